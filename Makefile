@@ -18,13 +18,13 @@ export DEDUP_SCREENSHOTS ?= $(CURDIR)/build/screenshots
 
 # The least supported version of everything, in an environment of its own, and what it runs.
 MINIMUM := .venv-minimum
-MINIMUM_TESTS := crawl exempt items keys phases reference service settings surface
+MINIMUM_TESTS := crawl exempt items keys phases reference requests shared_requests service settings surface
 
 # What is run of an installed wheel: the core, recipes and stores.
 WHEEL_TESTS := tests/core/test_fingerprint.py tests/core/test_table.py tests/core/test_table_saved.py tests/model/test_recipes.py tests/store/test_store.py
 
 .PHONY: help demo demo-kafka test test-long preflight test-minimum test-spark test-native test-native-long test-at-size test-endian \
-	test-wheel test-pythons dist lint house format fuzz soak soak-service bench bench-peers bench-spark bench-tables figures pictures docs clean kafka
+	test-wheel test-pythons dist lint house format fuzz soak soak-service soak-commands bench bench-peers bench-spark bench-tables figures pictures docs clean kafka
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -110,10 +110,10 @@ format: $(VENV)/lint-tools ## put the Python sources into the house style
 fuzz: $(VENV)/test-tools ## fuzz everything that reads bytes, FUZZ_SECONDS (3600) in all, FUZZ_JOBS (2) at once
 	@$(BIN)/python native/fuzz/run.py
 
-bench: $(VENV)/installed ## this machine's figures: pages, a crawl, tables, store, service, batch, scan, capacity, fan-out
+bench: $(VENV)/installed ## this machine's figures: pages, a crawl, tables, store, service, batch, scan, items, capacity, fan-out
 	@for part in pages crawl tables store service; do \
 		echo; echo "dedup bench $$part"; $(BIN)/dedup bench $$part $(BENCH_FLAGS) || exit 1; done
-	@for part in batch pairs scan directory capacity fanout; do \
+	@for part in batch pairs scan directory items capacity fanout; do \
 		echo; echo "tests/bench $$part"; $(BIN)/python tests/bench $$part $(BENCH_FLAGS) || exit 1; done
 
 bench-peers: $(VENV)/installed ## pages and tables beside other programs, which are installed for it
@@ -124,10 +124,10 @@ bench-peers: $(VENV)/installed ## pages and tables beside other programs, which 
 bench-spark: $(VENV)/spark ## judging a million fingerprints on one machine and in Spark; needs Java 17
 	@$(BIN)/python tests/bench spark $(BENCH_FLAGS)
 
-bench-tables: $(VENV)/installed ## our tables beside installed peers, into docs/benchmarks
+bench-tables: $(VENV)/installed ## our tables beside installed peers, into docs/appendix/benchmarks
 	@$(BIN)/python -m pip install -q --group bench
-	@$(BIN)/python tests/bench tables --page docs/benchmarks/tables.md --json docs/benchmarks/tables.json \
-		--plot docs/benchmarks/tables.svg $(BENCH_FLAGS)
+	@$(BIN)/python tests/bench tables --page docs/appendix/benchmarks/tables.md --json docs/appendix/benchmarks/tables.json \
+		--plot docs/appendix/benchmarks/tables.svg $(BENCH_FLAGS)
 
 figures: $(VENV)/test-tools ## measure the figures of the pages, or those in ONLY (DEDUP_EVAL: labelled sets and sites)
 	@$(BIN)/python tests/support figures $(ONLY) $(FIGURES_FLAGS)
@@ -144,6 +144,9 @@ soak: $(VENV)/test-tools ## kill SOAK_ROUNDS (100) crawls and SOAK_SERVICE_ROUND
 
 soak-service: $(VENV)/test-tools ## kill workers, table service and Kafka for SOAK_ROUNDS (200) rounds
 	@$(BIN)/python tests/support soak_service
+
+soak-commands: $(VENV)/test-tools ## SOAK_OPERATIONS (10000000) commands with kills -9, SOAK_MINUTES (15) of them; again: goes on
+	@nice $(BIN)/python tests/support soak_commands
 
 clean: ## remove what was built and installed here
 	rm -rf $(VENV) $(MINIMUM) build dist
@@ -193,7 +196,7 @@ $(MINIMUM)/installed: $(VENV)/installed tests/minimum-versions.txt
 	@$(MINIMUM)/bin/python -m pip install -q --group build --group test
 	@$(MINIMUM)/bin/python -m pip install -q --no-build-isolation \
 		--constraint tests/minimum-versions.txt --config-settings=build-dir=build/minimum \
-		--editable '.[all]'
+		--editable '.[all,eval]'
 	@touch $@
 
 $(VENV)/lint-tools: $(VENV)/test-tools

@@ -8,8 +8,8 @@
 
 dedup.scrapy.Addon does all of this inside a Scrapy crawl. docs/architecture.md describes the code.
 
-The rule kept here: a public name is imported on first use (PEP 562), so that the add-on and the
-command line load only what they need.
+A public name is imported on first use (PEP 562), so that the add-on and the command line load only what they
+need.
 """
 
 import os

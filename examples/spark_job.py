@@ -7,7 +7,10 @@ tables in place of the sample site, and write verdicts and accepted pages with .
 import os
 import sys
 
-from pyspark.sql import SparkSession
+try:
+    from pyspark.sql import SparkSession
+except ModuleNotFoundError:
+    sys.exit("pyspark is missing; run: pip install 'crawl-dedup[spark]' (it needs Java 17)")
 
 from dedup.lab.demo.site.site import Site
 from dedup.spark import accepted_pages, fingerprint_pages, judge_pages

@@ -13,6 +13,7 @@ class Pages(scrapy.Spider):
     """Follows every link of one site and yields each page's title."""
 
     name = "pages"
+    url = ""
     custom_settings = {
         "ADDONS": {"dedup.scrapy.Addon": 500},
         "DEDUP_MODE": "drop",  # "tag" only marks near-duplicates: the way to start on a new site
@@ -20,6 +21,8 @@ class Pages(scrapy.Spider):
 
     async def start(self):
         """Begin at the URL given with -a url=..."""
+        if not self.url:
+            raise ValueError("usage: scrapy runspider examples/spider.py -a url=URL")
         self.links = LinkExtractor(allow_domains=[urlsplit(self.url).netloc])
         yield scrapy.Request(self.url)
 

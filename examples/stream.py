@@ -47,4 +47,6 @@ async def main(kafka: str) -> None:
             )
 
 
+if len(sys.argv) != 2:
+    sys.exit("usage: python examples/stream.py HOST:PORT, of a Kafka broker")
 asyncio.run(main(sys.argv[1]))

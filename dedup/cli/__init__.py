@@ -32,7 +32,7 @@ _COMMANDS = {
     "serve": ("cli.serve", "Run the table service: one memory for many crawlers."),
     "bench": ("cli.bench", "Benchmark a part of dedup on this machine."),
     "store": (
-        "cli.store.store_commands",
+        "cli.store",
         "Inspect and maintain a store: info, verify, export ...",
     ),
 }

@@ -27,7 +27,7 @@ from dedup.cli.common_options import (
 )
 from dedup.cli.fingerprint_pages import page_fields
 from dedup.core.fingerprint import distance, fingerprint, main_words, near_duplicate, similarity
-from dedup.model.page import Identity, PageFingerprint, hex_fingerprint, identity_of
+from dedup.model.page import Identity, PageFingerprint, are_copies, hex_fingerprint, identity_of
 from dedup.model.policy import Options, Policy
 from dedup.model.recipes import Recipe, recipe_of
 from dedup.report.differences import Hunk, differences
@@ -42,7 +42,7 @@ _ONLY_A, _ONLY_B = re.compile(r"\[-.*?-\]"), re.compile(r"\{\+.*?\+\}")
 
 _PAGE_HEADERS = ("", "value", "features", "path")
 _FIGURE_HEADERS = ("", "", "")
-_SITES = {True: "on one site", False: "on two sites", None: "the site not known"}
+_SITES = {True: "on one site", False: "on two sites", None: "site unknown"}
 
 
 class _Side(NamedTuple):
@@ -55,7 +55,7 @@ class _Result(NamedTuple):
     """How a page B compares with a page A; the distance is in bits.
 
     limits    the policy in force; least is the similarity required of these two
-    rule      what decided: unread, short, distance or similarity
+    rule      what decided: copy, unread, short, distance or similarity
     """
 
     distance: int
@@ -188,7 +188,9 @@ def _judge(
     policy = Options().policy(recipe)
     bits, similar = distance(a.value, b.value), similarity(a, b)
     least = policy.least_similarity(min(a.features, b.features), same_site=same_site)
-    if a.unread or b.unread:
+    if min(a.features, b.features) < policy.min_features and are_copies(a, b):
+        rule = "copy"
+    elif a.unread or b.unread:
         rule = "unread"
     elif least > 1:
         rule = "short"
@@ -279,13 +281,13 @@ def _page_rows(a: _Side, b: _Side) -> list[tuple[str | int, ...]]:
 
 
 def _figure_rows(result: _Result, same_site: bool | None) -> list[tuple[str, str, str]]:
-    asked = "" if result.least > 1 else f"near-duplicates from {result.least:.1%}"
+    asked = "" if result.least > 1 else f"threshold {result.least:.1%}"
     return [
         ("distance of value", _bits(result.distance), f"compared up to {result.limits.distance}"),
         (
-            "word triples alike",
+            "similarity",
             f"{_share(result.similarity)} %",
-            asked and f"{asked}, {_SITES[same_site]}",
+            asked and f"{asked} ({_SITES[same_site]})",
         ),
         ("title", result.title, ""),
         ("canonical URL", result.canonical, ""),
@@ -305,6 +307,8 @@ def _verdict(a: _Side, b: _Side, result: _Result, same_site: bool | None) -> tup
     answer = "near-duplicate" if result.near_duplicate else "not near-duplicate"
     sides = (("A", a.page), ("B", b.page))
     match result.rule:
+        case "copy":
+            why = "copies: of pages with so little text, both are equal in everything"
         case "unread":
             names = " and ".join(name for name, page in sides if page.unread)
             why = f"unread: too little of {names} was read to judge it"
@@ -312,7 +316,7 @@ def _verdict(a: _Side, b: _Side, result: _Result, same_site: bool | None) -> tup
             name, page = min(sides, key=lambda side: side[1].features)
             least = result.limits.min_features if same_site else result.limits.full_features
             why = f"short page: {name} has {terminal.count(page.features, 'feature')}, "
-            why += f"judged are pages from {least} up, {_SITES[same_site]}"
+            why += f"judged are pages from {least} up ({_SITES[same_site]})"
         case "distance":
             why = f"distance: {_bits(result.distance)}, more than {result.limits.distance}"
         case _:

@@ -209,7 +209,11 @@ def _totals_table(report: "Report") -> str:
     if report.evidence:
         row("  parsed as evidence", report.evidence, "their items show what such pages bring")
     variants = report.variants
-    row("product variants found", variants.found, f"of {variants.found + variants.missed} fetched")
+    row(
+        "product variants wrongly dropped",
+        variants.found,
+        f"of {variants.found + variants.missed} fetched",
+    )
     row("pages of an archive without new links", report.listings, "neither wrong nor missed")
     row("wrong drops (must be 0)", len(report.wrong))
     row("listings that lost new links (must be 0)", len(report.lost_links))

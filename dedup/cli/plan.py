@@ -1,6 +1,7 @@
 """`dedup plan`: the tables for a number of documents, or with --cluster the machines.
 
     --documents, --distance, --memory -> dedup.plan -> a line for each design, and a recommendation
+                                      -> dedup.lab.capacity -> what a store with these documents takes
     --cluster, --rate, a machine -> dedup.lab.capacity -> shards, machines, and what each carries
 
 Invariants: exact and estimated figures are distinguished.
@@ -20,9 +21,20 @@ from dedup.cli.terminal import scaled_text, size_text, time_text
 from dedup.core.bulk.designs import Design, fewest_tables
 from dedup.core.bulk.designs import plan as plan_designs
 from dedup.core.bulk.out_of_core import memory_bytes
+from dedup.lab.capacity import (
+    MACHINE,
+    MEASURED,
+    Cluster,
+    Crawl,
+    Machine,
+    capacity,
+    read_costs,
+    shard_of,
+)
 from dedup.model.errors import UsageError
+from dedup.model.recipes import NEWEST, recipe_of
 
-PAPER_DISTANCE = 3
+SUFFIXES = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 WIDTH = 64
 HEADERS = (
     "design",
@@ -42,7 +54,6 @@ OF_A_CLUSTER = [
     "cores",
     "copies",
     "unique",
-    "key_bytes",
     "busy",
     "kafka_copies",
     "room",
@@ -70,16 +81,20 @@ class _Number(_Parameter):
         ctx: click.Context | None,  # noqa: ARG002
     ) -> int:
         try:
-            number = Decimal(str(value).replace(",", ""))
+            text = str(value).replace(",", "").strip()
+            times = SUFFIXES.get(text[-1:].upper(), 1)
+            number = Decimal(text[:-1] if times > 1 else text) * times
             if number == (whole := int(number)) and 1 <= whole <= MOST_DOCUMENTS:
                 return whole
         except (ArithmeticError, ValueError):
             pass
-        return self.fail(f"{value!r} is no whole number from 1 to 2**63, as 1000000000 or 1e9.")
+        return self.fail(
+            f"{value!r} is no whole number from 1 to 2**63, as 1000000000 or 1e9, 200M or 1.5G."
+        )
 
 
 @click.command(
-    epilog="Examples: dedup plan --documents 17179869184 --distance 3 --memory 512G; "
+    epilog="Examples: dedup plan --documents 200M; dedup plan --documents 17179869184 --distance 3 --memory 512G; "
     "dedup plan --cluster --documents 8000000000 --rate 2000 --memory 64G --cores 8"
 )
 @click.option(
@@ -87,15 +102,18 @@ class _Number(_Parameter):
     type=_Number(),
     metavar="NUMBER",
     required=True,
-    help="Number of documents to store: 1000000000, 1_000_000_000 or 1e9.",
+    help="Number of documents to store: 1000000000, 1e9 or 1G (K, M, G, T: thousands to millions of millions).",
 )
-@distance_option("Greatest Hamming distance in bits. 3 is the paper's.", PAPER_DISTANCE)
+@distance_option(
+    "Greatest Hamming distance in bits; 3 in Manku, Jain and Das Sarma (WWW 2007).",
+    recipe_of(NEWEST).distance,
+)
 @click.option(
     "--memory",
     metavar="SIZE",
     help="Memory for the tables: bytes, 512M, 16G, 1.5T. With --cluster: memory of a machine.",
 )
-@click.option("--cluster", is_flag=True, help="Plan a sharded table service (docs/scale.md).")
+@click.option("--cluster", is_flag=True, help="Plan a sharded table service.")
 @click.option("--rate", type=float, metavar="PAGES", help="Pages a second that the crawl fetches.")
 @click.option(
     "--cores",
@@ -171,20 +189,20 @@ def plan(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """List the table designs for a number of documents, and recommend one.
+    """Show the memory, disk and speed that a number of documents takes.
 
     First the best designs of Manku, Jain and Das Sarma (WWW 2007): "6 choose 3" cuts the 64 bits into
     6 blocks and has a table for each choice of 3 blocks as the prefix. Then the designs of dedup.Table.
     Memory is that of the fingerprints; each document's id takes up to 8.5 bytes more.
+    The last lines are for a store or table service, as a crawl uses it.
 
     With --cluster: how many shards and machines of --memory and --cores a crawl's table service takes,
     at --rate pages a second, and what each carries. It is computed from measured constants.
     """
     if cluster:
-        from dedup.cli.plan_cluster import plan_cluster
-
         plan_cluster(documents, distance, memory, as_json, **options)
         return
+    key_bytes = options["key_bytes"]
     for name in OF_A_CLUSTER:
         if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
             raise UsageError(f"--{name.replace('_', '-')} is for --cluster: give that, too")
@@ -196,7 +214,7 @@ def plan(
     terminal.out("")
     terminal.out(_fewest(distance))
     terminal.out("Candidates are of the shortest prefix, for fingerprints spread evenly; times are")
-    terminal.out("estimates for one core: docs/plan.md says from what.")
+    terminal.out("estimates for one core: docs/appendix/plan.md says from what.")
     if not any(design.recommended for design in designs):
         assert memory is not None
         least = min(designs, key=lambda design: design.bytes)
@@ -204,6 +222,22 @@ def plan(
             f"Nothing fits in {size_text(memory_bytes(memory))}: the smallest takes "
             f"{size_text(least.bytes)}. Divide the documents among several tables or machines."
         )
+    for line in _store(documents, distance, key_bytes):
+        terminal.out(line)
+
+
+def _store(documents: int, distance: int, key_bytes: int) -> list[str]:
+    """Return what one store or table service with these documents takes of a machine."""
+    one = shard_of(Crawl(documents, 1.0, distance, key_bytes), 1, 1, MEASURED)
+    return [
+        "",
+        f"A store or table service with {documents:,} documents at distance {distance}, keys of "
+        f"{key_bytes} bytes:",
+        f"  memory    {size_text(one.memory_bytes)}: {size_text(one.working_bytes)} of the process while it "
+        f"merges, {size_text(one.index_bytes)} of index files in the page cache",
+        f"  disk      {size_text(one.disk_bytes)}, the room for merging included",
+        f"  opens in  {one.open_seconds:.1f} s after kill -9",
+    ]
 
 
 def _json(design: Design) -> dict[str, Any]:
@@ -238,3 +272,134 @@ def _fewest(distance: int) -> str:
 
 def _candidates(number: float) -> str:
     return scaled_text(number, 1024) if number >= 1024 else f"{number:.3g}"
+
+
+# ----------------------------------------------------------------------------------- of a cluster
+
+
+LIMITS = {
+    "memory": "what fits into a machine's memory",
+    "CPU": "what a core can search and apply",
+}
+
+
+def plan_cluster(
+    documents: int,
+    distance: int,
+    memory: str | None,
+    as_json: bool,
+    *,
+    rate: float | None,
+    cores: int,
+    copies: int,
+    unique: float,
+    key_bytes: int,
+    busy: float,
+    kafka_copies: int,
+    room: int,
+    together: int,
+    price: float | None,
+    costs: Path | None,
+) -> None:
+    """Print the cluster. Raises UsageError for what is missing, or cannot be."""
+    if rate is None or memory is None:
+        missing = [name for name, it in (("--rate", rate), ("--memory", memory)) if it is None]
+        raise UsageError(
+            f"--cluster needs {' and '.join(missing)}: pages a second of the crawl, and the memory "
+            "of a machine, for example --rate 2000 --memory 64G"
+        )
+    crawl = Crawl(
+        documents, rate, distance, key_bytes, unique, copies, kafka_copies, room, together
+    )
+    machine = Machine(memory_bytes(memory), cores, core_share=busy)
+    measured = MEASURED if costs is None else read_costs(costs.read_bytes())
+    found = capacity(crawl, machine, measured, price)
+    if as_json:
+        terminal.out_json(msgspec.to_builtins(found))
+        return
+    terminal.out(terminal.table(("", "", ""), _rows(crawl, found)).lstrip("\n"))
+    terminal.out("")
+    for note in found.notes:
+        terminal.out(click.wrap_text(note, 98, "- ", "  "))
+    whose = MACHINE if costs is None else f"as {costs} has them"
+    terminal.out(
+        click.wrap_text(f"CPU and times: {whose}. How it is computed: docs/appendix/scale.md.", 98)
+    )
+
+
+def _rows(crawl: Crawl, found: Cluster) -> list[tuple[str, str, str]]:
+    shard, seen = found.shard, found.latency
+    return [
+        ("shards", f"{found.shards:,}", f"by {LIMITS[found.limit]}"),
+        ("sets of them", f"{found.sets:,}", _sets(found)),
+        (
+            "machines",
+            f"{found.machines:,}",
+            f"{found.instances:,} services, up to {found.instances_per_machine} on a machine",
+        ),
+        ("partitions of the topic", f"{found.partitions:,}", f"{crawl.room} a shard"),
+        ("one set carries", f"{found.set_rate:,.0f}/s", "pages, with cores as full as allowed"),
+        ("a shard: documents", f"{shard.documents:,}", ""),
+        (
+            "  memory",
+            size_text(shard.memory_bytes),
+            f"{size_text(shard.working_bytes)} of the process, {size_text(shard.index_bytes)} of "
+            f"index files ({shard.segments} segments)",
+        ),
+        (
+            "  disk",
+            size_text(shard.disk_bytes),
+            f"{size_text(shard.disk_bytes_per_second)}/s written",
+        ),
+        (
+            "  of its core",
+            f"{shard.core_share:.0%}",
+            f"RESERVE {shard.reserve_share:.1%}, RELEASE {shard.release_share:.1%}, "
+            f"INSERT {shard.insert_share:.1%}, others' events {shard.event_share:.1%}",
+        ),
+        (
+            "  RESERVE",
+            time_text(shard.reserve_us * 1000),
+            f"{shard.reserves:,.0f}/s; up to {time_text(shard.probe_us * 1000)} of it to search",
+        ),
+        ("  network", f"{size_text(shard.network_bytes_per_second)}/s", ""),
+        ("  opens in", _seconds(shard.open_seconds), "all of its index verified"),
+        ("  rebuilt in", _seconds(shard.rebuild_seconds), "from the log"),
+        (
+            "a page's answer",
+            f"{seen.p50 * 1e3:.2f} ms",
+            f"p50; p99 {seen.p99 * 1e3:.2f} ms (simulated, the network aside)",
+        ),
+        (
+            "network",
+            f"{size_text(found.network_bytes_per_second)}/s",
+            f"{size_text(found.page_bytes)} a page",
+        ),
+        (
+            "Kafka's disks",
+            size_text(found.kafka_bytes),
+            f"{crawl.kafka_copies} copies, before compaction; {size_text(found.log_bytes_per_second)}/s into one",
+        ),
+        ("a month", f"{found.machine_hours:,.0f}", "machine-hours" + _cost(found)),
+    ]
+
+
+def _sets(found: Cluster) -> str:
+    standing_by = found.sets - found.active_sets
+    shared = (
+        "one carries the crawl"
+        if found.active_sets == 1
+        else f"{found.active_sets} share the crawl"
+    )
+    return f"{shared}, {standing_by} standing by"
+
+
+def _cost(found: Cluster) -> str:
+    return "" if found.cost is None else f"; {found.cost:,.2f} at your price"
+
+
+def _seconds(seconds: float) -> str:
+    for unit, least in (("days", 86_400.0), ("hours", 3_600.0), ("min", 60.0)):
+        if seconds >= 2 * least:
+            return f"{seconds / least:.1f} {unit}"
+    return f"{seconds:.1f} s"

@@ -191,13 +191,16 @@ def _lines(summary: "Summary") -> list[str]:
     pages = terminal.count(s.pages, "page")
     lines = [
         f"{pages} of {terminal.count(s.files, 'file')}: {s.unique:,} unique, "
-        f"{terminal.count(s.near_duplicate, 'near-duplicate')}, {s.refetch:,} seen again under "
-        "their own key"
+        f"{terminal.count(s.near_duplicate, 'near-duplicate')}, {s.refetch:,} fetched again "
+        "(same key)"
     ]
     for title, counts in (("kept without judgement", s.exempt), ("no pages", s.skipped)):
         if counts:
             named = ", ".join(f"{n:,} {reason}" for reason, n in sorted(counts.items()))
             lines.append(f"{title}: {named}")
+    if s.siteless:
+        pages = terminal.count(s.siteless, "page")
+        lines.append(f"--identity does not apply to {pages}: their URLs name no site")
     if s.broken:
         lines.append(f"{terminal.count(s.broken, 'broken record')} left out")
     if s.uncopied_files:

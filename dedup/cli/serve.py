@@ -149,9 +149,7 @@ def _size(_context: click.Context, _option: click.Parameter, text: str) -> int:
 @click.option(
     "--max-namespaces",
     type=click.IntRange(1),
-    default=256,
-    show_default=True,
-    help="Greatest number of namespaces (stores).",
+    help="Greatest number of namespaces (stores). [default: 256, or as many as open files allow]",
 )
 @click.option(
     "--memory",
@@ -184,7 +182,7 @@ def serve(
     max_connections: int,
     max_per_address: int | None,
     memory_bytes: int,
-    max_namespaces: int,
+    max_namespaces: int | None,
     idle_seconds: float,
     log_form: LogForm,
     **options: Any,
@@ -213,9 +211,10 @@ def serve(
             connections=max_connections,
             connections_of_address=max_per_address or max(1, max_connections // 2),
             memory_bytes=memory_bytes,
-            namespaces=max_namespaces,
+            namespaces=max_namespaces or 256,
             idle_seconds=idle_seconds,
         ),
+        namespaces_asked=max_namespaces is not None,
         **options,
     )
     _check_writable(check_config(config).path)

@@ -17,7 +17,7 @@ import msgspec
 
 from dedup.cli import terminal
 from dedup.cli.common_options import json_option
-from dedup.cli.store.backup import get
+from dedup.cli.store import get
 from dedup.model.errors import ServiceUnavailable, UsageError
 from dedup.model.names import document_key
 from dedup.report.drops import Drop, advice, by_risk, read_drops
@@ -164,7 +164,7 @@ def _lines(drop: Drop) -> Iterator[str]:
     rows = [
         ("at", drop.time),
         ("original", drop.of),
-        ("how alike", f"{alike(drop.similarity)}, {terminal.count(drop.distance, 'bit')} apart"),
+        ("similarity", f"{alike(drop.similarity)}, {terminal.count(drop.distance, 'bit')} apart"),
         ("title, canonical", drop.identity),
         ("reason", drop.reason),
         ("callback", drop.callback),
@@ -207,7 +207,7 @@ def _riskiest(listed: Iterator[Drop], top: int, *, as_json: bool) -> bool:
     ]
     if rows:
         terminal.out(
-            terminal.table(("alike", "differ in", "first words", "page", "original"), rows)
+            terminal.table(("similar", "differ in", "first words", "page", "original"), rows)
         )
         terminal.out(f"{len(rows)} of {terminal.count(len(drops), 'drop')}, the riskiest first")
     else:

@@ -1,8 +1,7 @@
 """How long to wait before the next try: pauses that grow up to a bound.
 
-The rule kept here: pure. It counts tries and knows no clock: the caller sleeps, and decides how many
-tries or seconds there are. There is no jitter: a handful of processes retry here, each at the moment
-that it happened to fail.
+It counts tries and uses no clock: the caller sleeps, and limits the tries or seconds. There is no jitter: only
+a few processes retry, each at the moment at which it failed.
 """
 
 __all__ = ["Backoff"]

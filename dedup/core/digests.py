@@ -4,7 +4,7 @@
 
 A file has a header of 64 bytes (magic, version, count) and slots of 17: a digest and its mark. It is mapped
 shared, so what was added survives a killed process without a log. After a power cut digests may be missing.
-A file grows by a ninth when 95 % of its slots are taken: it is copied, then replaced.
+A file grows by a ninth when 95 % of its slots are taken (a small one by half): it is copied, then replaced.
 
 Invariants: a digest that was added is found until clear() or the end of the machine; damage in a file makes it
 forget digests, never find one that was not added.
@@ -14,7 +14,10 @@ import contextlib
 import mmap
 import os
 import secrets
+import shutil
 import struct
+import sys
+import time
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -28,10 +31,13 @@ _COUNT, _COUNT_AT = struct.Struct("<Q"), 16
 HEADER_BYTES = 64
 MAGIC, VERSION = b"NDDDIGST", 1
 SLOT: int = lib.NDD_DIGEST_SLOT
-FEW = 1 << 16  # digests from which they are spread over FILES files
+FEW = 1 << 14  # digests from which they are spread over FILES files
 FILES = 256
+AGE_PARTS = 8  # a remembered time is forgotten in this many parts
 LEAST_SLOTS = 4096
+LEAST_OF_PART = 64  # slots of each of FILES
 FULL, GROWTH = 0.95, 10 / 9
+SMALL, SMALL_GROWTH = 1 << 15, 3 / 2  # slots of a file whose growth costs more than its room
 
 
 class DigestFolder:
@@ -59,15 +65,16 @@ class DigestFolder:
         with contextlib.suppress(FileNotFoundError):
             if len(key := path.read_bytes()) == 32:
                 return key
-        for left in self.folder.glob("*.digests"):
-            left.unlink()
+        self._remove_files()
         replace_file(path, key := secrets.token_bytes(32), PRIVATE)
         return key
 
     def _open_files(self) -> None:
         # the first file is removed after a split: while it is there, it has all digests
-        whole = self._path(0, 1)
-        count = 1 if whole.exists() or not self._path(0, FILES).exists() else FILES
+        spread = any(self.folder.glob("[0-9a-f][0-9a-f].*")) and not any(self.folder.glob("all.*"))
+        count = FILES if spread else 1
+        if count > 1:
+            _allow_files(count)
         self._files = [_File(self._path(i, count)) for i in range(count)]
 
     def _path(self, number: int, count: int) -> Path:
@@ -102,7 +109,7 @@ class DigestFolder:
         """Spread the digests of the first file over 256. A kill before its end leaves the first file."""
         whole = self._files[0]
         for i in range(FILES):
-            whole.copy(self._path(i, FILES), max(LEAST_SLOTS, whole.count // FILES * 5 // 4), i)
+            whole.copy(self._path(i, FILES), max(LEAST_OF_PART, whole.count // FILES * 3 // 2), i)
         whole.close()
         whole.path.unlink()
         self._open_files()
@@ -110,9 +117,13 @@ class DigestFolder:
     def clear(self) -> None:
         """Remove all digests."""
         self._close_files()
-        for path in self.folder.glob("*.digests"):
-            path.unlink()
+        self._remove_files()
         self._open_files()
+
+    def _remove_files(self) -> None:
+        for pattern in ("all.*", "*.digests", "*.new"):  # the first file first: it has all digests
+            for path in self.folder.glob(pattern):
+                path.unlink()
 
     def __len__(self) -> int:
         return sum(file.count for file in self._files)
@@ -133,19 +144,91 @@ class DigestFolder:
         self._files = []
 
 
+class DigestSets:
+    """Sets of digests in folders, the one that takes new digests first. One thread at a time."""
+
+    def __init__(self, folders: list[DigestFolder]) -> None:
+        """Take open folders, at least one; close() closes them."""
+        self.folders = folders
+
+    @classmethod
+    def by_age(
+        cls, folder: Path, keep_seconds: int | None, now: float | None = None
+    ) -> "DigestSets":
+        """Open the sets of a folder, each named by when it began; forget those that are older.
+
+        The time is forgotten in AGE_PARTS parts. keep_seconds None: one set, for ever. Raises as DigestFolder.
+        """
+        folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+        now = time.time() if now is None else now
+        begun = sorted((int(p.name) for p in folder.iterdir() if p.name.isdecimal()), reverse=True)
+        if keep_seconds is not None:
+            for old in (each for each in begun if each < now - keep_seconds):
+                shutil.rmtree(folder / str(old), ignore_errors=True)
+            begun = [each for each in begun if each >= now - keep_seconds]
+        if not begun or (keep_seconds is not None and begun[0] < now - keep_seconds / AGE_PARTS):
+            begun.insert(0, int(now))
+        opened = cls([])
+        try:
+            for each in begun:
+                opened.folders.append(DigestFolder(folder / str(each)))
+        except BaseException:
+            opened.close()
+            raise
+        return opened
+
+    def find(self, name: bytes) -> int:
+        """Return the mark of a name, 0 if no set has it."""
+        for folder in self.folders:
+            if mark := folder.find(folder.digest(name)):
+                return mark
+        return 0
+
+    def put(self, name: bytes, mark: int) -> None:
+        """Mark a name, in the set that has it, or in the first. Raises OSError if the disk is full."""
+        for folder in self.folders[1:]:
+            if folder.find(digest := folder.digest(name)):
+                folder.put(digest, mark)
+                return
+        first = self.folders[0]
+        first.put(first.digest(name), mark)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.folders))
+
+    @property
+    def file_bytes(self) -> int:
+        """The size of all files, in bytes."""
+        return sum(folder.file_bytes for folder in self.folders)
+
+    def clear(self) -> None:
+        """Remove all digests."""
+        for folder in self.folders:
+            folder.clear()
+
+    def close(self) -> None:
+        """Close the folders."""
+        while self.folders:
+            self.folders.pop().close()
+
+
 class _File:
     """One mapped file of slots."""
 
     def __init__(self, path: Path) -> None:
         """Open a file, or make an empty one."""
         self.path = path
+        beside = path.with_suffix(".new")
+        if not path.exists() and beside.exists():  # a kill in grow(), after the copy was complete
+            beside.replace(path)
+        beside.unlink(missing_ok=True)
         if not _is_readable(path):
-            _make(path, LEAST_SLOTS)
+            _write(path, bytearray(HEADER_BYTES + LEAST_SLOTS * SLOT), 0)
         self._map()
 
     def _map(self) -> None:
         with self.path.open("r+b") as file:
-            self._memory = mmap.mmap(file.fileno(), 0)
+            self._memory = mmap.mmap(file.fileno(), 0, **_UNTRACKED)
         self.size = len(self._memory)
         self._slots = (self.size - HEADER_BYTES) // SLOT
         self._bytes: Any = ffi.from_buffer("uint8_t[]", self._memory, require_writable=True)
@@ -178,22 +261,24 @@ class _File:
     def grow(self) -> None:
         """Move the digests to a larger file, which takes this one's place. Raises OSError."""
         beside = self.path.with_suffix(".new")
-        self.copy(beside, max(LEAST_SLOTS, int(self._slots * GROWTH) + 1), -1)
+        growth = GROWTH if self._slots > SMALL else SMALL_GROWTH
+        self.copy(beside, int(self._slots * growth) + 1, -1)
         self.close()  # Windows replaces no mapped file
+        self.path.unlink()  # to replace it would write the new one to the disk at once
         beside.replace(self.path)
         self._map()
 
     def copy(self, path: Path, slots: int, last_byte: int) -> None:
-        """Write the digests that end with a byte, or all (-1), to a new file with that many slots."""
-        _make(path, slots)
-        other = _File(path)
-        try:
-            other.count = lib.ndd_digest_copy(
-                self._first, self._slots, other._first, other._slots, last_byte
+        """Write the digests that end with a byte, or all (-1), to a new file with that many slots.
+
+        Raises OSError if the disk is full; there is no file then.
+        """
+        content = bytearray(HEADER_BYTES + slots * SLOT)
+        with ffi.from_buffer("uint8_t[]", content, require_writable=True) as to:
+            count = lib.ndd_digest_copy(
+                self._first, self._slots, to + HEADER_BYTES, slots, last_byte
             )
-            _COUNT.pack_into(other._memory, _COUNT_AT, other.count)
-        finally:
-            other.close()
+        _write(path, content, count)
 
     def close(self) -> None:
         """Unmap the file."""
@@ -202,6 +287,26 @@ class _File:
             ffi.release(self._bytes)
             self._bytes = None
             self._memory.close()
+
+
+# a mapping needs no open file; before Python 3.13 it keeps one all the same
+_UNTRACKED: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
+
+
+def _allow_files(more: int) -> None:
+    """Raise the soft limit on open files by what mappings keep open, as far as the system allows."""
+    if _UNTRACKED:
+        return
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return
+    wanted = soft + more if hard == resource.RLIM_INFINITY else min(soft + more, hard)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _is_readable(path: Path) -> bool:
@@ -222,19 +327,22 @@ def _is_readable(path: Path) -> bool:
     return bool(magic == MAGIC and path.stat().st_size >= HEADER_BYTES + SLOT)
 
 
-def _make(path: Path, slots: int) -> None:
-    """Write an empty file. Its space is taken now: a full disk raises OSError here, not a signal later."""
-    size = HEADER_BYTES + slots * SLOT
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, PRIVATE)
+def _write(path: Path, content: bytearray, count: int) -> None:
+    """Write a file. All of its space is taken: a full disk raises OSError here, not a signal later.
+
+    Its header comes last: what a kill cut short is not a file of this format.
+    """
     try:
-        if hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(fd, 0, size)
-        else:
-            os.ftruncate(fd, size)
-        os.lseek(fd, 0, os.SEEK_SET)
-        os.write(fd, _HEADER.pack(MAGIC, VERSION, 0, 0))
+        with open(path, "wb", buffering=0, opener=_private) as file:
+            written = 0
+            while written < len(content):  # the header is still zeros
+                written += file.write(memoryview(content)[written:])
+            file.seek(0)
+            file.write(_HEADER.pack(MAGIC, VERSION, 0, count))
     except BaseException:
-        os.close(fd)
         path.unlink(missing_ok=True)
         raise
-    os.close(fd)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, PRIVATE)

@@ -1,8 +1,8 @@
 """The encoding of a page: its bytes become UTF-8, once, unless they are that already.
 
-The rule kept here: the byte order mark, the caller's encoding and the page's own declaration decide,
-in this order, as in browsers; but a caller's UTF-8 is believed first. Only for a page that declares
-nothing and is not valid UTF-8 is the encoding guessed, from a bounded sample. No page makes it fail.
+Invariants: the byte order mark, the caller's encoding and the page's own declaration decide,
+in this order, as in browsers; but UTF-8 given by the caller is tried first. Only for a page that declares
+nothing and is not valid UTF-8 is the encoding guessed, from a bounded sample. No page raises an error.
 """
 
 import re

@@ -1,7 +1,7 @@
 """A page becomes a fingerprint: the first face of the native core.
 
-The rule kept here: bytes go to the core as they are wherever that is right. A page is decoded only
-when it is not UTF-8, and then once (dedup.core.encodings). numpy is not needed here.
+Bytes are passed to the native core unchanged wherever that is right. A page is decoded only when it is not
+UTF-8, and then once (dedup.core.encodings). numpy is not needed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from dedup.core.native import check, ffi, lib
 from dedup.core.numbers import little_endian, number
 from dedup.model.errors import RecipeMismatch, UsageError
 from dedup.model.names import folder_of
-from dedup.model.page import SKETCH_BYTES, PageFingerprint, are_two_things
+from dedup.model.page import SKETCH_BYTES, PageFingerprint, are_copies, are_two_things
 from dedup.model.policy import Options
 from dedup.model.recipes import Recipe, recipe_of, same_recipe
 
@@ -144,10 +144,10 @@ def near_duplicate(
     """
     same_recipe(a.recipe, b.recipe)
     policy = Options().policy(recipe_of(a.recipe))
-    if a.unread or b.unread or distance(a.value, b.value) > policy.distance:
+    if distance(a.value, b.value) > policy.distance or (same_site and are_two_things(a, b)):
         return False
-    if same_site and are_two_things(a, b):
-        return False
+    if min(a.features, b.features) < policy.min_features:
+        return are_copies(a, b)
     least = policy.least_similarity(min(a.features, b.features), same_site=same_site)
     return similarity(a, b) >= least
 
@@ -287,8 +287,7 @@ def _page(page: Any, recipe: Recipe) -> PageFingerprint:
         page.title << 32 | page.canonical,
         page.features,
         recipe.id,
-        page.words_read < recipe.read_enough
-        and page.words_read * 8 < page.words * recipe.read_eighths,
+        bool(page.unread),
         thing=page.thing,
         parts=bytes(ffi.buffer(page.parts)),
     )

@@ -1,7 +1,7 @@
 """A set of 64-bit hashes that forgets the oldest: what a crawl remembers of links.
 
-The rule kept here: hashes travel as bytes, 8 for each, little-endian, as read_page() gives them; so no
-Python integer is made of a link. 10 to 12.5 bytes of memory a hash (native/src/hash/hash_set.c).
+Hashes are passed as bytes, 8 for each, little-endian, as read_page() returns them, so no Python integer is
+made of a link. 10 to 12.5 bytes of memory a hash (native/src/hash/hash_set.c).
 """
 
 from typing import Any

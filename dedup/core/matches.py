@@ -92,12 +92,12 @@ class Answers:
     """The answers of a table that no thread uses at the moment."""
 
     def __init__(self) -> None:
-        self._free: list[Answer] = []
+        self.free: list[Answer] = []
 
     def take(self) -> Answer:
         """Return one for a probe to fill; matches() or found() takes it back."""
         try:
-            return self._free.pop()
+            return self.free.pop()
         except IndexError:
             return Answer()
 
@@ -106,7 +106,7 @@ class Answers:
         lib.ndd_answer_get(answer.handle, answer.offsets, answer.matches)
         count = answer.offsets[0][probes]
         if not count:
-            self._free.append(answer)
+            self.free.append(answer)
             return Matches()
         found = answer.matches[0]
         matches = Matches(
@@ -127,7 +127,7 @@ class Answers:
 
     def _give_back(self, answer: Answer, matches: int) -> None:
         if matches <= KEPT:
-            self._free.append(answer)
+            self.free.append(answer)
 
 
 @cache

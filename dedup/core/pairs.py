@@ -6,7 +6,7 @@ This is the batch problem of Manku, Jain and Das Sarma, "Detecting Near-Duplicat
 (WWW 2007), section 3.3, with one set on both sides; native/src/bulk/join.h tells how it is done here.
 What does not fit in memory goes to dedup.core.bulk.out_of_core.
 
-The rule kept here: a pair belongs to the first block in which it is equal, so blocks may be joined
+Invariant: a pair belongs to the first block in which it is equal, so blocks may be joined
 in any order, at the same time or one at a time, and each pair is found once.
 """
 

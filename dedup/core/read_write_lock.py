@@ -1,6 +1,6 @@
 """A fair read-write lock between threads: many readers or one writer, and neither starves.
 
-The rules kept here:
+Invariants:
   - A writer holds the lock alone; readers hold it together.
   - A reader that finds a writer waiting waits behind it. A writer that releases the lock admits all
     waiting readers at once; the last reader that releases it admits the writer that waits longest.

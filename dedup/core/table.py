@@ -24,7 +24,7 @@ from typing import Any, SupportsIndex
 import msgspec
 
 from dedup.core.files import replace_file
-from dedup.core.matches import Answers, Found, Match, Matches, ProbedMany
+from dedup.core.matches import Answer, Answers, Found, Match, Matches, ProbedMany
 from dedup.core.native import check, ffi, lib
 from dedup.core.numbers import Numbers, Packed, many, max_distance, number, packed, pointer, zeros
 from dedup.core.read_write_lock import ReadWriteLock
@@ -114,9 +114,21 @@ class Table:
 
     def insert(self, value: int, document: int) -> bool:
         """Store a pair; return whether it is new. Raises MemoryError, then nothing has changed."""
-        value, document = number(value, "value"), number(document, "document")
-        values, documents = ffi.new("uint64_t[1]", (value,)), ffi.new("uint64_t[1]", (document,))
-        return self._insert(values, documents, 1) == 1
+        if type(value) is not int or type(document) is not int:
+            value, document = number(value, "value"), number(document, "document")
+        try:
+            values = ffi.new("uint64_t[1]", (value,))
+            documents = ffi.new("uint64_t[1]", (document,))
+        except OverflowError:  # raise the error that names it
+            number(value, "value")
+            number(document, "document")
+            raise
+        inserted = ffi.new("uint64_t *")
+        with self._lock.writing:
+            status = lib.ndd_table_insert(self._handle, values, documents, 1, inserted)
+        if status != lib.NDD_OK:
+            check(status, "inserting into a table")
+        return bool(inserted[0])
 
     def insert_many(self, values: Numbers, documents: Numbers) -> int:
         """Store the pairs (values[i], documents[i]) and return how many of them are new.
@@ -188,10 +200,18 @@ class Table:
         At most `limit` of them (>= 1), the first ones; the list's `cut` is True when it left others
         out.
         """
-        most = 0 if limit is None else limit_number(limit)
-        answer = self._answers.take()
+        most = 0
+        if limit is not None:
+            most = limit if type(limit) is int and 0 < limit < 1 << 64 else limit_number(limit)
+        if type(value) is not int or not 0 <= value < 1 << 64:
+            value = number(value, "value")
+        answers = self._answers
+        try:
+            answer = answers.free.pop()
+        except IndexError:  # another thread may have taken the last one
+            answer = Answer()
         query = answer.query
-        query[0] = number(value, "value")
+        query[0] = value
         with self._lock.reading:
             status = lib.ndd_table_probe(self._handle, query, 1, most, answer.handle)
         if status != lib.NDD_OK:
@@ -253,7 +273,7 @@ class Table:
         )
 
     def save(self, path: str | os.PathLike[str], note: int = 0) -> None:
-        """Write the table to a file (docs/table-format.md) atomically; on return it is on disk.
+        """Write the table to a file (docs/appendix/table-format.md) atomically; on return it is on disk.
 
         note is a number of the caller's, in 0 .. 2**64 - 1, that a loaded table has as its note.
         Raises OSError if the file cannot be written; then the former file is still there.

@@ -1,23 +1,33 @@
-"""The detector: whether a page is a near-duplicate of an earlier one.
+"""The detector: whether a page is a near-duplicate of an earlier one. open() takes a folder or a URL.
 
 interface.py     Detector and AsyncDetector: what every detector does
-detector.py      EmbeddedDetector: probe, reserve, insert, release; all steps of a page
+detector.py      EmbeddedDetector: probe, reserve, insert, release; all steps of a page; and for asyncio
 rules.py         which of the nearby pages count
-looking.py       how many of the nearby pages are compared
 reservations.py  the pages in flight
 open_stores.py   each store is opened once in a process, and shared by its detectors
-asynchronous.py  an embedded detector for an asyncio loop
 remote.py        a detector whose store is a table service's; blocking.py: the same for threads
-opening.py       dedup.open(): a folder or a URL
+
+Both kinds of detector have the same interface. The client, and the library it needs, are imported only when
+a URL is opened.
 """
 
-from dedup.detector.detector import EmbeddedDetector
+import os
+from collections.abc import Coroutine, Generator
+from pathlib import Path
+from typing import Any, Unpack
+
+from dedup.detector.detector import AsyncEmbeddedDetector, EmbeddedDetector
 from dedup.detector.interface import AsyncDetector, Detector, Question
-from dedup.detector.opening import open, open_async, open_embedded
+from dedup.detector.open_stores import give_back, take
 from dedup.detector.reservations import MemoryBudget, TooManyReserved
+from dedup.model.errors import UsageError
+from dedup.model.policy import OpenOptions, Options
+from dedup.model.recipes import Recipe
+from dedup.store import agreed_recipe
 
 __all__ = [
     "AsyncDetector",
+    "AsyncEmbeddedDetector",
     "Detector",
     "EmbeddedDetector",
     "MemoryBudget",
@@ -27,3 +37,123 @@ __all__ = [
     "open_async",
     "open_embedded",
 ]
+
+_SCHEMES = ("redis://", "rediss://", "unix://", "redis+unix://")
+_EXTRA = "a table service's client needs more: pip install 'crawl-dedup[client]'"
+
+
+def open(target: str | os.PathLike[str], **options: Unpack[OpenOptions]) -> Detector:
+    """Open a detector on an embedded store, which is created if it is missing, or on a service.
+
+    target               the folder; the store is at <target>/<namespace>. Or the URL of a service,
+                         redis://[:token@]host[:port], rediss://... or unix:///path, or several with
+                         commas, of which the first one that answers is asked
+    namespace            pages of one namespace are compared with each other; "default" by default
+    distance             greatest Hamming distance of value, 0 to 15 bits; the recipe's by default
+    similarity           least similarity of two texts, 0 to 1; "careful", which is the recipe's and the
+                         default, or "paper": k = 3, and the simhash alone decides
+    min_features         pages with fewer features are exempt; the recipe's by default
+    scope                "global", or "site": only pages of the same registrable domain match
+    secret               the secret key of the recipe. Without it, a store made with a secret can judge
+                         fingerprints but not make them; a service needs it for both
+    recipe               by default an existing store's own, the newest for a new store
+    reservation_seconds  how long a page may be in flight; 600 by default
+    clock                folders only: a function of seconds that never go back
+    timeout_seconds      services only: how long to wait for an answer of each; 0.5 by default
+
+    A store belongs to the process that opened it: a process forked later must open its own detector. A
+    service's detector opens new connections in a forked process.
+
+    Raises UsageError naming the argument, RecipeMismatch, StoreLocked, StoreDamaged, OSError with
+    the path if the folder cannot be used, and ServiceUnavailable.
+    """
+    checked = Options(**options)
+    if not _is_service(target):
+        return open_embedded(target, checked)
+    try:
+        from dedup.detector.remote import open_remote
+    except ModuleNotFoundError as error:
+        raise UsageError(f"{_EXTRA} ({error})") from error
+    from dedup.detector.blocking import BlockingDetector
+
+    return BlockingDetector(lambda: open_remote(os.fspath(target), checked))
+
+
+class Opening(Coroutine[Any, Any, AsyncDetector]):
+    """The result of open_async(): `await` it for a detector, or use it in `async with`, which closes that."""
+
+    def __init__(self, opening: Coroutine[Any, Any, AsyncDetector]) -> None:
+        """Wrap a coroutine that opens a detector."""
+        self._opening = opening
+
+    def send(self, value: Any) -> Any:
+        """Run the coroutine on, as `await` does."""
+        return self._opening.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        """Raise an error in the coroutine."""
+        return self._opening.throw(*error)
+
+    def close(self) -> None:
+        """End the coroutine, which also keeps Python from warning that it was never awaited."""
+        self._opening.close()
+
+    def __await__(self) -> Generator[Any, Any, AsyncDetector]:
+        return self._opening.__await__()
+
+    async def __aenter__(self) -> AsyncDetector:
+        self._detector = await self._opening
+        return self._detector
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._detector.close()
+
+
+def open_async(target: str | os.PathLike[str], **options: Unpack[OpenOptions]) -> Opening:
+    """Open the same for an asyncio loop: its methods are called with `await`; count() is len().
+
+    `async with dedup.open_async("store") as detector` closes it at the end, `await dedup.open_async("store")`
+    leaves that to you. An embedded store judges a page in microseconds, without yielding to the loop.
+    """
+    return Opening(_open_async(target, options))
+
+
+async def _open_async(target: str | os.PathLike[str], options: OpenOptions) -> AsyncDetector:
+    checked = Options(**options)
+    if not _is_service(target):
+        return AsyncEmbeddedDetector(open_embedded(target, checked))
+    try:
+        from dedup.detector.remote import open_remote
+    except ModuleNotFoundError as error:
+        raise UsageError(f"{_EXTRA} ({error})") from error
+    return await open_remote(os.fspath(target), checked)
+
+
+def open_embedded(target: str | os.PathLike[str], options: Options) -> EmbeddedDetector:
+    """Open a detector on the store at <target>/<namespace>. Raises as open() does."""
+    name = os.fsdecode(target)
+    if not name:
+        raise UsageError("target '' names no folder; the current one is '.'")
+    if "://" in name:
+        raise UsageError(f"target {name!r} is neither a folder nor a service URL (redis://)")
+    shared = take(
+        Path(name), options.namespace, options.distance, options.recipe_id, options.secret
+    )
+    try:
+        recipe = agreed_recipe(
+            shared.store.path, shared.store.recipe, options.recipe_id, options.secret
+        )
+        if isinstance(options.recipe, Recipe):
+            recipe = options.recipe
+        policy = options.policy(recipe)
+        with shared.lock:
+            shared.store.widen(policy.distance)
+            shared.reservations.widen(policy.distance)
+        return EmbeddedDetector(shared, recipe, policy, options.clock)
+    except BaseException:
+        give_back(shared)
+        raise
+
+
+def _is_service(target: str | os.PathLike[str]) -> bool:
+    return os.fsdecode(target).startswith(_SCHEMES)

@@ -1,21 +1,19 @@
 """A blocking detector of a table service: the asynchronous one, on a loop in a separate thread.
 
-The rule kept here: a call ends when the asynchronous one does, which takes a bounded time; a
-KeyboardInterrupt cancels it. A forked process does not use the connections of its
-parent: it opens its own with its first call.
+Invariants: a call ends when the asynchronous one does, which takes a bounded time; a KeyboardInterrupt
+cancels it. A forked process does not use the connections of its parent: it opens its own with its first call.
 """
 
 import asyncio
 import os
 import threading
 import weakref
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
 from dedup.detector.interface import AsyncDetector, Detector
 from dedup.model.errors import UsageError
-from dedup.model.page import USUAL, Neighbour, PageFingerprint, ReserveOptions, Verdict
 
 __all__ = ["BlockingDetector"]
 
@@ -24,8 +22,25 @@ T = TypeVar("T")
 Opening = Callable[[], Coroutine[Any, Any, AsyncDetector]]
 
 
+def _waiting(name: str) -> Any:
+    """Return a method that calls an asynchronous detector's method of that name, and waits for it."""
+
+    def call(self: "BlockingDetector", *values: Any, **options: Any) -> Any:
+        return self._run(lambda detector: getattr(detector, name)(*values, **options))
+
+    call.__name__, call.__doc__ = name, getattr(Detector, name).__doc__
+    return call
+
+
 class BlockingDetector(Detector):
     """Calls an asynchronous detector and waits for it. Made by open()."""
+
+    probe = _waiting("probe")
+    judge = _waiting("judge")
+    insert_many = _waiting("insert_many")
+    release = _waiting("release")
+    forget = _waiting("forget")
+    info = _waiting("info")
 
     def __init__(self, opening: Opening) -> None:
         """Open the detector in a new thread. Raises what opening() raises."""
@@ -40,30 +55,6 @@ class BlockingDetector(Detector):
     def __len__(self) -> int:
         """Return the number of documents."""
         return self._run(lambda detector: detector.count())
-
-    def probe(self, page: PageFingerprint, *, domain: str | None = None) -> list[Neighbour]:
-        """Return the stored near-duplicates of a page."""
-        return self._run(lambda detector: detector.probe(page, domain=domain))
-
-    def judge(self, page: PageFingerprint, key: str, options: ReserveOptions = USUAL) -> Verdict:
-        """Judge a page."""
-        return self._run(lambda detector: detector.judge(page, key, options))
-
-    def insert_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
-        """Insert pages."""
-        return self._run(lambda detector: detector.insert_many(verdicts))
-
-    def release(self, verdict: Verdict) -> bool:
-        """Release a reservation."""
-        return self._run(lambda detector: detector.release(verdict))
-
-    def forget(self, key: str) -> bool:
-        """Remove a document."""
-        return self._run(lambda detector: detector.forget(key))
-
-    def info(self) -> dict[str, Any]:
-        """Return information on the namespace."""
-        return self._run(lambda detector: detector.info())
 
     def close(self) -> None:
         """Close the connections, and end the thread."""

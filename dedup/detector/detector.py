@@ -2,35 +2,48 @@
 
     page -> probe the store and the pages in flight -> verdict -> insert or release
 
-The rule kept here: a page is a near_duplicate only if the page it resembles is in the store, which it is
-only after its insert was acknowledged. In every doubtful case the page is kept.
+    near a value -> the nearest CROWD -> confirmed by text -> enough? -> four times as many -> ... -> LOOKED
+    verdicts -> due? -> late? -> documents, in one transaction -> reservations ended
 
-rules.py decides when two pages are near-duplicates; open_stores.py inserts pages.
-Detectors of one process that open the same store share it, and the pages in flight with it.
+Invariants:
+  - A page is a near_duplicate only if the page it resembles is in the store, which it is only after its
+    insert was acknowledged. In every doubtful case the page is kept.
+  - A directory may have 100,000 pages near each other, and a verdict needs few of them. Candidates are
+    confirmed first and cut afterwards: pages that are near only by value never hide one that is alike. The
+    answer says whether some were left out.
+  - A reservation ends after its document is in the store, never before. A page is late when it was unique,
+    but a near-duplicate of it was inserted since: both stay, and the caller is told.
+
+rules.py decides when two pages are near-duplicates. Detectors of one process that open the same store share
+it, and the pages in flight with it (open_stores.py).
 """
 
+import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Self
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, Self, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
+from dedup.core.matches import Nearest
 from dedup.core.numbers import Numbers, many
-from dedup.detector.interface import Detector
-from dedup.detector.looking import alike_now, answered
-from dedup.detector.open_stores import (
-    Accepted,
-    OpenStore,
-    Seen,
-    apply_changes,
-    count_late,
-    give_back,
-    insert_verdicts,
-)
+from dedup.detector.interface import AsyncDetector, Detector, Question
+from dedup.detector.open_stores import Accepted, OpenStore, give_back
 from dedup.detector.reservations import Ending, MemoryBudget
-from dedup.detector.rules import NO_KEY, decided, is_unchanged
+from dedup.detector.rules import (
+    NO_KEY,
+    decided,
+    deciding_here,
+    is_unchanged,
+    near_duplicates,
+    not_other,
+    rank,
+    unlike_any,
+)
 from dedup.model.errors import UsageError
+from dedup.model.forms import storable
 from dedup.model.names import site_of
 from dedup.model.page import (
     SKETCH_BYTES,
@@ -39,16 +52,37 @@ from dedup.model.page import (
     Neighbour,
     PageFingerprint,
     ReserveOptions,
+    Status,
     Verdict,
 )
 from dedup.model.policy import Policy
 from dedup.model.recipes import Recipe, same_recipe
-from dedup.store import Applied, Removed
+from dedup.store import NEAR_LIMIT, Applied, Removed
 
-__all__ = ["EmbeddedDetector"]
+__all__ = ["AsyncEmbeddedDetector", "EmbeddedDetector"]
 
+CROWD = 128  # candidates that are compared first: a directory may have 100,000
+GROWTH = 4  # factor by which the number of candidates grows
+LOOKED = 8192  # greatest number of candidates that are compared with one page
+TRANSACTION = (
+    64  # pages of an asynchronous insert_many() in one: each is compared with the others in it
+)
+
+A = TypeVar("A")
+R = TypeVar("R")
+X = TypeVar("X")
+
+_is_storable = storable()
 _DROPPED = frozenset(("near_duplicate", "pending"))
-_NEVER_STORED = frozenset(("short", "unread"))
+
+
+class Seen(NamedTuple):
+    """The state at the reservation of a page: its verdict, the policy, and the number of inserts."""
+
+    status: Status
+    reason: str
+    policy: Policy
+    inserts: int
 
 
 class EmbeddedDetector(Detector):
@@ -98,10 +132,12 @@ class EmbeddedDetector(Detector):
         """Return the stored near-duplicates of a page. See Detector.probe()."""
         with self._shared.lock:
             self._check_open(page)
+            if page.features < self.policy.min_features:
+                return []
             found = self._store.near(page.value, self.policy.distance)
             if not found:
                 return []
-            return answered(self._shared, Document(NO_KEY, page, domain or ""), found, self.policy)
+            return self._answered(Document(NO_KEY, page, domain or ""), found)
 
     def probe_many(
         self,
@@ -126,7 +162,7 @@ class EmbeddedDetector(Detector):
             for i, documents in near.items():
                 page = PageFingerprint(int(array[i]), sketches[i], 0, 2**32 - 1, recipe)
                 asked = Document(NO_KEY, page, domain or "")
-                alike = answered(self._shared, asked, documents, self.policy)
+                alike = self._answered(asked, documents)
                 if alike:
                     found[i] = alike
             return found
@@ -139,33 +175,33 @@ class EmbeddedDetector(Detector):
         asked = Document(key, page, site_of(key, options.url, options.domain), kind=options.kind)
         token = options.token
         with self._shared.lock:
-            self._check_open(page)
+            if (
+                self._closed
+                or self._shared.left
+                or page.recipe != self.recipe.id
+                or len(page.sketch) != SKETCH_BYTES
+            ):
+                self._check_open(page)
             now = self._clock()
             if token is not None and self._reservations.knows(token):
                 return self._taken(token, key, page)
             verdict = self._judged(asked, options, now)
-            if verdict.status in _DROPPED or verdict.reason in _NEVER_STORED:
+            if verdict.status in _DROPPED:
                 return verdict
             return self._reserved(verdict, options, now)
 
     def _judged(self, asked: Document, options: ReserveOptions, now: float) -> Verdict:
         """Return the verdict on a page, without a token."""
         page, key, home = asked.page, asked.key, options.home
-        if page.unread:
-            return Verdict("exempt", "unread", asked)
         if options.exempt:
             return Verdict("exempt", options.exempt, asked)
-        if page.features < self.policy.min_features:
-            return Verdict("exempt", "short", asked)
         if home and (key in self._store or self._reservations.holds(key, now)):
             same = page.links and is_unchanged(asked, self._store.get(key))
             return Verdict("refetch", "unchanged" if same else "", asked)
         guard = options.guard
-        inserted, in_flight = alike_now(
-            self._shared, asked, self.policy, now, home=home, guard=guard
-        )
+        inserted, in_flight = self._alike_now(asked, now, home=home, guard=guard)
         if not inserted and not in_flight:
-            return Verdict("unique", "", asked)
+            return Verdict(*unlike_any(page, self.policy), asked)
         return decided(asked, inserted, in_flight, guard=guard, tries=options.tries)
 
     def _reserved(self, verdict: Verdict, options: ReserveOptions, now: float) -> Verdict:
@@ -180,11 +216,158 @@ class EmbeddedDetector(Detector):
         )
         return replace(verdict, token=token)
 
+    def _alike_now(
+        self, asked: Document, now: float, *, home: bool, guard: bool
+    ) -> tuple[list[Neighbour], list[Neighbour]]:
+        """Return the near-duplicates that decide about a page: stored ones, and those in flight."""
+        policy, value, distance = self.policy, asked.page.value, self.policy.distance
+        found = self._store.near(value, distance, CROWD)
+        flying = self._reservations.near(value, distance, now, CROWD)
+        if not found and not flying and not found.cut:
+            return [], []
+        inserted: list[Neighbour] = []
+        in_flight: list[Neighbour] = []
+
+        def settled(alike: list[Neighbour]) -> bool:
+            """Whether the verdict is known: a page that counts has paid, or CROWD pages are alike."""
+            return len(alike) >= CROWD or any(
+                n.document.paid for n in (not_other(alike) if guard else alike)
+            )
+
+        if found or found.cut:
+            inserted = self._confirmed(
+                found,
+                CROWD,
+                lambda limit, skip: self._store.near(value, distance, limit, skip),
+                lambda some: near_duplicates(asked, some, policy),
+                settled,
+            )
+        if flying:
+            in_flight = self._confirmed(
+                flying,
+                CROWD,
+                lambda limit, skip: self._reservations.near(value, distance, now, limit, skip),
+                lambda some: near_duplicates(asked, deciding_here(asked.key, home, some), policy),
+                settled,
+            )
+        return inserted, in_flight
+
+    def _answered(self, asked: Document, found: Nearest[Document]) -> list[Neighbour]:
+        """Return a probe's answer from the documents it found, at most the nearest NEAR_LIMIT."""
+        value, distance = asked.page.value, self.policy.distance
+        alike = self._confirmed(
+            found,
+            NEAR_LIMIT,
+            lambda limit, skip: self._store.near(value, distance, limit, skip),
+            lambda some: near_duplicates(asked, some, self.policy),
+            lambda alike: len(alike) > NEAR_LIMIT,
+        )
+        if len(alike) <= NEAR_LIMIT:
+            return alike
+        self._shared.cut += 1
+        return alike[:NEAR_LIMIT]
+
+    def _confirmed(
+        self,
+        found: Nearest[X],
+        limit: int,
+        more: Callable[[int, int], Nearest[X]],
+        confirm: Callable[[Nearest[X]], list[Neighbour]],
+        enough: Callable[[list[Neighbour]], bool],
+    ) -> list[Neighbour]:
+        """Return the near-duplicates among candidates, the most similar first.
+
+        found    the nearest `limit` candidates
+        more     returns the nearest candidates up to a limit, without the first `skip`
+        confirm  returns the near-duplicates among some candidates, the most similar first
+        enough   whether these are enough, so that no more candidates need to be compared
+        """
+        alike = confirm(found)
+        while found.cut and not enough(alike):
+            if limit >= LOOKED:
+                self._shared.cut += 1
+                break
+            skip, limit = limit, min(limit * GROWTH, LOOKED)
+            found = more(limit, skip)
+            alike = sorted(alike + confirm(found), key=rank)
+        return alike
+
+    # ------------------------------------------------------------------------------------- inserts
+
     def insert_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
-        """Insert pages, in one transaction unless some of them are near each other."""
+        """Insert pages, in one transaction unless some of them are near each other.
+
+        Those must find each other in the store.
+        """
+        late: list[bool] = []
+        batch: list[Verdict] = []
         with self._shared.lock:
-            self._check_open()
-            return insert_verdicts(self._shared, verdicts, self.recipe, self.policy)
+            if self._closed or self._shared.left:
+                self._check_open()
+            for verdict in verdicts:
+                if batch and _are_near(verdict, batch, self.policy.distance):
+                    self._insert_batch(batch)
+                    batch = []
+                due = self._is_due(verdict)
+                late.append(due and verdict.status == "unique" and self._is_late(verdict))
+                if due:
+                    batch.append(verdict)
+            if batch:
+                self._insert_batch(batch)
+        return late
+
+    def _is_due(self, verdict: Verdict) -> bool:
+        """Whether there is something to insert. Raises what insert() raises before it begins."""
+        token, key, page = verdict.token, verdict.document.key, verdict.document.page
+        if token is None:
+            raise UsageError(
+                f"the verdict on {key!r} ({verdict.status}) has no token: it cannot be inserted"
+            )
+        if page.recipe != self.recipe.id:
+            same_recipe(self.recipe.id, page.recipe)
+        if not _is_storable(page):
+            raise UsageError(
+                f"{page} is not allowed: value and identity are 0 to 2**64 - 1, and a sketch "
+                f"has {SKETCH_BYTES} bytes"
+            )
+        held = self._reservations.get(token)
+        if held is not None and (held.document.key, held.document.page) != (key, page):
+            raise UsageError(
+                f"token {token!r} belongs to {held.document.key!r}, not to this page of {key!r}"
+            )
+        ending = self._reservations.ending(token)
+        if ending == "released":
+            raise UsageError(f"{key!r} was released: reserve it again to insert it")
+        return ending != "inserted"
+
+    def _is_late(self, verdict: Verdict) -> bool:
+        """Whether a near-duplicate of a page that was unique has been inserted since."""
+        document = verdict.document
+        value = document.page.value
+        held = self._reservations.get(verdict.token or "")
+        seen = None if held is None else held.judged
+        if (
+            isinstance(seen, Seen)
+            and seen.status == "unique"
+            and seen.policy is self.policy
+            # nothing was near when the page was reserved: only later inserts can be
+            and not self._shared.near_since(seen.inserts, value, self.policy.distance)
+        ):
+            return False
+        found = self._store.near(value, self.policy.distance)
+        return _has_paid(near_duplicates(document, found, self.policy))
+
+    def _insert_batch(self, batch: list[Verdict]) -> None:
+        now = time.time()
+        documents = [replace(verdict.document, inserted_seconds=now) for verdict in batch]
+        if len(documents) == 1:
+            self._store.insert(documents[0])
+        else:
+            self._store.insert_many(documents)
+        self._shared.note_inserted([document.page.value for document in documents])
+        for verdict in batch:
+            assert verdict.token is not None
+            self._reservations.end(verdict.token, "inserted")
 
     def apply(
         self,
@@ -204,10 +387,21 @@ class EmbeddedDetector(Detector):
         """
         with self._shared.lock:
             self._check_open()
-            counts, documents = apply_changes(self._shared, changes, offsets)
-            if not judge:
+            counts = self._store.apply(changes, offsets)
+            if len(self._reservations):
+                for key, document in changes:
+                    if document is not None:
+                        self._reservations.end_same(key, document.page, "inserted")
+            stored = [document for document in dict(changes).values() if document is not None]
+            values = [document.page.value for document in stored]
+            self._shared.note_inserted(values)
+            if not judge or not stored:
                 return counts, 0
-            return counts, count_late(self._shared, documents, self.policy)
+            near = self._store.near_others(values, self.policy.distance)
+            return counts, sum(
+                _has_paid(near_duplicates(stored[i], found, self.policy))
+                for i, found in near.items()
+            )
 
     def offsets(self) -> dict[int, int]:
         """Return the next offset of each applied partition of the log; {} if none was applied."""
@@ -300,10 +494,10 @@ class EmbeddedDetector(Detector):
         self._check_open()
         return self._store.forget_before(seconds)
 
-    def prune_more(self, seconds: float, first: int) -> Removed | None:
-        """Do so for some documents with id >= first, for some milliseconds. See dedup.store."""
+    def prune_more(self, seconds: float, first: int, latest: float) -> Removed | None:
+        """Do so for some documents with id >= first, and for those later than `latest`. See dedup.store."""
         self._check_open()
-        return self._store.forget_more_before(seconds, first)
+        return self._store.forget_more_before(seconds, first, latest)
 
     def documents_from(self, first: int, most: int) -> list[tuple[int, Document]]:
         """Return the next `most` (id, document) with id >= first, by id. Raises StoreDamaged."""
@@ -354,3 +548,88 @@ class EmbeddedDetector(Detector):
                 f"the store {self._store.path} was opened before this process was forked, and stays "
                 "with the process that opened it: open it in one process only, after the fork"
             )
+
+
+def _are_near(verdict: Verdict, batch: list[Verdict], k: int) -> bool:
+    """Whether a page must see those of a batch in the store before it can be judged."""
+    value = verdict.document.page.value
+    return any(
+        (value ^ other.document.page.value).bit_count() <= k or verdict.token == other.token
+        for other in batch
+    )
+
+
+def _has_paid(alike: list[Neighbour]) -> bool:
+    """Whether one of the near-duplicates has paid and does not declare itself another page."""
+    return any(n.document.paid for n in not_other(alike))
+
+
+# ------------------------------------------------------------------------------------ for asyncio
+
+
+def _at_once(name: str) -> Any:
+    """Return a coroutine method that calls the detector's method of that name, without yielding to the loop."""
+
+    async def call(self: "AsyncEmbeddedDetector", *values: Any, **options: Any) -> Any:
+        return getattr(self.embedded, name)(*values, **options)
+
+    call.__name__, call.__doc__ = name, getattr(EmbeddedDetector, name).__doc__
+    return call
+
+
+class AsyncEmbeddedDetector(AsyncDetector):
+    """An embedded detector for an asyncio loop, closed with this one.
+
+    A call for one page takes microseconds, and is made without yielding to the loop. A batch may take longer,
+    and runs in a thread, so that the loop is not blocked.
+    """
+
+    probe = _at_once("probe")
+    judge = _at_once("judge")
+    insert = _at_once("insert")
+    release = _at_once("release")
+    forget = _at_once("forget")
+    info = _at_once("info")
+
+    def __init__(self, detector: EmbeddedDetector) -> None:
+        """Take over a detector."""
+        self.recipe = detector.recipe
+        self.policy = detector.policy
+        self.embedded = detector
+        self._thread: ThreadPoolExecutor | None = None
+
+    async def reserve_many(self, questions: Sequence[Question]) -> list[Verdict | Exception]:
+        """Judge pages in their order; return the exception in place of a verdict where one was raised."""
+        return await self._in_thread(self._reserve_many, questions)
+
+    async def insert_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
+        """Insert pages, TRANSACTION of them at a time."""
+        return await self._in_thread(self._insert_many, verdicts)
+
+    async def release_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
+        """Release reservations."""
+        return await self._in_thread(lambda some: [*map(self.embedded.release, some)], verdicts)
+
+    async def close(self) -> None:
+        """Close the detector after the calls that are under way."""
+        if self._thread is not None:
+            self._thread.shutdown()
+        self.embedded.close()
+
+    async def _in_thread(self, work: Callable[[A], R], argument: A) -> R:
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "dedup-detector")
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work, argument)
+
+    def _reserve_many(self, questions: Sequence[Question]) -> list[Verdict | Exception]:
+        answers: list[Verdict | Exception] = []
+        for question in questions:
+            try:
+                answers.append(self.embedded.judge(*question))
+            except Exception as error:
+                answers.append(error)
+        return answers
+
+    def _insert_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
+        parts = (verdicts[i : i + TRANSACTION] for i in range(0, len(verdicts), TRANSACTION))
+        return [late for part in parts for late in self.embedded.insert_many(part)]

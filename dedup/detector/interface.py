@@ -1,9 +1,9 @@
 """The interface of every detector: Detector blocks, AsyncDetector is the same for asyncio.
 
     Detector       EmbeddedDetector (detector.py), BlockingDetector (blocking.py, a table service)
-    AsyncDetector  AsyncEmbeddedDetector (asynchronous.py), RemoteDetector (remote.py, a table service)
+    AsyncDetector  AsyncEmbeddedDetector (detector.py), RemoteDetector (remote.py, a table service)
 
-The rule kept here: users of a detector need not know where its memory is.
+Users of a detector need not know whether its store is a folder or a service.
 """
 
 from abc import ABC, abstractmethod
@@ -70,9 +70,21 @@ class Detector(_Fingerprints):
         """Return the stored near-duplicates of a page, the most similar first, at most 1000.
 
         Of equally similar ones the nearest by distance comes first, then the smallest key. In the scope "site" only documents
-        of the given domain count; without one, none do.
+        of the given domain count; without one, none do. A page of too little text has none here: reserve() finds its copies.
         Raises RecipeMismatch, StoreDamaged, and ServiceUnavailable.
         """
+
+    def probe_items(
+        self, page: PageFingerprint, items: bytes, *, domain: str | None = None
+    ) -> list[Neighbour]:
+        """Return the stored near-duplicates of a page that brought the same, by a digest of yours.
+
+        items  1 to 1024 bytes made of what you take from a page; given at insert with verdict.brought(items=...)
+
+        If there is none, the page brings something else than those with its text: keep it with
+        exempt="items". Raises what probe() raises.
+        """
+        return [near for near in self.probe(page, domain=domain) if near.document.items == items]
 
     def reserve(
         self, page: PageFingerprint, key: str, **options: Unpack[ReserveKeywords]
@@ -82,7 +94,7 @@ class Detector(_Fingerprints):
         key      the document key (dedup.document_key of the first requested URL)
         options  the fields of ReserveOptions, which explains them
 
-        A verdict with a token (unique, refetch, exempt but not short or unread) must end in insert() or
+        A verdict with a token (unique, refetch, exempt) must end in insert() or
         release(); otherwise it expires. After `pending` ask again, and finally keep the page with
         exempt="in_flight". A reservation whose answer does not come in time is released.
 
@@ -161,6 +173,13 @@ class AsyncDetector(_Fingerprints):
     @abstractmethod
     async def probe(self, page: PageFingerprint, *, domain: str | None = None) -> list[Neighbour]:
         """Return the stored near-duplicates of a page."""
+
+    async def probe_items(
+        self, page: PageFingerprint, items: bytes, *, domain: str | None = None
+    ) -> list[Neighbour]:
+        """Return the stored near-duplicates of a page that brought the same."""
+        near = await self.probe(page, domain=domain)
+        return [each for each in near if each.document.items == items]
 
     async def reserve(
         self, page: PageFingerprint, key: str, **options: Unpack[ReserveKeywords]

@@ -5,7 +5,7 @@
              RESERVE (exempt) and INSERT at the home, if it no longer knows the page
     probe, forget, info, check
 
-The rule kept here: a call takes a bounded time and ends in an answer or in ServiceUnavailable; a page
+Invariants: a call takes a bounded time and ends in an answer or in ServiceUnavailable; a page
 is dropped only by a service's answer; a service that may hold an unneeded reservation is told to
 release it as soon as it can be reached.
 """
@@ -26,7 +26,6 @@ from dedup.model.page import (
     Verdict,
 )
 from dedup.model.policy import Options
-from dedup.model.recipes import same_recipe
 from dedup.wire.client.address import addresses_of
 from dedup.wire.client.command_codec import (
     Command,
@@ -100,9 +99,6 @@ class RemoteDetector(AsyncDetector):
         """Judge a page. After ServiceUnavailable keep it, and insert the verdict of unjudged()."""
         self._check_open()
         asked, token = _asked(page, key, options), options.token or new_token()
-        if page.unread:
-            same_recipe(self.recipe.id, page.recipe)
-            return Verdict("exempt", "unread", asked)
         command = self._commands.reserve(asked, options, token)
         request = Request(command, self._namespace, key, to_all=True, token=token)
         if not options.home:  # none of the services is the home of the key

@@ -2,7 +2,7 @@
 
     reserve -> (held) -> end (inserted or released), or expiry
 
-The rule kept here: a reservation is held until its token ends it or its time is over, never longer.
+Invariant: a reservation is held until its token ends it or its time is over, never longer.
 No I/O and no clock: each call gets the time, in seconds that never go back. Nothing here is
 thread-safe; the detector's lock protects it.
 
@@ -157,8 +157,14 @@ class Reservations:
             raise UsageError(f"the token {token!r} was used before: make a new one for each page")
         if now >= self._due:
             self._sweep(now)
-        size = _size(document)
-        if not self._budget.fits(self.bytes, size):
+        size = (
+            FIXED_BYTES
+            + getsizeof(document.key)
+            + getsizeof(document.domain)
+            + getsizeof(document.kind)
+        )
+        budget = self._budget
+        if self.bytes + size > budget.total - budget.used:
             self._make_room(size, now)
         number = self._count
         self._count += 1
@@ -169,17 +175,14 @@ class Reservations:
             self._age()  # first: it is all that may fail
         self._young[number] = document.page.value
         self.bytes += size
-        self._budget.used += size
+        budget.used += size
         self._held[number] = reservation
         self._numbers[token] = number
         self._keys.setdefault(document.key, set()).add(number)
         if expires == inf:
             self._pinned[number] = None
-        else:
-            self._expire_in(int(expires), number)
-        return token
-
-    def _expire_in(self, second: int, number: int) -> None:
+            return token
+        second = int(expires)
         expiring = self._expiring.get(second)
         if expiring is None:
             self._expiring[second] = {number: None}
@@ -187,6 +190,7 @@ class Reservations:
             self._due = self._seconds[0] + 1
         else:
             expiring[number] = None
+        return token
 
     def get(self, token: str) -> Reservation | None:
         """Return the reservation of a token, expired or not, or None once it is removed."""
@@ -203,11 +207,11 @@ class Reservations:
         return numbers is not None and any(self._held[n].expires > now for n in numbers)
 
     def near(
-        self, value: int, k: int, now: float, limit: int | None = None, without: int = 0
+        self, value: int, k: int, now: float, limit: int | None = None, skip: int = 0
     ) -> Nearest[Reservation]:
         """Return the reservations within distance k of a value, with distances, nearest first.
 
-        Returns at most `limit`, without the first `without` of them; `cut` of the answer says whether
+        Returns at most `limit`, without the first `skip` of them; `cut` of the answer says whether
         there are more.
         """
         k = min(k, self._k)
@@ -234,7 +238,7 @@ class Reservations:
         near = Nearest(
             [
                 (reservation, distance)
-                for distance, number in found[without:limit]
+                for distance, number in found[skip:limit]
                 if (reservation := self._held[number]).expires > now
             ]
         )
@@ -336,8 +340,3 @@ class Reservations:
             f"the {len(self)} pages in flight of this namespace take the memory there is for them: "
             "insert or release them, or give the service more with --memory"
         )
-
-
-def _size(document: Document) -> int:
-    key, domain, kind = document.key, document.domain, document.kind
-    return FIXED_BYTES + getsizeof(key) + getsizeof(domain) + getsizeof(kind)

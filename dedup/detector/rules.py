@@ -7,9 +7,10 @@ Two pages are near-duplicates when the distance of their values is at most the p
 estimated similarity of their texts at least the policy's for pages of one registrable domain, of two,
 or of few words; in the scope "site" they also share a registrable domain. Only pages of one kind are
 compared, if both have a kind. Two pages of one site whose structured data names two things (sku, gtin, ...)
-are no near-duplicates, whatever their texts.
+are no near-duplicates, whatever their texts. Pages of fewer features than the policy's least, or of which too little
+was read, are near-duplicates only if they are copies.
 
-The rule kept here: leaving out a page means one match less, and so can only keep pages.
+Invariant: leaving out a page means one match less, and so can only keep pages.
 """
 
 from collections.abc import Iterable
@@ -22,8 +23,10 @@ from dedup.model.page import (
     Document,
     Identity,
     Neighbour,
+    PageFingerprint,
     Status,
     Verdict,
+    are_copies,
     are_two_things,
     identity_of,
 )
@@ -42,8 +45,7 @@ def near_duplicates(
     scope "site" so are pages of other domains, and all pages if the domain is "".
     """
     page, domain, kind, key = asked.page, asked.domain, asked.kind, asked.key
-    if page.unread or page.features < policy.min_features:
-        return []
+    little = page.features < policy.min_features
     others = [
         (other, distance)
         for other, distance in found
@@ -52,10 +54,19 @@ def near_duplicates(
         and (policy.scope == "global" or (domain and other.domain == domain))
     ]
     alike = similarities(page.sketch, [other.page.sketch for other, _ in others])
+    least = min(policy.similarity, policy.similarity_across, policy.similarity_short)
     neighbours = []
     for (other, distance), similarity in zip(others, alike, strict=True):
+        if similarity < least:  # as nearly all of a crowd that is near only by value
+            continue
         same_site = other.domain == domain if domain and other.domain else None
         if same_site and are_two_things(page, other.page):
+            continue
+        if little and are_copies(page, other.page):
+            same: Identity = (
+                identity_of(page.identity, other.page.identity) if same_site else "unknown"
+            )
+            neighbours.append(Neighbour(other, distance, similarity, same))
             continue
         fewer = min(page.features, other.page.features)
         if similarity >= policy.least_similarity(fewer, same_site=same_site):
@@ -66,6 +77,13 @@ def near_duplicates(
                     identity = "unknown"  # equal word for word: its identity does not count
             neighbours.append(Neighbour(other, distance, similarity, identity))
     return sorted(neighbours, key=rank)
+
+
+def unlike_any(page: PageFingerprint, policy: Policy) -> tuple[Status, str]:
+    """Return status and reason of a page without a near-duplicate: one that is not judged is never unique."""
+    if page.features >= policy.min_features:
+        return "unique", ""
+    return "exempt", "unread" if page.unread else "short"
 
 
 def rank(neighbour: Neighbour) -> tuple[float, int, str]:
@@ -114,7 +132,8 @@ def is_unchanged(asked: Document, stored: Document | None) -> bool:
         stored is not None
         and stored.paid
         and stored.kind == asked.kind
-        and replace(stored.page, parts=b"") == replace(asked.page, parts=b"")
+        and replace(stored.page, parts=b"", unread=False)
+        == replace(asked.page, parts=b"", unread=False)
     )
 
 

@@ -6,7 +6,7 @@
 Documents are spread over shards by their keys, so shards divide memory, disk and the application of
 events. They do not divide the crawl: every page is reserved at every shard. What one core can reserve
 is the end of a set of shards, however many they are; past it the crawl is divided among several whole
-sets, each with all documents (docs/scale.md).
+sets, each with all documents (docs/appendix/scale.md).
 
 Invariants: no I/O, no clock. No number without the command that measured it (SOURCES); the rest follows
 from the design of segments in dedup.plan. Sizes are for the worst moment, not the average one: the largest
@@ -37,7 +37,7 @@ LOG_BEFORE_COMPACTION = 2  # a topic has up to this many times the records that 
 MONTH_HOURS = 730
 ANSWER_PROBE_US = 7.0  # the search in the answers measured below, by the model
 KEY_DISTANCE = 0  # of the table that finds a document by the digest of its key
-DOCUMENT_BYTES = 4  # of a document's number in a segment (docs/segment-format.md)
+DOCUMENT_BYTES = 4  # of a document's number in a segment (docs/appendix/segment-format.md)
 COMPARE_BYTES, COMPARE_US = 8, 0.0012  # a segment so small that it is compared with value by value
 FULL = MERGED_MOST * RATIO // (RATIO + 1)  # the least that a segment holds that is merged no more
 TOGETHER = 16  # commands of one write, whose cost was measured

@@ -65,7 +65,7 @@ def encode(namespace: str, document: Document) -> tuple[bytes, bytes]:
     """
     if not _is_storable(document.page):
         raise EventInvalid(
-            f"the fingerprint of {document.key[:200]!r} is unread, or out of range: {document.page}"
+            f"the fingerprint of {document.key[:200]!r} is out of range: {document.page}"
         )
     key, value = record_key(namespace, document.key), encode_value(namespace, document)
     if len(key) + len(value) > RECORD_BYTES:

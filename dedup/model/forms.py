@@ -117,7 +117,7 @@ def _from(field: Field) -> str:
 @cache
 def storable() -> Callable[[PageFingerprint], bool]:
     """Return the function that says whether the fields of a fingerprint are in their ranges."""
-    wrong = ["page.unread"]
+    wrong = []
     for field in (field for field in FIELDS if field.of_page):
         value, form = f"page.{field.name}", field.form
         if form.codec == "word":

@@ -59,9 +59,10 @@ class PageFingerprint(msgspec.Struct, frozen=True, gc=False):
     sketch    37 bytes over its 3-token shingles, from which the similarity of two texts is estimated
     identity  what the page says it is: the 32-bit hash of its title, 0 without one, and below it that
               of the canonical URL that it declares, 0 for none
-    features  number of distinct words behind value
+    features  number of distinct words behind value; 0 of an unread page
     recipe    id of the recipe that made all of them
-    unread    too little of the page was read for it to be judged; such a page is never stored
+    unread    too little of the page was read to judge it by its text: value is a hash of all of it, and only a copy
+              equals it. Not stored or sent: features says so
     links     a 64-bit hash of where its main content leads, in any order; 0: that was not asked for
     parts     five hashes of 4 bytes, little-endian, 0 for none, of what is not running text: inline data, sources of
               images and frames, data attributes, h1 headings, words with digits; b"": not known
@@ -284,7 +285,7 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
               title, canonical URL and links; else ""
     document  the page that was judged, as insert() will store it
     token     what insert() and release() take to end the reservation; None when the page holds none
-              (near_duplicate, pending, short and unread pages)
+              (near_duplicate, pending)
     match     the most similar near-duplicate (near_duplicate, pending; and exempt as other_title or
               barren, if one is inserted), else None; `of`, `distance`, `similarity` and `identity` are its
     """
@@ -371,6 +372,23 @@ def identity_of(a: int, b: int) -> Identity:
     if (titles and a >> 32 != b >> 32) or (canonicals and (a ^ b) & _HALF):
         return "other"
     return "same" if titles or canonicals else "unknown"
+
+
+def are_copies(a: PageFingerprint, b: PageFingerprint) -> bool:
+    """Whether two pages of too little text to be judged by it are copies of each other: equal in all they have.
+
+    The last bytes of such a page's sketch are a hash of its bytes, or of all its words (docs/fingerprint-spec.md, "Pages
+    of little text"). An empty page, whose sketch is 0, is no copy: what is in it came by other means.
+    """
+    return (
+        any(a.sketch)
+        and a.value == b.value
+        and a.sketch == b.sketch
+        and a.features == b.features
+        and a.identity == b.identity
+        and a.thing == b.thing
+        and a.parts == b.parts
+    )
 
 
 _BOTH, _SELLER, _MAKER, _HALF_NUMBER = 3 << 30, 1 << 30, 2 << 30, 2**15 - 1

@@ -5,8 +5,8 @@
 Options are made once, at the edge where a person gives them (open(), settings, flags, a request), and
 passed on as one value.
 
-The rule kept here: an option that is outside what is allowed names itself, its value, and what is
-allowed, before anything is opened.
+Invariant: the error for an option that is out of range names the option, its value and the range, before
+anything is opened.
 """
 
 import re
@@ -147,7 +147,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             recipe.similarity if chosen is None else chosen,
             recipe.similarity_across if chosen is None else chosen,
             recipe.similarity_short if chosen is None else max(chosen, recipe.similarity_short),
-            least := _number(self.min_features, recipe.min_features),
+            least := max(
+                1, _number(self.min_features, recipe.min_features)
+            ),  # an unread page has 0
             max(least, recipe.full_features),
             self.scope,
             float(self.reservation_seconds),

@@ -1,7 +1,7 @@
 """Recipes: everything that decides a fingerprint, under an id.
 
-How a page becomes a fingerprint stands in the native core and in docs/fingerprint-spec.md; the
-distances and similarities that make two pages near-duplicates stand here. A change to either is a new id.
+How a page becomes a fingerprint is in the native core and in docs/fingerprint-spec.md; the distances and
+similarities that make two pages near-duplicates are declared here. A change to either is a new id.
 A secret keys the hashes and becomes part of the id, so that fingerprints made with different
 secrets never meet.
 """
@@ -33,8 +33,6 @@ class Recipe(msgspec.Struct, frozen=True):
     similarity_short   and of one site, where one of them has fewer than full_features
     min_features    a page with fewer features is exempt ("short")
     full_features   a page with fewer is compared inside its site only
-    read_enough     a page of which fewer words were read, and
-    read_eighths    fewer eighths of its words, is exempt ("unread")
     """
 
     id: str
@@ -45,8 +43,6 @@ class Recipe(msgspec.Struct, frozen=True):
     similarity_short: float = 0.9
     min_features: int = 8
     full_features: int = 20
-    read_enough: int = 64
-    read_eighths: int = 1
 
 
 def recipe_of(recipe_id: str | None = None, secret: str | None = None) -> Recipe:
@@ -64,8 +60,9 @@ def recipe_of(recipe_id: str | None = None, secret: str | None = None) -> Recipe
     base, _, mark = wanted.partition(".")
     if base in _RETIRED:
         raise RecipeMismatch(
-            f"recipe {wanted!r} is retired, this release makes {NEWEST!r}: use a new path or "
-            "namespace; the old store is not changed, and `dedup store export` still reads it"
+            f"recipe {wanted!r} is retired, and its fingerprints cannot be converted to {NEWEST!r}: use a "
+            "new path or namespace, which the next crawl fills; an old store is not changed, and `dedup "
+            "store export` still reads it"
         )
     if base != NEWEST:
         raise RecipeMismatch(f"unknown recipe {wanted!r}; this release knows {NEWEST!r}")

@@ -48,7 +48,7 @@ def count(number: int, one: str, many: str | None = None) -> str:
 
 def alike(similarity: float) -> str:
     """Return an estimated similarity of two texts in words; 100 % only where it is 1."""
-    return f"{int(100 * similarity)} % of the word triples alike"
+    return f"{int(100 * similarity)} % similar"
 
 
 def running(words: Sequence[str]) -> str:

@@ -40,14 +40,14 @@ class Layer:
         self.k = max(self.k, k)
 
     def near(
-        self, value: int, k: int | None = None, limit: int | None = None, without: int = 0
+        self, value: int, k: int | None = None, limit: int | None = None, skip: int = 0
     ) -> Nearest[Document]:
         """Return the documents within distance k of a value, as Store.near() does; by default all."""
         found: Nearest[Document] = Nearest()
         if self._table is not None:
             bound = self.k if k is None else k
             matches = [m for m in self._table.probe(value) if m.distance <= bound]
-            found += [(self._numbers[m.document], m.distance) for m in matches[without:limit]]
+            found += [(self._numbers[m.document], m.distance) for m in matches[skip:limit]]
             found.cut = limit is not None and len(matches) > limit
         return found
 
@@ -107,11 +107,11 @@ class Memory:
         self._fresh.widen(k)
 
     def near(
-        self, value: int, k: int | None = None, limit: int | None = None, without: int = 0
+        self, value: int, k: int | None = None, limit: int | None = None, skip: int = 0
     ) -> Nearest[Document]:
         """Return the documents within distance k of a value, with their distances.
 
-        Of each layer the nearest `limit` (1000) without so many of the first. Raises StoreDamaged.
+        Of each layer the nearest `limit` (1000), without the first `skip`. Raises StoreDamaged.
         """
         found: Nearest[Document] = Nearest()
         for layer in (self._base, self._work, self._fresh):
@@ -120,7 +120,7 @@ class Memory:
             if found and self._replaced:  # by a document of this layer
                 cut, found = found.cut, Nearest(f for f in found if f[0].key not in layer)
                 found.cut = cut
-            nearest = layer.near(value, k, limit, without)
+            nearest = layer.near(value, k, limit, skip)
             found += nearest
             found.cut = found.cut or nearest.cut
         return found

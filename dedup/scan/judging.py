@@ -72,6 +72,7 @@ class Judge:
         )
         if verdict.token is not None:
             self._detector.insert(verdict)
+        self.summary.siteless += self._identity and not found.domain
         return verdict_row(verdict)
 
 

@@ -29,7 +29,7 @@ from dedup.model.recipes import Recipe
 from dedup.scan.accepted import Memory
 from dedup.scan.values import Job, Summary
 from dedup.store import Store
-from dedup.store.database.documents import Documents
+from dedup.store.documents import Documents
 
 VERSION = 2
 

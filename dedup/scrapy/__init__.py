@@ -11,6 +11,8 @@ The steps of a page:
     in_flight.py      insert when that succeeded, release when not
     embedded.py       the memory: a store; service_memory.py: a table service
 
+request_filter.py is the filter of requests; scheduler.py and shared_requests.py share it through a service.
+
 settings.py reads the settings, crawl_memory.py empties the store, responses.py decides which pages are not
 judged, swallowing.py warns, summary.py writes the summary.
 """
@@ -30,6 +32,7 @@ from dedup.scrapy.middlewares import (
 
 if TYPE_CHECKING:
     from dedup.scrapy.request_filter import RequestFilter
+    from dedup.scrapy.scheduler import Scheduler
 
 __all__ = [
     "Addon",
@@ -38,6 +41,7 @@ __all__ = [
     "KnownUrl",
     "NearDuplicate",
     "RequestFilter",
+    "Scheduler",
     "SpiderMiddleware",
     "forget",
     "near_duplicate_dropped",
@@ -45,9 +49,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import the request filter when DUPEFILTER_CLASS names it: a crawl without it loads nothing of it."""
+    """Import the request filter when a setting names it: a crawl without it loads nothing of it."""
     if name == "RequestFilter":
         from dedup.scrapy.request_filter import RequestFilter
 
         return RequestFilter
+    if name == "Scheduler":
+        from dedup.scrapy.scheduler import Scheduler
+
+        return Scheduler
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -14,6 +14,8 @@ from dedup.scrapy.settings import Config
 
 __all__ = ["Addon"]
 
+REQUEST_FILTER = "dedup.scrapy.RequestFilter"  # as the setting names it
+
 
 class Addon:
     """Enables the middlewares at their orders, unless the project already placed them."""
@@ -30,3 +32,6 @@ class Addon:
         place("DOWNLOADER_MIDDLEWARES", DownloaderMiddleware, 540)
         place("SPIDER_MIDDLEWARES", SpiderMiddleware, 10)
         place("SPIDER_MIDDLEWARES", CallbackMiddleware, 1000)
+        # requests are filtered through the service: the scheduler asks for many at once
+        if settings.get("DEDUP_SERVICE") and settings.get("DUPEFILTER_CLASS") == REQUEST_FILTER:
+            settings.set("SCHEDULER", "dedup.scrapy.Scheduler", "addon")

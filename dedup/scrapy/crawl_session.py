@@ -71,7 +71,7 @@ class Session:
         self.crawler = crawler
         self.config = config
         self.counts = Counts(crawler, self._counted)
-        self.swallowing = Swallowing()
+        self.swallowing = Swallowing(config.mode)
         if not config.service:  # now, not in the time of the first page
             import dedup.scrapy.embedded  # noqa: F401
         self._memory: Memory | None = None
@@ -234,12 +234,10 @@ class Session:
         )
 
     def _page(self, reading: PageReading) -> PageFingerprint:
-        """Return the fingerprint to judge; without "unread" in force the page counts as read."""
+        """Return the fingerprint to judge, with what the session needs of it."""
         page = reading.fingerprint
         if self.kept.proof is None:
             page = msgspec.structs.replace(page, parts=b"")
-        if page.unread and "unread" not in self.config.exempt:
-            page = msgspec.structs.replace(page, unread=False)
         if self.config.unchanged == "drop":
             page = msgspec.structs.replace(page, links=hash_of_links(reading.links))
         return page
@@ -316,7 +314,9 @@ class Session:
             self.counts.add("unchanged")
         if verdict.status == "near_duplicate":
             self.counts.add(f"near_duplicate/distance/{verdict.distance}")
-        self.swallowing.judged(verdict, response.url)
+        proof = self.kept.proof
+        is_proven = proof is not None and request in proof.proven
+        self.swallowing.judged(verdict, response.url, is_proven=is_proven)
         if self.journal is not None:
             callback = callback_name(request, self.crawler.spider)
             action = _ACTIONS[self.config.mode]

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from dedup.detector import EmbeddedDetector, open_embedded
-from dedup.detector.asynchronous import AsyncEmbeddedDetector
+from dedup.detector import AsyncEmbeddedDetector, EmbeddedDetector, open_embedded
 from dedup.detector.open_stores import last_documents
 from dedup.model.errors import RecipeMismatch
 from dedup.model.page import Document, Verdict

@@ -84,6 +84,10 @@ class PagesInFlight:
         """Yield the verdicts on the pages of a namespace that are in flight."""
         return (f.verdict for f in self._flights.values() if f.namespace is namespace)
 
+    def parsed(self, namespace: "Namespace") -> list[Verdict]:
+        """Return the verdicts on the pages of a namespace that the next commit inserts."""
+        return self._parsed.get(namespace, [])
+
     def begin(
         self,
         namespace: "Namespace",

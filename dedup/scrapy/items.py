@@ -59,7 +59,7 @@ _NUMBER = re.compile(r"\d[\d.,:]*")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:")
 _HEX = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{56}"
                   r"|[0-9a-f]{64}|[0-9a-f]{128}", re.IGNORECASE)  # fmt: skip
-_HEADING = re.compile(r"<h1[^>]*>(.*?)</h1", re.DOTALL | re.IGNORECASE)
+_HEADING = re.compile(r"<[hH]1[^>]*>(.*?)</[hH]1", re.DOTALL)
 _MARKUP = re.compile(r"<[a-zA-Z!/]")
 _URL, _NOW, _TODAY, _PAGE, _NOISE = "\0url", "\0now", "\0today", "\0page", "\0noise"
 _SILENT = frozenset((_URL, _NOW, _TODAY))  # values that say nothing of a page
@@ -392,7 +392,8 @@ class Digester:
         holds = len(words) >= PAGE_SHARE * page.words > 0
         self._holds_page |= holds
         sketch = (_HOLDS_PAGE if holds else _TEXT) + fingerprint_text(text).sketch
-        return _hash(sorted(set(_NUMBER.findall(text)))), sketch, exact
+        odd = " ".join(word for word in text.split(" ") if not word.isalpha())
+        return _hash(sorted(set(_NUMBER.findall(odd)))), sketch, exact
 
     def _value(self, value: object, depth: int) -> str:
         """Return a text that is the same for equal values. Raises Unreadable, TooMuch."""
@@ -488,7 +489,7 @@ class Digester:
         numbers: dict[tuple[int, int], None] = {}
         before, run = "", []
         for token in (*self._page.tokens(), ""):
-            if token[:1].isdigit() or any(map(str.isdigit, token)):
+            if not token.isalpha() and any(map(str.isdigit, token)):
                 run.append(token)
                 continue
             if run and not self._is_date(run):

@@ -7,16 +7,19 @@
 Scrapy passes the spider to their methods up to 2.13, not later.
 """
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest, NotConfigured
 from scrapy.http import Response
+from scrapy.utils.misc import arg_to_iter
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
 
 from dedup.model.page import Verdict
-from dedup.scrapy.counts import logger
+from dedup.scrapy.counts import Counts, logger
 from dedup.scrapy.crawl_session import Session
 from dedup.scrapy.credit import is_on_credit
 from dedup.scrapy.items import Digest, Digester, encode
@@ -48,15 +51,25 @@ near_duplicate_dropped = object()
 
 
 class NearDuplicate(IgnoreRequest):
-    """A near-duplicate was dropped; verdict names its original, distance and similarity."""
+    """A near-duplicate was dropped; verdict names its original, distance and similarity.
+
+    is_known  whether someone asked for it: an errback that does knows of drops
+    """
 
     def __init__(self, verdict: Verdict) -> None:
         """Keep the verdict and make a message of it."""
-        self.verdict = verdict
+        self._verdict = verdict
+        self.is_known = False
         super().__init__(
-            f"near-duplicate of {verdict.of} ({round(100 * (verdict.similarity or 0))} % of the word "
-            f"triples alike, distance {verdict.distance})"
+            f"near-duplicate of {verdict.of} ({round(100 * (verdict.similarity or 0))} % similar, "
+            f"distance {verdict.distance})"
         )
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict on the page."""
+        self.is_known = True
+        return self._verdict
 
 
 class KnownUrl(IgnoreRequest):
@@ -136,6 +149,9 @@ class DownloaderMiddleware:
             if session.config.mode != "drop":
                 return response
             drop = NearDuplicate(verdict)
+            withholds = session.config.proof_items == "withhold"
+            if request.errback is not None and session.kept.proof is not None and withholds:
+                request.errback = _Errback(request, drop, session.counts)
             logger.debug("Dropped %s: %s", request, drop)
             session.crawler.signals.send_catch_log(
                 near_duplicate_dropped,
@@ -148,6 +164,55 @@ class DownloaderMiddleware:
             session.counts.fault(error, f"{request} is kept")
             return response
         raise drop
+
+
+class _Errback:
+    """An errback whose items are withheld when a dropped page ends in it, as those of its parsed copies are.
+
+    Requests pass, and so do the items of an errback that asks for the drop: it reads the drop's verdict, or
+    checks the failure for NearDuplicate.
+    """
+
+    def __init__(self, request: Request, drop: NearDuplicate, counts: Counts) -> None:
+        self._request, self._drop, self._counts = request, drop, counts
+        self._errback = request.errback
+
+    def __call__(self, failure: Failure) -> Any:
+        assert self._errback is not None
+        self._request.errback = self._errback  # the request may be sent again
+        check: Callable[..., Any] = failure.check
+
+        def noted(*kinds: Any) -> Any:
+            self._drop.is_known = self._drop.is_known or NearDuplicate in kinds
+            return check(*kinds)
+
+        failure.check = noted  # type: ignore[method-assign]
+        return self._filtered(self._errback(failure))
+
+    def _filtered(self, output: Any) -> Any:
+        if isinstance(output, Deferred):
+            return output.addCallback(self._filtered)
+        if isinstance(output, Awaitable):
+            return self._awaited(output)
+        if isinstance(output, AsyncIterator):
+            return self._each(output)
+        if output is None or isinstance(output, Failure):
+            return output
+        return filter(self._passes, arg_to_iter(output))
+
+    async def _awaited(self, output: Awaitable[Any]) -> Any:
+        return self._filtered(await output)
+
+    async def _each(self, output: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        async for made in output:
+            if self._passes(made):
+                yield made
+
+    def _passes(self, made: object) -> bool:
+        if made is None or isinstance(made, Request) or self._drop.is_known:
+            return True
+        self._counts.add("items/errback")
+        return False
 
 
 class CallbackMiddleware:

@@ -10,6 +10,8 @@
 Invariants:
   - A page whose original has no digest, or whose own items cannot be read, is kept and is no evidence.
   - The items and requests that are held back leave with the callback's end, unless the items are equal.
+  - A page that was accepted by another crawl, and whose main text has other numbers, is no original: a daily
+    page's items may lack the number that changed.
 """
 
 import asyncio
@@ -20,7 +22,7 @@ from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import msgspec
 from scrapy import Request
@@ -59,6 +61,7 @@ __all__ = ["Findings", "Look", "Pair", "Proof"]
 NEIGHBOURS = 30  # near-duplicates that a page is compared with, at most
 KNOWN_ITEMS = 2_000_000  # items of the crawl by which new ones are told from others, 10 bytes each
 SCHEDULED = 5_000_000  # requests, by which new ones are told from others
+OWN = 2_000_000  # pages that this crawl accepted, by which they are told from other crawls', 10 bytes each
 VOLATILE = 200  # fields and places of numbers of a callback
 SAVE_SECONDS = 10.0
 STORED = 20_000  # digests of the last pages of this crawl, for a store that does not keep them
@@ -129,10 +132,14 @@ class Proof:
         self._paths: dict[Namespace, Path] = {}
         self._volatile: dict[str, _Volatile] = {}
         self._looks: WeakKeyDictionary[Request, tuple[Namespace, Look]] = WeakKeyDictionary()
+        self.proven: WeakSet[Request] = WeakSet()  # of dropped pages, by their class
         self._before: WeakKeyDictionary[Request, Digest] = WeakKeyDictionary()
         self._controls: OrderedDict[str, tuple[str, Digest]] = OrderedDict()
         self._known = HashSet(KNOWN_ITEMS)
         self._scheduled = HashSet(SCHEDULED)
+        # keys of the pages that this crawl accepted; None if its memory holds no others
+        shares = config.memory != "crawl" or bool(config.service)
+        self._own = HashSet(OWN) if shares else None
         self._stored: OrderedDict[str, bytes] = OrderedDict()
         self._saved = time.monotonic()
         self._said_doubt = False
@@ -239,6 +246,8 @@ class Proof:
         for n in near:
             letters = _letters(n.document.page.parts, mine) + "t" * (n.identity == "other")
             digest = decode(self._items_of(n))
+            if "n" in letters and digest is not None and self._is_of_another_crawl(n.key, digest):
+                continue
             empty = digest is not None and not digest.number
             name = class_of(judged.callback, site, letters, n.key, key, empty=empty)
             back = class_of(judged.callback, n.domain, letters, key, n.key)
@@ -246,8 +255,15 @@ class Proof:
         found.sort(key=lambda pair: len(pair.name.parts))
         return found
 
+    def _is_of_another_crawl(self, key: str, digest: Digest) -> bool:
+        """Whether another crawl accepted a page, and its items say something."""
+        if self._own is None or not digest.number or digest.silent:
+            return False
+        return self._own.missing(_key_hash(key)) > 0
+
     def _dropped(self, judged: "Judged", verdict: Verdict, of: Neighbour, name: Class) -> Verdict:
         self._evidence[judged.namespace].drop(name, judged.request)
+        self.proven.add(judged.request)
         self._counts.add("items/dropped")
         if verdict.token is not None:
             judged.namespace.release(verdict)
@@ -266,10 +282,13 @@ class Proof:
         mine, policy = verdict.page.parts, judged.namespace.detector.policy
         page, kind = verdict.page, judged.options.kind
 
-        def is_copy(other: Verdict) -> bool:
+        def is_near(other: Verdict) -> bool:
             if other.key == verdict.key or other.kind != kind:
                 return False
-            if (other.page.value ^ page.value).bit_count() > policy.distance:
+            return (other.page.value ^ page.value).bit_count() <= policy.distance
+
+        def is_copy(other: Verdict) -> bool:
+            if not is_near(other):
                 return False
             if similarities(page.sketch, [other.page.sketch])[0] < policy.similarity:
                 return False
@@ -290,8 +309,8 @@ class Proof:
             await self._counts.meter.pausing(asyncio.sleep(pause))
             waited += pause
             pause = min(pause * 1.5, 0.1)
-        if any_waited:
-            self._in_flight.commit()
+        if any_waited or any(map(is_near, self._in_flight.parsed(judged.namespace))):
+            self._in_flight.commit()  # so that the store finds them
 
     async def _await_looks(
         self, judged: "Judged", verdict: Verdict, found: "list[Pair]"
@@ -378,6 +397,8 @@ class Proof:
         """Return the verdict on a page with the digest of its items, as it is inserted."""
         if not digest:
             return verdict
+        if self._own is not None:
+            self._own.add(_key_hash(verdict.key))
         self._stored[verdict.key] = digest
         if len(self._stored) > STORED:
             self._stored.popitem(last=False)
@@ -395,12 +416,11 @@ class Proof:
 
     def scheduled(self, request: Request) -> None:
         """Note a request that the crawl makes."""
-        self._scheduled.add((hash(request.url) & 0xFFFFFFFFFFFFFFFF).to_bytes(8, "little"))
+        self._scheduled.add(_key_hash(request.url))
 
     def is_scheduled(self, request: Request) -> bool:
         """Whether the crawl made a request for this URL before."""
-        digest = (hash(request.url) & 0xFFFFFFFFFFFFFFFF).to_bytes(8, "little")
-        return not self._scheduled.missing(digest)
+        return not self._scheduled.missing(_key_hash(request.url))
 
     def ended(
         self,
@@ -736,6 +756,11 @@ class Findings:
 def _decided_by(pairs: Iterable[Pair]) -> set[Class]:
     """Return the classes that equal items prove, each once."""
     return {name for pair in pairs for name in (pair.name, pair.back)}
+
+
+def _key_hash(text: str) -> bytes:
+    """Return the hash of a URL that a HashSet of this process takes."""
+    return (hash(text) & 0xFFFFFFFFFFFFFFFF).to_bytes(8, "little")
 
 
 def _letters(theirs: bytes, mine: bytes) -> str:

@@ -13,13 +13,11 @@ request that was scheduled, and never fetched, survives a killed process: it is 
 import contextlib
 import pickle
 import secrets
-import shutil
-import struct
-import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Collection
+from hashlib import sha256
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
@@ -27,23 +25,36 @@ from scrapy.dupefilters import RFPDupeFilter
 from scrapy.http import Response
 from scrapy.settings import Settings
 from scrapy.utils.job import job_dir
+from scrapy.utils.misc import load_object
 from scrapy.utils.request import request_from_dict
 
-from dedup.core.digests import DigestFolder
+from dedup.core.digests import DigestFolder, DigestSets
 from dedup.core.files import PRIVATE, PRIVATE_FOLDER, replace_file
+from dedup.core.pending_records import PendingRecords
 from dedup.model.names import namespace_of
 from dedup.scrapy.counts import logger
 from dedup.scrapy.middlewares import near_duplicate_dropped
-from dedup.scrapy.settings import Config
+from dedup.scrapy.settings import Config, has_asyncio
+
+if TYPE_CHECKING:
+    from twisted.internet.defer import Deferred
+
+    from dedup.scrapy.shared_requests import SharedRequests
 
 SCHEDULED, FETCHED = 1, 2  # marks of a digest
+FREE = 3  # it was scheduled and never fetched, and may be made again
+LONGEST_NAME = 255  # bytes of a request fingerprint
 FALLBACK = 1_000_000  # digests kept in memory after a fault; more requests than that all pass
-AGE_PARTS = 8  # a remembered time is forgotten in this many parts
+LEFT_AT_ONCE, LEFT_BYTES = 1000, 1 << 20  # requests of a killed crawl that are read at once
 _CRAWL = "crawl-id"  # the file that names the crawl whose requests a folder holds
 
 
 class RequestFilter(RFPDupeFilter):
-    """Filters requests that were made before. One for each crawl; Scrapy makes it."""
+    """Filters requests that were made before. One for each crawl; Scrapy makes it.
+
+    shared  the filter that spiders share through a table service, or None; dedup.scrapy.Scheduler asks it, and only
+            what has passed there reaches request_seen()
+    """
 
     def __init__(
         self,
@@ -64,9 +75,11 @@ class RequestFilter(RFPDupeFilter):
         super().__init__(None, debug, fingerprinter=fingerprinter)
         self._folder, self._memory, self._job_folder = folder, memory, job_folder
         self._crawler = crawler
-        self._open: list[DigestFolder] = []  # the crawl's own first, then those of earlier crawls
-        self._pending: PendingRequests | None = None
+        self._sets: DigestSets | None = None
+        self._pending: PendingRecords | None = None
+        self._received: dict[Request, list[bytes]] = {}  # with their names; still in progress
         self._failed = folder is None
+        self.shared: SharedRequests | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -85,27 +98,37 @@ class RequestFilter(RFPDupeFilter):
             crawler=crawler,
             fingerprinter=crawler.request_fingerprinter,
         )
-        if jobs is not None:
-            crawler.signals.connect(made.response_received, signal=signals.response_received)
-            crawler.signals.connect(made.response_received, signal=near_duplicate_dropped)
-            crawler.signals.connect(made.spider_opened, signal=signals.spider_opened)
+        if config.service or config.auto:
+            made.shared = _shared(made, config, name, crawler)
+        if made.keeps_pending:
+            connect = crawler.signals.connect
+            connect(made.response_received, signal=signals.response_received)
+            connect(made.response_received, signal=near_duplicate_dropped)
+            connect(made.spider_opened, signal=signals.spider_opened)
         return made
+
+    @property
+    def keeps_pending(self) -> bool:
+        """Whether requests that were not fetched are kept for a later process."""
+        return self.shared is not None or self._job_folder is not None or self._memory != "crawl"
 
     def open(self) -> None:
         """Open the folder; a folder that cannot be opened is logged, and requests are kept in memory."""
-        if self._open or self._failed:
+        if self._sets is not None or self._failed or self.shared is not None:
             return
         assert self._folder is not None
         try:
-            self._open = _opened(self._folder, self._memory, self._job_folder)
-            if self._job_folder is not None:
-                self._pending = PendingRequests(self._open[0])
+            self._sets = _opened(self._folder, self._memory, self._job_folder)
+            if self.keeps_pending:
+                self._pending = _pending(self._folder, self._sets)
         except Exception as error:
             self._fault(error, "requests are filtered in memory only")
 
     def request_seen(self, request: Request) -> bool:
         """Return whether a request like this one was made before; from now on it was."""
-        name = self._fingerprint(request)
+        if self.shared is not None:
+            return False  # the scheduler has asked
+        name = self.name_of(request)
         if not self._failed:
             try:
                 return self._was_seen(name, request)
@@ -117,116 +140,209 @@ class RequestFilter(RFPDupeFilter):
             self._fingerprints.add(name)
         return False
 
+    def name_of(self, request: Request) -> bytes:
+        """Return the request fingerprint; a digest of one that is unusually long."""
+        name = self._fingerprint(request)
+        return name if len(name) <= LONGEST_NAME else sha256(name).digest()
+
     def _was_seen(self, name: bytes, request: Request) -> bool:
-        if not self._open:
+        if self._sets is None:
             self.open()
-            if not self._open:
+            if self._sets is None:
                 raise OSError("the folder of requests is closed")
-        own = self._open[0]
-        for other in self._open[1:]:
-            if other.find(other.digest(name)):
-                return True
-        digest = own.digest(name)
-        before = own.put(digest, SCHEDULED)
-        if before:
-            if before != SCHEDULED:
-                own.put(digest, before)
+        sets = self._sets
+        if self._pending is None:
+            own = sets.folders[0]
+            return own.put(own.digest(name), SCHEDULED) == SCHEDULED
+        if sets.find(name) not in {0, FREE}:
             return True
-        if self._pending is not None:
-            self._pending.add(digest, request, self._spider)
+        # the record first: a kill between the two leaves a request that passes once more
+        self._pending.add(((name, self._pickled(request)),))
+        sets.put(name, SCHEDULED)
         return False
 
+    def _pickled(self, request: Request) -> bytes:
+        """Return what makes a request again; nothing for one that Scrapy's queue would not keep either."""
+        try:
+            return pickle.dumps(request.to_dict(spider=self.spider), protocol=4)
+        except Exception:  # a callback that is no method of the spider, say
+            return b""
+
     @property
-    def _spider(self) -> Spider | None:
+    def spider(self) -> Spider | None:
+        """The spider of the crawl."""
         return None if self._crawler is None else self._crawler.spider
 
     def response_received(self, response: Response, request: Request) -> None:
-        """Mark a request as fetched, once nothing needs its response any more (Scrapy's signal).
+        """Note that a page came (Scrapy's signal); those that were redirected to it are fetched with it."""
+        if self._pending is None and self.shared is None:
+            return
+        with contextlib.suppress(Exception):
+            self.note_progress()
+            before = (request.replace(url=url) for url in request.meta.get("redirect_urls", ()))
+            names = [self.name_of(each) for each in (request, *before)]
+            if request in self._in_progress():
+                self._received[request] = names
+            else:  # not by way of the engine's queue: Scrapy holds the response as long as it is needed
+                weakref.finalize(response, self._fetched, names).atexit = False
 
-        Scrapy holds a response until its callback ended and its items are through the pipelines.
-        """
-        if self._open and not self._failed:
-            with contextlib.suppress(Exception):
-                digest = self._open[0].digest(self._fingerprint(request))
-                weakref.finalize(response, self._fetched, digest).atexit = False
+    def note_progress(self) -> None:
+        """Mark requests as fetched whose callback has ended, and whose items are through the pipelines."""
+        in_progress = self._in_progress()
+        for request in [each for each in self._received if each not in in_progress]:
+            self._fetched(self._received.pop(request))
 
-    def _fetched(self, digest: bytes) -> None:
-        if self._open and self._open[0].find(digest) == SCHEDULED:
-            self._open[0].put(digest, FETCHED)
+    def _in_progress(self) -> Collection[Request]:
+        """Return the requests that Scrapy's engine works on; none without an engine."""
+        found: Collection[Request] = getattr(self.slot, "inprogress", ())
+        return found
+
+    @property
+    def slot(self) -> Any:
+        """What the engine of the crawl has under way, or None. Scrapy has no public name for it."""
+        with contextlib.suppress(RuntimeError):  # there is no engine yet
+            engine = None if self._crawler is None else self._crawler.engine
+            return getattr(engine, "_slot", None) or getattr(engine, "slot", None)
+        return None
+
+    def _fetched(self, names: list[bytes]) -> None:
+        if self.shared is not None:
+            self.shared.fetched(names)
+        elif self._sets is not None and self._pending is not None:
+            for name in names:
+                if self._sets.find(name) == SCHEDULED:
+                    self._sets.put(name, FETCHED)
+                    self._pending.done()
 
     def spider_opened(self, spider: Spider) -> None:
-        """Make the requests again that a killed process left (Scrapy's signal)."""
-        if self._pending is None or self._crawler is None or self._crawler.engine is None:
+        """Make the requests again that an earlier process left (Scrapy's signal)."""
+        if self.shared is not None:
+            self.shared.begin()
+        pending, crawler = self._pending, self._crawler
+        if pending is None or self._sets is None or crawler is None or crawler.engine is None:
             return
-        made = 0
+        made, more = 0, True
         try:
-            for request in self._pending.left(spider):
-                self._crawler.engine.crawl(request.replace(dont_filter=True))
-                made += 1
+            while more:
+                records, more = pending.left(LEFT_AT_ONCE, LEFT_BYTES, 10 * LEFT_AT_ONCE)
+                for name, content in records:
+                    request = _unpickled(content, spider)
+                    if request is None:  # it passes when a page leads to it again
+                        self._sets.put(name, FREE)
+                        continue
+                    pending.add(((name, content),))
+                    crawler.engine.crawl(request.replace(dont_filter=True))
+                    made += 1
         except Exception as error:
-            self._fault(error, "requests of the killed crawl may be missing")
-        if made:
-            logger.info("dedup: %d requests that were never fetched are made again", made)
-            if self._crawler.stats is not None:
-                self._crawler.stats.inc_value("dedup/requests/resumed", made)
+            self._fault(error, "requests of an earlier process may be missing")
+        self.resumed(made)
 
-    def close(self, reason: str = "") -> None:  # noqa: ARG002
+    def resumed(self, count: int) -> None:
+        """Count requests of an earlier process, or another crawl, that are made again."""
+        if count:
+            logger.info("dedup: %d requests that were never fetched are made again", count)
+            if self._crawler is not None and self._crawler.stats is not None:
+                self._crawler.stats.inc_value("dedup/requests/resumed", count)
+
+    def close(self, reason: str = "") -> "Deferred[None] | None":  # type: ignore[override]
         """Close the folder. Scrapy has saved the requests of its queue before."""
+        self.note_progress()
+        if self.shared is not None:
+            return self.shared.close(reason)
         if self._pending is not None:
-            self._pending.remove()
+            with contextlib.suppress(OSError):
+                self._end_pending(self._pending, reason)
+            self._pending.close()
             self._pending = None
-        opened, self._open = self._open, []
-        for folder in opened:
-            folder.close()
+        if self._sets is not None:
+            self._sets.close()
+            self._sets = None
         self._failed = True
+        return None
+
+    def _end_pending(self, pending: PendingRecords, reason: str) -> None:
+        """Forget what needs no keeping: a crawl that has finished has tried all, Scrapy's queue has the rest."""
+        if reason == "finished" and self._sets is not None:
+            pending.look_again()
+            more = True
+            while more:
+                records, more = pending.left(LEFT_AT_ONCE, LEFT_BYTES, 10 * LEFT_AT_ONCE)
+                for name, _ in records:  # failed; a later crawl may try again
+                    self._sets.put(name, FREE)
+        if reason == "finished" or self._job_folder is not None:
+            pending.discard()
+
+    def fault(self, error: Exception, what: str, count: int = 1) -> None:
+        """Log a fault, and count it."""
+        logger.error("dedup: %s: %s", what, error)
+        self.count_faults(count)
+
+    def count_faults(self, count: int) -> None:
+        """Count faults, or requests that passed because of one."""
+        if count and self._crawler is not None and self._crawler.stats is not None:
+            self._crawler.stats.inc_value("dedup/error/requests", count)
 
     def _fault(self, error: Exception, what: str) -> None:
-        """Log the first fault, count it, and go on in memory."""
+        """Log the first fault, count it, and go on in memory. What is pending stays for a later process."""
         self._failed = True
-        for folder in self._open:
-            folder.close()
-        self._open, self._pending = [], None
-        logger.error("dedup: %s: %s", what, error)
-        if self._crawler is not None and self._crawler.stats is not None:
-            self._crawler.stats.inc_value("dedup/error/requests")
+        if self._pending is not None:
+            self._pending.close()
+        if self._sets is not None:
+            self._sets.close()
+        self._sets = self._pending = None
+        self.fault(error, what)
 
 
-def _opened(folder: Path, memory: str | int, job_folder: Path | None) -> list[DigestFolder]:
+def _shared(
+    made: RequestFilter, config: Config, namespace: str, crawler: Crawler
+) -> "SharedRequests | None":
+    """Return the filter that spiders share, if the crawl can ask for one."""
+    found = load_object(crawler.settings["SCHEDULER"])
+    if not has_asyncio() or not getattr(found, "asks_shared_filter", False):
+        logger.warning(
+            "dedup: requests are filtered in this process only, not through DEDUP_SERVICE: set SCHEDULER = "
+            '"dedup.scrapy.Scheduler", or enable the add-on, and use the asyncio reactor'
+        )
+        return None
+    from dedup.scrapy.shared_requests import SharedRequests
+
+    return SharedRequests(made, config, namespace, crawler, made._job_folder)  # noqa: SLF001
+
+
+def _opened(folder: Path, memory: str | int, job_folder: Path | None) -> DigestSets:
     """Open the digests of a crawl, its own first; forget those of earlier crawls as `memory` says."""
     folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
-    if not isinstance(memory, int):
-        own = DigestFolder(folder / memory)
-        try:
-            if memory == "crawl" and not _resumes(folder, job_folder):
-                _begin(own, folder, job_folder)
-        except BaseException:
-            own.close()
-            raise
-        return [own]
-    now = time.time()
-    begun = sorted(
-        (int(path.name) for path in folder.iterdir() if path.name.isdecimal()), reverse=True
-    )
-    for old in (each for each in begun if each < now - memory):
-        shutil.rmtree(folder / str(old), ignore_errors=True)
-    begun = [each for each in begun if each >= now - memory]
-    if not begun or begun[0] < now - memory / AGE_PARTS:
-        begun.insert(0, int(now))
-    opened: list[DigestFolder] = []
+    if isinstance(memory, int):
+        return DigestSets.by_age(folder, memory)
+    own = DigestSets([DigestFolder(folder / memory)])
     try:
-        for each in begun:
-            opened.append(DigestFolder(folder / str(each)))  # noqa: PERF401 - those that are open are closed
+        if memory == "crawl" and not _resumes(folder, job_folder):
+            _begin(own, folder, job_folder)
     except BaseException:
-        for other in opened:
-            other.close()
+        own.close()
         raise
-    return opened
+    return own
 
 
-def _begin(own: DigestFolder, folder: Path, job_folder: Path | None) -> None:
+def _pending(folder: Path, sets: DigestSets) -> PendingRecords:
+    return PendingRecords(folder / "pending", lambda name: sets.find(name) == SCHEDULED)
+
+
+def _unpickled(content: bytes, spider: Spider) -> Request | None:
+    """Return a request that was kept; None for one that cannot be made, of a spider that changed, say."""
+    with contextlib.suppress(Exception):
+        if content:
+            return request_from_dict(
+                cast("dict[str, Any]", pickle.loads(content)),  # noqa: S301 - our own file, 0600
+                spider=spider,
+            )
+    return None
+
+
+def _begin(own: DigestSets, folder: Path, job_folder: Path | None) -> None:
     """Forget an earlier crawl; the folder and the JOBDIR get the number of this one."""
     own.clear()
-    PendingRequests(own).remove()
+    _pending(folder, own).discard()
     crawl = secrets.token_hex(16).encode()
     if job_folder is not None:
         copy = _copy(job_folder)
@@ -247,94 +363,3 @@ def _resumes(folder: Path, job_folder: Path | None) -> bool:
         return (folder / _CRAWL).read_bytes() == _copy(job_folder).read_bytes()
     except FileNotFoundError:
         return False
-
-
-# ------------------------------------------------------------------- what a killed crawl leaves
-
-_RECORD = struct.Struct("<I16s")  # bytes of the pickled request that follows, digest
-PART_BYTES = 16 << 20
-
-
-class PendingRequests:
-    """The requests that were scheduled and not fetched, in files beside the digests that tell which they are.
-
-    Appended when a request is scheduled. When a part is full, what of the oldest is still to be fetched is
-    appended again, and the oldest removed: the files hold little more than the pending requests.
-    """
-
-    def __init__(self, digests: DigestFolder) -> None:
-        self._digests = digests
-        self._folder = digests.folder
-        self._numbers = sorted(int(path.stem[8:]) for path in self._folder.glob("pending-*.log"))
-        self._left = list(self._numbers)  # what an earlier process wrote
-        self._file: Any = None
-        self._size = 0
-
-    def add(self, digest: bytes, request: Request, spider: Spider | None) -> None:
-        """Append a request. One that cannot be pickled is left out, as by Scrapy's queue. Raises OSError."""
-        try:
-            made = pickle.dumps(request.to_dict(spider=spider), protocol=4)
-        except Exception:  # a callback that is no method of the spider, say
-            return
-        self._append(digest, made)
-
-    def _append(self, digest: bytes, made: bytes) -> None:
-        if self._file is None or self._size >= PART_BYTES:
-            self._begin_part()
-        self._file.write(_RECORD.pack(len(made), digest) + made)
-        self._size += _RECORD.size + len(made)
-
-    def _begin_part(self) -> None:
-        if self._file is not None:
-            self._file.close()
-        number = self._numbers[-1] + 1 if self._numbers else 1
-        self._file = self._path(number).open("wb", buffering=0)
-        self._numbers.append(number)
-        self._size = 0
-        if len(self._numbers) > 2 and not self._left:
-            oldest = self._numbers[0]
-            for digest, made in self._read(oldest):
-                if self._digests.find(digest) == SCHEDULED:
-                    self._file.write(_RECORD.pack(len(made), digest) + made)
-                    self._size += _RECORD.size + len(made)
-            self._path(oldest).unlink()
-            self._numbers.pop(0)
-
-    def _path(self, number: int) -> Path:
-        return self._folder / f"pending-{number}.log"
-
-    def _read(self, number: int) -> Iterator[tuple[bytes, bytes]]:
-        """Yield the records of a part; a record that a kill cut short ends it."""
-        with self._path(number).open("rb") as file:
-            while len(head := file.read(_RECORD.size)) == _RECORD.size:
-                size, digest = _RECORD.unpack(head)
-                made = file.read(size)
-                if len(made) < size:
-                    return
-                yield digest, made
-
-    def left(self, spider: Spider) -> Iterator[Request]:
-        """Yield the requests that an earlier process scheduled and did not fetch, and keep them here."""
-        left, self._left = self._left, []
-        for number in left:
-            for digest, made in self._read(number):
-                if self._digests.find(digest) != SCHEDULED:
-                    continue
-                with contextlib.suppress(Exception):  # of a spider that changed since
-                    request = request_from_dict(
-                        cast("dict[str, Any]", pickle.loads(made)),  # noqa: S301 - our own file, 0600
-                        spider=spider,
-                    )
-                    self._append(digest, made)
-                    yield request
-            self._path(number).unlink()
-            self._numbers.remove(number)
-
-    def remove(self) -> None:
-        """Remove all files: the crawl ended, and Scrapy has saved its queue."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-        for number in self._numbers:
-            self._path(number).unlink(missing_ok=True)
-        self._numbers = []

@@ -42,7 +42,7 @@ def summary(
         f"  kept unjudged or exempt: {_listed(counts, 'exempt/')}",
         f"  distances of near-duplicates: {_distances(counts)}",
         f"  faults of dedup: {_listed(counts, 'error/')}",
-        f"  remembered {counts.get('inserted', 0):,}, given back {counts.get('released', 0):,}; "
+        f"  remembered {counts.get('inserted', 0):,}, released {counts.get('released', 0):,}; "
         f"{remembered}",
     ]
     if rules:
@@ -53,10 +53,10 @@ def summary(
     if probed:
         lines.append(f"  CPU: {1e6 * counts.get('cpu_seconds', 0.0) / probed:.0f} us a page")
     lines += [f"  look at this: {warning}" for warning in warnings]
-    if probed >= 100 and found > 0.6 * probed:
-        lines.append(
-            "  over 60 % are near-duplicates: look at some (DEDUP_MODE = 'tag') before trusting it"
-        )
+    by_text = found - counts.get("items/dropped", 0)  # the others are proven by items
+    if probed >= 100 and by_text > 0.6 * probed:
+        how = "" if config.mode == "tag" else " (DEDUP_MODE = 'tag')"
+        lines.append(f"  over 60 % are near-duplicates: look at some{how} before trusting it")
     return "\n".join(lines)
 
 

@@ -1,13 +1,18 @@
 """Warns when drops look wrong: one page swallows many others, or drops have other titles.
 
-The rule kept here: a warning is logged at once, one for each page, with examples and advice; memory is
-bounded whatever is crawled.
+The rules kept here: a warning is logged at once, one for each page, with examples and advice; the summary has
+the counts of the end. Drops that the spider's items have proven are not doubted. Memory is bounded whatever
+is crawled.
 """
 
 from collections import OrderedDict
+from typing import TYPE_CHECKING
 
 from dedup.model.page import Verdict
 from dedup.scrapy.counts import logger
+
+if TYPE_CHECKING:
+    from dedup.model.settings import Mode
 
 __all__ = ["Swallowing"]
 
@@ -19,9 +24,10 @@ ORIGINALS = 10_000  # originals that are counted; the oldest are forgotten
 SAID = 20  # warnings at most in one crawl
 
 ADVICE = (
-    "if they are not copies: give them meta dont_dedup or a dedup_kind of their own, or look at the whole "
-    "crawl with DEDUP_MODE = 'tag'; `dedup compare` shows what two pages have in common"
+    "if they are not copies: give them meta dont_dedup or a dedup_kind of their own{tag}; `dedup compare` shows "
+    "what two pages have in common"
 )
+TAG = ", or look at the whole crawl with DEDUP_MODE = 'tag'"
 
 
 class _Swallowed:
@@ -36,17 +42,23 @@ class _Swallowed:
 class Swallowing:
     """The originals of a crawl's drops."""
 
-    def __init__(self) -> None:
+    def __init__(self, mode: "Mode" = "drop") -> None:
         """Begin without drops."""
-        self.lines: list[str] = []  # the warnings, for the summary and the report
+        self._advice = ADVICE.format(tag="" if mode == "tag" else TAG)
+        self._said: list[str | tuple[str, _Swallowed]] = []
         self._originals: OrderedDict[str, _Swallowed] = OrderedDict()
         self._other: list[str] = []  # URLs of the first drops with titles of their own
         self._judged = 0
 
-    def judged(self, verdict: Verdict, url: str) -> None:
-        """Note a page and its verdict."""
+    @property
+    def lines(self) -> list[str]:
+        """The warnings as they are now, for the summary and the report."""
+        return [each if isinstance(each, str) else self._many(*each) for each in self._said]
+
+    def judged(self, verdict: Verdict, url: str, *, is_proven: bool = False) -> None:
+        """Note a page and its verdict; is_proven says whether items have shown that it is a copy."""
         self._judged += 1
-        if verdict.status != "near_duplicate" or verdict.of is None:
+        if is_proven or verdict.status != "near_duplicate" or verdict.of is None:
             return
         if verdict.identity == "other":
             self._titles_differ(verdict.of, url)
@@ -63,10 +75,14 @@ class Swallowing:
             swallowed.count >= MANY or (swallowed.count >= FEW and share >= SHARE)
         ):
             swallowed.said = True
-            self._say(
-                f"{swallowed.count} pages ({share:.0%} of those judged so far) are "
-                f"near-duplicates of {verdict.of}: {', '.join(swallowed.examples)}, ..."
-            )
+            self._say((verdict.of, swallowed))
+
+    def _many(self, original: str, swallowed: _Swallowed) -> str:
+        share = swallowed.count / self._judged
+        return (
+            f"{swallowed.count} pages ({share:.0%} of those judged) are near-duplicates of {original}: "
+            f"{', '.join(swallowed.examples)}, ..."
+        )
 
     def _titles_differ(self, original: str, url: str) -> None:
         """Note a drop with another title than its original; warn at the third one."""
@@ -79,7 +95,7 @@ class Swallowing:
                     f"{', '.join(self._other)}, ..."
                 )
 
-    def _say(self, line: str) -> None:
-        if len(self.lines) < SAID:
-            self.lines.append(line)
-            logger.warning("dedup: %s; %s", line, ADVICE)
+    def _say(self, line: str | tuple[str, _Swallowed]) -> None:
+        if len(self._said) < SAID:
+            self._said.append(line)
+            logger.warning("dedup: %s; %s", self.lines[-1], self._advice)

@@ -42,9 +42,10 @@ class Listening:
         self, address: Address, port: Any, made: Callable[[], asyncio.Protocol]
     ) -> Address:
         """Listen at an address; made() makes a connection's protocol. Raises OSError that names it."""
-        context, seconds = self._context, self._config.limits.greeting_seconds
+        seconds = self._config.limits.greeting_seconds
 
         def protocol() -> asyncio.Protocol:
+            context = self._context  # of now: SIGHUP makes a new one
             return made() if context is None else Handshake(port, made, context, seconds)
 
         sock = bound(address)
@@ -69,21 +70,27 @@ class Listening:
 
     def read_again(self) -> None:
         """Read certificate and tokens again; what is not right stays as it was."""
-        what = []
-        try:
-            if self._context is not None:
-                what.append("certificate")
-                _tls(
-                    self._config
-                )  # checked as a whole first: half of it would fail every handshake
-                _load(self._context, self._config)
-            if self._config.tokens is not None:
-                what.append("tokens")
-                self._tokens.read()
-        except (OSError, ValueError) as error:
-            log.error("SIGHUP: the %s stays as it was: %s", what[-1], error)
-        else:
-            log.info("SIGHUP: read again: %s", " and ".join(what) or "there is nothing to read")
+        read = []
+        for what, again in (("certificate", self._read_tls), ("tokens", self._read_tokens)):
+            try:
+                if again():
+                    read.append(what)
+            except (OSError, ValueError) as error:
+                log.error("SIGHUP: cannot read the %s, what is in use stays: %s", what, error)
+        log.info("SIGHUP: read again: %s", " and ".join(read) or "nothing")
+
+    def _read_tls(self) -> bool:
+        if self._context is None:
+            return False
+        # A new context as a whole: one that exists would trust a removed authority for ever.
+        self._context = _tls(self._config)
+        return True
+
+    def _read_tokens(self) -> bool:
+        if self._config.tokens is None:
+            return False
+        self._tokens.read()
+        return True
 
 
 def bound(address: Address) -> socket.socket:
@@ -135,13 +142,8 @@ def _tls(config: Config) -> ssl.SSLContext | None:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    _load(context, config)
-    return context
-
-
-def _load(context: ssl.SSLContext, config: Config) -> None:
-    assert config.tls_cert is not None
     context.load_cert_chain(config.tls_cert, config.tls_key)
     if config.tls_client_ca is not None:
         context.load_verify_locations(config.tls_client_ca)
         context.verify_mode = ssl.CERT_REQUIRED
+    return context

@@ -17,6 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from dedup.core.files import FolderLock
 from dedup.model.errors import StoreLocked, UsageError
 from dedup.service.core.error_codes import log_now_and_then
@@ -51,6 +53,8 @@ class Service:
     """All parts of one service; run() below makes and runs one."""
 
     def __init__(self, config: Config) -> None:
+        """Raises UsageError where too few files may be open."""
+        config, files = _with_files(config)
         self.config = config
         self.namespaces = Namespaces(
             config.path,
@@ -79,6 +83,7 @@ class Service:
         self.http_connections = HttpConnections(
             app, config.limits, self.port.unread, self.port.partial
         )
+        self.port.files = self.http_connections.files = files
         metrics.more.append(self.http_connections.metrics)
         self.stop = asyncio.Event()
         self.pruning: Pruning | None = None
@@ -104,7 +109,6 @@ class Service:
         """
         config, loop = self.config, asyncio.get_running_loop()
         loop.set_exception_handler(_log_fault)
-        self.port.files = self.http_connections.files = _allow_files(config)
         doors = Listening(config, self.tokens)
         for number in (signal.SIGTERM, signal.SIGINT):
             with contextlib.suppress(NotImplementedError):  # Windows
@@ -140,6 +144,7 @@ class Service:
             if self.follower is not None:
                 await self.follower.stop(config.limits.drain_seconds)
             self.port.abort()
+            self.commands.requests_seen.close()
             await asyncio.to_thread(self.namespaces.close)
         if self._failed is not None:
             raise self._failed
@@ -279,28 +284,38 @@ def _loop_factory() -> Callable[[], Any] | None:
     return uvloop.new_event_loop
 
 
-def _allow_files(config: Config) -> int:
-    """Raise the soft limit on open files to what the connections need, or to the system's; return it.
+def _with_files(config: Config) -> tuple[Config, int]:
+    """Raise the soft limit on open files to what is needed, or to the system's; return it.
 
-    Raises UsageError if not even the namespaces could be opened.
+    Where it is too low for the namespaces, the config has fewer of them. Raises UsageError where none
+    could be opened, or not as many as were asked for.
     """
     try:
         import resource
     except ImportError:  # Windows
-        return 1 << 30
+        return config, 1 << 30
     limits = config.limits
     wanted = limits.connections + limits.http_connections + 8 * limits.namespaces + OWN_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    least = NAMESPACE_FILES * limits.namespaces + 2 * OWN_FILES
-    if hard != resource.RLIM_INFINITY and hard < least:
-        raise UsageError(
-            f"--max-namespaces {limits.namespaces} needs {least} open files, and the system allows "
-            f"{hard}: raise `ulimit -Hn`, or give --max-namespaces "
-            f"{max((hard - 2 * OWN_FILES) // NAMESPACE_FILES, 1)}"
-        )
-    if soft >= wanted:
-        return soft
     most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    fit = max((most - 2 * OWN_FILES) // NAMESPACE_FILES, 0)
+    if fit < limits.namespaces:
+        if config.namespaces_asked or not fit:
+            least = NAMESPACE_FILES * limits.namespaces + 2 * OWN_FILES
+            instead = f", or give --max-namespaces {fit}" if fit else ""
+            raise UsageError(
+                f"--max-namespaces {limits.namespaces} needs {least} open files, and the system allows "
+                f"{hard}: raise `ulimit -Hn`{instead}"
+            )
+        log.warning(
+            "only %d files may be open: up to %d namespaces are served, in place of %d; raise `ulimit -Hn`",
+            hard,
+            fit,
+            limits.namespaces,
+        )
+        config = replace(config, limits=replace(limits, namespaces=fit))
+    if soft >= wanted:
+        return config, soft
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
     if most < wanted:
         log.warning(
@@ -308,7 +323,7 @@ def _allow_files(config: Config) -> int:
             most,
             limits.connections,
         )
-    return most
+    return config, most
 
 
 def _log_fault(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

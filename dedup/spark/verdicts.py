@@ -8,10 +8,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+from msgspec.structs import replace
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from dedup.detector import EmbeddedDetector
+from dedup.detector.rules import unlike_any
 from dedup.model.page import Document, PageFingerprint, Status
 from dedup.model.policy import Options, Policy, Scope, Similarity
 from dedup.model.recipes import Recipe, recipe_of
@@ -20,7 +22,9 @@ from dedup.scan.accepted import Layer
 from dedup.spark.components import components, edges_within
 from dedup.spark.fingerprints import PAGE, VERDICT, batches, ddl, of_columns
 
-_UNJUDGED = {"large": "too_large", "unread": "unread"}  # kinds, and why they are exempt
+_KEPT = (
+    "status in ('unique', 'refetch') or reason in ('other_title', 'short', 'unread')"  # accepted
+)
 _JUDGED = ("component", "position", "kind", *PAGE)
 
 
@@ -35,7 +39,8 @@ class _Row(NamedTuple):
     columns: tuple[Any, ...]
 
     def page(self, recipe: Recipe) -> PageFingerprint:
-        return of_columns(self.columns, recipe.id)
+        page = of_columns(self.columns, recipe.id)
+        return replace(page, unread=True) if self.kind == "unread" else page
 
     def document(self, recipe: Recipe) -> Document:
         return Document(self.key, self.page(recipe), self.domain)
@@ -74,7 +79,7 @@ def judge_pages(
         first = F.lit(-1).cast("bigint").alias("position")
         older = previous.select(first, F.lit("older").alias("kind"), *PAGE)
         pages = pages.union(older)
-    read = pages.where("kind in ('page', 'older')")
+    read = pages.where("kind <> 'large'")
     edges = edges_within(read.select("value"), policy.distance).union(_same_key(read))
     labels = components(edges).select(F.col("a").alias("value"), F.col("b").alias("component"))
     together = pages.join(labels, "value", "left").withColumn(
@@ -91,7 +96,7 @@ def judge_pages(
 
 def accepted_pages(verdicts: DataFrame, previous: DataFrame | None = None) -> DataFrame:
     """Return the pages that a later run compares with: of each key the last that was accepted."""
-    taken = verdicts.where("status in ('unique', 'refetch') or reason = 'other_title'")
+    taken = verdicts.where(_KEPT)
     pages = taken.select("position", *PAGE)
     if previous is not None:
         pages = pages.union(previous.select(F.lit(-1).cast("bigint").alias("position"), *PAGE))
@@ -121,28 +126,23 @@ def _judged(
 
     Most components are one page, and nothing is like it: a detector is made for the second.
     """
-
-    def _is_short(row: _Row) -> bool:
-        return row.page(recipe).features < policy.min_features
-
     component: int | None = None
     detector: EmbeddedDetector | None = None
     first: _Row | None = None
     for row in rows:
-        if row.kind in _UNJUDGED:
-            yield _kept(row, "exempt", _UNJUDGED[row.kind])
+        if row.kind == "large":
+            yield _kept(row, "exempt", "too_large")
             continue
         if row.component != component or (first is None and detector is None):
             component, detector, first = row.component, None, row
-            if row.kind == "page":
-                yield _kept(row, "exempt", "short") if _is_short(row) else _kept(row, "unique")
+            if row.kind != "older":
+                yield _kept(row, *unlike_any(row.page(recipe), policy))
             continue
         if detector is None:
             layer = Layer(policy.distance)
             detector = EmbeddedDetector.over(layer, recipe, policy)
             assert first is not None
-            if first.kind == "older" or not _is_short(first):
-                layer.insert(first.document(recipe))
+            layer.insert(first.document(recipe))
         if row.kind == "older":
             layer.insert(row.document(recipe))
             continue

@@ -1,17 +1,26 @@
 """The embedded store: the accepted documents of a namespace, on disk, in one folder.
 
-open_folder.py      the folder: locked, verified, named
-database/           documents.mdb: records as bytes, verification of its pages, transactions
+store.py            Store: documents and index in one folder, changed together; its locking and opening
+documents.py        documents.mdb: transactions
+record_format.py    its records as bytes
+structure.py        verification of its pages
 index.py            finds documents by value (within k) and by key
 segmented_table.py  one table in memory and on disk, for more than memory holds
 segment.py          one file of it
-store.py            Store: documents and index, changed together
 transfer.py         export and import
 verify.py           verification
 """
 
-from dedup.store.open_folder import FOR_ONE_CRAWL, agreed_recipe, empty
-from dedup.store.store import NEAR_LIMIT, Applied, Removed, Store, TooMany
+from dedup.store.store import (
+    FOR_ONE_CRAWL,
+    NEAR_LIMIT,
+    Applied,
+    Removed,
+    Store,
+    TooMany,
+    agreed_recipe,
+    empty,
+)
 
 __all__ = [
     "FOR_ONE_CRAWL",

@@ -25,8 +25,8 @@ from typing import Any
 from dedup.core.table import Table
 from dedup.model.errors import StoreDamaged
 from dedup.model.page import Document
-from dedup.store.database.documents import Documents
-from dedup.store.database.record_format import Removal, key_digest
+from dedup.store.documents import Documents
+from dedup.store.record_format import Removal, key_digest
 from dedup.store.segmented_table import MERGED_MOST, SegmentedTable
 
 VALUES, KEYS = "values", "keys"
@@ -37,6 +37,7 @@ MOST = 100_000  # the same once a table was allocated for them, so that it never
 AGAIN = 2_000_000  # the same while an index is rebuilt: few files, which all are open
 FEW = 8  # keys that are looked up one by one
 CLEARED = 1000  # removals that are forgotten in one transaction, while the store waits
+SAMPLE = 64  # documents looked up at opening: an index of another store has none of them
 TAIL_AT_OPEN = 10_000  # documents read at opening that are worth writing
 
 # Of an index file: missing, in place of a folder or the other way round, on a bad sector.
@@ -121,6 +122,12 @@ class Index:
                     f"{self._folder / name} holds {len(table)} documents, expected "
                     f"{len(self.documents)}"
                 )
+        some = self.documents.sample(SAMPLE)
+        if some and (lost := self.missing(some)):
+            raise IndexUnusable(
+                f"{self._folder / VALUES} or {self._folder / KEYS} is another store's: it lacks document "
+                f"{lost[0]}"
+            )
 
     def _table(self, name: str, k: int) -> SegmentedTable:
         path = self._folder / name

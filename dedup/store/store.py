@@ -14,30 +14,35 @@ Invariants:
   - A document of a partition that was given up is not found from that moment on; one that is stored later
     under the same key is found.
 
-docs/store-format.md describes the files.
+docs/appendix/store-format.md describes the files.
 """
 
 import contextlib
+import errno
+import math
 import os
+import shutil
 import threading
 import weakref
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from dedup.core.files import FolderLock
+from dedup.core.files import PRIVATE_FOLDER, FolderLock
 from dedup.core.matches import Nearest
 from dedup.core.numbers import Array, Flags, Numbers, many
 from dedup.core.table import Match
-from dedup.model.errors import StoreDamaged, UsageError
+from dedup.model.errors import RecipeMismatch, StoreDamaged, UsageError
 from dedup.model.names import check_namespace
 from dedup.model.page import Document
-from dedup.model.recipes import same_recipe
-from dedup.store.database.documents import Documents, Flusher
-from dedup.store.database.record_format import FORMAT, Removal, key_digest
-from dedup.store.index import Index
-from dedup.store.open_folder import open_folder
+from dedup.model.recipes import Recipe, recipe_of, same_recipe
+from dedup.store.documents import Documents, Flusher
+from dedup.store.index import KEYS, VALUES, Index
+from dedup.store.record_format import FORMAT, Removal, key_digest
 
+DOCUMENTS = "documents.mdb"
+FOR_ONE_CRAWL = "crawl"  # the mark of a store that the next crawl may empty
 NEAR_LIMIT = 1000  # documents that one value is answered with, at most
 TAIL_AT_CLOSE = 1000  # documents in the tail that are worth writing when the store is closed
 MERGED_AT_CLOSE = 1 << 20  # documents of the largest segment merged then: about a second
@@ -51,6 +56,95 @@ Near = Nearest[Document]
 Progress = Callable[[int, int], None]  # documents done, documents in all
 
 _opened: "weakref.WeakSet[Store]" = weakref.WeakSet()
+
+
+# ---------------------------------------------------------------- the folder: locked, verified, named
+
+
+def agreed_recipe(
+    folder: Path, held: str, recipe_id: str | None = None, secret: str | None = None
+) -> Recipe:
+    """Return the recipe of a store that holds a recipe ("": none yet), if it is the one wanted.
+
+    Raises RecipeMismatch naming both if it is another.
+    """
+    recipe = recipe_of(recipe_id or held or None, secret)
+    if held and recipe.id != held:
+        raise RecipeMismatch(
+            f"the store {folder} holds fingerprints of recipe {held!r}, which cannot be compared "
+            f"with those of {recipe.id!r}: open it with its own recipe and secret, or take "
+            "another namespace"
+        )
+    return recipe
+
+
+def open_folder(
+    folder: Path, namespace: str, recipe_id: str | None, secret: str | None, *, create: bool
+) -> tuple[Documents, FolderLock, Recipe]:
+    """Lock the folder of a store, or make it; return its documents, its lock and its recipe.
+
+    Raises what Store.open() raises.
+    """
+    file = folder / DOCUMENTS
+    if create:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(PRIVATE_FOLDER, exist_ok=True)
+    elif not file.exists():
+        raise FileNotFoundError(errno.ENOENT, "there is no store here", str(folder))
+    lock = FolderLock(folder / "lock")
+    documents: Documents | None = None
+    try:
+        if (folder / VALUES).exists() and not (file.exists() and file.stat().st_size):
+            raise StoreDamaged(
+                f"{file} is missing or empty, but {folder / VALUES} is there: restore it from a copy, "
+                "or move the folder away to start with an empty store"
+            )
+        documents = Documents(file)
+        if create:  # who opens it to fill it wants it kept; a crawl marks its own store again
+            (folder / FOR_ONE_CRAWL).unlink(missing_ok=True)
+        recipe = agreed_recipe(folder, documents.recipe, recipe_id, secret)
+        if not documents.recipe:
+            documents.name(namespace, recipe.id)
+        elif documents.namespace != namespace:
+            raise UsageError(
+                f"the store {folder} belongs to the namespace {documents.namespace!r}, not to "
+                f"{namespace!r}"
+            )
+        return documents, lock, recipe
+    except BaseException:
+        if documents is not None:
+            documents.close()
+        lock.close()
+        raise
+
+
+def empty(folder: Path) -> None:
+    """Remove the documents of a store, and its index, under its lock. Raises OSError."""
+    # the index first: it is refused without the documents that it stands for
+    for name in (VALUES, KEYS):
+        if (folder / name).exists():
+            shutil.rmtree(folder / name)
+    (folder / DOCUMENTS).unlink(missing_ok=True)
+
+
+@contextmanager
+def locked_documents(folder: Path) -> Iterator[Documents]:
+    """Open the documents of the store in a folder for reading only, under the store's lock.
+
+    Raises StoreLocked, StoreDamaged and OSError.
+    """
+    lock = FolderLock(folder / "lock", read_only=True)
+    try:
+        documents = Documents(folder / DOCUMENTS, read_only=True)
+        try:
+            yield documents
+        finally:
+            documents.close()
+    finally:
+        lock.close()
+
+
+# ------------------------------------------------------------------------------------- the store
 
 
 class TooMany(UsageError):
@@ -188,7 +282,9 @@ class Store:
         if not isinstance(key, str):
             return False
         with self._lock:
-            found = self._ready().find(key)
+            if self._closed or not self._fits:
+                self._ready()
+            found = self._index.find(key)
             looked_up = self._looked_up
             if len(looked_up) >= LOOKED_UP:
                 del looked_up[next(iter(looked_up))]
@@ -223,38 +319,53 @@ class Store:
         return self._given_up is None or not self._given_up.has(document_id, key)
 
     def near(
-        self, value: int, k: int | None = None, limit: int | None = None, without: int = 0
+        self, value: int, k: int | None = None, limit: int | None = None, skip: int = 0
     ) -> Near:
         """Return the documents within distance k of a value, with their distances, nearest first.
 
         k is at most the store's, and that by default. Only the nearest `limit` (1000) are read, of
-        equal distance the oldest, and the first `without` of them are left out. The answer's `cut` is
+        equal distance the oldest, and the first `skip` of them are left out. The answer's `cut` is
         True if the limit left others out. Raises StoreDamaged.
         """
         with self._lock:
-            index = self._ready()
+            if self._closed or not self._fits:
+                self._ready()
+            index = self._index
             bound = index.k if k is None else min(k, index.k)
             probed = index.values.probe(value, NEAR_LIMIT if limit is None else limit)
             answer: Near = Nearest()
             if not probed:
                 return answer
             answer.cut = probed.cut and probed[-1].distance <= bound
-            matches: list[Match] = probed[without:] if without else probed
+            matches: list[Match] = probed[skip:] if skip else probed
             if bound < index.k:
                 matches = [m for m in matches if m.distance <= bound]
             found = self._documents.read([m.document for m in matches])
+            given_up = self._given_up is not None
             for match, document in zip(matches, found, strict=True):
                 if document.page.value != match.value:
                     raise self._mismatch()
-                if self._is_found(match.document, document.key):
+                if not given_up or self._is_found(match.document, document.key):
                     answer.append((document, match.distance))
             return answer
 
+    def near_others(self, values: Sequence[int], k: int) -> dict[int, Near]:
+        """Return near_many() for the values of the documents stored last, in their order, without themselves."""
+        with self._lock:
+            return self.near_many(values, k, own=self._documents.next_id - len(values))
+
     def near_many(
-        self, values: Numbers, k: int | None = None, limit: int | None = None
+        self,
+        values: Numbers,
+        k: int | None = None,
+        limit: int | None = None,
+        *,
+        own: int | None = None,
     ) -> dict[int, Near]:
         """Return the answer of near() for each of a batch of values that has any, by its index.
 
+        own is the id of the document that the first value is of, the next one's follows, and so on: no
+        answer has the document that its value is of, which is not read.
         Raises StoreDamaged, and TooMany if more than `limit` documents were to be read.
         """
         import numpy as np
@@ -273,11 +384,16 @@ class Store:
                     f"{len(ids):,} documents lie near these {len(queries):,} values, more than the "
                     f"{limit:,} that one answer may hold: probe fewer at once"
                 )
-            cut = frozenset(np.flatnonzero(probed.cut).tolist())
-            if bound < index.k:
-                cut = frozenset(i for i in cut if distances[int(offsets[i + 1]) - 1] <= bound)
-                kept = distances <= bound
-                offsets, ids, distances = _offsets(offsets, kept), ids[kept], distances[kept]
+            cut = frozenset(
+                i
+                for i in np.flatnonzero(probed.cut).tolist()
+                if distances[int(offsets[i + 1]) - 1] <= bound
+            )
+            kept = distances <= bound
+            if own is not None:
+                theirs = np.arange(own, own + len(queries), dtype=np.uint64)
+                kept &= ids != np.repeat(theirs, np.diff(offsets).astype(np.intp))
+            offsets, ids, distances = _offsets(offsets, kept), ids[kept], distances[kept]
             given = ids.tolist()
             found = self._documents.read(given)
             ends, nearness = offsets.tolist(), distances.tolist()
@@ -342,8 +458,10 @@ class Store:
     ) -> set[str]:
         """Store documents, no key twice, and remove others; return the keys that were there before."""
         with self._lock:
-            self._check_writable()
-            index, looked_up = self._ready(), self._looked_up
+            if self._closed or not self._fits or self._flusher.error is not None:
+                self._check_writable()
+                self._ready()
+            index, looked_up = self._index, self._looked_up
             known: list[tuple[int, Document]] = []
             others: list[str] = []
             for key in (*[document.key for document in documents], *forgotten):
@@ -409,13 +527,16 @@ class Store:
         """
         return self._remove_all(lambda _, each: each.inserted_seconds < seconds, progress)
 
-    def forget_more_before(self, seconds: float, first: int) -> Removed | None:
+    def forget_more_before(
+        self, seconds: float, first: int, latest: float = math.inf
+    ) -> Removed | None:
         """Remove those inserted before a Unix time among some documents with id >= first; None at the end.
 
-        It takes milliseconds, during which other threads wait. Raises as insert() does.
+        Those inserted after `latest`, too. It takes milliseconds, during which other threads wait. Raises
+        as insert() does.
         """
         return self._remove_next(
-            first, SMALL_BATCH, lambda _, each: each.inserted_seconds < seconds
+            first, SMALL_BATCH, lambda _, each: not seconds <= each.inserted_seconds <= latest
         )
 
     def give_up(

@@ -2,9 +2,9 @@
 
     store -> export_lines -> lines -> survey (what is there, nothing written) -> import_lines
 
-The rule kept here: a line is a whole document or names its fault, and an import writes nothing
-before every line was looked at. Input is read twice, so it must be seekable.
-docs/store-format.md describes a line.
+Invariants: a line is a complete document or is reported with its fault, and an import writes nothing before
+every line was checked. Input is read twice, so it must be seekable.
+docs/appendix/store-format.md describes a line.
 """
 
 from collections import Counter
@@ -18,9 +18,8 @@ from dedup.model.errors import DedupError, EventInvalid, RecipeMismatch, UsageEr
 from dedup.model.events import decode_value, encode_value
 from dedup.model.page import Document
 from dedup.model.recipes import recipe_of
-from dedup.store.database.record_format import key_digest
-from dedup.store.open_folder import DOCUMENTS, locked_documents
-from dedup.store.store import Progress, Store
+from dedup.store.record_format import key_digest
+from dedup.store.store import DOCUMENTS, Progress, Store, locked_documents
 
 __all__ = [
     "Fault",
@@ -82,7 +81,7 @@ def decode_line(line: bytes) -> tuple[str, Document]:
 def export_lines(folder: Path, fault: Fault, progress: Progress | None = None) -> Iterator[bytes]:
     """Yield the documents of the store in a folder as lines, oldest first. Nothing is written.
 
-    A document that is not readable is told to `fault` by its id and left out.
+    An unreadable document is reported to `fault` by its id and skipped.
     Raises StoreLocked, StoreDamaged and OSError.
     """
     with locked_documents(folder) as documents:
@@ -120,7 +119,7 @@ def count_before(folder: Path, seconds: float) -> tuple[int, int]:
 
 
 def survey(file: IO[bytes], name: str, fault: Fault) -> Survey:
-    """Look at every line of an input; bad ones are told to `fault` by their number.
+    """Check every line of an input; bad ones are reported to `fault` by their number.
 
     Raises RecipeMismatch if a namespace's lines are of two recipes, or of one that is not known.
     """
@@ -143,7 +142,9 @@ def survey(file: IO[bytes], name: str, fault: Fault) -> Survey:
             try:
                 recipe_of(recipe)
             except RecipeMismatch as error:
-                raise RecipeMismatch(f"{name}: line {lines}: {error}") from error
+                raise RecipeMismatch(
+                    f"{name}: line {lines}: {error}; nothing was imported"
+                ) from error
         if known != recipe:
             raise RecipeMismatch(
                 f"{name}: line {lines} is of recipe {recipe!r}, line {first[namespace]} of "

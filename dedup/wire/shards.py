@@ -5,7 +5,7 @@
            -> INSERT at its home, then RELEASE at the others (or RELEASE at all: dropped, given back)
 
 A shard is a service that holds some partitions of the log. It answers for the documents in them, and
-for all pages in flight, which are reserved at every shard. The rules kept here (docs/protocol.md):
+for all pages in flight, which are reserved at every shard. Invariants (docs/protocol.md):
 
 - Each page is told to one shard as to its home, to the others with `HOME off`. Who asks says so, so a
   page has one home however shares overlap or move.
@@ -99,6 +99,11 @@ class Share(msgspec.Struct, frozen=True):
         return partition_of(record_key, self.count) in self.partitions
 
 
+_COMPARED = frozenset(
+    ("other_title", "short", "unread")
+)  # another shard may have a match that counts
+
+
 def merged(answers: Mapping[int, Verdict | None], home: int) -> Verdict | None:
     """Return the verdict that the answers of all shards come to, or None: keep the page.
 
@@ -111,7 +116,7 @@ def merged(answers: Mapping[int, Verdict | None], home: int) -> Verdict | None:
     first = answers[home]
     if first is None or len(answers) == 1:
         return first
-    if first.status == "refetch" or (first.status == "exempt" and first.reason != "other_title"):
+    if first.status == "refetch" or (first.status == "exempt" and first.reason not in _COMPARED):
         return first
     given = [answer for answer in answers.values() if answer is not None]
     dropped = [answer for answer in given if answer.status == "near_duplicate"]

@@ -25,7 +25,7 @@ import msgspec
 from dedup.detector import Question
 from dedup.model.page import PageFingerprint, ReserveOptions, Verdict
 from dedup.model.verdict_forms import to_headers
-from dedup.wire.kafka.dead_letters import error_headers
+from dedup.wire.kafka.writer import error_headers
 
 Headers = tuple[tuple[str, bytes], ...]
 Way = Literal["unique", "duplicates", "dead"]
@@ -237,6 +237,11 @@ class Batch:
             del self._verdicts[number]
 
     # ---------------------------------------------------------------------------------- the end
+
+    @property
+    def bad(self) -> list[tuple[int, Exception]]:
+        """The records that could not be read, by number."""
+        return [(i, each.error) for i, each in enumerate(self._readings) if each.error is not None]
 
     @property
     def pending(self) -> int:

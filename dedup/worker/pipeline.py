@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from dedup.core.backoff import Backoff
+from dedup.core.say_once import SayOnce
 from dedup.detector import AsyncDetector, Question
 from dedup.model.errors import RecipeMismatch, ServiceUnavailable, StoreDamaged
 from dedup.model.page import Verdict
@@ -30,6 +31,7 @@ FIRST_WAIT_SECONDS = 0.005
 LONGEST_WAIT_SECONDS = 0.1
 FIRST_RETRY_SECONDS = 0.2
 LONGEST_RETRY_SECONDS = 10.0
+AGAIN_SECONDS = 60.0  # between two log lines about dead letters of one kind
 
 FATAL = (RecipeMismatch, StoreDamaged)  # nothing may be judged or committed after them
 PASSING = (ServiceUnavailable, OSError)  # TimeoutError is one, too
@@ -73,9 +75,12 @@ class Pipeline:
         self._wait_seconds = wait_seconds
         self._clock = clock
         self._sleep = sleep
+        self._said = SayOnce(again_seconds=AGAIN_SECONDS)
 
     async def settle(self, batch: Batch) -> None:
         """Settle a batch. After a cancellation or an error, give_up() must follow."""
+        for number, error in batch.bad:
+            self._say_dead(batch.place(number), error)
         pauses = Backoff(FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS)
         until: float | None = None
         while True:
@@ -136,6 +141,18 @@ class Pipeline:
         else:
             self._events.count("released", len(verdicts))
 
+    def _say_dead(self, place: tuple[str, int, int], error: Exception) -> None:
+        """Log a dead letter, once a minute for each kind of error."""
+        self._said.log(
+            log,
+            type(error).__name__,
+            "%s, partition %d, offset %d: written to the dead letters: %s: %s",
+            *place,
+            type(error).__name__,
+            error,
+            level=logging.WARNING,
+        )
+
     async def _write(self, batch: Batch) -> None:
         retry = _retry_pauses()
         while sending := batch.to_send():
@@ -157,6 +174,8 @@ class Pipeline:
                         self._events.count("dead_lost", 1)
                         sent.append(number)
                         continue
+                    if output.way != "dead":
+                        self._say_dead(batch.place(number), result)
                     verdict = batch.refuse(number, result, too_large=result.too_large)
                     if verdict is not None:
                         await self._release([verdict])

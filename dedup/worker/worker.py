@@ -30,9 +30,9 @@ from aiokafka.errors import (
 from dedup.core.backoff import Backoff
 from dedup.core.fingerprint import fingerprint_text, read_page
 from dedup.core.say_once import SayOnce
-from dedup.detector import AsyncDetector, open_embedded
-from dedup.detector.asynchronous import AsyncEmbeddedDetector
+from dedup.detector import AsyncDetector, AsyncEmbeddedDetector, open_embedded
 from dedup.model.errors import DedupError, EventInvalid, ServiceUnavailable, UsageError
+from dedup.model.names import site_of
 from dedup.model.page import PageFingerprint
 from dedup.model.recipes import Recipe
 from dedup.wire.kafka import (
@@ -507,12 +507,27 @@ class Worker:
             if epoch != member.epoch:
                 self._progress.at_hand -= len(readings)
                 continue
+            if self._config.identity:
+                self._warn_of_siteless(readings)
             self._settling = asyncio.create_task(
                 self._take(Batch(readings, guard=self._config.identity), member)
             )
             await asyncio.wait({self._settling})
             if not self._settling.cancelled():
                 self._settling.result()  # raises what must end the worker
+
+    def _warn_of_siteless(self, readings: Sequence[Reading]) -> None:
+        """Say once that identity cannot apply to pages of which no site is known."""
+        for reading in readings:
+            if reading.page is not None and not site_of(reading.key, reading.url):
+                self._once.log(
+                    log,
+                    "siteless",
+                    "identity does not apply to %r: neither its key nor its URL names a site",
+                    reading.key[:200],
+                    level=logging.WARNING,
+                )
+                return
 
     async def _take(self, batch: Batch, member: Member) -> None:
         begun = time.monotonic()

@@ -2,35 +2,39 @@
 
 from tables import Picture
 
+SAME = (
+    "The council met on Tuesday and agreed to",
+    "widen the bridge over the river next year.",
+    "Work begins in spring, the mayor said.",
+)
+MARKED = (
+    ("08:15, 412 readers", "Also read: a new school"),
+    ("17:40, 998 readers", "Also read: the harbour"),
+)
+
 
 def page() -> None:
-    """The way of a page through the add-on."""
-    p = Picture("The way of a page", 720, 206)
-    steps = (
-        ("fetched page", "Scrapy", "off"),
-        ("main text", "native reader", "a"),
-        ("fingerprint", "64-bit simhash", "a"),
-        ("table", "accepted pages", "b"),
+    """Two pages that differ in a few words, and what becomes of them."""
+    p = Picture("Two pages with nearly the same text; the second one is dropped", 720, 240)
+    addresses = ("/news/bridge-17", "/news/bridge-17?sid=7f3a")
+    ends = (
+        "parsed, and remembered once its items are through",
+        "dropped: 96 % similar to /news/bridge-17",
     )
-    for i, (words, note, style) in enumerate(steps):
-        x = 20 + i * 160
-        p.rect(x, 40, 120, 54, style)
-        p.rect(x, 40, 120, 54)
-        p.text(x + 60, 64, words, "mid")
-        p.text(x + 60, 82, note, "mid small note")
-        if i:
-            p.arrow(x - 40, 67, x, 67)
-    p.text(20, 24, "Before a page is parsed: is there an accepted page with nearly the same text?")
-    for x, words, note, style in (
-        (140, "no: parsed", "remembered once its items are through", "c"),
-        (480, "yes: dropped", "with its outlinks; says of which page", "d"),
-    ):
-        p.rect(x, 140, 220, 54, style)
-        p.rect(x, 140, 220, 54)
-        p.text(x + 110, 164, words, "mid")
-        p.text(x + 110, 182, note, "mid small note")
-    p.arrow(560, 94, 560, 140)
-    p.arrow(530, 94, 360, 144)
+    for i, (address, end) in enumerate(zip(addresses, ends, strict=True)):
+        x = 20 + i * 360
+        p.rect(x, 36, 320, 146, "off")
+        p.rect(x, 36, 320, 146)
+        p.text(x, 24, address, "code")
+        for n, line in enumerate(SAME):
+            p.text(x + 14, 62 + n * 22, line)
+        for n, words in enumerate(MARKED[i]):
+            p.rect(x + 10, 122 + n * 26, 170, 20, "bad")
+            p.text(x + 14, 137 + n * 26, words, "mark")
+        p.arrow(x + 160, 182, x + 160, 206)
+        p.rect(x, 206, 320, 28, "cd"[i])
+        p.rect(x, 206, 320, 28)
+        p.text(x + 160, 225, end, "mid small")
     p.save("page.svg")
 
 

@@ -1,4 +1,4 @@
-"""Draws the pictures of docs/tables.md beside this file: python docs/pictures/tables.py."""
+"""Draws the pictures of docs/appendix/tables.md beside this file: python docs/pictures/tables.py."""
 
 from pathlib import Path
 
@@ -11,10 +11,12 @@ STYLE = """
   .note { fill: #57606a } .line { stroke: #57606a; fill: none } .box { stroke: #8c959f; fill: none }
   .a { fill: #b6d4f2 } .b { fill: #f6d8ae } .c { fill: #c5e5c0 } .d { fill: #dccbee }
   .off { fill: #eaeef2 } .bad { fill: #c1440e } .key { fill: #1b6ca8 } .value { fill: #d0d7de }
+  .mark { fill: #ffffff }
   @media (prefers-color-scheme: dark) {
     text { fill: #e6edf3 } .note { fill: #9da7b1 } .line { stroke: #9da7b1 } .box { stroke: #6e7681 }
     .a { fill: #1f4a73 } .b { fill: #6b4a16 } .c { fill: #275a2c } .d { fill: #4b3570 }
     .off { fill: #21262d } .bad { fill: #f0743e } .key { fill: #58a6ff } .value { fill: #30363d }
+    .mark { fill: #0d1117 }
   }
 """
 

@@ -102,19 +102,17 @@ typedef struct ndd_page {
     uint32_t title;      /* hash of its title, 0 without one */
     uint32_t canonical;  /* hash of the canonical URL that it declares, 0 for none */
     uint32_t thing;      /* number of the thing that its structured data names, 0 for none (thing.c) */
-    uint32_t features;   /* distinct words behind value */
+    uint32_t features;   /* distinct words behind value; 0 of an unread page */
     uint32_t words;      /* words that a visitor sees, without those of navigation */
     uint32_t words_read; /* and how many of them stand in what was read */
     uint64_t text_bytes; /* bytes of visible text, boilerplate included */
     uint64_t data_bytes; /* bytes of inline JSON (script elements of a JSON type) */
     uint64_t invalid_bytes; /* bytes of text that are not UTF-8: the page is in another encoding? */
+    uint32_t unread;     /* 1: too little of it was read to judge it by its text; value is a hash of all of it */
 } ndd_page;
 
 /* The id of the recipe that this reader follows, for example "words-0-5". Static. */
 const char *ndd_recipe(void);
-
-/* The version of the Unicode Character Database behind the word and case tables. Static. */
-const char *ndd_unicode_version(void);
 
 /* A reader owns the scratch memory of reading pages and keeps it between pages. One thread may be
  * in a reader at a time; different readers are independent. After a page that needed more than
@@ -289,7 +287,7 @@ void ndd_table_list(const ndd_table *table, uint64_t *values, uint64_t *document
 /* Sorts n pairs by value, then by document, and leaves each of them once; *distinct is how many. */
 ndd_status ndd_sort_pairs(uint64_t *values, uint64_t *documents, size_t n, size_t *distinct);
 
-/* A saved table (docs/table-format.md) of pairs in that order, as bytes: its size, and the bytes into a
+/* A saved table (docs/appendix/table-format.md) of pairs in that order, as bytes: its size, and the bytes into a
  * buffer of that size. note is a number of the caller's that ndd_table_load returns. */
 ndd_status ndd_pairs_saved_size(const uint64_t *values, const uint64_t *documents, size_t n,
                                 uint64_t *size);

@@ -22,7 +22,7 @@ extern "C" {
 
 /*
  * An immutable table as bytes that are searched where they are, such as a mapped file
- * (docs/segment-format.md). Any number of threads may use one at once.
+ * (docs/appendix/segment-format.md). Any number of threads may use one at once.
  */
 typedef struct ndd_segment ndd_segment;
 

@@ -12,6 +12,7 @@
 #define character_of portable_character_of
 #define character_reference portable_character_reference
 #define features_sum portable_features_sum
+#define features_whole portable_features_whole
 #define hidden_settle portable_hidden_settle
 #define identity_canonical portable_identity_canonical
 #define identity_open_graph portable_identity_open_graph
@@ -46,7 +47,6 @@
 #define ndd_simhash_weighted portable_simhash_weighted
 #define ndd_similarities portable_similarities
 #define ndd_similarity portable_similarity
-#define ndd_unicode_version portable_unicode_version
 #define parts_attribute portable_parts_attribute
 #define parts_data portable_parts_data
 #define parts_settle portable_parts_settle
@@ -58,6 +58,7 @@
 #define scratch_trim portable_scratch_trim
 #define simhash_ways portable_simhash_ways
 #define sketch_end portable_sketch_end
+#define sketch_mark portable_sketch_mark
 #define tag_attributes portable_tag_attributes
 #define tag_long_name portable_tag_long_name
 #define target_hash portable_target_hash

@@ -1,7 +1,7 @@
 """Writes the golden vectors as C: golden_header.py GOLDEN_FOLDER TABLE_FORMAT_MD OUTPUT_H.
 
 So the C tests hold every build of the core, for any processor, to the vectors that the Python tests
-know (tests/golden) and to the saved table in docs/table-format.md. Made at build time: no second
+know (tests/golden) and to the saved table in docs/appendix/table-format.md. Made at build time: no second
 copy to go stale.
 """
 
@@ -48,7 +48,7 @@ def page_row(vector: dict, content: bytes, url: str | None) -> str:
         f"0x{vector.get(f'{prefix}title', '0')}, 0x{vector.get(f'{prefix}canonical', '0')}, "
         f"0x{vector.get(f'{prefix}thing', '0')}, "
         f"{vector['features']}, {vector.get('words', 0)}, {vector.get('words_read', 0)}, "
-        f"{vector.get('text_bytes', 0)}, {vector.get('data_bytes', 0)}, 0}}"  # golden pages are UTF-8
+        f"{vector.get('text_bytes', 0)}, {vector.get('data_bytes', 0)}, 0, 0}}"  # golden pages are UTF-8
         for prefix in ("", "keyed_")
     ]
     return f"{{{blob(content)}, {blob(directory(url))}, {', '.join(numbers)}}}"

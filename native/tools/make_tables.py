@@ -156,7 +156,7 @@ def character_table() -> str:
             for code in range(page << 8, (page + 1) << 8)
         )
         index.append(pages.setdefault(row, len(pages)))
-    lines = [f'#define UNICODE_VERSION "{UNICODE}"', ""]
+    lines = [f"/* Unicode {UNICODE} */", ""]
     lines += [
         "static const struct character_kind { int32_t lower; uint8_t kind; } character_kinds[] = {"
     ]

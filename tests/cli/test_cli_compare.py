@@ -25,7 +25,7 @@ def test_compare_near_duplicates(pages):
     assert "word99 [-word100-] {+changed words+} word101" in result.stdout
     a, b = (fingerprint((pages / name).read_bytes()) for name in ("a.html", "b.html"))
     assert f"distance of value     {(a.value ^ b.value).bit_count()} bits " in result.stdout
-    assert f"word triples alike    {int(100 * similarity(a, b))} % " in result.stdout
+    assert f"similarity            {int(100 * similarity(a, b))} % " in result.stdout
 
 
 def test_compare_names_the_rule(pages):
@@ -54,7 +54,7 @@ def test_compare_json_agrees_with_the_library(pages):
             seen = json.loads(call("compare", "--json", pages / a, pages / b).stdout)
             one, two = (fingerprint((pages / name).read_bytes()) for name in (a, b))
             assert seen["near_duplicate"] is near_duplicate(one, two)
-            assert seen["rule"] in ("short", "distance", "similarity")
+            assert seen["rule"] in ("copy", "short", "distance", "similarity")
             assert seen["similarity"] == similarity(one, two)
             assert seen["a"]["value"] == f"{one.value:016x}"
             assert len(seen["differences"]) == seen["difference_count"] <= 10
@@ -71,12 +71,12 @@ def test_compare_tells_what_pages_say_of_themselves(tmp_path):
     seen = json.loads(call("compare", "--json", tmp_path / "a", tmp_path / "b").stdout)
     assert (seen["identity"], seen["title"], seen["canonical"]) == ("other", "other", "unknown")
     apart = call("compare", "--two-sites", tmp_path / "a", tmp_path / "b").stdout
-    assert "near-duplicates from 75.0%, on two sites" in apart
+    assert "threshold 75.0% (on two sites)" in apart
     assert "the titles differ" not in apart
 
 
 def test_compare_judges_short_pages_of_one_site_only(tmp_path):
-    """Pages of few words are compared where both are said to be of one site; unread ones never."""
+    """Pages of few words are compared where both are said to be of one site; unread ones match only their copies."""
     (tmp_path / "few").write_text(html(WORDS[:12]))
     (tmp_path / "menu").write_text(
         f"<header>{' '.join(WORDS * 2)}</header><p>{' '.join(WORDS[:15])}"
@@ -87,7 +87,9 @@ def test_compare_judges_short_pages_of_one_site_only(tmp_path):
     }
     assert [one["near_duplicate"] for one in seen.values()] == [False, True, False]
     assert [one["rule"] for one in seen.values()] == ["short", "similarity", "short"]
-    unread = call("compare", *[tmp_path / "menu"] * 2).stdout
+    (tmp_path / "other").write_text((tmp_path / "menu").read_text() + " more")
+    assert "near-duplicate (copies: " in call("compare", *[tmp_path / "menu"] * 2).stdout
+    unread = call("compare", tmp_path / "menu", tmp_path / "other").stdout
     assert "not near-duplicate (unread: too little of A and B was read" in unread
 
 

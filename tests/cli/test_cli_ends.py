@@ -194,13 +194,18 @@ def test_a_missing_extra_is_the_one_that_the_command_needs(tmp_path, command, mo
 # -------------------------------------------------------------------------------- numbers and logs
 
 
-@pytest.mark.parametrize("text", ["1e9", "1000000000", "1_000_000_000", "1,000,000,000", "1.0E9"])
+@pytest.mark.parametrize(
+    "text",
+    ["1e9", "1000000000", "1_000_000_000", "1,000,000,000", "1.0E9", "1000M", "1G", "1g", "0.001T"],
+)
 def test_plan_takes_large_numbers_as_people_write_them(text):
     """All of these are a thousand millions."""
     assert call("plan", "--documents", text).stdout == call("plan", "--documents", 10**9).stdout
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "1.5", "1e30", "many", "nan", "inf", ""])
+@pytest.mark.parametrize(
+    "text", ["0", "-1", "1.5", "1e30", "many", "nan", "inf", "", "M", "1.5", "0.0001K", "200MB"]
+)
 def test_plan_refuses_what_is_no_number_of_documents(text):
     """A usage error says what is taken."""
     result = call("plan", f"--documents={text}")
@@ -216,6 +221,7 @@ def test_logs_are_spelt_one_way():
         assert "--json" not in text
 
 
+@pytest.mark.long
 def test_serve_says_nothing_before_it_can_write(tmp_path):
     """A folder that cannot be written ends it with an error, before it says that it listens."""
     (tmp_path / "file").write_text("")

@@ -14,13 +14,13 @@ from needing import lacking
 import dedup
 from dedup.cli import main
 from dedup.detector.url_rules import Learner, Page, rule_of
-from dedup.detector.url_rules.plugin_rules import plugin_rules
 from dedup.detector.url_rules.rule_file import (
     FILE,
     begin_again,
     decode_rules,
     encode_rules,
     load_rules,
+    plugin_rules,
     save_rules,
 )
 from dedup.model.errors import StoreDamaged

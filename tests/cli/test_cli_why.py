@@ -58,7 +58,7 @@ def test_why_explains_a_drop(drops, url):
         assert "was dropped before it was parsed" in result.stdout
         for text in (
             "original          http://shop.test/shirt\n",
-            "96 % of the word triples alike, 2 bits apart",
+            "96 % similar, 2 bits apart",
             "[-red-] {+blue+}",
             "parse_item",
             "DEDUP_SIMILARITY = 0.961",

@@ -123,7 +123,7 @@ def test_the_html_page_shows_everything(pages, tmp_path):
     found = json.loads(call(*pages, "--json").stdout)
     assert cells[cells.index("distance of value") + 1] == "1 bit"
     assert found["distance"] == 1
-    assert cells[cells.index("word triples alike") + 1] == f"{int(100 * found['similarity'])} %"
+    assert cells[cells.index("similarity") + 1] == f"{int(100 * found['similarity'])} %"
     assert cells[cells.index("title") + 1] == found["title"] == "unknown"
     assert found["a"]["value"] in cells
     assert seen.inside["del"] == ["word50"]

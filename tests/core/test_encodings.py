@@ -85,7 +85,7 @@ def test_a_byte_order_mark_decides(encoding: str) -> None:
         "utf-32-le": codecs.BOM_UTF32_LE,
         "utf-32-be": codecs.BOM_UTF32_BE,
     }
-    text = "слова and words and 言葉"
+    text = "слова and words and 言葉, one two three four five"  # of fewer words the bytes count
     html = marks.get(encoding, b"") + text.encode(encoding)
     assert fingerprint(html) == fingerprint(html, encoding=encoding) == fingerprint(text)
     assert plain_text(html, "windows-1251") == text
@@ -184,12 +184,12 @@ def test_the_quick_look_at_encodings_agrees_with_the_careful_one(pieces: list[st
 
 def test_an_unknown_declared_encoding_means_utf8() -> None:
     """What a page says wrongly does not stop it."""
-    assert fingerprint("<meta charset=nonsense>é".encode()) == fingerprint("é")
+    assert fingerprint("<meta charset=nonsense>é".encode()).value == fingerprint("é").value
 
 
 def test_a_declaration_does_not_change_a_page_given_as_text() -> None:
     """Text has no encoding any more."""
-    assert fingerprint("<meta charset=shift_jis>é") == fingerprint("é")
+    assert fingerprint("<meta charset=shift_jis>é").value == fingerprint("é").value
 
 
 def test_a_page_in_ascii_bytes_is_not_utf_16() -> None:

@@ -582,13 +582,15 @@ class TestGoldenPages:
         assert main_words(html, encoding="utf-8") == expected
 
     def test_the_blocks_make_the_fingerprint(self, page: dict[str, Any]) -> None:
-        """value, sketch and features follow from the blocks and the title alone."""
+        """value, sketch and features follow from the blocks and the title alone, the sketch's end from the page."""
         found = self.reading(page).fingerprint
         blocks = [(weight, tokens.split(" ")) for weight, tokens in page["blocks"]]
         html = (oracle.GOLDEN / page["file"]).read_bytes()
         title = oracle.title_tokens(re.findall(rb"(?s)<title[^>]*>(.*?)</title", html)[0])
-        expected = (found.value, found.sketch, found.features)
-        assert oracle.fingerprint_blocks(blocks, title=title) == expected
+        value, sketch, features = oracle.fingerprint_blocks(blocks, title=title)
+        if features < 8:
+            sketch = sketch[:33] + oracle.token_hash(html).to_bytes(8, "little")[:4]
+        assert (found.value, found.sketch, found.features) == (value, sketch, features)
 
     def test_text_and_bytes_give_the_same(self, page: dict[str, Any]) -> None:
         """A page as text is the page as bytes."""
@@ -721,7 +723,7 @@ def test_sessions_and_campaigns_do_not_change_a_canonical_url() -> None:
     """Two visits to one page find the same one, also relative and on another host."""
     one = fingerprint("<link rel=canonical href='https://a/docs/x?b=1&sid=11'>")
     other = fingerprint("<link rel=canonical href='x?b=1&utm_source=y#z'>", url="http://b/docs/p")
-    assert one == other and one.canonical != 0
+    assert one.canonical == other.canonical != 0
 
 
 def test_url_changes_nothing_but_a_relative_canonical_url() -> None:
@@ -853,7 +855,7 @@ def test_a_title_counts_beside_little_text_only() -> None:
     """Up to 79 words it is part of the sketch, from 80 on it is not."""
     assert titled("Red rope", 79).sketch != titled("Tin", 79).sketch
     assert titled("Red rope", 80).sketch == titled("Tin", 80).sketch
-    assert titled("Red rope", 0).sketch == titled("Tin", 0).sketch  # nor beside none
+    assert titled("Red rope", 0).sketch[:33] == titled("Tin", 0).sketch[:33]  # nor beside none
     inside = "<p>one two <title>Red &lt; rope<b></title>three</p>"
     assert main_words(inside) == [Block(3, ["one", "two", "three"])]
     assert fingerprint(inside).sketch == oracle.read_html(inside.encode()).sketch
@@ -928,10 +930,23 @@ def test_near_duplicates_keep_every_limit(
     assert near_duplicate(other, made(), same_site=same_site) is expected
 
 
-def test_unread_pages_are_no_near_duplicates() -> None:
-    """Of a page of which hardly anything was read nothing is said, on either side."""
-    assert not near_duplicate(made(), made(unread=True))
-    assert not near_duplicate(made(unread=True), made())
+def test_an_unread_page_is_a_near_duplicate_of_its_copies_only() -> None:
+    """All its words decide, those of navigation and the title, and what is no text; scripts do not."""
+
+    def listing(
+        last: str = "m9", title: str = "All", image: str = "a.png", script: str = "1"
+    ) -> PageFingerprint:
+        menu = " ".join(f"m{i}" for i in range(90))
+        html = (
+            f"<title>{title}</title><header>{menu} {last}</header><p>few words</p><img src={image}>"
+        )
+        return fingerprint(f"{html}<script>{script}</script>")
+
+    page = listing()
+    assert page.unread and page.features == 0
+    assert near_duplicate(page, listing()) and near_duplicate(page, listing(script="2"))
+    for other in (listing("m8"), listing(title="None"), listing(image="b.png"), made()):
+        assert not near_duplicate(page, other) and not near_duplicate(other, page)
 
 
 @pytest.mark.parametrize(
@@ -950,10 +965,13 @@ def test_a_page_is_unread_when_less_than_an_eighth_was_read(
     assert reading.fingerprint.unread is unread
 
 
-def test_short_pages_are_no_near_duplicates_of_themselves() -> None:
-    """The rule holds for equal pages too; a page's key says that it is the same."""
-    page = fingerprint_text("only a few words")
-    assert not near_duplicate(page, page)
+@pytest.mark.parametrize("html", [" ", "<p>only a few words", "<title>t</title><img src=a.png>"])
+def test_pages_of_little_text_are_near_duplicates_if_their_bytes_are_equal(html: str) -> None:
+    """Of any length; a byte more and they are two pages."""
+    assert near_duplicate(fingerprint(html), fingerprint(html.encode()))
+    assert not near_duplicate(fingerprint(html), fingerprint(html + " "))
+    assert near_duplicate(fingerprint_text("a few words"), fingerprint_text("A few words"))
+    assert not near_duplicate(fingerprint(""), fingerprint(""))  # what is in it came by other means
 
 
 def test_other_boilerplate_is_a_near_duplicate() -> None:

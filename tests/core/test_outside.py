@@ -9,8 +9,7 @@ from fingerprint_values import around, generate
 from sizes import sized
 
 from dedup.core.bulk import out_of_core as outside
-from dedup.core.bulk.external_sort import FAN, Runs
-from dedup.core.bulk.out_of_core import LEAST_MEMORY
+from dedup.core.bulk.out_of_core import FAN, LEAST_MEMORY, Runs
 from dedup.core.pairs import find_all, find_clusters
 from dedup.model.errors import UsageError
 

@@ -3,6 +3,8 @@
 import itertools
 import json
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,10 +14,13 @@ from permuted import PermutedTables
 
 import dedup
 from dedup.cli import main
+from dedup.cli.terminal import size_text
 from dedup.core.bulk.designs import fewest_tables, plan
 from dedup.core.bulk.out_of_core import memory_bytes
 from dedup.core.native import lib
+from dedup.lab.capacity import MEASURED, Crawl, Machine, capacity, shard_of
 from dedup.model.errors import UsageError
+from dedup.model.recipes import NEWEST, recipe_of
 from dedup.store.segment import Segment, write_segment
 
 EXAMPLE = 2**34
@@ -250,7 +255,7 @@ def test_the_command_prints_example_3_1():
 
 def test_the_command_as_json():
     """--json is a list of objects with the keys of the contract."""
-    done = run("--documents", str(EXAMPLE), "--json")
+    done = run("--documents", str(EXAMPLE), "--distance", "3", "--json")
     designs = json.loads(done.stdout)
     assert all(design.keys() >= KEYS for design in designs)
     assert [(d["tables"], d["blocks"], d["prefix_bits"], d["candidates"]) for d in designs][:4] == [
@@ -261,9 +266,39 @@ def test_the_command_as_json():
     ]
 
 
+def test_the_command_answers_for_the_products_distance_and_a_store():
+    """Without --distance the recipe's k is planned for; the last lines say what a store takes, as --cluster has it."""
+    done = run("--documents", "200M")
+    k = recipe_of(NEWEST).distance
+    assert done.stdout == run("--documents", "200000000", "--distance", str(k)).stdout
+    one = capacity(Crawl(200_000_000, 1.0, k, copies=1), Machine(2**36), MEASURED).shard
+    head, memory, disk, _ = done.stdout.splitlines()[-4:]
+    assert f"200,000,000 documents at distance {k}" in head
+    assert size_text(one.memory_bytes) in memory
+    assert size_text(one.disk_bytes) in disk
+
+
+def test_the_table_of_the_documentation_is_the_plans():
+    """docs/how-to/capacity.md has one table of memory and disk, which is what the command computes."""
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "capacity.md").read_text("utf-8")
+    found = re.findall(
+        r"^\| \**(\d+) ([MG])\** \| \**([\d.]+) GiB\** \| \**([\d.]+) GiB\** \| \**([\d.]+) GiB\** \|",
+        page,
+        re.MULTILINE,
+    )
+    assert len(found) == 5
+    for number, unit, *said in found:
+        documents = int(number) * {"M": 10**6, "G": 10**9}[unit]
+        one = shard_of(Crawl(documents, 1.0, recipe_of(NEWEST).distance), 1, 1, MEASURED)
+        held = (one.memory_bytes, one.index_bytes, one.disk_bytes)
+        for text, size in zip(said, held, strict=True):
+            digits = len(text.partition(".")[2])
+            assert float(text) == pytest.approx(size / 2**30, abs=0.5 * 10**-digits + 1e-9), text
+
+
 def test_the_command_says_when_nothing_fits():
     """Then nothing is recommended, and the smallest is named."""
-    done = run("--documents", str(EXAMPLE), "--memory", "16G")
+    done = run("--documents", str(EXAMPLE), "--distance", "3", "--memory", "16G")
     assert "Nothing fits in 16 GiB: the smallest takes 157 GiB" in done.stdout
     assert "recommended" not in done.stdout
 

@@ -7,7 +7,7 @@ from detecting import RECIPE, Clock, accept, page
 from sketches import sketch
 
 import dedup
-from dedup.detector import looking
+from dedup.detector import detector as judging
 from dedup.model.page import Document
 from dedup.store import Store
 
@@ -54,7 +54,7 @@ def test_a_crowd_in_flight_does_not_hide_a_page_in_flight(tmp_path):
 
 def test_what_is_left_out_is_counted(tmp_path, monkeypatch):
     """Where there are more candidates than are looked at the page is kept, and that is counted."""
-    monkeypatch.setattr(looking, "LOOKED", 2000)
+    monkeypatch.setattr(judging, "LOOKED", 2000)
     crowd(tmp_path, 3000)
     with dedup.open(tmp_path, clock=Clock()) as detector:
         assert detector.reserve(page(), COPY).status == "unique"

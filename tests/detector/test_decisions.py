@@ -121,28 +121,31 @@ def test_the_recipe_gives_the_defaults(detector):
     assert policy.scope == "global"
 
 
-def test_short_pages_are_exempt_without_a_token(detector):
-    """A page under min_features is kept, holds nothing, and matches nothing."""
+@pytest.mark.parametrize(
+    ("little", "reason"), [({"features": 7}, "short"), ({"unread": True}, "unread")]
+)
+def test_a_page_of_little_text_is_kept_unless_it_is_a_copy(detector, little, reason):
+    """It is exempt, never unique, and stored: an equal page is its near-duplicate, one that differs in anything is not."""
     accept(detector, page(), A)
-    verdict = detector.reserve(page(features=7), B)
-    assert (verdict.status, verdict.reason, verdict.token) == ("exempt", "short", None)
-    assert detector.probe(page(features=7), domain="example.com") == []
-    assert detector.reserve(page(features=8), B).status == "near_duplicate"
-
-
-@pytest.mark.parametrize("exempt", [None, "start"])
-def test_unread_pages_are_exempt_without_a_token(detector, exempt):
-    """A page of which too little was read is kept, holds nothing, matches nothing, is not stored."""
-    accept(detector, page(), A)
-    for key in (A, B):
-        verdict = detector.reserve(page(unread=True), key, exempt=exempt)
-        assert (verdict.status, verdict.reason, verdict.token) == ("exempt", "unread", None)
-        assert verdict.domain == "example.com"
-    with pytest.raises(UsageError, match="no token"):
-        detector.insert(verdict)
-    assert not detector.release(verdict)
-    assert detector.probe(page(unread=True), domain="example.com") == []
-    assert (len(detector), detector.info()["in_flight"]) == (1, 0)
+    first = page(**little, identity=saying(1, 1))
+    verdict = detector.reserve(first, B)
+    assert (verdict.status, verdict.reason) == ("exempt", reason)
+    detector.insert(verdict)
+    assert detector.reserve(first, B).status == "refetch"
+    assert detector.probe(first, domain="example.com") == []
+    other = "http://www.example.com/other"
+    copy = detector.reserve(first, other)
+    assert (copy.status, copy.of, copy.token) == ("near_duplicate", B, None)
+    for another in (
+        page(**little, identity=saying(2, 1)),
+        page(**little, identity=saying(1, 1), thing=5),
+        page(**little, identity=saying(1, 1), parts=bytes(19) + b"1"),
+        page(**little, identity=saying(1, 1), value=1),
+    ):
+        verdict = detector.reserve(another, other)
+        assert (verdict.status, verdict.reason) == ("exempt", reason)
+        detector.release(verdict)
+    assert detector.reserve(page(features=8), other).of == A
 
 
 @pytest.mark.parametrize("size", [0, 33, 36, 38])

@@ -204,6 +204,20 @@ def test_a_late_insert_alone_is_not_a_late_duplicate(detector, clock):
     assert detector.insert(verdict) is False
 
 
+def test_changes_of_the_log_are_judged_without_reading_them_back(detector, monkeypatch):
+    """Only another document near an applied one is read; those of one batch find each other."""
+    read = []
+    documents = detector._store._documents
+    real = documents.read
+    monkeypatch.setattr(documents, "read", lambda ids: read.extend(ids) or real(ids))
+    far = dedup.Document(C, page(bits(40)))
+    assert detector.apply([(A, dedup.Document(A, page())), (C, far)], {})[1] == 0
+    assert read == []
+    changes = [(A, dedup.Document(A, page())), (B, dedup.Document(B, page(bits(1))))]
+    assert detector.apply(changes, {})[1] == 2
+    assert len(read) == 3  # the former document of A, and each of the two for the other
+
+
 @settings(max_examples=examples(60), deadline=None)
 @given(
     values=st.lists(st.integers(0, 9).map(lambda n: bits(5 * n)), min_size=1, max_size=12),
@@ -389,12 +403,10 @@ def test_a_fingerprint_out_of_range_is_not_inserted(detector, identity):
     assert len(detector) == 0
 
 
-@pytest.mark.parametrize("wrong", [page(sketch=bytes(36)), page(unread=True)], ids=["36", "unread"])
-def test_a_verdict_put_together_by_hand_is_not_inserted(detector, wrong):
-    """Nor does a sketch of another length, or a page that was not read, reach the store."""
-    verdict = msgspec.structs.replace(
-        detector.reserve(page(), A).brought(page=wrong), token="unknown"
-    )
+def test_a_verdict_put_together_by_hand_is_not_inserted(detector):
+    """Nor does a sketch of another length reach the store."""
+    wrong = detector.reserve(page(), A).brought(page=page(sketch=bytes(36)))
+    verdict = msgspec.structs.replace(wrong, token="unknown")
     with pytest.raises(UsageError, match="not allowed"):
         detector.insert(verdict)
     assert len(detector) == 0

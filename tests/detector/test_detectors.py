@@ -6,6 +6,7 @@ embedded detector can show is in test_detector.py.
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 import uuid
@@ -17,6 +18,7 @@ import pytest
 from detecting import ONES, RECIPE, A, B, C, accept, bits, flat, page, saying, verdict_on
 from sketches import differing
 
+import dedup
 from dedup.model.errors import RecipeMismatch, UsageError
 from dedup.model.recipes import recipe_of
 
@@ -320,3 +322,22 @@ def test_info_says_what_is_there(detector):
     info = detector.info()
     assert (info["documents"], info["in_flight"]) == (1, 1)
     assert info["recipe"] == RECIPE
+
+
+def test_open_async_is_awaited_or_entered(tmp_path):
+    """Both give a detector, and `async with` closes it; asyncio.run() takes it as it takes a coroutine."""
+
+    async def entered():
+        async with dedup.open_async(tmp_path) as detector:
+            return await detector.count()
+
+    async def awaited():
+        detector = await dedup.open_async(tmp_path)
+        await detector.close()
+        return detector
+
+    assert asyncio.run(entered()) == 0
+    assert asyncio.run(awaited()) is not None
+    detector = asyncio.run(dedup.open_async(tmp_path))
+    asyncio.run(detector.close())
+    dedup.open_async(tmp_path).close()  # never awaited: no warning

@@ -133,3 +133,16 @@ def test_a_store_keeps_links(tmp_path):
     with dedup.open(tmp_path) as detector:
         assert detector.get(A).page == page(links=2**64 - 1)
         assert detector.reserve(page(links=2**64 - 1), A).reason == "unchanged"
+
+
+def test_promise_1_a_digest_of_items_tells_pages_of_one_text_apart(detector):
+    """A page that brings another thing than those with its text is kept, and is then an original itself."""
+    red = detector.reserve(page(), A)
+    detector.insert(red.brought(items=b"red"))
+    assert detector.reserve(page(), B).status == "near_duplicate"
+    assert [near.key for near in detector.probe_items(page(), b"red")] == [A]
+    assert detector.probe_items(page(), b"blue") == []
+    blue = detector.reserve(page(), B, exempt="items")
+    assert (blue.status, blue.reason) == ("exempt", "items")
+    detector.insert(blue.brought(items=b"blue"))
+    assert [near.key for near in detector.probe_items(page(), b"blue")] == [B]

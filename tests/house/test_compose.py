@@ -5,6 +5,7 @@ file's Kafka there, and `docker compose config` reads the whole of it.
 """
 
 import re
+import runpy
 import shutil
 import subprocess
 import tomllib
@@ -70,6 +71,38 @@ def test_the_image_has_extras_and_files_that_there_are():
     asked = re.search(r"whl\)\[(.*?)\]", dockerfile)[1].split(",")
     assert {"service", "kafka"} <= set(asked) <= set(extras)
     assert (ROOT / "examples" / "spider.py").is_file()
+
+
+def test_the_worker_has_options_that_there_are_and_reads_what_the_pages_write():
+    """Of the profile `worker`: its topic is the example's, its memory is the service's."""
+    command = SERVICES["worker"]["command"][0]
+    told = CliRunner().invoke(main, ["worker", "--help"]).output
+    for option in re.findall(r"--[a-z-]+", command):
+        assert option in told, option
+    topic = re.search(r"--input=(\S+)", command)[1]
+    assert f'INPUT = "{topic}"' in (ROOT / "examples" / "stream.py").read_text()
+    assert 'DEDUP_SERVICE="redis://:$$DEDUP_TOKEN@dedup:7700"' in command
+
+
+@pytest.mark.parametrize(
+    ("command", "asked"),
+    [
+        ("dedup serve --path /data --http 0.0.0.0:7780", "http://127.0.0.1:7780/livez"),
+        ("dedup serve --path /data --http=0.0.0.0:80", "http://127.0.0.1:80/livez"),
+        ("dedup serve --path /data", "http://127.0.0.1:7780/livez"),
+        ("dedup serve --http none", None),
+        ("dedup serve --tls-cert c --tls-key k", "https://127.0.0.1:7780/livez"),
+        ("dedup worker --input a --metrics 0.0.0.0:9470", "http://127.0.0.1:9470/livez"),
+        ("dedup worker --input a", None),
+        ("dedup scan pages", None),
+    ],
+)
+def test_the_image_is_asked_where_its_command_answers(command, asked):
+    """Its health check finds the port of a service, or of a worker's metrics, from the command line."""
+    (path,) = re.findall(
+        r'HEALTHCHECK.*\n    CMD \["python", "/(.*?)"\]', (ROOT / "Dockerfile").read_text()
+    )
+    assert runpy.run_path(str(ROOT / path))["address"](command.split()) == asked
 
 
 def test_compose_itself_reads_the_file():

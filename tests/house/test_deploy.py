@@ -1,5 +1,6 @@
 """What is there for those who deploy says what the service takes, and asks for figures it has."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -35,6 +36,30 @@ def test_alerts_ask_for_figures_that_there_are():
     }
     assert asked
     assert asked <= set(re.findall(r'"(dedup_\w+)"', SOURCE))
+
+
+def test_the_dashboard_of_grafana_asks_for_figures_that_are_documented():
+    """Every figure of its queries is in the tables of operations.md or worker.md; panels do not overlap."""
+    board = json.loads((DEPLOY / "grafana.json").read_text())
+    pages = "".join((ROOT / "docs" / name).read_text() for name in ("operations.md", "worker.md"))
+    told = {name.removesuffix("_total") for name in re.findall(r"\bdedup_\w+", pages)}
+    queries = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    queries += [v["query"]["query"] for v in board["templating"]["list"] if v["type"] == "query"]
+    asked = {
+        re.sub(r"_(total|bucket)$", "", name)
+        for query in queries
+        for name in re.findall(r"\bdedup_\w+", query)
+    }
+    assert len(asked) > 15
+    assert asked <= told
+    places = [
+        (x, y)
+        for at in (panel["gridPos"] for panel in board["panels"])
+        for x in range(at["x"], at["x"] + at["w"])
+        for y in range(at["y"], at["y"] + at["h"])
+    ]
+    assert len(places) == len(set(places))
+    assert max(x for x, _ in places) < 24
 
 
 def test_every_alert_says_what_it_means():
@@ -120,4 +145,4 @@ def test_the_image_says_whether_it_is_well():
     """The Dockerfile has a health check, of a path that the service has."""
     text = (ROOT / "Dockerfile").read_text()
     assert "HEALTHCHECK" in text
-    assert "/livez" in text
+    assert "/examples/deploy/healthcheck.py" in text

@@ -1,14 +1,19 @@
 """The documentation is true: its code runs, its links lead somewhere, its pages build."""
 
+import importlib.util
 import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from browsing import chromium, kept, opened
 from documents import Reader, blocks
+
+from dedup.cli import main
+from dedup.model.recipes import recipe_of
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -106,6 +111,25 @@ def test_examples(tmp_path):
     assert re.search(r"'dedup/near_duplicate': [1-9]\d", reader.said)
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("stream.py", "usage: python examples/stream.py HOST:PORT"),
+        ("spark_job.py", "pip install 'crawl-dedup[spark]'"),
+    ],
+)
+def test_examples_say_what_they_need(command, said):
+    """Without its argument, or its extra, an example ends with one line."""
+    if command == "spark_job.py" and importlib.util.find_spec("pyspark"):
+        pytest.skip("pyspark is installed")
+    done = subprocess.run(
+        [sys.executable, ROOT / "examples" / command], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_links_lead_somewhere(page):
     """Every relative link of the page leads to a file, and its anchor to a heading of it."""
@@ -117,6 +141,63 @@ def test_links_lead_somewhere(page):
             headings = re.findall(r"^#+ (.+)$", file.read_text(encoding="utf-8"), re.MULTILINE)
             slugs = {re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in headings}
             assert anchor in slugs, f"{target}#{anchor} is not there"
+
+
+SHOWN = re.compile(r"(?<![\w./-])dedup ((?:help|[a-z]+(?:-[a-z]+)?)\b[^\n`|;&>#]*)")
+
+
+def shown(page):
+    """Return the commands that stand in code of the page, each as its words."""
+    code = re.findall(
+        r"^```\w*\n(.*?)^```|((?:^ {4}.*\n)+)|(?<!`)`([^`\n]+)`(?!`)",
+        page.read_text(encoding="utf-8"),
+        re.MULTILINE | re.DOTALL,
+    )
+    for found in code:
+        part = "".join(found).replace("\\\n", " ")
+        for line in SHOWN.finditer(part):
+            yield [word.strip("\"'()[],.") for word in line[1].split()]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_commands_that_are_shown_have_their_options(page):
+    """Each `dedup COMMAND --option` in code of the page is a command that takes this option."""
+    context = click.Context(main)
+    for words in shown(page):
+        command = main.get_command(context, words[0])
+        if command is None:
+            continue  # dedup-... as a name, or a word after it
+        inner = getattr(command, "commands", {})
+        command = next((inner[word] for word in words[1:2] if word in inner), command)
+        taken = {name for option in command.params for name in option.opts} | {"--help"}
+        if isinstance(command, click.Group):
+            taken |= {n for each in inner.values() for o in each.params for n in o.opts}
+        wrong = [w for w in words if w.startswith("--") and w.partition("=")[0] not in taken]
+        assert wrong == [], words
+
+
+def test_the_tables_of_options_have_the_defaults_of_the_product():
+    """The distance that settings.md names is the recipe's."""
+    k = recipe_of().distance
+    assert f"the recipe's ({k})" in (DOCS / "settings.md").read_text("utf-8")
+
+
+HOUSE_WORDS = (  # words that a reader of these pages stumbled over: say it in the trade's words
+    r"word triples alike|kept all the same|asks for something|without end|given back|on credit"
+    r"|under their own key|the site not known|nobody|anew\b|whoever"
+)
+
+
+def test_pages_for_users_use_the_words_of_the_trade():
+    """README, the pages outside of the appendix, and the help of every command."""
+    texts = {name(page): page.read_text("utf-8") for page in PAGES if "appendix" not in page.parts}
+    context = click.Context(main)
+    for command in main.list_commands(context):
+        found = main.get_command(context, command)
+        inner = getattr(found, "commands", {})
+        texts |= {f"{command} {n}": c.get_help(context) for n, c in {"": found, **inner}.items()}
+    wrong = {n: re.findall(HOUSE_WORDS, text) for n, text in texts.items()}
+    assert {n: words for n, words in wrong.items() if words} == {}
 
 
 @pytest.mark.long
@@ -131,7 +212,8 @@ def test_pages_build(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     pages = {
-        f"docs-{name}": tmp_path / "html" / f"{name}.html" for name in ("index", "report", "tables")
+        f"docs-{Path(name).name}": tmp_path / "html" / f"{name}.html"
+        for name in ("index", "report", "how-to/capacity", "appendix/tables")
     }
     pages["readme-picture"] = tmp_path / "picture.html"
     picture = f'<meta name="color-scheme" content="light dark"><img src="{DOCS}/pictures/page.svg" width="100%">'

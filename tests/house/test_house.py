@@ -127,8 +127,9 @@ def test_links_between_documents_lead_somewhere(document):
 
 
 def test_files_named_in_the_architecture_exist():
-    """Every path that docs/architecture.md names is in the tree."""
-    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    """Every path that docs/architecture.md and its continuation name is in the tree."""
+    pages = ("architecture.md", "appendix/inside.md")
+    text = "".join((ROOT / "docs" / page).read_text(encoding="utf-8") for page in pages)
     paths = re.findall(r"`((?:native|dedup)/[a-z_./*]+)`", text)
     assert paths
     assert all(list(ROOT.glob(path.rstrip("/"))) for path in paths)

@@ -12,6 +12,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from dedup.model import events
+from dedup.model.recipes import NEWEST
+from dedup.service.replica import manifest
+from dedup.store import record_format
+
 ROOT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 PROJECT = PYPROJECT["project"]
@@ -81,6 +86,16 @@ def test_the_changelog_keeps_its_form():
         assert re.search(rf"^\[{re.escape(name)}\]: {SOURCE}/", text, re.MULTILINE)
     kinds = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
     assert set(re.findall(r"^### (.*)$", text, re.MULTILINE)) <= kinds
+
+
+def test_a_version_names_its_formats():
+    """The newest version's section begins with the formats that the code writes: one version is one format."""
+    text = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    section = text.partition(f"## [{PROJECT['version']}]")[2].partition("\n### ")[0]
+    assert f"recipe `{NEWEST}`" in section
+    assert f"stores {record_format.FORMAT}," in section
+    assert f"insert events {events.VERSION}," in section
+    assert f"`log.json` {manifest.FORMAT}," in section
 
 
 def test_the_image_says_what_it_is():
@@ -185,7 +200,42 @@ def test_the_other_dedup_over_ours_is_noticed(tmp_path):
     assert "pip uninstall -y dedup crawl-dedup" in done.stderr
 
 
+def test_import_dedup_itself_says_so_in_every_order(tmp_path):
+    """The other project over ours: `import dedup` is its module, and what lies beside it warns; ours alone does not."""
+    for name in ("crawl_dedup.pth", "_crawl_dedup_name.py"):
+        shutil.copy(ROOT / "native" / "site" / name, tmp_path)
+    code = f"import site; site.addsitedir({str(tmp_path)!r}); import json, dedup"
+    package = tmp_path / "dedup"
+    package.mkdir()
+    shutil.copy(ROOT / "dedup" / "__init__.py", package)
+    alone = imported(tmp_path, code)
+    assert (alone.returncode, alone.stderr) == (0, "")
+    (package / "__init__.py").write_text("")
+    over = imported(tmp_path, code)
+    assert over.returncode == 0
+    assert "another project" in over.stderr
+    assert "pip uninstall -y dedup crawl-dedup" in over.stderr
+
+
 # ---------------------------------------------------------------------------- the first minute
+
+
+def test_without_a_compiler_one_line_says_so(tmp_path):
+    """CMake ends with one line of ours, and not with its own page about a generator."""
+    cmake = shutil.which("cmake") or shutil.which("cmake", path=str(Path(sys.executable).parent))
+    if cmake is None or not (ROOT / "native").exists():
+        pytest.skip("cmake is not installed")
+    done = subprocess.run(
+        [cmake, "-S", ROOT / "native", "-B", tmp_path],
+        env=os.environ | {"CC": str(tmp_path / "none")},
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode != 0
+    assert "no C compiler found; install gcc or clang" in done.stderr
+    assert "CMAKE_C_COMPILER" not in done.stderr
 
 
 def test_the_demo_installs_what_it_needs_and_no_more(tmp_path):

@@ -145,6 +145,7 @@ def test_crawl_refuses_a_folder_without_pages(tmp_path):
     assert f"{tmp_path} holds no HTML files" in done.stderr
 
 
+@pytest.mark.long
 def test_tables_are_checked_and_measured():
     """Every preset has its figures in every setting; JSON goes to a file, too."""
     arguments = (

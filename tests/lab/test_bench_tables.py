@@ -172,6 +172,7 @@ def test_wrong_arguments_name_themselves(arguments: list[str], said: str) -> Non
     assert said in result.output + str(result.exception)
 
 
+@pytest.mark.long
 def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Peers that are missing are left out, named, with the command that brings them."""
     monkeypatch.setattr(tables_contenders, "find_spec", lambda _: None)

@@ -45,7 +45,7 @@ from dedup.store.index import MOST
 from dedup.store.segmented_table import MERGED_MOST, SegmentedTable
 
 DOCS = Path(__file__).parents[2] / "docs"
-SCALE = DOCS / "scale.md"
+SCALE = DOCS / "appendix" / "scale.md"
 GIB = 2**30
 CRAWL = Crawl(documents=8 * 10**9, rate=2000, k=3)
 MACHINE = Machine(memory=64 * GIB, cores=8)
@@ -58,6 +58,7 @@ def changed(value, **fields):
 # -------------------------------------------------------------------------- against what is built
 
 
+@pytest.mark.long
 def test_a_store_takes_what_the_model_says(tmp_path):
     """Filled, killed, opened, and filled further: the modelled bytes, and nothing that was stored is lost."""
     small, large = measure_stores([20_000, 50_000], 3, 200, tmp_path)
@@ -96,7 +97,7 @@ def test_segments_are_those_that_merging_leaves():
 
 def test_a_search_took_at_most_what_the_model_says():
     """In every store that was measured; and not below a quarter of it."""
-    measured = read_results([(DOCS / "benchmarks" / "capacity.json").read_bytes()])
+    measured = read_results([(DOCS / "appendix" / "benchmarks" / "capacity.json").read_bytes()])
     assert {store.documents // 10**6 for store in measured.stores} >= {1, 10}
     for store in measured.stores:
         assert 0.25 < store.probe_us / probe_us(store.documents, store.k) <= 1
@@ -338,11 +339,11 @@ def test_options_of_a_cluster_need_it(option):
     assert f"{option} is for --cluster" in done.stderr
 
 
-# ------------------------------------------------------------------------------ docs/scale.md
+# ------------------------------------------------------------------------------ docs/appendix/scale.md
 
 
 def test_every_constant_says_where_it_was_measured():
-    """Each cost has a source, whose command exists, and stands in docs/scale.md with its value."""
+    """Each cost has a source, whose command exists, and stands in docs/appendix/scale.md with its value."""
     assert {field.name for field in msgspec.structs.fields(Costs)} == SOURCES.keys()
     text = SCALE.read_text(encoding="utf-8")
     for name, source in SOURCES.items():
@@ -369,16 +370,16 @@ def test_rates_of_a_set_on_the_page_are_the_models():
 
 
 def test_answers_are_those_that_were_measured():
-    """The distribution that fan-out is simulated with is that of the figures in docs/benchmarks."""
-    measured = read_results([(DOCS / "benchmarks" / "capacity.json").read_bytes()])
+    """The distribution that fan-out is simulated with is that of the figures in docs/appendix/benchmarks."""
+    measured = read_results([(DOCS / "appendix" / "benchmarks" / "capacity.json").read_bytes()])
     (command,) = [one for one in measured.commands if one.k == 3]
     at = dict(zip(COMMAND_SHARES, command.reserve_wall_us, strict=True))
     assert [at[share] for share in ANSWER_SHARES] == pytest.approx(ANSWER_US, abs=0.06)
 
 
 def test_the_checks_on_the_page_are_the_models():
-    """The table of deviations is that of the figures in docs/benchmarks and of the model as it is."""
-    measured = read_results([(DOCS / "benchmarks" / "capacity.json").read_bytes()])
+    """The table of deviations is that of the figures in docs/appendix/benchmarks and of the model as it is."""
+    measured = read_results([(DOCS / "appendix" / "benchmarks" / "capacity.json").read_bytes()])
     assert isinstance(measured, CapacityBench)
     assert between(SCALE, "checks") == page(measured) + "\n"
     assert between(SCALE, "stores") == stores_page(measured) + "\n"
@@ -396,6 +397,7 @@ def test_plans_on_the_page_are_the_models():
         assert said[: len(lines)] == lines, command
 
 
+@pytest.mark.long
 def test_fan_out_is_drawn_and_written(tmp_path):
     """tests/bench fanout puts its figures between the marks of a page, draws them, and prints them."""
     page_file, plot_file = tmp_path / "page.md", tmp_path / "plot.svg"

@@ -181,7 +181,6 @@ def test_a_record_has_a_million_bytes_at_most_both_ways() -> None:
         PageFingerprint(0, bytes(37), 0, 2**63, "r"),
         PageFingerprint(0, bytes(37), 0, -1, "r"),
         PageFingerprint(0, bytes(37), 0, 0, "\ud800"),
-        PageFingerprint(0, bytes(37), 0, 0, "r", unread=True),
     ],
 )
 def test_what_no_record_can_say_is_not_written(page: PageFingerprint) -> None:

@@ -140,6 +140,7 @@ def test_bad_lines_are_named_by_their_number(tmp_path):
     assert faults(path)[0].broken == len(bad) + 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("suffix", [".jsonl.gz", ".jsonl.zst"])
 def test_a_torn_compression_ends_its_file(tmp_path, suffix):
     """What comes before it counts, the next file is read, and the exit is that of a failure."""

@@ -167,6 +167,7 @@ def test_a_class_that_falls_gives_its_dropped_pages_back():
     assert (record.dropped, record.refetched) == (REMEMBERED + 50, REMEMBERED)
 
 
+@pytest.mark.long
 def test_memory_is_bounded():
     """CLASSES classes and ALL_REMEMBERED pages, however many come; what is forgotten is not proven."""
     evidence = proven()

@@ -44,7 +44,10 @@ def listening(answer: bytes | None):
         yield server.getsockname()[1]
 
 
-@pytest.mark.parametrize("token", [None, "a /+@: long token of its own"])
+@pytest.mark.parametrize(
+    "token",
+    [pytest.param(None, marks=pytest.mark.long), "a /+@: long token of its own"],
+)
 def test_service_is_used_where_there_is_one(tmp_path, monkeypatch, token):
     """The pages are at the service, no store is made, and the log says which; the token is not told."""
     monkeypatch.setenv(
@@ -77,6 +80,7 @@ def test_store_is_used_without_a_service(tmp_path):
     assert " WARNING: dedup" not in crawled.log
 
 
+@pytest.mark.long
 def test_store_is_used_without_the_extra(tmp_path):
     """A service is there, but not what speaks to it: the log says what to install."""
     crawled = crawl(tmp_path, 1, NO_CLIENT)
@@ -95,8 +99,14 @@ def test_store_is_used_where_the_token_is_wrong(tmp_path, monkeypatch):
     ("answer", "why"),
     [
         (b"*2\r\n$6\r\nserver\r\n$5\r\nredis\r\n", "is not a table service"),
-        (b"-ERR unknown command 'HELLO'\r\n", "it answers ERR unknown command"),
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "its answer is not RESP"),
+        pytest.param(
+            b"-ERR unknown command 'HELLO'\r\n",
+            "it answers ERR unknown command",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            b"HTTP/1.1 400 Bad Request\r\n\r\n", "its answer is not RESP", marks=pytest.mark.long
+        ),
     ],
 )
 def test_store_is_used_where_something_else_listens(tmp_path, answer, why):
@@ -112,6 +122,7 @@ def test_what_never_answers_is_not_waited_for(tmp_path):
     assert_the_store_was_used(crawled, tmp_path, "within 0.2 s")
 
 
+@pytest.mark.long
 def test_two_processes_share_what_the_error_says(tmp_path):
     """Two crawls at once: one without the service finds the store held; as it says, both share it."""
     path = tmp_path / "dedup"

@@ -320,6 +320,7 @@ def test_pages_that_a_callback_waits_for_are_exempt(crawls):
 # ------------------------------------------------------------------------- what it says
 
 
+@pytest.mark.long
 def test_it_says_when_one_page_swallows_many(tmp_path):
     """At 50 drops for one original a warning names it, with examples; so does the summary."""
     copies = {f"/copy/{n}": article(1, frame=f"{n}") for n in range(60)}

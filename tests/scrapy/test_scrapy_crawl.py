@@ -117,8 +117,8 @@ def test_promise_1_nothing_is_lost_and_every_drop_is_explained(drop):
     assert 0 <= verdict["distance"] <= recipe_of().distance
     assert recipe_of().similarity <= verdict["similarity"] <= 1
     assert drop.event("/b", "failed")["message"] == (
-        f"near-duplicate of {drop.url}/a ({round(100 * verdict['similarity'])} % of the word triples "
-        f"alike, distance {verdict['distance']})"
+        f"near-duplicate of {drop.url}/a ({round(100 * verdict['similarity'])} % similar, "
+        f"distance {verdict['distance']})"
     )
 
 
@@ -187,7 +187,7 @@ def test_summary(drop):
         "[dedup] INFO: dedup: 5 pages judged: 2 unique, 2 near-duplicates (40 %) dropped before "
         "parsing, 0 fetched again\n  kept unjudged or exempt: 1 start\n" in drop.log
     )
-    told = "\n  faults of dedup: none\n  remembered 3, given back 0; 3 documents in "
+    told = "\n  faults of dedup: none\n  remembered 3, released 0; 3 documents in "
     folder = drop.log.partition(told)[2].partition("\n")[0]
     assert (Path(folder) / "documents.mdb").exists()
 

@@ -46,6 +46,7 @@ def test_every_drop_is_a_line_in_every_mode(tmp_path):
             assert line.time.startswith("20")
 
 
+@pytest.mark.long
 def test_a_new_crawl_begins_an_empty_file(tmp_path):
     """What an older crawl wrote, and a line that was cut off, is gone; with a JOBDIR it stays."""
     file = tmp_path / "dropped.jsonl"

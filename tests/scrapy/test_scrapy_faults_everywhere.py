@@ -52,10 +52,10 @@ UNUSED = {
     "SegmentedTable.append", "SegmentedTable.probe_many",
     "SegmentedTable.stats", "SegmentedTable.written",
     "Reservations.__len__", "Reservations.end_same", "Reservations.knows", "Reservations.pin", "Store.apply",
-    "Store.get", "Store.info", "Store.insert_many", "Store.close_after_fork", "Store.give_up", "Store.give_up_more", "Store.forget_before", "Store.forget_more_before", "Store.near_many", "Store.offsets",
+    "Store.get", "Store.info", "Store.insert_many", "Store.close_after_fork", "Store.give_up", "Store.give_up_more", "Store.forget_before", "Store.forget_more_before", "Store.near_many", "Store.near_others", "Store.offsets",
     "Store.sync", "Store.write_index",
     "Table.find", "Table.k", "Table.load", "Table.note", "Table.remove", "Table.reserve",
-    "store.database.documents.decode_removal", "store.store.same_recipe",
+    "store.documents.decode_removal", "store.store.same_recipe",
     "Table.preset", "Table.probe_many", "Table.save",
 }  # fmt: skip
 
@@ -123,7 +123,7 @@ def crawl(folder, site, made, plan):
     setup = "import faulting, dedup.store.store\nfaulting.prepare()\n"
     setup += "dedup.store.store.TAIL_AT_CLOSE = 1\n"
     # a crawl that takes longer than another flushes no more often: calls are the same in all
-    setup += "dedup.store.database.documents.FLUSH_SECONDS = 3600\n"
+    setup += "dedup.store.documents.FLUSH_SECONDS = 3600\n"
     # each page is inserted by the call that ends it, so that faults can be told apart
     setup += "import dedup.scrapy.in_flight\ndedup.scrapy.in_flight.COMMIT_PAGES = 1"
     crawls = Crawling(folder, cases, setup, in_turn=True).end()
@@ -243,7 +243,10 @@ def test_no_fault_leaves_dedup(faulty):
     assert strangers(next(iter(faulty.values()))[0].log) == []
 
 
-@pytest.fixture(scope="module", params=[150, 10], ids=["some", "many"])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(150, id="some", marks=pytest.mark.long), pytest.param(10, id="many")],
+)
 def storm(request, tmp_path_factory, tell):
     """A crawl with eight pages in flight, where one call of every so many fails; its store."""
     folder = tmp_path_factory.mktemp("storm")

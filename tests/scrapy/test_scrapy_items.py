@@ -28,7 +28,7 @@ class Write:
         self.crawler = crawler
         return self
 
-    def process_item(self, item):
+    def process_item(self, item, spider=None):  # Scrapy 2.13 gives the spider
         self.crawler.spider.note("item", None, item=dict(item))
         return item
 """
@@ -151,6 +151,35 @@ def parse(self, response):
     yield from self.links(response)
 """
 
+FOLLOWS_BY = """
+    for position, href in enumerate(response.css("a::attr(href)").getall()):
+        yield response.follow(href, self.parse, errback=self.ends, priority=-position)
+"""
+CHECKS_LINKS = ITEMS.replace("    yield from self.links(response)\n", FOLLOWS_BY.removeprefix("\n"))
+ERRBACKS = {
+    "errback": """
+def ends(self, failure):
+    yield {"sku": "failed", "price": failure.request.url}
+    yield scrapy.Request(self.base + "/next", self.parse, meta={"dont_dedup": True})
+""",
+    "async": """
+async def ends(self, failure):
+    yield {"sku": "failed", "price": failure.request.url}
+    yield scrapy.Request(self.base + "/next", self.parse, meta={"dont_dedup": True})
+""",
+    "reads": """
+async def ends(self, failure):
+    of = failure.value.verdict.of if hasattr(failure.value, "verdict") else ""
+    return [{"sku": "failed", "price": of}]
+""",
+    "checks": """
+def ends(self, failure):
+    from dedup.scrapy import NearDuplicate
+    yield {"sku": "failed", "price": bool(failure.check(ValueError, NearDuplicate))}
+""",
+}
+CHECKED = shop(20) | {"/": hub(*shop(20), "/gone"), "/next": article(77)}
+
 
 @pytest.fixture(scope="module")
 def crawls(tmp_path_factory):
@@ -167,7 +196,12 @@ def crawls(tmp_path_factory):
         "ignoring": Case(shop(20), COUNTER, WRITES | {"DEDUP_ITEM_IGNORE": ["position"]}),
         "noisy": Case(shop(20), NOISY, WRITES | {"DEDUP_CONTROL": 0, "DEDUP_ITEM_IGNORE": ["odd"]}),
         "fails": Case(shop(10), FAILS, WRITES),
-    }
+        "one": Case(
+            site({f"/p/1?utm_source={n}" if n else "/p/1": product(1, "1") for n in range(70)}),
+            ITEMS,
+            WRITES,
+        ),
+    } | {name: Case(CHECKED, CHECKS_LINKS + body, WRITES) for name, body in ERRBACKS.items()}
     return run_cases(tmp_path_factory.mktemp("items"), cases, setup=SETUP)
 
 
@@ -223,6 +257,13 @@ def test_the_summary_says_what_was_dropped_and_why_pages_were_parsed(crawls):
     assert "because their items differ: parse, ?+variant (in sku)" in log
 
 
+def test_proven_copies_are_not_warned_about(crawls):
+    """However many there are of one page."""
+    crawl = crawls["one"]
+    assert crawl.stat("items/dropped") >= 55
+    assert f"are near-duplicates of {crawl.url}/p/1" not in crawl.log
+
+
 def test_tag_mode_compares_and_drops_nothing(crawls):
     """Everything is parsed: the first look at a new site is a proof."""
     crawl = crawls["tag"]
@@ -263,6 +304,26 @@ def test_the_summary_names_a_field_that_keeps_copies(crawls):
         '20 copies in all but `mark` were parsed: DEDUP_ITEM_IGNORE = ["mark"] would drop them'
     ) in log
     assert "in all but" not in log.replace("in all but `mark`", "")
+
+
+@pytest.mark.parametrize("kind", ["errback", "async"])
+def test_an_errback_makes_no_item_of_a_dropped_copy(crawls, kind):
+    """A link checker reports what is gone, and no live copy as dead; what the errback requests is sent."""
+    crawl = crawls[kind]
+    failed = [url for sku, url in items(crawl, "sku", "price") if sku == "failed"]
+    dropped = crawl.stat("items/dropped")
+    assert [url.removeprefix(crawl.url) for url in failed] == ["/gone"]
+    assert dropped == crawl.stat("items/errback") >= 10
+    assert "/next" in crawl.requested
+
+
+@pytest.mark.parametrize("kind", ["reads", "checks"])
+def test_an_errback_that_asks_for_drops_knows_of_them(crawls, kind):
+    """Its items pass."""
+    crawl = crawls[kind]
+    failed = [url for sku, url in items(crawl, "sku", "price") if sku == "failed"]
+    assert len(failed) == crawl.stat("items/dropped") + 1
+    assert crawl.stat("items/errback") == 0
 
 
 def test_a_callback_that_raises_loses_no_item_that_it_yielded(crawls):
@@ -311,6 +372,31 @@ def test_evidence_lasts_with_the_memory(tmp_path):
     assert {sku for (sku,) in items(third, "sku")} >= {f"new {p}" for p in last}
     assert "classes.json cannot be used" in third.log
     assert not third.faults
+
+
+def test_promise_1_a_daily_page_with_other_numbers_is_no_copy_of_yesterdays(tmp_path):
+    """Its item lacks the number that differs; copies of today's pages are dropped all the same."""
+    settings = WRITES | {"DEDUP_MEMORY": "ever"}
+
+    def day(day: int) -> dict[str, Page]:
+        pages: dict[str, Page] = {}
+        for n in range(20):
+            price = f"<main><b>{100 * day + n} EUR</b>".encode()
+            page = Page(product(n, f"{n}").body.replace(b"<main>", price))
+            pages |= {f"/day{day}/{n}": page, f"/day{day}/{n}?utm_source=mail": page}
+        return site(pages)
+
+    with serve(day(1)) as server:
+        case = Case(day(1), ITEMS, settings)
+        Crawling(tmp_path, {"only": (server, case)}, setup=SETUP).end()
+        server.pages = {path: [page] for path, page in day(2).items()}
+        second = Crawling(tmp_path, {"only": (server, case)}, setup=SETUP).end()["only"]
+    today = [url for (url,) in items(second, "url") if "/day2/" in str(url)]
+    assert {str(url).partition("?")[0] for url in today} == {
+        f"{second.url}/day2/{n}" for n in range(20)
+    }
+    assert len(second.dropped) >= 10
+    assert not second.faults
 
 
 def random_site(seed: int) -> tuple[dict[str, Page], set[tuple[str | None, int | None]]]:

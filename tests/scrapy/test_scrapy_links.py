@@ -203,6 +203,7 @@ def test_a_mirror_in_another_folder_leads_nowhere_new(crawls):
     assert crawl.meta("/mirror/9.html")["reason"] == "new_links"
 
 
+@pytest.mark.long
 def test_links_are_known_when_a_crawl_resumes(tmp_path: Path):
     """With JOBDIR the links are saved at the end and known at the resume; damaged, they are new."""
     pages = {"/": hub("/a"), "/a": article(1, "/b"), "/b": article(2)}

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from crawling import Case, Crawl, Page, article, hub, run_case
 
 import dedup
@@ -38,6 +39,7 @@ def test_a_memory_of_an_age_forgets_what_is_older(tmp_path):
     assert "forgot 3 old documents" in later.log
 
 
+@pytest.mark.long
 def test_a_store_that_was_kept_is_not_emptied_for_want_of_a_setting(tmp_path):
     """After "ever" a crawl without the setting goes on with what is there, and says so."""
     first = run_case(tmp_path, Case(DAY_1, settings={"DEDUP_MEMORY": "ever"}))
@@ -47,6 +49,7 @@ def test_a_store_that_was_kept_is_not_emptied_for_want_of_a_setting(tmp_path):
     assert "which was not made for one crawl" in second.log
 
 
+@pytest.mark.long
 def test_a_crawl_that_resumes_remembers(tmp_path):
     """With the JOBDIR of the crawl that made the store it is kept; with another one it is emptied."""
     settings = {"JOBDIR": str(tmp_path / "job")}
@@ -58,6 +61,7 @@ def test_a_crawl_that_resumes_remembers(tmp_path):
     assert other.dropped == {}
 
 
+@pytest.mark.long
 def test_a_page_that_is_gone_makes_room_for_its_copy(tmp_path):
     """A 404 for a known key forgets its document: the copy is kept."""
     pages = {"/": hub("/a", "/copy"), "/a": article(1), "/copy": article(1, frame="copy")}

@@ -207,6 +207,7 @@ DISCARDED = {
 }
 
 
+@pytest.mark.long
 def test_page_that_a_later_middleware_discards_is_given_back(tmp_path):
     """Its copy does not wait for it once Python let go of it; one sent on as a copy is accepted."""
     settings = {

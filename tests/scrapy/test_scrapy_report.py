@@ -82,9 +82,7 @@ def test_the_group_is_shown_with_its_differences(crawl):
     """The original is named, with examples of its copies, how alike they are, and what differs."""
     crawl, page = crawl
     assert f"{crawl.url}/first</a></h3><p>{COPIES} near-duplicates, among them" in page
-    assert re.search(
-        rf"{crawl.url}/copy/0</a> \(\d+ % of the word triples alike, \d bits? apart\)", page
-    )
+    assert re.search(rf"{crawl.url}/copy/0</a> \(\d+ % similar, \d bits? apart\)", page)
     assert "<summary>where the texts differ: 1 place</summary>" in page
     summaries = re.findall(r"<summary>(.*?)</summary>", page, re.DOTALL)
     assert summaries
@@ -245,6 +243,7 @@ def test_the_riskiest_groups_come_first():
     assert re.findall(r"<h3><a [^>]*>http://a.test/(.)<", page) == ["b", "c", "a"]
 
 
+@pytest.mark.long
 def test_modes_faults_and_asynchronous_callbacks(tmp_path):
     """Of tagged pages it says what dropping them would save; an asynchronous callback is timed; a report that cannot be
     written is a fault that is counted, and nothing else.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import shutil
 from hashlib import sha1
@@ -10,6 +11,7 @@ import pytest
 from crawling import Case, Crawling, article, hub, run_case, serve, wait_for
 from scrapy import Request, Spider
 from scrapy.dupefilters import RFPDupeFilter
+from scrapy.http import Response
 from scrapy.utils.test import get_crawler
 
 from dedup.scrapy import RequestFilter
@@ -30,6 +32,15 @@ def made(folder, **settings):
     found = RequestFilter.from_crawler(crawler)
     found.open()
     return found
+
+
+def fetched(ours, request):
+    """Whether a request was seen before; what was not is fetched now, and its callback ended."""
+    seen = ours.request_seen(request)
+    if not seen:
+        ours.response_received(Response(request.url, request=request), request)
+        gc.collect()
+    return seen
 
 
 REQUESTS = [
@@ -89,14 +100,14 @@ def test_what_the_next_crawl_remembers(tmp_path, memory, remembers):
     settings = {} if memory == "0s" else {"DEDUP_MEMORY": memory}
     for expected in (False, remembers):
         ours = made(tmp_path, **settings)
-        assert ours.request_seen(REQUESTS[0]) is expected
+        assert fetched(ours, REQUESTS[0]) is expected
         ours.close("finished")
 
 
 def test_old_requests_are_forgotten(tmp_path, monkeypatch):
     """Those of crawls that began before the time that DEDUP_MEMORY gives."""
     now = 1_000_000_000.0
-    monkeypatch.setattr("dedup.scrapy.request_filter.time.time", lambda: now)
+    monkeypatch.setattr("dedup.core.digests.time.time", lambda: now)
     for day, url, seen in (
         (0, "/a", False),
         (20, "/b", False),
@@ -104,10 +115,26 @@ def test_old_requests_are_forgotten(tmp_path, monkeypatch):
         (40, "/a", False),
         (41, "/b", True),
     ):
-        monkeypatch.setattr("dedup.scrapy.request_filter.time.time", lambda d=day: now + d * 86400)
+        monkeypatch.setattr("dedup.core.digests.time.time", lambda d=day: now + d * 86400)
         ours = made(tmp_path, DEDUP_MEMORY="30d")
-        assert ours.request_seen(Request(f"http://example.com{url}")) is seen, (day, url)
+        assert fetched(ours, Request(f"http://example.com{url}")) is seen, (day, url)
         ours.close("finished")
+
+
+@pytest.mark.parametrize("reason", ["finished", "closespider_timeout"])
+def test_what_was_never_fetched_is_not_remembered(tmp_path, reason):
+    """A request that failed passes in the next crawl, whatever DEDUP_MEMORY says."""
+    settings = {"DEDUP_MEMORY": "ever"}
+    ours = made(tmp_path, **settings)
+    assert not ours.request_seen(REQUESTS[0])
+    ours.close(reason)
+    ours = made(tmp_path, **settings)
+    if reason == "finished":
+        assert not ours.request_seen(REQUESTS[0])
+    else:  # the requests that a stopped crawl left are made again
+        records, _ = ours._pending.left(10, 1000, 10)
+        assert [name for name, _ in records] == [ours.name_of(REQUESTS[0])]
+    ours.close("finished")
 
 
 def test_a_jobdir_resumes(tmp_path):
@@ -115,7 +142,7 @@ def test_a_jobdir_resumes(tmp_path):
     for job, seen in (("1", False), ("1", True), ("2", False), ("1", False)):
         ours = made(tmp_path / "store", JOBDIR=str(tmp_path / job))
         assert ours.request_seen(REQUESTS[0]) is seen, job
-        ours.close("finished")
+        ours.close("shutdown")
 
 
 @pytest.mark.parametrize("fault", ["locked", "file in the way", "fails later"])
@@ -147,6 +174,7 @@ PAGES = {
 }
 
 
+@pytest.mark.long
 def test_a_crawl_makes_the_requests_that_it_makes_without(tmp_path):
     """Each page once, with the add-on and without it."""
     for name, settings in (
@@ -158,7 +186,9 @@ def test_a_crawl_makes_the_requests_that_it_makes_without(tmp_path):
         assert crawl.stats["dupefilter/filtered"] > 8
 
 
-@pytest.mark.parametrize("most", [3, 11, 23])
+@pytest.mark.parametrize(
+    "most", [3, *(pytest.param(most, marks=pytest.mark.long) for most in (11, 23))]
+)
 def test_promise_1_no_request_is_lost_by_a_kill(tmp_path, most):
     """After kill -9 and a resume from JOBDIR every page has been parsed."""
     case = Case(PAGES, settings={"DUPEFILTER_CLASS": CLASS, "JOBDIR": str(tmp_path / "job")})

@@ -127,6 +127,7 @@ def test_stopped_and_resumed(tmp_path):
     assert first.stats["finish_reason"] == "shutdown"
 
 
+@pytest.mark.long
 def test_expired_reservation_keeps_the_near_duplicate(tmp_path):
     """A page whose callback outlasts DEDUP_RESERVATION_SECONDS costs no page: both are kept."""
     body = """

@@ -56,7 +56,13 @@ known_urls.KnownUrls.close = lambda self: None
 """
 
 
-@pytest.mark.parametrize("setup", [PATIENT, PATIENT + AT_ONCE], ids=["at the end", "meanwhile"])
+@pytest.mark.parametrize(
+    "setup",
+    [
+        pytest.param(PATIENT, id="at the end", marks=pytest.mark.long),
+        pytest.param(PATIENT + AT_ONCE, id="meanwhile"),
+    ],
+)
 def test_a_second_spider_skips_by_the_first_ones_rules(tmp_path, setup):
     """It has them from its first page on, before it could have learned them; no item is lost."""
     with serve({}) as site:
@@ -128,6 +134,7 @@ Services.reachable = late
 """
 
 
+@pytest.mark.long
 def test_rules_are_asked_for_until_a_service_answers(tmp_path):
     """What did not come at the beginning comes with the next exchange, and is told then."""
     with serve({}) as site:
@@ -153,6 +160,7 @@ shared_rules.CLOSE_SECONDS = 0.1
 """
 
 
+@pytest.mark.long
 def test_no_page_waits_for_rules(tmp_path):
     """A service that never answers about rules: all pages are judged, and the crawl ends."""
     with (

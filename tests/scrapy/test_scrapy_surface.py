@@ -262,6 +262,7 @@ def test_crawl_spider(tmp_path):
     assert "/c?sid=2" not in crawl.requested
 
 
+@pytest.mark.long
 def test_sitemap_spider(tmp_path):
     """A SitemapSpider's sitemap comes through, and the second of two alike pages is dropped."""
     crawl = crawl_as(tmp_path, "Map", Case({}), SPIDERS | {"/sitemap.xml": Page(b"")})

@@ -114,7 +114,7 @@ class Complete:
         self.crawler = crawler
         return self
 
-    def process_item(self, item):
+    def process_item(self, item, spider=None):
         self.crawler.spider.note("item", None, code=item["code"])
         return item
 """

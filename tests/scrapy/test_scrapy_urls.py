@@ -162,6 +162,7 @@ def rules_of(folder: Path, site: str) -> set[str]:
     return {str(rule.atom) for rule, record in known.items() if record.holds}
 
 
+@pytest.mark.long
 def test_the_next_crawl(tmp_path):
     """With its documents a store's rules go on; without, what fell and what was said stays."""
     pages = planted(("/a/{n}?sid={k}",))

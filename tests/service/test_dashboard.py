@@ -135,7 +135,7 @@ def test_a_near_duplicate_is_looked_up(browser, service):
     page.press("#what", "Enter")
     copy = page.locator("#found article").first
     expect(copy).to_contain_text(f"Not stored: a near-duplicate of {EVIL}")
-    expect(copy).to_contain_text("1 bit apart, 100 % of the word triples alike; judged 20")
+    expect(copy).to_contain_text("1 bit apart, 100 % similar; judged 20")
     expect(page.locator("#found article h3").nth(1)).to_have_text(EVIL)  # within 8 bits
     page.click("#found article a")
     expect(page.locator("#found")).to_contain_text("12 near-duplicates of it, judged lately")
@@ -241,6 +241,7 @@ def test_who_reads_a_table_by_keyboard_stays_there(browser, service):
     assert page.evaluate("document.activeElement.id") == "found"
 
 
+@pytest.mark.long
 def test_a_service_that_is_gone_is_said_to_be(browser, tmp_path):
     """When the service ends the page says so, and goes on when it is back."""
     with Serving(tmp_path, token=TOKEN) as service:

@@ -12,16 +12,19 @@ from logs import log_config
 from services import Serving
 
 from dedup.cli import main
+from dedup.model.recipes import recipe_of
 
 TEXT = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
 
 
-def test_every_option_is_in_the_document():
-    """What --help names, the page names, and the other way round."""
+def test_every_option_that_the_document_names_is_one():
+    """Of `dedup serve`, whose --help has them all with their defaults."""
     said = CliRunner().invoke(main, ["serve", "--help"]).output
-    options = set(re.findall(r"--[a-z][a-z-]+", said)) - {"--help"}
-    table = TEXT.partition("## Options")[2].partition("## Securing")[0]
-    assert set(re.findall(r"--[a-z][a-z-]+", table)) - {"--help"} == options
+    part = TEXT.partition("## Options")[2].partition("## Securing")[0]
+    named = set(re.findall(r"--[a-z][a-z-]+", part))
+    assert named <= set(re.findall(r"--[a-z][a-z-]+", said))
+    for distance in re.findall(r"the recipe's, (\d+)", TEXT):
+        assert int(distance) == recipe_of(None).distance
 
 
 @pytest.mark.parametrize("follows", [False, True], ids=["alone", "with Kafka"])

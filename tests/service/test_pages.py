@@ -20,8 +20,8 @@ from dedup.scrapy.journal import Journal
 from dedup.scrapy.settings import Config
 
 SIZES = [
-    (1280, "light"),
     (390, "dark"),
+    pytest.param(1280, "light", marks=pytest.mark.long),
     pytest.param(1280, "dark", marks=pytest.mark.long),
     pytest.param(390, "light", marks=pytest.mark.long),
 ]

@@ -90,6 +90,7 @@ def test_shares_are_disjoint_and_together_the_log(kafka, tmp_path):
     asyncio.run(main())
 
 
+@pytest.mark.long
 def test_a_smaller_share_gives_up_and_a_larger_one_reads_what_is_new(kafka, tmp_path):
     """A restart reads on where it was; only what is taken on is read from the beginning of the log."""
     config = log_config(kafka)
@@ -132,7 +133,7 @@ KILLED = """
     from dedup.service.replica import manifest as checkpoint
     from dedup.service.core.namespaces import Namespaces
     from dedup.store import store
-    from dedup.store.database.documents import Documents
+    from dedup.store.documents import Documents
 
     bootstrap, topic, path, left = *sys.argv[1:4], iter(range(int(sys.argv[4])))
     store.BATCH = store.SMALL_BATCH = 40
@@ -161,6 +162,7 @@ KILLED = """
 """
 
 
+@pytest.mark.long
 def test_a_kill_between_any_two_steps_of_giving_up_does_no_harm(kafka, tmp_path):
     """kill -9 before the offsets, a batch, the end: the next start ends right, whatever it holds."""
     config = log_config(kafka)

@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -73,6 +74,11 @@ COMMANDS = [
     ("DEDUP.INSERT d k t", "crawl admin"),
     ("DEDUP.RELEASE d k t", "crawl admin"),
     ("DEDUP.RULES d", "crawl admin"),
+    ("DEDUP.JOIN d c m", "crawl admin"),
+    ("DEDUP.SEEN d c", "crawl admin"),
+    ("DEDUP.FETCHED d c", "crawl admin"),
+    ("DEDUP.LEFT d c", "crawl admin"),
+    ("DEDUP.LEAVE d c", "crawl admin"),
     ("DEDUP.PROBE d v", "crawl read admin"),
     ("DEDUP.MPROBE d", "crawl read admin"),
     ("DEDUP.INFO", "crawl read admin"),
@@ -192,6 +198,20 @@ def test_a_file_that_is_not_right_is_refused(tmp_path, lines, mode, said):
         Tokens(None, file)
     assert READ not in str(raised.value)
     assert CRAWL not in str(raised.value)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no FIFOs")
+def test_a_fifo_is_no_file_of_tokens(tmp_path, tokens):
+    """It is refused at once, at the start and at SIGHUP, where it would have been waited for."""
+    with Serving(tmp_path / "store", "--tokens", tokens) as serving:
+        tokens.unlink()
+        os.mkfifo(tokens, 0o600)
+        with pytest.raises(UsageError, match="is not a regular file"):
+            Tokens(None, tokens)
+        serving.process.send_signal(signal.SIGHUP)
+        said = "SIGHUP: cannot read the tokens, what is in use stays:"
+        wait_for(lambda: any(said in line for line in serving.log))
+        assert of(serving, CRAWL).ping()
 
 
 def test_tokens_let_it_listen_beyond_loopback(tmp_path, tokens):

@@ -1,5 +1,6 @@
 """`dedup store backup`: the documents of a service while it serves, and the store made of them."""
 
+import socket
 import threading
 
 from command_line import call
@@ -96,3 +97,23 @@ def test_an_answer_of_long_keys_is_cut_and_goes_on(tmp_path):
         assert serving.get("/v1/export?ns=none")[0] == 404
         done = call("store", "backup", f"http://127.0.0.1:{serving.http_port}")
     assert [decode_line(line)[1].key for line in done.stdout_bytes.splitlines()] == keys
+
+
+def test_a_service_that_dies_within_an_answer_is_named(tmp_path):
+    """As one that does not answer, not as an internal error."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def die() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n{")
+
+        dying = threading.Thread(target=die)
+        dying.start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        done = call("store", "backup", url, "--output", str(tmp_path / "backup.jsonl"))
+        dying.join()
+    assert done.exit_code == 1
+    assert f"{url} does not answer" in done.stderr
+    assert "internal error" not in done.stderr

@@ -192,8 +192,10 @@ def test_options_are_those_of_resp(call, ns):
 
     assert [found(), found(distance=2), found(similarity=0.997), found(count=1)] == [1, 0, 0, 1]
     assert [found("a", scope="site"), found("b", scope="site")] == [1, 0]
-    (short,) = reserve(call, ns, a_page("http://a/2"), features=1000)
-    assert short == {"status": "exempt", "reason": "short"}
+    (copy,) = reserve(call, ns, a_page("http://a/2"), features=1000)
+    assert copy["status"] == "near_duplicate"
+    (short,) = reserve(call, ns, a_page("http://a/2") | {"value": near}, features=1000)
+    assert (short["status"], short["reason"]) == ("exempt", "short")
 
 
 @pytest.mark.parametrize(

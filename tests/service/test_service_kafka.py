@@ -53,6 +53,7 @@ def test_the_reservation_stands_until_the_event_is_applied(kafka, tmp_path):
             assert reserve(at, "d", f"http://a/{i}", value=spread(i))[0] == "refetch"
 
 
+@pytest.mark.long
 def test_pin_keeps_the_reservation_without_producing(kafka, tmp_path):
     """INSERT ... PIN outlives the reservation's time, and ends with the event of another producer."""
     config = log_config(kafka)
@@ -70,6 +71,7 @@ def test_pin_keeps_the_reservation_without_producing(kafka, tmp_path):
         assert int(at.execute_command("DEDUP.INFO").split("in_flight:")[1].split()[0]) == 0
 
 
+@pytest.mark.long
 def test_it_answers_once_the_log_is_read(kafka, tmp_path):
     """A service that starts finds all that was in the log when it says ready."""
     config = log_config(kafka)

@@ -16,7 +16,7 @@ from dedup.cli import main
 from dedup.service.core.namespaces import Namespaces
 from dedup.service.core.pruning import Pruning, pause_seconds
 from dedup.store import Store
-from dedup.store.open_folder import locked_documents
+from dedup.store.store import locked_documents
 
 DAY = 86400
 OLD, NEW, MANY = 1_700_000_000.0, 1_800_000_000.0, 400
@@ -174,3 +174,16 @@ def test_wrong_age(age):
     told = CliRunner().invoke(main, ["serve", "--path", "x", "--keep", age])
     assert told.exit_code == 2
     assert f"{age!r} is not an age: 30d, 12h, 90m, or seconds" in told.output
+
+
+def test_what_a_wrong_clock_dated_far_ahead_is_pruned(tmp_path):
+    """It would never grow old; a clock that is hours ahead is no wrong one."""
+    fill(
+        tmp_path,
+        "a",
+        ("ahead", 3, NEW + DAY / 2),
+        ("far", 5, NEW + 10 * 365 * DAY),
+        ("new", 2, NEW),
+    )
+    assert pruned(tmp_path, 100, Moved()) == {"pruned": 5}
+    assert keys(tmp_path, "a") == {"ahead": 3, "new": 2}

@@ -4,6 +4,7 @@ Where the bounds on time are tested the service has them lowered, so that no tes
 """
 
 import contextlib
+import os
 import random
 import re
 import resource
@@ -21,6 +22,15 @@ from commands import insert, page, probe, reserve, spread
 from needing import linux_only
 from services import RECIPE, Serving
 from sketches import sketch
+
+from dedup.detector import TooManyReserved
+from dedup.model.errors import UsageError
+from dedup.model.page import PageFingerprint, ReserveOptions
+from dedup.service.core import limits as service_limits
+from dedup.service.core.limits import Config, Limits, check_config
+from dedup.service.core.namespaces import Asked, Namespaces
+from dedup.service.core.operations import Commands
+from dedup.service.core.store_inserts import StoreInserts
 
 SKETCH = sketch().hex()
 SHORT = {
@@ -356,6 +366,7 @@ def test_hostile_bytes_by_chance(serving, client):
     assert client.ping()
 
 
+@pytest.mark.long
 def test_the_resp_harness_by_chance():
     """The fuzzing harness of the RESP port holds on its seeds and some mutations of them."""
     inputs = [seed for name, seed in fuzzing.seeds() if name == "resp"]
@@ -462,23 +473,130 @@ def read_lines(plain: socket.socket, count: int) -> list[bytes]:
     return got.split(b"\r\n")[:count]
 
 
+def with_files(path, files: int, *options: object) -> Serving:
+    """A service whose process may open only so many files."""
+    service = Serving(path, *options)
+    code = f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({files}, {files}))\n"
+    service.program = ["-c", code + "from dedup.cli import main; main()"]
+    return service
+
+
 @linux_only
 def test_more_namespaces_than_files_are_refused_at_the_start(tmp_path):
-    """The message says how many can be served."""
-    program = textwrap.dedent("""
-        import resource, sys
-        resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024))
-        from dedup.cli import main
-        main()
-    """)
-    given = ["serve", "--path", str(tmp_path), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]
-    done = subprocess.run(
-        [sys.executable, "-c", program, *given, "--max-namespaces", "100000"],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-    assert done.returncode == 2, done.stderr
-    assert "--max-namespaces 100000 needs 300128 open files" in done.stderr
-    assert "give --max-namespaces 298" in done.stderr
+    """Where they were asked for: the message says how many can be served, if any can."""
+    for files, options, said in (
+        (1024, ["--max-namespaces", 100000], "--max-namespaces 100000 needs 300128 open files"),
+        (1024, ["--max-namespaces", 100000], "give --max-namespaces 298"),
+        (130, [], "needs 896 open files"),
+    ):
+        service = with_files(tmp_path, files, *options)
+        with pytest.raises(AssertionError, match="did not start") as raised:
+            service.start()
+        assert said in str(raised.value)
+        assert service.process is not None
+        assert service.process.returncode == 2
+
+
+@linux_only
+def test_the_defaults_fit_into_the_files_that_may_be_open(tmp_path):
+    """With 256 files 42 namespaces are served, which the log says; the 43rd is refused and leaves no folder."""
+    with with_files(tmp_path, 256) as serving:
+        assert any(
+            "up to 42 namespaces are served, in place of 256" in line for line in serving.log
+        )
+        with redis.Redis(port=serving.port) as client:
+            for i in range(42):
+                insert(client, f"n{i}", "k")
+            with pytest.raises(redis.ResponseError, match="no more are allowed"):
+                reserve(client, "n42", "k")
+            with contextlib.ExitStack() as stack:
+                for _ in range(120):  # of which fewer can be served
+                    stack.enter_context(serving.connect())
+                assert serving.get("/livez")[0] == 200
+        assert not (tmp_path / "n42").exists()
+        serving.kill()
+        serving.start()
+        with redis.Redis(port=serving.port) as client:
+            assert all(probe(client, f"n{i}", 0x0123456789ABCDEF) for i in range(42))
+
+
+@linux_only
+def test_a_refused_command_leaves_no_folder(tmp_path):
+    """Neither where pages in flight have no memory left, nor where no more files can be opened."""
+    asked, options = Asked(), ReserveOptions()
+    given = PageFingerprint(1, sketch(), 0, 300, RECIPE)
+    namespaces = Namespaces(tmp_path, limits=Limits(memory_bytes=0))
+    commands = Commands(namespaces, StoreInserts())
+    commands.not_ready = None
+    with pytest.raises(TooManyReserved):
+        commands.reserve("full", "k", given, asked, options)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for more in range(12):
+        last = os.open(os.devnull, os.O_RDONLY)
+        os.close(last)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (last + more, hard))
+        try:
+            with pytest.raises((OSError, TooManyReserved)):
+                commands.reserve(f"files-{more}", "k", given, asked, options)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert list(tmp_path.iterdir()) == []
+    assert len(namespaces) == 0
+
+
+@linux_only
+def test_names_that_differ_in_case_alone_are_never_one_store(tmp_path):
+    """On a file system without case `N` is the folder of `n`, as here by a link: it is refused."""
+    with Serving(tmp_path) as serving, redis.Redis(port=serving.port) as client:
+        insert(client, "n", "k")
+        (tmp_path / "N").symlink_to(tmp_path / "n")
+        with pytest.raises(redis.ResponseError, match="is the folder of the namespace 'n'"):
+            reserve(client, "N", "k")
+        assert probe(client, "n", 0x0123456789ABCDEF)
+        (tmp_path / "N").unlink()
+
+
+def test_a_page_near_thousands_is_one_turn(serving, client):
+    """Of a write of RESERVEs near a crowd some are answered, then it is another client's turn."""
+    pipeline = client.pipeline(transaction=False)
+    for i in range(6000):
+        words = page()
+        words[1] = random.Random(i).randbytes(37).hex()
+        pipeline.execute_command("DEDUP.RESERVE", "crowd", f"{i}", *words, "EXEMPT", "start")
+    tokens = [answer[1] for answer in pipeline.execute()]
+    for i, token in enumerate(tokens):
+        pipeline.execute_command("DEDUP.INSERT", "crowd", f"{i}", token)
+    pipeline.execute()
+    words = [str(word).encode() for word in page()]
+    near = [command(b"DEDUP.RESERVE", b"crowd", b"near %d" % i, *words) for i in range(30)]
+    with serving.connect() as crowd, serving.connect() as other:
+        crowd.sendall(b"".join(near))
+        answered = crowd.recv(1 << 20)
+        other.sendall(PING)
+        assert other.recv(100) == b"+PONG\r\n"
+        crowd.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            answered += crowd.recv(1 << 20)
+        assert answered.count(b"*7\r\n") < 30
+        crowd.setblocking(True)
+        while answered.count(b"*7\r\n") < 30:
+            answered += crowd.recv(1 << 20)
+
+
+def test_empty_lines_keep_no_connection_open(hasty):
+    """They are no command: the connection is idle."""
+    with hasty.connect() as plain:
+        plain.settimeout(0.2)
+        for _ in range(150):
+            try:
+                plain.sendall(b"\r\n")
+                if plain.recv(1) == b"":
+                    return
+            except TimeoutError:
+                continue
+            except OSError:
+                return
+    raise AssertionError("empty lines kept it open")
 
 
 def test_a_folder_belongs_to_one_service(tmp_path):
@@ -497,3 +615,10 @@ def test_a_folder_belongs_to_one_service(tmp_path):
         serving.kill()
         serving.start()
         assert serving.get("/readyz")[0] == 200
+
+
+def test_a_unix_socket_is_refused_on_windows(tmp_path, monkeypatch):
+    """As a wrong use, before anything is opened."""
+    monkeypatch.setattr(service_limits.sys, "platform", "win32")
+    with pytest.raises(UsageError, match="--unix is not for Windows"):
+        check_config(Config(tmp_path, unix=tmp_path / "s"))

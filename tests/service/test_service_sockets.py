@@ -1,5 +1,6 @@
 """Where a service listens beside plain TCP: a Unix socket, and TLS for who has a certificate."""
 
+import signal
 import socket
 import ssl
 import stat
@@ -116,6 +117,32 @@ def test_only_who_has_a_certificate_of_the_authority_comes_in(tmp_path):
             where + "&ssl_certfile={}&ssl_keyfile={}".format(*ours.sign("last"))
         ) as client:
             assert client.ping()
+
+
+def test_a_removed_authority_is_not_trusted_after_sighup(tmp_path):
+    """Who has a certificate of it came in before, and does not any more; who has one of the new one does."""
+    first, second = Authority(tmp_path, "first"), Authority(tmp_path, "second")
+    trusted = tmp_path / "trusted.pem"
+    trusted.write_bytes(first.file.read_bytes())
+    cert, key = first.sign("service")
+    tls = ["--tls-cert", cert, "--tls-key", key, "--tls-client-ca", trusted]
+
+    def comes_in(authority: Authority) -> bool:
+        mine = authority.sign("spider")
+        url = f"rediss://127.0.0.1:{serving.port}?ssl_ca_certs={first.file}"
+        url += "&ssl_certfile={}&ssl_keyfile={}".format(*mine)
+        with redis.Redis.from_url(url, **ONCE) as client:
+            try:
+                return bool(client.ping())
+            except redis.RedisError:
+                return False
+
+    with Serving(tmp_path / "store", *tls) as serving:
+        assert [comes_in(each) for each in (first, second)] == [True, False]
+        trusted.write_bytes(second.file.read_bytes())
+        serving.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: any("SIGHUP: read again: certificate" in line for line in serving.log))
+        assert [comes_in(each) for each in (first, second)] == [False, True]
 
 
 def test_a_client_s_certificate_that_cannot_be_read_is_named(tmp_path):

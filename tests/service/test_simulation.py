@@ -49,9 +49,9 @@ def test_every_promise_is_kept_in_every_schedule(folder, tell, name, shards, sch
     ("mutation", "wrong"),
     [
         ("drop for pages in flight", "nobody has processed"),
-        ("drop for pages in flight", "no page was kept"),
+        pytest.param("drop for pages in flight", "no page was kept", marks=pytest.mark.long),
         ("acknowledge early", "was acknowledged and is not at"),
-        ("let go at the acknowledgement", "which accepted it"),
+        pytest.param("let go at the acknowledgement", "which accepted it", marks=pytest.mark.long),
         ("lose a record", "the log"),
     ],
 )

@@ -65,6 +65,19 @@ def test_a_store_of_a_retired_recipe_is_refused_by_name(folder):
         assert detector.info()["documents"] == 0
 
 
+def test_lines_of_a_retired_recipe_are_not_imported(folder, tmp_path):
+    """The error names the file, the line and the recipe, and says how to continue; no store is made."""
+    lines = tmp_path / "old.jsonl"
+    lines.write_bytes(b"".join(export_lines(folder / "old", pytest.fail)))
+    done = CliRunner().invoke(
+        main, ["store", "import", str(tmp_path / "new"), "--input", str(lines)]
+    )
+    assert done.exit_code != 0
+    for part in ("old.jsonl: line 1", "words-0-4", "words-0-5", "new path", "nothing was imported"):
+        assert part in done.stderr
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_service_with_a_store_of_a_retired_recipe_says_so(folder):
     """It does not start: the error names the recipe, and what to do."""
     with Serving(folder, wait=False) as serving:

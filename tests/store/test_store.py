@@ -10,8 +10,7 @@ from stores import RECIPE, document, fill, spread, verified
 
 from dedup.model.errors import RecipeMismatch, UsageError
 from dedup.model.recipes import recipe_of
-from dedup.store import Store
-from dedup.store.database import documents
+from dedup.store import Store, documents
 from dedup.store.verify import verify_store
 
 # ------------------------------------------------------------------------ documents in and out

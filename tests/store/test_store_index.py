@@ -192,14 +192,14 @@ def test_an_old_index_put_back_is_noticed(tmp_path, caplog):
 
 
 STEPS = [
-    "store.database.documents.Documents.sync",
+    "store.documents.Documents.sync",
     "store.segmented_table.write_pairs",
     "store.segment.replace_file",
     "store.segmented_table.replace_file",
     "store.segmented_table.write_checked",
     "core.files.replace_file",
     "store.segmented_table.Folder.delete",
-    "store.database.documents.Documents.index_written",
+    "store.documents.Documents.index_written",
 ]
 
 

@@ -1,5 +1,6 @@
 """The index of a store in trouble: disks that refuse, threads that meet, removals without end."""
 
+import shutil
 import threading
 import time
 from pathlib import Path
@@ -337,3 +338,24 @@ def test_removals_elsewhere_do_not_make_a_crowd_slow(tmp_path, monkeypatch, left
         assert all(np.array_equal(*each) for each in zip(many, truth, strict=True))
         assert many.cut.tolist() == truth.cut.tolist()
     assert max(asked) <= 600
+
+
+@pytest.mark.parametrize("what", ["another store's", "swapped"])
+def test_an_index_of_another_store_of_equal_size_is_rebuilt(tmp_path, caplog, what):
+    """As is one whose two tables stand in each other's place: every document is found afterwards."""
+    for name, first in (("mine", 0), ("other", 5000)):
+        with Store.open(tmp_path / name) as made:
+            made.insert_many([document(key(first + i), spread(first + i)) for i in range(2000)])
+    mine, other = tmp_path / "mine" / "default", tmp_path / "other" / "default"
+    if what == "swapped":
+        (mine / "values").rename(mine / "aside")
+        (mine / "keys").rename(mine / "values")
+        (mine / "aside").rename(mine / "keys")
+    else:
+        shutil.rmtree(mine / "values")
+        shutil.copytree(other / "values", mine / "values")
+    with Store.open(tmp_path / "mine") as opened:
+        assert all(opened.near(spread(i)) for i in range(2000))
+        assert all(key(i) in opened for i in range(2000))
+    assert "rebuilding the index" in caplog.text
+    assert verify_store(tmp_path / "mine").problems == []

@@ -39,9 +39,9 @@ from ten_million import (
 
 import dedup
 from dedup.store import Store
-from dedup.store.database.record_format import key_digest
 from dedup.store.index import Index, IndexUnusable
-from dedup.store.open_folder import locked_documents
+from dedup.store.record_format import key_digest
+from dedup.store.store import locked_documents
 from dedup.store.transfer import decode_line
 
 pytestmark = pytest.mark.long

@@ -25,7 +25,7 @@ from dedup.model.errors import StoreDamaged
 from dedup.model.page import Document, PageFingerprint
 from dedup.model.recipes import NEWEST
 from dedup.store import Store, store
-from dedup.store.database.documents import Documents
+from dedup.store.documents import Documents
 from dedup.store.verify import verify_store
 
 NAMESPACE = "harmed"

@@ -27,7 +27,8 @@ class Clock:
 
 def page(value: int = 0, differing: int = 0, **fields: object) -> PageFingerprint:
     """A page with these bits of its value, and of its sketch (tests/support/sketches.py), set."""
-    defaults = {"sketch": sketch(differing), "identity": 0, "features": 100, "recipe": RECIPE}
+    features = 0 if fields.get("unread") else 100
+    defaults = {"sketch": sketch(differing), "identity": 0, "features": features, "recipe": RECIPE}
     return PageFingerprint(value, **(defaults | fields))
 
 

@@ -44,24 +44,23 @@ KINDS: dict[str, Callable[[str], Exception]] = {
 # Where each function is looked up when it is called: module, and the names in it.
 FUNCTIONS = {
     "dedup.detector.detector": "site_of",
-    "dedup.detector.opening": "agreed_recipe",
+    "dedup.detector": "agreed_recipe",
     "dedup.scrapy.embedded": "open_embedded",
     "dedup.scrapy.middlewares": "forget_copied mark_own wanted_urls",
     "dedup.scrapy.responses": "document_key",
     "dedup.scrapy.crawl_session": "exemption is_start key_of read_page namespace_of summary",
-    "dedup.store.database.documents": (
+    "dedup.store.documents": (
         "encode_records decode_record decode_removal sum_of_records pack_number unpack_number "
         "encode_state decode_state wrote"
     ),
-    "dedup.store.database.structure": "read_structure",
+    "dedup.store.structure": "read_structure",
     "dedup.store.index": "key_digest",
-    "dedup.store.open_folder": "agreed_recipe",
-    "dedup.store.store": "same_recipe check_namespace key_digest",
+    "dedup.store.store": "agreed_recipe same_recipe check_namespace key_digest",
 }
 CLASSES = {
     "dedup.detector.detector": "EmbeddedDetector",
     "dedup.detector.reservations": "Reservations",
-    "dedup.store.database.documents": "Documents",
+    "dedup.store.documents": "Documents",
     "dedup.core.files": "FolderLock",
     "dedup.store.store": "Store",
     "dedup.store.index": "Index",

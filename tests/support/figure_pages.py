@@ -15,6 +15,7 @@ from typing import Any
 from page_figures import rows
 
 STEPS = (1, 3, 5, 6, 7, 8, 9, 10)
+SEEDS = (1, 2, 3)
 SIMILARITIES = (0.5, 0.7, 0.8, 0.875, 0.91, 0.95)
 DISTANCES = (3, 6, 8, 10)
 SETS = ("development", "second")
@@ -105,18 +106,6 @@ def distance_steps(held: Any) -> str:
     return rows([*head, "right alone, development", "right alone, second set"], lines)
 
 
-def similarity_steps(held: Any) -> str:
-    one, two = (each["all_real"] for each in sets(held))
-    lines = []
-    for least in SIMILARITIES:
-        a, b = one["by_similarity"][str(least)], two["by_similarity"][str(least)]
-        cells = [f"{least:.3g}".lstrip("0")]
-        cells += [missed(a, one["near_duplicates"]), missed(b, two["near_duplicates"])]
-        lines.append(emphasised([*cells, right(a), right(b)], least == 0.875))
-    head = ["similarity on one site", "missed, development", "missed, second set"]
-    return rows([*head, "right, development", "right, second set"], lines)
-
-
 def distance_sites(held: Any) -> str:
     lines = []
     for k in DISTANCES:
@@ -173,20 +162,14 @@ def recall_by_kind(held: Any) -> str:
 
 def quality_similarity(held: Any) -> str:
     lines = []
-    for least, of_sites in held["sites-by-similarity"]["figures"].items():
+    for least in ("0.5", "0.7", "0.8", "0.84", "0.875", "0.91", "0.95"):
         cells = [rate(float(least), 3 if least == "0.875" else 2)]
-        cells.append(f"{of_sites['drops']:,}, {', '.join(_of_sites(of_sites))}")
         for each in reversed(sets(held)):
             for part in ("all", "all_real"):
                 now = each[part]
                 cells.append(both(now["by_similarity"][least], now["near_duplicates"]))
         lines.append(emphasised(cells, least == "0.875"))
-    head = ["similarity", "sites: drops, right, wrong, recall"]
-    return rows([*head, "second, P / R", "real", "development, P / R", "real"], lines)
-
-
-def _of_sites(found: Any) -> list[str]:
-    return [rate(found["right"]), str(found["wrong"]), rate(found["recall"])]
+    return rows(["similarity", "second, P / R", "real", "development, P / R", "real"], lines)
 
 
 def quality_distance(held: Any) -> str:
@@ -206,79 +189,72 @@ def quality_distance(held: Any) -> str:
 # ---------------------------------------------------------------------------------------- README.md
 
 
+def between_ends(values: list[float], unit: str = "") -> str:
+    least, most = min(values), max(values)
+    return f"{least:,.0f}{unit}" if least == most else f"{least:,.0f} to {most:,.0f}{unit}"
+
+
 def readme(held: Any) -> str:
     """The table of figures; its words are here, its numbers in the file."""
-    sites, small, book, pages, cpu = (
-        held[n]["figures"]
-        for n in ("sites-k8", "small-sites", "debian-handbook", "page-cpu", "crawl-cpu")
+    lines = []
+    for name, words, option in (
+        ("demo", "the demo's news site, half of it copies", ""),
+        ("demo-skip", 'the same with `DEDUP_URLS = "skip"`', " --urls skip"),
+    ):
+        runs = [held[f"{name}-{seed}"]["figures"] for seed in SEEDS]
+        fewer = [100 * (1 - run["fetched"] / run["urls"]) for run in runs]
+        lines.append(
+            (
+                words,
+                f"**{between_ends(fewer)} % fewer** ({between_ends([r['fetched'] for r in runs])} of "
+                f"{runs[0]['urls']} URLs fetched), {sum(r['wrong'] for r in runs)} wrong drops",
+                f"`dedup demo --seed N{option}`, N = {', '.join(map(str, SEEDS))}",
+            )
+        )
+    found = held["crawl-whole"]["figures"]
+    whole, start = found["whole"], found["start"]["ms of CPU"]
+    lines.append(
+        (
+            f"cost without any copy: {found['pages']} pages of {found['page_bytes'] / 1000:.0f} KB, "
+            "parsed by a small spider",
+            f"{_ends(whole['us of CPU a page'])} us of CPU a page, {_ends(whole['%'])} % of the whole process; "
+            f"{_ends(start)} ms at the start",
+            "`dedup bench crawl --count 300 --rounds 3`",
+        )
     )
-    demos = [held[f"demo-{n}"]["figures"] for n in (1, 2)]
-    labelled, real = ([each[part] for each in sets(held)] for part in ("all", "all_real"))
-    precision = [
-        [rate(n["found"] / (n["found"] + n["wrong"])) for n in p] for p in (labelled, real)
-    ]
-    found = [[recall(n) for n in p] for p in (labelled, real)]
-    lines = [
-        (
-            f"nine whole sites, {sites['pages']:,} pages, most of them references",
-            f"{sites['drops']:,} dropped: {share(sites['right'], sites['drops'])} say the same as the page "
-            f"kept, {sites['wrong']} something else; {share(sites['found'], sites['twins'])} of "
-            f"{sites['twins']} copies found",
-            "`dedup evaluate --corpora`",
-        ),
-        (
-            f"{small['sites']} small sites with ordinary spiders: logins, captchas, incomplete copies, albums, "
-            "calendars, session ids, another day",
-            f"every item that comes without the add-on comes with it; {small['traps']} traps without end take "
-            f"{small['least_percent']} to {small['most_percent']} % of the fetches",
-            "such sites: tests/scrapy/test_scrapy_brings.py, test_scrapy_links.py",
-        ),
-        (
-            f"{book['pages']:,} pages of the Debian handbook, {book['copies']} of them copies with another "
-            "banner, date and footer",
-            f"{book['dropped']} of the {book['alike']} that share nine tenths of their text with the original "
-            f"dropped, no page of other content; with a link of its own in each banner {book['with_links']} "
-            "(the others are kept as `new_links`)",
-            "`make test-long` prints it",
-        ),
-        (
-            "labelled pages, all pairs of two sets",
-            f"precision {' and '.join(precision[0])}, recall {' and '.join(found[0])}; real pages "
-            f"{' and '.join(precision[1])}, {' and '.join(found[1])}",
-            "`dedup evaluate`",
-        ),
-        (
-            f"generated site, {demos[0]['urls']} URLs, two seeds",
-            f"{demos[0]['fetched']} and {demos[1]['fetched']} fetched, "
-            f"{sum(demo['wrong'] for demo in demos)} wrong drops, "
-            f"{' and '.join(format(demo['found_percent'], '.1f') for demo in demos)} % of the planted copies "
-            "found",
-            "`dedup demo --seed N`",
-        ),
-        (
-            f"a page of {pages['kilobytes']} KB to its fingerprint",
-            f"{pages['us']} us with both cores busy; {pages['resiliparse']} and {pages['trafilatura']} times as "
-            "fast as resiliparse's and trafilatura's main content with a simhash",
-            "`dedup bench pages`",
-        ),
-        (
-            "CPU that it takes",
-            f"{cpu['least_percent']} to {cpu['most_percent']} % of a crawl that parses {cpu['pages']} real pages, "
-            f"some {cpu['imports_ms']} ms of imports at its start included ({cpu['goal_percent']} % is the goal)",
-            "`dedup bench crawl`",
-        ),
-    ]
     return rows(("what", "figure", "how to get it"), lines)
+
+
+def _ends(ends: Any) -> str:
+    return f"{ends['median']:,.0f} ({ends['lowest']:,.0f} to {ends['highest']:,.0f})"
+
+
+def crawl_whole(held: Any) -> str:
+    """What a crawl pays, by `dedup bench crawl`."""
+    found = held["crawl-whole"]["figures"]
+    titles = {
+        "without": "crawl without the add-on",
+        "with": "crawl with the add-on",
+        "whole": "added, whole process",
+        "start": "added once, at the start",
+        "meter": "the add-on's own meter, `dedup/cpu_seconds`",
+    }
+    units = ("us of CPU a page", "%", "ms of CPU")
+    lines = [
+        (title, *(_ends(found[name][u]) if u in found[name] else "" for u in units))
+        for name, title in titles.items()
+    ]
+    return rows(("", *units), lines)
 
 
 MADE: dict[tuple[str, str], Callable[[Any], str]] = {
     ("README.md", "figures"): readme,
+    ("docs/performance.md", "crawl whole"): crawl_whole,
     ("docs/how-to/distance.md", "distance steps"): distance_steps,
-    ("docs/how-to/distance.md", "distance sites"): distance_sites,
-    ("docs/how-to/distance.md", "similarity steps"): similarity_steps,
+    ("docs/appendix/reading.md", "distance sites"): distance_sites,
     ("docs/quality.md", "labelled sets"): labelled_sets,
-    ("docs/quality.md", "recall by source"): recall_by_source,
-    ("docs/quality.md", "recall by kind"): recall_by_kind,
+    ("docs/appendix/reading.md", "recall by source"): recall_by_source,
+    ("docs/appendix/reading.md", "recall by kind"): recall_by_kind,
     ("docs/quality.md", "by similarity"): quality_similarity,
     ("docs/quality.md", "by distance"): quality_distance,
 }

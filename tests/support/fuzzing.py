@@ -36,8 +36,8 @@ from dedup.model.errors import DedupError, EventInvalid, RecipeMismatch, StoreDa
 from dedup.model.page import Document, PageFingerprint
 from dedup.model.recipes import NEWEST
 from dedup.store import Store, transfer, verify
-from dedup.store.database import record_format as records
-from dedup.store.database.documents import Documents
+from dedup.store import record_format as records
+from dedup.store.documents import Documents
 from dedup.worker import adapters
 
 RECIPE = NEWEST

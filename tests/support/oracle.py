@@ -1011,11 +1011,7 @@ class Reading(NamedTuple):
     blocks: list[Block]
     thing: int
     parts: bytes
-
-    @property
-    def unread(self) -> bool:
-        """Whether too little was read to say anything of the page."""
-        return self.words_read < 64 and 8 * self.words_read < self.words
+    unread: bool = False
 
 
 Blocks = list[list[Token]]
@@ -1202,7 +1198,11 @@ def fingerprint_blocks(
             sequence.append(hash_)
     value = simhash(list(weights), list(weights.values()))
     beside = [token_hash(token.encode(), key) for token in title] if 0 < len(sequence) < 80 else []
-    sketch = sketch_of(runs_of_three(sequence), runs_of_three(beside))
+    whole = 0
+    for hash_ in beside:
+        whole = (whole * C0 + hash_) & ALL
+    of_title = [*runs_of_three(beside), shingle_hash(whole, 0, 1)] if beside else []
+    sketch = sketch_of(runs_of_three(sequence), of_title)
     return value, sketch, len(weights)
 
 
@@ -1239,7 +1239,23 @@ def read_html(html: bytes, directory: bytes = b"", key: Key = (0, 0)) -> Reading
     """Return what a page of UTF-8 bytes comes to; directory as the specification's Identity says."""
     page = Page(html.decode("utf-8", "surrogateescape"), directory=directory, key=key)
     page.scan()
-    return finish(page)
+    return whole(finish(page), page, html)
+
+
+def whole(reading: Reading, page: Page, html: bytes) -> Reading:
+    """Return the reading of a page that is not judged by its text as it counts (Pages of little text)."""
+    unread = reading.words_read < 64 and 8 * reading.words_read < reading.words
+    if not html or (not unread and reading.features >= 8):
+        return reading
+    hash_ = token_hash(html, page.key)
+    if unread and reading.words >= 64:
+        sequence = 0
+        for token in (token for block in blocks_of(page.pieces) for token in block):
+            sequence = (sequence * C0 + token_hash(token.data, page.key)) & ALL
+        hash_ = mix((sequence * C0 + token_hash(reading.parts, page.key)) & ALL)
+    mark = (hash_ & (2**32 - 1)).to_bytes(4, "little")
+    marked = reading._replace(sketch=reading.sketch[:33] + mark)
+    return marked._replace(value=hash_, features=0, unread=True) if unread else marked
 
 
 def read_links(html: bytes, url: bytes = b"", key: Key = (0, 0)) -> list[int]:

@@ -86,26 +86,29 @@ def judged(
                 short = same_site and few >= min_features
                 least = max(0.9, similarity or 0) if short else 2
             alike = oracle.similarity(p.sketch, o.sketch)
+            least = 0 if p.features < min_features else least
             if bits > distance or alike < least or (scope == "site" and not same_site):
                 continue
             said = told(p.identity, o.identity) if same_site else "unknown"
+            if p.features < min_features:
+                if p == o:
+                    near.append((-alike, bits, other_key, said))
+                continue
             if said == "other" and (bits, alike) == (0, 1):
                 said = "unknown"
             near.append((-alike, bits, other_key, said))
         status, reason, of = "unique", "", (None,) * 4
         counting = [one for one in near if not (identity and one[3] == "other")]
-        if p.unread:
-            status, reason = "exempt", "unread"
-        elif p.features < min_features:
-            status, reason = "exempt", "short"
-        elif key in accepted:
+        if key in accepted:
             status = "refetch"
         elif counting:
             alike, bits, other_key, said = min(counting)
             status, of = "near_duplicate", (other_key, bits, -alike, said)
         elif near:
             status, reason = "exempt", "other_title"
-        if status != "near_duplicate" and reason not in ("short", "unread"):
+        elif p.features < min_features:
+            status, reason = "exempt", "unread" if p.unread else "short"
+        if status != "near_duplicate":
             accepted[key] = p, domain
         rows.append((key, f"{p.value:016x}", status, reason, *of, of[0] or key))
     return rows

@@ -65,9 +65,13 @@ class Serving:
         token: str | None = None,
         wait: bool = True,
         limits: dict[str, float] | None = None,
+        setup: str = "",
         **env: str,
     ) -> None:
-        """limits replaces bounds of dedup.service.core.limits.Limits that have no option."""
+        """limits replaces bounds of dedup.service.core.limits.Limits that have no option.
+
+        setup is Python that the process runs first, without limits.
+        """
         self.path = path
         self.options = [str(option) for option in options]
         self.token = token
@@ -76,6 +80,8 @@ class Serving:
         if token is not None:
             self.env["DEDUP_TOKEN"] = token
         self.program = ["-m", "dedup"] if limits is None else ["-c", _WITH_LIMITS.format(limits)]
+        if setup:
+            self.program = ["-c", f"{setup}\nfrom dedup.cli import main; main()"]
         self.process: subprocess.Popen[bytes] | None = None
         self.wait = wait
         self.log: list[str] = []

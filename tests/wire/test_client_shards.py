@@ -263,6 +263,7 @@ main()
 """
 
 
+@pytest.mark.long
 def test_an_older_service_is_asked_as_before(tmp_path, opens):
     """One that knows neither PARTITIONS nor TOKEN holds everything, and makes the tokens."""
     service = Serving(tmp_path)

@@ -13,7 +13,7 @@ import pagestream
 import pytest
 
 import dedup
-from dedup.detector.asynchronous import AsyncEmbeddedDetector
+from dedup.detector import AsyncEmbeddedDetector
 from dedup.model.errors import EventInvalid, RecipeMismatch, ServiceUnavailable
 from dedup.model.recipes import recipe_of
 from dedup.wire.kafka import Refused
@@ -301,7 +301,7 @@ def test_a_batch_given_up_releases_its_pages(tmp_path):
 
     with working(tmp_path, topics) as worker:
         batch = asyncio.run(cancelled(worker))
-        assert worker.detector._detector.info()["in_flight"] == 0
+        assert worker.detector.embedded.info()["in_flight"] == 0
     assert worker.counts == {"released": 5}
     with pytest.raises(ValueError, match="must not be committed"):
         batch.offsets()
@@ -333,7 +333,7 @@ def test_cancelled_while_it_asks_a_batch_holds_nothing(tmp_path):
 
     with working(tmp_path) as worker:
         asyncio.run(cancelled(worker))
-        assert worker.detector._detector.info()["in_flight"] == 0
+        assert worker.detector.embedded.info()["in_flight"] == 0
 
 
 @pytest.mark.parametrize("too_large", [False, True])
@@ -352,7 +352,7 @@ def test_a_record_that_no_topic_takes_is_a_dead_letter_and_no_original(tmp_path,
     assert not topics.of("duplicates")
 
 
-def test_dead_letters_say_where_they_come_from(tmp_path):
+def test_dead_letters_say_where_they_come_from(tmp_path, caplog):
     """Topic, partition, offset, stage, class and message stand in the headers, the bytes unmodified."""
     topics = Topics(Chance(0))
     record = Record("pages", 3, 17, 99, None, b"json failed to parse", (("a", b"b"),))
@@ -369,20 +369,21 @@ def test_dead_letters_say_where_they_come_from(tmp_path):
         "dedup.error.class": EventInvalid.__name__.encode(),
         "dedup.error.message": b"the crawler could not write this page: a failed dump",
     }
+    assert "pages, partition 3, offset 17: written to the dead letters" in caplog.text
 
 
 def test_a_page_that_breaks_the_detector_is_kept(tmp_path):
     """An unexpected error for one page keeps it as exempt/error; the others are judged."""
     topics = Topics(Chance(0))
     with working(tmp_path, topics) as worker:
-        judge = worker.detector._detector.judge
+        judge = worker.detector.embedded.judge
 
         def broken(page, key, *options):
             if key == pagestream.url(1, 0):
                 raise RuntimeError("a bug")
             return judge(page, key, *options)
 
-        worker.detector._detector.judge = broken
+        worker.detector.embedded.judge = broken
         asyncio.run(worker.settle([pagestream.record(i, i) for i in range(3)]))
     assert worker.counts == {"unique": 2, "exempt/error": 1, "inserted": 2}
     assert worker.faults == [("judge", "RuntimeError")]
@@ -392,14 +393,14 @@ def test_an_insert_that_never_works_costs_one_page_its_memory(tmp_path):
     """An unexpected error at insert is confined to its page; the batch goes on to its end."""
     topics = Topics(Chance(0))
     with working(tmp_path, topics) as worker:
-        insert = worker.detector._detector.insert_many
+        insert = worker.detector.embedded.insert_many
 
         def broken(verdicts):
             if any(v.key == pagestream.url(1, 0) for v in verdicts):
                 raise RuntimeError("a bug")
             return insert(verdicts)
 
-        worker.detector._detector.insert_many = broken
+        worker.detector.embedded.insert_many = broken
         batch = asyncio.run(worker.settle([pagestream.record(i, i) for i in range(3)]))
     assert batch.done
     assert worker.counts == {"unique": 3, "inserted": 2, "released": 1}
@@ -413,7 +414,7 @@ def test_another_recipe_ends_the_worker(tmp_path):
         def broken(*_, **__):
             raise RecipeMismatch("other")
 
-        worker.detector._detector.judge = broken
+        worker.detector.embedded.judge = broken
         with pytest.raises(RecipeMismatch):
             asyncio.run(worker.settle([pagestream.record(0, 0)]))
     assert not topics.written

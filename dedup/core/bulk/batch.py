@@ -6,11 +6,11 @@
 This is the batch problem of Manku, Jain and Das Sarma, "Detecting Near-Duplicates for Web Crawling"
 (WWW 2007), section 3.3; native/src/bulk/batch.h tells how it is done here.
 
-The rules kept here:
-  - What is found is what comparing every query with every fingerprint finds.
+Invariants:
+  - The result equals that of comparing every query with every fingerprint.
   - Memory is that of the queries and of a few pieces, however long the stream; pieces are read only
     as fast as their matches are taken.
-  - A checkpoint counts only fingerprints whose matches were taken. It is replaced in one step.
+  - A checkpoint counts only fingerprints whose matches were taken. It is replaced atomically.
 """
 
 import os

@@ -9,7 +9,7 @@ to stand first; what is left out may be cut and chosen from again. Longer prefix
 candidates and take more tables: X(f, k, d), the fewest tables that leave few enough, is section
 3.1.2, answered here by trying every cut into whole bits.
 
-The rules kept here:
+Invariants:
   - Tables, bits, bytes and candidates follow from the design and are exact, or expected values for
     fingerprints spread evenly; the paper's "up to" are the tables with the shortest prefix.
   - Times are estimates: a few measured points of one common machine, and lines through them.
@@ -37,7 +37,7 @@ FEW_CANDIDATES = 8  # they lie in one cache line, so a longer prefix saves nothi
 TABLE_VALUES = 2**31 - 2  # distinct values of one dedup.Table
 NEARLY_AS_FAST = 1.2  # estimates are no better than that
 
-# Estimates, in ns, of one core among many probes; docs/plan.md says what was measured.
+# Estimates, in ns, of one core among many probes; docs/appendix/plan.md says what was measured.
 SEARCH_AT_100K = 118.0  # one table by interpolation, and for each tenfold number of values
 SEARCH_DECADE = 100.0
 CANDIDATE = 3.2
@@ -61,7 +61,7 @@ class Design(msgspec.Struct, frozen=True):
     keys              how many places a probe looks at, in all tables
     candidates        expected fingerprints compared in the table that has most, by one probe
     bytes             memory of the tables, documents aside
-    compressed_bytes  the same compressed with Elias-Fano (docs/plan.md); of the others None
+    compressed_bytes  the same compressed with Elias-Fano (docs/appendix/plan.md); of the others None
     latency_ns        estimated time of a probe, among many, on one core
     parts             not the paper's: tables of at most 2**31 - 2 values, among which documents are divided
     recommended       the one to take, of those that fit in the memory; at most one of a plan

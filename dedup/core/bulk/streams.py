@@ -31,7 +31,7 @@ function that returns those from a position on."""
 Piece = tuple[int, Callable[[], Array]]
 """A number of fingerprints, and the function that returns them."""
 
-COMPRESSED_BEGINS = b"NDDSORTD"  # of files that earlier releases read, docs/plan.md
+COMPRESSED_BEGINS = b"NDDSORTD"  # of files that earlier releases read, docs/appendix/plan.md
 
 
 def pieces(source: Source, most: int, done: int = 0) -> tuple[Iterator[Piece], int]:

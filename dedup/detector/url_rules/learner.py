@@ -1,16 +1,15 @@
 """What a crawl knows of the URLs of all its sites.
 
-The rule kept here: a site teaches about itself alone. Two URLs are evidence only if they lie in one
-registrable domain, and then for that one. Memory is bounded: MOST_SITES sites, MOST_PAGES pages; the sites
-that were not met for longest go first, and what is forgotten skips nothing.
+Invariants: two URLs are evidence only if they have one registrable domain, and then for that one. Memory is
+bounded: MOST_SITES sites, MOST_PAGES pages; the least recently seen sites are evicted first, and what is
+evicted skips nothing.
 """
 
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator
 
-from dedup.detector.url_rules.accepted_page import Page
 from dedup.detector.url_rules.rule_set import Rule
-from dedup.detector.url_rules.site_rules import Known, Record, Said, SiteRules
+from dedup.detector.url_rules.site_rules import Known, Page, Record, Said, SiteRules
 from dedup.model.names import registrable_domain
 from dedup.model.recipes import Recipe, recipe_of
 

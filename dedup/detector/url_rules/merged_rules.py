@@ -11,7 +11,7 @@ A doubt is a crawl's that saw a link which it would have missed. It goes with th
 as much evidence says otherwise; no crawl takes a rule in doubt from another one. A crawl's own doubts stay
 its own: its learner settles them.
 
-The rule kept here: what fell anywhere stays fallen, and what a person said at the service wins over both.
+Invariants: a rule that was refuted anywhere stays refuted, and what a person decided at the service overrides both.
 """
 
 from collections.abc import Iterator

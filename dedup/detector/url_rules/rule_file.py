@@ -1,13 +1,21 @@
-"""The rules of a store's sites on disk: urls.json, beside the documents (docs/store-format.md).
+"""The rules of a store's sites on disk: urls.json, beside the documents (docs/appendix/store-format.md).
 
     {"v": 1, "digest": BLAKE2b of the rest, "sites": {site: [{"rule", "pairs", ...}]}}
 
-They stand in a file of their own. Rules are learned again where they are lost, and a damaged one must not
-shut out the documents; and what a person said of them outlives a crawl whose documents do not.
+They have a file of their own: lost rules are learned again, a damaged file must not make the documents
+unreadable, and what a person decided outlives a crawl whose documents are deleted.
 
-The rule kept here: a file is whole, or it is named and refused; it is replaced in one step.
+plugin_rules() returns them as the Scrapy plugin duplicate-url-discarder reads them: a file for
+DUD_LOAD_RULE_PATHS. The plugin removes parameters, a leading "www." and slashes at the end. So it can be told of
+parameters that may be absent (drop:NAME), and of a "www." host and a slash that both mean nothing, but not of
+the others: that the value of a parameter means nothing does not say that it may be absent. What the plugin
+would apply more widely than it was learned is left out, and named. Its patterns match a host with and without
+"www.".
+
+Invariant: a file is complete, or it is named and refused; it is replaced atomically.
 """
 
+from collections.abc import Iterable
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -126,3 +134,38 @@ def begin_again(folder: Path) -> None:
         for site, known in records.items()
     }
     save_rules(folder, encode_rules(kept))
+
+
+# -------------------------------------------------------------------- for duplicate-url-discarder
+
+
+_ORDER = 100
+
+
+def plugin_rules(rules: Iterable[Rule]) -> tuple[list[dict[str, Any]], list[Rule]]:
+    """Return the plugin's rules for those that hold, and those that it has no words for."""
+    by_scope: dict[str, list[str]] = {}
+    left_out: list[Rule] = []
+    known = sorted(rules)
+    slashes = {rule.scope: rule for rule in known if rule.atom.kind == "slash"}
+    hosts = {rule.atom.name: rule for rule in known if rule.atom.kind == "host"}
+    both = {host for host in slashes if f"www.{host}={host}" in hosts}
+    for rule in known:
+        if rule.atom.kind == "drop" and not rule.atom.name.startswith((";", "(")):
+            by_scope.setdefault(rule.scope, []).append(rule.atom.name)
+        elif (rule.atom.kind == "slash" and rule.scope in both) or (
+            rule.atom.kind == "host" and rule.atom.name.partition("=")[2] in both
+        ):
+            pass
+        else:
+            left_out.append(rule)
+    written = [_written(scope, "queryRemoval", names) for scope, names in by_scope.items()]
+    return written + [_written(host, "normalizer", []) for host in sorted(both)], left_out
+
+
+def _written(scope: str, processor: str, args: list[str]) -> dict[str, Any]:
+    host, slash, path = scope.partition("/")
+    ends = (f"/{path}|", f"/{path}/") if slash else ("/",)
+    include = [f"{scheme}://{host}{end}" for scheme in ("http", "https") for end in ends]
+    rule = {"order": _ORDER, "processor": processor, "urlPattern": {"include": include}}
+    return rule | {"args": args} if args else rule

@@ -4,8 +4,8 @@ A rule is an atom, and the scope that it counts in: "example.com" is a whole hos
 "example.com/view" what lies there and below. A mirror (host:A=B) has no scope. People write it as the atom
 with the scope behind it: "drop:sid example.com", "value:id example.com/view".
 
-The rule kept here: what URLs under the same rules have in common is all that the rules do not name. With
-no rules it is the URL itself.
+Invariant: URLs are equal under rules if they agree in everything that the rules do not name. Without rules
+only equal URLs are.
 """
 
 from collections.abc import Iterable

@@ -12,9 +12,9 @@ A page that was kept because it leads to a new link is a doubt of the rule: had 
 would have been missed. A rule in doubt does not come to hold and skips nothing, until all such links were
 met on pages that the rule does not touch, and that are not reached through its copies alone.
 
-The rule kept here: no rules that hold ever map two pages of other texts together while both are remembered,
-and a rule that did once is dead. Memory is bounded: MOST_RULES rules, PAGES pages, DOUBTS links in doubt.
-What finds no room is not learned, and so skips nothing.
+Invariants: the rules that hold never map two pages with different texts together while both are remembered,
+and a rule that did once never holds again. Memory is bounded: MOST_RULES rules, PAGES pages, DOUBTS links in
+doubt. What exceeds the limits is not learned, and so skips nothing.
 """
 
 from collections import OrderedDict
@@ -24,12 +24,44 @@ from zlib import crc32
 
 import msgspec
 
-from dedup.detector.url_rules.accepted_page import Page, is_same
+from dedup.core.fingerprint import similarities
 from dedup.detector.url_rules.rule_set import Rule, RuleSet, scopes_of
 from dedup.detector.url_rules.taken_apart import Atom, differences, take_apart
+from dedup.model.page import PageFingerprint, are_two_things, identity_of
 from dedup.model.recipes import Recipe
 
 __all__ = ["FOR", "ORIGINALS", "Known", "Record", "Said", "SiteRules"]
+
+
+class Page(msgspec.Struct, frozen=True, gc=False):
+    """An accepted page; fingerprint None: what it says is not known, so it is like no other."""
+
+    key: str
+    fingerprint: PageFingerprint | None
+    kind: str = ""
+    paid: bool = True
+
+
+def is_same(a: PageFingerprint | None, b: PageFingerprint | None, recipe: Recipe) -> bool:
+    """Whether two accepted pages of one site are the same page to their readers.
+
+    They are if they are near-duplicates, by the recipe, and do not say that they are two. Short pages are
+    only if nothing tells them apart, and what was not read is like nothing.
+    """
+    if a is None or b is None or a.unread or b.unread:
+        return False
+    if are_two_things(a, b):
+        return False
+    if a.value == b.value and a.sketch == b.sketch and a.features == b.features:
+        return a.identity == b.identity or a.features >= recipe.full_features
+    if min(a.features, b.features) < recipe.full_features:
+        return False
+    if identity_of(a.identity, b.identity) == "other":
+        return False
+    if (a.value ^ b.value).bit_count() > recipe.distance:
+        return False
+    return similarities(a.sketch, [b.sketch])[0] >= recipe.similarity
+
 
 LIKELY = 3  # pairs that speak for a rule, of two pages, from which on it is likely to come to hold
 FOR = 10  # pairs that speak for a rule, from which on it holds

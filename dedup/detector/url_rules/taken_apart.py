@@ -14,7 +14,7 @@ Parameters stand in the query, in the path as ";name=value" (the name begins wit
 that ASP.NET puts into the path, "(S(...))" (the name is "(S)"). Their order means nothing here: document
 keys are sorted.
 
-The rule kept here: pure functions, and two URLs have the same parts only if they are the same URL.
+Invariant: two URLs have the same parts only if they are the same URL.
 """
 
 import re

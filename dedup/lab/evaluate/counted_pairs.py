@@ -18,7 +18,7 @@ from dedup.core.pairs import find_all
 from dedup.lab.evaluate.labels import Labels, Marks, Numbers, Pages, pair_keys
 from dedup.lab.evaluate.page_files import Prints
 from dedup.model.errors import DedupError
-from dedup.model.page import identity_of
+from dedup.model.page import are_copies, are_two_things, identity_of
 
 PAIRS_LIMIT = 20_000_000  # pairs kept; about 50 bytes each
 SAMPLE = 64  # values whose neighbours are counted before all are looked for
@@ -37,7 +37,8 @@ class Pairs(msgspec.Struct, frozen=True):
     similarity  estimated, of the two texts
     features    of the page with fewer
     site        1 of one registrable domain, 0 of two, -1 not known
-    read        neither page is unread
+    copies      equal in everything, which counts where there is too little text
+    things      two pages of a site whose structured data names two things
     other       two pages of a site, by their own word, that are not word for word the same
     kind        what the list calls each pair; None for all pairs
     """
@@ -49,7 +50,8 @@ class Pairs(msgspec.Struct, frozen=True):
     similarity: npt.NDArray[np.float64]
     features: Numbers
     site: Marks
-    read: Mask
+    copies: Mask
+    things: Mask
     other: Mask
     kind: list[str] | None = None
 
@@ -141,6 +143,11 @@ def _pairs(
     site = _sites(prints, pages, a, b)
     said = zip(prints.identity[a].tolist(), prints.identity[b].tolist(), strict=True)
     other = np.array([identity_of(*both) == "other" for both in said], bool)
+    copies, things = np.zeros(len(a), bool), np.zeros(len(a), bool)
+    for i in np.flatnonzero((value == 0) & (prints.identity[a] == prints.identity[b])):
+        copies[i] = are_copies(prints.page(a[i]), prints.page(b[i]))
+    for i in np.flatnonzero((site == 1) & (prints.thing[a] != prints.thing[b])):
+        things[i] = are_two_things(prints.page(a[i]), prints.page(b[i]))
     return Pairs(
         a,
         b,
@@ -149,7 +156,8 @@ def _pairs(
         similarity,
         np.minimum(prints.features[a], prints.features[b]),
         site,
-        ~(prints.unread[a] | prints.unread[b]),
+        copies,
+        things,
         other & (site == 1) & ~((value == 0) & (similarity == 1)),
         kind,
     )

@@ -54,6 +54,8 @@ class Prints(msgspec.Struct, frozen=True):
     identity: Words
     features: npt.NDArray[np.int64]
     unread: npt.NDArray[np.bool_]
+    thing: Words
+    parts: list[bytes]
     recipe: Recipe
 
     def __len__(self) -> int:
@@ -69,6 +71,8 @@ class Prints(msgspec.Struct, frozen=True):
             int(self.features[index]),
             self.recipe.id,
             bool(self.unread[index]),
+            thing=int(self.thing[index]),
+            parts=self.parts[index],
         )
 
 
@@ -89,6 +93,8 @@ def measure(pages: Iterable[Page], recipe: Recipe) -> Prints:
         np.array([p.identity for p in prints], np.uint64),
         np.array([p.features for p in prints], np.int64),
         np.array([p.unread for p in prints], bool),
+        np.array([p.thing for p in prints], np.uint64),
+        [p.parts for p in prints],
         recipe,
     )
 

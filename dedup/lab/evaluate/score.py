@@ -71,7 +71,9 @@ def called(pairs: Pairs, policy: Policy, *, identity: bool = False) -> Mask:
     short = (pairs.site == 1) & (pairs.features >= policy.min_features)
     few = np.where(short, policy.similarity_short, NEVER)
     least = np.where(pairs.features >= policy.full_features, full, few)
-    found: Mask = pairs.read & (pairs.value <= policy.distance) & (pairs.similarity >= least)
+    enough = pairs.features >= policy.min_features
+    near = (pairs.value <= policy.distance) & (pairs.similarity >= least)
+    found: Mask = np.where(enough, near, pairs.copies) & ~pairs.things
     return found & ~pairs.other if identity else found
 
 

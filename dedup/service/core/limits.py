@@ -6,6 +6,7 @@ has a bound in bytes, the same over RESP and HTTP (dedup.model.words.FIELD_BYTES
 
 import ipaddress
 import os
+import sys
 from pathlib import Path
 
 import msgspec
@@ -44,7 +45,7 @@ class Limits(msgspec.Struct, frozen=True):
     connections: int = 4096  # on the RESP port
     connections_of_address: int = 2048  # of one client's address
     http_connections: int = 256
-    namespaces: int = 256
+    namespaces: int = 256  # lowered to what the open files allow, unless it was asked for
     policies: int = 64  # of a namespace: distances, scopes and minimum features asked for
     command_bytes: int = 1 << 20  # one RESP command
     greeting_bytes: int = 1 << 12  # what a connection may send before the token
@@ -102,6 +103,7 @@ class Config(msgspec.Struct, frozen=True):
     rebuild              empty the stores first, and rebuild them from the log
     skip                 (partition, offset) of records that cannot be read: up to these they are left out
     keep_seconds         documents that are older are pruned; None: none are
+    namespaces_asked     whether limits.namespaces was asked for: refuse it where files do not suffice
     host_names           names by which HTTP clients may call it, besides addresses and localhost
     """
 
@@ -123,6 +125,7 @@ class Config(msgspec.Struct, frozen=True):
     skip: tuple[tuple[int, int], ...] = ()
     keep_seconds: float | None = None
     limits: Limits = USUAL_LIMITS
+    namespaces_asked: bool = False
 
 
 def parse_address(text: str) -> Address:
@@ -150,6 +153,10 @@ def check_config(config: Config) -> Config:
                 f"{option} {address} is reachable from other machines: set a token in the "
                 "environment variable DEDUP_TOKEN, or give --tokens, or listen on 127.0.0.1"
             )
+    if config.unix is not None and sys.platform == "win32":
+        raise UsageError(
+            "--unix is not for Windows, which has no Unix sockets in Python: use --listen"
+        )
     if config.listen is None and config.unix is None:
         raise UsageError("--listen none leaves no way in: give --unix")
     if config.token is not None and len(config.token.encode()) < 16:

@@ -6,6 +6,7 @@ The rule kept here: how many namespaces and policies there are is bounded; a pro
 """
 
 import asyncio
+import os
 import secrets
 import shutil
 import time
@@ -40,6 +41,7 @@ class Asked(msgspec.Struct, frozen=True):
 
 USUAL = Asked()
 
+STORE_FILES = 8  # that opening a store may take at once, and removing it again
 _DROPPED = ".dropped-"  # how the name of a folder begins that is being removed
 
 
@@ -89,6 +91,7 @@ class Namespaces:
         self._memory = MemoryBudget(limits.reservations_memory)
         self._open: dict[str, _Namespace] = {}
         self._dropping: set[str] = set()
+        self.made = 0  # how many namespaces were created
         self.closed = 0  # how many detectors were closed: callers that cache some look again
 
     def __iter__(self) -> Iterator[tuple[str, EmbeddedDetector]]:
@@ -111,7 +114,7 @@ class Namespaces:
         if len(found) > self._limits.namespaces:
             raise UsageError(
                 f"{self.path} has {len(found)} namespaces, more than the {self._limits.namespaces} "
-                "that a service serves: raise --max-namespaces"
+                "that a service serves: raise --max-namespaces, and `ulimit -Hn` if the log says so"
             )
         for name in found:
             try:
@@ -196,7 +199,23 @@ class Namespaces:
                 f"there are {len(self._open)} namespaces, and no more are allowed: raise "
                 "--max-namespaces",
             )
-        return self._opened(name, recipe)
+        folder = self.path / name
+        is_new = not folder.exists()
+        if is_new:
+            _check_files(folder)
+        try:
+            namespace = self._opened(name, recipe)
+        except BaseException:
+            if is_new:
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
+        self.made += is_new
+        return namespace
+
+    def unmake(self, name: str) -> None:
+        """Remove a namespace that was created by a command which is then refused. Raises OSError."""
+        self.closed += 1
+        _remove(self.path / name, self._open.pop(name))
 
     def _opened(self, name: str, recipe: str | None) -> _Namespace:
         widest = self._detector(name, distance=self._distance, recipe=recipe)
@@ -204,8 +223,10 @@ class Namespaces:
         greatest, usual = widest.policy.distance, widest.recipe.distance
         detector = widest
         if usual < greatest:
-            detector = self._detector(name, distance=usual)  # on the store as it is now open
-            widest.close()
+            try:
+                detector = self._detector(name, distance=usual)  # on the store as it is now open
+            finally:
+                widest.close()
         namespace = self._open[name] = _Namespace(detector, greatest)
         return namespace
 
@@ -223,6 +244,20 @@ class Namespaces:
     def _detector(self, name: str, **asked: Any) -> EmbeddedDetector:
         asked = {"reservation_seconds": self._reservation_seconds} | asked
         return open_embedded(self.path, Options(namespace=name, clock=self._clock, **asked))
+
+
+def _check_files(folder: Path) -> None:
+    """Raise OSError, naming a folder, unless a store can be opened there: too few files are left."""
+    files: list[int] = []
+    try:
+        for _ in range(STORE_FILES):
+            files.append(os.open(os.devnull, os.O_RDONLY))  # noqa: PERF401  (those before it are closed)
+    except OSError as error:
+        error.filename = os.fspath(folder)
+        raise
+    finally:
+        for file in files:
+            os.close(file)
 
 
 def _remove(folder: Path, namespace: _Namespace) -> None:

@@ -9,10 +9,11 @@ insert is stored, or sent to the log, by `inserts`. Errors are DedupErrors and O
 """
 
 import re
-from asyncio import Future, Semaphore, ensure_future
+from asyncio import Future, Semaphore, ensure_future, to_thread
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
+from shutil import rmtree
 from typing import Any
 
 from dedup.core.numbers import Numbers
@@ -27,6 +28,7 @@ from dedup.service.core.error_codes import Refused
 from dedup.service.core.limits import USUAL_LIMITS, Limits
 from dedup.service.core.namespaces import Asked, Namespaces
 from dedup.service.core.overview import Tally
+from dedup.service.core.requests_seen import RequestsSeen
 from dedup.service.core.rules_of_urls import RulesOfUrls
 from dedup.service.core.store_inserts import Inserts
 from dedup.wire.shards import partition_of
@@ -55,12 +57,18 @@ class Commands:
         self.counts: Counter[str] = Counter()  # verdicts by status, and other changes
         self.tally = Tally()
         self.rules_of_urls = RulesOfUrls()
+        self.requests_seen = RequestsSeen(namespaces.path, limits)
         self.turns = Semaphore(LONG_BATCHES)
 
     def check_ready(self) -> None:
         """Raise Refused (NOTREADY) unless probes may be answered."""
         if self.not_ready is not None:
             raise Refused("NOTREADY", f"{self.not_ready}: ask again later, and keep the page")
+
+    def requests(self) -> RequestsSeen:
+        """Return the requests that crawls have made. Raises Refused (NOTREADY)."""
+        self.check_ready()
+        return self.requests_seen
 
     def check_key(self, key: str) -> str:
         """Return a document key. Raises Refused or TooLong (LIMIT) for one that is empty or too long."""
@@ -157,9 +165,15 @@ class Commands:
         """
         if not key:
             self.check_key(key)
-        detector = self.detector(namespace, page.recipe, asked, make=True)
-        assert detector is not None
-        verdict = detector.judge(page, key, options)
+        made = self.namespaces.made
+        try:
+            detector = self.detector(namespace, page.recipe, asked, make=True)
+            assert detector is not None
+            verdict = detector.judge(page, key, options)
+        except Exception:
+            if self.namespaces.made != made:  # a refused command leaves no folder
+                self.namespaces.unmake(namespace)
+            raise
         self.counts[verdict.status] += 1
         self.tally.judged(namespace, verdict)
         return verdict
@@ -260,7 +274,14 @@ class Commands:
             )
         self.counts["drop"] += 1
         self.rules_of_urls.held.pop(namespace, None)
-        return ensure_future(self.namespaces.drop(namespace))
+        return ensure_future(self._drop(namespace))
+
+    async def _drop(self, namespace: str) -> bool:
+        requests = self.requests_seen.drop(namespace)
+        dropped = await self.namespaces.drop(namespace)
+        if requests is not None and not dropped:
+            await to_thread(rmtree, requests)
+        return dropped or requests is not None
 
     def rules(
         self, namespace: str, content: bytes | None = None, *, by_admin: bool = False
@@ -332,7 +353,8 @@ class Commands:
     def namespace_info(self, namespace: str) -> dict[str, Any]:
         """Return EmbeddedDetector.info() of a namespace; a missing one is empty."""
         detector = self._existing(namespace)
-        return {"documents": 0, "in_flight": 0} if detector is None else detector.info()
+        info = {"documents": 0, "in_flight": 0} if detector is None else detector.info()
+        return info | self.requests_seen.info(namespace)
 
     def _check_home(self, namespace: str, key: str) -> None:
         """Raise Refused (ELSEWHERE) for a key whose document is another shard's."""

@@ -2,7 +2,8 @@
 
     ready -> a round: every namespace, some documents at a time -> a pause -> a round -> stop()
 
-The rule kept here: a command waits for one small batch at most, which takes milliseconds; between two
+The rules kept here: a document whose time lies more than a day in the future was dated by a wrong clock,
+would never grow old, and is removed, too. A command waits for one small batch at most, which takes milliseconds; between two
 batches the others have several times as long. What fails is said, and tried again in the next round.
 """
 
@@ -20,6 +21,7 @@ __all__ = ["Pruning", "pause_seconds"]
 
 LONGEST_PAUSE_SECONDS = 3600.0  # between two rounds
 PAUSE_SHARE = 0.1  # of the age: that a document may be older than asked for
+FUTURE_SECONDS = 86_400.0  # by which a clock that dates documents may be ahead
 PAUSE_FACTOR = 4.0  # the pause after a batch, as a multiple of the time it took
 
 log = logging.getLogger(__name__)
@@ -59,21 +61,22 @@ class Pruning:
 
     async def round(self) -> None:
         """Look at every document once."""
-        before = self._clock() - self._keep_seconds
+        now = self._clock()
+        before, latest = now - self._keep_seconds, now + FUTURE_SECONDS
         for name, detector in self._namespaces:
             try:
-                pruned = await self._prune(detector, before)
+                pruned = await self._prune(detector, before, latest)
             except Exception as error:
                 log.error("%s is not pruned, until the next round: %s", name, error)
                 continue
             if pruned:
                 log.info("%s: old documents pruned: %s", name, f"{pruned:,}")
 
-    async def _prune(self, detector: EmbeddedDetector, before: float) -> int:
+    async def _prune(self, detector: EmbeddedDetector, before: float, latest: float) -> int:
         first = pruned = 0
         while not self._stop.is_set():
             began = time.monotonic()
-            batch = await asyncio.to_thread(detector.prune_more, before, first)
+            batch = await asyncio.to_thread(detector.prune_more, before, first, latest)
             if batch is None:
                 break
             first = batch.last + 1

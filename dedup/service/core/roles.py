@@ -78,10 +78,18 @@ class Tokens:
         return found
 
 
+def _opened(path: str, flags: int) -> int:
+    """Open a file without waiting: a FIFO waits for who writes."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
 def _lines(file: Path) -> Iterator[tuple[str, bytes]]:
     """Yield role and token of each line. Raises UsageError and OSError, naming the file."""
-    with file.open("rb") as lines:
-        mode = stat.S_IMODE(os.fstat(lines.fileno()).st_mode)
+    with open(file, "rb", opener=_opened) as lines:
+        kind = os.fstat(lines.fileno()).st_mode
+        if not stat.S_ISREG(kind):
+            raise UsageError(f"{file} is not a regular file: it is read again at SIGHUP")
+        mode = stat.S_IMODE(kind)
         # a group may read it: in Kubernetes a secret is root's, and a process reads it by its group
         if os.name == "posix" and mode & 0o027:
             raise UsageError(f"{file} has mode {mode:04o}, others could read tokens: chmod 0600 it")

@@ -24,7 +24,7 @@ from dedup.model.page import Document
 from dedup.model.recipes import recipe_of
 from dedup.service.core.namespaces import Namespaces
 from dedup.wire.kafka import KafkaConfig, KafkaUnavailable, Outgoing, Refused, Writer, ensure_topic
-from dedup.wire.kafka.dead_letters import error_headers
+from dedup.wire.kafka.writer import error_headers
 from dedup.wire.shards import Share, partition_of
 
 FIRST_RETRY_SECONDS = 0.5  # after a store or the dead letters failed

@@ -32,7 +32,7 @@ _LONG_ARRAY = re.compile(rb"\n[*>~%|][0-9]{6}")
 _LONG_GREETING = re.compile(rb"\n[*>~%|][0-9]{3}")
 _MAY_BE_LONG = re.compile(rb"\*[0-9]{6}")  # found several times as fast, where there is none
 BATCH = 512  # probes in one native call, inserts in one commit
-PAGES_BATCH = 32  # pages that are judged without a look at the time
+PAGES_BATCH = 32  # pages that are judged in one turn, unless they take long
 _TAIL = 8  # bytes that such a start can have in the read before, and more
 
 

@@ -56,7 +56,7 @@ class Connection(asyncio.Protocol):
         self._scheduled: asyncio.Handle | None = None  # the next slice of work
         self._paused = False  # reading
         self._finishing = False  # to be closed once everything is answered
-        self._began = self._heard = monotonic()
+        self._began = self._read = self._heard = monotonic()  # connected, last bytes, last command
         self._has_partial = False  # much of a command that is not whole, or a MULTI's queue
         self._is_silent = True  # has said nothing that counts
         self._unread_since: float | None = None  # the client reads its answers too slowly
@@ -112,7 +112,7 @@ class Connection(asyncio.Protocol):
         """Take some bytes."""
         if self._closed_since is not None or self._finishing:
             return
-        began = self._heard = monotonic()
+        began = self._read = monotonic()
         try:
             is_first = self._incoming.feed(data, self._session.trusted)
         except NotResp as fault:
@@ -150,7 +150,8 @@ class Connection(asyncio.Protocol):
                 incoming.forget()
                 self._transport.write(answer)
                 self._port.asked[PROBE] += 1
-                self._port.durations.note(monotonic() - began, 1)
+                self._heard = now = monotonic()
+                self._port.durations.note(now - began, 1)
                 if self._is_silent:
                     self._speaks()
                 return True
@@ -239,7 +240,7 @@ class Connection(asyncio.Protocol):
     def _all_taken(self) -> None:
         """Read on, or close where that is all that is left to do."""
         incoming = self._incoming
-        incoming.check_rest(self._heard, trusted=self._session.trusted)
+        incoming.check_rest(self._read, trusted=self._session.trusted)
         partial = incoming.unparsed_bytes if incoming.unparsed_bytes > SMALL_BYTES else 0
         partial += self._session.queued_memory
         if partial or self._has_partial:
@@ -259,7 +260,7 @@ class Connection(asyncio.Protocol):
             return
         began, port = monotonic(), self._port
         if equal[0][0] in PAGES:
-            self._run_pages(equal)
+            count = self._run_pages(equal, began + SLICE_SECONDS)
         else:
             try:
                 self._answers.add(run_together(self._session, equal))
@@ -269,11 +270,12 @@ class Connection(asyncio.Protocol):
             port.asked[equal[0][0]] += count
         if self._is_silent:
             self._speaks()
-        port.durations.note(monotonic() - began, count)
+        self._heard = now = monotonic()
+        port.durations.note(now - began, count)
 
-    def _run_pages(self, pages: list[list[bytes]]) -> None:
-        """Carry out RESERVE and RELEASE in their order."""
-        for command in pages:
+    def _run_pages(self, pages: list[list[bytes]], deadline: float) -> int:
+        """Carry out RESERVE and RELEASE in their order; return how many: the rest waits for its turn."""
+        for done, command in enumerate(pages, 1):
             try:
                 name, answer = run(self._session, command)
             except Exception as fault:
@@ -281,6 +283,10 @@ class Connection(asyncio.Protocol):
             self._port.asked[name] += 1
             assert isinstance(answer, bytes)  # neither of them waits for anything
             self._answers.add(answer)
+            if monotonic() > deadline:  # a page near thousands of others takes milliseconds
+                self._singly.extend(pages[done:])
+                return done
+        return len(pages)
 
     def _run_one(self, command: Any) -> None:
         if type(command) is not list:
@@ -299,7 +305,8 @@ class Connection(asyncio.Protocol):
         except Exception as fault:
             name, answer = b"refused", self._refusal(command, fault)
         port.asked[name] += 1
-        port.durations.note(monotonic() - began, 1)
+        self._heard = now = monotonic()
+        port.durations.note(now - began, 1)
         if isinstance(answer, bytes):
             self._answers.add(answer)
         else:

@@ -9,6 +9,8 @@ no state of a connection. Only what the caller chose is sent; the rest is the se
 import secrets
 from typing import Any, Literal, get_args
 
+from msgspec.structs import replace
+
 from dedup.model.errors import DedupError, RecipeMismatch, ServiceUnavailable, UsageError
 from dedup.model.page import (
     SKETCH_BYTES,
@@ -79,7 +81,7 @@ class Commands:
     def probe(self, page: PageFingerprint, domain: str) -> Command | None:
         """Return the command, or None when it is known that nothing is near."""
         same_recipe(self._recipe_id, page.recipe)
-        if page.unread or page.features < self._policy.min_features:
+        if page.features < self._policy.min_features:
             return None
         command: Command = (
             b"DEDUP.PROBE",
@@ -177,9 +179,12 @@ def verdict_of(reply: Any, asked: Document) -> Verdict:
         if len(reply) == FIELDS_OF_REPLY:
             *reply, words = reply
             found = None if words is None else read_document(reply[2].decode(), words)
-        return from_reply(reply, asked, found)
+        verdict = from_reply(reply, asked, found)
     except (AttributeError, TypeError, ValueError) as error:  # UsageError is a ValueError
         raise _unreadable(reply) from error
+    if verdict.reason == "short" and asked.page.unread:  # it was sent as a page without features
+        return replace(verdict, reason="unread")
+    return verdict
 
 
 def neighbours_of(reply: Any) -> list[Neighbour]:

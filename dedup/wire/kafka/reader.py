@@ -28,7 +28,7 @@ FETCH_BYTES = 8 << 20
 WATCH_SECONDS = 1.0  # between two checks of an idle log
 ASK_SECONDS = 5.0  # that a broker has to answer one
 STALL_SECONDS = 20.0  # without a record although there are some
-IDENTITY_SECONDS = 30.0  # between two checks that it is the same topic
+IDENTITY_SECONDS = 5.0  # between two checks that it is the same topic
 
 MOVE = (
     "--rebuild would lose documents. Export the stores (dedup store export), write the records to a new "

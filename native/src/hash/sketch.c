@@ -22,8 +22,11 @@ void sketch_end(const struct sketch *sketch, uint8_t bytes[NDD_SKETCH_BYTES]) {
         bytes[1 + (least & 0xff) / 8] ^= (uint8_t)(1 << least % 8);
     }
     bytes[0] = (uint8_t)kept;
-    uint32_t sequence = (uint32_t)hash_mix(sketch->sequence);
-    for (size_t i = 0; i < NDD_SKETCH_BYTES - SEQUENCE; i++) bytes[SEQUENCE + i] = (uint8_t)(sequence >> 8 * i);
+    sketch_mark(bytes, (uint32_t)hash_mix(sketch->sequence));
+}
+
+void sketch_mark(uint8_t bytes[NDD_SKETCH_BYTES], uint32_t whole) {
+    store4_le(bytes + SEQUENCE, whole);
 }
 
 /* Shingles a place, by the share of places that keep none; half a place stands for none at all. */

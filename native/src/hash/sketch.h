@@ -48,4 +48,7 @@ static inline void sketch_add(struct sketch *sketch, uint64_t shingle) {
  * then the hash of all shingles, little-endian. */
 void sketch_end(const struct sketch *sketch, uint8_t bytes[NDD_SKETCH_BYTES]);
 
+/* Puts another hash in the place of that of all shingles. */
+void sketch_mark(uint8_t bytes[NDD_SKETCH_BYTES], uint32_t whole);
+
 #endif

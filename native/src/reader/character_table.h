@@ -1,7 +1,7 @@
 /* Written by native/tools/make_tables.py; change that, not this. */
 #include <stdint.h>
 
-#define UNICODE_VERSION "15.1.0"
+/* Unicode 15.1.0 */
 
 static const struct character_kind { int32_t lower; uint8_t kind; } character_kinds[] = {
     {0, 0},

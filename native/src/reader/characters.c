@@ -6,10 +6,6 @@
 #include "reader/character_table.h"
 #include "reader/entity_table.h"
 
-const char *ndd_unicode_version(void) {
-    return UNICODE_VERSION;
-}
-
 struct character character_of(uint32_t code) {
     if (code > 0x10ffff) code = NOT_A_CHARACTER;
     const struct character_kind *kind =

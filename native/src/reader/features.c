@@ -11,6 +11,8 @@
 #include "hash/sketch.h"
 
 #define LITTLE_TEXT 80 /* kept tokens: beside fewer of them the title counts */
+#define READ_ENOUGH 64 /* kept tokens: a page with fewer that are less than an eighth of its words is unread */
+#define FEATURES_LEAST 8 /* a page with fewer is not judged by its text */
 #define WEIGHT_CAP 480 /* of a distinct word, so that one repeated word does not decide */
 
 /*
@@ -133,11 +135,15 @@ static void end_tokens(struct sketch *sketch, const struct sequence *sequence) {
     else if (sequence->seen == 2) sketch_add(sketch, hash_shingle(sequence->first, sequence->second, 0));
 }
 
-/* The title tells pages of little text apart. The hash of the whole text is without it. */
+/* The title tells pages of little text apart: its runs, and all of it as one more. The hash of the whole text is
+ * without it. */
 static void add_title(const struct ndd_reader *reader, struct sketch *sketch) {
     struct sequence title = {0, 0, 0};
+    uint64_t whole = 0;
     add_tokens(sketch, &title, reader->title_tokens.at, reader->title_tokens.n);
     end_tokens(sketch, &title);
+    for (size_t i = 0; i < reader->title_tokens.n; i++) whole = whole * HASH_C0 + reader->title_tokens.at[i];
+    if (title.seen > 0) sketch_add(sketch, hash_shingle(whole, 0, 1));
     sketch->sequence = 0;
 }
 
@@ -168,4 +174,22 @@ void features_sum(struct ndd_reader *reader, ndd_page *page) {
     page->text_bytes = reader->text_bytes;
     page->data_bytes = reader->data_bytes;
     page->invalid_bytes = reader->invalid_bytes;
+}
+
+/* All words of the page, in their order, those of navigation among them; and what is not running text. */
+static uint64_t hash_of_words(const struct ndd_reader *reader, const ndd_page *page) {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < reader->tokens.n; i++) sum = sum * HASH_C0 + reader->tokens.at[i];
+    return hash_mix(sum * HASH_C0 + ndd_hash_token(page->parts, sizeof page->parts, reader->key));
+}
+
+void features_whole(const struct ndd_reader *reader, const uint8_t *html, size_t n, ndd_page *page) {
+    page->unread = page->words_read < READ_ENOUGH && 8 * (uint64_t)page->words_read < page->words;
+    if (n == 0 || (!page->unread && page->features >= FEATURES_LEAST)) return;
+    int by_words = page->unread && page->words >= READ_ENOUGH;
+    uint64_t whole = by_words ? hash_of_words(reader, page) : ndd_hash_token(html, n, reader->key);
+    sketch_mark(page->sketch, (uint32_t)whole);
+    if (!page->unread) return;
+    page->value = whole;
+    page->features = 0;
 }

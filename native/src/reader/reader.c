@@ -59,7 +59,8 @@ static ndd_status begin(struct ndd_reader *reader, const uint8_t *bytes, size_t 
     return NDD_OK;
 }
 
-static ndd_status finish(struct ndd_reader *reader, ndd_page *page) {
+/* html: NULL of plain text. */
+static ndd_status finish(struct ndd_reader *reader, const uint8_t *html, size_t n, ndd_page *page) {
     ndd_page made;
     if (reader->status == NDD_OK) {
         hidden_settle(reader);
@@ -67,6 +68,7 @@ static ndd_status finish(struct ndd_reader *reader, ndd_page *page) {
         features_sum(reader, &made);
         identity_settle(reader, &made);
         parts_settle(reader, &made);
+        if (html != NULL) features_whole(reader, html, n, &made);
     }
     reader->address = NULL;
     if (reader->status == NDD_OK) *page = made;
@@ -82,7 +84,7 @@ ndd_status ndd_read_html(ndd_reader *reader, const uint8_t *html, size_t n,
     reader->directory = directory;
     reader->directory_length = directory != NULL ? directory_length : 0;
     if (n > 0) reader_scan(reader, html, n);
-    return finish(reader, page);
+    return finish(reader, html != NULL ? html : (const uint8_t *)"", n, page);
 }
 
 ndd_status ndd_read_text(ndd_reader *reader, const uint8_t *text, size_t n, ndd_key key,
@@ -91,7 +93,7 @@ ndd_status ndd_read_text(ndd_reader *reader, const uint8_t *text, size_t n, ndd_
     if (status != NDD_OK) return status;
     if (n > 0) words_plain(reader, text, text + n);
     words_end_block(reader);
-    return finish(reader, page);
+    return finish(reader, NULL, 0, page);
 }
 
 static void show(struct ndd_reader *reader, const uint8_t *bytes, size_t n) {

@@ -233,4 +233,7 @@ void repeats_leave(struct ndd_reader *reader);
 /* features.c */
 void features_sum(struct ndd_reader *reader, ndd_page *page);
 
+/* Of a page whose text is too little to be judged by: what only a copy of it has. */
+void features_whole(const struct ndd_reader *reader, const uint8_t *html, size_t n, ndd_page *page);
+
 #endif

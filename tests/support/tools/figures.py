@@ -1,6 +1,6 @@
 """Measures the figures of the documentation and puts them into its pages: make figures [ONLY="NAME ..."].
 
-    commands (dedup ... --json) -> docs/benchmarks/measurements.json -> figure_pages.py -> pages
+    commands (dedup ... --json) -> docs/appendix/benchmarks/measurements.json -> figure_pages.py -> pages
 
 Each entry of the file has its command, machine, date, commit and figures. DEDUP_EVAL is the folder of the
 labelled sets and whole sites (dev, second, corpora/data), which are not part of the repository; without it
@@ -22,13 +22,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-from figure_pages import DISTANCES, tables
+from figure_pages import DISTANCES, SEEDS, tables
 from page_figures import between, put
 
 from dedup.lab.bench.runner import machine
 
 ROOT = Path(__file__).parents[3]
-FILE = ROOT / "docs" / "benchmarks" / "measurements.json"
+FILE = ROOT / "docs" / "appendix" / "benchmarks" / "measurements.json"
 
 
 class Measurement(NamedTuple):
@@ -89,13 +89,42 @@ def of_demo(found: Any) -> Any:
     return {name: found[name] for name in names} | {"wrong": len(found["wrong"])}
 
 
+def of_crawl(found: Any) -> Any:
+    rows, facts = found["rows"], found["facts"]
+    names = {
+        "without": "crawl without the add-on",
+        "with": "crawl with the add-on",
+        "whole": "added, whole process",
+        "start": "added once, at the start",
+        "meter": "the add-on's own meter",
+    }
+    kept = {
+        name: {unit: _ends(ends) for unit, ends in rows[row].items()} for name, row in names.items()
+    }
+    return {
+        "pages": facts["pages"],
+        "page_bytes": facts["page_bytes"],
+        "rounds": found["rounds"],
+    } | kept
+
+
+def _ends(found: Any) -> Any:
+    return {name: round(found[name], 1) for name in ("lowest", "median", "highest")}
+
+
 def evaluation(*arguments: str) -> tuple[str, ...]:
     return ("evaluate", *arguments, "--json")
 
 
 MEASUREMENTS = {
-    "demo-1": Measurement(("demo", "--seed", "1", "--json"), of_demo),
-    "demo-2": Measurement(("demo", "--seed", "2", "--json"), of_demo),
+    **{
+        f"demo{name}-{seed}": Measurement(("demo", "--seed", str(seed), *urls, "--json"), of_demo)
+        for name, urls in (("", ()), ("-skip", ("--urls", "skip")))
+        for seed in SEEDS
+    },
+    "crawl-whole": Measurement(
+        ("bench", "crawl", "--count", "300", "--rounds", "3", "--json"), of_crawl
+    ),
     "set-development": Measurement(evaluation("--set", "dev"), of_set, "dev"),
     "set-second": Measurement(evaluation("--set", "second"), of_set, "second"),
     **{

@@ -10,10 +10,10 @@ import oracle
 import dedup.core.fingerprint
 import dedup.model.events
 import dedup.service.resp.resp_connection
-import dedup.store.database.documents
-import dedup.store.database.record_format
-import dedup.store.database.structure
+import dedup.store.documents
 import dedup.store.index
+import dedup.store.record_format
+import dedup.store.structure
 import dedup.store.transfer
 import dedup.store.verify
 import dedup.worker.adapters

@@ -119,7 +119,7 @@ def main() -> int:
             environment = top / f"python {i}"
             run(python, "-m", "venv", environment)
             program = environment_program(environment, "python")
-            run(program, "-m", "pip", "install", "-q", f"{wheel}[all]", *test_tools())
+            run(program, "-m", "pip", "install", "-q", f"{wheel}[all,eval]", *test_tools())
             version = run(program, "-VV").strip()
             sys.stdout.write(f"== {version}\n")
             sys.stdout.flush()

@@ -196,7 +196,7 @@ async function documentOf(namespace, key) {
 const problem = (error) => (error instanceof Refused ? "the token is wrong" : error.message);
 
 const moment = (seconds) => `${new Date(1000 * seconds).toISOString().slice(0, 19).replace("T", " ")} UTC`;
-const alike = (similarity) => `${Math.floor(100 * similarity)} % of the word triples alike`;
+const alike = (similarity) => `${Math.floor(100 * similarity)} % similar`;
 
 function shownDocument(namespace, found) {
   const forget = made("button", "Forget this document", { type: "button" });

@@ -1,0 +1,610 @@
+"""`dedup store`: inspect and maintain stores.
+
+    PATH -> the store there, or those of the namespaces below -> info, verify, export, prune, rules
+    lines -> the store of each namespace -> import
+    service -> /v1/export, some hundred documents an answer -> lines (backup)
+
+Invariants:
+  - info, verify, export and every --dry-run only read, and so does rules without --pin, --forbid and --leave; all
+    take the store's lock. A store that is in use or damaged is named, and does not hide the others.
+  - The whole input of an import is checked before anything is written. A bad line is reported with its number
+    and skipped; an error of the input as a whole stops the import.
+  - A backup has every document that is stored when it begins and is not forgotten meanwhile. One that is
+    replaced meanwhile may be in it twice, and the later line is the one that counts.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from http.client import HTTPException
+from pathlib import Path
+from typing import IO, Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlencode, urlsplit
+from urllib.request import Request, urlopen
+
+import click
+import msgspec
+
+from dedup.cli import terminal
+from dedup.cli.common_options import json_option
+from dedup.core.files import FolderLock, replacing
+from dedup.model.errors import (
+    DedupError,
+    RecipeMismatch,
+    ServiceUnavailable,
+    StoreDamaged,
+    UsageError,
+)
+from dedup.model.policy import age_seconds
+from dedup.store import Store
+from dedup.store.index import KEYS, VALUES
+from dedup.store.record_format import FORMAT
+from dedup.store.store import DOCUMENTS, locked_documents
+from dedup.store.verify import verify_store
+
+Seen = dict[str, Any]
+TIMEOUT_SECONDS = 60.0  # of a request to a service
+
+
+# ------------------------------------------------------------------- the stores that a PATH means
+
+
+def store_folders(path: str) -> list[Path]:
+    """Return the folders of the stores at a path. Raises OSError, and DedupError if there is none."""
+    top = Path(path).resolve()
+    folders = [top] if is_store(top) else sorted(f for f in top.iterdir() if is_store(f))
+    if not folders:
+        raise DedupError(
+            f"{path}: there is no store here, nor in a folder below; give the folder of a store, "
+            "or the one that holds its namespaces (Scrapy's is .scrapy/dedup)"
+        )
+    return folders
+
+
+def each(path: str, look: Callable[[Path], Seen]) -> tuple[list[Seen], bool]:
+    """Look at every store at a path; return what was seen, and whether a look failed.
+
+    Raises OSError, and DedupError if there is no store.
+    """
+    stores, failed = [], False
+    for folder in store_folders(path):
+        try:
+            stores.append(look(folder))
+        except (DedupError, OSError, MemoryError) as error:
+            terminal.report(error)
+            failed = True
+            named = {"path": str(folder), "namespace": folder.name}
+            stores.append(named | {"error": terminal.describe(error)})
+    return stores, failed
+
+
+def is_store(folder: Path) -> bool:
+    """Tell whether a folder holds a file of a store."""
+    return (folder / DOCUMENTS).is_file() or (folder / VALUES).is_dir()
+
+
+def index_bytes(folder: Path) -> int:
+    """Return the size of the index of a store."""
+    files = (file for name in (VALUES, KEYS) for file in (folder / name).glob("*"))
+    return sum(file.stat().st_size for file in files)
+
+
+def check_documents(folder: Path) -> Path:
+    """Return the file of documents. Raises StoreDamaged if an index stands without it."""
+    file = folder / DOCUMENTS
+    if not file.is_file() or not file.stat().st_size:
+        raise StoreDamaged(
+            f"{file} is missing or empty; restore it from a copy, or move the folder away to start "
+            "with an empty store"
+        )
+    return file
+
+
+# ----------------------------------------------------------------------------------- the commands
+
+
+@click.group(cls=terminal.Group, epilog="Example: dedup store info .scrapy/dedup")
+def store() -> None:
+    """Inspect and maintain stores.
+
+    PATH is the folder of a store, or a folder with a store for each namespace.
+    """
+
+
+@store.command(epilog="Example: dedup store info .scrapy/dedup")
+@click.argument("path", type=click.Path())
+@json_option()
+def info(path: str, as_json: bool) -> None:
+    """Show recipe, documents and size of the stores at PATH. Nothing is changed."""
+    stores, failed = each(path, _info)
+    if as_json:
+        terminal.out_json({"path": path, "stores": stores})
+    elif sound := [s for s in stores if "error" not in s]:
+        terminal.out(
+            terminal.table(
+                ("namespace", "documents", "recipe", "bytes", "not indexed on disk", "path"),
+                [
+                    (
+                        s["namespace"],
+                        s["documents"],
+                        s["recipe"],
+                        s["documents_file_bytes"] + s["index_file_bytes"],
+                        s["tail_documents"],
+                        s["path"],
+                    )
+                    for s in sound
+                ],
+            )
+        )
+    if failed:
+        click.get_current_context().exit(1)
+
+
+@store.command(epilog="Example: dedup store verify .scrapy/dedup/my-spider")
+@click.argument("path", type=click.Path())
+@json_option()
+def verify(path: str, as_json: bool) -> None:
+    """Check the stores at PATH completely. Nothing is changed; damage gives exit code 1."""
+    stores, failed = each(path, _verify)
+    unsound = [s for s in stores if not s.get("sound")]
+    if as_json:
+        terminal.out_json({"path": path, "sound": not unsound, "stores": stores})
+    for s in stores:
+        if "error" not in s and not as_json:
+            documents = terminal.count(s["documents"], "document")
+            state = "sound" if s["sound"] else terminal.count(s["problem_count"], "problem")
+            terminal.out(f"{s['path']}: {documents}, {s['indexed']:,} indexed on disk: {state}")
+            for problem in s["problems"]:
+                terminal.out(f"  {problem}")
+            if (more := s["problem_count"] - len(s["problems"])) > 0:
+                terminal.out(f"  and {more:,} more")
+        if s.get("problems"):
+            terminal.error(
+                f"{s['path']} is damaged; if only its index ({VALUES} or {KEYS}) is named, the next "
+                "opening makes it again; else restore the folder from a copy, or move it away to "
+                "start with an empty store"
+            )
+    if failed or unsound:
+        click.get_current_context().exit(1)
+
+
+def _age(_context: click.Context, _option: click.Parameter, text: str) -> float:
+    """Return the Unix time that an age or a date stands for."""
+    if (age := age_seconds(text)) is not None:
+        return time.time() - age
+    try:
+        moment = datetime.fromisoformat(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        raise click.BadParameter(
+            f"{text!r} is neither an age (30d, 12h, 90m, or seconds) nor a date (2026-01-31, "
+            "2026-01-31T12:00, in UTC unless it names a zone)."
+        ) from None
+
+
+@store.command(epilog="Example: dedup store prune .scrapy/dedup --older-than 30d --dry-run")
+@click.argument("path", type=click.Path())
+@click.option(
+    "--older-than",
+    "before",
+    metavar="AGE|DATE",
+    required=True,
+    callback=_age,
+    help="How old, or from before when: 30d, 12h, 90m, seconds, or an ISO date (UTC unless it "
+    "names a zone).",
+)
+@click.option("--dry-run", is_flag=True, help="Change nothing; only say what would happen.")
+@json_option()
+def prune(path: str, before: float, dry_run: bool, as_json: bool) -> None:
+    """Remove old documents from the stores at PATH.
+
+    Their pages count as new when they are fetched again. The files keep their size; the free space
+    is used for later documents.
+    """
+    from dedup.store.transfer import count_before
+
+    def remove(folder: Path) -> Seen:
+        check_documents(folder)
+        if dry_run:
+            pruned, left = count_before(folder, before)
+        else:
+            with Store.open(folder.parent, folder.name, create=False) as opened:
+                pruned = opened.forget_before(before, terminal.progress(str(folder)))
+                left = len(opened)
+        named = {"path": str(folder), "namespace": folder.name}
+        return named | {"pruned": pruned, "documents": left}
+
+    stores, failed = each(path, remove)
+    if as_json:
+        terminal.out_json({"path": path, "before": before, "dry_run": dry_run, "stores": stores})
+    for s in stores if not as_json else []:
+        if "error" not in s:
+            verb = "would be pruned" if dry_run else "pruned"
+            documents = terminal.count(s["pruned"], "document")
+            terminal.out(f"{s['path']}: {documents} {verb}, {s['documents']:,} left")
+    if failed:
+        click.get_current_context().exit(1)
+
+
+def _info(folder: Path) -> Seen:
+    file = check_documents(folder)
+    with locked_documents(folder) as documents:
+        return {
+            "path": str(folder),
+            "namespace": documents.namespace,
+            "recipe": documents.recipe,
+            "format": FORMAT,
+            "documents": len(documents),
+            "documents_file_bytes": file.stat().st_size,
+            "index_file_bytes": index_bytes(folder),
+            "tail_documents": documents.unindexed,
+        }
+
+
+def _verify(folder: Path) -> Seen:
+    check_documents(folder)
+    report = verify_store(folder.parent, folder.name, terminal.progress(str(folder)))
+    return msgspec.structs.asdict(report) | {"sound": not report.problem_count}
+
+
+# ------------------------------------------------------------------------------ export and import
+
+
+@store.command(epilog="Example: dedup store export .scrapy/dedup --output documents.jsonl")
+@click.argument("path", type=click.Path())
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    default="-",
+    help="Write the lines to a file. [default: stdout]",
+)
+def export(path: str, output: str) -> None:
+    """Write the documents of the stores at PATH as JSON lines. Nothing is changed.
+
+    A line is a document, with the fields of an insert event (docs/appendix/store-format.md). FILE appears
+    when it is complete and on disk; if a store cannot be read, no FILE is written and an existing
+    one stays. An unreadable document is reported and skipped.
+    """
+    from dedup.store.transfer import export_lines
+
+    left_out = 0
+
+    def write(folder: Path) -> Seen:
+        nonlocal left_out
+        file_name = check_documents(folder)
+        faults, fault = _faults(f"{file_name}: document")
+        for line in export_lines(folder, fault, terminal.progress(str(folder))):
+            file.write(line)
+        faults.close()
+        left_out += faults.count
+        return {}
+
+    store_folders(path)  # no output is begun where there is no store
+    with whole(output) as file:
+        _, failed = each(path, write)
+        if failed and output != "-":
+            raise DedupError(
+                f"{output} was not written, for it would not hold all stores of {path}"
+            )
+    if left_out or failed:
+        click.get_current_context().exit(1)
+
+
+@store.command("import", epilog="Example: dedup store import .scrapy/dedup --input documents.jsonl")
+@click.argument("path", type=click.Path())
+@click.option(
+    "--input",
+    "source",
+    metavar="FILE",
+    default="-",
+    help="Read the lines from a file. [default: stdin]",
+)
+@click.option("--dry-run", is_flag=True, help="Change nothing; only say what would happen.")
+@json_option()
+def import_(path: str, source: str, dry_run: bool, as_json: bool) -> None:
+    """Insert documents from JSON lines, as `export` writes them.
+
+    Known keys are replaced. PATH is the folder of a store, or a folder with a store for each namespace;
+    missing stores are created. A new folder becomes a store itself if it has the name of the input's
+    namespace. The whole input is checked first. Bad lines are reported and skipped, with exit code 1;
+    lines of another recipe than the store's stop the import.
+    """
+    from dedup.store import transfer
+
+    name = "stdin" if source == "-" else source
+    with _seekable(source) as file, contextlib.ExitStack() as stack:
+        faults, fault = _faults(f"{name}: line")
+        found = transfer.survey(file, name, fault)
+        faults.close()
+        folders = _targets(path, name, found.first)
+        for namespace, folder in folders.items():
+            _check_recipe(folder, found.recipes[namespace], name)
+        file.seek(0)
+        if dry_run:
+            counts = transfer.count_known(file, found, folders)
+        else:
+            stores = {
+                n: stack.enter_context(Store.open(f.parent, n, recipe_id=found.recipes[n]))
+                for n, f in folders.items()
+            }
+            counts = transfer.import_lines(file, found, stores, terminal.progress(name))
+    if as_json:
+        stores_seen = [
+            {"path": str(f), "namespace": n, "recipe": found.recipes[n]}
+            | {"imported": counts[n][0], "replaced": counts[n][1]}
+            for n, f in folders.items()
+        ]
+        lines = {"dry_run": dry_run, "lines": found.lines, "bad_lines": found.bad}
+        terminal.out_json({"path": path} | lines | {"stores": stores_seen})
+    else:
+        verb = "would be imported" if dry_run else "imported"
+        for n, folder in folders.items():
+            imported, replaced = counts[n]
+            documents = terminal.count(imported, "document")
+            terminal.out(f"{folder}: {documents} {verb}, {replaced:,} in place of another")
+    if found.bad:
+        click.get_current_context().exit(1)
+
+
+def _faults(where: str) -> tuple[terminal.Faults, Callable[[int, str], None]]:
+    """Return where faults are counted, and what names one by its number."""
+    faults = terminal.Faults(lambda more: f"{where}: and {more:,} more left out")
+    return faults, lambda number, reason: faults.add(f"{where} {number}: {reason}")
+
+
+@contextlib.contextmanager
+def whole(output: str) -> Iterator[IO[bytes]]:
+    """Open an output that is there as a whole or not at all; stdout, pipes and devices as they are."""
+    target = Path(output).resolve()  # through a link, so that the link stays
+    whole = output != "-" and (target.is_file() or not target.exists())
+    with replacing(target) if whole else click.open_file(output, "wb") as file:
+        yield file
+        file.flush()
+
+
+@contextlib.contextmanager
+def _seekable(source: str) -> Iterator[IO[bytes]]:
+    """Open an input that is read twice; a pipe goes through a temporary file."""
+    with click.open_file(source, "rb") as file, contextlib.ExitStack() as stack:
+        if not file.seekable():
+            copy: IO[bytes] = stack.enter_context(tempfile.TemporaryFile())
+            shutil.copyfileobj(file, copy)
+            copy.seek(0)
+            yield copy
+        else:
+            yield file
+
+
+def _targets(path: str, name: str, first: dict[str, int]) -> dict[str, Path]:
+    """Return the folder of each namespace's store. Raises DedupError if PATH is of another one."""
+    top = Path(path).resolve()
+    if not is_store(top):
+        below = top.is_dir() and any(is_store(f) for f in top.iterdir())
+        if below or list(first) != [top.name]:
+            return {namespace: top / namespace for namespace in first}
+    for namespace, line in first.items():
+        if namespace != top.name:
+            raise DedupError(
+                f"{name}: line {line} is of the namespace {namespace!r}, but {path} is the store "
+                f"of {top.name!r}; nothing was imported: give the folder that holds the namespaces"
+            )
+    return dict.fromkeys(first, top)
+
+
+def _check_recipe(folder: Path, recipe: str, name: str) -> None:
+    from dedup.store import transfer
+
+    if (folder / DOCUMENTS).exists() and (held := transfer.held_recipe(folder)) not in {"", recipe}:
+        raise RecipeMismatch(
+            f"the store {folder} holds fingerprints of recipe {held!r}, {name} those of "
+            f"{recipe!r}, which cannot be compared; nothing was imported: import into another "
+            "folder"
+        )
+
+
+# ----------------------------------------------------------------------------------------- backup
+
+
+@store.command(epilog="Example: dedup store backup http://127.0.0.1:7780 --output documents.jsonl")
+@click.argument("url")
+@click.option("--namespace", metavar="NAME", help="Write this namespace only. [default: all]")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    default="-",
+    help="Write the lines to a file. [default: stdout]",
+)
+def backup(url: str, namespace: str | None, output: str) -> None:
+    """Write the documents of a running table service as JSON lines.
+
+    URL is its HTTP port. The service continues to serve. Its token, if it has one, is read from
+    DEDUP_TOKEN. FILE appears when it is complete and on disk. `dedup store import` restores it. For a
+    store that no process uses, there is `dedup store export`.
+    """
+    if urlsplit(url).scheme not in {"http", "https"}:
+        raise UsageError(
+            f"{url!r} is not the HTTP port of a service, such as http://127.0.0.1:7780; a store that "
+            "no process holds is written by `dedup store export`"
+        )
+    counts = _documents(url)
+    if namespace is not None and namespace not in counts:
+        raise UsageError(
+            f"{url} has no namespace {namespace!r}; it has {', '.join(counts) or 'none'}"
+        )
+    chosen = counts if namespace is None else {namespace: counts[namespace]}
+    progress, done = terminal.progress("documents"), 0
+    with whole(output) as file:
+        for name in chosen:
+            for lines in _lines(url, name):
+                file.write(lines)
+                done += lines.count(b"\n")
+                if progress:
+                    progress(done, max(done, sum(chosen.values())))
+    if output != "-":
+        terminal.out(f"{output}: {terminal.count(done, 'document')} of {len(chosen)} namespaces")
+
+
+def _documents(url: str) -> dict[str, int]:
+    """Return how many documents each namespace of a service has."""
+    overview = json.loads(get(url, "/v1/overview")[0])
+    return {each["name"]: each["documents"] for each in overview["namespaces"]}
+
+
+def _lines(url: str, namespace: str) -> Iterator[bytes]:
+    first: str | None = "0"
+    while first is not None:
+        query = urlencode({"ns": namespace, "from": first})
+        lines, first = get(url, f"/v1/export?{query}")
+        yield lines
+
+
+def get(url: str, path: str) -> tuple[bytes, str | None]:
+    """Return the body of an answer, and where the next documents begin. Raises ServiceUnavailable."""
+    asked = Request(url.rstrip("/") + path)  # noqa: S310  (http or https: checked)
+    if token := os.environ.get("DEDUP_TOKEN"):
+        asked.add_header("Authorization", f"Bearer {token}")
+    try:
+        with urlopen(asked, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310
+            return answer.read(), answer.headers.get("x-dedup-next")
+    except HTTPError as error:
+        said = error.read(400).decode(errors="replace")
+        hint = "; put its token into DEDUP_TOKEN" if error.code == 401 else ""
+        raise ServiceUnavailable(f"{url} answers {error.code}: {said}{hint}") from error
+    except (URLError, OSError, HTTPException) as error:  # the latter: it ended within an answer
+        said = str(error) or type(error).__name__
+        raise ServiceUnavailable(f"{url} does not answer: {said}") from error
+
+
+# ------------------------------------------------------------------------------------------ rules
+
+
+@store.command(epilog="Example: dedup store rules .scrapy/dedup --pin 'drop:ref example.com'")
+@click.argument("path", type=click.Path())
+@click.option("--all", "every", is_flag=True, help="Also list rules that do not hold (any more).")
+@click.option("--pin", "pins", multiple=True, metavar="RULE", help="Always apply this rule.")
+@click.option("--forbid", "forbids", multiple=True, metavar="RULE", help="Never apply this rule.")
+@click.option("--leave", "leaves", multiple=True, metavar="RULE", help="Undo --pin or --forbid.")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["table", "duplicate-url-discarder"]),
+    default="table",
+    help="Print a table, or a rule file for that Scrapy plugin (DUD_LOAD_RULE_PATHS).",
+)
+@json_option()
+def rules(
+    path: str,
+    every: bool,
+    pins: tuple[str, ...],
+    forbids: tuple[str, ...],
+    leaves: tuple[str, ...],
+    format_: str,
+    as_json: bool,
+) -> None:
+    """Show the rules about URLs that crawls learned.
+
+    A rule says which difference between URLs means nothing. Write a RULE as it is listed:
+    "drop:sid example.com" (the parameter may be absent), "value:id example.com/news" (its value means
+    nothing there), "part:/print example.com", "host:www.a.com=a.com".
+    """
+    said = {"pin": pins, "forbid": forbids, "": leaves}
+    if any(said.values()):
+        folders = store_folders(path)
+        if len(folders) > 1:
+            raise UsageError(f"{path} holds {len(folders)} stores: give the folder of one")
+        _say(folders[0], said)
+    stores, failed = each(path, _look(every))
+    if format_ != "table":
+        _write_plugin_rules(stores)
+    elif as_json:
+        terminal.out_json({"path": path, "stores": stores})
+    else:
+        _show(stores)
+    if failed:
+        click.get_current_context().exit(1)
+
+
+def _say(folder: Path, said: dict[str, tuple[str, ...]]) -> None:
+    from dedup.detector.url_rules.learner import Learner
+    from dedup.detector.url_rules.rule_file import encode_rules, load_rules, save_rules
+    from dedup.detector.url_rules.rule_set import rule_of
+    from dedup.model.names import registrable_domain
+
+    lock = FolderLock(folder / "lock")
+    try:
+        records = load_rules(folder)
+        learner = Learner()
+        for what, texts in said.items():
+            for text in texts:
+                rule = rule_of(text)
+                host = rule.scope.partition("/")[0] or rule.atom.name.partition("=")[2]
+                site = registrable_domain(f"http://{host}/")
+                learner.take({site: records.pop(site, {})})
+                learner.say(site, rule, what)  # type: ignore[arg-type]  # the keys are what may be said
+        save_rules(folder, encode_rules(records | learner.records()))
+    finally:
+        lock.close()
+
+
+def _look(every: bool) -> Any:
+    def look(folder: Path) -> Seen:
+        from dedup.detector.url_rules.rule_file import load_rules
+
+        found: list[Seen] = []
+        for site, known in sorted(load_rules(folder).items()):
+            for rule, record in sorted(known.items()):
+                if every or record.holds:
+                    state = record.said or ("fell" if record.against else "")
+                    found.append(
+                        {
+                            "site": site,
+                            "rule": str(rule),
+                            "state": state or ("holds" if record.holds else "open"),
+                            **msgspec.to_builtins(record),
+                        }
+                    )
+        found.sort(key=lambda each: (each["site"], -each.get("pairs", 0), each["rule"]))
+        return {"path": str(folder), "namespace": folder.name, "rules": found}
+
+    return look
+
+
+def _show(stores: list[Seen]) -> None:
+    lines = []
+    for store in stores:
+        for rule in store.get("rules", ()):
+            example = rule.get("against") or next(iter(rule.get("examples", ())), ("", ""))
+            shown = (
+                " = ".join(example) if rule["state"] != "fell" else " differs from ".join(example)
+            )
+            lines.append(
+                (store["namespace"], rule["rule"], rule["state"], rule.get("pairs", 0), shown)
+            )
+    if lines:
+        terminal.out(terminal.table(("namespace", "rule", "state", "pairs", "example"), lines))
+    elif any("error" not in store for store in stores):
+        terminal.out("no rule holds; --all also lists what fell, and what lacks evidence")
+
+
+def _write_plugin_rules(stores: list[Seen]) -> None:
+    from dedup.detector.url_rules.rule_file import plugin_rules
+    from dedup.detector.url_rules.rule_set import rule_of
+
+    held = {
+        rule_of(rule["rule"])
+        for store in stores
+        for rule in store.get("rules", ())
+        if rule.get("holds")
+    }
+    written, left_out = plugin_rules(held)
+    terminal.out_json(written)
+    for rule in left_out:
+        terminal.error(f"left out, duplicate-url-discarder has no words for it: {rule}")

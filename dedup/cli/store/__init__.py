@@ -1,1 +1,0 @@
-"""`dedup store`: look after a store."""

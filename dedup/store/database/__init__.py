@@ -1,1 +1,0 @@
-"""documents.mdb: its records as bytes, the checks of its pages, its transactions, and the documents in it."""

@@ -1,0 +1,479 @@
+"""documents.mdb: the documents of a store, and the truth of what it holds.
+
+    documents  id -> record     ids rise from 0 and are never used twice
+    removed    id -> value and key digest of a document removed since the index was last written
+    meta       "state" -> state: namespace, recipe, the next id, and the checksum of all records
+               "offsets" -> how far a log was applied, in a store that follows one
+
+Invariants: the structure is verified before LMDB opens the file, each record when it is read. Every change
+is one LMDB transaction; the state in memory follows once it is committed, and its checksum follows every
+change. An error names the file, and is damage or the disk's refusal, never LMDB's own.
+A commit does not wait for the disk: a thread flushes within a second, and its error is raised by the next
+change. Documents is for one thread at a time, under the store's lock.
+"""
+
+import contextlib
+import errno
+import itertools
+import logging
+import os
+import shutil
+import threading
+from collections.abc import Callable, Generator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import lmdb
+import msgspec
+
+from dedup.core.files import PRIVATE
+from dedup.model.errors import DedupError, StoreDamaged
+from dedup.model.page import Document
+from dedup.store.record_format import (
+    FORMAT,
+    Removal,
+    State,
+    decode_offsets,
+    decode_record,
+    decode_removal,
+    decode_state,
+    encode_offsets,
+    encode_records,
+    encode_state,
+    pack_number,
+    pack_removal,
+    sum_of_records,
+    unpack_number,
+    unpack_removal,
+    wrote,
+)
+
+if TYPE_CHECKING:
+    from dedup.store.structure import Structure
+
+RECENT = (
+    8192  # documents kept in memory after reading them for a probe: as many as one is compared with
+)
+FLUSH_SECONDS = 1.0
+MAP_BYTES = 1 << 30  # address space, not disk; doubled whenever it is full
+MAP_BYTES_LIMIT = 1 << 46
+_LEAST_FREE_BYTES = 1 << 16  # with less, what the disk did not take was too much for it
+
+_DAMAGE = (
+    lmdb.CorruptedError,
+    lmdb.InvalidError,
+    lmdb.NotFoundError,
+    lmdb.PageNotFoundError,
+    lmdb.VersionMismatchError,
+    lmdb.IncompatibleError,
+    lmdb.PanicError,
+)
+_CODES: dict[type[lmdb.Error], int] = {
+    lmdb.DiskError: errno.ENOSPC,
+    lmdb.ReadonlyError: errno.EROFS,
+    lmdb.MapFullError: errno.ENOMEM,
+    lmdb.MemoryError: errno.ENOMEM,
+}
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+_replace = msgspec.structs.replace
+
+
+class Documents:
+    """The open file."""
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        """Open the file, or create it; its structure is verified first, in time linear in its pages.
+
+        Raises StoreDamaged if it is not what was written, DedupError if it has another format,
+        and OSError with the path if it cannot be opened.
+        """
+        self._path = path
+        self._env: Any = None
+        self._state = State(FORMAT, "", "")
+        self._recent: dict[int, Document] = {}
+        try:
+            found = _structure(path)
+            # No LMDB lock file: the store's own lock keeps other processes out, its other lock
+            # other threads. No writemap: a stray write would reach the file.
+            self._env = lmdb.open(
+                str(path),
+                subdir=False,
+                map_size=MAP_BYTES,
+                max_dbs=3,
+                lock=False,
+                sync=False,
+                readonly=read_only,
+                create=not read_only,
+                mode=PRIVATE,
+            )
+            self._documents, self._removed, self._meta = (
+                self._env.open_db(name, create=not read_only)
+                for name in (b"documents", b"removed", b"meta")
+            )
+            self._read_state(found)
+        except BaseException as error:
+            self.close()
+            if isinstance(error, lmdb.Error | ValueError):
+                raise self._error(error) from error
+            raise
+
+    def _read_state(self, found: "Structure | None") -> None:
+        with self._env.begin(self._meta) as txn:
+            record = txn.get(b"state")
+        if record is None:
+            if len(self):
+                raise ValueError("its state is missing")
+            return
+        try:
+            self._state = state = decode_state(record)
+        except DedupError as error:
+            raise DedupError(f"{self._path} has {error}") from error
+        if found is None:
+            return
+        if found[:2] != (len(self), state.records_sum):
+            raise ValueError("checksum of the records does not match the state record")
+        for transaction, older in found.states:
+            if not wrote(older, transaction):
+                raise ValueError(
+                    "transaction number of a meta page does not match its state record"
+                )
+
+    def name(self, namespace: str, recipe: str) -> None:
+        """Write the state of a new file."""
+        self._write(lambda _txn, _state: (None, State(FORMAT, namespace, recipe)))
+
+    @property
+    def namespace(self) -> str:
+        """The namespace it was made for; "" in a new file."""
+        return self._state.namespace
+
+    @property
+    def recipe(self) -> str:
+        """The id of the recipe of all its documents; "" in a new file."""
+        return self._state.recipe
+
+    @property
+    def next_id(self) -> int:
+        """The id that the next document gets."""
+        return self._state.next
+
+    @property
+    def indexed(self) -> int:
+        """The id up to which the index on disk covers documents; 0: there is none."""
+        return self._state.indexed
+
+    def __len__(self) -> int:
+        """Return the number of documents."""
+        return self._entries(self._documents)
+
+    @property
+    def removed_count(self) -> int:
+        """The number of documents removed since the index was last written."""
+        return self._entries(self._removed)
+
+    @property
+    def unindexed(self) -> int:
+        """The number of documents added or removed since the index was last written."""
+        return self.next_id - self.indexed + self.removed_count
+
+    @property
+    def file_bytes(self) -> int:
+        """The size of the file in bytes."""
+        return self._path.stat().st_size
+
+    def sync(self) -> None:
+        """Flush the committed changes to disk; the one method that may run while another does."""
+        try:
+            self._env.sync(True)
+        except lmdb.Error as error:
+            raise self._error(error) from error
+
+    def close(self) -> None:
+        """Close the file. Nothing else may be called afterwards."""
+        if self._env is not None:
+            self._env.close()
+
+    def damaged(self, reason: str) -> StoreDamaged:
+        """Return the error that names this file and what is wrong with it."""
+        return StoreDamaged(
+            f"{self._path} is damaged: {reason}; restore it from a copy, or move its folder away "
+            "to start with an empty store"
+        )
+
+    def read(self, ids: list[int]) -> list[Document]:
+        """Return the documents with these ids, in their order.
+
+        Raises StoreDamaged if one is missing.
+        """
+        # Listings are alike by the hundred, and each asks for all the others: the last ones read
+        # are kept. Ids are never used twice, so what is kept is never wrong.
+        recent = self._recent
+        missing = [i for i in ids if i not in recent]
+        if missing:
+            names = [*map(pack_number, missing)]
+            found = self._read(lambda txn: [self._document(txn, name) for name in names])
+            if len(recent) + len(missing) > RECENT:
+                recent = self._recent = {i: recent[i] for i in ids if i in recent}
+            recent.update(zip(missing, found, strict=True))
+        return [recent[i] for i in ids]
+
+    def scan(self, first: int = 0) -> Generator[tuple[int, Document | ValueError], None, None]:
+        """Yield every (id, document) with id >= first, in the order of ids.
+
+        In place of a document that is not readable comes the ValueError that says why.
+        """
+        try:
+            with self._env.begin(self._documents) as txn:
+                cursor = txn.cursor()
+                if cursor.set_range(pack_number(first)):
+                    for name, record in cursor:
+                        document_id = unpack_number(name)
+                        try:
+                            yield document_id, decode_record(name, record, self.recipe)
+                        except ValueError as error:
+                            yield document_id, error
+        except lmdb.Error as error:
+            raise self._error(error) from error
+
+    def batch(self, first: int, count: int) -> list[tuple[int, Document]]:
+        """Return the next `count` (id, document) with id >= first, fewer at the end.
+
+        Raises StoreDamaged if one is not readable.
+        """
+        found = []
+        with contextlib.closing(self.scan(first)) as scan:  # ends its transaction before a write
+            for document_id, document in itertools.islice(scan, count):
+                if isinstance(document, ValueError):
+                    raise self.damaged(f"document {document_id}: {document}") from document
+                found.append((document_id, document))
+        return found
+
+    def tail(self, first: int, count: int) -> list[Removal]:
+        """Return (id, value, key digest) of the next `count` documents with id >= first.
+
+        Raises StoreDamaged if one is not readable.
+        """
+
+        def read(txn: Any) -> list[Removal]:
+            cursor = txn.cursor(self._documents)
+            there = cursor.set_range(pack_number(first))
+            return [decode_removal(*each) for each in itertools.islice(cursor, count * there)]
+
+        return self._read(read)
+
+    def sample(self, count: int) -> list[Removal]:
+        """Return (id, value, key digest) of up to `count` documents spread over all, and of the last.
+
+        Raises StoreDamaged if one is not readable.
+        """
+        step = max(1, self.next_id // count)
+
+        def read(txn: Any) -> list[Removal]:
+            cursor = txn.cursor(self._documents)
+            found = {}
+            for first in range(0, self.next_id, step):
+                if cursor.set_range(pack_number(first)):
+                    found[cursor.key()] = cursor.value()
+            if cursor.last():
+                found[cursor.key()] = cursor.value()
+            return [decode_removal(*each) for each in found.items()]
+
+        return self._read(read)
+
+    def removed(self) -> list[Removal]:
+        """Return (id, value, key digest) of each document removed since the index was last written."""
+
+        def read(txn: Any) -> list[Removal]:
+            return [unpack_removal(*each) for each in txn.cursor(self._removed)]
+
+        return self._read(read)
+
+    def change(
+        self,
+        documents: Sequence[Document],
+        removed: Sequence[Removal],
+        offsets: Mapping[int, int],
+    ) -> int:
+        """Store documents, remove others and note how far a log is applied: all or nothing.
+
+        Offsets take the place of those noted for the same partitions. Returns the id of the first of
+        the documents; the others' follow.
+        """
+        first = self._state.next
+        names = [i.to_bytes(8, "big") for i in range(first, first + len(documents))]
+        records = encode_records(names, documents)
+        records_sum = sum_of_records(records)
+
+        def write(txn: Any, state: State) -> tuple[int, State]:
+            left = state.records_sum ^ records_sum
+            if removed:
+                left ^= sum_of_records([self._remove(txn, removal) for removal in removed])
+            into = txn.cursor(self._documents)
+            _, added = into.putmulti(zip(names, records, strict=True), append=True, overwrite=False)
+            if added != len(records):
+                raise ValueError(f"an id from {first} on is taken")
+            if offsets:
+                noted = self._noted(txn) | dict(offsets)
+                txn.put(b"offsets", encode_offsets(noted), db=self._meta)
+            return first, _replace(
+                state,
+                next=first + len(records),
+                records_sum=left,
+            )
+
+        return self._write(write)
+
+    def offsets(self) -> dict[int, int]:
+        """Return {partition: next offset} of the log that was applied; {}: none was."""
+        return self._read(self._noted)
+
+    def note_offsets(self, offsets: Mapping[int, int]) -> None:
+        """Note how far a log is applied, in the place of all that was noted."""
+
+        def write(txn: Any, state: State) -> tuple[None, State]:
+            txn.put(b"offsets", encode_offsets(dict(offsets)), db=self._meta)
+            return None, state
+
+        self._write(write)
+
+    def _noted(self, txn: Any) -> dict[int, int]:
+        record = txn.get(b"offsets", db=self._meta)
+        return {} if record is None else decode_offsets(record)
+
+    def index_written(self, note: int, removed: Sequence[int]) -> None:
+        """Note that an index of all documents with id < note lies safely on disk.
+
+        removed are the ids of the removals that were known before it was begun.
+        """
+
+        def write(txn: Any, state: State) -> tuple[None, State]:
+            for name in removed:
+                txn.delete(pack_number(name), db=self._removed)
+            return None, _replace(state, indexed=note)
+
+        self._write(write)
+
+    def _document(self, txn: Any, name: bytes) -> Document:
+        """Return the document of a packed id."""
+        record = txn.get(name, db=self._documents)
+        if record is None:
+            raise ValueError(f"document {unpack_number(name)} is missing")
+        try:
+            return decode_record(name, record, self.recipe)
+        except ValueError as error:
+            raise ValueError(f"document {unpack_number(name)}: {error}") from error
+
+    def _remove(self, txn: Any, removal: Removal) -> bytes:
+        """Remove a document and note that; return its record."""
+        name, noted = pack_removal(removal)
+        record = txn.pop(name, db=self._documents)
+        if record is None:
+            raise ValueError(f"document {removal[0]} is missing")
+        txn.put(name, noted, db=self._removed)
+        return bytes(record)
+
+    def _entries(self, database: Any) -> int:
+        return self._read(lambda txn: int(txn.stat(database)["entries"]))
+
+    def _read(self, action: Callable[[Any], T]) -> T:
+        try:
+            with self._env.begin() as txn:
+                return action(txn)
+        except (lmdb.Error, ValueError) as error:
+            raise self._error(error) from error
+
+    def _write(self, action: Callable[[Any, State], tuple[T, State]]) -> T:
+        """Run one transaction; the state changes with it, in memory only once it is committed."""
+        while True:
+            try:
+                with self._env.begin(write=True) as txn:
+                    result, state = action(txn, self._state)
+                    state = _replace(state, transaction=txn.id())
+                    txn.put(b"state", encode_state(state), db=self._meta)
+                self._state = state
+                return result
+            except lmdb.MapFullError as error:
+                map_bytes = 2 * self._env.info()["map_size"]
+                if map_bytes > MAP_BYTES_LIMIT:
+                    raise self._error(error) from error
+                self._env.set_mapsize(map_bytes)
+            except (lmdb.Error, ValueError) as error:
+                raise self._error(error) from error
+
+    def _disk_is_full(self) -> bool:
+        with contextlib.suppress(OSError):
+            return shutil.disk_usage(self._path).free < _LEAST_FREE_BYTES
+        return False
+
+    def _error(self, error: Exception) -> Exception:
+        """Return the error to raise for LMDB's: damage, or the disk's refusal."""
+        if isinstance(error, DedupError):
+            return error
+        if isinstance(error, _DAMAGE) or not isinstance(error, lmdb.Error):
+            return self.damaged(str(error))
+        code = next((c for t, c in _CODES.items() if isinstance(error, t)), errno.EIO)
+        text = f"{error}; what was stored before is safe"
+        if code == errno.EIO and self._disk_is_full():  # LMDB says so when only a part fitted
+            code, text = errno.ENOSPC, f"No space left on device ({text})"
+        return OSError(code, text, os.fspath(self._path))
+
+
+def _structure(path: Path) -> "Structure | None":
+    """Verify the structure of a file; None for a new one, and for a layout that LMDB verifies itself."""
+    if not path.exists() or not path.stat().st_size:
+        return None
+    from dedup.store.structure import (
+        read_structure,  # imports numpy, which a new store needs not
+    )
+
+    return read_structure(path)
+
+
+class Flusher:
+    """The thread that flushes a store's documents, from now to end()."""
+
+    def __init__(self, folder: Path, documents: Documents) -> None:
+        """Start the thread; folder is the store's, for the log."""
+        self._folder = folder
+        self._documents = documents
+        self._dirty = threading.Event()
+        self._end = threading.Event()
+        self.error: Exception | None = None  # of the last flush
+        self._thread = threading.Thread(target=self._run, name="dedup-flush", daemon=True)
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Flush soon."""
+        if not self._dirty.is_set():
+            self._dirty.set()
+
+    def sync(self) -> None:
+        """Flush now. Raises OSError."""
+        self._dirty.clear()
+        self._documents.sync()
+
+    def raise_error(self) -> None:
+        """Raise the error of the last flush, once."""
+        if self.error is not None:
+            error, self.error = self.error, None
+            raise error
+
+    def end(self) -> None:
+        """End the thread and wait for it."""
+        self._end.set()
+        self._dirty.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._end.is_set():
+            self._dirty.wait()
+            self._dirty.clear()
+            try:
+                self._documents.sync()
+            except Exception as error:  # the next change raises it
+                self.error = error
+                log.error("%s was not flushed to disk: %s", self._folder, error)
+            self._end.wait(FLUSH_SECONDS)
