@@ -19,7 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dedup.core.bulk.designs import Design, plan
-    from dedup.core.fingerprint import distance, fingerprint, fingerprint_text, near_duplicate
+    from dedup.core.fingerprint import (
+        Block,
+        distance,
+        fingerprint,
+        fingerprint_text,
+        main_words,
+        near_duplicate,
+    )
     from dedup.core.pairs import find_all, find_clusters
     from dedup.core.simhash import simhash, token_hashes
     from dedup.core.table import Match, Table
@@ -41,7 +48,14 @@ if TYPE_CHECKING:
 else:
     _NAMES = {
         "dedup.core.bulk.designs": ("Design", "plan"),
-        "dedup.core.fingerprint": ("distance", "fingerprint", "fingerprint_text", "near_duplicate"),
+        "dedup.core.fingerprint": (
+            "Block",
+            "distance",
+            "fingerprint",
+            "fingerprint_text",
+            "main_words",
+            "near_duplicate",
+        ),
         "dedup.core.pairs": ("find_all", "find_clusters"),
         "dedup.core.simhash": ("simhash", "token_hashes"),
         "dedup.core.table": ("Match", "Table"),
@@ -94,6 +108,7 @@ _look_for_the_other_dedup()
 
 __all__ = [
     "AsyncDetector",
+    "Block",
     "DedupError",
     "Design",
     "Detector",
@@ -116,6 +131,7 @@ __all__ = [
     "find_clusters",
     "fingerprint",
     "fingerprint_text",
+    "main_words",
     "near_duplicate",
     "open",
     "open_async",

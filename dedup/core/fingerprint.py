@@ -6,7 +6,10 @@ UTF-8, and then once (dedup.core.encodings). numpy is not needed.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from hashlib import blake2b
 from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from dedup.core.encodings import as_utf8, guessed_utf8
 from dedup.core.native import check, ffi, lib
@@ -23,6 +26,7 @@ __all__ = [
     "distance",
     "fingerprint",
     "fingerprint_text",
+    "hash_of_links",
     "keyed_recipe",
     "main_words",
     "near_duplicate",
@@ -53,7 +57,7 @@ class PageReading(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A block of main content as the fingerprint saw it: its tokens, and the weight of each."""
+    """A block of main content as the fingerprint saw it: its tokens, in lower case, and the weight of each."""
 
     weight: int
     tokens: list[str]
@@ -65,6 +69,7 @@ def fingerprint(
     encoding: str | None = None,
     url: str | None = None,
     recipe: Recipe | str | None = None,
+    links: bool = False,
 ) -> PageFingerprint:
     """Return the fingerprint of an HTML page.
 
@@ -74,11 +79,14 @@ def fingerprint(
     encoding  its encoding, as the HTTP header gives it
     url       where it came from: completes a canonical URL that is relative
     recipe    a recipe, or the id of one; default the newest
+    links     whether to hash where its main content leads, too: then a refetch can be `unchanged`
 
     Reading takes time linear in the page's size and no more memory than about 14 times it. Raises
     UsageError for an unknown encoding, RecipeMismatch for an unknown recipe.
     """
-    return read_page(html, encoding=encoding, url=url, recipe=recipe).fingerprint
+    reading = read_page(html, encoding=encoding, url=url, recipe=recipe, links=links)
+    page = reading.fingerprint
+    return replace(page, links=hash_of_links(reading.links)) if links else page
 
 
 def read_page(
@@ -105,6 +113,12 @@ def read_page(
     )
 
 
+def hash_of_links(links: bytes) -> int:
+    """Return a hash of a page's set of links (PageReading.links), 64 bits, never 0."""
+    each = sorted(links[at : at + 8] for at in range(0, len(links), 8))
+    return int.from_bytes(blake2b(b"".join(each), digest_size=8).digest(), "big") or 1
+
+
 def fingerprint_text(text: str, *, recipe: Recipe | str | None = None) -> PageFingerprint:
     """Return the fingerprint of plain text, which is one block."""
     known = keyed_recipe(recipe)
@@ -118,7 +132,10 @@ def fingerprint_text(text: str, *, recipe: Recipe | str | None = None) -> PageFi
 def main_words(
     html: bytes | str, *, encoding: str | None = None, recipe: Recipe | str | None = None
 ) -> list[Block]:
-    """Return what the fingerprint of a page is made of: its main content, block by block."""
+    """Return what the fingerprint of a page is made of: its main content, block by block.
+
+    Without navigation and other boilerplate; two versions of a page differ in the blocks that changed.
+    """
     known = keyed_recipe(recipe)
     with _readers.borrow() as reader:
         lib.ndd_reader_keep_words(reader, 1)

@@ -43,13 +43,18 @@ class _Fingerprints(ABC):
     policy: Policy
 
     def fingerprint(
-        self, html: bytes | str, *, encoding: str | None = None, url: str | None = None
+        self,
+        html: bytes | str,
+        *,
+        encoding: str | None = None,
+        url: str | None = None,
+        links: bool = False,
     ) -> PageFingerprint:
         """Return the fingerprint of a page under the detector's recipe. See dedup.fingerprint().
 
         Raises RecipeMismatch if the store's recipe needs a secret and open() was given none.
         """
-        return fingerprint(html, encoding=encoding, url=url, recipe=self.recipe)
+        return fingerprint(html, encoding=encoding, url=url, recipe=self.recipe, links=links)
 
 
 class Detector(_Fingerprints):

@@ -18,7 +18,7 @@ from scrapy.http import Response, TextResponse
 from scrapy.utils.job import job_dir
 
 from dedup.core.backoff import Backoff
-from dedup.core.fingerprint import PageReading, read_page
+from dedup.core.fingerprint import PageReading, hash_of_links, read_page
 from dedup.model.names import namespace_of
 from dedup.model.page import PageFingerprint, ReserveOptions, Verdict
 from dedup.model.recipes import Recipe
@@ -27,7 +27,6 @@ from dedup.scrapy.counts import Counts, kind_of, logger
 from dedup.scrapy.crawl_memory import advice
 from dedup.scrapy.in_flight import PagesInFlight, token_of
 from dedup.scrapy.kept_pages import Judged, KeptPages
-from dedup.scrapy.link_memory import hash_of_links
 from dedup.scrapy.responses import (
     CONTROL,
     KIND_CHARACTERS,

@@ -10,7 +10,7 @@ from pathlib import Path
 from dedup.core.files import replace_file
 from dedup.core.hash_set import HashSet
 
-__all__ = ["CrawlLinks", "LinkMemory", "hash_of_links"]
+__all__ = ["CrawlLinks", "LinkMemory"]
 
 # 10 to 12.5 bytes each, so at most 125 MB, a tenth of what Scrapy's own filter takes.
 MOST_LINKS = 10_000_000
@@ -122,12 +122,6 @@ class CrawlLinks:
             except OSError as error:
                 self._fault(error, "the links of this crawl are forgotten when it resumes")
         self._memories.clear()
-
-
-def hash_of_links(links: bytes) -> int:
-    """Return a hash of a page's set of links (PageReading.links), 64 bits, never 0."""
-    digest = blake2b(b"".join(sorted(_each(links))), digest_size=8).digest()
-    return int.from_bytes(digest, "big") or 1
 
 
 def _each(links: bytes) -> Iterator[bytes]:

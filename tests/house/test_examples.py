@@ -1,0 +1,170 @@
+"""The examples for crawlers that are not Scrapy: each crawls a site on this machine, as a user runs it."""
+
+import contextlib
+import functools
+import http.server
+import importlib.util
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from dedup.lab.demo.site.site import Site
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+PAGES = 200
+DROPPED = re.compile(r"^drop  (\S+): near-duplicate of (\S+)$", re.MULTILINE)
+KEPT = re.compile(r"^keep  (\S+): (.+)$", re.MULTILINE)
+needs_crawlee = pytest.mark.skipif(
+    importlib.util.find_spec("crawlee") is None, reason="crawlee is not installed"
+)
+
+
+def example(name, *arguments, folder):
+    """Run an example in a folder; return what it printed."""
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / name, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@contextlib.contextmanager
+def serving(handler):
+    """Serve on a port of its own; the URL."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture
+def site():
+    """The demo site, served: its URL, and what each page is."""
+    made, ticks = Site(PAGES), iter(range(10**6))
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            status, kind, body = made.render(self.path, next(ticks))
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            """Say nothing."""
+
+    with serving(Handler) as url:
+        yield url, made.truth
+
+
+def same_content(truth, a, b):
+    """Whether two URLs have the same content by the truth, or are variants of one product."""
+    one, two = (
+        truth[parts.path + (f"?{parts.query}" if parts.query else "")]
+        for parts in map(urlsplit, (a, b))
+    )
+    return one.group == two.group or (one.family != "" and one.family == two.family)
+
+
+def check(said, url, truth):
+    """Each content of the site is kept, and each dropped page is what it is said to be."""
+    dropped, kept = DROPPED.findall(said), {found for found, _ in KEPT.findall(said)}
+    assert len(dropped) > 20
+    assert [pair for pair in dropped if not same_content(truth, *pair)] == []
+    assert {original for _, original in dropped} <= kept
+    originals = {url + path for path, page in truth.items() if page.kind == "article"}
+    assert originals <= kept | {page for page, _ in dropped}
+
+
+def test_asyncio(site, tmp_path):
+    """A plain asyncio crawler keeps each text once; on the same store, all it kept are refetches."""
+    url, truth = site
+    said = example("asyncio_crawl.py", f"{url}/", folder=tmp_path)
+    check(said, url, truth)
+    again = example("asyncio_crawl.py", f"{url}/", folder=tmp_path)
+    first = {found for found, status in KEPT.findall(said) if status == "unique"}
+    assert {status for found, status in KEPT.findall(again) if found in first} == {"refetch"}
+
+
+@needs_crawlee
+@pytest.mark.long
+def test_crawlee(site, tmp_path):
+    """Crawlee's handler does not see near-duplicates; in the mode `tag` it sees them, marked."""
+    url, truth = site
+    said = example("crawlee_crawl.py", f"{url}/", folder=tmp_path)
+    check(said, url, truth)
+    (tmp_path / "tag").mkdir()
+    tagged = example("crawlee_crawl.py", f"{url}/", "tag", folder=tmp_path / "tag")
+    assert DROPPED.findall(tagged) == []
+    marked = [found for found, status in KEPT.findall(tagged) if "'near_duplicate'" in status]
+    assert len(marked) > 20
+
+
+def test_only_changes_are_embedded(tmp_path):
+    """New pages wholly, changed ones block by block; copies, unchanged and gone ones not at all."""
+    served = tmp_path / "site"
+    served.mkdir()
+    story = [
+        f"<p>{' '.join(f'word{n}of{block}' for n in range(25))}.</p>"
+        for block in ("one", "two", "six")
+    ]
+
+    def put(name, blocks):
+        text = f"<title>News</title><article>{''.join(blocks)}</article>"
+        (served / name).write_text(text, encoding="utf-8")
+
+    put("story.html", story)
+    put("copy.html", [*story, "<p>seen 17 times</p>"])
+    other = "".join(f"<p>{' '.join(f'other{n}x{p}' for n in range(25))}</p>" for p in range(2))
+    put("other.html", [other])
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            """Say nothing."""
+
+    with serving(functools.partial(Handler, directory=served)) as url:
+        pages = [f"{url}/{name}.html" for name in ("story", "copy", "other")]
+
+        def run():
+            said = example("embed_changes.py", "store", *pages, folder=tmp_path)
+            return [line.split(": ", 1)[1] for line in said.splitlines()]
+
+        assert run() == [
+            "3 of 3 blocks embedded",
+            f"near-duplicate of {pages[0]}",
+            "2 of 2 blocks embedded",
+        ]
+        assert run() == ["unchanged", f"near-duplicate of {pages[0]}", "unchanged"]
+        put("story.html", [story[0], story[1].replace("word7of", "changed"), story[2]])
+        assert run()[0] == "1 of 3 blocks embedded"
+        (served / "story.html").unlink()
+        assert run() == ["gone", "4 of 4 blocks embedded", "unchanged"]
+
+
+@pytest.mark.parametrize("name", ["asyncio_crawl.py", "embed_changes.py", "crawlee_crawl.py"])
+def test_an_example_is_short_and_says_its_usage(name):
+    """At most 80 lines; without arguments it ends with one line."""
+    assert len((EXAMPLES / name).read_text("utf-8").splitlines()) <= 80
+    if name.startswith("crawlee") and importlib.util.find_spec("crawlee") is None:
+        pytest.skip("crawlee is not installed")
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / name], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert f"usage: python examples/{name}" in done.stderr
+    assert "Traceback" not in done.stderr
