@@ -295,7 +295,7 @@ def run(*arguments):
     return CliRunner().invoke(main, ["plan", "--cluster", *arguments])
 
 
-ASKED = ("--documents", "8000000000", "--rate", "2000", "--memory", "64G")
+ASKED = ("--documents", "8G", "--rate", "2000", "--memory", "64G", "--distance", "3")
 
 
 def test_the_command_as_json():

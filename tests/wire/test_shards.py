@@ -79,7 +79,7 @@ def test_partitions_beyond_the_topic_are_refused_with_its_count():
 
 
 def verdict(status, reason="", of=None, similarity=None, distance=1):
-    reserved = status in {"unique", "refetch", "exempt"} and reason not in {"short", "unread"}
+    reserved = status in {"unique", "refetch", "exempt"}
     near = (None, None, None) if of is None else (distance, similarity, "same")
     return verdict_on(
         status, reason, "key", of, *near, PAGE, "t" if reserved else None, "example.com"
@@ -106,7 +106,9 @@ OTHER, EXPIRED, SHORT, UNREAD = (
         ([UNIQUE, REFETCH, UNIQUE], UNIQUE),  # only the home knows
         ([EXPIRED, NEAR, None], EXPIRED),
         ([SHORT, SHORT, SHORT], SHORT),
-        ([UNREAD, UNREAD, None], UNREAD),
+        ([UNREAD, UNREAD, UNREAD], UNREAD),
+        ([UNREAD, UNREAD, None], None),  # who is silent may know a copy
+        ([UNREAD, NEAR, UNREAD], NEAR),
         ([None, NEAR, NEAR], None),  # its home may hold the page itself
         ([UNIQUE, NEAR, None], NEAR),
         ([UNIQUE, UNIQUE, None], None),  # who is silent may know a near-duplicate
@@ -156,7 +158,7 @@ def test_all_answers_that_there_can_be_come_to_what_is_written(count):
             own, given = names[home], set(names)
             if own == "silent":
                 expected = None
-            elif own in {"refetch", "expired", "short", "unread"}:
+            elif own in {"refetch", "expired"}:
                 expected = own
             elif given & {"near", "nearer"}:
                 expected = "nearer" if "nearer" in given else "near"
@@ -165,7 +167,7 @@ def test_all_answers_that_there_can_be_come_to_what_is_written(count):
             elif given & {"pending", "pending further"}:
                 expected = "pending" if "pending" in given else "pending further"
             else:
-                expected = "other" if "other" in given else "unique"
+                expected = "other" if "other" in given else own
             answers = {i: ANSWERS[name] for i, name in enumerate(names)}
             assert said(merged(answers, home)) == expected, (names, home)
             # the order of the answers says nothing
