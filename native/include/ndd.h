@@ -105,10 +105,10 @@ typedef struct ndd_page {
     uint32_t features;   /* distinct words behind value; 0 of an unread page */
     uint32_t words;      /* words that a visitor sees, without those of navigation */
     uint32_t words_read; /* and how many of them stand in what was read */
+    uint32_t unread;     /* 1: too little of it was read to judge it by its text; value is a hash of all of it */
     uint64_t text_bytes; /* bytes of visible text, boilerplate included */
     uint64_t data_bytes; /* bytes of inline JSON (script elements of a JSON type) */
     uint64_t invalid_bytes; /* bytes of text that are not UTF-8: the page is in another encoding? */
-    uint32_t unread;     /* 1: too little of it was read to judge it by its text; value is a hash of all of it */
 } ndd_page;
 
 /* The id of the recipe that this reader follows, for example "words-0-5". Static. */

@@ -261,6 +261,7 @@ static void test_counts(void) {
     const uint8_t text[] = "some words of text";
     CHECK(ndd_read_text(reader, text, sizeof text - 1, secret, &keyed) == NDD_OK);
     CHECK(ndd_read_text(reader, text, sizeof text - 1, public_recipe, &open) == NDD_OK);
+    CHECK(!open.unread && !keyed.unread); /* plain text is all read */
     CHECK(keyed.value != open.value && keyed.features == open.features);
     CHECK(memcmp(keyed.sketch, open.sketch, sizeof open.sketch) != 0);
     CHECK(ndd_read_text(reader, NULL, 1, public_recipe, &open) == NDD_BAD_ARGUMENT);

@@ -47,8 +47,8 @@ def page_row(vector: dict, content: bytes, url: str | None) -> str:
         f"{{{sketch(vector[f'{prefix}parts'])}}}, "
         f"0x{vector.get(f'{prefix}title', '0')}, 0x{vector.get(f'{prefix}canonical', '0')}, "
         f"0x{vector.get(f'{prefix}thing', '0')}, "
-        f"{vector['features']}, {vector.get('words', 0)}, {vector.get('words_read', 0)}, "
-        f"{vector.get('text_bytes', 0)}, {vector.get('data_bytes', 0)}, 0, 0}}"  # golden pages are UTF-8
+        f"{vector['features']}, {vector.get('words', 0)}, {vector.get('words_read', 0)}, 0, "
+        f"{vector.get('text_bytes', 0)}, {vector.get('data_bytes', 0)}, 0}}"  # all are read, and UTF-8
         for prefix in ("", "keyed_")
     ]
     return f"{{{blob(content)}, {blob(directory(url))}, {', '.join(numbers)}}}"

@@ -1,6 +1,6 @@
 """Whatever comes in whatever order: commands, kills, restarts and bad clients, against a model.
 
-DEDUP_RANDOM_SECONDS says how long (10 minutes in `make test-long`), DEDUP_RANDOM_SEED what is drawn.
+DEDUP_RANDOM_SECONDS says how long (three minutes in `make test-long`), DEDUP_RANDOM_SEED what is drawn.
 
 The model is a dictionary: what was acknowledged as inserted and not forgotten. What was asked when the
 service was killed may have happened or not: it is looked up afterwards. Values lie far from each other,
@@ -22,7 +22,7 @@ from needing import linux_only
 from services import RECIPE, Serving
 from sketches import sketch
 
-SECONDS = float(os.environ.get("DEDUP_RANDOM_SECONDS", "600"))
+SECONDS = float(os.environ.get("DEDUP_RANDOM_SECONDS", "180"))
 SEED = int(os.environ.get("DEDUP_RANDOM_SEED", "18"))
 NAMESPACES = ("a", "b", "c")
 KEYS = 3000

@@ -61,7 +61,7 @@ static ndd_status begin(struct ndd_reader *reader, const uint8_t *bytes, size_t 
 
 /* html: NULL of plain text. */
 static ndd_status finish(struct ndd_reader *reader, const uint8_t *html, size_t n, ndd_page *page) {
-    ndd_page made;
+    ndd_page made = {0}; /* of plain text nothing is unread */
     if (reader->status == NDD_OK) {
         hidden_settle(reader);
         blocks_weigh(reader);
