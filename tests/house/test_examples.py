@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from services import Serving
 
 from dedup.lab.demo.site.site import Site
 
@@ -54,11 +55,20 @@ def serving(handler):
 @pytest.fixture
 def site():
     """The demo site, served: its URL, and what each page is."""
+    with demo_site() as served:
+        yield served
+
+
+@contextlib.contextmanager
+def demo_site(at_request=lambda number: None):
+    """Serve the demo site; its URL, and what each page is. at_request is called with their numbers."""
     made, ticks = Site(PAGES), iter(range(10**6))
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
-            status, kind, body = made.render(self.path, next(ticks))
+            tick = next(ticks)
+            at_request(tick)
+            status, kind, body = made.render(self.path, tick)
             self.send_response(status)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
@@ -99,6 +109,24 @@ def test_asyncio(site, tmp_path):
     again = example("asyncio_crawl.py", f"{url}/", folder=tmp_path)
     first = {found for found, status in KEPT.findall(said) if status == "unique"}
     assert {status for found, status in KEPT.findall(again) if found in first} == {"refetch"}
+
+
+def test_asyncio_when_the_service_dies(tmp_path):
+    """A service that is killed during the crawl costs no page."""
+    with Serving(tmp_path / "store") as service:
+
+        def at_request(number):
+            if number == 60:
+                service.kill()
+
+        with demo_site(at_request) as (url, truth):
+            store = f"redis://127.0.0.1:{service.port}"
+            said = example("asyncio_crawl.py", f"{url}/", store, folder=tmp_path)
+    dropped, kept = DROPPED.findall(said), dict(KEPT.findall(said))
+    assert [pair for pair in dropped if not same_content(truth, *pair)] == []
+    assert "not judged" in kept.values()
+    articles = {url + path for path, page in truth.items() if page.kind == "article"}
+    assert articles <= kept.keys() | {page for page, _ in dropped}
 
 
 @needs_crawlee
