@@ -79,6 +79,7 @@ class RequestFilter(RFPDupeFilter):
         self._pending: PendingRecords | None = None
         self._received: dict[Request, list[bytes]] = {}  # with their names; still in progress
         self._failed = folder is None
+        self._in_memory: set[bytes] = set()  # the names, where there are no files
         self.shared: SharedRequests | None = None
 
     @classmethod
@@ -134,15 +135,15 @@ class RequestFilter(RFPDupeFilter):
                 return self._was_seen(name, request)
             except Exception as error:
                 self._fault(error, "from now on requests are filtered in memory only")
-        if name in self._fingerprints:
+        if name in self._in_memory:
             return True
-        if len(self._fingerprints) < FALLBACK:
-            self._fingerprints.add(name)
+        if len(self._in_memory) < FALLBACK:
+            self._in_memory.add(name)
         return False
 
     def name_of(self, request: Request) -> bytes:
         """Return the request fingerprint; a digest of one that is unusually long."""
-        name = self._fingerprint(request)
+        name = self.fingerprinter.fingerprint(request)
         return name if len(name) <= LONGEST_NAME else sha256(name).digest()
 
     def _was_seen(self, name: bytes, request: Request) -> bool:

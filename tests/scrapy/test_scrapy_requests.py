@@ -12,6 +12,7 @@ from crawling import Case, Crawling, article, hub, run_case, serve, wait_for
 from scrapy import Request, Spider
 from scrapy.dupefilters import RFPDupeFilter
 from scrapy.http import Response
+from scrapy.utils.reactor import install_reactor, is_reactor_installed
 from scrapy.utils.test import get_crawler
 
 from dedup.scrapy import RequestFilter
@@ -25,6 +26,8 @@ class Plain(Spider):
 
 def made(folder, **settings):
     """A filter as Scrapy makes it."""
+    if not is_reactor_installed():  # which Scrapy 2.13 asks for
+        install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
     crawler = get_crawler(Plain, {"DEDUP_PATH": str(folder), **settings})
     crawler.spider = crawler._create_spider()
     if crawler.stats is None:
