@@ -3,7 +3,8 @@
 The rule kept here: forgetting keeps pages; an original whose account is forgotten has full credit.
 
 Such a page is kept on credit. Pages kept around one original share its account: kept pages are remembered too,
-and the next page may be more like them than like the original. A page that brought nothing costs one, and one for
+and the next page may be more like them than like the original. So do the pages of one class, and of each single
+difference of it; a page is kept while all of these accounts have credit. A page that brought nothing costs one, and one for
 each request that it yielded. When at least LEAST pages in a row have cost CREDIT, pages like these are dropped until
 one brings something. So endless calendars, facets and mazes end, and an album goes on. A page brings something if it,
 or a page that it leads to, brings an item, or if it leads to a unique page. That may come much later, so a page that
@@ -30,8 +31,7 @@ __all__ = ["Credit", "is_on_credit"]
 REASONS = frozenset(("new_links", "other_title", "barren", "items"))
 CREDIT = 80  # pages kept, and requests of theirs, that brought nothing
 LEAST = 5  # pages kept
-WAITING = 12  # pages of one original whose requests are waited for
-CLASS_WAITING = 12  # the same of a class
+WAITING = 12  # pages of one account whose requests are waited for
 ACCOUNTS = 100_000  # pages and classes that have one, 300 bytes each; the oldest go
 
 # In the meta of a request that a page kept on credit yielded: the token of that page.
@@ -46,14 +46,13 @@ def is_on_credit(noted: dict[str, Any]) -> bool:
 class _Account:
     """The count of the pages kept on one account."""
 
-    __slots__ = ("cost", "led", "of_class", "pages", "tried", "waiting", "waits")
+    __slots__ = ("cost", "led", "of_class", "pages", "tried", "waiting")
 
     def __init__(self, *, of_class: bool) -> None:
         # by token, of pages whose requests have not come back: why kept, and how many requests
         self.waiting: dict[str, str] = {}
         self.led: dict[str, int] = {}
         self.of_class = of_class
-        self.waits = CLASS_WAITING if of_class else WAITING
         self.begin_again()
 
     @property
@@ -80,7 +79,7 @@ class _Account:
         if paid:
             self.led.pop(token, None)
             self.begin_again()
-        elif followed and len(self.waiting) < self.waits:
+        elif followed and len(self.waiting) < WAITING:
             self.waiting[token] = reason
         else:
             self.brought_nothing(token, reason)

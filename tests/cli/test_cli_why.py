@@ -147,7 +147,7 @@ def test_equal_texts_are_advised_no_threshold():
 
 def test_why_asks_a_service(tmp_path):
     """A stored page, a recent near-duplicate of it, and a page that the service never saw."""
-    pytest.importorskip("starlette")
+    pytest.importorskip("starlette", reason="the extra `service` is not installed")
     import dedup
 
     with Serving(tmp_path, token="secret of this test") as service:
