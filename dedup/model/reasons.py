@@ -46,7 +46,7 @@ REASONS = {
             "in_flight", "a near-duplicate was in flight for too long", judged=True, setting=False
         ),
         Reason("dont_dedup", "left out by request.meta", setting=False),
-        Reason("fault", "no table service answered", setting=False),
+        Reason("fault", "no table service answered, or dedup failed", setting=False),
     )
 }
 

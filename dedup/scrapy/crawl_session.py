@@ -171,7 +171,7 @@ class Session:
                 callback_name(request, self.crawler.spider),
                 lambda url: self._read(recipe, response, url).links,
             )
-            verdict = await self.kept.look_again(judged, verdict)
+            verdict = await self._look_again(judged, verdict)
             self._note(namespace, request, response, verdict, reading)
         return verdict
 
@@ -200,6 +200,17 @@ class Session:
             await asyncio.sleep(pause := pauses.next())
             waited += pause
         return verdict
+
+    async def _look_again(self, judged: Judged, verdict: Verdict) -> Verdict:
+        """Return the verdict on a page that is like an accepted one; after an error it is kept and stored."""
+        try:
+            return await self.kept.look_again(judged, verdict)
+        except Exception as error:
+            self.counts.fault(error, f"{verdict.key} is kept")
+            if verdict.status == "exempt":
+                return verdict
+            options = msgspec.structs.replace(judged.options, exempt="fault")
+            return await judged.namespace.detector.judge(verdict.page, verdict.key, options)
 
     def _is_exempt(self, request: Request, response: Response) -> bool:
         """Whether a page is kept without reading its bytes; note why."""

@@ -92,7 +92,7 @@ def breaks(method, named):
         return real(self, *args, **kwargs)
     setattr(dedup.detector.EmbeddedDetector, method, broken)
 
-for method in ("release", "forget", "close"):
+for method in ("probe", "release", "forget", "close"):
     breaks(method, method)
 breaks("judge", "reserve")
 breaks("insert_many", "insert")
@@ -126,6 +126,7 @@ def parse(self, response):
 BROKEN = {
     "reserve": Case(PAGES),
     "insert": Case(PAGES),
+    "probe": Case(PAGES),
     "release": Case(PAGES, RAISE, {"DEDUP_WAIT_SECONDS": 0.1}),
     "forget": Case(PAGES | {"/": hub("/a", "/gone", "/c"), "/gone": Page(b"", status=410)}),
     "close": Case(PAGES),
@@ -166,6 +167,7 @@ def test_promise_1_nothing_is_lost_by_a_fault(broken, name):
     [
         ("reserve", {"zero_division_error": 4}),
         ("insert", {"zero_division_error": 4}),
+        ("probe", {"zero_division_error": 1}),
         ("release", {"zero_division_error": 3}),
         ("close", {"zero_division_error": 1}),
         ("reader", {"memory_error": 1}),
@@ -189,6 +191,12 @@ def test_fault_at_insert_says_what_it_costs(broken):
     """A page whose insert failed is said to be parsed, but not remembered."""
     assert "was parsed, but is not remembered" in broken["insert"].log
     assert broken["insert"].stat("inserted") == 0
+
+
+def test_page_whose_comparison_failed_is_remembered(broken):
+    """A near-duplicate that cannot be compared with its original is kept, exempt, and inserted."""
+    assert broken["probe"].meta("/b")["reason"] == "fault"
+    assert broken["probe"].stat("inserted") == len(PAGES)
 
 
 def test_fault_at_forget_is_counted(broken):
