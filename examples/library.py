@@ -18,7 +18,7 @@ PAGES = {
 with tempfile.TemporaryDirectory() as folder, dedup.open(folder) as detector:
     for url, html in PAGES.items():
         page = detector.fingerprint(html, url=url)
-        verdict = detector.reserve(page, dedup.document_key(url))
+        verdict = detector.decide(page, dedup.document_key(url))
         if verdict.status == "near_duplicate":
             print(f"drop  {url}: near-duplicate of {verdict.of}, distance {verdict.distance}")
             continue
