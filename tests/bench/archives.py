@@ -15,7 +15,6 @@ import json
 import random
 import sys
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,13 +24,14 @@ import numpy as np
 import numpy.typing as npt
 from scan_rate import Run, run, scan, write_archives, write_wet
 
-from dedup.core.fingerprint import fingerprint, main_words
+from dedup.core.fingerprint import main_words
 from dedup.lab.bench.runner import Bench, Progress, Round
 from dedup.model.recipes import recipe_of
 from dedup.scan.formats.warc import read_warc
 from dedup.scan.values import RawPage, Reading
 
 SIMILAR, HALF, SAME = 0.8, 0.5, 0.9  # Jaccard similarity of word triples
+CONTENDERS = Path(__file__).with_name("archive_contenders.py")
 PEERS = ("datatrove", "text-dedup")
 WAYS = {
     "records": "FastWARC: records",
@@ -96,26 +96,11 @@ def _reading(
 ) -> Iterator[tuple[str, dict[str, float]]]:
     for way, name in WAYS.items():
         for processes in (1, 2) if way == "records" else (1,):
-            found = run(sys.executable, __file__, way, processes, *files)
+            found = run(sys.executable, CONTENDERS, way, processes, *files)
             yield name + ", 2 processes" * (processes > 1), _costs(found, pages)
     for processes in (1, 2):
         found = scan(listed, folder / "verdicts.jsonl", processes)
         yield f"dedup scan, {processes} process{'es' * (processes > 1)}", _costs(found, pages)
-
-
-def _read(way: str, path: str) -> int:
-    """Read a file with FastWARC alone; return the number of its records."""
-    from fastwarc.warc import ArchiveIterator
-
-    count = 0
-    with open(path, "rb") as file:  # noqa: PTH123 - FastWARC reads any file
-        for record in ArchiveIterator(file, inplace=True, parse_http=way != "records"):
-            count += 1
-            if way != "records":
-                body = record.reader.read()
-                if way == "fingerprints":
-                    fingerprint(body, encoding=record.http_charset)
-    return count
 
 
 # -------------------------------------------------------------------------------------------- texts
@@ -153,24 +138,23 @@ def _write_texts(folder: Path, texts: Sequence[tuple[str, str]]) -> None:
 
 def _texts(folder: Path, texts: Sequence[tuple[str, str]], peers: Path | None) -> Round:
     """Return what each costs on the texts, and what it finds."""
-    judged = _Truth([text for _, text in texts])
+    judged = Truth([text for _, text in texts])
     output = folder / "texts.jsonl"
     found = scan(folder / "*.wet.gz", output, 2)
     numbers = {url: number for number, (url, _) in enumerate(texts)}
     rows = [json.loads(line) for line in output.read_text().splitlines()]
     kept = {numbers[row["key"]] for row in rows if row["status"] != "near_duplicate"}
     held = {"texts: dedup scan": _costs(found, len(texts)) | judged.of(kept)}
-    script = Path(__file__).with_name("archive_peers.py")
     for name in PEERS if peers else ():
         work = folder / name
         work.mkdir(exist_ok=True)
-        found = run(peers, script, name, folder / "texts", work)
-        kept = set(json.loads(run(peers, script, "kept", name, work).said))
+        found = run(peers, CONTENDERS, name, folder / "texts", work)
+        kept = set(json.loads(run(peers, CONTENDERS, "kept", name, work).said))
         held[f"texts: {name}"] = _costs(found, len(texts)) | judged.of(kept)
     return held
 
 
-class _Truth:
+class Truth:
     """The exact similarities of texts: Jaccard, of their sets of three words in a row."""
 
     def __init__(self, texts: Sequence[str]) -> None:
@@ -239,16 +223,3 @@ def _documents(folder: Path, count: int) -> Run:
     found = scan(file, folder / "verdicts.jsonl", 2)
     file.unlink()
     return found
-
-
-def main(way: str, processes: str, *paths: str) -> None:
-    """Read files with FastWARC alone."""
-    if int(processes) == 1:
-        print(sum(_read(way, path) for path in paths))
-    else:
-        with ProcessPoolExecutor(int(processes)) as pool:
-            print(sum(pool.map(_read, [way] * len(paths), paths)))
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
