@@ -14,11 +14,11 @@ import msgspec
 from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
-from scrapy.http import Response, TextResponse
+from scrapy.http import Response
 from scrapy.utils.job import job_dir
 
 from dedup.core.backoff import Backoff
-from dedup.core.fingerprint import PageReading, hash_of_links, read_page
+from dedup.core.fingerprint import PageReading, hash_of_links
 from dedup.model.names import namespace_of
 from dedup.model.page import PageFingerprint, ReserveOptions, Verdict
 from dedup.model.recipes import Recipe
@@ -34,6 +34,7 @@ from dedup.scrapy.responses import (
     exemption,
     is_start,
     key_of,
+    read_response,
 )
 from dedup.scrapy.settings import GONE as GONE_SETTINGS
 from dedup.scrapy.settings import Config, has_asyncio, unknown_settings
@@ -277,6 +278,11 @@ class Session:
                 )
         return namespace
 
+    def recipe_of(self, request: Request) -> Recipe | None:
+        """Return the recipe of a request's namespace; None if that cannot be opened."""
+        namespace = self._namespace_of(request)
+        return None if namespace is None else namespace.detector.recipe
+
     def _open(self, name: str) -> "Namespace":
         if self._memory is None:
             if self.config.service:
@@ -291,11 +297,13 @@ class Session:
 
     def _read(self, recipe: Recipe, response: Response, url: str | None = None) -> PageReading:
         """Read a page, as if it were at the given URL, if there is one."""
-        links, url = self.kept.reads_links, url or response.url
-        if isinstance(response, TextResponse) and response.encoding != "utf-8":
-            # the text is decoded once, and the spider finds it decoded
-            return read_page(response.text, url=url, recipe=recipe, links=links)
-        return read_page(response.body, encoding="utf-8", url=url, recipe=recipe, links=links)
+        return read_response(
+            response,
+            recipe,
+            url=url,
+            links=self.kept.reads_links,
+            numbers=self.kept.proof is not None,
+        )
 
     def _note(
         self,
@@ -310,7 +318,7 @@ class Session:
         if verdict.token is not None:
             callback = callback_name(request, self.crawler.spider)
             _judged_by[request] = self
-            self.in_flight.begin(namespace, verdict, callback, request, reading.words)
+            self.in_flight.begin(namespace, verdict, callback, request, reading)
             if self.kept.urls is not None and self.kept.urls.doubting:
                 self.kept.urls.met(namespace, request, verdict.key, reading.links)
         elif verdict.status == "exempt":

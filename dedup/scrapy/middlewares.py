@@ -430,8 +430,13 @@ class _Output:
             return True
         if self._digester is None:
             callback = callback_name(self._request, self._session.crawler.spider)
-            words = 0 if self._flight is None else self._flight.words
-            self._digester = self._proof.digester(self._response, callback, words)
+            flight = self._flight
+            recipe = (
+                self._session.recipe_of(self._request)
+                if flight is None
+                else flight.namespace.detector.recipe
+            )
+            self._digester = self._proof.digester(self._response, callback, recipe, flight)
         self._hash = self._digester.add(item)
         return self._control is None and self._proof.is_new(self._digester.callback, self._hash)
 

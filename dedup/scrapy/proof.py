@@ -30,9 +30,10 @@ from scrapy.http import Response
 from scrapy.utils.request import request_from_dict
 
 from dedup.core.files import PRIVATE, replace_file
-from dedup.core.fingerprint import main_words, similarities
+from dedup.core.fingerprint import similarities
 from dedup.core.hash_set import HashSet
 from dedup.model.page import Neighbour, Verdict
+from dedup.model.recipes import Recipe
 from dedup.report.texts import count
 from dedup.scrapy.counts import Counts, logger
 from dedup.scrapy.crawl_memory import EVIDENCE
@@ -47,11 +48,11 @@ from dedup.scrapy.evidence import (
     encode_evidence,
 )
 from dedup.scrapy.items import Comparison, Digest, Digester, Names, Page, compare, decode
-from dedup.scrapy.responses import CONTROL
+from dedup.scrapy.responses import CONTROL, read_response
 from dedup.scrapy.settings import Config
 
 if TYPE_CHECKING:
-    from dedup.scrapy.in_flight import PagesInFlight
+    from dedup.scrapy.in_flight import Flight, PagesInFlight
     from dedup.scrapy.journal import Proved
     from dedup.scrapy.kept_pages import Judged, KeptPages
     from dedup.scrapy.memory import Namespace
@@ -374,10 +375,19 @@ class Proof:
         held = None if request is None else self._looks.get(request)
         return None if held is None else held[1]
 
-    def digester(self, response: Response, callback: str, words: int) -> Digester:
-        """Return what makes the digest of a page's items."""
+    def digester(
+        self, response: Response, callback: str, recipe: Recipe | None, flight: "Flight | None"
+    ) -> Digester:
+        """Return what makes the digest of a page's items.
+
+        recipe  by which the page was read, or is now, if it is not in flight
+        """
         request = response.request
         assert request is not None
+
+        def numbers() -> bytes:
+            return read_response(response, recipe, numbers=True).numbers
+
         text = getattr(response, "text", "")
         meta = request.meta
         urls = response.url, request.url, *map(str, meta.get("redirect_urls", ()))
@@ -385,10 +395,11 @@ class Proof:
             urls,
             text,
             len(response.body),
-            words,
-            lambda: (token for block in main_words(text) for token in block.tokens),
+            0 if flight is None else flight.words,
+            numbers if flight is None else lambda: flight.numbers,
             lambda: f"{request.cb_kwargs!r} {[v for k, v in meta.items() if k != 'dedup']!r}",
             meta.get("dedup"),
+            recipe,
         )
         volatile = self._volatile.get(callback, _NOTHING).fields
         return Digester(page, self.names, self.ignored, volatile, callback)
