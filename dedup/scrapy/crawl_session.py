@@ -14,11 +14,11 @@ import msgspec
 from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
-from scrapy.http import Response
+from scrapy.http import Response, TextResponse
 from scrapy.utils.job import job_dir
 
 from dedup.core.backoff import Backoff
-from dedup.core.fingerprint import PageReading, hash_of_links
+from dedup.core.fingerprint import PageReading, hash_of_links, read_page
 from dedup.model.names import namespace_of
 from dedup.model.page import PageFingerprint, ReserveOptions, Verdict
 from dedup.model.recipes import Recipe
@@ -34,7 +34,6 @@ from dedup.scrapy.responses import (
     exemption,
     is_start,
     key_of,
-    read_response,
 )
 from dedup.scrapy.settings import GONE as GONE_SETTINGS
 from dedup.scrapy.settings import Config, has_asyncio, unknown_settings
@@ -144,7 +143,7 @@ class Session:
             namespace = self._namespace_of(request)
             if namespace is None:
                 return None
-            reading = self._read(namespace.detector.recipe, response)
+            reading = self.read(namespace.detector.recipe, response)
             self.counts.add("probed")
             if "data_page" in self.config.exempt and reading.data_bytes > reading.text_bytes:
                 self._keep_unjudged(request, "data_page")
@@ -170,7 +169,7 @@ class Session:
                 reading,
                 options,
                 callback_name(request, self.crawler.spider),
-                lambda url: self._read(recipe, response, url).links,
+                lambda url: self.read(recipe, response, url).links,
             )
             verdict = await self._look_again(judged, verdict)
             self._note(namespace, request, response, verdict, reading)
@@ -278,10 +277,11 @@ class Session:
                 )
         return namespace
 
-    def recipe_of(self, request: Request) -> Recipe | None:
-        """Return the recipe of a request's namespace; None if that cannot be opened."""
+    def recipe_of(self, request: Request) -> Recipe:
+        """Return the recipe of a namespace, which a request of it has opened before."""
         namespace = self._namespace_of(request)
-        return None if namespace is None else namespace.detector.recipe
+        assert namespace is not None
+        return namespace.detector.recipe
 
     def _open(self, name: str) -> "Namespace":
         if self._memory is None:
@@ -295,14 +295,15 @@ class Session:
                 self._memory = EmbeddedMemory(self.config, self._job_folder, self.counts)
         return self._memory.open(name)
 
-    def _read(self, recipe: Recipe, response: Response, url: str | None = None) -> PageReading:
+    def read(self, recipe: Recipe, response: Response, url: str | None = None) -> PageReading:
         """Read a page, as if it were at the given URL, if there is one."""
-        return read_response(
-            response,
-            recipe,
-            url=url,
-            links=self.kept.reads_links,
-            numbers=self.kept.proof is not None,
+        links, url = self.kept.reads_links, url or response.url
+        numbers = self.kept.proof is not None
+        if isinstance(response, TextResponse) and response.encoding != "utf-8":
+            # the text is decoded once, and the spider finds it decoded
+            return read_page(response.text, url=url, recipe=recipe, links=links, numbers=numbers)
+        return read_page(
+            response.body, encoding="utf-8", url=url, recipe=recipe, links=links, numbers=numbers
         )
 
     def _note(

@@ -430,15 +430,19 @@ class _Output:
             return True
         if self._digester is None:
             callback = callback_name(self._request, self._session.crawler.spider)
-            flight = self._flight
-            recipe = (
-                self._session.recipe_of(self._request)
-                if flight is None
-                else flight.namespace.detector.recipe
-            )
-            self._digester = self._proof.digester(self._response, callback, recipe, flight)
+            self._digester = self._new_digester(self._proof, self._request, callback)
         self._hash = self._digester.add(item)
         return self._control is None and self._proof.is_new(self._digester.callback, self._hash)
+
+    def _new_digester(self, proof: "Proof", request: Request, callback: str) -> Digester:
+        session, response, flight = self._session, self._response, self._flight
+        if flight is not None:
+            recipe = flight.namespace.detector.recipe
+            return proof.digester(response, callback, recipe, flight.words, lambda: flight.numbers)
+        recipe = session.recipe_of(request)
+        return proof.digester(
+            response, callback, recipe, 0, lambda: session.read(recipe, response).numbers
+        )
 
     def _passes_request(self, request: Request) -> bool:
         self._followed = True

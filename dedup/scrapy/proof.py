@@ -18,7 +18,7 @@ import asyncio
 import pickle
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -48,11 +48,11 @@ from dedup.scrapy.evidence import (
     encode_evidence,
 )
 from dedup.scrapy.items import Comparison, Digest, Digester, Names, Page, compare, decode
-from dedup.scrapy.responses import CONTROL, read_response
+from dedup.scrapy.responses import CONTROL
 from dedup.scrapy.settings import Config
 
 if TYPE_CHECKING:
-    from dedup.scrapy.in_flight import Flight, PagesInFlight
+    from dedup.scrapy.in_flight import PagesInFlight
     from dedup.scrapy.journal import Proved
     from dedup.scrapy.kept_pages import Judged, KeptPages
     from dedup.scrapy.memory import Namespace
@@ -376,18 +376,16 @@ class Proof:
         return None if held is None else held[1]
 
     def digester(
-        self, response: Response, callback: str, recipe: Recipe | None, flight: "Flight | None"
+        self,
+        response: Response,
+        callback: str,
+        recipe: Recipe,
+        words: int,
+        numbers: Callable[[], bytes],
     ) -> Digester:
-        """Return what makes the digest of a page's items.
-
-        recipe  by which the page was read, or is now, if it is not in flight
-        """
+        """Return what makes the digest of a page's items; see Page for words and numbers."""
         request = response.request
         assert request is not None
-
-        def numbers() -> bytes:
-            return read_response(response, recipe, numbers=True).numbers
-
         text = getattr(response, "text", "")
         meta = request.meta
         urls = response.url, request.url, *map(str, meta.get("redirect_urls", ()))
@@ -395,8 +393,8 @@ class Proof:
             urls,
             text,
             len(response.body),
-            0 if flight is None else flight.words,
-            numbers if flight is None else lambda: flight.numbers,
+            words,
+            numbers,
             lambda: f"{request.cb_kwargs!r} {[v for k, v in meta.items() if k != 'dedup']!r}",
             meta.get("dedup"),
             recipe,

@@ -15,9 +15,7 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy.spiders import CrawlSpider
 from twisted.internet.defer import Deferred
 
-from dedup.core.fingerprint import PageReading, read_page
 from dedup.model.names import document_key
-from dedup.model.recipes import Recipe
 from dedup.scrapy.settings import Config
 
 __all__ = [
@@ -36,7 +34,6 @@ __all__ = [
     "key_of",
     "mark_own",
     "mark_scheduled",
-    "read_response",
     "wanted_urls",
 ]
 
@@ -204,24 +201,6 @@ def exemption(
     if "too_large" in in_force and len(response.body) > config.max_bytes:
         return "too_large"
     return None
-
-
-def read_response(
-    response: Response,
-    recipe: Recipe | None,
-    *,
-    url: str | None = None,
-    links: bool = False,
-    numbers: bool = False,
-) -> PageReading:
-    """Read a page, as if it were at the given URL, if there is one."""
-    url = url or response.url
-    if isinstance(response, TextResponse) and response.encoding != "utf-8":
-        # the text is decoded once, and the spider finds it decoded
-        return read_page(response.text, url=url, recipe=recipe, links=links, numbers=numbers)
-    return read_page(
-        response.body, encoding="utf-8", url=url, recipe=recipe, links=links, numbers=numbers
-    )
 
 
 def callback_name(request: Request, spider: Any) -> str:
