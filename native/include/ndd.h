@@ -272,6 +272,9 @@ ndd_status ndd_table_probe(const ndd_table *table, const uint64_t *values, size_
 void ndd_answer_get(const ndd_answer *answer, const uint64_t **offsets, const ndd_match **matches);
 const uint8_t *ndd_answer_cut(const ndd_answer *answer);
 
+/* The query of each match of an answer to n queries, into as many numbers as there are matches. */
+void ndd_answer_queries(const ndd_answer *answer, size_t n, uint64_t *queries);
+
 /* Checks every rule of the structure; NDD_DAMAGED, and *reason names the broken one (static), if
  * one does not hold. For tests and fuzzers, and called by ndd_table_load. */
 ndd_status ndd_table_validate(const ndd_table *table, const char **reason);
