@@ -149,7 +149,8 @@ class Session:
                 self._keep_unjudged(request, "data_page")
                 return None
             page, key = self._page(reading), key_of(request)
-            options = self._options(request, response)
+            callback = callback_name(request, self.crawler.spider)
+            options = self._options(request, response, callback)
             start = is_start(request) and "start" in self.config.exempt
             verdict = await namespace.detector.judge(
                 page, key, msgspec.structs.replace(options, exempt="start") if start else options
@@ -157,7 +158,7 @@ class Session:
             if verdict.reason == "unchanged" and self.kept.proof is not None:
                 await self.kept.proof.recall(namespace, request, verdict)
             if verdict.match is None:  # as for most pages
-                self._note(namespace, request, response, verdict, reading)
+                self._note(namespace, request, response, verdict, reading, callback)
                 return verdict
         verdict = await self._after_those_in_flight(namespace, verdict, options)
         with self.counts.meter:
@@ -168,11 +169,11 @@ class Session:
                 response,
                 reading,
                 options,
-                callback_name(request, self.crawler.spider),
+                callback,
                 lambda url: self.read(recipe, response, url).links,
             )
             verdict = await self._look_again(judged, verdict)
-            self._note(namespace, request, response, verdict, reading)
+            self._note(namespace, request, response, verdict, reading, callback)
         return verdict
 
     async def _after_those_in_flight(
@@ -230,9 +231,8 @@ class Session:
         if reason in UNREAD:
             self.kept.accepted.append((None, key_of(request)))
 
-    def _options(self, request: Request, response: Response) -> ReserveOptions:
+    def _options(self, request: Request, response: Response, callback: str) -> ReserveOptions:
         """Return the options for judging a page."""
-        callback = callback_name(request, self.crawler.spider)
         kind = request.meta.get("dedup_kind")
         if kind is None:
             kind = callback if self.config.kinds else ""
@@ -313,11 +313,11 @@ class Session:
         response: Response,
         verdict: Verdict,
         reading: PageReading,
+        callback: str,
     ) -> None:
         if verdict.token is not None or verdict.status == "exempt":
             self.kept.links.learn(namespace, reading.links + reading.address, verdict.token)
         if verdict.token is not None:
-            callback = callback_name(request, self.crawler.spider)
             _judged_by[request] = self
             self.in_flight.begin(namespace, verdict, callback, request, reading)
             if self.kept.urls is not None and self.kept.urls.doubting:
@@ -337,7 +337,6 @@ class Session:
         is_proven = proof is not None and request in proof.proven
         self.swallowing.judged(verdict, response.url, is_proven=is_proven)
         if self.journal is not None:
-            callback = callback_name(request, self.crawler.spider)
             action = _ACTIONS[self.config.mode]
             self.journal.judged(verdict, response, namespace.detector.recipe, callback, action)
 

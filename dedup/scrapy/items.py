@@ -298,7 +298,7 @@ class Digester:
         self._first: tuple[dict[int, int], dict[int, bytes]] | None = None
         self._only: object = None  # the item, while there is one
         self._holds_page = False
-        self._today = _today()
+        self._today = _today_at(int(self._now) // 60)
 
     def add(self, item: object) -> int | None:
         """Add an item; return its hash, or None if it cannot be read. Never raises an Exception."""
@@ -561,7 +561,8 @@ def _days() -> tuple[date, date]:
     return now.date(), now.astimezone().date()
 
 
-def _today() -> frozenset[str]:
+@lru_cache(maxsize=1)
+def _today_at(minute: int) -> frozenset[str]:  # noqa: ARG001 - asked once a minute
     return frozenset(day.isoformat() for day in _days())
 
 
