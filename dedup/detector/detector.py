@@ -28,7 +28,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dedup.core.matches import Nearest
-from dedup.core.numbers import Numbers, many
+from dedup.core.numbers import Numbers, packed
 from dedup.detector.interface import AsyncDetector, Detector, Question
 from dedup.detector.open_stores import Accepted, OpenStore, give_back
 from dedup.detector.reservations import Ending, MemoryBudget
@@ -154,13 +154,13 @@ class EmbeddedDetector(Detector):
         UsageError) if more than `limit` documents would have to be compared.
         """
         same_recipe(self.recipe.id, recipe)
-        array = many(values, "values")
+        words = packed(values, "values")
         with self._shared.lock:
             self._check_open()
-            near = self._store.near_many(array, self.policy.distance, limit)
+            near = self._store.near_many(words, self.policy.distance, limit)
             found: dict[int, list[Neighbour]] = {}
             for i, documents in near.items():
-                page = PageFingerprint(int(array[i]), sketches[i], 0, 2**32 - 1, recipe)
+                page = PageFingerprint(int(words[i]), sketches[i], 0, 2**32 - 1, recipe)
                 asked = Document(NO_KEY, page, domain or "")
                 alike = self._answered(asked, documents)
                 if alike:
