@@ -146,6 +146,11 @@ void ndd_reader_keep_words(ndd_reader *reader, int on);
  * reader's and holds until its next page. */
 ndd_status ndd_reader_words(ndd_reader *reader, const uint8_t **words, size_t *n);
 
+/* The tokens with a digit in the last page's main content, by their hashes and in their order: of each run of
+ * them the token before it (1: none), the run, and a 0. No token's hash is 0 here. The memory is the reader's
+ * and holds until its next page. */
+ndd_status ndd_reader_numbers(ndd_reader *reader, const uint64_t **hashes, size_t *n);
+
 /* Makes the reader also gather where the links of the next page lead, and of that one only: address is the
  * page's URL, n bytes that must stay until the page was read. Plain text has no links. */
 void ndd_reader_keep_links(ndd_reader *reader, const uint8_t *address, size_t n);
