@@ -58,6 +58,10 @@ PARTS = {
     "d": "data attributes",
     "h": "heading",
     "n": "numbers",
+    "w": "words",
+    "b": "text beside the main text",
+    "a": "attributes",
+    "f": "the frame",
     "t": "title",
     "0": "no items in the original",
 }

@@ -769,7 +769,7 @@ def _letters(theirs: bytes, mine: bytes) -> str:
         return "?"
     return "".join(
         letter
-        for i, letter in enumerate("jsdhn")
+        for i, letter in enumerate("jsdhnwbaf")
         if theirs[4 * i : 4 * i + 4] != mine[4 * i : 4 * i + 4]
     )
 
