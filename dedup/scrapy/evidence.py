@@ -58,10 +58,10 @@ PARTS = {
     "d": "data attributes",
     "h": "heading",
     "n": "numbers",
-    "w": "words",
-    "b": "text beside the main text",
+    "w": "words of the text",
+    "b": "text beside it",
     "a": "attributes",
-    "f": "the frame",
+    "f": "frame",
     "t": "title",
     "0": "no items in the original",
 }

@@ -32,7 +32,7 @@ from scrapy.utils.request import request_from_dict
 from dedup.core.files import PRIVATE, replace_file
 from dedup.core.fingerprint import main_words, similarities
 from dedup.core.hash_set import HashSet
-from dedup.model.page import Neighbour, Verdict
+from dedup.model.page import Neighbour, PageFingerprint, Verdict
 from dedup.report.texts import count
 from dedup.scrapy.counts import Counts, logger
 from dedup.scrapy.crawl_memory import EVIDENCE
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 __all__ = ["Findings", "Look", "Pair", "Proof"]
 
 NEIGHBOURS = 30  # near-duplicates that a page is compared with, at most
+TEXT_HASH = 33  # from this byte of a sketch on: the hash of the whole main text
 KNOWN_ITEMS = 2_000_000  # items of the crawl by which new ones are told from others, 10 bytes each
 SCHEDULED = 5_000_000  # requests, by which new ones are told from others
 OWN = 2_000_000  # pages that this crawl accepted, by which they are told from other crawls', 10 bytes each
@@ -241,10 +242,10 @@ class Proof:
         kind, key = judged.options.kind, verdict.key
         near = await judged.namespace.detector.probe(verdict.page, domain=verdict.domain)
         near = [n for n in near if n.key != key and n.kind in (kind, "")][:NEIGHBOURS]
-        mine, site = verdict.page.parts, verdict.domain
+        site = verdict.domain
         found: list[Pair] = []
         for n in near:
-            letters = _letters(n.document.page.parts, mine) + "t" * (n.identity == "other")
+            letters = _letters(n.document.page, verdict.page) + "t" * (n.identity == "other")
             digest = decode(self._items_of(n))
             if "n" in letters and digest is not None and self._is_of_another_crawl(n.key, digest):
                 continue
@@ -279,7 +280,7 @@ class Proof:
     async def _await_in_flight(self, judged: "Judged", verdict: Verdict) -> None:
         """Wait for pages in flight that this one is a copy of by a proven class."""
         evidence, waited, pause = self._evidence[judged.namespace], 0.0, 0.005
-        mine, policy = verdict.page.parts, judged.namespace.detector.policy
+        policy = judged.namespace.detector.policy
         page, kind = verdict.page, judged.options.kind
 
         def is_near(other: Verdict) -> bool:
@@ -295,7 +296,7 @@ class Proof:
             name = class_of(
                 judged.callback,
                 verdict.domain,
-                _letters(other.page.parts, mine),
+                _letters(other.page, page),
                 other.key,
                 verdict.key,
             )
@@ -763,15 +764,17 @@ def _key_hash(text: str) -> bytes:
     return (hash(text) & 0xFFFFFFFFFFFFFFFF).to_bytes(8, "little")
 
 
-def _letters(theirs: bytes, mine: bytes) -> str:
-    """Return the letters of the parts that differ; "?" if those of one page are not known."""
+def _letters(their: PageFingerprint, my: PageFingerprint) -> str:
+    """Return the letters of what differs in two pages (evidence.PARTS); "?" if the parts of one are not known."""
+    theirs, mine = their.parts, my.parts
     if len(theirs) != len(mine) or not mine:
         return "?"
-    return "".join(
+    found = [
         letter
-        for i, letter in enumerate("jsdhnwbaf")
+        for i, letter in enumerate("jsdhnbaf")
         if theirs[4 * i : 4 * i + 4] != mine[4 * i : 4 * i + 4]
-    )
+    ]
+    return "".join(found) + "w" * (their.sketch[TEXT_HASH:] != my.sketch[TEXT_HASH:])
 
 
 def _most(shapes: "Counter[str]", between: str = ", ") -> str:

@@ -65,7 +65,9 @@ OTHER_TYPES = tuple(
     for word in words_of(section("Thing").split("with one of these:")[1].split(". Things")[0])
 )
 PROPERTIES = dict(rows_of_three("Thing"))
-VOLATILE_DATA = words_of(section("Parts").split("Volatile names, behind `data-`")[1].split("Names that")[0])
+VOLATILE_DATA = words_of(
+    section("Parts").split("Volatile names, behind `data-`")[1].split("Names that")[0]
+)
 SAID = words_of(section("Parts").split("Names that say something:")[1].split("Of a tag")[0])
 SPACELESS = [
     range(int(first, 16), int(last, 16) + 1)
@@ -1237,7 +1239,6 @@ def finish(page: Page) -> Reading:
     sequences = [
         *(page.data, page.sources, page.data_attributes),
         *([token_hash(token.data, page.key) for token in tokens] for tokens in (headings, numbers)),
-        hashes_of(page, (block for _, block in judged)),
         hashes_of(page, beside),
         page.said,
         [*page.meta, *hashes_of(page, frame)],

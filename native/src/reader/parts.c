@@ -1,7 +1,7 @@
 /*
- * What two pages of similar text may differ in (docs/fingerprint-spec.md, "Parts"): nine hashes of 32 bits, of the
+ * What two pages of similar text may differ in (docs/fingerprint-spec.md, "Parts"): eight hashes of 32 bits, of the
  * inline data, the sources of images and frames, the data attributes, the first headings, the words with digits of the
- * main text, all of its words, the text beside it, other attributes, and the frame: a price, a picture, a rating.
+ * main text, the text beside it, other attributes, and the frame: a price, a picture, a rating.
  *
  * Each is the hash of a sequence, which is summed up while the page is read: nothing is kept of what it consists of.
  */
@@ -97,11 +97,12 @@ void parts_hidden(struct ndd_reader *reader, const struct block *block) {
     reader->parts.beside = join_block(reader, reader->parts.beside, block);
 }
 
-/* The sums of the text: what is kept, what stands beside it, and what is left out as navigation and its like. */
-static void sum_texts(const struct ndd_reader *reader, uint64_t *words, uint64_t *beside, uint64_t *frame) {
+/* The sums of the text that is not kept: what stands beside it, and what is left out as navigation and its like. */
+static void sum_texts(const struct ndd_reader *reader, uint64_t *beside, uint64_t *frame) {
     for (size_t i = 0; i < reader->blocks.n; i++) {
         const struct block *block = &reader->blocks.at[i];
-        uint64_t *sum = block->weight > 0 ? words : block->context & IN_DROPPED ? frame : beside;
+        if (block->weight > 0) continue;
+        uint64_t *sum = block->context & IN_DROPPED ? frame : beside;
         *sum = join_block(reader, *sum, block);
     }
 }
@@ -153,10 +154,9 @@ void parts_settle(struct ndd_reader *reader, ndd_page *page) {
     store4_le(page->parts + 8, number_of(reader->parts.data_attributes));
     store4_le(page->parts + 12, number_of(heading_sum(reader)));
     store4_le(page->parts + 16, number_of(number_sum(reader)));
-    uint64_t words = 0, beside = reader->parts.beside, frame = reader->parts.frame;
-    sum_texts(reader, &words, &beside, &frame);
-    store4_le(page->parts + 20, number_of(words));
-    store4_le(page->parts + 24, number_of(beside));
-    store4_le(page->parts + 28, number_of(reader->parts.attributes));
-    store4_le(page->parts + 32, number_of(frame));
+    uint64_t beside = reader->parts.beside, frame = reader->parts.frame;
+    sum_texts(reader, &beside, &frame);
+    store4_le(page->parts + 20, number_of(beside));
+    store4_le(page->parts + 24, number_of(reader->parts.attributes));
+    store4_le(page->parts + 28, number_of(frame));
 }

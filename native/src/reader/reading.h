@@ -6,7 +6,7 @@
  *     words.c   text -> tokens, gathered into blocks
  *     identity.c  title and canonical URL -> what the page says it is
  *     thing.c   structured data -> the number of the thing that the page is about
- *     parts.c   hashes of what is not running text
+ *     parts.c   hashes of what pages of similar text may differ in
  *     target.c  a URL -> the bytes that stand for it
  *     links.c   where the page leads, when that is asked for
  *     hidden.c  whether what is hidden counts
