@@ -59,8 +59,8 @@ def visit(detector, vectors, url):
     except Exception:
         detector.release(verdict)
         raise
-    if verdict.token:  # after the vectors are stored: a crash between the two repeats the page
-        detector.insert(verdict)
+    # After the vectors are stored: a crash between the two repeats the page.
+    detector.insert(verdict)
     return said
 
 

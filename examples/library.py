@@ -24,5 +24,4 @@ with tempfile.TemporaryDirectory() as folder, dedup.open(folder) as detector:
             continue
         print(f"keep  {url}: {verdict.status}")
         # parse and store the page here; then make it last (or detector.release(verdict) on failure)
-        if verdict.token:  # a short page holds none: it is kept, and never an original
-            detector.insert(verdict)
+        detector.insert(verdict)

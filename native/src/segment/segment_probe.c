@@ -275,12 +275,17 @@ ndd_status ndd_segment_probe(const ndd_segment *segment, const uint64_t *values,
     return status;
 }
 
-ndd_status ndd_segments_probe(const ndd_segment *const *segments, size_t n, uint64_t value, uint32_t k,
-                              uint64_t limit, ndd_answer *answer) {
-    ndd_status status = answer_begin(answer, &value, n);
-    for (size_t i = 0; i < n && status == NDD_OK; i++) {
-        const struct search search = {segments[i], &value, k, answer};
-        status = k > segments[i]->k ? NDD_BAD_DISTANCE : probe_group(&search, limit, i, 1);
+ndd_status ndd_segments_probe(const ndd_segment *const *segments, size_t count, const uint64_t *values,
+                              size_t n, uint32_t k, uint64_t limit, ndd_answer *answer) {
+    if (n > 0 && count > SIZE_MAX / n) return NDD_TOO_LARGE;
+    ndd_status status = answer_begin(answer, values, count * n);
+    for (size_t s = 0; s < count && status == NDD_OK; s++) {
+        if (k > segments[s]->k) status = NDD_BAD_DISTANCE;
+        for (size_t i = 0; i < n && status == NDD_OK; i += GROUP) {
+            const struct search search = {segments[s], values + i, k, answer};
+            size_t group = n - i < GROUP ? n - i : GROUP;
+            status = probe_group(&search, limit, s * n + i, (uint32_t)group);
+        }
     }
     if (status != NDD_OK) answer->matches_count = 0;
     return status;
