@@ -41,7 +41,7 @@ PROVE = 3  # equal pairs in a row, none other before, from which on copies are d
 REPROVE = 30  # the same after a pair with other items; doubled by each further one, up to
 MOST_REPROVE = 2000
 EMPTY = 0.25  # of an equal pair: the page brought no item, its original did
-SOON, GROWTH, EVERY = 3, 2, 50  # checks: after 3 drops, then ever more seldom, at least one in 50
+SOON, GROWTH, EVERY = 3, 3, 30  # checks: after 3 drops, then ever more seldom, at least one in 30
 
 CLASSES = 10_000  # some 300 bytes each; the ones unused for longest go
 REMEMBERED = (
