@@ -8,8 +8,8 @@ difference of it; a page is kept while all of these accounts have credit. A page
 each request that it yielded. When at least LEAST pages in a row have cost CREDIT, pages like these are dropped until
 one brings something. So endless calendars, facets and mazes end, and an album goes on.
 
-A page brings something if it, or a page that it leads to, brings a new item. A unique page without one counts only if
-its callback never yielded items; otherwise, what it leads to may still pay. That may come much later, so a page
+A page brings something if it, or a page that it leads to, brings a new item, or if it leads to a unique page with any
+item. A unique page without items counts only if its callback never yielded one; otherwise, what it leads to may pay. That may come much later, so a page
 that yields requests counts only when the first of these has come back; at most WAITING pages wait for that, with
 CREDIT requests, others count at once. What was dropped for want of credit is remembered, and sent again when the
 account has credit again. So the order of answers decides little.
@@ -268,10 +268,8 @@ class Credit:
 
     def parsed(self, request: Request, *, paid: bool) -> None:
         """Note how the callback of a unique page ended: whether the page is something new."""
-        token = request.meta.get(_ON_CREDIT, "")
-        page = self._of_page.get(token)
-        if page is not None and paid:
-            self._pay(token, page)
+        if paid:
+            self.paid_for(request)
         else:
             self._brought_nothing(request)
 
@@ -283,7 +281,7 @@ class Credit:
                 account.came_back(token, page.level, sent=sent)
 
     def paid_for(self, request: Request) -> None:
-        """Note that the page of a request brought a new item."""
+        """Note that the page of a request is, or brought, something new."""
         token = _led_by(request)
         page = self._of_page.get(token)
         if page is not None:

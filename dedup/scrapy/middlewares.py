@@ -514,7 +514,7 @@ class _Output:
         if self._look is not None and self._proof is not None:
             self._proof.not_compared(self._request)
         if self._is_unique and self._request is not None:
-            self._session.parsed(self._request, paid=self._new, accepted=accepted)
+            self._session.parsed(self._request, paid=self._paid, accepted=accepted)
         if self._on_credit is not None and accepted:
             self._session.kept.credit.ended(
                 self._on_credit, paid=self._new, followed=self._followed
