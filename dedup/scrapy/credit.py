@@ -54,6 +54,7 @@ STEPS = (
 )  # up to which pages have the first and the second level; others have the third
 DROPPED = 100  # pages dropped for want of credit that one account remembers, the last ones
 ALL_DROPPED = 5000
+AGAIN = 10  # of them that are sent again when something was brought, the oldest ones
 ALL_LEAST = 10  # the same of all classes of a callback; then LEAST of each are enough
 ALL_CREDIT = 160
 ACCOUNTS = 100_000  # pages and classes that have one, 300 bytes each; the oldest go
@@ -231,8 +232,8 @@ class Credit:
             account.waiting.pop(token, None)
             account.begin_again()
         for account in page.accounts:
-            self._dropped -= len(account.dropped)
-            while account.dropped:
+            for _ in range(min(AGAIN, len(account.dropped))):
+                self._dropped -= 1
                 self._send(account.dropped.popleft())
 
     # -------------------------------------------------- requests that such pages yielded
