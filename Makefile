@@ -116,9 +116,9 @@ bench: $(VENV)/installed ## this machine's figures: pages, a crawl, tables, stor
 	@for part in batch pairs scan directory items capacity fanout; do \
 		echo; echo "tests/bench $$part"; $(BIN)/python tests/bench $$part $(BENCH_FLAGS) || exit 1; done
 
-bench-peers: $(VENV)/installed ## pages and tables beside other programs, which are installed for it
+bench-peers: $(VENV)/installed ## pages, tables and archives beside other programs; those it can are installed for it
 	@$(BIN)/python -m pip install -q --group bench
-	@for part in pages tables; do \
+	@for part in pages tables archives requests; do \
 		echo; echo "tests/bench $$part"; $(BIN)/python tests/bench $$part $(BENCH_FLAGS) || exit 1; done
 
 bench-spark: $(VENV)/spark ## judging a million fingerprints on one machine and in Spark; needs Java 17

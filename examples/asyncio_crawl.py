@@ -25,22 +25,12 @@ def parse(html, url):
     return {urldefrag(urljoin(url, unescape(link.decode("latin-1")))).url for link in found}
 
 
-async def judge(detector, html, encoding, url, key):
-    """Return the verdict on a page."""
-    page = detector.fingerprint(html, encoding=encoding, url=url)
-    for pause in (0.05, 0.1, 0.2, 0.4, 0.8):  # one like it is in flight, and may yet fail
-        verdict = await detector.reserve(page, key, url=url)
-        if verdict.status != "pending":
-            return verdict
-        await asyncio.sleep(pause)
-    return await detector.reserve(page, key, url=url, exempt="in_flight")
-
-
 async def visit(detector, url):
     """Fetch a page; return its links, none of a near-duplicate."""
     html, encoding, at = await asyncio.to_thread(fetch, url)
     try:
-        verdict = await judge(detector, html, encoding, at, dedup.document_key(url))
+        page = detector.fingerprint(html, encoding=encoding, url=at)
+        verdict = await detector.decide(page, dedup.document_key(url), url=at)
     except dedup.DedupError as error:
         verdict = None
         print(f"not judged, kept: {url}: {error}", file=sys.stderr)

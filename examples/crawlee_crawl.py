@@ -16,20 +16,13 @@ except ImportError as missing:
 
 import dedup
 
-PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)  # seconds; a near-duplicate that is in flight may yet fail
 
-
-async def reserve(detector, request, response):
+async def decide(detector, request, response):
     """Return the verdict on a page that was fetched."""
     url, key = request.loaded_url or request.url, dedup.document_key(request.url)
     charset = response.headers.get("content-type").partition("charset=")[2].strip("\"' ") or None
     page = detector.fingerprint(await response.read(), encoding=charset, url=url)
-    for pause in PAUSES:
-        verdict = await detector.reserve(page, key, url=url)
-        if verdict.status != "pending":
-            return verdict
-        await asyncio.sleep(pause)
-    return await detector.reserve(page, key, url=url, exempt="in_flight")
+    return await detector.decide(page, key, url=url)
 
 
 def deduplicate(crawler, detector, mode="skip"):
@@ -44,7 +37,7 @@ def deduplicate(crawler, detector, mode="skip"):
         if response.status_code != 200 or "html" not in response.headers.get("content-type", ""):
             return
         try:
-            verdict = await reserve(detector, request, response)
+            verdict = await decide(detector, request, response)
         except dedup.DedupError as error:
             print(f"not judged, kept: {request.url}: {error}", file=sys.stderr)
             return

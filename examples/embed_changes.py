@@ -48,7 +48,7 @@ def visit(detector, vectors, url):
         detector.forget(key)  # so that a copy may take its place
         return "gone"
     page = detector.fingerprint(html, encoding=encoding, url=url, links=True)
-    verdict = detector.reserve(page, key)
+    verdict = detector.decide(page, key)
     if verdict.status == "near_duplicate":
         return f"near-duplicate of {verdict.of}"
     try:
@@ -59,9 +59,8 @@ def visit(detector, vectors, url):
     except Exception:
         detector.release(verdict)
         raise
-    detector.insert(
-        verdict
-    )  # after the vectors are stored: a crash between the two repeats the page
+    # After the vectors are stored: a crash between the two repeats the page.
+    detector.insert(verdict)
     return said
 
 

@@ -18,11 +18,10 @@ PAGES = {
 with tempfile.TemporaryDirectory() as folder, dedup.open(folder) as detector:
     for url, html in PAGES.items():
         page = detector.fingerprint(html, url=url)
-        verdict = detector.reserve(page, dedup.document_key(url))
+        verdict = detector.decide(page, dedup.document_key(url))
         if verdict.status == "near_duplicate":
             print(f"drop  {url}: near-duplicate of {verdict.of}, distance {verdict.distance}")
             continue
         print(f"keep  {url}: {verdict.status}")
         # parse and store the page here; then make it last (or detector.release(verdict) on failure)
-        if verdict.token:  # a short page holds none: it is kept, and never an original
-            detector.insert(verdict)
+        detector.insert(verdict)

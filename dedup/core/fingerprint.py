@@ -30,9 +30,11 @@ __all__ = [
     "keyed_recipe",
     "main_words",
     "near_duplicate",
+    "number_runs",
     "read_page",
     "similarities",
     "similarity",
+    "token_hash",
 ]
 
 
@@ -44,7 +46,7 @@ class PageReading(NamedTuple):
     behind the fingerprint. links, if asked for, are the distinct hashes of where its main content and
     its pagination lead, 8 bytes for each, little-endian: without session and tracking parameters, and
     none to the page itself (native/src/reader/links.c); address is the hash that such a link would have.
-    They are no part of the fingerprint.
+    They are no part of the fingerprint. numbers, if asked for, is what number_runs() reads.
     """
 
     fingerprint: PageFingerprint
@@ -54,6 +56,7 @@ class PageReading(NamedTuple):
     words_read: int
     links: bytes = b""
     address: bytes = b""
+    numbers: bytes = b""
 
 
 class Block(NamedTuple):
@@ -96,21 +99,50 @@ def read_page(
     url: str | None = None,
     recipe: Recipe | str | None = None,
     links: bool = False,
+    numbers: bool = False,
 ) -> PageReading:
     """Do what fingerprint() does, and also tell how much text and inline JSON the page held.
 
-    links says whether to gather where it leads, too.
+    links says whether to gather where it leads, too, and numbers whether to gather those of its main text.
     """
     known = keyed_recipe(recipe)
     reader = _readers.take()
     try:
         page = _read(reader, html, encoding, url, known, links)
         targets = _targets(reader) if links else _NO_TARGETS
+        found = _numbers(reader) if numbers else b""
     finally:
         _readers.give_back(reader)
     return PageReading(
-        _page(page, known), page.text_bytes, page.data_bytes, page.words, page.words_read, *targets
+        _page(page, known),
+        page.text_bytes,
+        page.data_bytes,
+        page.words,
+        page.words_read,
+        *targets,
+        found,
     )
+
+
+def number_runs(numbers: bytes) -> Iterator[list[int]]:
+    """Yield the tokens with digits in a page's main text (PageReading.numbers), by their hashes.
+
+    A list for each run of them: the token before it (1: none), and those of the run. Hashes are keyed by the
+    page's recipe, and 64 bits, never 0.
+    """
+    run: list[int] = []
+    for each in memoryview(numbers).cast("Q"):
+        if each:
+            run.append(each)
+        else:
+            yield run
+            run = []
+
+
+def token_hash(token: str, recipe: Recipe | str | None = None) -> int:
+    """Return the hash of a token, in lower case, as number_runs() gives it."""
+    data = token.encode("utf-8", "surrogatepass")
+    return int(lib.ndd_hash_token(data, len(data), keyed_recipe(recipe).key)) or 1
 
 
 def hash_of_links(links: bytes) -> int:
@@ -119,10 +151,10 @@ def hash_of_links(links: bytes) -> int:
     return int.from_bytes(blake2b(b"".join(each), digest_size=8).digest(), "big") or 1
 
 
-def fingerprint_text(text: str, *, recipe: Recipe | str | None = None) -> PageFingerprint:
-    """Return the fingerprint of plain text, which is one block."""
+def fingerprint_text(text: bytes | str, *, recipe: Recipe | str | None = None) -> PageFingerprint:
+    """Return the fingerprint of plain text, which is one block; bytes are UTF-8."""
     known = keyed_recipe(recipe)
-    data = text.encode("utf-8", "surrogatepass")
+    data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
     with _readers.borrow() as reader:
         page = ffi.new("ndd_page *")
         check(lib.ndd_read_text(reader, ffi.from_buffer(data), len(data), known.key, page))
@@ -292,6 +324,13 @@ def _targets(reader: Any) -> tuple[bytes, bytes]:
     lib.ndd_reader_links(reader, targets, n, own)
     links = little_endian(bytes(ffi.buffer(targets[0], 8 * n[0]))) if n[0] else b""
     return links, own[0].to_bytes(8, "little")
+
+
+def _numbers(reader: Any) -> bytes:
+    """Return the numbers of the reader's last page, for number_runs()."""
+    hashes, n = ffi.new("uint64_t const **"), ffi.new("size_t *")
+    check(lib.ndd_reader_numbers(reader, hashes, n))
+    return bytes(ffi.buffer(hashes[0], 8 * n[0])) if n[0] else b""
 
 
 _NO_TARGETS = b"", b""

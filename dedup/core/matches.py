@@ -5,12 +5,13 @@ unless it is large. A single probe makes no array; numpy is imported for a batch
 """
 
 from functools import cache
+from struct import Struct
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from dedup.core.native import check, ffi, lib
-from dedup.core.numbers import Array, Flags
+from dedup.core.numbers import Array, Flags, pointer, zeros
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 else:
     _Probed = tuple
 
+_MATCH = Struct("=QQI4x")  # a native match
 KEPT = 100_000  # matches of an answer whose memory is kept for the next probe
 
 
@@ -115,6 +117,32 @@ class Answers:
         matches.cut = any(lib.ndd_answer_cut(answer.handle)[0:probes])
         self._give_back(answer, count)
         return matches
+
+    def each(self, answer: Answer, count: int, places: int = 1) -> dict[int, Matches]:
+        """Return the matches of each of `count` probes that has any, by its index, in one place after the other.
+
+        The answer holds those of all probes in the first place, then in the next. cut is True of one that a
+        limit left others out of, in any place.
+        """
+        lib.ndd_answer_get(answer.handle, answer.offsets, answer.matches)
+        held = answer.offsets[0][count * places]
+        found: dict[int, Matches] = {}
+        if held:
+            queries = zeros(held)
+            lib.ndd_answer_queries(answer.handle, count * places, pointer(queries))
+            matches = _MATCH.iter_unpack(ffi.buffer(answer.matches[0], held * _MATCH.size))
+            for query, (document, value, distance) in zip(queries, matches, strict=True):
+                i = query % count
+                if i not in found:
+                    found[i] = Matches()
+                found[i].append(Match(document, value, distance))
+            cut = bytes(ffi.buffer(lib.ndd_answer_cut(answer.handle), count * places))
+            query = cut.find(1)
+            while query >= 0:
+                found[query % count].cut = True
+                query = cut.find(1, query + 1)
+        self._give_back(answer, held)
+        return found
 
     def found(self, answer: Answer, count: int) -> Found:
         """Return the matches of a batch of `count` probes, which filled the answer."""

@@ -69,6 +69,14 @@ def little_endian(numbers: bytes) -> bytes:
 # ------------------------------------------------------------------------------------------- batches
 
 
+def big_endian(numbers: bytes) -> "array[int]":
+    """Return a batch of 64-bit numbers that are big-endian, as hex digits are."""
+    words = array("Q", numbers)
+    if sys.byteorder == "little":
+        words.byteswap()
+    return words
+
+
 def packed(numbers: Numbers, name: str) -> Packed:
     """Return a batch as contiguous words: a uint64 array as it is, what is not an array as array("Q")."""
     if hasattr(numbers, "__array__"):

@@ -228,6 +228,14 @@ class Table:
         """
         return self.find(many(values, "values"), limit_number(limit)).probed()
 
+    def probe_each(self, values: Packed, limit: int = 0) -> dict[int, Matches]:
+        """Return what probe() does for each of some values that has matches, by its index; a limit of 0 is none."""
+        answer, count = self._answers.take(), len(values)
+        with self._lock.reading:
+            status = lib.ndd_table_probe(self._handle, pointer(values), count, limit, answer.handle)
+        check(status, "probing a table")
+        return self._answers.each(answer, count)
+
     def find(self, queries: Packed, limit: int) -> Found:
         """Return the answer of probe_many() with the values that match; a limit of 0 is none."""
         answer, count = self._answers.take(), len(queries)

@@ -28,7 +28,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dedup.core.matches import Nearest
-from dedup.core.numbers import Numbers, many
+from dedup.core.numbers import Numbers, packed
 from dedup.detector.interface import AsyncDetector, Detector, Question
 from dedup.detector.open_stores import Accepted, OpenStore, give_back
 from dedup.detector.reservations import Ending, MemoryBudget
@@ -115,7 +115,7 @@ class EmbeddedDetector(Detector):
         """Return a detector over documents that are not a store, such as a part of one.
 
         They must find distances up to the policy's; the caller closes them. Only these methods may be
-        called: probe, reserve, insert, insert_many and release.
+        called: probe, reserve, insert, insert_many, release and accept.
         """
         return cls(OpenStore.over(documents), recipe, policy, clock)
 
@@ -154,13 +154,13 @@ class EmbeddedDetector(Detector):
         UsageError) if more than `limit` documents would have to be compared.
         """
         same_recipe(self.recipe.id, recipe)
-        array = many(values, "values")
+        words = packed(values, "values")
         with self._shared.lock:
             self._check_open()
-            near = self._store.near_many(array, self.policy.distance, limit)
+            near = self._store.near_many(words, self.policy.distance, limit)
             found: dict[int, list[Neighbour]] = {}
             for i, documents in near.items():
-                page = PageFingerprint(int(array[i]), sketches[i], 0, 2**32 - 1, recipe)
+                page = PageFingerprint(int(words[i]), sketches[i], 0, 2**32 - 1, recipe)
                 asked = Document(NO_KEY, page, domain or "")
                 alike = self._answered(asked, documents)
                 if alike:
@@ -189,6 +189,24 @@ class EmbeddedDetector(Detector):
             if verdict.status in _DROPPED:
                 return verdict
             return self._reserved(verdict, options, now)
+
+    def accept(self, page: PageFingerprint, key: str, options: ReserveOptions = USUAL) -> Verdict:
+        """Judge a page, and insert it at once unless it is a near-duplicate: reserve() and insert() in one.
+
+        For pages read from files, none of which is in flight. The verdict has no token. Raises what
+        reserve() and insert() raise.
+        """
+        asked = Document(key, page, site_of(key, options.url, options.domain), kind=options.kind)
+        with self._shared.lock:
+            if self._closed or self._shared.left or page.recipe != self.recipe.id:
+                self._check_open(page)
+            if not _is_storable(page):
+                raise _unstorable(page)
+            verdict = self._judged(asked, options, self._clock())
+            if verdict.status not in _DROPPED:
+                self._store.insert(replace(asked, inserted_seconds=time.time()))
+                self._shared.note_inserted([page.value])
+            return verdict
 
     def _judged(self, asked: Document, options: ReserveOptions, now: float) -> Verdict:
         """Return the verdict on a page, without a token."""
@@ -326,10 +344,7 @@ class EmbeddedDetector(Detector):
         if page.recipe != self.recipe.id:
             same_recipe(self.recipe.id, page.recipe)
         if not _is_storable(page):
-            raise UsageError(
-                f"{page} is not allowed: value and identity are 0 to 2**64 - 1, and a sketch "
-                f"has {SKETCH_BYTES} bytes"
-            )
+            raise _unstorable(page)
         held = self._reservations.get(token)
         if held is not None and (held.document.key, held.document.page) != (key, page):
             raise UsageError(
@@ -633,3 +648,10 @@ class AsyncEmbeddedDetector(AsyncDetector):
     def _insert_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
         parts = (verdicts[i : i + TRANSACTION] for i in range(0, len(verdicts), TRANSACTION))
         return [late for part in parts for late in self.embedded.insert_many(part)]
+
+
+def _unstorable(page: PageFingerprint) -> UsageError:
+    return UsageError(
+        f"{page} is not allowed: value and identity are 0 to 2**64 - 1, and a sketch "
+        f"has {SKETCH_BYTES} bytes"
+    )

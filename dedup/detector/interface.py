@@ -6,10 +6,15 @@
 Users of a detector need not know whether its store is a folder or a service.
 """
 
+import asyncio
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self, Unpack
 
+from msgspec.structs import replace
+
+from dedup.core.backoff import Backoff
 from dedup.core.fingerprint import fingerprint
 from dedup.model.page import (
     USUAL,
@@ -21,6 +26,10 @@ from dedup.model.page import (
 )
 from dedup.model.policy import Policy
 from dedup.model.recipes import Recipe
+
+WAIT_SECONDS = 1.0
+_FIRST_PAUSE_SECONDS = 0.005
+_LONGEST_PAUSE_SECONDS = 0.1
 
 
 class Question(NamedTuple):
@@ -101,12 +110,36 @@ class Detector(_Fingerprints):
 
         A verdict with a token (unique, refetch, exempt) must end in insert() or
         release(); otherwise it expires. After `pending` ask again, and finally keep the page with
-        exempt="in_flight". A reservation whose answer does not come in time is released.
+        exempt="in_flight", as decide() does. A reservation whose answer does not come in time is released.
 
         Raises RecipeMismatch, UsageError for a key that is not text, or not valid Unicode, and what
         the store raises, or ServiceUnavailable: then keep the page.
         """
         return self.judge(page, key, ReserveOptions(**options))
+
+    def decide(
+        self,
+        page: PageFingerprint,
+        key: str,
+        *,
+        wait_seconds: float = WAIT_SECONDS,
+        **options: Unpack[ReserveKeywords],
+    ) -> Verdict:
+        """Reserve a page, and wait while a near-duplicate of it is in flight. Never returns `pending`.
+
+        After wait_seconds the page is kept, with the reason in_flight. A page in flight in the calling thread
+        cannot end meanwhile: insert() or release() it first. Raises what reserve() raises.
+        """
+        asked = ReserveOptions(**options)
+        pauses, end = (
+            Backoff(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS),
+            time.monotonic() + wait_seconds,
+        )
+        while (verdict := self.judge(page, key, asked)).status == "pending":
+            if (left := end - time.monotonic()) <= 0:
+                return self.judge(page, key, replace(asked, exempt="in_flight"))
+            time.sleep(min(pauses.next(), left))
+        return verdict
 
     @abstractmethod
     def judge(self, page: PageFingerprint, key: str, options: ReserveOptions = USUAL) -> Verdict:
@@ -191,6 +224,29 @@ class AsyncDetector(_Fingerprints):
     ) -> Verdict:
         """Judge a page. A cancelled call leaves no reservation behind."""
         return await self.judge(page, key, ReserveOptions(**options))
+
+    async def decide(
+        self,
+        page: PageFingerprint,
+        key: str,
+        *,
+        wait_seconds: float = WAIT_SECONDS,
+        **options: Unpack[ReserveKeywords],
+    ) -> Verdict:
+        """Reserve a page, and wait while a near-duplicate of it is in flight. Never returns `pending`.
+
+        After wait_seconds the page is kept, with the reason in_flight.
+        """
+        asked = ReserveOptions(**options)
+        pauses, end = (
+            Backoff(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS),
+            time.monotonic() + wait_seconds,
+        )
+        while (verdict := await self.judge(page, key, asked)).status == "pending":
+            if (left := end - time.monotonic()) <= 0:
+                return await self.judge(page, key, replace(asked, exempt="in_flight"))
+            await asyncio.sleep(min(pauses.next(), left))
+        return verdict
 
     @abstractmethod
     async def judge(

@@ -81,6 +81,7 @@ class Memory:
         self._base, self._work = base, work
         self._fresh = Layer(work.k)
         self._replaced = 0  # documents that hide one of a layer below
+        self._asked: tuple[str, bool] = "", False  # the last key asked for, and whether it was held
 
     def __len__(self) -> int:
         """Return the number of documents, those that are hidden by a newer one among them."""
@@ -88,11 +89,14 @@ class Memory:
 
     def __contains__(self, key: object) -> bool:
         """Tell whether a document with this key was accepted."""
-        return (
+        held = (
             key in self._fresh
             or key in self._work
             or (self._base is not None and key in self._base)
         )
+        if isinstance(key, str):
+            self._asked = key, held
+        return held
 
     @property
     def k(self) -> int:
@@ -127,7 +131,10 @@ class Memory:
 
     def insert(self, document: Document) -> None:
         """Insert a document into the fresh layer; it replaces one with the same key."""
-        hides = document.key in self
+        asked, hides = self._asked
+        if asked != document.key or not asked:  # it is asked for just before
+            hides = document.key in self
+        self._asked = "", False
         if not self._fresh.insert(document):
             self._replaced += hides
 

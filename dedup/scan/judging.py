@@ -13,9 +13,9 @@ from typing import IO, Any
 import msgspec
 
 from dedup.core.files import replacing
-from dedup.detector import Detector
+from dedup.detector import EmbeddedDetector
 from dedup.model.errors import UsageError
-from dedup.model.page import Verdict, hex_fingerprint
+from dedup.model.page import ReserveOptions, Verdict, hex_fingerprint
 from dedup.model.policy import Policy
 from dedup.model.recipes import Recipe
 from dedup.model.verdict_forms import to_columns
@@ -35,9 +35,7 @@ from dedup.scan.values import (
 
 def job_policy(job: Job, recipe: Recipe) -> Policy:
     """Return the policy of a job: its own rule, or the recipe's."""
-    policy = job.options.policy(recipe)
-    never = float("inf")  # a page is inserted at once
-    return msgspec.structs.replace(policy, reservation_seconds=never)
+    return job.options.policy(recipe)
 
 
 class Judge:
@@ -45,7 +43,7 @@ class Judge:
 
     def __init__(
         self,
-        detector: Detector,
+        detector: EmbeddedDetector,
         identity: bool,
         summary: Summary,
         fault: Callable[[Fault], None] | None = None,
@@ -67,11 +65,8 @@ class Judge:
         return row
 
     def _judged(self, found: Found) -> Row:
-        verdict = self._detector.reserve(
-            found.page, found.key, domain=found.domain, guard=self._identity
-        )
-        if verdict.token is not None:
-            self._detector.insert(verdict)
+        options = ReserveOptions(domain=found.domain, guard=self._identity)
+        verdict = self._detector.accept(found.page, found.key, options)
         self.summary.siteless += self._identity and not found.domain
         return verdict_row(verdict)
 

@@ -143,13 +143,14 @@ class Session:
             namespace = self._namespace_of(request)
             if namespace is None:
                 return None
-            reading = self._read(namespace.detector.recipe, response)
+            reading = self.read(namespace.detector.recipe, response)
             self.counts.add("probed")
             if "data_page" in self.config.exempt and reading.data_bytes > reading.text_bytes:
                 self._keep_unjudged(request, "data_page")
                 return None
             page, key = self._page(reading), key_of(request)
-            options = self._options(request, response)
+            callback = callback_name(request, self.crawler.spider)
+            options = self._options(request, response, callback)
             start = is_start(request) and "start" in self.config.exempt
             verdict = await namespace.detector.judge(
                 page, key, msgspec.structs.replace(options, exempt="start") if start else options
@@ -157,7 +158,7 @@ class Session:
             if verdict.reason == "unchanged" and self.kept.proof is not None:
                 await self.kept.proof.recall(namespace, request, verdict)
             if verdict.match is None:  # as for most pages
-                self._note(namespace, request, response, verdict, reading)
+                self._note(namespace, request, response, verdict, reading, callback)
                 return verdict
         verdict = await self._after_those_in_flight(namespace, verdict, options)
         with self.counts.meter:
@@ -168,11 +169,11 @@ class Session:
                 response,
                 reading,
                 options,
-                callback_name(request, self.crawler.spider),
-                lambda url: self._read(recipe, response, url).links,
+                callback,
+                lambda url: self.read(recipe, response, url).links,
             )
             verdict = await self._look_again(judged, verdict)
-            self._note(namespace, request, response, verdict, reading)
+            self._note(namespace, request, response, verdict, reading, callback)
         return verdict
 
     async def _after_those_in_flight(
@@ -230,9 +231,8 @@ class Session:
         if reason in UNREAD:
             self.kept.accepted.append((None, key_of(request)))
 
-    def _options(self, request: Request, response: Response) -> ReserveOptions:
+    def _options(self, request: Request, response: Response, callback: str) -> ReserveOptions:
         """Return the options for judging a page."""
-        callback = callback_name(request, self.crawler.spider)
         kind = request.meta.get("dedup_kind")
         if kind is None:
             kind = callback if self.config.kinds else ""
@@ -277,6 +277,12 @@ class Session:
                 )
         return namespace
 
+    def recipe_of(self, request: Request) -> Recipe:
+        """Return the recipe of a namespace, which a request of it has opened before."""
+        namespace = self._namespace_of(request)
+        assert namespace is not None
+        return namespace.detector.recipe
+
     def _open(self, name: str) -> "Namespace":
         if self._memory is None:
             if self.config.service:
@@ -289,13 +295,16 @@ class Session:
                 self._memory = EmbeddedMemory(self.config, self._job_folder, self.counts)
         return self._memory.open(name)
 
-    def _read(self, recipe: Recipe, response: Response, url: str | None = None) -> PageReading:
+    def read(self, recipe: Recipe, response: Response, url: str | None = None) -> PageReading:
         """Read a page, as if it were at the given URL, if there is one."""
         links, url = self.kept.reads_links, url or response.url
+        numbers = self.kept.proof is not None
         if isinstance(response, TextResponse) and response.encoding != "utf-8":
             # the text is decoded once, and the spider finds it decoded
-            return read_page(response.text, url=url, recipe=recipe, links=links)
-        return read_page(response.body, encoding="utf-8", url=url, recipe=recipe, links=links)
+            return read_page(response.text, url=url, recipe=recipe, links=links, numbers=numbers)
+        return read_page(
+            response.body, encoding="utf-8", url=url, recipe=recipe, links=links, numbers=numbers
+        )
 
     def _note(
         self,
@@ -304,13 +313,13 @@ class Session:
         response: Response,
         verdict: Verdict,
         reading: PageReading,
+        callback: str,
     ) -> None:
         if verdict.token is not None or verdict.status == "exempt":
             self.kept.links.learn(namespace, reading.links + reading.address, verdict.token)
         if verdict.token is not None:
-            callback = callback_name(request, self.crawler.spider)
             _judged_by[request] = self
-            self.in_flight.begin(namespace, verdict, callback, request, reading.words)
+            self.in_flight.begin(namespace, verdict, callback, request, reading)
             if self.kept.urls is not None and self.kept.urls.doubting:
                 self.kept.urls.met(namespace, request, verdict.key, reading.links)
         elif verdict.status == "exempt":
@@ -328,7 +337,6 @@ class Session:
         is_proven = proof is not None and request in proof.proven
         self.swallowing.judged(verdict, response.url, is_proven=is_proven)
         if self.journal is not None:
-            callback = callback_name(request, self.crawler.spider)
             action = _ACTIONS[self.config.mode]
             self.journal.judged(verdict, response, namespace.detector.recipe, callback, action)
 

@@ -19,6 +19,7 @@ from weakref import finalize
 
 from scrapy import Request
 
+from dedup.core.fingerprint import PageReading
 from dedup.model.page import Verdict
 from dedup.scrapy.counts import Counts
 from dedup.scrapy.link_memory import CrawlLinks
@@ -26,7 +27,7 @@ from dedup.scrapy.link_memory import CrawlLinks
 if TYPE_CHECKING:
     from dedup.scrapy.memory import Namespace
 
-__all__ = ["Accepted", "PagesInFlight", "token_of"]
+__all__ = ["Accepted", "Flight", "PagesInFlight", "token_of"]
 
 # Accepted pages; (None, document key) for one that is kept without being read.
 Accepted = deque[tuple["Namespace | None", Verdict | str]]
@@ -36,7 +37,7 @@ COMMIT_PAGES = 16  # parsed pages that are inserted without waiting
 UNDECIDED = 10  # barren pages without an item, after which a callback counts as yielding none
 
 
-class _Flight:
+class Flight:
     """A page in flight."""
 
     __slots__ = (
@@ -44,16 +45,20 @@ class _Flight:
         "called_back",
         "items",
         "namespace",
+        "numbers",
         "paid",
         "verdict",
         "words",
     )
 
-    def __init__(self, namespace: "Namespace", verdict: Verdict, callback: str, words: int) -> None:
+    def __init__(
+        self, namespace: "Namespace", verdict: Verdict, callback: str, reading: PageReading
+    ) -> None:
+        """Begin without items. reading is that of the page, of which little is kept."""
         self.namespace = namespace
         self.verdict = verdict
         self.callback = callback
-        self.words = words
+        self.words, self.numbers = reading.words, reading.numbers
         self.items = 0  # of its items, those that are in the pipelines
         self.paid = self.called_back = False
 
@@ -66,7 +71,7 @@ class PagesInFlight:
         self._counts = counts
         self._accepted = accepted
         self._links = links
-        self._flights: dict[str, _Flight] = {}
+        self._flights: dict[str, Flight] = {}
         self._parsed: dict[Namespace, list[Verdict]] = {}  # to be inserted by commit()
         self._timer: asyncio.TimerHandle | None = None  # which calls it
         self._discarded: deque[str] = deque()  # tokens whose requests were freed
@@ -76,7 +81,7 @@ class PagesInFlight:
         """Tell whether the page with this token is in flight."""
         return token in self._flights
 
-    def get(self, token: str | None) -> "_Flight | None":
+    def get(self, token: str | None) -> Flight | None:
         """Return a page in flight."""
         return self._flights.get(token or "")
 
@@ -94,11 +99,11 @@ class PagesInFlight:
         verdict: Verdict,
         callback: str,
         request: Request,
-        words: int,
+        reading: PageReading,
     ) -> None:
         """Add an accepted page, which has a token; it ends at the latest with its request."""
         assert verdict.token is not None
-        self._flights[verdict.token] = _Flight(namespace, verdict, callback, words)
+        self._flights[verdict.token] = Flight(namespace, verdict, callback, reading)
         finalize(request, self._discarded.append, verdict.token).atexit = False
 
     def item_yielded(self, token: str | None) -> None:

@@ -20,23 +20,25 @@ Invariants:
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from enum import Enum
+from functools import lru_cache
 from hashlib import blake2b
 from numbers import Number
 from pathlib import PurePath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
-from itemadapter import ItemAdapter, is_item
+from scrapy import Item
 
-from dedup.core.fingerprint import fingerprint_text, similarities
+from dedup.core.fingerprint import fingerprint_text, number_runs, similarities, token_hash
+from dedup.model.recipes import Recipe
 
 __all__ = ["Comparison", "Digest", "Digester", "Names", "compare", "decode", "encode"]
 
-VERSION = 1
+VERSION = 2
 BUDGET = 4 << 20  # characters of all items of a page that are normalised
 VALUES = 20_000  # values in all items of a page
 DEPTH = 16  # of nested values
@@ -56,13 +58,18 @@ _SKETCH_BYTES = 37
 _TEXT, _HOLDS_PAGE = b"\0", b"\1"  # before the sketch of a long text
 _WORD = re.compile(r"[^\W_]+")
 _NUMBER = re.compile(r"\d[\d.,:]*")
+# for bytes.translate(): what is in no number becomes a space
+_NO_NUMBER = bytes(n if chr(n) in "0123456789.,:" else 0x20 for n in range(256))
+_DIGITS_BEGIN = b"\xd9\xdb\xdf\xe0\xe1\xea\xef\xf0"  # the digits that are not ASCII, in UTF-8
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:")
 _HEX = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{56}"
                   r"|[0-9a-f]{64}|[0-9a-f]{128}", re.IGNORECASE)  # fmt: skip
 _HEADING = re.compile(r"<[hH]1[^>]*>(.*?)</[hH]1", re.DOTALL)
 _MARKUP = re.compile(r"<[a-zA-Z!/]")
 _URL, _NOW, _TODAY, _PAGE, _NOISE = "\0url", "\0now", "\0today", "\0page", "\0noise"
+_NO_ITEMS = (int, float, bytes, bytearray, memoryview, date)
 _SILENT = frozenset((_URL, _NOW, _TODAY))  # values that say nothing of a page
+_PLACE = 40_503  # by which the second number of a run differs from the first
 _NO_FIELD = 0  # the name of all fields beyond FIELDS
 
 
@@ -240,18 +247,20 @@ class Page(NamedTuple):
     text    its decoded body, "" if it has none
     size    bytes of its body
     words   its visible words, 0 if that is not known
-    tokens  returns the words of its main text, as its fingerprint was made of them
+    numbers returns the numbers of its main text (PageReading.numbers)
     given   what the request brought along (meta, cb_kwargs), where random values may come from
     noted   meta["dedup"], which says nothing of the page
+    recipe  by which the numbers were read
     """
 
     urls: tuple[str, ...]
     text: str
     size: int
     words: int
-    tokens: Callable[[], Iterable[str]]
+    numbers: Callable[[], bytes]
     given: Callable[[], str]
     noted: object
+    recipe: Recipe | None = None
 
 
 class Digester:
@@ -282,14 +291,14 @@ class Digester:
         self._budget, self._values = BUDGET, VALUES
         self._now = time.time()
         self._urls = sorted(
-            {u for u in page.urls if len(urlsplit(u).path) > 1 or urlsplit(u).query},
+            {u for u in {*page.urls} if len(urlsplit(u).path) > 1 or urlsplit(u).query},
             key=len,
             reverse=True,
         )
         self._first: tuple[dict[int, int], dict[int, bytes]] | None = None
         self._only: object = None  # the item, while there is one
         self._holds_page = False
-        self._today = _today()
+        self._today = _today_at(int(self._now) // 60)
 
     def add(self, item: object) -> int | None:
         """Add an item; return its hash, or None if it cannot be read. Never raises an Exception."""
@@ -303,12 +312,12 @@ class Digester:
         fields: dict[int, int] = {}
         texts: dict[int, bytes] = {}
         loose: list[tuple[int, int]] = []  # as fields, with long texts exactly
-        adapter = ItemAdapter(item)
+        pairs = _pairs(item)
         own = self._page.urls  # of other lengths than its copies'
-        lengths = {len(v) for v in adapter.values() if isinstance(v, str) and v not in own}
+        lengths = {len(v) for _, v in pairs if isinstance(v, str) and v not in own}
         if lengths:
             lengths |= {self._page.size, len(self._page.text)}
-        for field, value in adapter.items():
+        for field, value in pairs:
             name = str(field)
             if name in self._ignored or (
                 value and value == self._page.noted and isinstance(value, dict)
@@ -340,7 +349,7 @@ class Digester:
         """
         if self._only is None:
             return None
-        value = ItemAdapter(self._only).get(name)
+        value = dict(_pairs(self._only)).get(name)
         if value is None or isinstance(value, bool) or not isinstance(value, str | int | float):
             return None
         words = _WORD.findall(str(value).lower())
@@ -385,15 +394,14 @@ class Digester:
             found = _hash(value)
             return found, None, found
         words = value.split()
-        text = self._own_urls(" ".join(words))
-        exact = _hash(text)
+        text = self._own_urls(" ".join(words)).encode("utf-8", "surrogatepass")
+        exact = _hash_of(text)
         if len(words) < LONG_WORDS or not sketches:
             return exact, None, exact
         holds = len(words) >= PAGE_SHARE * page.words > 0
         self._holds_page |= holds
         sketch = (_HOLDS_PAGE if holds else _TEXT) + fingerprint_text(text).sketch
-        odd = " ".join(word for word in text.split(" ") if not word.isalpha())
-        return _hash(sorted(set(_NUMBER.findall(odd)))), sketch, exact
+        return _hash_of(b" ".join(_numbers(text))), sketch, exact
 
     def _value(self, value: object, depth: int) -> str:
         """Return a text that is the same for equal values. Raises Unreadable, TooMuch."""
@@ -407,9 +415,8 @@ class Digester:
             return self._value(value.value, depth + 1)
         if isinstance(value, list | tuple | set | frozenset):
             return repr(sorted({self._value(each, depth + 1) for each in value}))
-        if isinstance(value, dict) or is_item(value):
-            pairs = value.items() if isinstance(value, dict) else ItemAdapter(value).items()
-            return repr(sorted((str(k), self._value(v, depth + 1)) for k, v in pairs))
+        if _is_item(value):
+            return repr(sorted((str(k), self._value(v, depth + 1)) for k, v in _pairs(value)))
         return self._plain(value)
 
     def _plain(self, value: object) -> str:
@@ -486,28 +493,35 @@ class Digester:
     def _main(self) -> tuple[int, frozenset[tuple[int, int]]]:
         """Return what tells near-equal pages apart: the first headings, and the numbers of the main text."""
         headings = [" ".join(found.split()) for found in _HEADING.findall(self._page.text)[:8]]
-        numbers: dict[tuple[int, int], None] = {}
-        before, run = "", []
-        for token in (*self._page.tokens(), ""):
-            if not token.isalpha() and any(map(str.isdigit, token)):
-                run.append(token)
-                continue
-            if run and not self._is_date(run):
+        numbers: set[tuple[int, int]] = set()
+        for before, *run in number_runs(self._page.numbers()):
+            if len(run) < 3 or not _is_today(run[:3], _days(), self._page.recipe):
                 for place, each in enumerate(run):
-                    numbers.setdefault((_hash(before, place) & 0xFFFF, _hash(each) & 0xFFFF))
-            before, run = token, []
+                    numbers.add(((before + place * _PLACE) & 0xFFFF, each & 0xFFFF))
         if len(numbers) <= NUMBERS:
             return _hash(headings), frozenset(numbers)
         first = sorted(numbers)
         rest = _hash(first[NUMBERS - 1 :])
         return _hash(headings), frozenset((*first[: NUMBERS - 1], (0, rest & 0xFFFF)))
 
-    def _is_date(self, run: list[str]) -> bool:
-        """Whether numbers in a row are today's date: the page was made for this visit."""
-        if len(run) < 3 or not all(each.isdecimal() for each in run[:3]):
-            return False
-        found = sorted(int(each) for each in run[:3])
-        return any(found == sorted((d.year, d.month, d.day)) for d in _days())
+
+def _is_item(value: object) -> bool:
+    if value is None or isinstance(value, _NO_ITEMS):
+        return False
+    if isinstance(value, dict | Item):
+        return True
+    from itemadapter import is_item  # which may import pydantic: 40 ms
+
+    return is_item(value)
+
+
+def _pairs(item: object) -> list[tuple[Any, Any]]:
+    """Return the fields of an item, with their values."""
+    if isinstance(item, dict | Item):
+        return [(name, item[name]) for name in item]  # as the exporters read it
+    from itemadapter import ItemAdapter
+
+    return list(ItemAdapter(item).items())
 
 
 def _joined(values: list[object] | tuple[object, ...]) -> str:
@@ -519,18 +533,46 @@ def _joined(values: list[object] | tuple[object, ...]) -> str:
     return joined if joined.count(" ") >= LONG_WORDS else ""
 
 
+def _numbers(text: bytes) -> list[bytes]:
+    """Return what _NUMBER finds in a text, in UTF-8, sorted, each once; mostly without searching for it."""
+    if not text.isascii() and any(byte in text for byte in _DIGITS_BEGIN):
+        found = _NUMBER.findall(text.decode("utf-8", "surrogatepass"))
+        return sorted(number.encode() for number in set(found))
+    runs = set(text.translate(_NO_NUMBER).split())
+    return sorted({run.lstrip(b".,:") for run in runs} - {b""})
+
+
+def _is_today(run: list[int], days: tuple[date, ...], recipe: Recipe | None) -> bool:
+    """Whether three numbers, by their hashes, are the date of a day: the page was made for this visit."""
+    known = _parts_of(days, recipe)
+    found = sorted(known.get(each, 0) for each in run)
+    return any(found == sorted((d.year, d.month, d.day)) for d in days)
+
+
+@lru_cache(maxsize=16)
+def _parts_of(days: tuple[date, ...], recipe: Recipe | None) -> dict[int, int]:
+    """Return years, months and days by their hashes, in both ways of writing."""
+    parts = {part for day in days for part in (day.year, day.month, day.day)}
+    return {token_hash(form, recipe): n for n in parts for form in (str(n), f"{n:02}")}
+
+
 def _days() -> tuple[date, date]:
     now = datetime.now(UTC)
     return now.date(), now.astimezone().date()
 
 
-def _today() -> frozenset[str]:
+@lru_cache(maxsize=1)
+def _today_at(minute: int) -> frozenset[str]:  # noqa: ARG001 - asked once a minute
     return frozenset(day.isoformat() for day in _days())
 
 
 def _hash(*parts: object) -> int:
     """Return a 32-bit hash of the repr of some values."""
-    content = repr(parts).encode("utf-8", "surrogatepass")
+    return _hash_of(repr(parts).encode("utf-8", "surrogatepass"))
+
+
+def _hash_of(content: bytes) -> int:
+    """Return a 32-bit hash of bytes."""
     return int.from_bytes(blake2b(content, digest_size=4).digest(), "big")
 
 

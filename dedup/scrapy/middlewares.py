@@ -429,12 +429,26 @@ class _Output:
             return True
         if self._flight is None and self._look is None and self._control is None:
             return True
-        if self._digester is None:
-            callback = callback_name(self._request, self._session.crawler.spider)
-            words = 0 if self._flight is None else self._flight.words
-            self._digester = self._proof.digester(self._response, callback, words)
-        self._hash = self._digester.add(item)
-        return self._control is None and self._proof.is_new(self._digester.callback, self._hash)
+        with self._session.counts.meter:
+            if self._digester is None:
+                self._digester = self._new_digester(self._proof, self._request)
+            self._hash = self._digester.add(item)
+            return self._control is None and self._proof.is_new(self._digester.callback, self._hash)
+
+    def _new_digester(self, proof: "Proof", request: Request) -> Digester:
+        session, response, flight = self._session, self._response, self._flight
+        if flight is not None:
+            recipe = flight.namespace.detector.recipe
+            return proof.digester(
+                response, flight.callback, recipe, flight.words, lambda: flight.numbers
+            )
+        recipe, callback = (
+            session.recipe_of(request),
+            callback_name(request, session.crawler.spider),
+        )
+        return proof.digester(
+            response, callback, recipe, 0, lambda: session.read(recipe, response).numbers
+        )
 
     def _passes_request(self, request: Request) -> bool:
         self._followed = True
@@ -487,7 +501,8 @@ class _Output:
 
     def _compared(self, proof: "Proof", request: Request) -> bool:
         """Note the digest of the page; return whether it is a copy by its items, and is withheld."""
-        digest = Digest(0) if self._digester is None else self._digester.digest()
+        with self._session.counts.meter:
+            digest = Digest(0) if self._digester is None else self._digester.digest()
         if self._control is not None:
             proof.control_ended(self._control, digest)
             return False

@@ -18,7 +18,7 @@ import asyncio
 import pickle
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -30,9 +30,10 @@ from scrapy.http import Response
 from scrapy.utils.request import request_from_dict
 
 from dedup.core.files import PRIVATE, replace_file
-from dedup.core.fingerprint import main_words, similarities
+from dedup.core.fingerprint import similarities
 from dedup.core.hash_set import HashSet
 from dedup.model.page import Neighbour, Verdict
+from dedup.model.recipes import Recipe
 from dedup.report.texts import count
 from dedup.scrapy.counts import Counts, logger
 from dedup.scrapy.crawl_memory import EVIDENCE
@@ -366,8 +367,15 @@ class Proof:
         held = None if request is None else self._looks.get(request)
         return None if held is None else held[1]
 
-    def digester(self, response: Response, callback: str, words: int) -> Digester:
-        """Return what makes the digest of a page's items."""
+    def digester(
+        self,
+        response: Response,
+        callback: str,
+        recipe: Recipe,
+        words: int,
+        numbers: Callable[[], bytes],
+    ) -> Digester:
+        """Return what makes the digest of a page's items; see Page for words and numbers."""
         request = response.request
         assert request is not None
         text = getattr(response, "text", "")
@@ -378,9 +386,10 @@ class Proof:
             text,
             len(response.body),
             words,
-            lambda: (token for block in main_words(text) for token in block.tokens),
+            numbers,
             lambda: f"{request.cb_kwargs!r} {[v for k, v in meta.items() if k != 'dedup']!r}",
             meta.get("dedup"),
+            recipe,
         )
         volatile = self._volatile.get(callback, _NOTHING).fields
         return Digester(page, self.names, self.ignored, volatile, callback)

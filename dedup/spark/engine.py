@@ -53,6 +53,9 @@ def scan(job: Job, *, fault: Callable[[Fault], None] | None = None) -> Summary:
         for row in others.toLocalIterator():
             result = _other(row)
             count_other(summary, result, fault)
+        if job.identity:
+            judged = found.where("kind in ('page', 'unread')")
+            summary.siteless = judged.where("domain = ''").count()
         verdicts = judge_pages(
             found,
             distance=job.distance,

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from dedup.detector import EmbeddedDetector
 from dedup.detector.rules import unlike_any
-from dedup.model.page import Document, PageFingerprint, Status
+from dedup.model.page import Document, PageFingerprint, ReserveOptions, Status
 from dedup.model.policy import Options, Policy, Scope, Similarity
 from dedup.model.recipes import Recipe, recipe_of
 from dedup.model.verdict_forms import to_columns as verdict_columns
@@ -146,9 +146,8 @@ def _judged(
         if row.kind == "older":
             layer.insert(row.document(recipe))
             continue
-        verdict = detector.reserve(row.page(recipe), row.key, domain=row.domain, guard=identity)
-        if verdict.token is not None:
-            detector.insert(verdict)
+        options = ReserveOptions(domain=row.domain, guard=identity)
+        verdict = detector.accept(row.page(recipe), row.key, options)
         yield row.with_verdict(*verdict_columns(verdict))
 
 

@@ -201,7 +201,8 @@ class Index:
         if len(keys) <= FEW:
             return [found for found in map(self.find, keys) if found is not None]
         wanted = set(keys)
-        ids = self.keys.probe_many(array("Q", {*map(key_digest, wanted)}))[1].tolist()
+        found = self.keys.probe_each(array("Q", {*map(key_digest, wanted)}))
+        ids = [match.document for matches in found.values() for match in matches]
         documents = zip(ids, self.documents.read(ids), strict=True)
         return [(i, document) for i, document in documents if document.key in wanted]
 

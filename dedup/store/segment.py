@@ -123,7 +123,7 @@ class Segment:
 
 
 class Segments:
-    """Several segments, searched for one value in one native call. One thread at a time."""
+    """Several segments, searched in one native call. One thread at a time."""
 
     def __init__(self, segments: Sequence[Segment]) -> None:
         self._segments = segments  # keeps the handles alive
@@ -143,10 +143,23 @@ class Segments:
     def probe(self, value: int, k: int, limit: int = 0) -> Matches:
         """Return the matches within k of each segment in turn, at most `limit` each unless that is 0."""
         count, answer = len(self._segments), self._answers.take()
-        status = lib.ndd_segments_probe(self._handles, count, value, k, limit, answer.handle)
+        answer.query[0] = value
+        status = lib.ndd_segments_probe(
+            self._handles, count, answer.query, 1, k, limit, answer.handle
+        )
         if status != lib.NDD_OK:
             check(status, f"probing {count} segments")
         return self._answers.matches(answer, count)
+
+    def probe_each(self, values: Packed, k: int, limit: int = 0) -> dict[int, Matches]:
+        """Return what probe() does for each of some values that has matches, by its index."""
+        count, answer = len(self._segments), self._answers.take()
+        status = lib.ndd_segments_probe(
+            self._handles, count, pointer(values), len(values), k, limit, answer.handle
+        )
+        if status != lib.NDD_OK:
+            check(status, f"probing {count} segments")
+        return self._answers.each(answer, len(values), count)
 
 
 def _mapped(path: Path) -> mmap.mmap | bytes:

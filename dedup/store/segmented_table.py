@@ -36,20 +36,15 @@ from dataclasses import dataclass
 from itertools import compress
 from operator import gt
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from dedup.core.files import PRIVATE, PRIVATE_FOLDER, read_checked, replace_file, write_checked
-from dedup.core.matches import Found, Matches, ProbedMany
-from dedup.core.numbers import Array, Numbers, Packed, packed, zeros
+from dedup.core.matches import Matches, ProbedMany
+from dedup.core.numbers import Numbers, Packed, packed, zeros
 from dedup.core.table import Table, limit_number
 from dedup.model.errors import StoreDamaged
 from dedup.store.segment import Segment, Segments, write_pairs
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
 
 RATIO = 3  # a segment smaller than this many times all newer ones is merged with them
 MERGED_MOST = 1 << 25  # documents of the largest segment that a merge makes; it takes 54 bytes each
@@ -194,7 +189,7 @@ class SegmentedTable:
 
     def documents(self, value: int) -> list[int]:
         """Return the documents of a value itself, in no order; for a table with k = 0."""
-        found = [match.document for match in self._table.probe(value)]
+        found = [match.document for match in self._table.probe(value)] if self.unwritten else []
         if not (self._frozen or self._segments):
             return found
         older = self._together.documents(value)
@@ -206,7 +201,7 @@ class SegmentedTable:
 
     def probe(self, value: int, limit: int | None = None) -> Matches:
         """Return the documents of all values within k of a value, as Table.probe() does."""
-        found = self._table.probe(value, limit)
+        found = self._table.probe(value, limit) if self.unwritten else Matches()
         if not (self._frozen or self._segments):
             return found
         most, newest = limit_number(limit), len(found)
@@ -243,29 +238,65 @@ class SegmentedTable:
             return matches_less_removed(matches, self._removed)
         return matches
 
-    def probe_many(self, values: Numbers, limit: int | None = None) -> ProbedMany:
-        """Probe a batch of values at once, as Table.probe_many() does."""
-        queries, most = packed(values, "values"), limit_number(limit)
-        newest = self._table.find(queries, most)
-        if not (self._frozen or self._segments):
-            return newest.probed()
-        older = [self._left_many(place, queries, most) for place in self._places()[1:]]
-        return merged([newest, *older], most).probed()
+    def probe_each(self, values: Packed, limit: int | None = None) -> dict[int, Matches]:
+        """Return what probe() does for each of some values that has matches, by its index.
 
-    def _left_many(self, place: Table | Segment, queries: Packed, most: int) -> Found:
-        """Do what _left() does for many probes; the answer's `cut` is False throughout."""
+        One native call searches all segments for all of them.
+        """
+        most = limit_number(limit)
+        found = self._table.probe_each(values, most) if self.unwritten else {}
+        if not (self._frozen or self._segments):
+            return found
+        older = [self._together.probe_each(values, self._k, most + 1 if most else 0)]
+        older += [
+            frozen.table.probe_each(values, most + 1 if most else 0) for frozen in self._frozen
+        ]
+        again: set[int] = set()  # a place left some out, which may count where others are removed
+        for place in older:
+            for i, matches in place.items():
+                if matches.cut:
+                    again.add(i)
+                if i in found:
+                    cut = found[i].cut
+                    found[i] = Matches((*found[i], *matches))
+                    found[i].cut = cut
+                else:
+                    found[i] = matches
+        for i in sorted(found):
+            matches = found[i]
+            if matches.cut or i in again:
+                matches = self.probe(int(values[i]), limit)
+            else:
+                matches = self._not_removed(matches)
+                in_order(matches)
+                matches.cut = 0 < most < len(matches)
+                if most:
+                    del matches[most:]
+            if matches:
+                found[i] = matches
+            else:
+                del found[i]
+        return found
+
+    def probe_many(self, values: Numbers, limit: int | None = None) -> ProbedMany:
+        """Return probe_each() as arrays, as Table.probe_many() does."""
         import numpy as np
 
-        limit = most + 1 if most else 0
-        while True:
-            if isinstance(place, Table):
-                found = place.find(queries, limit)
-            else:
-                found = place.find(queries, self._k, limit)
-            left = found_less_removed(found, self._removed) if self._gone else found
-            if not np.any(found.cut & (np.diff(left.offsets) <= most)):
-                return Found(left.offsets, left.matches, np.zeros_like(found.cut))
-            limit *= 2
+        queries = packed(values, "values")
+        found = self.probe_each(queries, limit)
+        each = [found.get(i, Matches()) for i in range(len(queries))]
+        offsets = np.zeros(len(queries) + 1, np.uint64)
+        np.cumsum([len(matches) for matches in each], out=offsets[1:])
+        flat = [match for matches in each for match in matches]
+        probed = ProbedMany(
+            (
+                offsets,
+                np.array([match.document for match in flat], np.uint64),
+                np.array([match.distance for match in flat], np.uint8),
+            )
+        )
+        probed.cut = np.array([matches.cut for matches in each], bool)
+        return probed
 
     # -------------------------------------------------------------------------------------- on disk
 
@@ -369,59 +400,6 @@ def matches_less_removed(matches: Matches, removed: Table) -> Matches:
 def in_order(matches: Matches) -> None:
     """Sort the matches of one probe as an answer is sorted: by distance, document, value."""
     matches.sort(key=lambda match: (match.distance, match.document, match.value))
-
-
-def found_less_removed(found: Found, removed: Table) -> Found:
-    """Return an answer to many probes, less the removed pairs."""
-    import numpy as np
-
-    matches = found.matches
-    values, documents = matches["value"], matches["document"]
-    dead = removed.has(np.ascontiguousarray(values), np.ascontiguousarray(documents))
-    kept = ~np.frombuffer(dead, np.bool_)
-    if np.all(kept):
-        return found
-    offsets = _offsets(_queries(found)[kept], len(found.cut))
-    return Found(offsets, matches[kept], found.cut)
-
-
-def merged(parts: list[Found], limit: int) -> Found:
-    """Return several answers as one, sorted and cut at the limit; a limit of 0 is none."""
-    import numpy as np
-
-    count, some = len(parts[0].cut), [part for part in parts if len(part.matches)]
-    if not some:
-        return parts[0]
-    matches = np.concatenate([part.matches for part in some])
-    queries = np.concatenate([_queries(part) for part in some])
-    if len(some) > 1:
-        keys = matches["value"], matches["document"], matches["distance"], queries
-        order = np.lexsort(keys)
-        matches, queries = matches[order], queries[order]
-    offsets = _offsets(queries, count)
-    cut = np.logical_or.reduce([part.cut for part in parts])
-    if limit:
-        cut |= offsets[1:] - offsets[:-1] > limit
-        place = np.arange(len(queries)) - offsets[queries].astype(np.int64)
-        matches, queries = matches[place < limit], queries[place < limit]
-        offsets = _offsets(queries, count)
-    return Found(offsets, matches, cut)
-
-
-def _queries(found: Found) -> "npt.NDArray[np.intp]":
-    """Return for each match the number of its probe."""
-    import numpy as np
-
-    counts = (found.offsets[1:] - found.offsets[:-1]).astype(np.intp)
-    return np.repeat(np.arange(len(counts)), counts)
-
-
-def _offsets(queries: "npt.NDArray[np.intp]", count: int) -> Array:
-    import numpy as np
-
-    offsets = np.zeros(count + 1, np.uint64)
-    offsets[1:] = np.cumsum(np.bincount(queries, minlength=count))
-    return offsets
 
 
 # ------------------------------------------------------------------------------------------ pairs

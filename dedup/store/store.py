@@ -30,8 +30,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from dedup.core.files import PRIVATE_FOLDER, FolderLock
-from dedup.core.matches import Nearest
-from dedup.core.numbers import Array, Flags, Numbers, many
+from dedup.core.matches import Matches, Nearest
+from dedup.core.numbers import Numbers, packed
 from dedup.core.table import Match
 from dedup.model.errors import RecipeMismatch, StoreDamaged, UsageError
 from dedup.model.names import check_namespace
@@ -48,6 +48,7 @@ TAIL_AT_CLOSE = 1000  # documents in the tail that are worth writing when the st
 MERGED_AT_CLOSE = 1 << 20  # documents of the largest segment merged then: about a second
 LOOKED_UP = 4096  # keys whose document, or absence, is kept for the change that follows a look-up
 BATCH = 4096  # documents looked at, and removed, in one transaction
+SLICE = 128  # values that are probed together, so that what they find is bounded
 SMALL_BATCH = 128  # the same where other threads wait for it
 
 Near = Nearest[Document]
@@ -368,49 +369,55 @@ class Store:
         answer has the document that its value is of, which is not read.
         Raises StoreDamaged, and TooMany if more than `limit` documents were to be read.
         """
-        import numpy as np
-
-        queries = many(values, "values")
+        queries = packed(values, "values")
         answers: dict[int, Near] = {}
+        count = 0
         with self._lock:
             index = self._ready()
             bound = index.k if k is None else min(k, index.k)
-            probed = index.values.probe_many(queries, NEAR_LIMIT)
-            offsets, ids, distances = probed
-            if not len(ids):
-                return answers
-            if limit is not None and len(ids) > limit:
-                raise TooMany(
-                    f"{len(ids):,} documents lie near these {len(queries):,} values, more than the "
-                    f"{limit:,} that one answer may hold: probe fewer at once"
-                )
-            cut = frozenset(
-                i
-                for i in np.flatnonzero(probed.cut).tolist()
-                if distances[int(offsets[i + 1]) - 1] <= bound
-            )
-            kept = distances <= bound
-            if own is not None:
-                theirs = np.arange(own, own + len(queries), dtype=np.uint64)
-                kept &= ids != np.repeat(theirs, np.diff(offsets).astype(np.intp))
-            offsets, ids, distances = _offsets(offsets, kept), ids[kept], distances[kept]
-            given = ids.tolist()
-            found = self._documents.read(given)
-            ends, nearness = offsets.tolist(), distances.tolist()
-            for i in np.flatnonzero(np.diff(offsets)).tolist():
-                span, value = slice(ends[i], ends[i + 1]), int(queries[i])
-                answer: Near = Nearest()
-                answer.cut = i in cut
-                for document_id, document, distance in zip(
-                    given[span], found[span], nearness[span], strict=True
-                ):
-                    if (document.page.value ^ value).bit_count() != distance:
-                        raise self._mismatch()
-                    if self._is_found(document_id, document.key):
-                        answer.append((document, distance))
-                if answer:
-                    answers[i] = answer
+            for begin in range(0, len(queries), SLICE):
+                part = index.values.probe_each(queries[begin : begin + SLICE], NEAR_LIMIT)
+                if not part:
+                    continue
+                count += sum(map(len, part.values()))
+                if limit is not None and count > limit:
+                    raise TooMany(
+                        f"more than {limit:,} documents lie near these {len(queries):,} values, which is "
+                        "what one answer may hold: probe fewer at once"
+                    )
+                self._read_near(part, begin, bound, own, answers)
             return answers
+
+    def _read_near(
+        self,
+        probed: Mapping[int, Matches],
+        begin: int,
+        bound: int,
+        own: int | None,
+        answers: dict[int, Near],
+    ) -> None:
+        """Add what was found within `bound`, read, to the answers; the first value probed has the index `begin`."""
+        kept = {
+            begin + i: [
+                m
+                for m in matches
+                if m.distance <= bound and (own is None or m.document != own + begin + i)
+            ]
+            for i, matches in probed.items()
+        }
+        documents = iter(self._documents.read([m.document for each in kept.values() for m in each]))
+        for i, matches in kept.items():
+            found = probed[i - begin]
+            answer: Near = Nearest()
+            answer.cut = found.cut and found[-1].distance <= bound
+            for match in matches:
+                document = next(documents)
+                if document.page.value != match.value:
+                    raise self._mismatch()
+                if self._is_found(match.document, document.key):
+                    answer.append((document, match.distance))
+            if answer:
+                answers[i] = answer
 
     def _mismatch(self) -> StoreDamaged:
         return self._documents.damaged("its documents do not match the index")
@@ -690,14 +697,6 @@ class Store:
         self._lock = threading.RLock()
         self._closed = True
         self._folder_lock.close()  # the parent still holds it
-
-
-def _offsets(offsets: Array, kept: Flags) -> Array:
-    """Return the offsets of a batch's answers once only the kept matches are left."""
-    import numpy as np
-
-    before = np.concatenate(([0], np.cumsum(kept)))
-    return before[offsets].astype(np.uint64)
 
 
 def _close_after_fork() -> None:

@@ -152,6 +152,18 @@ static void must_be_links(ndd_reader *reader, size_t n) {
     free(sorted);
 }
 
+/* The numbers of the page come in runs: the token before them, at least one, and a 0. */
+static void must_be_runs(ndd_reader *reader, size_t most) {
+    const uint64_t *hashes;
+    size_t n, of_run = 0;
+    MUST(ndd_reader_numbers(reader, &hashes, &n) == NDD_OK && n <= 3 * most);
+    for (size_t i = 0; i < n; i++) {
+        if (hashes[i] == 0) MUST(of_run >= 2);
+        of_run = hashes[i] == 0 ? 0 : of_run + 1;
+    }
+    MUST(of_run == 0);
+}
+
 static ndd_page must_read_in_bounds(const struct input *input, int keep_words) {
     ndd_reader *reader;
     const uint8_t *words;
@@ -163,6 +175,7 @@ static ndd_page must_read_in_bounds(const struct input *input, int keep_words) {
     ndd_page page = read_with(reader, input);
     must_be_links(reader, keep_words && !input->as_text ? input->n : 0);
     MUST(fuzz_memory_taken() <= MEMORY_FIXED + MEMORY_MULTIPLE * input->n);
+    must_be_runs(reader, input->n);
     MUST(page.text_bytes <= 8 * input->n + 8 && page.data_bytes <= input->n);
     if (keep_words) {
         MUST(ndd_reader_words(reader, &words, &n) == NDD_OK);

@@ -146,6 +146,11 @@ void ndd_reader_keep_words(ndd_reader *reader, int on);
  * reader's and holds until its next page. */
 ndd_status ndd_reader_words(ndd_reader *reader, const uint8_t **words, size_t *n);
 
+/* The tokens with a digit in the last page's main content, by their hashes and in their order: of each run of
+ * them the token before it (1: none), the run, and a 0. No token's hash is 0 here. The memory is the reader's
+ * and holds until its next page. */
+ndd_status ndd_reader_numbers(ndd_reader *reader, const uint64_t **hashes, size_t *n);
+
 /* Makes the reader also gather where the links of the next page lead, and of that one only: address is the
  * page's URL, n bytes that must stay until the page was read. Plain text has no links. */
 void ndd_reader_keep_links(ndd_reader *reader, const uint8_t *address, size_t n);
@@ -266,6 +271,17 @@ ndd_status ndd_table_probe(const ndd_table *table, const uint64_t *values, size_
                            uint64_t limit, ndd_answer *answer);
 void ndd_answer_get(const ndd_answer *answer, const uint64_t **offsets, const ndd_match **matches);
 const uint8_t *ndd_answer_cut(const ndd_answer *answer);
+
+/* The query of each match of an answer to n queries, into as many numbers as there are matches. */
+void ndd_answer_queries(const ndd_answer *answer, size_t n, uint64_t *queries);
+
+/* ------------------------------------------------------------------------------- commands */
+
+/* Records of one form, one after the other: `length` bytes each, equal to the form's but for 16 hex digits at
+ * word_at, and `digits` others at digits_at, behind them. The numbers of the first records that have the form, at most
+ * `most`, go to `words`; returns how many these are. What follows them is not read. */
+size_t ndd_repeated_read(const uint8_t *bytes, size_t size, const uint8_t *form, size_t length,
+                         size_t word_at, size_t digits_at, size_t digits, uint64_t *words, size_t most);
 
 /* Checks every rule of the structure; NDD_DAMAGED, and *reason names the broken one (static), if
  * one does not hold. For tests and fuzzers, and called by ndd_table_load. */

@@ -57,9 +57,9 @@ void ndd_segment_stats_get(const ndd_segment *segment, ndd_segment_stats *stats)
 ndd_status ndd_segment_probe(const ndd_segment *segment, const uint64_t *values, size_t n, uint32_t k,
                              uint64_t limit, ndd_answer *answer);
 
-/* The same of one value in n segments: the matches in segments[i] are those of query i. */
-ndd_status ndd_segments_probe(const ndd_segment *const *segments, size_t n, uint64_t value, uint32_t k,
-                              uint64_t limit, ndd_answer *answer);
+/* The same in several segments: the matches of values[i] in segments[s] are those of query s * n + i. */
+ndd_status ndd_segments_probe(const ndd_segment *const *segments, size_t count, const uint64_t *values,
+                              size_t n, uint32_t k, uint64_t limit, ndd_answer *answer);
 
 /* As ndd_table_has and ndd_table_list. */
 void ndd_segment_has(const ndd_segment *segment, const uint64_t *values, const uint64_t *documents,

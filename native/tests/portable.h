@@ -39,6 +39,7 @@
 #define ndd_reader_keep_links portable_reader_keep_links
 #define ndd_reader_keep_words portable_reader_keep_words
 #define ndd_reader_links portable_reader_links
+#define ndd_reader_numbers portable_reader_numbers
 #define ndd_reader_open portable_reader_open
 #define ndd_reader_words portable_reader_words
 #define ndd_recipe portable_recipe

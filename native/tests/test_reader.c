@@ -337,10 +337,28 @@ static void test_hostile(void) {
     free(html);
 }
 
+/* The runs of tokens with digits, behind the token before each; without those of navigation. */
+static void test_numbers(void) {
+    const uint64_t *hashes;
+    size_t n;
+    read_page("<p>7 seven 1 2<p>a3<nav>4 5</nav><p>end");
+    CHECK(ndd_reader_numbers(reader, &hashes, &n) == NDD_OK && n == 8);
+    CHECK(hashes[0] == 1 && hashes[2] == 0 && hashes[7] == 0);
+    const char *expected[] = {"", "7", "", "seven", "1", "2", "a3"};
+    for (size_t i = 0; i < n - 1; i++) {
+        const char *token = expected[i];
+        if (*token) CHECK(hashes[i] == ndd_hash_token((const uint8_t *)token, strlen(token), public_recipe));
+    }
+    read_page("<p>none");
+    CHECK(ndd_reader_numbers(reader, &hashes, &n) == NDD_OK && n == 0);
+    CHECK(ndd_reader_numbers(NULL, &hashes, &n) == NDD_BAD_ARGUMENT);
+}
+
 int main(void) {
     CHECK(ndd_reader_open(&reader) == NDD_OK);
     ndd_reader_keep_words(reader, 1);
     test_words();
+    test_numbers();
     test_blocks();
     test_wrappers();
     test_hidden();

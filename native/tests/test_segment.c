@@ -187,7 +187,7 @@ static void test_every_processor_finds_the_same(void) {
     drop_pairs(&pairs);
 }
 
-static void test_segments_are_probed_for_a_value_as_each_alone(void) {
+static void test_segments_are_probed_together_as_each_alone(void) {
     for (int kind = 0; kind < KINDS; kind++) {
         struct pairs few = make_pairs(kind, 300), many = make_pairs(kind, 3000);
         uint64_t few_size, many_size;
@@ -200,24 +200,32 @@ static void test_segments_are_probed_for_a_value_as_each_alone(void) {
         CHECK(ndd_answer_open(&alone) == NDD_OK && ndd_answer_open(&together) == NDD_OK);
         const uint64_t *at, *ends;
         const ndd_match *one, *all;
-        for (size_t i = 0; i < many.n; i += 5) {
-            uint64_t value = flipped(many.values[i], (uint32_t)(i % 5)), limit = i % 3;
-            CHECK(ndd_segments_probe(both, 2, value, 3, limit, together) == NDD_OK);
-            ndd_answer_get(together, &ends, &all);
-            for (int which = 0; which < 2; which++) {
-                CHECK(ndd_segment_probe(both[which], &value, 1, 3, limit, alone) == NDD_OK);
-                ndd_answer_get(alone, &at, &one);
-                CHECK(ends[which + 1] - ends[which] == at[1]);
-                CHECK(ndd_answer_cut(together)[which] == ndd_answer_cut(alone)[0]);
-                for (uint64_t j = 0; j < at[1]; j++) {
-                    CHECK(all[ends[which] + j].document == one[j].document);
-                    CHECK(all[ends[which] + j].value == one[j].value);
-                    CHECK(all[ends[which] + j].distance == one[j].distance);
+        uint64_t values[300], queries[2 * 300 * 10];
+        size_t n = many.n < 300 ? many.n : 300;
+        for (size_t i = 0; i < n; i++) values[i] = flipped(many.values[i * many.n / n], (uint32_t)(i % 5));
+        for (uint64_t limit = 0; limit < 3; limit++) {
+            for (size_t some = n; some > 0; some = some == 1 ? 0 : 1) { /* one, or more than a group */
+                CHECK(ndd_segments_probe(both, 2, values, some, 3, limit, together) == NDD_OK);
+                ndd_answer_get(together, &ends, &all);
+                int fits = ends[2 * some] <= sizeof queries / sizeof *queries;
+                if (fits) ndd_answer_queries(together, 2 * some, queries);
+                for (size_t query = 0; query < 2 * some; query++) {
+                    const ndd_segment *which = both[query / some];
+                    CHECK(ndd_segment_probe(which, values + query % some, 1, 3, limit, alone) == NDD_OK);
+                    ndd_answer_get(alone, &at, &one);
+                    CHECK(ends[query + 1] - ends[query] == at[1]);
+                    CHECK(ndd_answer_cut(together)[query] == ndd_answer_cut(alone)[0]);
+                    for (uint64_t j = 0; j < at[1]; j++) {
+                        CHECK(all[ends[query] + j].document == one[j].document);
+                        CHECK(all[ends[query] + j].value == one[j].value);
+                        CHECK(all[ends[query] + j].distance == one[j].distance);
+                        CHECK(!fits || queries[ends[query] + j] == query);
+                    }
                 }
             }
         }
-        CHECK(ndd_segments_probe(both, 2, 0, 4, 0, together) == NDD_BAD_DISTANCE);
-        CHECK(ndd_segments_probe(NULL, 0, 0, 3, 0, together) == NDD_OK);
+        CHECK(ndd_segments_probe(both, 2, values, 1, 4, 0, together) == NDD_BAD_DISTANCE);
+        CHECK(ndd_segments_probe(NULL, 0, values, 1, 3, 0, together) == NDD_OK);
         ndd_answer_get(together, &ends, &all);
         CHECK(ends[0] == 0);
         ndd_answer_close(alone);
@@ -301,7 +309,7 @@ int main(void) {
     test_the_centre_of_a_shell_costs_next_to_nothing();
     test_the_extremes_cost_no_more_than_others();
     test_every_processor_finds_the_same();
-    test_segments_are_probed_for_a_value_as_each_alone();
+    test_segments_are_probed_together_as_each_alone();
     test_segments_tell_the_documents_of_a_value();
     test_a_segment_tells_what_it_holds();
     return 0;

@@ -101,6 +101,33 @@ COMPARISONS = (
         quick_text="500 pages, one round",
     ),
     Case(
+        "archives",
+        "Compare `dedup scan` with FastWARC alone, and with MinHash on the same texts.",
+        "Gzip WARCs, generated or of a folder: CPU of reading alone and of a scan. Then datatrove and text-dedup, "
+        "on the main words of the same pages, with what each drops, checked by exact similarities. Then memory, with "
+        "ever more short documents.",
+        (
+            Option("pages", 4000, "Number of pages that are generated, or taken of *.jsonl."),
+            Option(
+                "archives",
+                None,
+                "Folder of *.warc.gz to use instead, or of *.jsonl (url, html) to make them of.",
+                "path",
+            ),
+            Option(
+                "peers",
+                None,
+                "A Python that has datatrove[processing] and text-dedup; without it they are left out.",
+                "path",
+            ),
+            Option("documents", (100_000, 1_000_000), "Numbers of short documents.", "numbers"),
+        ),
+        opened("archives"),
+        rounds=1,
+        quick={"pages": 300, "documents": (2000,)},
+        quick_text="300 pages, 2,000 short documents",
+    ),
+    Case(
         "requests",
         "Compare RequestFilter with Scrapy's own filter and scrapy-redis.",
         "Memory, time and pauses with a number of requests, and the start after kill -9. scrapy-redis is measured "

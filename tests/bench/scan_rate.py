@@ -11,10 +11,11 @@ import gzip
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from dedup.lab.bench.pages import find_pages, write_pages
 from dedup.lab.bench.runner import Bench, Progress, Round, machine
@@ -30,7 +31,7 @@ def open_case(pages: int, files: int, progress: Progress | None = None) -> Itera
     del progress
     with TemporaryDirectory() as name:
         folder = Path(name)
-        page_bytes = _write(folder, pages, files)
+        page_bytes = write_archives(folder, pages, files)
         packed = sum(path.stat().st_size for path in folder.glob("*.warc.gz"))
         facts = {
             "pages": pages,
@@ -41,35 +42,45 @@ def open_case(pages: int, files: int, progress: Progress | None = None) -> Itera
         def measure() -> Round:
             rows = {}
             for number in sorted({1, machine().cores}):
-                seconds, cpu_seconds, mb, found = _scan(folder, number)
-                facts["near_duplicates"] = found["near_duplicate"]
+                found = scan(folder / "*.warc.gz", folder / "verdicts.jsonl", number)
+                facts["near_duplicates"] = json.loads(found.said)["near_duplicate"]
                 rows[f"{number} processes" if number > 1 else "1 process"] = {
-                    "pages/s": pages / seconds,
-                    "pages/s of CPU": pages / cpu_seconds,
-                    "MB": mb,
+                    "pages/s": pages / found.seconds,
+                    "pages/s of CPU": pages / found.cpu_seconds,
+                    "MB": found.megabytes,
                 }
             return rows
 
         yield Bench(facts, measure, packages=("fastwarc",))
 
 
-def write_warc(path: Path, pages: Iterator[tuple[str, bytes]]) -> None:
+def write_warc(path: Path, pages: Iterable[tuple[str, bytes]]) -> None:
     """Write pages as the responses of a crawl, a gzip member for each."""
+    http = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n"
     with path.open("wb") as file:
         for url, html in pages:
-            http = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n" + html
-            head = (
-                f"WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: {url}\r\n"
-                "WARC-Date: 2026-01-01T00:00:00Z\r\n"
-                "WARC-Record-ID: <urn:uuid:00000000-0000-4000-8000-000000000000>\r\n"
-                "Content-Type: application/http; msgtype=response\r\n"
-                f"Content-Length: {len(http)}\r\n\r\n"
-            )
-            file.write(gzip.compress(head.encode() + http + b"\r\n\r\n", 6))
+            file.write(_record(url, "response", "application/http; msgtype=response", http + html))
 
 
-def _write(folder: Path, pages: int, files: int) -> float:
-    """Write the files; return the mean size of a page."""
+def write_wet(path: Path, texts: Iterable[tuple[str, str]]) -> None:
+    """Write plain texts, as Common Crawl's WET files have them."""
+    with path.open("wb") as file:
+        for url, text in texts:
+            file.write(_record(url, "conversion", "text/plain", text.encode()))
+
+
+def _record(url: str, kind: str, content: str, block: bytes) -> bytes:
+    head = (
+        f"WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Target-URI: {url}\r\n"
+        "WARC-Date: 2026-01-01T00:00:00Z\r\n"
+        "WARC-Record-ID: <urn:uuid:00000000-0000-4000-8000-000000000000>\r\n"
+        f"Content-Type: {content}\r\nContent-Length: {len(block)}\r\n\r\n"
+    )
+    return gzip.compress(head.encode() + block + b"\r\n\r\n", 6)
+
+
+def write_archives(folder: Path, pages: int, files: int) -> float:
+    """Write WARC files of generated pages, a fifth of them copies; return the mean size of a page."""
     source = folder / "pages"
     source.mkdir()
     write_pages(source, min(pages, DISTINCT))
@@ -102,20 +113,35 @@ def _other_words(html: bytes, turn: int) -> bytes:
 _MEASURE = """
 import json, resource, subprocess, sys, time
 begin = time.perf_counter()
-summary = json.loads(subprocess.run(sys.argv[1:], stdout=subprocess.PIPE, check=True).stdout)
+said = subprocess.run(sys.argv[1:], stdout=subprocess.PIPE, check=True).stdout.decode()
 seconds, used = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
-print(json.dumps([seconds, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, summary]))
+print(json.dumps([seconds, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, said]))
 """
 
 
-def _scan(folder: Path, processes: int) -> tuple[float, float, float, dict[str, int]]:
-    """Run the command; return seconds, CPU seconds, peak MB of its processes, and its summary."""
-    command = [sys.executable, "-m", "dedup", "scan", str(folder / "*.warc.gz"), "--json"]
-    command += ["--processes", str(processes), "--output", str(folder / "verdicts.jsonl")]
+class Run(NamedTuple):
+    """What a command took, from its start to its end, and what it wrote to stdout.
+
+    cpu_seconds are those of all its processes, megabytes the peak of the greatest.
+    """
+
+    seconds: float
+    cpu_seconds: float
+    megabytes: float
+    said: str
+
+
+def run(*command: object) -> Run:
+    """Run a command, and measure it. Raises DedupError if it fails; it has said why on stderr."""
     done = subprocess.run(
-        [sys.executable, "-c", _MEASURE, *command], stdout=subprocess.PIPE, check=False
+        [sys.executable, "-c", _MEASURE, *map(str, command)], stdout=subprocess.PIPE, check=False
     )
     if done.returncode:
-        raise DedupError("the scan failed; its error stands above")
-    seconds, cpu_seconds, mb, summary = json.loads(done.stdout)
-    return seconds, cpu_seconds, mb, summary
+        raise DedupError(f"{' '.join(map(str, command[:4]))} ... failed; its error stands above")
+    return Run(*json.loads(done.stdout))
+
+
+def scan(inputs: Path, output: Path, processes: int, *options: object) -> Run:
+    """Run `dedup scan` on a file, or on the files of a glob."""
+    command = (sys.executable, "-m", "dedup", "scan", inputs, "--json", "--output", output)
+    return run(*command, "--processes", processes, *options)

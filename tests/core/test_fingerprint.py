@@ -24,8 +24,10 @@ from dedup.core.fingerprint import (
     fingerprint_text,
     main_words,
     near_duplicate,
+    number_runs,
     read_page,
     similarity,
+    token_hash,
 )
 from dedup.core.simhash import simhash, token_hashes
 from dedup.model.errors import RecipeMismatch, UsageError
@@ -327,6 +329,21 @@ def test_texts_are_golden(vector: dict[str, Any]) -> None:
     assert keyed.sketch.hex() == vector["keyed_sketch"]
     assert (public.features, public.title, public.canonical) == (vector["features"], 0, 0)
     assert [w for block in main_words(vector["text"]) for w in block.tokens] == vector["tokens"]
+
+
+@given(st.lists(st.lists(st.sampled_from(["a", "b7", "12", "1,5", "x", "٣", "²"])), max_size=6))
+def test_numbers_come_with_the_token_before_them(blocks: list[list[str]]) -> None:
+    """The runs of tokens with digits are those of the words that the fingerprint is made of."""
+    html = "".join(f"<p>{' '.join(block)}" for block in blocks)
+    runs: list[list[int]] = []
+    before, number_before = 1, False
+    for token in (token for block in main_words(html, recipe=KEYED) for token in block.tokens):
+        number = any(map(str.isdecimal, token))
+        if number:
+            runs += [] if number_before else [[before]]
+            runs[-1].append(token_hash(token, KEYED))
+        before, number_before = token_hash(token, KEYED), number
+    assert list(number_runs(read_page(html, recipe=KEYED, numbers=True).numbers)) == runs
 
 
 def test_every_character_has_the_class_of_the_specification() -> None:

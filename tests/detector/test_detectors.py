@@ -122,6 +122,29 @@ def test_promise_5_a_namespace_keeps_its_recipe(opens):
         opens(secret="a secret").reserve(page(recipe=keyed.id), B)
 
 
+@pytest.mark.parametrize(("end", "status"), [("insert", "near_duplicate"), ("release", "unique")])
+def test_decide_waits_for_a_page_in_flight(opens, end, status):
+    """decide() answers once the page in flight was inserted or released, and is never `pending`."""
+    one, other = opens(), opens()
+    original = one.reserve(page(), A)
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(other.decide, page(), B, wait_seconds=60)
+        time.sleep(0.05)
+        assert not waiting.done()
+        getattr(one, end)(original)
+        assert waiting.result().status == status
+
+
+@pytest.mark.parametrize("seconds", [0, 0.03])
+def test_decide_keeps_a_page_that_waited_long_enough(detector, seconds):
+    """It is exempt, and inserted like others; without one in flight nothing is waited for."""
+    detector.reserve(page(), A)
+    verdict = detector.decide(page(), B, wait_seconds=seconds)
+    assert (verdict.status, verdict.reason) == ("exempt", "in_flight")
+    detector.insert(verdict)
+    assert detector.decide(page(), C, wait_seconds=seconds, tries=1).status == "near_duplicate"
+
+
 # ------------------------------------------------------------------------- ending a reservation
 
 

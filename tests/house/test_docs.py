@@ -88,6 +88,27 @@ def test_the_tutorial_drops_near_duplicates(tutorial):
     assert "near_duplicate" in said
 
 
+def shapes(text):
+    """Return the lines of a summary without what differs from crawl to crawl: numbers, reasons, rules."""
+    text = re.sub(r"(?<=[^.])\n(?! |dedup:)", " ", text)  # wrapped on the page
+    text = re.sub(r"\d[\d,]*", "N", text)
+    text = re.sub(r"exempt: (N \w+(, )?)+$", "exempt: REASONS", text, flags=re.MULTILINE)
+    text = re.sub(r"N at N.* bits", "N at N bits", text)
+    text = re.sub(r"(rules?: ).*$", r"\1RULES", text, flags=re.MULTILINE)
+    text = re.sub(r"(dropped: ).*( Proven)", r"\1CLASSES.\2", text)
+    return text.splitlines()
+
+
+@pytest.mark.long
+def test_the_log_in_the_readme_is_that_of_the_tutorial(tutorial):
+    """Each line of the README's excerpt has the words of a line that the tutorial's crawl logged."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    excerpt = text.partition("The end of a crawl's log")[2].split("```")[1].removeprefix("text\n")
+    said = {line.rpartition("INFO: ")[2] for line in shapes(tutorial[1])}
+    assert len(shapes(excerpt)) > 4
+    assert [line for line in shapes(excerpt) if line not in said] == []
+
+
 @pytest.mark.long
 def test_spidermon(tutorial):
     """The monitors of the how-to run at the end of a crawl, and its share check fails one."""

@@ -1,13 +1,16 @@
 """Benchmarks: they come to their end and report what they say they do. No figure is judged here."""
 
 import json
+import re
 import subprocess
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
 from all_pairs import permuted_pairs
+from archives import Truth
 from click.testing import CliRunner
 from comparisons import COMPARISONS
 from comparisons import bench as comparisons
@@ -299,3 +302,42 @@ def test_the_reference_finds_all_pairs(k):
     found = permuted_pairs(values, k)
     assert found.tolist() == find_all(values, k).tolist()
     assert k < 2 or len(found) > 1000
+
+
+def test_what_was_kept_is_held_to_exact_similarities():
+    """Of dropped texts the nearest that was kept counts, of kept ones an earlier one that was kept."""
+    words = [f"w{n}" for n in range(100)]
+    near, half = [*words[:98], "a", "b"], [*words[:70], *(f"x{n}" for n in range(30))]
+    texts = [" ".join(each) for each in (words, near, half, [f"y{n}" for n in range(100)])]
+    truth = Truth(texts)
+    found = truth.of({0, 3})  # of the first text: 96 of 100 triples, and 68 of 128
+    assert found == {"dropped": 2, "right %": 50, "wrong": 0, "missed": 0}
+    assert truth.of({0, 1, 2, 3})["missed"] == 1
+    assert truth.of({0, 1, 2}) == {"dropped": 1, "right %": 0, "wrong": 1, "missed": 1}
+
+
+@pytest.mark.long
+def test_archives_beside_reading_alone():
+    """tests/bench archives: every way reads all pages; the peers are left out by name without their Python."""
+    found = compared("archives", "--pages", "60", "--documents", "200")
+    assert found["facts"]["pages"] == 60
+    assert "datatrove" in found["facts"]["left out"]
+    texts = found["rows"]["texts: dedup scan"]
+    assert (texts["dropped"]["median"], texts["right %"]["median"]) == (12, 100)
+    assert (texts["wrong"]["median"], texts["missed"]["median"]) == (0, 0)
+
+
+def test_the_comparisons_that_are_named_are_those_that_there_are():
+    """Every `tests/bench NAME --OPTION` of the documentation and the Makefile can be run, and none is left unnamed."""
+    root = Path(__file__).parents[2]
+    pages = [root / "README.md", root / "Makefile", *sorted((root / "docs").rglob("*.md"))]
+    text = "\n".join(page.read_text("utf-8") for page in pages)
+    looped = re.findall(r"for part in ([a-z ]+); do[^;]*; echo \"tests/bench", text)
+    named = {name: set[str]() for part in looped for name in part.split()}
+    for name, options in re.findall(r"tests/bench ([a-z]+)((?: --?[a-z]+[^-`\n;]*)*)", text):
+        named.setdefault(name, set()).update(re.findall(r"--[a-z]+", options))
+    assert named.keys() == comparisons.commands.keys()
+    files = set(re.findall(r"tests/bench/\w+\.py", text))
+    assert [file for file in sorted(files) if not (root / file).is_file()] == []
+    for name, options in named.items():
+        assert options <= {o for p in comparisons.commands[name].params for o in p.opts}, name

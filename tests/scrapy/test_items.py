@@ -12,16 +12,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from dedup.scrapy.items import Digest, Digester, Names, Page, compare, decode, encode
+from dedup.core.fingerprint import read_page
+from dedup.scrapy.items import (
+    _NUMBER,
+    Digest,
+    Digester,
+    Names,
+    Page,
+    _numbers,
+    compare,
+    decode,
+    encode,
+)
 
 NAMES = Names()
 PROSE = " ".join(f"w{chr(97 + n % 26)}{chr(97 + n // 26)}" for n in range(400))
 
 
 def page(url: str = "http://site.example/a/5", text: str = "", words: int = 0, **more: Any) -> Page:
-    tokens = more.pop("tokens", ())
+    read = read_page(" ".join(more.pop("tokens", ())), numbers=True).numbers
     fields = {"given": lambda: "", "noted": None, "size": len(text)} | more
-    return Page(urls=(url,), text=text, words=words, tokens=lambda: tokens, **fields)
+    return Page(urls=(url,), text=text, words=words, numbers=lambda: read, **fields)
 
 
 def digest(*items: object, of: Page | None = None, **options: Any) -> Digest | None:
@@ -328,3 +339,10 @@ def test_a_value_of_which_the_page_has_no_word_is_unfounded():
     assert found == {"id", "n"}
     digester.add({"id": "another"})
     assert digester.unfounded("id") is None
+
+
+@given(st.text(alphabet="0123456789.,: abcé٣ᇐ\u00a0\n", max_size=60))
+def test_numbers_of_a_text_are_those_of_the_pattern(text):
+    """The numbers of a text, found by its bytes, are those that the pattern finds."""
+    found = sorted(set(_NUMBER.findall(text)))
+    assert [number.decode() for number in _numbers(text.encode())] == found

@@ -177,7 +177,10 @@ def test_what_is_no_page_is_told(spark):
 
 
 def test_the_engines_write_the_same(spark, tmp_path):
-    """`dedup scan --engine spark`: output, report and summary of the local engine, faults and all."""
+    """`dedup scan --engine spark`: output, report and summary of the local engine, faults and all.
+
+    The summary counts the pages to which --identity does not apply, their URLs naming no site.
+    """
     from dedup.cli import main
 
     folder = tmp_path / "in"
@@ -190,9 +193,21 @@ def test_the_engines_write_the_same(spark, tmp_path):
     (folder / "a.warc.gz").write_bytes(data)
     lines = write_lines(folder / "b.jsonl", pages[50:100])
     lines.write_bytes(b"no json\n" + lines.read_bytes())
-    write_parquet(folder / "c.parquet", [*pages[100:], page("http://big/", 1, words=590)])
+    write_parquet(
+        folder / "c.parquet",
+        [*pages[100:], page("http://big/", 1, words=590), page("urn:page:2", 2)],
+    )
     for engine in ("local", "spark"):
-        args = ["scan", str(folder), "--engine", engine, "--json", "--max-bytes", "2500"]
+        args = [
+            "scan",
+            str(folder),
+            "--engine",
+            engine,
+            "--json",
+            "--max-bytes",
+            "2500",
+            "--identity",
+        ]
         args += ["--output", str(tmp_path / f"{engine}.jsonl")]
         args += ["--report", str(tmp_path / f"{engine}.json")]
         done = CliRunner().invoke(main, args)
@@ -202,6 +217,7 @@ def test_the_engines_write_the_same(spark, tmp_path):
         assert on_spark == local
     summary = json.loads((tmp_path / "spark.json").read_bytes())["summary"]
     assert summary["broken"] == 2 and summary["exempt"]["too_large"] >= 1
+    assert summary["siteless"] == 1
 
 
 @pytest.mark.parametrize("options", [["--resume"], ["--store", "s"], ["--output", "-"]])

@@ -136,7 +136,7 @@ class _Steps:
         from dedup.scrapy.crawl_session import Session
 
         steps: dict[str, tuple[tuple[Any, str], ...]] = {  # in the order of a page's way
-            "page to fingerprint": ((Session, "_read"),),
+            "page to fingerprint": ((Session, "read"),),
             "document key": ((dedup.scrapy.crawl_session, "key_of"),),
             "probe and reservation": ((AsyncEmbeddedDetector, "judge"),),
             "insert, and the stats": ((EmbeddedDetector, "insert_many"), (Counts, "flush")),

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from time import perf_counter
 from typing import TypeVar
 
-from dedup.core.numbers import Array
+from dedup.core.numbers import Packed
 from dedup.detector import EmbeddedDetector
 from dedup.model.page import Neighbour
 from dedup.service.core.operations import Commands, keys_size
@@ -31,7 +31,7 @@ async def in_slices(items: Iterable[T]) -> AsyncIterator[T]:
 async def probe_in_slices(
     commands: Commands,
     detector: EmbeddedDetector | None,
-    values: Array,
+    values: Packed,
     sketches: Sequence[bytes],
     recipe: str,
     most: int | None = None,

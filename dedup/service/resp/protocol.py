@@ -12,10 +12,9 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
-import numpy as np
 from msgspec.structs import replace
 
-from dedup.core.numbers import Array
+from dedup.core.numbers import Packed, big_endian
 from dedup.model.errors import UsageError
 from dedup.model.page import (
     SKETCH_BYTES,
@@ -133,12 +132,12 @@ def sketch_of(argument: bytes) -> bytes:
     return hex_bytes(argument, "sketch", SKETCH_BYTES, SKETCH_BYTES)
 
 
-def fingerprints(arguments: Sequence[bytes]) -> Array:
+def fingerprints(arguments: Sequence[bytes]) -> Packed:
     """Return a batch of fingerprints."""
     joined = b"".join(arguments)
     if len(joined) == 16 * len(arguments) and set(map(len, arguments)) <= {16}:
         try:
-            return np.frombuffer(unhexlify(joined), ">u8").astype(np.uint64)
+            return big_endian(unhexlify(joined))
         except NotHex:
             pass
     bad = next(argument for argument in arguments if not _is_fingerprint(argument))

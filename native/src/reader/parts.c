@@ -87,17 +87,20 @@ static uint32_t first_of(const struct digits *at) {
     return (uint32_t)(at->words >> 48) | (uint32_t)(at->digits >> 48) << 16;
 }
 
-/* Joins the hashes of those tokens that have a digit; all of them are of one block. */
-static uint64_t join_numbers(const struct ndd_reader *reader, uint64_t sum, const struct digits *at) {
-    const uint64_t low = (UINT64_C(1) << 48) - 1;
-    uint64_t words = at->words & low, starts = words & ~(words << 1), digits = at->digits & low;
-    while (digits != 0) {
-        uint32_t digit = lowest_bit(digits), behind = digit + lowest_bit(~(words >> digit));
-        int before = count_bits(starts & ((UINT64_C(2) << digit) - 1)) - 1;
-        sum = join(sum, reader->tokens.at[first_of(at) + (uint32_t)before]);
-        digits &= ~UINT64_C(0) << behind;
-    }
-    return sum;
+static const uint64_t OF_BYTES = (UINT64_C(1) << 48) - 1;
+
+/* Takes the first token with a digit out of some, which must have one; returns the number of that token. */
+static inline uint32_t take_number(struct digits *of) {
+    uint64_t words = of->words & OF_BYTES, starts = words & ~(words << 1);
+    uint32_t digit = lowest_bit(of->digits & OF_BYTES), behind = digit + lowest_bit(~(words >> digit));
+    of->digits &= ~OF_BYTES | ~UINT64_C(0) << behind;
+    return first_of(of) + (uint32_t)count_bits(starts & ((UINT64_C(2) << digit) - 1)) - 1;
+}
+
+/* Whether tokens are of a block; *next, of reader->digits, first passes by those before it. */
+static int are_within(const struct ndd_reader *reader, const struct block *block, size_t *next) {
+    while (*next < reader->digits.n && first_of(&reader->digits.at[*next]) < block->first_token) ++*next;
+    return *next < reader->digits.n && first_of(&reader->digits.at[*next]) - block->first_token < block->tokens;
 }
 
 static uint64_t number_sum(const struct ndd_reader *reader) {
@@ -106,12 +109,49 @@ static uint64_t number_sum(const struct ndd_reader *reader) {
     for (size_t i = 0; i < reader->blocks.n; i++) {
         const struct block *block = &reader->blocks.at[i];
         if (block->weight == 0) continue;
-        while (next < reader->digits.n && first_of(&reader->digits.at[next]) < block->first_token) next++;
-        for (; next < reader->digits.n && first_of(&reader->digits.at[next]) - block->first_token < block->tokens; next++) {
-            sum = join_numbers(reader, sum, &reader->digits.at[next]);
+        for (; are_within(reader, block, &next); next++) {
+            struct digits of = reader->digits.at[next];
+            while (of.digits & OF_BYTES) sum = join(sum, reader->tokens.at[take_number(&of)]);
         }
     }
     return sum;
+}
+
+static void hand_out(struct ndd_reader *reader, uint64_t hash) {
+    if (ROOM(reader, reader->numbers, 1)) reader->numbers.at[reader->numbers.n++] = hash;
+}
+
+ndd_status ndd_reader_numbers(ndd_reader *reader, const uint64_t **hashes, size_t *n) {
+    if (reader == NULL || hashes == NULL || n == NULL) return NDD_BAD_ARGUMENT;
+    uint64_t before = 1; /* the last token of the blocks until now */
+    int follows = 0;     /* whether it is a number */
+    size_t next = 0;
+    reader->numbers.n = 0;
+    for (size_t i = 0; i < reader->blocks.n; i++) {
+        const struct block *block = &reader->blocks.at[i];
+        const uint64_t *tokens = reader->tokens.at + block->first_token;
+        if (block->weight == 0 || block->tokens == 0) continue;
+        uint32_t behind = 0; /* the last number of this block */
+        for (; are_within(reader, block, &next); next++) {
+            struct digits of = reader->digits.at[next];
+            while (of.digits & OF_BYTES) {
+                uint32_t at = take_number(&of) - block->first_token;
+                if (at == 0 ? !follows : at != behind) {
+                    if (reader->numbers.n > 0) hand_out(reader, 0);
+                    hand_out(reader, at == 0 ? before : tokens[at - 1] + !tokens[at - 1]);
+                }
+                hand_out(reader, tokens[at] + !tokens[at]);
+                behind = at + 1;
+            }
+        }
+        follows = behind == block->tokens;
+        before = tokens[block->tokens - 1] + !tokens[block->tokens - 1];
+    }
+    if (reader->numbers.n > 0) hand_out(reader, 0);
+    if (reader->status != NDD_OK) return reader->status;
+    *hashes = reader->numbers.at;
+    *n = reader->numbers.n;
+    return NDD_OK;
 }
 
 void parts_settle(struct ndd_reader *reader, ndd_page *page) {

@@ -116,6 +116,7 @@ struct ndd_reader {
     LIST(struct digits) digits; /* which tokens have one */
     LIST(struct link) links;
     LIST(uint64_t) targets;     /* what ndd_reader_links hands out */
+    LIST(uint64_t) numbers;     /* what ndd_reader_numbers hands out */
     LIST(uint8_t) words_kept;
     LIST(uint8_t) words_shown;  /* what ndd_reader_words hands out */
     int keep_words;

@@ -33,6 +33,7 @@ static size_t scratch_bytes(const struct ndd_reader *reader) {
            reader->title_tokens.room * sizeof *reader->title_tokens.at +
            reader->links.room * sizeof *reader->links.at +
            reader->targets.room * sizeof *reader->targets.at +
+           reader->numbers.room * sizeof *reader->numbers.at +
            reader->words_kept.room + reader->words_shown.room;
 }
 
@@ -49,6 +50,7 @@ void scratch_drop(struct ndd_reader *reader) {
     DROP(reader->title_tokens);
     DROP(reader->links);
     DROP(reader->targets);
+    DROP(reader->numbers);
     DROP(reader->words_kept);
     DROP(reader->words_shown);
 }

@@ -20,6 +20,7 @@
 #define QUEUE 32   /* keys prefetched and not yet compared; a power of two */
 #define STARTED 12 /* keys later the start of a bucket has arrived */
 #define ASKED_LINES 4 /* of a bucket; the processor fetches the further ones by itself */
+#define LINE 64   /* bytes that the processor fetches at once: LANES numbers */
 #define CROWDED 128   /* more values than these are split into runs before they are compared */
 
 #ifndef COUNT_STEPS /* 16 values compared, or a value read: a test counts them */
@@ -81,6 +82,28 @@ INLINE ndd_status compare(const struct search *search, const struct visit *visit
     return NDD_OK;
 }
 
+/* The same where 16 numbers are compared as fast as one: whole lines of the cache, as they are fetched, whatever
+ * stands there besides the bucket. Only what is in the bucket is taken. */
+INLINE ndd_status compare_lines(const struct search *search, const struct visit *visit, uint64_t from,
+                                uint64_t to) {
+    const ndd_segment *segment = search->segment;
+    const struct flip *flip = &segment->flips.list[visit->flip];
+    const uint32_t *lows = segment->tables[flip->block].lows;
+    uint32_t most = search->k - flip->bits, low = as_in_file((uint32_t)visit->rest);
+    uint64_t before = (uintptr_t)(lows + from) % LINE / sizeof *lows; /* the header is longer than a line */
+    COUNT_STEPS((before + to - from + LANES - 1) / LANES);
+    for (uint64_t i = from, next; i < to; i = next) {
+        const uint32_t *line = lows + i - before;
+        next = i - before + LANES < to ? i - before + LANES : to;
+        before = 0;
+        int whole = (uint64_t)((const uint8_t *)line - segment->bytes) + LINE <= segment->size;
+        if (whole && !any_near(line, low, most)) continue;
+        ndd_status status = take_near(search, visit, i, (uint32_t)(next - i), low);
+        if (status != NDD_OK) return status;
+    }
+    return NDD_OK;
+}
+
 /* Compares with those of a run that may be within k. Calls itself once for each bit of a rest, at most. */
 COUNTS_BITS
 static ndd_status part(const struct search *search, const struct visit *visit, uint64_t from,
@@ -111,7 +134,7 @@ static ndd_status part(const struct search *search, const struct visit *visit, u
     return compare(search, visit, from, to);
 }
 
-INLINE ndd_status read_bucket(const struct search *search, const struct visit *visit) {
+INLINE ndd_status read_bucket(const struct search *search, const struct visit *visit, int lanes) {
     uint64_t count = visit->end - visit->start;
     if (count >= SEGMENT_CROWD) {
         const struct flip *flip = &search->segment->flips.list[visit->flip];
@@ -122,16 +145,19 @@ INLINE ndd_status read_bucket(const struct search *search, const struct visit *v
         }
     }
     if (count > CROWDED) return part(search, visit, visit->start, visit->end);
-    return compare(search, visit, visit->start, visit->end);
+    return lanes ? compare_lines(search, visit, visit->start, visit->end)
+                 : compare(search, visit, visit->start, visit->end);
 }
 
 static inline void ask_for_bucket(const ndd_segment *segment, struct visit *visit) {
     const struct segment_table *table = &segment->tables[segment->flips.list[visit->flip].block];
     visit->start = segment_start(table, visit->bucket);
     visit->end = segment_start(table, (uint64_t)visit->bucket + 1);
-    for (uint64_t i = visit->start; i < visit->end && i < visit->start + ASKED_LINES * LANES; i += LANES) {
-        prefetch(table->lows + i);
-    }
+    if (visit->start == visit->end) return;
+    const uint32_t *from = table->lows + visit->start, *last = table->lows + visit->end - 1;
+    const uint32_t *line = from;
+    for (int i = 0; i < ASKED_LINES && line < last; i++, line += LANES) prefetch(line);
+    if (line >= last) prefetch(last); /* which another line may begin with */
 }
 
 /* Where the stream of keys is. */
@@ -162,7 +188,7 @@ INLINE void stream_next(struct stream *stream, const struct search *search, uint
 }
 
 /* Finds the values of n queries, a group of at most GROUP. */
-INLINE ndd_status find_values(const struct search *search, uint32_t n) {
+INLINE ndd_status find_values(const struct search *search, uint32_t n, int lanes) {
     const ndd_segment *segment = search->segment;
     struct visit queue[QUEUE];
     struct stream stream = {0};
@@ -182,7 +208,7 @@ INLINE ndd_status find_values(const struct search *search, uint32_t n) {
             ask_for_bucket(segment, &queue[asked++ % QUEUE]);
         }
         if (left < asked && (stream.query == n || entered - left == QUEUE)) {
-            ndd_status status = read_bucket(search, &queue[left++ % QUEUE]);
+            ndd_status status = read_bucket(search, &queue[left++ % QUEUE], lanes);
             if (status != NDD_OK) return status;
         }
     }
@@ -192,13 +218,13 @@ INLINE ndd_status find_values(const struct search *search, uint32_t n) {
 #ifdef COUNTS_LANES
 COUNTS_LANES
 static ndd_status find_values_lanes(const struct search *search, uint32_t n) {
-    return find_values(search, n);
+    return find_values(search, n, 1);
 }
 #endif
 
 COUNTS_BITS
 static ndd_status find_values_plain(const struct search *search, uint32_t n) {
-    return find_values(search, n);
+    return find_values(search, n, 0);
 }
 
 /* ---------------------------------------------------------------------------------- documents */
@@ -249,12 +275,17 @@ ndd_status ndd_segment_probe(const ndd_segment *segment, const uint64_t *values,
     return status;
 }
 
-ndd_status ndd_segments_probe(const ndd_segment *const *segments, size_t n, uint64_t value, uint32_t k,
-                              uint64_t limit, ndd_answer *answer) {
-    ndd_status status = answer_begin(answer, &value, n);
-    for (size_t i = 0; i < n && status == NDD_OK; i++) {
-        const struct search search = {segments[i], &value, k, answer};
-        status = k > segments[i]->k ? NDD_BAD_DISTANCE : probe_group(&search, limit, i, 1);
+ndd_status ndd_segments_probe(const ndd_segment *const *segments, size_t count, const uint64_t *values,
+                              size_t n, uint32_t k, uint64_t limit, ndd_answer *answer) {
+    if (n > 0 && count > SIZE_MAX / n) return NDD_TOO_LARGE;
+    ndd_status status = answer_begin(answer, values, count * n);
+    for (size_t s = 0; s < count && status == NDD_OK; s++) {
+        if (k > segments[s]->k) status = NDD_BAD_DISTANCE;
+        for (size_t i = 0; i < n && status == NDD_OK; i += GROUP) {
+            const struct search search = {segments[s], values + i, k, answer};
+            size_t group = n - i < GROUP ? n - i : GROUP;
+            status = probe_group(&search, limit, s * n + i, (uint32_t)group);
+        }
     }
     if (status != NDD_OK) answer->matches_count = 0;
     return status;

@@ -29,6 +29,12 @@ void ndd_answer_get(const ndd_answer *answer, const uint64_t **offsets,
 
 const uint8_t *ndd_answer_cut(const ndd_answer *answer) { return answer->cut; }
 
+void ndd_answer_queries(const ndd_answer *answer, size_t n, uint64_t *queries) {
+    for (size_t i = 0; i < n; i++) {
+        for (uint64_t j = answer->offsets[i]; j < answer->offsets[i + 1]; j++) queries[j] = i;
+    }
+}
+
 /* Room for `wanted` items of `size` bytes; returns 0 without memory. */
 static int answer_room(void **items, size_t *capacity, size_t wanted, size_t size) {
     if (wanted <= *capacity) return 1;
