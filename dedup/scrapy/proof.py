@@ -49,6 +49,7 @@ from dedup.scrapy.evidence import (
     encode_evidence,
 )
 from dedup.scrapy.items import Comparison, Digest, Digester, Names, Page, compare, decode
+from dedup.scrapy.kept_pages import PRIVATE_META
 from dedup.scrapy.responses import CONTROL
 from dedup.scrapy.settings import Config
 
@@ -74,15 +75,6 @@ NOISE = 10  # pairs that differed in one field alone, in values of which no page
 NOISY = 100  # such fields
 SHOWN = 5
 SOON, LAST = 10, -1_000_000  # priorities of control visits, added to the page's own
-
-_PRIVATE = (
-    "dedup",
-    "_dedup_scheduled",
-    "_dedup_owner",
-    "redirect_urls",
-    "redirect_times",
-    "redirect_reasons",
-)
 
 
 class Look(NamedTuple):
@@ -217,14 +209,14 @@ class Proof:
         if text_says and self._config.mode != "tag":
             of = verdict.of or ""
             account = account_of(callback, verdict.domain, of, verdict.key)
-            if checked is None and self._credit.closed(of, account):
+            if checked is None and self._credit.closed(judged.request, of, account):
                 return verdict
             self._counts.add("items/parsed")
             options = msgspec.structs.replace(judged.options, exempt="items")
             kept = await judged.namespace.detector.judge(verdict.page, verdict.key, options)
             if kept.token is None:  # too short, or no service answered
                 return kept
-            self._credit.kept(kept, of, account)
+            self._credit.kept(judged.request, kept, of, account)
             verdict = msgspec.structs.replace(kept, match=verdict.match)
         if pairs:
             self._looks[judged.request] = judged.namespace, look
@@ -361,7 +353,7 @@ class Proof:
         if self._volatile.setdefault(callback, _Volatile()).visits >= self._config.control:
             return None
         try:
-            meta = {k: v for k, v in request.meta.items() if k not in _PRIVATE}
+            meta = {k: v for k, v in request.meta.items() if k not in PRIVATE_META}
             return request.replace(
                 dont_filter=True,
                 errback=None,
@@ -497,7 +489,7 @@ class Proof:
         dropped = 0 if record is None else record.dropped
         for request in evidence.differ(name, example):
             self._counts.add("items/again")
-            self._send(request)
+            self._kept.send_again(request)
         if dropped and not self._said_doubt:
             self._said_doubt = True
             logger.warning(
@@ -510,12 +502,6 @@ class Proof:
                 ", ".join(example[2]) or "other items",
                 min(dropped, REMEMBERED),
             )
-
-    def _send(self, request: Request) -> None:
-        engine = self._counts.crawler.engine
-        assert engine is not None
-        meta = {k: v for k, v in request.meta.items() if k not in _PRIVATE}
-        engine.crawl(request.replace(dont_filter=True, meta=meta))
 
     def _named(self, fields: Iterable[int]) -> tuple[str, ...]:
         return tuple(sorted(self.names.name_of(each) for each in fields))
