@@ -106,7 +106,7 @@ def scan(
     exit code is 1 if a file could not be read at all.
     """
     _check_stdout(options["output"], as_json=as_json, pairs=pairs, engine=engine)
-    from dedup.core.pairs import cores
+    from dedup.core.native import cores
     from dedup.scan import Job
     from dedup.scan import scan as run
 

@@ -151,10 +151,10 @@ def hash_of_links(links: bytes) -> int:
     return int.from_bytes(blake2b(b"".join(each), digest_size=8).digest(), "big") or 1
 
 
-def fingerprint_text(text: str, *, recipe: Recipe | str | None = None) -> PageFingerprint:
-    """Return the fingerprint of plain text, which is one block."""
+def fingerprint_text(text: bytes | str, *, recipe: Recipe | str | None = None) -> PageFingerprint:
+    """Return the fingerprint of plain text, which is one block; bytes are UTF-8."""
     known = keyed_recipe(recipe)
-    data = text.encode("utf-8", "surrogatepass")
+    data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
     with _readers.borrow() as reader:
         page = ffi.new("ndd_page *")
         check(lib.ndd_read_text(reader, ffi.from_buffer(data), len(data), known.key, page))

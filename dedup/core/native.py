@@ -3,6 +3,8 @@
 Calls release the GIL; the headers (native/include) state which may run at once.
 """
 
+import os
+
 import dedup
 
 if "fingerprint" not in getattr(dedup, "__all__", ()):
@@ -14,7 +16,7 @@ if "fingerprint" not in getattr(dedup, "__all__", ()):
 from dedup._native import ffi, lib
 from dedup.model.errors import DedupError, StoreDamaged, UsageError
 
-__all__ = ["check", "ffi", "lib"]
+__all__ = ["check", "cores", "ffi", "lib"]
 
 _ERRORS: dict[int, type[Exception]] = {
     lib.NDD_NO_MEMORY: MemoryError,
@@ -35,3 +37,8 @@ def check(status: int, subject: str = "") -> None:
     if status != lib.NDD_OK:
         words = ffi.string(lib.ndd_strerror(status)).decode()
         raise _ERRORS.get(status, DedupError)(f"{subject}: {words}" if subject else words)
+
+
+def cores() -> int:
+    """Return how many cores this process may use: so many threads, or processes, are worth starting."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

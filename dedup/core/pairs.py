@@ -10,18 +10,17 @@ Invariant: a pair belongs to the first block in which it is equal, so blocks may
 in any order, at the same time or one at a time, and each pair is found once.
 """
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
-from dedup.core.native import check, ffi, lib
+from dedup.core.native import check, cores, ffi, lib
 from dedup.core.numbers import Array, Numbers, many, max_distance, number, pointer
 from dedup.model.errors import UsageError
 
-__all__ = ["cores", "find_all", "find_clusters", "find_part", "merge"]
+__all__ = ["find_all", "find_clusters", "find_part", "merge"]
 
 FEW = 100_000  # fewer are joined sooner than threads start
 MASKS_MOST = 4096
@@ -107,11 +106,6 @@ def merge(runs: Sequence[Array]) -> Array:
     run_list = ffi.new("uint64_t *[]", buffers)
     check(lib.ndd_merge_pairs(run_list, pointer(counts), len(full), target), _DOING)
     return merged
-
-
-def cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _distinct(numbers: Array) -> tuple[Array, Array]:

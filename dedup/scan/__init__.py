@@ -11,7 +11,21 @@ Read scanner.py first. Invariants:
 docs/scan.md is the users' page.
 """
 
-from dedup.scan.scanner import scan
+from typing import TYPE_CHECKING, Any
+
 from dedup.scan.values import Job, Progress, Summary
+
+if TYPE_CHECKING:
+    from dedup.scan.scanner import scan
+else:
+
+    def __getattr__(name: str) -> Any:
+        """Import the scanner when it is used: the processes that read need no store."""
+        if name != "scan":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from dedup.scan.scanner import scan
+
+        return scan
+
 
 __all__ = ["Job", "Progress", "Summary", "scan"]

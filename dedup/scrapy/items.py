@@ -394,14 +394,14 @@ class Digester:
             found = _hash(value)
             return found, None, found
         words = value.split()
-        text = self._own_urls(" ".join(words))
-        exact = _hash(text)
+        text = self._own_urls(" ".join(words)).encode("utf-8", "surrogatepass")
+        exact = _hash_of(text)
         if len(words) < LONG_WORDS or not sketches:
             return exact, None, exact
         holds = len(words) >= PAGE_SHARE * page.words > 0
         self._holds_page |= holds
         sketch = (_HOLDS_PAGE if holds else _TEXT) + fingerprint_text(text).sketch
-        return _hash(_numbers(text)), sketch, exact
+        return _hash_of(b" ".join(_numbers(text))), sketch, exact
 
     def _value(self, value: object, depth: int) -> str:
         """Return a text that is the same for equal values. Raises Unreadable, TooMuch."""
@@ -533,13 +533,13 @@ def _joined(values: list[object] | tuple[object, ...]) -> str:
     return joined if joined.count(" ") >= LONG_WORDS else ""
 
 
-def _numbers(text: str) -> list[str]:
-    """Return what _NUMBER finds in a text, sorted, each once; without it where bytes say the same."""
-    data = text.encode("utf-8", "surrogatepass")
-    if not text.isascii() and any(byte in data for byte in _DIGITS_BEGIN):
-        return sorted(set(_NUMBER.findall(text)))
-    runs = set(data.translate(_NO_NUMBER).split())
-    return sorted({run.lstrip(b".,:").decode() for run in runs} - {""})
+def _numbers(text: bytes) -> list[bytes]:
+    """Return what _NUMBER finds in a text, in UTF-8, sorted, each once; mostly without searching for it."""
+    if not text.isascii() and any(byte in text for byte in _DIGITS_BEGIN):
+        found = _NUMBER.findall(text.decode("utf-8", "surrogatepass"))
+        return sorted(number.encode() for number in set(found))
+    runs = set(text.translate(_NO_NUMBER).split())
+    return sorted({run.lstrip(b".,:") for run in runs} - {b""})
 
 
 def _is_today(run: list[int], days: tuple[date, ...], recipe: Recipe | None) -> bool:
@@ -568,7 +568,11 @@ def _today_at(minute: int) -> frozenset[str]:  # noqa: ARG001 - asked once a min
 
 def _hash(*parts: object) -> int:
     """Return a 32-bit hash of the repr of some values."""
-    content = repr(parts).encode("utf-8", "surrogatepass")
+    return _hash_of(repr(parts).encode("utf-8", "surrogatepass"))
+
+
+def _hash_of(content: bytes) -> int:
+    """Return a 32-bit hash of bytes."""
     return int.from_bytes(blake2b(content, digest_size=4).digest(), "big")
 
 

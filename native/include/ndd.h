@@ -275,6 +275,14 @@ const uint8_t *ndd_answer_cut(const ndd_answer *answer);
 /* The query of each match of an answer to n queries, into as many numbers as there are matches. */
 void ndd_answer_queries(const ndd_answer *answer, size_t n, uint64_t *queries);
 
+/* ------------------------------------------------------------------------------- commands */
+
+/* Records of one form, one after the other: `length` bytes each, equal to the form's but for 16 hex digits at
+ * word_at, and `digits` others at digits_at, behind them. The numbers of the first records that have the form, at most
+ * `most`, go to `words`; returns how many these are. What follows them is not read. */
+size_t ndd_repeated_read(const uint8_t *bytes, size_t size, const uint8_t *form, size_t length,
+                         size_t word_at, size_t digits_at, size_t digits, uint64_t *words, size_t most);
+
 /* Checks every rule of the structure; NDD_DAMAGED, and *reason names the broken one (static), if
  * one does not hold. For tests and fuzzers, and called by ndd_table_load. */
 ndd_status ndd_table_validate(const ndd_table *table, const char **reason);

@@ -63,7 +63,12 @@ def datatrove(texts: str, work: str) -> None:
 
     def step(pipeline: list, tasks: int) -> None:
         LocalPipelineExecutor(
-            pipeline, tasks=tasks, workers=2, skip_completed=False, start_method="fork"
+            pipeline,
+            tasks=tasks,
+            workers=2,
+            skip_completed=False,
+            start_method="fork",
+            logging_dir=f"{work}/logs",
         ).run()  # only so is their CPU time counted
 
     step([JsonlReader(texts), MinhashDedupSignature(folders["signatures"], config=config)], 2)

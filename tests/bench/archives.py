@@ -16,22 +16,25 @@ import random
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
 
 import numpy as np
 import numpy.typing as npt
-from scan_rate import Run, run, scan, write_archives, write_wet
+from scan_rate import Run, run, scan, write_archives, write_warc, write_wet
 
 from dedup.core.fingerprint import main_words
 from dedup.lab.bench.runner import Bench, Progress, Round
+from dedup.model.errors import UsageError
 from dedup.model.recipes import recipe_of
 from dedup.scan.formats.warc import read_warc
 from dedup.scan.values import RawPage, Reading
 
 SIMILAR, HALF, SAME = 0.8, 0.5, 0.9  # Jaccard similarity of word triples
 CONTENDERS = Path(__file__).with_name("archive_contenders.py")
+FILES = 4
 PEERS = ("datatrove", "text-dedup")
 WAYS = {
     "records": "FastWARC: records",
@@ -54,7 +57,10 @@ def open_case(
         folder = Path(name)
         files = sorted(archives.rglob("*.warc.gz")) if archives else []
         if not files:
-            write_archives(folder, pages, 4)
+            if archives:
+                _write_lines(archives, folder, pages)
+            else:
+                write_archives(folder, pages, FILES)
             files = sorted(folder.glob("*.warc.gz"))
         listed = folder / "files.paths"
         listed.write_text("".join(f"{file.resolve()}\n" for file in files))
@@ -78,6 +84,21 @@ def open_case(
             return rows
 
         yield Bench(facts, measure, packages=("fastwarc",), ratio="us of CPU a page")
+
+
+def _write_lines(source: Path, folder: Path, pages: int) -> None:
+    """Write so many pages of a folder's *.jsonl as WARCs, as many of each file, each file's first ones."""
+    found: list[tuple[str, bytes]] = []
+    files = sorted(file for file in source.glob("*.jsonl") if file.name.count(".") == 1)
+    if not files:
+        raise UsageError(f"{source} holds neither *.warc.gz nor *.jsonl")
+    for file in files:
+        with file.open() as lines:
+            for line in islice(lines, pages // len(files)):
+                page = json.loads(line)
+                found.append((page["url"], page["html"].encode("utf-8", "surrogatepass")))
+    for number in range(FILES):
+        write_warc(folder / f"{number:03}.warc.gz", found[number::FILES])
 
 
 def _costs(found: Run, pages: int) -> dict[str, float]:

@@ -107,8 +107,13 @@ COMPARISONS = (
         "on the main words of the same pages, with what each drops, checked by exact similarities. Then memory, with "
         "ever more short documents.",
         (
-            Option("pages", 4000, "Number of pages that are generated."),
-            Option("archives", None, "Folder of *.warc.gz to use instead.", "path"),
+            Option("pages", 4000, "Number of pages that are generated, or taken of *.jsonl."),
+            Option(
+                "archives",
+                None,
+                "Folder of *.warc.gz to use instead, or of *.jsonl (url, html) to make them of.",
+                "path",
+            ),
             Option(
                 "peers",
                 None,

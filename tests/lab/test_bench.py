@@ -1,9 +1,11 @@
 """Benchmarks: they come to their end and report what they say they do. No figure is judged here."""
 
 import json
+import re
 import subprocess
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -323,3 +325,19 @@ def test_archives_beside_reading_alone():
     texts = found["rows"]["texts: dedup scan"]
     assert (texts["dropped"]["median"], texts["right %"]["median"]) == (12, 100)
     assert (texts["wrong"]["median"], texts["missed"]["median"]) == (0, 0)
+
+
+def test_the_comparisons_that_are_named_are_those_that_there_are():
+    """Every `tests/bench NAME --OPTION` of the documentation and the Makefile can be run, and none is left unnamed."""
+    root = Path(__file__).parents[2]
+    pages = [root / "README.md", root / "Makefile", *sorted((root / "docs").rglob("*.md"))]
+    text = "\n".join(page.read_text("utf-8") for page in pages)
+    looped = re.findall(r"for part in ([a-z ]+); do[^;]*; echo \"tests/bench", text)
+    named = {name: set[str]() for part in looped for name in part.split()}
+    for name, options in re.findall(r"tests/bench ([a-z]+)((?: --?[a-z]+[^-`\n;]*)*)", text):
+        named.setdefault(name, set()).update(re.findall(r"--[a-z]+", options))
+    assert named.keys() == comparisons.commands.keys()
+    files = set(re.findall(r"tests/bench/\w+\.py", text))
+    assert [file for file in sorted(files) if not (root / file).is_file()] == []
+    for name, options in named.items():
+        assert options <= {o for p in comparisons.commands[name].params for o in p.opts}, name

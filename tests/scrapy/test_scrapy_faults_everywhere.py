@@ -43,18 +43,18 @@ DROPPED = {"/b", "/gone-copy"}
 
 # Called by other programs only.
 UNUSED = {
-    "EmbeddedDetector.apply", "EmbeddedDetector.ending", "EmbeddedDetector.get",
+    "EmbeddedDetector.accept", "EmbeddedDetector.apply", "EmbeddedDetector.ending", "EmbeddedDetector.get",
     "EmbeddedDetector.give_up", "EmbeddedDetector.give_up_more", "EmbeddedDetector.held", "EmbeddedDetector.info", "EmbeddedDetector.offsets", "EmbeddedDetector.over",
     "EmbeddedDetector.pin", "EmbeddedDetector.prune", "EmbeddedDetector.prune_more", "EmbeddedDetector.probe_many", "EmbeddedDetector.sync",
     "EmbeddedDetector.withdraw", "EmbeddedDetector.documents_from", "EmbeddedDetector.share_memory", "Reservations.share", "Documents.damaged", "Documents.file_bytes",
     "Documents.name", "Documents.note_offsets", "Documents.offsets",
     "Index.covered", "Index.file_bytes", "Index.memory_bytes",
-    "SegmentedTable.append", "SegmentedTable.probe_many",
+    "SegmentedTable.append", "SegmentedTable.probe_each", "SegmentedTable.probe_many",
     "SegmentedTable.stats", "SegmentedTable.written",
     "Reservations.__len__", "Reservations.end_same", "Reservations.knows", "Reservations.pin", "Store.apply",
     "Store.get", "Store.info", "Store.insert_many", "Store.close_after_fork", "Store.give_up", "Store.give_up_more", "Store.forget_before", "Store.forget_more_before", "Store.near_many", "Store.near_others", "Store.offsets",
     "Store.sync", "Store.write_index",
-    "Table.find", "Table.k", "Table.load", "Table.note", "Table.remove", "Table.reserve",
+    "Table.find", "Table.probe_each", "Table.k", "Table.load", "Table.note", "Table.remove", "Table.reserve",
     "store.store.same_recipe",
     "Table.preset", "Table.probe_many", "Table.save",
 }  # fmt: skip

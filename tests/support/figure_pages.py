@@ -247,8 +247,64 @@ def crawl_whole(held: Any) -> str:
     return rows(("", *units), lines)
 
 
+# ------------------------------------------------------------------------------- docs/comparison.md
+
+SITES = ("archives", "archives-sites")  # generated pages, and those of whole sites
+
+
+def archives_reading(held: Any) -> str:
+    """CPU of reading archives, a column for each set of pages."""
+    made, sites = (held[name]["figures"] for name in SITES)
+    ways = [way for way in sites["ways"] if not way.startswith("texts") and "short" not in way]
+    least = "FastWARC: records"
+    unit = "us of CPU a page"
+
+    def cells(found: Any, way: str) -> tuple[str, str]:
+        mine, base = (found["ways"][each][unit] for each in (way, least))
+        return f"{mine:,.0f}", f"{mine / base:.1f}"
+
+    head = [f"{f['pages']:,} pages of {f['page_bytes'] / 1000:.0f} KB" for f in (made, sites)]
+    lines = [(way, *cells(made, way), *cells(sites, way)) for way in ways]
+    return rows(
+        ("us of CPU a page", f"{head[0]}, generated", "times", f"{head[1]}", "times"), lines
+    )
+
+
+def archives_texts(held: Any) -> str:
+    """What each finds on the same texts."""
+    lines = []
+    for name, words in zip(SITES, ("generated", "nine sites"), strict=True):
+        found = held[name]["figures"]
+        for way, cells in found["ways"].items():
+            if "dropped" in cells:
+                counts = (f"{cells[column]:,.0f}" for column in ("dropped", "wrong", "missed"))
+                dropped, wrong, missed = counts
+                share = f"{cells['right %']:.1f} %"
+                cost = (f"{cells['us of CPU a page']:,.0f}", f"{cells['MB']:,.0f}")
+                tool = way.removeprefix("texts: ")
+                lines.append(
+                    (f"{found['texts']:,} {words}", tool, *cost, dropped, share, wrong, missed)
+                )
+    return rows(
+        ("texts", "tool", "us of CPU a text", "MB", "dropped", "right", "wrong", "missed"), lines
+    )
+
+
+def archives_memory(held: Any) -> str:
+    """Memory of a scan with ever more short documents."""
+    lines = [
+        (way.split()[2], f"{cells['MB']:,.0f}", f"{cells['us of CPU a page']:,.0f}")
+        for way, cells in held["archives"]["figures"]["ways"].items()
+        if "short" in way
+    ]
+    return rows(("short documents", "MB of the largest process", "us of CPU a document"), lines)
+
+
 MADE: dict[tuple[str, str], Callable[[Any], str]] = {
     ("README.md", "figures"): readme,
+    ("docs/comparison.md", "archives reading"): archives_reading,
+    ("docs/comparison.md", "archives texts"): archives_texts,
+    ("docs/scan.md", "archives memory"): archives_memory,
     ("docs/performance.md", "crawl whole"): crawl_whole,
     ("docs/how-to/distance.md", "distance steps"): distance_steps,
     ("docs/appendix/reading.md", "distance sites"): distance_sites,

@@ -89,7 +89,9 @@ async def _talk(seed: int, data: bytes, cut: bool) -> bytes:
                 count = rng.choice([1, 3, 20, 200]) if cut else len(data)
                 connection.data_received(data[:count])
                 data = data[count:]
-                while connection._scheduled or connection._answers.waiting:  # noqa: ASYNC110
+                while (  # noqa: ASYNC110
+                    connection._in_turn or connection._scheduled or connection._answers.waiting
+                ):
                     await asyncio.sleep(0)
         finally:
             namespaces.close()

@@ -30,9 +30,8 @@ import numpy.typing as npt
 from dedup.core.bulk import streams
 from dedup.core.bulk.streams import Source
 from dedup.core.files import replace_file
-from dedup.core.native import check, ffi, lib
+from dedup.core.native import check, cores, ffi, lib
 from dedup.core.numbers import Array, Numbers, many, max_distance, number, pointer
-from dedup.core.pairs import cores
 from dedup.model.errors import StoreDamaged, UsageError
 
 __all__ = ["HIT", "Matches", "Queries", "QueriesStats", "records"]

@@ -28,9 +28,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dedup.core.bulk import streams
-from dedup.core.native import check, lib
+from dedup.core.native import check, cores, lib
 from dedup.core.numbers import Array, max_distance, number, pointer
-from dedup.core.pairs import cores, find_part, merge
+from dedup.core.pairs import find_part, merge
 from dedup.core.pairs import merge as merge_pairs
 from dedup.model.errors import UsageError
 

@@ -131,6 +131,8 @@ def _crawl(
     command.append(f"--work={work}")
     # a project's settings, named by the environment, are not the benchmark's
     environment = {k: v for k, v in os.environ.items() if not k.startswith("SCRAPY_")}
+    # what pip installs is compiled, so the start of a crawl compiles nothing
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     if service is not None:
         command.append(f"--service={service}")
     command += ["--addon"] * addon + ["--steps"] * steps

@@ -10,10 +10,12 @@ from collections import Counter
 from typing import Protocol
 
 from dedup.service.core.buffers import Buffers
+from dedup.service.core.command_table import PROBE
 from dedup.service.core.limits import Limits
 from dedup.service.core.operations import Commands
 from dedup.service.core.roles import Tokens
 from dedup.service.resp.client_session import Plans
+from dedup.service.resp.turn import Turn
 
 __all__ = ["Port"]
 
@@ -62,6 +64,7 @@ class Port:
     errors     error answers by code
     ended      connections that the service closed, by reason
     durations  of commands
+    turn       probes that are carried out together
     silent     connections by their address that have not said anything that counts, the oldest first
     unread     answers that are not read; partial: commands that are not whole
     files      how many files may be open in this process
@@ -79,12 +82,17 @@ class Port:
         self.errors: Counter[str] = Counter()
         self.ended: Counter[str] = Counter()
         self.durations = Durations()
+        self.turn = Turn(self.plans, self._probed)
         self.draining = False
         self.silent: dict[str, dict[Client, None]] = {}
         self.unread = Buffers(limits.unread_memory)
         self.partial = Buffers(limits.partial_memory)
         self.files = 1 << 30
         self._of_address: Counter[str] = Counter()
+
+    def _probed(self, seconds: float, probes: int) -> None:
+        self.asked[PROBE] += probes
+        self.durations.note(seconds, probes)
 
     def admit(self, client: Client, address: str, file: int) -> str | None:
         """Take a connection; return why it is one too many, or None.

@@ -1,6 +1,7 @@
 """A connection to the RESP port: bytes become commands, and the answers go back in their order.
 
-    bytes -> incoming.py -> batches of equal commands | single ones -> answer_queue.py -> bytes
+    bytes -> turn.py, if they are nothing but probes of the form of the last one
+          -> incoming.py -> batches of equal commands | single ones -> answer_queue.py -> bytes
 
 The rules kept here:
   - Nothing is taken from a connection without a bound: the length of a command, its elements, the
@@ -31,6 +32,7 @@ from dedup.service.resp.incoming import MISSING, Incoming, NotResp
 from dedup.service.resp.port import Port
 from dedup.service.resp.rereading import Inline
 from dedup.service.resp.resp_commands import is_known, probe, run, run_together
+from dedup.service.resp.turn import Form
 
 __all__ = ["Connection"]
 
@@ -61,6 +63,8 @@ class Connection(asyncio.Protocol):
         self._is_silent = True  # has said nothing that counts
         self._unread_since: float | None = None  # the client reads its answers too slowly
         self._closed_since: float | None = None  # only the last answers are on their way
+        self._form: Form | None = None  # of the last probe
+        self._in_turn = False  # a read was given to the port's turn, and is not answered yet
 
     # ------------------------------------------------------------------------ asyncio's callbacks
 
@@ -110,9 +114,47 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take some bytes."""
+        if self._in_turn:  # what came before is carried out before
+            self._port.turn.run()
         if self._closed_since is not None or self._finishing:
             return
         began = self._read = monotonic()
+        form = self._form
+        if form is not None and self._is_free() and self._port.turn.take(self, form, data, began):
+            self._in_turn = True
+            return
+        self._receive(data, began)
+
+    def _is_free(self) -> bool:
+        """Whether nothing is left of what came before, and probes may be carried out as they come."""
+        return not (
+            self._incoming.unparsed_bytes
+            or self._singly
+            or self._paused
+            or self._answers.waiting
+            or self._scheduled
+            or self._session.closing
+            or self._unread_since is not None
+            or not self._session.is_plain
+        )
+
+    def probed(self, answer: bytes, now: float) -> None:
+        """Write the answers of a read that was given to the turn."""
+        self._in_turn = False
+        if self._closed_since is None:
+            self._transport.write(answer)
+            self._heard = now
+            if self._is_silent:
+                self._speaks()
+
+    def take_back(self, data: bytes) -> None:
+        """Carry out a read that was given to the turn."""
+        self._in_turn = False
+        if self._closed_since is None:
+            self._receive(data, monotonic())
+
+    def _receive(self, data: bytes, began: float) -> None:
+        """Carry out the commands of some bytes, one by one or in batches of this connection."""
         try:
             is_first = self._incoming.feed(data, self._session.trusted)
         except NotResp as fault:
@@ -148,6 +190,7 @@ class Connection(asyncio.Protocol):
                 pass
             else:
                 incoming.forget()
+                self._form = self._port.turn.form_of(command)
                 self._transport.write(answer)
                 self._port.asked[PROBE] += 1
                 self._heard = now = monotonic()
@@ -268,6 +311,8 @@ class Connection(asyncio.Protocol):
                 self._singly.extend(equal)
                 return
             port.asked[equal[0][0]] += count
+            if equal[0][0] == PROBE:
+                self._form = port.turn.form_of(equal[0])
         if self._is_silent:
             self._speaks()
         self._heard = now = monotonic()
@@ -370,6 +415,8 @@ class Connection(asyncio.Protocol):
 
     def finish(self) -> None:
         """Take no more bytes; answer what was taken, then close."""
+        if self._in_turn:
+            self._port.turn.run()
         self._finishing = True
         self._pause()
         self._close_if_answered()

@@ -4,7 +4,7 @@
 
 Each entry of the file has its command, machine, date, commit and figures. DEDUP_EVAL is the folder of the
 labelled sets and whole sites (dev, second, corpora/data), which are not part of the repository; without it
-their entries stay as they are, and are named. Entries that no command here measures are recorded: whoever
+their entries stay as they are, and are named; so do those that need DEDUP_PEERS, a Python with the tools compared with. Entries that no command here measures are recorded: whoever
 runs their command writes the figures into the file.
 
 The rule kept here: a page's table is made from the file alone, so that the two can be compared
@@ -32,11 +32,20 @@ FILE = ROOT / "docs" / "appendix" / "benchmarks" / "measurements.json"
 
 
 class Measurement(NamedTuple):
-    """What is run, in the folder of the evaluation data if it is of one, and what is kept of its JSON."""
+    """What is run, in the folder of the evaluation data if it is of one, and what is kept of its JSON.
+
+    peers says that it is a comparison of tests/bench, which takes the Python of DEDUP_PEERS.
+    """
 
     arguments: tuple[str, ...]
     kept: Callable[[Any], Any]
     data: str | None = None
+    peers: bool = False
+
+    @property
+    def command(self) -> str:
+        """The command as a page names it."""
+        return " ".join(("python tests/bench" if self.peers else "dedup", *self.arguments))
 
 
 COUNTS = ("near_duplicates", "found", "wrong")
@@ -108,6 +117,16 @@ def of_crawl(found: Any) -> Any:
     } | kept
 
 
+def of_archives(found: Any) -> Any:
+    """Keep the medians: a single round has no more, and how the rounds differ is the machine's doing."""
+    names = ("pages", "page_bytes", "packed_bytes", "texts")
+    ways = {
+        row: {column: round(each["median"], 3) for column, each in cells.items()}
+        for row, cells in found["rows"].items()
+    }
+    return {name: found["facts"][name] for name in names} | {"ways": ways}
+
+
 def _ends(found: Any) -> Any:
     return {name: round(found[name], 1) for name in ("lowest", "median", "highest")}
 
@@ -117,6 +136,15 @@ def evaluation(*arguments: str) -> tuple[str, ...]:
 
 
 MEASUREMENTS = {
+    "archives": Measurement(
+        ("archives", "--json", "--documents", "10000,100000,1000000"), of_archives, peers=True
+    ),
+    "archives-sites": Measurement(
+        ("archives", "--json", "--archives", "corpora/data", "--documents", "10000"),
+        of_archives,
+        "corpora/data",
+        peers=True,
+    ),
     **{
         f"demo{name}-{seed}": Measurement(("demo", "--seed", str(seed), *urls, "--json"), of_demo)
         for name, urls in (("", ()), ("-skip", ("--urls", "skip")))
@@ -154,6 +182,9 @@ def measured(name: str, folder: Path | None) -> Any:
     """Run one measurement and return its entry."""
     what = MEASUREMENTS[name]
     command = [sys.executable, "-m", "dedup", *what.arguments]
+    if what.peers:
+        bench = str(ROOT / "tests" / "bench")
+        command = [sys.executable, bench, *what.arguments, "--peers", os.environ["DEDUP_PEERS"]]
     done = subprocess.run(command, cwd=folder, check=True, stdout=subprocess.PIPE)
     return entry(name, json.loads(done.stdout))
 
@@ -162,7 +193,7 @@ def entry(name: str, found: Any) -> Any:
     what = MEASUREMENTS[name]
     commit = ["git", "-C", str(ROOT), "rev-parse", "--short=12", "HEAD"]
     return {
-        "command": " ".join(("dedup", *what.arguments)),
+        "command": what.command,
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "commit": subprocess.run(commit, check=True, capture_output=True, text=True).stdout.strip(),
         "machine": msgspec.to_builtins(machine()),
@@ -188,6 +219,9 @@ def main() -> None:
         below = MEASUREMENTS[name].data
         if below is not None and (data is None or not Path(data, below).is_dir()):
             sys.stdout.write(f"{name}: left as it is; DEDUP_EVAL has no {below}\n")
+            continue
+        if MEASUREMENTS[name].peers and "DEDUP_PEERS" not in os.environ:
+            sys.stdout.write(f"{name}: left as it is; DEDUP_PEERS names no Python\n")
             continue
         sys.stdout.write(f"{name} ...\n")
         sys.stdout.flush()

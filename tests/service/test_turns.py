@@ -1,0 +1,154 @@
+"""Probes of one turn of the loop are carried out together, and answered as if each had come alone."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from fuzzing_resp import LIMITS, Wire, command
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sizes import examples
+from sketches import sketch
+
+import dedup
+from dedup.core.native import ffi, lib
+from dedup.model.recipes import NEWEST
+from dedup.service.core.namespaces import Namespaces
+from dedup.service.core.operations import Commands
+from dedup.service.core.roles import Tokens
+from dedup.service.core.store_inserts import StoreInserts
+from dedup.service.resp.port import Port
+from dedup.service.resp.resp_connection import Connection
+
+VALUES = [0, 0xFF << 20, 0xFFFFF << 40]
+CLIENTS = 3
+
+
+def probe(value: str, digits: str, *options: object, namespace: str = "d") -> bytes:
+    return command("DEDUP.PROBE", namespace, value, digits, "RECIPE", NEWEST, *options)
+
+
+values = st.builds(
+    lambda value, bits: f"{value ^ bits:016x}", st.sampled_from(VALUES), st.integers(0, 20)
+) | st.sampled_from(["F" * 16, "g" * 16, "1" * 15, "0x" + "0" * 14])
+sketches = st.sampled_from(
+    [sketch().hex(), sketch().hex().upper(), "00" * 37, "z" + "0" * 73, "ab"]
+)
+options = st.sampled_from([(), ("COUNT", 1), ("FIELDS", "on"), ("DISTANCE", 1), ("DISTANCE", 99)])
+probes = st.builds(
+    lambda value, digits, some, namespace: probe(value, digits, *some, namespace=namespace),
+    values,
+    sketches,
+    options,
+    st.sampled_from(["d", "d", "d", "none"]),
+)
+plain = st.builds(lambda value: probe(value, sketch().hex()), values)
+others = st.sampled_from(
+    [command("PING"), command("MULTI"), command("EXEC"), command("DEDUP.INFO", "x"), b"PING\r\n"]
+)
+commands = st.lists(st.one_of(plain, plain, plain, probes, others), max_size=12)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("store")
+    with dedup.open(folder, namespace="d") as detector:
+        for i, value in enumerate(VALUES):
+            page = dedup.PageFingerprint(value, sketch(), 0, 300, NEWEST)
+            detector.insert(detector.reserve(page, f"http://example.com/{i}", exempt="start"))
+    return folder
+
+
+async def rest(connections: list[Connection]) -> None:
+    while any(c._in_turn or c._scheduled or c._answers.waiting for c in connections):  # noqa: ASYNC110
+        await asyncio.sleep(0)
+
+
+async def answered(port: Port, reads: list[tuple[int, bytes, bool]]) -> list[bytes]:
+    """Return what each client is answered; a read is of a client, and may be the last of a turn."""
+    wires = [Wire() for _ in range(CLIENTS)]
+    connections = [Connection(port) for _ in range(CLIENTS)]
+    for connection, wire in zip(connections, wires, strict=True):
+        connection.connection_made(wire)
+    for client, data, ends in reads:
+        connections[client].data_received(data)
+        if ends:
+            await rest(connections)
+    await rest(connections)
+    return [bytes(wire.written) for wire in wires]
+
+
+@given(
+    spoken=st.tuples(*[commands] * CLIENTS),
+    cut=st.lists(st.integers(1, 400), max_size=30),
+    turns=st.lists(st.booleans(), max_size=20),
+    order=st.randoms(use_true_random=False),
+)
+@settings(max_examples=examples(60), deadline=None)
+def test_a_turn_answers_as_each_command_alone(folder, spoken, cut, turns, order):
+    """Whatever comes together, cut anywhere, on several connections: the bytes are those of single commands."""
+    reads: list[tuple[int, bytes, bool]] = []
+    queues = [b"".join(each) for each in spoken]
+    lengths, ends = iter(cut), iter(turns)
+    while any(queues):
+        client = order.choice([i for i, queue in enumerate(queues) if queue])
+        length = (
+            next(lengths, 0)
+            if order.random() < 0.2
+            else len(spoken[client][0]) * order.randrange(1, 5)
+        )
+        length = length or len(queues[client])
+        reads.append((client, queues[client][:length], next(ends, False)))
+        queues[client] = queues[client][length:]
+
+    async def both() -> None:
+        namespaces = Namespaces(folder, limits=LIMITS)
+        operations = Commands(namespaces, StoreInserts(), LIMITS)
+        try:
+            namespaces.open_all()
+            operations.not_ready = None
+            together = Port(operations, LIMITS, Tokens(None, None))
+            got = await answered(together, reads)
+            alone = Port(operations, LIMITS, Tokens(None, None))
+            alone.turn.form_of = lambda _: None  # so that no read is given to the turn
+            one_by_one = [(i, each, True) for i in range(CLIENTS) for each in spoken[i]]
+            assert got == await answered(alone, one_by_one)
+            assert together.asked == alone.asked
+        finally:
+            namespaces.close()
+
+    asyncio.run(both())
+
+
+FORM = b"*2\r\n" + b"0" * 16 + b"\r\n" + b"0" * 8 + b"\r\n"
+
+
+@given(
+    data=st.lists(
+        st.builds(
+            lambda word, digits, form: form[:4] + word + form[20:22] + digits + form[30:],
+            st.text("0123456789abcdefABCDEFg", min_size=16, max_size=16).map(str.encode),
+            st.text("0123456789abcdefABCDEF/:@G`", min_size=8, max_size=8).map(str.encode),
+            st.sampled_from([FORM, FORM, FORM, FORM[:-1] + b"\r", b"\0" * 32]),
+        ),
+        max_size=6,
+    ).map(b"".join),
+    cut=st.integers(0, 200),
+    most=st.integers(0, 8),
+)
+@settings(max_examples=examples(200), deadline=None)
+def test_repeated_records_are_read_as_python_reads_them(data, cut, most):
+    """The native reader stops where a plain one does, and its numbers are int()'s."""
+    data = data[:cut]
+    expected: list[int] = []
+    for i in range(0, len(data) - len(FORM) + 1, len(FORM)):
+        record = data[i : i + len(FORM)]
+        digits = record[4:20] + record[22:30]
+        if record[:4] + record[20:22] + record[30:] != FORM[:4] + FORM[20:22] + FORM[30:]:
+            break
+        if not all(chr(c) in "0123456789abcdefABCDEF" for c in digits) or len(expected) == most:
+            break
+        expected.append(int(record[4:20], 16))
+    words = ffi.new("uint64_t[]", most + 1)
+    count = lib.ndd_repeated_read(data, len(data), FORM, len(FORM), 4, 22, 8, words, most)
+    assert list(words[0:count]) == expected
