@@ -21,6 +21,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from pathlib import Path
+from struct import pack
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -63,6 +64,7 @@ __all__ = ["Findings", "Look", "Pair", "Proof"]
 NEIGHBOURS = 30  # near-duplicates that a page is compared with, at most
 KNOWN_ITEMS = 2_000_000  # items of the crawl by which new ones are told from others, 10 bytes each
 SCHEDULED = 5_000_000  # requests, by which new ones are told from others
+SCHEDULED_LAST = 1000  # of these, noted together
 OWN = 2_000_000  # pages that this crawl accepted, by which they are told from other crawls', 10 bytes each
 VOLATILE = 200  # fields and places of numbers of a callback
 SAVE_SECONDS = 10.0
@@ -130,6 +132,7 @@ class Proof:
         self._controls: OrderedDict[str, tuple[str, Digest]] = OrderedDict()
         self._known = HashSet(KNOWN_ITEMS)
         self._scheduled = HashSet(SCHEDULED)
+        self._scheduled_last: list[int] = []  # hashes that are not in it yet
         # keys of the pages that this crawl accepted; None if its memory holds no others
         shares = config.memory != "crawl" or bool(config.service)
         self._own = HashSet(OWN) if shares else None
@@ -417,10 +420,17 @@ class Proof:
 
     def scheduled(self, request: Request) -> None:
         """Note a request that the crawl makes."""
-        self._scheduled.add(_key_hash(request.url))
+        self._scheduled_last.append(hash(request.url))
+        if len(self._scheduled_last) >= SCHEDULED_LAST:
+            self._note_scheduled()
+
+    def _note_scheduled(self) -> None:
+        last, self._scheduled_last = self._scheduled_last, []
+        self._scheduled.add(pack(f"<{len(last)}q", *last))
 
     def is_scheduled(self, request: Request) -> bool:
         """Whether the crawl made a request for this URL before."""
+        self._note_scheduled()
         return not self._scheduled.missing(_key_hash(request.url))
 
     def ended(
