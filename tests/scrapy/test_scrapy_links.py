@@ -206,7 +206,7 @@ CASES = {
     "calendar": Case(calendar(dict.fromkeys(range(1, 60, 3), 1), 70), ITEMS),
     "endless": Case(calendar(FEW, 400), ITEMS),
     "sparse": Case(sparse(40, 4), AHEAD, {"CONCURRENT_REQUESTS": 8}),
-    "missing": Case(missing_pages(12), ITEMS, {"CONCURRENT_REQUESTS": 8}),
+    "missing": Case(missing_pages(20), ITEMS, {"CONCURRENT_REQUESTS": 8}),
     "facets": Case(facets(600), ITEMS),
     "variants": Case(variants(40, items=True), ITEMS),
     "maze": Case(variants(400, items=False), ITEMS),
@@ -270,8 +270,8 @@ def test_a_list_goes_on_behind_the_credit_that_its_orders_used_up(tmp_path: Path
 def test_missing_pages_pay_for_no_others(crawls):
     """A page without items whose text happens to be unique leaves the account as it is."""
     crawl = crawls["missing"]
-    assert items(crawl) == {str(n) for n in range(12)}
-    assert len(crawl.requested) < (12 * (1 + 2**6)) / 4
+    assert items(crawl) == {str(n) for n in range(20)}
+    assert len(crawl.requested) < (20 * (1 + 2**6)) / 3
 
 
 def test_facets_close_and_every_product_was_seen(crawls):
