@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, TypedDict
 import msgspec
 
 SKETCH_BYTES = 37
-PARTS_BYTES = 20
+PARTS_BYTES = 32
 
 TRIES = 5  # near-duplicates that brought nothing, from which on a page like them is dropped
 
@@ -64,8 +64,9 @@ class PageFingerprint(msgspec.Struct, frozen=True, gc=False):
     unread    too little of the page was read to judge it by its text: value is a hash of all of it, and only a copy
               equals it. Not stored or sent: features says so
     links     a 64-bit hash of where its main content leads, in any order; 0: that was not asked for
-    parts     five hashes of 4 bytes, little-endian, 0 for none, of what is not running text: inline data, sources of
-              images and frames, data attributes, h1 headings, words with digits; b"": not known
+    parts     eight hashes of 4 bytes, little-endian, 0 for none, of what two pages of similar text may differ in: inline
+              data, sources of images and frames, data attributes, h1 headings, words with digits, text beside the main
+              text, other attributes, the frame; b"": not known
     thing     the number of the thing that its structured data names (sku, gtin, ...), 32 bits; 0 for none
     """
 
@@ -109,7 +110,7 @@ class PageFingerprint(msgspec.Struct, frozen=True, gc=False):
         bytes,
         Form(
             "bytes",
-            "hashes of the parts of the page that are not running text (`DEDUP_PROOF`)",
+            "hashes of the parts of the page, in which pages of similar text may differ (`DEDUP_PROOF`)",
             place=10,
             least=PARTS_BYTES,
             most=PARTS_BYTES,

@@ -342,6 +342,12 @@ class Session:
 
     # ---------------------------------------------------------------- a page is done with
 
+    def parsed(self, request: Request, *, paid: bool, accepted: bool) -> None:
+        """Note how the callback of a unique page ended: with items, or without."""
+        callback = callback_name(request, self.crawler.spider)
+        paid = paid or (accepted and not self.in_flight.has_yielded(callback))
+        self.kept.credit.parsed(request, paid=paid)
+
     def forget(self, request: Request) -> None:
         """Forget a page without content, or whose item failed: it may come again under any URL."""
         noted: dict[str, Any] = request.meta.get("dedup") or {}

@@ -7,7 +7,8 @@ A class is the callback, the site, which parts of the two pages differ, and how 
 values). The near-duplicates of a class reach the callback until PROVE of them in a row brought only items of
 their original. Then they are dropped; a share that shrinks to one in EVERY is checked. A pair with other items takes
 the proof away: REPROVE equal pairs in a row, twice as many after each further one, bring it back. A class of several
-differences is also proven if each of them is proven alone (?+utm_source ?+utm_medium).
+differences is also proven if each of them is proven alone (?+utm_source ?+utm_medium); one whose pages differ in fewer
+parts, if a class with the same URLs is proven whose pages differ in these parts and others.
 
 Invariants:
   - A class whose last pair had other items is not proven.
@@ -40,7 +41,7 @@ PROVE = 3  # equal pairs in a row, none other before, from which on copies are d
 REPROVE = 30  # the same after a pair with other items; doubled by each further one, up to
 MOST_REPROVE = 2000
 EMPTY = 0.25  # of an equal pair: the page brought no item, its original did
-SOON, GROWTH, EVERY = 3, 2, 50  # checks: after 3 drops, then ever more seldom, at least one in 50
+SOON, GROWTH, EVERY = 3, 3, 30  # checks: after 3 drops, then ever more seldom, at least one in 30
 
 CLASSES = 10_000  # some 300 bytes each; the ones unused for longest go
 REMEMBERED = (
@@ -58,9 +59,15 @@ PARTS = {
     "d": "data attributes",
     "h": "heading",
     "n": "numbers",
+    "w": "words of the text",
+    "b": "text beside it",
+    "a": "attributes",
+    "f": "frame",
     "t": "title",
     "0": "no items in the original",
 }
+
+_NO_PART = frozenset("0?")  # letters that say something else than where two pages differ
 
 _DIGITS = re.compile(r"[\d.,_-]*\d[\d.,_-]*")
 
@@ -132,6 +139,7 @@ class Evidence(Generic[R]):
     def __init__(self) -> None:
         """Begin without evidence."""
         self._records: OrderedDict[Class, Record] = OrderedDict()
+        self._parts: dict[Class, set[str]] = {}  # of the classes that differ in their parts alone
         self._remembered: OrderedDict[Class, deque[R]] = OrderedDict()
         self._count = 0
         self.changed = False  # since that was last set to False
@@ -153,8 +161,20 @@ class Evidence(Generic[R]):
         record = self._records.get(name)
         if record is not None and (record.others or record.is_proven):
             return record.is_proven
+        return self._by_singles(name) or any(
+            self._records[each].is_proven for each in self._wider(name)
+        )
+
+    def _by_singles(self, name: Class) -> bool:
         singles = [self._records.get(each) for each in name.single()]
         return bool(singles) and all(each is not None and each.is_proven for each in singles)
+
+    def _wider(self, name: Class) -> "Iterator[Class]":
+        """Yield the classes with the same URLs whose pages differ in the same parts, and in others."""
+        mine = set(name.parts)
+        for parts in self._parts.get(name._replace(parts=""), ()):
+            if mine < set(parts) and not (set(parts) - mine) & _NO_PART:
+                yield name._replace(parts=parts)
 
     def may_prove(self, name: Class, pairs: int) -> bool:
         """Whether a number of further equal pairs prove a class that had no other items."""
@@ -213,7 +233,7 @@ class Evidence(Generic[R]):
         """
         found: list[R] = []
         record = self._records.get(name)
-        by_singles = (record is None or not record.is_proven) and self.is_proven(name)
+        by_singles = (record is None or not record.is_proven) and self._by_singles(name)
         for each in (name, *(name.single() if by_singles else ())):
             record = self._of(each)
             record.others += 1
@@ -236,12 +256,21 @@ class Evidence(Generic[R]):
     def _of(self, name: Class) -> Record:
         record = self._records.get(name)
         if record is None:
-            record = self._records[name] = Record()
+            record = self._add(name, Record())
             if len(self._records) > CLASSES:
                 oldest, _ = self._records.popitem(last=False)
                 self._count -= len(self._remembered.pop(oldest, ()))
+                any_parts = oldest._replace(parts="")
+                self._parts[any_parts].discard(oldest.parts)
+                if not self._parts[any_parts]:
+                    del self._parts[any_parts]
         else:
             self._records.move_to_end(name)
+        return record
+
+    def _add(self, name: Class, record: Record) -> Record:
+        self._records[name] = record
+        self._parts.setdefault(name._replace(parts=""), set()).add(name.parts)
         return record
 
     # -------------------------------------------------------------------- from crawl to crawl
@@ -257,7 +286,7 @@ class Evidence(Generic[R]):
         for name, record in records.items():
             if len(self._records) < CLASSES:
                 record.dropped = record.checked = record.refetched = 0  # of this crawl
-                self._records[name] = record
+                self._add(name, record)
         for name, page in pages:
             if name in self._records:
                 self._remembered.setdefault(name, deque()).append(page)

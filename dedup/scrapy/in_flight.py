@@ -162,6 +162,10 @@ class PagesInFlight:
         """Whether the pages of a callback may bring items: it did before, or it is too early to tell."""
         return self._barren.get(callback, 0) < UNDECIDED
 
+    def has_yielded(self, callback: str) -> bool:
+        """Whether a page of a callback brought an item."""
+        return self._barren.get(callback) == -1
+
     def release_discarded(self) -> None:
         """Release the pages that another component discarded: their requests were freed."""
         while self._discarded:

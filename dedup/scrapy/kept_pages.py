@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from dedup.scrapy.memory import Namespace
     from dedup.scrapy.proof import Proof
 
-__all__ = ["Judged", "KeptPages"]
+__all__ = ["PRIVATE_META", "Judged", "KeptPages"]
 
 # The least of a page that may be its original in another folder; others are not read again.
 MIRROR_SIMILARITY = 0.97
@@ -45,6 +45,16 @@ MIRROR_FEATURES = 60
 LEAST_ALIKE = 0.97  # similarity of two texts whose pages have no identity, to learn from their URLs
 
 QUEUED = 20_000  # accepted pages that wait for the learner of URLs, 500 bytes each
+
+# In the meta of a request that was sent: not taken along when its page is fetched again.
+PRIVATE_META = (
+    "dedup",
+    "_dedup_scheduled",
+    "_dedup_owner",
+    "redirect_urls",
+    "redirect_times",
+    "redirect_reasons",
+)
 
 _FIRST_WAIT_SECONDS = 0.005
 _LONGEST_WAIT_SECONDS = 0.1
@@ -72,7 +82,7 @@ class KeptPages:
         self._new_links = "new_links" in config.exempt
         self.reads_links = self._new_links or config.unchanged == "drop"
         self.links = CrawlLinks(job_folder, counts.fault)
-        self.credit = Credit()
+        self.credit = Credit(self._send_again)
         self.proof: Proof | None = None
         # accepted pages for the learner of URLs, which is made when there is something to learn
         self.accepted: Accepted = deque(maxlen=QUEUED if config.urls != "off" else 0)
@@ -128,9 +138,12 @@ class KeptPages:
 
         Called with the meter running.
         """
+        original = verdict.of
         verdict = await self._looked_again(judged, verdict)
         if self.proof is not None and verdict.of is not None and verdict.reason != "in_flight":
             verdict = await self.proof.decide(judged, verdict)
+        if verdict.status == "near_duplicate" and original is not None:
+            self._remember(judged, verdict, original)
         if self._config.urls != "off" and verdict.of is not None:
             try:
                 if verdict.status == "near_duplicate" and self.proof is None:
@@ -141,6 +154,26 @@ class KeptPages:
             except Exception as error:
                 self._counts.fault(error, f"nothing is learned from the URL {verdict.key}")
         return verdict
+
+    def _remember(self, judged: "Judged", verdict: Verdict, original: str) -> None:
+        """Remember a page that is dropped for want of credit, to be sent again."""
+        if self._config.mode != "drop":
+            return
+        if self.proof is not None and judged.request in self.proof.proven:
+            return
+        name = account_of(judged.callback, verdict.domain, original, verdict.key)
+        self.credit.dropped(judged.request, original, name)
+
+    def _send_again(self, request: Request) -> None:
+        self._counts.add("credit/again")
+        self.send_again(request)
+
+    def send_again(self, request: Request) -> None:
+        """Fetch a page again that was dropped."""
+        engine = self._counts.crawler.engine
+        assert engine is not None
+        meta = {k: v for k, v in request.meta.items() if k not in PRIVATE_META}
+        engine.crawl(request.replace(dont_filter=True, meta=meta))
 
     def learn_text(self, namespace: "Namespace", verdict: Verdict) -> None:
         """Learn from a near-duplicate that the text decides about."""
@@ -172,8 +205,8 @@ class KeptPages:
             return verdict
         name = account_of(judged.callback, verdict.domain, verdict.of, verdict.key)
         if verdict.status == "exempt":  # another title, or few pages are like it
-            if not self.credit.closed(verdict.of, name):
-                self.credit.kept(verdict, verdict.of, name)
+            if not self.credit.closed(judged.request, verdict.of, name):
+                self.credit.kept(judged.request, verdict, verdict.of, name)
                 return verdict
             judged.namespace.release(verdict)
             return msgspec.structs.replace(verdict, status="near_duplicate", reason="", token=None)
@@ -183,13 +216,13 @@ class KeptPages:
         kept = await judged.namespace.detector.judge(
             verdict.page, verdict.key, msgspec.structs.replace(judged.options, exempt=reason)
         )
-        self.credit.kept(kept, verdict.of, name)
+        self.credit.kept(judged.request, kept, verdict.of, name)
         return msgspec.structs.replace(kept, match=verdict.match)
 
     async def _reason(self, judged: "Judged", verdict: Verdict, name: Class) -> str | None:
         """Return why a near-duplicate is kept all the same, or None."""
         original = verdict.of or ""
-        if self.credit.closed(original, name):
+        if self.credit.closed(judged.request, original, name):
             return None
         if verdict.reason == "barren" and self.credit.has_tries(original, judged.options.tries):
             return "barren"  # pages like it lead to something

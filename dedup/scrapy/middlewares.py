@@ -361,6 +361,7 @@ class _Output:
         self._response = response
         self._behind = request.meta.get(BEHIND) if request is not None else None
         self._on_credit = noted if is_on_credit(noted) else None
+        self._is_unique = noted.get("status") == "unique"
         self._wanted: frozenset[str] = frozenset()
         self._asked = self._paid = self._new = self._followed = self._leads_on = False
         self._proof = session.kept.proof
@@ -454,7 +455,7 @@ class _Output:
         if self._control is not None:
             return False
         credit = self._session.kept.credit
-        credit.mark(request, self._on_credit)
+        credit.mark(request, self._on_credit, None if self._new else self._request)
         if self._behind is not None:
             request.meta[BEHIND] = self._behind
         if asks(request, self._wanted):
@@ -527,6 +528,8 @@ class _Output:
         accepted = kind is None and not self._asked
         if self._look is not None and self._proof is not None:
             self._proof.not_compared(self._request)
+        if self._is_unique and self._request is not None:
+            self._session.parsed(self._request, paid=self._paid, accepted=accepted)
         if self._on_credit is not None and accepted:
             self._session.kept.credit.ended(
                 self._on_credit, paid=self._new, followed=self._followed

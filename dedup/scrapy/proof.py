@@ -21,6 +21,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from pathlib import Path
+from struct import pack
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -32,7 +33,7 @@ from scrapy.utils.request import request_from_dict
 from dedup.core.files import PRIVATE, replace_file
 from dedup.core.fingerprint import similarities
 from dedup.core.hash_set import HashSet
-from dedup.model.page import Neighbour, Verdict
+from dedup.model.page import Neighbour, PageFingerprint, Verdict
 from dedup.model.recipes import Recipe
 from dedup.report.texts import count
 from dedup.scrapy.counts import Counts, logger
@@ -48,6 +49,7 @@ from dedup.scrapy.evidence import (
     encode_evidence,
 )
 from dedup.scrapy.items import Comparison, Digest, Digester, Names, Page, compare, decode
+from dedup.scrapy.kept_pages import PRIVATE_META
 from dedup.scrapy.responses import CONTROL
 from dedup.scrapy.settings import Config
 
@@ -60,8 +62,10 @@ if TYPE_CHECKING:
 __all__ = ["Findings", "Look", "Pair", "Proof"]
 
 NEIGHBOURS = 30  # near-duplicates that a page is compared with, at most
+TEXT_HASH = 33  # from this byte of a sketch on: the hash of the whole main text
 KNOWN_ITEMS = 2_000_000  # items of the crawl by which new ones are told from others, 10 bytes each
 SCHEDULED = 5_000_000  # requests, by which new ones are told from others
+SCHEDULED_LAST = 1000  # of these, noted together
 OWN = 2_000_000  # pages that this crawl accepted, by which they are told from other crawls', 10 bytes each
 VOLATILE = 200  # fields and places of numbers of a callback
 SAVE_SECONDS = 10.0
@@ -72,15 +76,6 @@ NOISE = 10  # pairs that differed in one field alone, in values of which no page
 NOISY = 100  # such fields
 SHOWN = 5
 SOON, LAST = 10, -1_000_000  # priorities of control visits, added to the page's own
-
-_PRIVATE = (
-    "dedup",
-    "_dedup_scheduled",
-    "_dedup_owner",
-    "redirect_urls",
-    "redirect_times",
-    "redirect_reasons",
-)
 
 
 class Look(NamedTuple):
@@ -138,6 +133,7 @@ class Proof:
         self._controls: OrderedDict[str, tuple[str, Digest]] = OrderedDict()
         self._known = HashSet(KNOWN_ITEMS)
         self._scheduled = HashSet(SCHEDULED)
+        self._scheduled_last: list[int] = []  # hashes that are not in it yet
         # keys of the pages that this crawl accepted; None if its memory holds no others
         shares = config.memory != "crawl" or bool(config.service)
         self._own = HashSet(OWN) if shares else None
@@ -214,14 +210,14 @@ class Proof:
         if text_says and self._config.mode != "tag":
             of = verdict.of or ""
             account = account_of(callback, verdict.domain, of, verdict.key)
-            if checked is None and self._credit.closed(of, account):
+            if checked is None and self._credit.closed(judged.request, of, account):
                 return verdict
             self._counts.add("items/parsed")
             options = msgspec.structs.replace(judged.options, exempt="items")
             kept = await judged.namespace.detector.judge(verdict.page, verdict.key, options)
             if kept.token is None:  # too short, or no service answered
                 return kept
-            self._credit.kept(kept, of, account)
+            self._credit.kept(judged.request, kept, of, account)
             verdict = msgspec.structs.replace(kept, match=verdict.match)
         if pairs:
             self._looks[judged.request] = judged.namespace, look
@@ -242,10 +238,10 @@ class Proof:
         kind, key = judged.options.kind, verdict.key
         near = await judged.namespace.detector.probe(verdict.page, domain=verdict.domain)
         near = [n for n in near if n.key != key and n.kind in (kind, "")][:NEIGHBOURS]
-        mine, site = verdict.page.parts, verdict.domain
+        site = verdict.domain
         found: list[Pair] = []
         for n in near:
-            letters = _letters(n.document.page.parts, mine) + "t" * (n.identity == "other")
+            letters = _letters(n.document.page, verdict.page) + "t" * (n.identity == "other")
             digest = decode(self._items_of(n))
             if "n" in letters and digest is not None and self._is_of_another_crawl(n.key, digest):
                 continue
@@ -280,7 +276,7 @@ class Proof:
     async def _await_in_flight(self, judged: "Judged", verdict: Verdict) -> None:
         """Wait for pages in flight that this one is a copy of by a proven class."""
         evidence, waited, pause = self._evidence[judged.namespace], 0.0, 0.005
-        mine, policy = verdict.page.parts, judged.namespace.detector.policy
+        policy = judged.namespace.detector.policy
         page, kind = verdict.page, judged.options.kind
 
         def is_near(other: Verdict) -> bool:
@@ -296,7 +292,7 @@ class Proof:
             name = class_of(
                 judged.callback,
                 verdict.domain,
-                _letters(other.page.parts, mine),
+                _letters(other.page, page),
                 other.key,
                 verdict.key,
             )
@@ -358,7 +354,7 @@ class Proof:
         if self._volatile.setdefault(callback, _Volatile()).visits >= self._config.control:
             return None
         try:
-            meta = {k: v for k, v in request.meta.items() if k not in _PRIVATE}
+            meta = {k: v for k, v in request.meta.items() if k not in PRIVATE_META}
             return request.replace(
                 dont_filter=True,
                 errback=None,
@@ -425,10 +421,17 @@ class Proof:
 
     def scheduled(self, request: Request) -> None:
         """Note a request that the crawl makes."""
-        self._scheduled.add(_key_hash(request.url))
+        self._scheduled_last.append(hash(request.url))
+        if len(self._scheduled_last) >= SCHEDULED_LAST:
+            self._note_scheduled()
+
+    def _note_scheduled(self) -> None:
+        last, self._scheduled_last = self._scheduled_last, []
+        self._scheduled.add(pack(f"<{len(last)}q", *last))
 
     def is_scheduled(self, request: Request) -> bool:
         """Whether the crawl made a request for this URL before."""
+        self._note_scheduled()
         return not self._scheduled.missing(_key_hash(request.url))
 
     def ended(
@@ -487,7 +490,7 @@ class Proof:
         dropped = 0 if record is None else record.dropped
         for request in evidence.differ(name, example):
             self._counts.add("items/again")
-            self._send(request)
+            self._kept.send_again(request)
         if dropped and not self._said_doubt:
             self._said_doubt = True
             logger.warning(
@@ -500,12 +503,6 @@ class Proof:
                 ", ".join(example[2]) or "other items",
                 min(dropped, REMEMBERED),
             )
-
-    def _send(self, request: Request) -> None:
-        engine = self._counts.crawler.engine
-        assert engine is not None
-        meta = {k: v for k, v in request.meta.items() if k not in _PRIVATE}
-        engine.crawl(request.replace(dont_filter=True, meta=meta))
 
     def _named(self, fields: Iterable[int]) -> tuple[str, ...]:
         return tuple(sorted(self.names.name_of(each) for each in fields))
@@ -772,15 +769,17 @@ def _key_hash(text: str) -> bytes:
     return (hash(text) & 0xFFFFFFFFFFFFFFFF).to_bytes(8, "little")
 
 
-def _letters(theirs: bytes, mine: bytes) -> str:
-    """Return the letters of the parts that differ; "?" if those of one page are not known."""
+def _letters(their: PageFingerprint, my: PageFingerprint) -> str:
+    """Return the letters of what differs in two pages (evidence.PARTS); "?" if the parts of one are not known."""
+    theirs, mine = their.parts, my.parts
     if len(theirs) != len(mine) or not mine:
         return "?"
-    return "".join(
+    found = [
         letter
-        for i, letter in enumerate("jsdhn")
+        for i, letter in enumerate("jsdhnbaf")
         if theirs[4 * i : 4 * i + 4] != mine[4 * i : 4 * i + 4]
-    )
+    ]
+    return "".join(found) + "w" * (their.sketch[TEXT_HASH:] != my.sketch[TEXT_HASH:])
 
 
 def _most(shapes: "Counter[str]", between: str = ", ") -> str:

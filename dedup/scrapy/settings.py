@@ -4,7 +4,6 @@ A setting with a wrong value stops the crawl at its start, with a message that n
 value and what is allowed. If a setting's libraries are missing, the add-on is disabled with a message.
 """
 
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -33,7 +32,11 @@ GONE = {"DEDUP_EXPLORE": "checks by the spider's items replace it (DEDUP_PROOF)"
 def unknown_settings(settings: BaseSettings) -> dict[str, str | None]:
     """Return the unknown DEDUP_ settings, each with the name that was probably meant."""
     known = [setting.key for setting in SETTINGS.values()]
-    unknown = (n for n in settings if str(n).startswith("DEDUP_") and n not in known)
+    unknown = [n for n in settings if str(n).startswith("DEDUP_") and n not in known]
+    if not unknown:
+        return {}
+    from difflib import get_close_matches
+
     return {n: next(iter(get_close_matches(n, known, 1)), None) for n in unknown}
 
 

@@ -98,7 +98,7 @@ void ndd_similarities(const uint8_t *a, const uint8_t *sketches, size_t n, doubl
 typedef struct ndd_page {
     uint64_t value;      /* simhash of the weighted words of the main content */
     uint8_t sketch[37];  /* of its 3-token shingles, with those of the title where the text is short */
-    uint8_t parts[20];   /* five hashes of 32 bits of what is not running text (native/src/reader/parts.c) */
+    uint8_t parts[32];   /* eight hashes of 32 bits, of what two pages of similar text may differ in (native/src/reader/parts.c) */
     uint32_t title;      /* hash of its title, 0 without one */
     uint32_t canonical;  /* hash of the canonical URL that it declares, 0 for none */
     uint32_t thing;      /* number of the thing that its structured data names, 0 for none (thing.c) */

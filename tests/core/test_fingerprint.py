@@ -371,7 +371,7 @@ def test_every_character_has_the_class_of_the_specification() -> None:
 def test_text_without_words_gives_0() -> None:
     """No features: everything is 0."""
     assert fingerprint_text(" - . ") == PageFingerprint(
-        0, bytes(37), 0, 0, "words-0-5", parts=bytes(20)
+        0, bytes(37), 0, 0, "words-0-5", parts=bytes(32)
     )
 
 
@@ -1088,7 +1088,7 @@ def test_a_page_leaves_nothing_to_the_next() -> None:
     large = b"<article><p>" + b"word <a href=/y>" * 300_000
     after = [read_page(page) for page in (large, small, b"", small)]
     assert after[1] == after[3] == before
-    empty = PageFingerprint(0, bytes(37), 0, 0, "words-0-5", parts=bytes(20))
+    empty = PageFingerprint(0, bytes(37), 0, 0, "words-0-5", parts=bytes(32))
     assert after[2] == PageReading(empty, 0, 0, 0, 0)
 
 

@@ -78,6 +78,22 @@ def test_a_class_is_proven_by_a_run():
     assert not proven().is_proven(UTM._replace(site="other.example"))
 
 
+def test_a_class_is_proven_by_one_that_differs_in_more_parts():
+    """The same parts and others, the same URLs; not once a pair of its own had other items."""
+    evidence = Evidence()
+    wide, narrow = UTM._replace(parts="af"), UTM._replace(parts="f")
+    for _ in range(PROVE):
+        evidence.agree(wide)
+    assert evidence.is_proven(narrow)
+    assert evidence.is_proven(UTM)
+    for other in ("b", "bf", "f0", "?"):
+        assert not evidence.is_proven(UTM._replace(parts=other))
+    assert not evidence.is_proven(narrow._replace(shape="?+other"))
+    evidence.differ(narrow, EXAMPLE)
+    assert not evidence.is_proven(narrow)
+    assert evidence.is_proven(wide)
+
+
 def test_another_item_takes_the_proof_away():
     """After one pair with other items REPROVE equal pairs bring it back, after two twice as many."""
     evidence = proven()

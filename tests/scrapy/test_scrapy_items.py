@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import signal
 
 import pytest
@@ -85,6 +86,45 @@ def rare(count: int, each: int) -> dict[str, Page]:
             pages[f"/p/{n}?ref=r{k}"] = product(
                 n, price=10_000 + number if number % 30 == 17 else n
             )
+    return site(pages)
+
+
+# Where a value may stand besides inline data, and how a spider finds it.
+PLACES = {
+    "class": ('<p class="stars s{}"></p>', "p.stars::attr(class)"),
+    "alt": ('<img src="/a.png" alt="{} of 5">', "img::attr(alt)"),
+    "datetime": ('<time datetime="{}">today</time>', "time::attr(datetime)"),
+    "hidden": ('<div id="h" hidden>{}</div>', "#h::text"),
+    "beside": ('<aside id="b"><p>{}</p></aside>', "#b p::text"),
+    "frame": ('<footer id="f">{}</footer>', "#f::text"),
+    "meta": ('<meta name="price" content="{}">', "meta[name=price]::attr(content)"),
+    "word": ('<p id="w">It comes in {} and is shipped at once.</p>', "#w::text"),
+}
+COLOURS = ("red", "blue", "green", "white")
+READS_PLACES = f"""
+def parse(self, response):
+    self.note("parsed", response)
+    found = {{name: response.css(css).get() for name, css in {[(n, c) for n, (_, c) in PLACES.items()]}}}
+    if found["class"]:
+        yield found | {{"url": response.url}}
+    yield from self.links(response)
+"""
+
+
+def rare_places(count: int, each: int) -> dict[str, Page]:
+    """Copies; a few of them have another value in one place, each in another."""
+    pages: dict[str, Page] = {}
+    odd = iter(PLACES)
+    for k in range(-1, each):
+        for n in range(count):
+            values = {name: COLOURS[n % 4] if name == "word" else n for name in PLACES}
+            name = next(odd, "") if k >= 0 and (n * each + k) % 21 == 17 else ""
+            if name:
+                values[name] = "amber" if name == "word" else 10_000 + n * each + k
+            html = "".join(form.format(values[place]) for place, (form, _) in PLACES.items())
+            path = f"/p/{n}?ref=r{k}" if k >= 0 else f"/p/{n}"
+            pages[path] = article(n, text=f"{words(n)}</p>{html}<p>")
+    assert next(odd, None) is None  # each place has its variant
     return site(pages)
 
 
@@ -187,6 +227,7 @@ def crawls(tmp_path_factory):
     cases = {
         "shop": Case(shop(40), ITEMS, WRITES),
         "rare": Case(rare(12, 15), ITEMS, WRITES),
+        "places": Case(rare_places(12, 15), READS_PLACES, WRITES),
         "late": Case(late(60, 20), ITEMS, WRITES),
         "tag": Case(shop(10), ITEMS, WRITES | {"DEDUP_MODE": "tag"}),
         "keep": Case(shop(10), ITEMS, WRITES | {"DEDUP_PROOF_ITEMS": "keep"}),
@@ -227,6 +268,15 @@ def test_promise_1_rare_variants_are_kept(crawls):
     wanted = set(range(12)) | {10_000 + n for n in range(180) if n % 30 == 17}
     assert {price for (price,) in items(crawl, "price")} == wanted
     assert len(crawl.dropped) >= 0.85 * 174
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_promise_1_rare_variants_are_kept_wherever_they_differ(crawls, place):
+    """In a class, a label beside the text, a word of it: the class of copies is another one."""
+    values = [value for (value,) in items(crawls["places"], place)]
+    odd = "amber" if place == "word" else r"1\d{4}"
+    assert sum(bool(re.search(odd, value)) for value in values) == 1, values
+    assert len(crawls["places"].dropped) >= 0.8 * 172
 
 
 def test_promise_1_late_variants_are_kept(crawls):
@@ -533,7 +583,7 @@ def test_the_report_shows_the_classes(tmp_path):
     crawl = run_case(tmp_path, Case(shop(12), ITEMS, settings), setup=SETUP)
     assert not crawl.faults
     classes = {each["name"]: each for each in json.loads(path.read_text())["classes"]}
-    copies = classes["parse, ?+utm_source"]
+    copies = classes["parse, ?+utm_source (frame)"]
     variants = classes["parse, ?+variant (data attributes)"]
     assert copies["dropped"] == len(crawl.dropped) > 0
     assert copies["others"] == 0

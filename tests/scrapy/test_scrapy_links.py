@@ -17,6 +17,16 @@ ITEMS = """
             yield {"item": number}
         yield from self.links(response)
 """
+# One that goes on before it looks at what it found: of each page's links, pictures and months come last.
+AHEAD = """
+    def parse(self, response):
+        for number in response.css("[data-item]::attr(data-item)").getall():
+            self.note("item", item=number)
+            yield {"item": number}
+        for link in response.css("a"):
+            last = link.css("img") or "after" in link.get()
+            yield response.follow(link, self.parse, errback=self.failed, priority=-1 if last else 0)
+"""
 EVERY_REASON = list(EXEMPTIONS)
 
 
@@ -53,6 +63,79 @@ def calendar(events: dict[int, int], months: int) -> dict[str, Page]:
             "Calendar",
             f"<h1>Month</h1><p>{words(2)}</p>{text}<p><a href='/month/{n + 1}'>month after</a></p>",
         )
+    return pages
+
+
+def sparse(years: int, gap: int) -> dict[str, Page]:
+    """A calendar whose months lead to the next one, and to the next year, which is followed first."""
+    pages = {"/": hub("/0/0")}
+    for number in range(12 * years):
+        year, month = divmod(number, 12)
+        event = number <= 24 and number % (gap + 1) == 0
+        text = f'<b data-item="{number}">event</b><p>{words(3000 + number)}</p>' if event else ""
+        after = f"/{(number + 1) // 12}/{(number + 1) % 12}"
+        pages[f"/{year}/{month}"] = page(
+            "Calendar",
+            f"<h1>Month</h1><p>{words(7)}</p>{text}<p><a href='{after}'>month after</a> "
+            f"<a href='/{year + 1}/{month}'>next year</a></p>",
+        )
+    return pages
+
+
+def sorted_gallery(lists: int) -> dict[str, Page]:
+    """Lists of pictures under one text, each in every order and size; the next list is followed first."""
+    pages: dict[str, Page] = {"/": hub("/list?p=0")}
+    choices: list[dict[str, int]] = [
+        {name: value for name, value in zip("ab", (a, b), strict=True) if value}
+        for a in range(4)
+        for b in range(4)
+    ]
+
+    def address(choice: dict[str, int], number: int) -> str:
+        return "/list?" + "&".join(f"{k}={v}" for k, v in [*choice.items(), ("p", number)])
+
+    for choice in choices:
+        for number in range(lists):
+            pictures = "".join(f'<a href="/{number}-{n}"><img src="{n}.jpg"></a>' for n in range(6))
+            others = "".join(
+                f"<a href='{address(choice | {name: value}, number)}'>{value}</a>"
+                for name in "ab"
+                for value in range(1, 4)
+            )
+            following = f"<a href='{address(choice, number + 1)}'>next</a>"
+            pages[address(choice, number)] = page(
+                "Pictures", f"<p>{words(8)}</p><p>{pictures}{others}{following}</p>"
+            )
+    for number in range(lists):
+        for n in range(6):
+            pages[f"/{number}-{n}"] = page(
+                f"Picture {number} {n}",
+                f'<p data-item="{number}-{n}">{words(4000 + 6 * number + n)}</p>',
+            )
+    return pages
+
+
+def missing_pages(roots: int) -> dict[str, Page]:
+    """Articles with a link to a missing page, which answers 200, names itself, and leads to two more."""
+    pages = {"/": hub(*(f"/{n}" for n in range(roots)))}
+    for n in range(roots):
+        pages[f"/{n}"] = page(
+            f"Thing {n}", f"<p data-item='{n}'>{words(5000 + n)} <a href='/new?t={n}'>more</a></p>"
+        )
+        names = [str(n)]
+        for _ in range(6):
+            names, further = (
+                [f"{kind}-of-{x}" for x in names for kind in ("talk", "history")],
+                names,
+            )
+            for x in further:
+                links = "".join(
+                    f"<a href='/new?t={k}-of-{x}'>{k}</a> " for k in ("talk", "history")
+                )
+                pages[f"/new?t={x}"] = page(
+                    f"Creating {x}",
+                    f"<h1>Creating {x.replace('-', ' ')}</h1><p>{words(9, 40)}</p><p>{links}</p>",
+                )
     return pages
 
 
@@ -122,6 +205,8 @@ CASES = {
     "album_off": Case(album(40), ITEMS, {"DEDUP_EXEMPT": UNTOLD, "DEDUP_PROOF": "text"}),
     "calendar": Case(calendar(dict.fromkeys(range(1, 60, 3), 1), 70), ITEMS),
     "endless": Case(calendar(FEW, 400), ITEMS),
+    "sparse": Case(sparse(40, 4), AHEAD, {"CONCURRENT_REQUESTS": 8}),
+    "missing": Case(missing_pages(20), ITEMS, {"CONCURRENT_REQUESTS": 8}),
     "facets": Case(facets(600), ITEMS),
     "variants": Case(variants(40, items=True), ITEMS),
     "maze": Case(variants(400, items=False), ITEMS),
@@ -165,6 +250,28 @@ def test_an_endless_calendar_closes(crawls):
     crawl = crawls["endless"]
     assert items(crawl) == {"2-0", "3-0", "3-1", "14-0"}
     assert len(crawl.requested) < 14 + 3 * CREDIT
+
+
+def test_months_after_a_gap_are_seen_though_the_years_ahead_came_first(crawls):
+    """What was fetched far from any event uses no credit of the months near to one."""
+    crawl = crawls["sparse"]
+    assert items(crawl) == {str(n) for n in range(0, 25, 5)}
+    assert len(crawl.requested) < 12 * 40 / 2
+
+
+@pytest.mark.long
+def test_a_list_goes_on_behind_the_credit_that_its_orders_used_up(tmp_path: Path):
+    """Dropped for want of credit, lists are fetched again once a picture has brought something."""
+    crawl = run_case(tmp_path, Case(sorted_gallery(8), AHEAD, {"CONCURRENT_REQUESTS": 8}))
+    assert items(crawl) == {f"{number}-{n}" for number in range(8) for n in range(6)}
+    assert crawl.stat("credit/again") > 0
+
+
+def test_missing_pages_pay_for_no_others(crawls):
+    """A page without items whose text happens to be unique leaves the account as it is."""
+    crawl = crawls["missing"]
+    assert items(crawl) == {str(n) for n in range(20)}
+    assert len(crawl.requested) < (20 * (1 + 2**6)) / 3
 
 
 def test_facets_close_and_every_product_was_seen(crawls):

@@ -65,7 +65,10 @@ OTHER_TYPES = tuple(
     for word in words_of(section("Thing").split("with one of these:")[1].split(". Things")[0])
 )
 PROPERTIES = dict(rows_of_three("Thing"))
-VOLATILE_DATA = words_of(section("Parts").split("Volatile names, behind `data-`")[1])
+VOLATILE_DATA = words_of(
+    section("Parts").split("Volatile names, behind `data-`")[1].split("Names that")[0]
+)
+SAID = words_of(section("Parts").split("Names that say something:")[1].split("Of a tag")[0])
 SPACELESS = [
     range(int(first, 16), int(last, 16) + 1)
     for first, last in re.findall(r"`([0-9A-F]{4,5})-([0-9A-F]{4,5})`", section("Tokens"))
@@ -765,6 +768,8 @@ class Page:
     data: list[int] = field(default_factory=list)
     sources: list[int] = field(default_factory=list)
     data_attributes: list[int] = field(default_factory=list)
+    said: list[int] = field(default_factory=list)
+    meta: list[int] = field(default_factory=list)
     links: list[tuple[str, Context]] = field(default_factory=list)
     stack: list[Element] = field(default_factory=list)
     without_room: int = 0
@@ -892,9 +897,14 @@ class Page:
                 behind = name[5:] if lower(name[:5]) == "data-" else ""
                 if behind and behind not in VOLATILE_DATA:
                     self.data_attributes.append(token_hash(raw(value or name), self.key))
+            for (name, _), (_, value) in zip(tag.attributes, tag.written, strict=True):
+                if name in SAID and value and not (tag.has("VOID") and len(name) in (4, 5)):
+                    self.said.append(token_hash(raw(value), self.key))
         if skipped:
             return
         named = "og:url" in map(lower, tag.values("property"))
+        if tag.has("META") and content and not named:
+            self.meta.append(token_hash(content, self.key))
         if tag.has("META") and named and content is not None and not self.open_graph:
             target = target_of(content, self.directory)
             if target is not None:
@@ -1206,17 +1216,32 @@ def fingerprint_blocks(
     return value, sketch, len(weights)
 
 
+def hashes_of(page: Page, blocks: Iterable[list[Token]]) -> list[int]:
+    """Return the hashes of all tokens of some blocks."""
+    return [token_hash(token.data, page.key) for block in blocks for token in block]
+
+
 def finish(page: Page) -> Reading:
-    blocks = visible(blocks_of(page.pieces))
+    blocks_before = blocks_of(page.pieces)
+    blocks = visible(blocks_before)
     judged = judge(blocks)
     kept = [Block(weight, [token.data.decode() for token in block]) for weight, block in judged]
     if not page.canonical and page.open_graph:
         page.canonical, page.canonical_path = page.open_graph
+    kept_blocks = {id(block) for _, block in judged}
+    seen = {id(block) for block in blocks}
+    left = [block for block in blocks if id(block) not in kept_blocks]
+    hidden = [block for block in blocks_before if id(block) not in seen]
+    frame = [block for block in left if "dropped" in block[0].context]
+    beside = [*hidden, *(block for block in left if "dropped" not in block[0].context)]
     headings = (token for block in blocks if "top" in block[0].context for token in block)
     numbers = (token for _, block in judged for token in block if has_digit(token.data))
     sequences = [
         *(page.data, page.sources, page.data_attributes),
         *([token_hash(token.data, page.key) for token in tokens] for tokens in (headings, numbers)),
+        hashes_of(page, beside),
+        page.said,
+        [*page.meta, *hashes_of(page, frame)],
     ]
     value, sketch, features = fingerprint_blocks(kept, page.key, page.title_tokens)
     return Reading(
@@ -1252,7 +1277,7 @@ def whole(reading: Reading, page: Page, html: bytes) -> Reading:
         sequence = 0
         for token in (token for block in blocks_of(page.pieces) for token in block):
             sequence = (sequence * C0 + token_hash(token.data, page.key)) & ALL
-        hash_ = mix((sequence * C0 + token_hash(reading.parts, page.key)) & ALL)
+        hash_ = mix((sequence * C0 + token_hash(reading.parts[:20], page.key)) & ALL)
     mark = (hash_ & (2**32 - 1)).to_bytes(4, "little")
     marked = reading._replace(sketch=reading.sketch[:33] + mark)
     return marked._replace(value=hash_, features=0, unread=True) if unread else marked

@@ -180,7 +180,7 @@ void features_sum(struct ndd_reader *reader, ndd_page *page) {
 static uint64_t hash_of_words(const struct ndd_reader *reader, const ndd_page *page) {
     uint64_t sum = 0;
     for (size_t i = 0; i < reader->tokens.n; i++) sum = sum * HASH_C0 + reader->tokens.at[i];
-    return hash_mix(sum * HASH_C0 + ndd_hash_token(page->parts, sizeof page->parts, reader->key));
+    return hash_mix(sum * HASH_C0 + ndd_hash_token(page->parts, 20, reader->key));
 }
 
 void features_whole(const struct ndd_reader *reader, const uint8_t *html, size_t n, ndd_page *page) {

@@ -38,6 +38,7 @@ static void leave_out(struct ndd_reader *reader) {
         if (block->context & IN_HIDDEN) {
             uint64_t end = i + 1 < reader->blocks.n ? block[1].first_byte : text_bytes;
             reader->text_bytes -= end - block->first_byte;
+            parts_hidden(reader, block);
         } else {
             reader->blocks.at[kept++] = *block;
         }

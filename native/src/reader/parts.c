@@ -1,7 +1,7 @@
 /*
- * What of a page is not running text (docs/fingerprint-spec.md, "Parts"): five hashes of 32 bits, of its inline data,
- * the sources of its images and frames, its data attributes, its first headings, and the words with digits of its
- * main text. Pages whose texts agree may still differ in one of these: a price, a picture, an id.
+ * What two pages of similar text may differ in (docs/fingerprint-spec.md, "Parts"): eight hashes of 32 bits, of the
+ * inline data, the sources of images and frames, the data attributes, the first headings, the words with digits of the
+ * main text, the text beside it, other attributes, and the frame: a price, a picture, a rating.
  *
  * Each is the hash of a sequence, which is summed up while the page is read: nothing is kept of what it consists of.
  */
@@ -65,20 +65,54 @@ static int is_volatile_attribute(const uint8_t *name, size_t n) {
     }
 }
 
-uint64_t parts_attribute(uint64_t sum, ndd_key key, const uint8_t *name, size_t n, const uint8_t *end,
-                         const uint8_t *page_end) {
-    if (is_volatile_attribute(name + 5, n - 5)) return sum;
+uint64_t parts_attribute(uint64_t sum, ndd_key key, const uint8_t *name, const uint8_t *end, const uint8_t *page_end) {
     return join(sum, hash_within(name, (size_t)(end - name), key, page_end));
 }
 
+uint64_t parts_data_attribute(uint64_t sum, ndd_key key, const uint8_t *name, size_t n, const uint8_t *end,
+                              const uint8_t *page_end) {
+    if (is_volatile_attribute(name + 5, n - 5)) return sum;
+    return parts_attribute(sum, key, name, end, page_end);
+}
+
+void parts_meta(struct ndd_reader *reader, const uint8_t *content, size_t n, const uint8_t *page_end) {
+    if (n > 0) reader->parts.frame = join(reader->parts.frame, hash_within(content, n, reader->key, page_end));
+}
+
 /* ------------------------------------------------------------------------------- once it has been read */
+
+/* Joins all tokens of a block, four at a time, so that one multiplication need not wait for the other. */
+static uint64_t join_block(const struct ndd_reader *reader, uint64_t sum, const struct block *block) {
+    const uint64_t c1 = HASH_C0, c2 = c1 * c1, c3 = c2 * c1, c4 = c2 * c2;
+    const uint64_t *token = reader->tokens.at + block->first_token;
+    uint32_t i = 0;
+    for (; i + 4 <= block->tokens; i += 4) {
+        sum = sum * c4 + (token[i] * c3 + token[i + 1] * c2 + token[i + 2] * c1 + token[i + 3]);
+    }
+    for (; i < block->tokens; i++) sum = join(sum, token[i]);
+    return sum;
+}
+
+void parts_hidden(struct ndd_reader *reader, const struct block *block) {
+    reader->parts.beside = join_block(reader, reader->parts.beside, block);
+}
+
+/* The sums of the text that is not kept: what stands beside it, and what is left out as navigation and its like. */
+static void sum_texts(const struct ndd_reader *reader, uint64_t *beside, uint64_t *frame) {
+    for (size_t i = 0; i < reader->blocks.n; i++) {
+        const struct block *block = &reader->blocks.at[i];
+        if (block->weight > 0) continue;
+        uint64_t *sum = block->context & IN_DROPPED ? frame : beside;
+        *sum = join_block(reader, *sum, block);
+    }
+}
 
 static uint64_t heading_sum(const struct ndd_reader *reader) {
     uint64_t sum = 0;
     for (size_t i = 0; i < reader->blocks.n; i++) {
         const struct block *block = &reader->blocks.at[i];
         if (!(block->context & IN_TOP)) continue;
-        for (uint32_t j = 0; j < block->tokens; j++) sum = join(sum, reader->tokens.at[block->first_token + j]);
+        sum = join_block(reader, sum, block);
     }
     return sum;
 }
@@ -157,7 +191,12 @@ ndd_status ndd_reader_numbers(ndd_reader *reader, const uint64_t **hashes, size_
 void parts_settle(struct ndd_reader *reader, ndd_page *page) {
     store4_le(page->parts, number_of(reader->parts.data));
     store4_le(page->parts + 4, number_of(reader->parts.sources));
-    store4_le(page->parts + 8, number_of(reader->parts.attributes));
+    store4_le(page->parts + 8, number_of(reader->parts.data_attributes));
     store4_le(page->parts + 12, number_of(heading_sum(reader)));
     store4_le(page->parts + 16, number_of(number_sum(reader)));
+    uint64_t beside = reader->parts.beside, frame = reader->parts.frame;
+    sum_texts(reader, &beside, &frame);
+    store4_le(page->parts + 20, number_of(beside));
+    store4_le(page->parts + 24, number_of(reader->parts.attributes));
+    store4_le(page->parts + 28, number_of(frame));
 }

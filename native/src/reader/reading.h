@@ -6,7 +6,7 @@
  *     words.c   text -> tokens, gathered into blocks
  *     identity.c  title and canonical URL -> what the page says it is
  *     thing.c   structured data -> the number of the thing that the page is about
- *     parts.c   hashes of what is not running text
+ *     parts.c   hashes of what pages of similar text may differ in
  *     target.c  a URL -> the bytes that stand for it
  *     links.c   where the page leads, when that is asked for
  *     hidden.c  whether what is hidden counts
@@ -91,7 +91,7 @@ struct identifiers {
 
 /* Hashes of sequences (parts.c). */
 struct parts {
-    uint64_t data, sources, attributes;
+    uint64_t data, sources, data_attributes, attributes, frame, beside;
 };
 
 /* Up to 48 bytes of text: a bit for each that is of a word, the first byte's the lowest, and for each that is a digit.
@@ -199,11 +199,15 @@ void thing_tag(struct ndd_reader *reader, const struct attributes *found, int is
 uint32_t thing_context(const struct attributes *found);
 uint32_t thing_of(struct ndd_reader *reader);
 
-/* parts.c: adds a script of inline data, the source of an image or a frame, a data attribute. */
+/* parts.c: adds a script of inline data, the source of an image or a frame, an attribute, the content of a <meta>, tokens
+ * of what is hidden. */
 void parts_data(struct ndd_reader *reader, const uint8_t *at, const uint8_t *end, int is_data, const uint8_t *page_end);
 void parts_source(struct ndd_reader *reader, const uint8_t *src, size_t n, const uint8_t *page_end);
-uint64_t parts_attribute(uint64_t sum, ndd_key key, const uint8_t *name, size_t n, const uint8_t *end,
-                         const uint8_t *page_end);
+uint64_t parts_data_attribute(uint64_t sum, ndd_key key, const uint8_t *name, size_t n, const uint8_t *end,
+                              const uint8_t *page_end);
+uint64_t parts_attribute(uint64_t sum, ndd_key key, const uint8_t *name, const uint8_t *end, const uint8_t *page_end);
+void parts_meta(struct ndd_reader *reader, const uint8_t *content, size_t n, const uint8_t *page_end);
+void parts_hidden(struct ndd_reader *reader, const struct block *block);
 void parts_settle(struct ndd_reader *reader, ndd_page *page);
 
 /* hidden.c: leaves out the blocks that are hidden, or takes the mark off all of them. */

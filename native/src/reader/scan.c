@@ -141,12 +141,14 @@ static inline int wanted_of(uint32_t flags, uint32_t context, uint32_t around) {
 /* What a tag says beside what steers the scan. */
 static void take_more(struct scan *scan, uint32_t flags, const struct attributes *found, const uint8_t *after) {
     struct ndd_reader *reader = scan->reader;
-    if (found->more & MORE_DATA) reader->parts.attributes = found->data;
+    if (found->more & MORE_DATA) reader->parts.data_attributes = found->data;
+    if (found->more & MORE_SAID) reader->parts.attributes = found->said;
     if (found->more & MORE_SOURCE && flags & TAG_SOURCE && !(reader->context & IN_DROPPED)) {
         parts_source(reader, found->source, found->source_length, scan->end);
     }
-    if (found->more & MORE_OPEN_GRAPH && found->more & MORE_CONTENT && flags & TAG_META) {
-        identity_open_graph(reader, found->content, found->content_length);
+    if (found->more & MORE_CONTENT && flags & TAG_META) {
+        if (found->more & MORE_OPEN_GRAPH) identity_open_graph(reader, found->content, found->content_length);
+        else parts_meta(reader, found->content, found->content_length, scan->end);
     }
     if (found->more & (MORE_ITEMPROP | MORE_ITEMSCOPE) && !(flags & TAG_RAW)) {
         thing_tag(reader, found, (flags & TAG_VOID) != 0, after, scan->end);

@@ -156,14 +156,55 @@ static void long_attribute(const uint8_t *name, size_t n, const uint8_t *value, 
 
 static void data_attribute(const struct ndd_reader *reader, const uint8_t *name, size_t n, const uint8_t *value,
                            size_t length, const uint8_t *end, struct attributes *found) {
-    uint64_t sum = found->more & MORE_DATA ? found->data : reader->parts.attributes;
-    found->data = parts_attribute(sum, reader->key, name, n, length > 0 ? value + length : name + n, end);
+    uint64_t sum = found->more & MORE_DATA ? found->data : reader->parts.data_attributes;
+    found->data = parts_data_attribute(sum, reader->key, name, n, length > 0 ? value + length : name + n, end);
     found->more |= MORE_DATA;
+}
+
+/* Whether an attribute says something that two pages of similar text may differ in. */
+static int is_said(const uint8_t *name, size_t n) {
+    switch (n) {
+    case 3:
+        return equals(name, n, "alt");
+    case 4:
+        return small4(name) == NAME4('d', 'a', 't', 'a');
+    case 5: {
+        uint8_t last = name[4] | 0x20;
+        switch (small4(name)) {
+        case NAME4('c', 'l', 'a', 's'):
+            return last == 's';
+        case NAME4('s', 't', 'y', 'l'):
+        case NAME4('t', 'i', 't', 'l'):
+        case NAME4('v', 'a', 'l', 'u'):
+            return last == 'e';
+        default:
+            return 0;
+        }
+    }
+    case 6:
+        return equals(name, n, "srcset");
+    case 7:
+        return equals(name, n, "content");
+    case 8:
+        return equals(name, n, "datetime");
+    case 10:
+        return equals(name, n, "aria-label");
+    default:
+        return 0;
+    }
+}
+
+static void said_attribute(const struct ndd_reader *reader, const uint8_t *name, const uint8_t *value_end,
+                           const uint8_t *end, struct attributes *found) {
+    uint64_t sum = found->more & MORE_SAID ? found->said : reader->parts.attributes;
+    found->said = parts_attribute(sum, reader->key, name, value_end, end);
+    found->more |= MORE_SAID;
 }
 
 /* What an attribute says. Its name's length tells most of them apart at once. */
 static void attribute(const struct ndd_reader *reader, const uint8_t *name, size_t n, const uint8_t *value,
                       size_t length, const uint8_t *end, int wanted, struct attributes *found) {
+    if (wanted & WANTED_DATA && length > 0 && is_said(name, n)) said_attribute(reader, name, value + length, end, found);
     if (n > 5) {
         if (small4(name) != NAME4('d', 'a', 't', 'a') || name[4] != '-') long_attribute(name, n, value, length, found);
         else if (wanted & WANTED_DATA) data_attribute(reader, name, n, value, length, end, found);

@@ -47,7 +47,7 @@ struct attributes {
     /* each only with its flag: not all tags need be made ready for what few have */
     const uint8_t *itemprop, *content, *source;
     size_t itemprop_length, content_length, source_length;
-    uint64_t data; /* parts_attribute of the data attributes so far */
+    uint64_t data, said; /* parts_data_attribute, parts_attribute so far */
 };
 
 enum {
@@ -56,12 +56,13 @@ enum {
     MORE_CONTENT = 1 << 2,
     MORE_SOURCE = 1 << 3,    /* src */
     MORE_OPEN_GRAPH = 1 << 4, /* og:url is what the content gives */
-    MORE_DATA = 1 << 5
+    MORE_DATA = 1 << 5,
+    MORE_SAID = 1 << 6 /* an attribute that people read, or a class */
 };
 
 enum {
     WANTED = 1,
-    WANTED_DATA = 2, /* data attributes, too */
+    WANTED_DATA = 2, /* data attributes, and those with MORE_SAID, too */
     WANTED_FEW = 4   /* only src, and names of six letters and more */
 };
 
