@@ -49,6 +49,9 @@
 #define ndd_similarities portable_similarities
 #define ndd_similarity portable_similarity
 #define parts_attribute portable_parts_attribute
+#define parts_data_attribute portable_parts_data_attribute
+#define parts_meta portable_parts_meta
+#define parts_hidden portable_parts_hidden
 #define parts_data portable_parts_data
 #define parts_settle portable_parts_settle
 #define parts_source portable_parts_source
