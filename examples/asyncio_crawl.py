@@ -44,7 +44,10 @@ async def visit(detector, url):
             await detector.release(verdict)  # so that a copy may take its place
         raise
     if verdict and verdict.token:
-        await detector.insert(verdict)
+        try:
+            await detector.insert(verdict)
+        except dedup.DedupError as error:
+            print(f"kept, but not remembered: {url}: {error}", file=sys.stderr)
     print(f"keep  {url}: {verdict.status if verdict else 'not judged'}")
     return links
 

@@ -18,6 +18,7 @@ import shutil
 import struct
 import sys
 import time
+from collections import Counter
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -108,8 +109,9 @@ class DigestFolder:
     def _split(self) -> None:
         """Spread the digests of the first file over 256. A kill before its end leaves the first file."""
         whole = self._files[0]
+        counts = whole.counts_by_last_byte()
         for i in range(FILES):
-            whole.copy(self._path(i, FILES), max(LEAST_OF_PART, whole.count // FILES * 3 // 2), i)
+            whole.copy(self._path(i, FILES), max(LEAST_OF_PART, counts[i] * 3 // 2), i)
         whole.close()
         whole.path.unlink()
         self._open_files()
@@ -258,6 +260,11 @@ class _File:
             return self.put(digest, mark)
         return before
 
+    def counts_by_last_byte(self) -> "Counter[int]":
+        """Return how many digests end with each byte."""
+        last, marks = (self._memory[HEADER_BYTES + at :: SLOT] for at in (SLOT - 2, SLOT - 1))
+        return Counter(byte for byte, mark in zip(last, marks, strict=False) if mark)
+
     def grow(self) -> None:
         """Move the digests to a larger file, which takes this one's place. Raises OSError."""
         beside = self.path.with_suffix(".new")
@@ -271,7 +278,7 @@ class _File:
     def copy(self, path: Path, slots: int, last_byte: int) -> None:
         """Write the digests that end with a byte, or all (-1), to a new file with that many slots.
 
-        Raises OSError if the disk is full; there is no file then.
+        There must be more slots than these digests. Raises OSError if the disk is full; there is no file then.
         """
         content = bytearray(HEADER_BYTES + slots * SLOT)
         with ffi.from_buffer("uint8_t[]", content, require_writable=True) as to:

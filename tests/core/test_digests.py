@@ -47,6 +47,19 @@ def test_it_equals_a_plain_set_at_every_size(tmp_path, monkeypatch):
     folder.close()
 
 
+@pytest.mark.parametrize("shares", [1, 3])
+def test_the_split_into_files_loses_none_however_they_fall(tmp_path, monkeypatch, shares):
+    """Digests by chance end with the same byte more often than others; here with a few bytes only."""
+    monkeypatch.setattr(digests, "FEW", 1000)
+    folder, count = DigestFolder(tmp_path), 6000
+    names = [i.to_bytes(15, "big") + bytes([i % shares]) for i in range(count)]
+    for digest in names:
+        assert folder.put(digest, 1) == 0
+    assert len(list(tmp_path.glob("??.digests"))) == 256
+    assert [digest for digest in names if folder.find(digest) != 1] == []
+    folder.close()
+
+
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 255)), max_size=60))
 def test_put_returns_the_mark_before(tmp_path_factory, changes):
     """Whatever the marks and their order."""

@@ -139,7 +139,7 @@ def test_a_page_of_little_text_is_kept_unless_it_is_a_copy(detector, little, rea
     for another in (
         page(**little, identity=saying(2, 1)),
         page(**little, identity=saying(1, 1), thing=5),
-        page(**little, identity=saying(1, 1), parts=bytes(19) + b"1"),
+        page(**little, identity=saying(1, 1), parts=bytes(31) + b"1"),
         page(**little, identity=saying(1, 1), value=1),
     ):
         verdict = detector.reserve(another, other)
