@@ -120,19 +120,30 @@ static int is_json_type(const uint8_t *type, size_t n) {
     return equals(type, n, "application/json") || (n > 5 && equals(type + n - 5, 5, "+json"));
 }
 
+/* An attribute in which two pages of similar text may differ (docs/fingerprint-spec.md, "Parts"). */
+static inline void said_attribute(const struct ndd_reader *reader, const uint8_t *name, const uint8_t *value,
+                                  size_t length, const uint8_t *end, int wanted, struct attributes *found) {
+    if (!(wanted & WANTED_DATA) || length == 0) return;
+    uint64_t sum = found->more & MORE_SAID ? found->said : reader->parts.attributes;
+    found->said = parts_attribute(sum, reader->key, name, value + length, end);
+    found->more |= MORE_SAID;
+}
+
 /* What an attribute says whose name has six letters and more. */
-static void long_attribute(const uint8_t *name, size_t n, const uint8_t *value, size_t length,
-                           struct attributes *found) {
+static void long_attribute(const struct ndd_reader *reader, const uint8_t *name, size_t n, const uint8_t *value,
+                           size_t length, const uint8_t *end, int wanted, struct attributes *found) {
     switch (n) {
     case 6:
         if (equals(name, n, "hidden")) found->hidden = 1;
+        else if (equals(name, n, "srcset")) said_attribute(reader, name, value, length, end, wanted, found);
         break;
     case 7:
-        if (small4(name) == NAME4('c', 'o', 'n', 't') && !(found->more & MORE_CONTENT) && equals(name, n, "content")) {
-            found->more |= MORE_CONTENT;
-            found->content = value;
-            found->content_length = length;
-        }
+        if (small4(name) != NAME4('c', 'o', 'n', 't') || !equals(name, n, "content")) break;
+        said_attribute(reader, name, value, length, end, wanted, found);
+        if (found->more & MORE_CONTENT) break;
+        found->more |= MORE_CONTENT;
+        found->content = value;
+        found->content_length = length;
         break;
     case 8:
         if (small4(name) == NAME4('i', 't', 'e', 'm') && !(found->more & MORE_ITEMPROP) && equals(name, n, "itemprop")) {
@@ -141,10 +152,17 @@ static void long_attribute(const uint8_t *name, size_t n, const uint8_t *value, 
             found->itemprop_length = length;
         } else if (small4(name) == NAME4('p', 'r', 'o', 'p') && equals(name, n, "property") && equals(value, length, "og:url")) {
             found->more |= MORE_OPEN_GRAPH;
+        } else if (small4(name) == NAME4('d', 'a', 't', 'e') && equals(name, n, "datetime")) {
+            said_attribute(reader, name, value, length, end, wanted, found);
         }
         break;
     case 9:
         if (small4(name) == NAME4('i', 't', 'e', 'm') && equals(name, n, "itemscope")) found->more |= MORE_ITEMSCOPE;
+        break;
+    case 10:
+        if (small4(name) == NAME4('a', 'r', 'i', 'a') && equals(name, n, "aria-label")) {
+            said_attribute(reader, name, value, length, end, wanted, found);
+        }
         break;
     case 11:
         if (equals(name, n, "aria-hidden") && equals(value, length, "true")) found->hidden = 1;
@@ -161,52 +179,11 @@ static void data_attribute(const struct ndd_reader *reader, const uint8_t *name,
     found->more |= MORE_DATA;
 }
 
-/* Whether an attribute says something that two pages of similar text may differ in. */
-static int is_said(const uint8_t *name, size_t n) {
-    switch (n) {
-    case 3:
-        return equals(name, n, "alt");
-    case 4:
-        return small4(name) == NAME4('d', 'a', 't', 'a');
-    case 5: {
-        uint8_t last = name[4] | 0x20;
-        switch (small4(name)) {
-        case NAME4('c', 'l', 'a', 's'):
-            return last == 's';
-        case NAME4('s', 't', 'y', 'l'):
-        case NAME4('t', 'i', 't', 'l'):
-        case NAME4('v', 'a', 'l', 'u'):
-            return last == 'e';
-        default:
-            return 0;
-        }
-    }
-    case 6:
-        return equals(name, n, "srcset");
-    case 7:
-        return equals(name, n, "content");
-    case 8:
-        return equals(name, n, "datetime");
-    case 10:
-        return equals(name, n, "aria-label");
-    default:
-        return 0;
-    }
-}
-
-static void said_attribute(const struct ndd_reader *reader, const uint8_t *name, const uint8_t *value_end,
-                           const uint8_t *end, struct attributes *found) {
-    uint64_t sum = found->more & MORE_SAID ? found->said : reader->parts.attributes;
-    found->said = parts_attribute(sum, reader->key, name, value_end, end);
-    found->more |= MORE_SAID;
-}
-
 /* What an attribute says. Its name's length tells most of them apart at once. */
 static void attribute(const struct ndd_reader *reader, const uint8_t *name, size_t n, const uint8_t *value,
                       size_t length, const uint8_t *end, int wanted, struct attributes *found) {
-    if (wanted & WANTED_DATA && length > 0 && is_said(name, n)) said_attribute(reader, name, value + length, end, found);
     if (n > 5) {
-        if (small4(name) != NAME4('d', 'a', 't', 'a') || name[4] != '-') long_attribute(name, n, value, length, found);
+        if (small4(name) != NAME4('d', 'a', 't', 'a') || name[4] != '-') long_attribute(reader, name, n, value, length, end, wanted, found);
         else if (wanted & WANTED_DATA) data_attribute(reader, name, n, value, length, end, found);
         return;
     }
@@ -216,6 +193,7 @@ static void attribute(const struct ndd_reader *reader, const uint8_t *name, size
         break;
     case 3:
         if (!equals(name, n, "rel")) {
+            if (equals(name, n, "alt")) said_attribute(reader, name, value, length, end, wanted, found);
             if (found->more & MORE_SOURCE || !equals(name, n, "src")) break;
             found->more |= MORE_SOURCE;
             found->source = value;
@@ -242,16 +220,32 @@ static void attribute(const struct ndd_reader *reader, const uint8_t *name, size
             if (equals(value, length, "application/ld+json")) found->linked = 1; /* describes the text, does not replace it */
             else if (is_json_type(value, length)) found->json = 1;
             break;
+        case NAME4('d', 'a', 't', 'a'):
+            said_attribute(reader, name, value, length, end, wanted, found);
+            break;
         default:
             break;
         }
         break;
     case 5:
-        if (small4(name) == NAME4('c', 'l', 'a', 's') && (name[4] | 0x20) == 's') {
+        switch (small4(name)) {
+        case NAME4('c', 'l', 'a', 's'):
+            if ((name[4] | 0x20) != 's') break;
             if (!found->comments && has_comment_word(value, length, end)) found->comments = 1;
             if (found->next_class && has_word(value, length, next_words)) found->next = 1;
-        } else if (small4(name) == NAME4('s', 't', 'y', 'l') && (name[4] | 0x20) == 'e') {
+            said_attribute(reader, name, value, length, end, wanted, found);
+            break;
+        case NAME4('s', 't', 'y', 'l'):
+            if ((name[4] | 0x20) != 'e') break;
             if (style_hides(value, length)) found->hidden = 1;
+            said_attribute(reader, name, value, length, end, wanted, found);
+            break;
+        case NAME4('t', 'i', 't', 'l'):
+        case NAME4('v', 'a', 'l', 'u'):
+            if ((name[4] | 0x20) == 'e') said_attribute(reader, name, value, length, end, wanted, found);
+            break;
+        default:
+            break;
         }
         break;
     default:
