@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from crawling import Answers, Case, Page, article, hub, run_case
 
+from dedup.core.fingerprint import read_page
 from dedup.core.hash_set import HashSet
 from dedup.lab.bench.runner import Bench, Progress, Round
 from dedup.model.errors import DedupError
@@ -215,7 +216,11 @@ def _sizes() -> Round:
     }
     rows: dict[str, dict[str, float]] = {}
     for name, item in items.items():
-        page = Read(("http://a.example/1",), f"<p>{text}</p>", 2500, 300, text.split, str, None)
+        html = f"<p>{text}</p>"
+        numbers = read_page(html, numbers=True).numbers
+        page = Read(
+            ("http://a.example/1",), html, 2500, 300, lambda found=numbers: found, str, None
+        )
         digester = Digester(page, Names())
         digester.add(item)
         digest = digester.digest()

@@ -262,6 +262,18 @@ def test_batch_finds_what_it_planted():
     )
 
 
+@pytest.mark.long
+def test_items_decide_on_generated_sites():
+    """No site loses an item, each has copies that are dropped; a digest has a size."""
+    rows = compared("items", "--quick")["rows"]
+    sites = [row for row in rows.values() if "items lost" in row]
+    assert len(sites) == 6
+    for row in sites:
+        assert row["items lost"]["median"] == 0
+        assert row["dropped"]["median"] > 0
+    assert rows["digest, 3 fields"]["bytes"]["median"] == 36
+
+
 def test_pairs_are_those_of_the_reference():
     """All ways find the pairs that were planted."""
     report = compared("pairs", "--values", "20000")
