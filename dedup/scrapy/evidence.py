@@ -52,17 +52,17 @@ EXAMPLES = 3
 SHAPE_CHARACTERS = 200
 MOST_PARAMETERS = 100
 
-# What two near-duplicates may differ in besides their words: the letters of a class.
+# What two near-duplicates may differ in: the letters of a class. First those of PageFingerprint.parts, in its order.
 PARTS = {
     "j": "inline data",
     "s": "images and media",
     "d": "data attributes",
     "h": "heading",
     "n": "numbers",
-    "w": "words of the text",
-    "b": "text beside it",
+    "b": "text beside the main text",
     "a": "attributes",
     "f": "frame",
+    "w": "words",
     "t": "title",
     "0": "no items in the original",
 }

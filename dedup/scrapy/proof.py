@@ -40,6 +40,7 @@ from dedup.scrapy.counts import Counts, logger
 from dedup.scrapy.crawl_memory import EVIDENCE
 from dedup.scrapy.evidence import (
     EMPTY,
+    PARTS,
     REMEMBERED,
     Class,
     Evidence,
@@ -776,8 +777,8 @@ def _letters(their: PageFingerprint, my: PageFingerprint) -> str:
         return "?"
     found = [
         letter
-        for i, letter in enumerate("jsdhnbaf")
-        if theirs[4 * i : 4 * i + 4] != mine[4 * i : 4 * i + 4]
+        for letter, at in zip(PARTS, range(0, len(mine), 4), strict=False)
+        if theirs[at : at + 4] != mine[at : at + 4]
     ]
     return "".join(found) + "w" * (their.sketch[TEXT_HASH:] != my.sketch[TEXT_HASH:])
 
