@@ -140,17 +140,18 @@ CLOSED = {
 def closed(request, tmp_path_factory):
     """A crawl that was closed half way, the report on its store, the next crawl, its reason."""
     body, settings, reason = CLOSED[request.param]
+    closing = "SIGINT" if request.param == "sigint" else f"Closing spider ({reason})"
     folder = tmp_path_factory.mktemp("closed")
+    log = folder / "log"
     case = Case(MANY, body, {"CONCURRENT_REQUESTS": 4} | EVER | settings)
     with serve(MANY) as site:
-        if request.param == "sigint":
-            site.most = 20  # it is not over before the signal
+        site.most = 20  # it is not over before it is closed
         crawling = Crawling(folder, {"only": (site, case)})
         if request.param == "sigint":
             wait_for(lambda: len(crawling.events()) > 12)
             crawling.process.send_signal(signal.SIGINT)
-            wait_for(lambda: "SIGINT" in (folder / "log").read_text())
-            site.most = None
+        wait_for(lambda: log.exists() and closing in log.read_text())
+        site.most = None
         first = crawling.end()["only"]
         report = verify_store(folder / "dedup", "only")
         second = Crawling(folder, {"only": (site, Case(MANY, settings=EVER))}).end()["only"]
