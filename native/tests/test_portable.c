@@ -13,6 +13,8 @@ void portable_reader_keep_words(ndd_reader *reader, int on);
 ndd_status portable_read_html(ndd_reader *reader, const uint8_t *html, size_t n, const uint8_t *directory,
                               size_t directory_length, ndd_key key, ndd_page *page);
 ndd_status portable_read_text(ndd_reader *reader, const uint8_t *text, size_t n, ndd_key key, ndd_page *page);
+ndd_status portable_read_excerpt(ndd_reader *reader, const uint8_t *text, size_t n, uint32_t least,
+                                 ndd_excerpt *excerpt);
 int portable_seems_utf8(const uint8_t *html, size_t n);
 ndd_status portable_simhash_weighted(const uint64_t *hashes, const uint32_t *weights, size_t n, uint64_t *value);
 
