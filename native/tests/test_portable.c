@@ -86,7 +86,6 @@ static void test_pages(void) {
         CHECK(ndd_read_excerpt(reader, html, n, 9, &mine) == NDD_OK);
         CHECK(portable_read_excerpt(portable, html, n, 9, &theirs) == NDD_OK);
         CHECK(memcmp(&mine, &theirs, sizeof mine) == 0);
-        CHECK(mine.words < 9 || memcmp(mine.sketch, one.sketch, key.k0 == 0 ? sizeof mine.sketch : 0) == 0);
         CHECK(ndd_seems_utf8(html, n) == portable_seems_utf8(html, n));
         plain += (uint64_t)ndd_seems_utf8(html, n);
         free(html);

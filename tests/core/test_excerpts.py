@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dedup.core.fingerprint import Excerpt, fingerprint_text, read_excerpt
@@ -19,6 +19,7 @@ def excerpt(text: str, least: int = 1) -> Excerpt:
 
 
 @given(st.one_of(TEXT, st.text(max_size=60)))
+@example("0 © 9")
 def test_an_excerpt_is_that_of_its_words_and_numbers(text):
     """White space does not count, words are Python's; equal sets of numbers have equal hashes, others have others."""
     found, words = excerpt(text), text.split()
@@ -29,7 +30,8 @@ def test_an_excerpt_is_that_of_its_words_and_numbers(text):
     if words:
         assert found.numbers == excerpt("no " + " ".join(numbers)).numbers
         assert found.numbers != excerpt(text + " 77777").numbers
-        assert found.sketch == fingerprint_text(text).sketch
+        # a copyright sign makes a page's block a notice, which an excerpt knows nothing of
+        assert found.sketch == fingerprint_text(text.replace("©", " ")).sketch
 
 
 @given(TEXT, TEXT)
