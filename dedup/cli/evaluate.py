@@ -53,7 +53,9 @@ _NAMES = {
     epilog="Examples: dedup evaluate --generated; dedup evaluate --set FOLDER --plot pr.svg; "
     "dedup evaluate --corpora FOLDER --errors 10 --html wrong.html"
 )
-@click.option("--set", "folder", type=FOLDER, help="Folder of a labelled set (docs/quality.md).")
+@click.option(
+    "--set", "folder", type=FOLDER, help="Folder of a labelled set (docs/appendix/reading.md)."
+)
 @click.option(
     "--corpora", type=FOLDER, help="Folder of whole sites: NAME.jsonl and NAME.truth.jsonl.zst."
 )

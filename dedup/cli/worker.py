@@ -27,7 +27,7 @@ from dedup.cli.common_options import (
 )
 
 if TYPE_CHECKING:
-    from dedup.worker.options import Config
+    from dedup.worker.adapters import Config
 
 log = logging.getLogger("dedup.worker")
 
@@ -153,8 +153,7 @@ def worker(kafka: str, log_form: LogForm, metrics: str | None, **options: Any) -
 def _config(kafka: str, metrics: str | None, options: dict[str, Any]) -> "Config":
     from dedup.model.policy import Options
     from dedup.wire.kafka import kafka_config
-    from dedup.worker.adapters import format_of
-    from dedup.worker.options import Config, listen_address, topics_of
+    from dedup.worker.adapters import Config, format_of, listen_address, topics_of
 
     topics = topics_of(
         options.pop("input_topic"),
@@ -182,8 +181,7 @@ def _config(kafka: str, metrics: str | None, options: dict[str, Any]) -> "Config
 
 
 async def _work(config: "Config") -> None:
-    from dedup.worker.metrics import Health, Metrics, MetricsServer
-    from dedup.worker.worker import Worker
+    from dedup.worker.worker import Health, Metrics, MetricsServer, Worker
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

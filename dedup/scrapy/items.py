@@ -33,12 +33,12 @@ from urllib.parse import urlsplit
 import msgspec
 from scrapy import Item
 
-from dedup.core.fingerprint import fingerprint_text, number_runs, similarities, token_hash
+from dedup.core.fingerprint import number_runs, read_excerpt, similarities, token_hash
 from dedup.model.recipes import Recipe
 
 __all__ = ["Comparison", "Digest", "Digester", "Names", "compare", "decode", "encode"]
 
-VERSION = 2
+VERSION = 3
 BUDGET = 4 << 20  # characters of all items of a page that are normalised
 VALUES = 20_000  # values in all items of a page
 DEPTH = 16  # of nested values
@@ -47,6 +47,7 @@ FIELDS = 24  # fields of an item that are told apart; further ones count as one
 TEXTS = 2  # long texts of an item that are compared by their words; further ones exactly
 NUMBERS = 32  # numbers in a page's main text that are told apart; further ones count as one
 
+ANY_WORDS = (1 << 32) - 1  # more than a text has
 LONG_WORDS = 60  # words of a text from which on it is compared by its numbers and word triples
 ALIKE = 0.9  # least share of word triples alike
 PAGE_SHARE = 0.5  # of a page's characters or words, from which on a field holds the page itself
@@ -57,10 +58,6 @@ _ZONE_SECONDS, _QUARTER, _OFF = 54_000, 900, 5  # another time zone: whole quart
 _SKETCH_BYTES = 37
 _TEXT, _HOLDS_PAGE = b"\0", b"\1"  # before the sketch of a long text
 _WORD = re.compile(r"[^\W_]+")
-_NUMBER = re.compile(r"\d[\d.,:]*")
-# for bytes.translate(): what is in no number becomes a space
-_NO_NUMBER = bytes(n if chr(n) in "0123456789.,:" else 0x20 for n in range(256))
-_DIGITS_BEGIN = b"\xd9\xdb\xdf\xe0\xe1\xea\xef\xf0"  # the digits that are not ASCII, in UTF-8
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:")
 _HEX = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{56}"
                   r"|[0-9a-f]{64}|[0-9a-f]{128}", re.IGNORECASE)  # fmt: skip
@@ -393,15 +390,13 @@ class Digester:
         if isinstance(value, bytes):
             found = _hash(value)
             return found, None, found
-        words = value.split()
-        text = self._own_urls(" ".join(words)).encode("utf-8", "surrogatepass")
-        exact = _hash_of(text)
-        if len(words) < LONG_WORDS or not sketches:
-            return exact, None, exact
-        holds = len(words) >= PAGE_SHARE * page.words > 0
+        text = self._own_urls(value.strip()).encode("utf-8", "surrogatepass")
+        read = read_excerpt(text, LONG_WORDS if sketches else ANY_WORDS)
+        if not read.sketch:
+            return read.text, None, read.text
+        holds = read.words >= PAGE_SHARE * page.words > 0
         self._holds_page |= holds
-        sketch = (_HOLDS_PAGE if holds else _TEXT) + fingerprint_text(text).sketch
-        return _hash_of(b" ".join(_numbers(text))), sketch, exact
+        return read.numbers, (_HOLDS_PAGE if holds else _TEXT) + read.sketch, read.text
 
     def _value(self, value: object, depth: int) -> str:
         """Return a text that is the same for equal values. Raises Unreadable, TooMuch."""
@@ -531,15 +526,6 @@ def _joined(values: list[object] | tuple[object, ...]) -> str:
         return ""
     joined = " ".join(texts)
     return joined if joined.count(" ") >= LONG_WORDS else ""
-
-
-def _numbers(text: bytes) -> list[bytes]:
-    """Return what _NUMBER finds in a text, in UTF-8, sorted, each once; mostly without searching for it."""
-    if not text.isascii() and any(byte in text for byte in _DIGITS_BEGIN):
-        found = _NUMBER.findall(text.decode("utf-8", "surrogatepass"))
-        return sorted(number.encode() for number in set(found))
-    runs = set(text.translate(_NO_NUMBER).split())
-    return sorted({run.lstrip(b".,:") for run in runs} - {b""})
 
 
 def _is_today(run: list[int], days: tuple[date, ...], recipe: Recipe | None) -> bool:

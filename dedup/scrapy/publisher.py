@@ -22,7 +22,7 @@ from dedup.core.say_once import SayOnce
 from dedup.model.errors import DedupError
 from dedup.scrapy.outbox import Outbox
 from dedup.wire.kafka import KafkaConfig, Writer, ensure_topic
-from dedup.wire.kafka.supervision import LoginRefused, refusal
+from dedup.wire.kafka.login import LoginRefused, refusal
 from dedup.wire.kafka.writer import Outgoing
 
 __all__ = ["CLOSE_SECONDS", "DRAIN_SECONDS", "Publisher"]

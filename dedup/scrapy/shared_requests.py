@@ -33,7 +33,7 @@ from dedup.scrapy.counts import logger
 from dedup.scrapy.local_service import find_service
 from dedup.scrapy.settings import Config
 from dedup.wire.client.address import addresses_of
-from dedup.wire.client.request import Request as Command
+from dedup.wire.client.command_codec import Request as Command
 from dedup.wire.client.services import Services
 
 __all__ = ["SharedRequests"]

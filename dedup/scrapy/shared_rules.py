@@ -14,8 +14,7 @@ from dedup.detector.url_rules.rule_file import decode_rules
 from dedup.model.errors import UsageError
 from dedup.scrapy.counts import logger
 from dedup.scrapy.pending_updates import CLOSE_SECONDS
-from dedup.wire.client.command_codec import Command
-from dedup.wire.client.request import Request
+from dedup.wire.client.command_codec import Command, Request
 from dedup.wire.client.services import Services
 
 __all__ = ["SharedRules"]

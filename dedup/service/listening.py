@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dedup.service.core.handshakes import Handshake
+from dedup.service.core.connections import Handshake
 from dedup.service.core.limits import Address, Config
 from dedup.service.core.roles import Tokens
 

@@ -14,12 +14,10 @@ from pydantic import BaseModel
 
 from dedup.core.fingerprint import read_page
 from dedup.scrapy.items import (
-    _NUMBER,
     Digest,
     Digester,
     Names,
     Page,
-    _numbers,
     compare,
     decode,
     encode,
@@ -339,10 +337,3 @@ def test_a_value_of_which_the_page_has_no_word_is_unfounded():
     assert found == {"id", "n"}
     digester.add({"id": "another"})
     assert digester.unfounded("id") is None
-
-
-@given(st.text(alphabet="0123456789.,: abcé٣ᇐ\u00a0\n", max_size=60))
-def test_numbers_of_a_text_are_those_of_the_pattern(text):
-    """The numbers of a text, found by its bytes, are those that the pattern finds."""
-    found = sorted(set(_NUMBER.findall(text)))
-    assert [number.decode() for number in _numbers(text.encode())] == found

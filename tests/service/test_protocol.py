@@ -93,7 +93,7 @@ def test_every_example_of_the_protocol_is_answered_as_it_says(tmp_path, protocol
 
 def test_every_command_and_error_is_in_the_document():
     """The page names every command that the service knows, and every code that it answers."""
-    from dedup.service.core.command_table import COMMANDS
+    from dedup.service.core.roles import COMMANDS
     from dedup.service.http.server import STATUS
     from dedup.service.replica.follower import Follower
 

@@ -302,9 +302,9 @@ def archives_memory(held: Any) -> str:
 
 MADE: dict[tuple[str, str], Callable[[Any], str]] = {
     ("README.md", "figures"): readme,
-    ("docs/comparison.md", "archives reading"): archives_reading,
-    ("docs/comparison.md", "archives texts"): archives_texts,
-    ("docs/scan.md", "archives memory"): archives_memory,
+    ("docs/appendix/archives.md", "archives reading"): archives_reading,
+    ("docs/appendix/archives.md", "archives texts"): archives_texts,
+    ("docs/appendix/archives.md", "archives memory"): archives_memory,
     ("docs/performance.md", "crawl whole"): crawl_whole,
     ("docs/how-to/distance.md", "distance steps"): distance_steps,
     ("docs/appendix/reading.md", "distance sites"): distance_sites,

@@ -21,6 +21,7 @@ from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
 SPECIFICATION = Path(__file__).parents[2] / "docs" / "fingerprint-spec.md"
+VECTORS = SPECIFICATION.parent / "appendix" / "golden-vectors.md"
 GOLDEN = Path(__file__).parents[1] / "golden"
 
 Key = tuple[int, int]

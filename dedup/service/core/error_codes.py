@@ -11,7 +11,7 @@ from dedup.detector import TooManyReserved
 from dedup.model.errors import DedupError, RecipeMismatch, StoreDamaged, StoreLocked
 from dedup.model.words import TooLong
 from dedup.store import TooMany
-from dedup.wire.kafka.supervision import KafkaUnavailable
+from dedup.wire.kafka.login import KafkaUnavailable
 
 __all__ = ["Refused", "code", "message"]
 

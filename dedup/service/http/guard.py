@@ -25,13 +25,11 @@ from uvicorn import Config as UvicornConfig
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from dedup.service.core.buffers import Buffers
+from dedup.service.core.connections import Buffers, Handshake, address_of, file_of, subject_of
 from dedup.service.core.error_codes import Refused, log_now_and_then
-from dedup.service.core.handshakes import Handshake
 from dedup.service.core.limits import LOCAL_NAMES, Limits
-from dedup.service.core.peers import address_of, file_of, subject_of
 from dedup.service.core.roles import NO_ROLES, Caller, Tokens, check_role
-from dedup.service.http.json_types import Failed, Fault
+from dedup.service.http.bodies import Failed, Fault
 from dedup.service.http.prometheus import counters
 
 __all__ = ["Guard", "HttpConnections"]

@@ -15,11 +15,8 @@ from typing import Any
 
 from dedup.model.errors import ServiceUnavailable
 from dedup.wire.client.address import Address
-from dedup.wire.client.command_codec import Command, error_of
-from dedup.wire.client.endpoint import Endpoint
-from dedup.wire.client.pipelined_connection import ReplyError
-from dedup.wire.client.request import Request, packed
-from dedup.wire.client.routing import Route, unavailable
+from dedup.wire.client.command_codec import Command, Request, Route, error_of, packed, unavailable
+from dedup.wire.client.endpoint import Endpoint, ReplyError
 
 __all__ = ["Services"]
 
