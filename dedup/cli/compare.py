@@ -321,7 +321,7 @@ def _verdict(a: _Side, b: _Side, result: _Result, same_site: bool | None) -> tup
             why = f"distance: {_bits(result.distance)}, more than {result.limits.distance}"
         case _:
             under = "" if result.near_duplicate else f", fewer than {result.least:.1%}"
-            why = f"similarity: {alike(result.similarity)}{under}"
+            why = f"{alike(result.similarity)}{under}"
     return answer, why
 
 

@@ -165,7 +165,7 @@ class Proof:
                     found.places |= frozenset(places[:VOLATILE])
         except (OSError, ValueError) as error:
             logger.warning(
-                "dedup: %s cannot be used (%s): what it held on which pages are copies is learned again",
+                "dedup: %s cannot be used (%s): its evidence on which pages are copies is collected again",
                 path,
                 error,
             )

@@ -156,7 +156,7 @@ def test_a_torn_compression_ends_its_file(tmp_path, suffix):
         [sys.executable, "-m", "dedup", "scan", tmp_path], capture_output=True, check=False
     )
     assert done.returncode == 1
-    assert b"compression is torn" in done.stderr
+    assert b"compressed data is damaged" in done.stderr
 
 
 def test_broken_parquet_is_named(tmp_path):

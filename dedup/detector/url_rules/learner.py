@@ -81,7 +81,7 @@ class Learner:
             self._pages -= 1
 
     def known(self, url: str, kind: str = "") -> Known | None:
-        """Return of which accepted page a document key is that of, by rules that hold."""
+        """Return the accepted page that a document key is equivalent to, by rules that hold."""
         if not self._sites:
             return None
         site = self._sites.get(registrable_domain(url))
@@ -129,7 +129,7 @@ class Learner:
             site.say(rule, said)
 
     def take(self, records: Records) -> None:
-        """Go on with what was known before, or elsewhere; no site goes to make room for it."""
+        """Merge saved or shared records; never evicts a site."""
         for name, known in records.items():
             if name in self._sites or len(self._sites) < MOST_SITES:
                 site = self._site(name)

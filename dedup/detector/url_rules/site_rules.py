@@ -190,7 +190,7 @@ class SiteRules:
             self._unindex(page)
 
     def known(self, url: str, kind: str = "") -> Known | None:
-        """Return of which accepted page a URL is that of, by rules that hold and are not in doubt.
+        """Return the accepted page that a URL is equivalent to, by rules that hold and are not in doubt.
 
         kind  what the page is to be read for; "" if that does not matter
         """
@@ -326,7 +326,7 @@ class SiteRules:
         self._rebuild()
 
     def take(self, records: dict[Rule, Record]) -> None:
-        """Go on with what was known before; rules that hold are checked against the pages here."""
+        """Merge saved records; rules that hold are checked against the pages here."""
         for rule, record in sorted(records.items()):
             if len(self.records) < MOST_RULES or rule in self.records:
                 self.records[rule] = record
