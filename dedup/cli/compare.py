@@ -30,8 +30,7 @@ from dedup.core.fingerprint import distance, fingerprint, main_words, near_dupli
 from dedup.model.page import Identity, PageFingerprint, are_copies, hex_fingerprint, identity_of
 from dedup.model.policy import Options, Policy
 from dedup.model.recipes import Recipe, recipe_of
-from dedup.report.differences import Hunk, differences
-from dedup.report.texts import alike, inline, running, side_by_side
+from dedup.report.texts import Hunk, alike, differences, inline, running, side_by_side
 
 HUNKS = 10  # shown without --all
 CONTEXT = 25  # words that the page shows before and after a difference

@@ -24,8 +24,7 @@ from dedup.cli.common_options import (
 )
 from dedup.model.policy import Options, Policy, Similarity
 from dedup.model.recipes import Recipe, recipe_of
-from dedup.report.differences import differences
-from dedup.report.texts import inline, running
+from dedup.report.texts import differences, inline, running
 
 if TYPE_CHECKING:
     from dedup.lab.evaluate.corpora import CorpusFigures, CorpusPoint
@@ -236,7 +235,7 @@ def _source(
     if folder is not None:
         return FolderSet(folder)
     if generated is not None:
-        from dedup.lab.evaluate.generated import GeneratedSet
+        from dedup.lab.evaluate.sets import GeneratedSet
 
         return GeneratedSet(generated, seed)
     if pages is None or pairs is None:

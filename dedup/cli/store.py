@@ -533,9 +533,9 @@ def rules(
 
 
 def _say(folder: Path, said: dict[str, tuple[str, ...]]) -> None:
-    from dedup.detector.url_rules.learner import Learner
     from dedup.detector.url_rules.rule_file import encode_rules, load_rules, save_rules
     from dedup.detector.url_rules.rule_set import rule_of
+    from dedup.detector.url_rules.site_rules import Learner
     from dedup.model.names import registrable_domain
 
     lock = FolderLock(folder / "lock")
