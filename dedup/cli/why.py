@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from dedup.cli import terminal
-from dedup.cli.common_options import json_option
+from dedup.cli.common_options import json_option, number_option
 from dedup.cli.store import get
 from dedup.model.errors import ServiceUnavailable, UsageError
 from dedup.model.names import document_key
@@ -51,9 +51,7 @@ _DID = {
 @click.option(
     "--namespace", default="default", show_default=True, help="Namespace to ask the service about."
 )
-@click.option(
-    "--top", type=click.IntRange(1), metavar="N", help="List the N riskiest drops of all pages."
-)
+@number_option("--top", "List the N riskiest drops of all pages.", least=1, metavar="N")
 @json_option("Print a JSON object for each page found.")
 def why(
     url: str | None,

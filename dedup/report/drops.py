@@ -12,8 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from dedup.report.differences import differences
-from dedup.report.texts import running
+from dedup.report.texts import differences, running
 
 Action = Literal["dropped", "links_skipped", "flagged"]
 

@@ -133,7 +133,8 @@ class Session:
         return verdict
 
     async def _judged(self, request: Request, response: Response) -> Verdict | None:
-        self.in_flight.release_discarded()
+        if self.in_flight.discarded:
+            self.in_flight.release_discarded()
         if CONTROL in request.meta:
             request.meta["dedup"] = {"status": "exempt", "reason": "control"}
             return None
@@ -331,11 +332,12 @@ class Session:
             self.counts.add(verdict.status)
         if verdict.reason == "unchanged":
             self.counts.add("unchanged")
+        self.swallowing.judged += 1
         if verdict.status == "near_duplicate":
+            proof = self.kept.proof
             self.counts.add(f"near_duplicate/distance/{verdict.distance}")
-        proof = self.kept.proof
-        is_proven = proof is not None and request in proof.proven
-        self.swallowing.judged(verdict, response.url, is_proven=is_proven)
+            if proof is None or request not in proof.proven:
+                self.swallowing.dropped(verdict, response.url)
         if self.journal is not None:
             action = _ACTIONS[self.config.mode]
             self.journal.judged(verdict, response, namespace.detector.recipe, callback, action)
@@ -344,8 +346,8 @@ class Session:
 
     def parsed(self, request: Request, *, paid: bool, accepted: bool) -> None:
         """Note how the callback of a unique page ended: with items, or without."""
-        callback = callback_name(request, self.crawler.spider)
-        paid = paid or (accepted and not self.in_flight.has_yielded(callback))
+        if not paid and accepted:
+            paid = not self.in_flight.has_yielded(callback_name(request, self.crawler.spider))
         self.kept.credit.parsed(request, paid=paid)
 
     def forget(self, request: Request) -> None:

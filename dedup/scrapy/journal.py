@@ -13,9 +13,8 @@ from urllib.parse import urlsplit
 
 from dedup.core.fingerprint import main_words
 from dedup.model.recipes import recipe_of
-from dedup.report.differences import Hunk, differences
 from dedup.report.drops import compare_words
-from dedup.report.texts import running
+from dedup.report.texts import Hunk, differences, running
 from dedup.scrapy.counts import Meter
 
 if TYPE_CHECKING:

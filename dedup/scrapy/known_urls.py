@@ -44,7 +44,7 @@ from dedup.scrapy.settings import Config
 
 if TYPE_CHECKING:
     from dedup.detector.url_rules import Known, Learner
-    from dedup.detector.url_rules.learner import Records
+    from dedup.detector.url_rules.site_rules import Records
     from dedup.scrapy.memory import Namespace
 
 __all__ = ["KnownUrls"]

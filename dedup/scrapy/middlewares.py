@@ -33,6 +33,7 @@ from dedup.scrapy.responses import (
     mark_scheduled,
     wanted_urls,
 )
+from dedup.scrapy.settings import has_pipelines
 
 if TYPE_CHECKING:
     from dedup.scrapy.proof import Proof
@@ -248,9 +249,12 @@ class SpiderMiddleware(CallbackMiddleware):
         """Join the crawler's session, and close it with the spider. Raises NotConfigured."""
         middleware = super().from_crawler(crawler)
         crawler.signals.connect(middleware.spider_opened, signal=signals.spider_opened)
-        crawler.signals.connect(middleware.item_scraped, signal=signals.item_scraped)
-        crawler.signals.connect(middleware.item_dropped, signal=signals.item_dropped)
-        crawler.signals.connect(middleware.item_error, signal=signals.item_error)
+        if has_pipelines(crawler.settings):  # a task for each item, where Scrapy runs on asyncio
+            crawler.signals.connect(middleware.item_scraped, signal=signals.item_scraped)
+            crawler.signals.connect(middleware.item_dropped, signal=signals.item_dropped)
+            crawler.signals.connect(middleware.item_error, signal=signals.item_error)
+        else:
+            middleware.session.in_flight.has_pipelines = False
         crawler.signals.connect(middleware.request_scheduled, signal=signals.request_scheduled)
         crawler.signals.connect(middleware.request_dropped, signal=signals.request_dropped)
         crawler.signals.connect(middleware.spider_idle, signal=signals.spider_idle)
@@ -366,9 +370,12 @@ class _Output:
         self._asked = self._paid = self._new = self._followed = self._leads_on = False
         self._proof = session.kept.proof
         self._flight = session.in_flight.get(self._token)
-        self._look = None if self._proof is None else self._proof.look(request)
         tags = session.config.mode == "tag"
-        self._before = None if self._proof is None or tags else self._proof.before(request)
+        self._look = self._before = None
+        if self._proof is not None and noted.get("of") is not None:  # not of most pages
+            self._look = self._proof.look(request)
+        elif self._proof is not None and noted.get("reason") == "unchanged" and not tags:
+            self._before = self._proof.before(request)
         self._withholds = self._proof is None and noted.get("reason") == "unchanged" and not tags
         self._control = (
             None if request is None or self._proof is None else request.meta.get(CONTROL)

@@ -9,8 +9,8 @@ command is not asked again.
 import asyncio
 from collections.abc import Callable
 
-from dedup.detector.url_rules.learner import Records
 from dedup.detector.url_rules.rule_file import decode_rules
+from dedup.detector.url_rules.site_rules import Records
 from dedup.model.errors import UsageError
 from dedup.scrapy.counts import logger
 from dedup.scrapy.pending_updates import CLOSE_SECONDS

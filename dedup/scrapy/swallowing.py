@@ -48,17 +48,16 @@ class Swallowing:
         self._said: list[str | tuple[str, _Swallowed]] = []
         self._originals: OrderedDict[str, _Swallowed] = OrderedDict()
         self._other: list[str] = []  # URLs of the first drops with titles of their own
-        self._judged = 0
+        self.judged = 0  # pages
 
     @property
     def lines(self) -> list[str]:
         """The warnings as they are now, for the summary and the report."""
         return [each if isinstance(each, str) else self._many(*each) for each in self._said]
 
-    def judged(self, verdict: Verdict, url: str, *, is_proven: bool = False) -> None:
-        """Note a page and its verdict; is_proven says whether items have shown that it is a copy."""
-        self._judged += 1
-        if is_proven or verdict.status != "near_duplicate" or verdict.of is None:
+    def dropped(self, verdict: Verdict, url: str) -> None:
+        """Note a near-duplicate of which no items have shown that it is a copy."""
+        if verdict.of is None:
             return
         if verdict.identity == "other":
             self._titles_differ(verdict.of, url)
@@ -70,7 +69,7 @@ class Swallowing:
         swallowed.count += 1
         if len(swallowed.examples) < EXAMPLES:
             swallowed.examples.append(url)
-        share = swallowed.count / self._judged
+        share = swallowed.count / self.judged
         if not swallowed.said and (
             swallowed.count >= MANY or (swallowed.count >= FEW and share >= SHARE)
         ):
@@ -78,7 +77,7 @@ class Swallowing:
             self._say((verdict.of, swallowed))
 
     def _many(self, original: str, swallowed: _Swallowed) -> str:
-        share = swallowed.count / self._judged
+        share = swallowed.count / self.judged
         return (
             f"{swallowed.count} pages ({share:.0%} of those judged) are near-duplicates of {original}: "
             f"{', '.join(swallowed.examples)}, ..."

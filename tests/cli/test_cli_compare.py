@@ -12,8 +12,7 @@ from sizes import examples
 
 from dedup import fingerprint, near_duplicate
 from dedup.core.fingerprint import similarity
-from dedup.report.differences import differences
-from dedup.report.texts import running
+from dedup.report.texts import differences, running
 
 
 def test_compare_near_duplicates(pages):

@@ -23,9 +23,8 @@ from typing import Any
 import msgspec
 
 from dedup.core.files import PRIVATE, replace_file
-from dedup.detector.url_rules.learner import Records
 from dedup.detector.url_rules.rule_set import Rule, rule_of
-from dedup.detector.url_rules.site_rules import Record
+from dedup.detector.url_rules.site_rules import Record, Records
 from dedup.model.errors import DedupError, StoreDamaged, UsageError
 
 __all__ = ["FILE", "begin_again", "decode_rules", "encode_rules", "load_rules", "save_rules"]
