@@ -308,7 +308,7 @@ def _verdict(result: _Result) -> tuple[str, str]:
             why = f"distance: {_bits(result.distance)}, more than {result.limits.distance}"
         case _:
             under = "" if result.near_duplicate else f", fewer than {result.least:.1%}"
-            why = f"similarity: {alike(result.similarity)}{under}"
+            why = f"{alike(result.similarity)}{under}"
     return answer, why
 
 

@@ -188,7 +188,7 @@ def _store(documents: int, distance: int, key_bytes: int) -> list[str]:
         f"{key_bytes} bytes:",
         f"  memory    {size_text(one.memory_bytes)}: {size_text(one.working_bytes)} of the process while it "
         f"merges, {size_text(one.index_bytes)} of index files in the page cache",
-        f"  disk      {size_text(one.disk_bytes)}, the room for merging included",
+        f"  disk      {size_text(one.disk_bytes)}, space for merging included",
         f"  opens in  {one.open_seconds:.1f} s after kill -9",
     ]
 

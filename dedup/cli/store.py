@@ -128,7 +128,7 @@ def info(path: str, as_json: bool) -> None:
     elif sound := [s for s in stores if "error" not in s]:
         terminal.out(
             terminal.table(
-                ("namespace", "documents", "recipe", "bytes", "not indexed on disk", "path"),
+                ("namespace", "documents", "recipe", "bytes", "changes since index", "path"),
                 [
                     (
                         s["namespace"],

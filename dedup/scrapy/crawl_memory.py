@@ -4,7 +4,7 @@
              JOBDIR, like Scrapy's own filter
     "ever"   it is kept; a number of seconds: older documents are pruned when a crawl begins
 
-The rule kept here: a store is emptied only if nothing but crawls with DEDUP_MEMORY = "crawl" filled it. The file
+Invariant: a store is emptied only if nothing but crawls with DEDUP_MEMORY = "crawl" filled it. The file
 `crawl` in its folder says so; it holds the number of the last crawl, and the JOBDIR has a copy. Anything else that
 opens the store to fill it (dedup.open(), a service, an import) removes the file; crawls then keep the store.
 """
@@ -43,8 +43,8 @@ def begin(folder: Path, job_folder: str | None) -> bytes | None:
         held = _read(folder / FOR_ONE_CRAWL)
         if holds_documents and held is None:
             logger.info(
-                "dedup: %r goes on with what %s holds, which was not made for one crawl; to begin with "
-                'an empty memory remove that folder, to be told this no more set DEDUP_MEMORY = "ever"',
+                "dedup: %r continues with the store %s, which another setting or program filled; to start with "
+                'an empty store delete that folder, to silence this set DEDUP_MEMORY = "ever"',
                 name,
                 folder,
             )
@@ -64,7 +64,7 @@ def begin(folder: Path, job_folder: str | None) -> bytes | None:
             replace_file(job, crawl)
     finally:
         lock.close()
-    logger.info("dedup: %r begins with an empty memory (DEDUP_MEMORY)", name)
+    logger.info("dedup: %r starts with an empty store (DEDUP_MEMORY)", name)
     return crawl
 
 

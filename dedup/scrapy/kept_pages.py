@@ -6,7 +6,7 @@ A mirror of a site in another folder has other links. So a long page with nearly
 its title, is read again as if it were at the original's URL: if all its links are known then, it leads nowhere
 new.
 
-The rule kept here: only accepted pages decide. If another page with the same new links is still in flight,
+Invariant: only accepted pages decide. If another page with the same new links is still in flight,
 the page waits for it, as for a near-duplicate in flight.
 """
 

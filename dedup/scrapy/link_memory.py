@@ -1,6 +1,6 @@
 """The links of a crawl's accepted pages: a near-duplicate with a link that none of them had is kept.
 
-The rule kept here: forgetting keeps pages. A forgotten link counts as new.
+Invariant: forgetting keeps pages. A forgotten link counts as new.
 """
 
 from collections.abc import Callable, Iterator
@@ -77,7 +77,7 @@ class CrawlLinks:
                 if not memory.load(path):
                     raise ValueError(f"{path} is damaged")
             except (OSError, ValueError) as error:
-                self._fault(error, "the links of this crawl until now are forgotten")
+                self._fault(error, "the links that this crawl has seen so far are forgotten")
         self._memories[namespace] = name, memory
 
     def new(self, namespace: object, links: bytes) -> frozenset[bytes]:

@@ -1,6 +1,6 @@
 """The memory of a crawl: the interface of embedded.py and service_memory.py.
 
-The rule kept here: an error while a page is judged keeps the page, also while a service is unavailable. The
+Invariant: an error while a page is judged keeps the page, also while a service is unavailable. The
 memory itself counts the results of insert, release and forget, at once or later; none of its errors
 reaches the crawl.
 """

@@ -2,7 +2,7 @@
 
     add -> (a batch of inserts, or of releases, sent at once) -> acknowledged, and counted
 
-The rule kept here: updates of one page keep their order. They are repeated while the service does not
+Invariant: updates of one page keep their order. They are repeated while the service does not
 answer: at most LIMIT of them, and no longer than CLOSE_SECONDS after the crawl's end. An update that
 fails goes to the end, so that an unavailable shard does not delay the others. An update that is given
 up is counted as a fault.

@@ -1,6 +1,6 @@
 """A crawl's memory in a table service, which many crawls share.
 
-The rule kept here: a page waits for the service only while it is judged, at most
+Invariant: a page waits for the service only while it is judged, at most
 DEDUP_TIMEOUT_SECONDS for each URL, and not at all while the service is known to be away. A page that
 could not be judged is kept, and remembered as soon as the service is back.
 
@@ -78,7 +78,7 @@ class ServiceMemory:
             documents = sum([await each.detector.count() for each in self._namespaces])
             return f"{count(documents, 'document')} at {where}"
         except DedupError:
-            return f"no word from {where}"
+            return f"no answer from {where}"
         finally:
             await self._services.close()
 

@@ -1,6 +1,6 @@
 """Rules about URLs, exchanged with table services (DEDUP.RULES).
 
-The rule kept here: no page waits for an exchange, and its errors do not count as faults. It has its own
+Invariant: no page waits for an exchange, and its errors do not count as faults. It has its own
 connections while it lasts: on those of the pages, every later answer would wait for it, and its errors say
 nothing about the pages. A service that is known to be unavailable is not asked; one that does not know the
 command is not asked again.

@@ -1,6 +1,6 @@
 """Warns when drops look wrong: one page swallows many others, or drops have other titles.
 
-The rules kept here: a warning is logged at once, one for each page, with examples and advice; the summary has
+Invariants: a warning is logged at once, one for each page, with examples and advice; the summary has
 the counts of the end. Drops that the spider's items have proven are not doubted. Memory is bounded whatever
 is crawled.
 """
