@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
-from msgspec.structs import replace
 
 from dedup.core.numbers import Packed, big_endian
 from dedup.model.errors import UsageError
@@ -21,7 +20,6 @@ from dedup.model.page import (
     USUAL,
     Document,
     Neighbour,
-    PageFingerprint,
     ReserveOptions,
 )
 from dedup.model.words import (
@@ -32,7 +30,6 @@ from dedup.model.words import (
     Reader,
     hex_bytes,
     number,
-    read_page,
     switch,
     text,
     write_document,
@@ -151,15 +148,6 @@ def _is_fingerprint(argument: bytes) -> bool:
         return False
 
 
-def page(arguments: Sequence[bytes]) -> tuple[PageFingerprint, str]:
-    """Return `value sketch identity features domain RECIPE id` as a page and its domain."""
-    if arguments[5].upper() != b"RECIPE":
-        raise UsageError(
-            "a page is `value sketch identity features domain RECIPE id`: RECIPE is missing"
-        )
-    return read_page(arguments, text(arguments[6], "recipe")), text(arguments[4], "domain")
-
-
 class Options(msgspec.Struct, frozen=True):
     """A command's options, which follow its fixed arguments.
 
@@ -207,8 +195,6 @@ _DOMAIN: dict[bytes, tuple[str, Reader]] = {
     b"DOMAIN": ("domain", lambda argument: text(argument, "domain"))
 }
 
-OPTIONS_CACHED = 4096  # spellings of RESERVE's options, without the token
-
 Command = Literal["PROBE", "MPROBE", "RESERVE"]
 
 
@@ -255,20 +241,17 @@ def options(command: Command, arguments: Sequence[bytes]) -> Options:
     )
 
 
-_cached: dict[tuple[bytes, ...], Options] = {}
-
-
-def reserve_options(
+def spelled(
     arguments: Sequence[bytes],
-) -> tuple[Options, dict[str, Any], str | None]:
-    """Return a RESERVE's options, the page's fields among them, and the token.
+) -> tuple[tuple[bytes, ...] | None, dict[str, Any], str | None]:
+    """Split a RESERVE's options: those that several pages may share, the page's own fields, the token.
 
-    Options that several pages share are parsed once.
+    None in place of the first: parse them with options(), which names the first word that is wrong, and takes
+    names in lower case.
     """
     token: str | None = None
     page: dict[str, Any] = {}
     shared: list[bytes] = []
-    spelling: tuple[bytes, ...] | None
     try:
         for name, word in zip(arguments[::2], arguments[1::2], strict=True):
             if name == b"TOKEN" and token is None:
@@ -278,19 +261,6 @@ def reserve_options(
                 page[field] = read(word)
             else:
                 shared += (name, word)
-        spelling = tuple(shared)
-        given = _cached.get(spelling)
-        if given is not None:
-            return given, page, token
-    except ValueError:  # UsageError is one; the first word that is wrong is to be named
-        spelling = None
-    whole = options("RESERVE", arguments)
-    given = replace(whole, page={}, reserve=replace(whole.reserve, token=None))
-    if spelling is not None and (whole.page, whole.reserve.token) == (
-        page,
-        token,
-    ):  # none of these is in lower case
-        if len(_cached) >= OPTIONS_CACHED:
-            _cached.clear()
-        _cached[spelling] = given
-    return given, whole.page, whole.reserve.token
+    except ValueError:  # UsageError is one
+        return None, {}, None
+    return tuple(shared), page, token

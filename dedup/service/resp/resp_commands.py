@@ -22,9 +22,17 @@ from dedup.model.errors import UsageError
 from dedup.model.forms import GIVEN_AT_INSERT
 from dedup.model.page import Neighbour, PageFingerprint
 from dedup.model.verdict_forms import to_reply
-from dedup.model.words import INSERT_WORDS, hex_number, text
+from dedup.model.words import INSERT_WORDS, hex_number, read_page, text
 from dedup.service.core.error_codes import Refused, code, message
-from dedup.service.core.operations import ANY_FEATURES, PROBES, Commands, in_slices, probe_in_slices
+from dedup.service.core.operations import (
+    ANY_FEATURES,
+    NOTHING,
+    PROBES,
+    Commands,
+    Given,
+    in_slices,
+    probe_in_slices,
+)
 from dedup.service.core.roles import (
     COMMANDS,
     INSERT,
@@ -63,6 +71,15 @@ class Plan(NamedTuple):
     most: int | None
     page: dict[str, Any]
     fields: bool
+
+
+class PagePlan(NamedTuple):
+    """A RESERVE's namespace and options, parsed, without what is the page's own."""
+
+    namespace: str
+    recipe: str
+    detector: EmbeddedDetector | None  # None: the namespace is to be created
+    given: protocol.Options
 
 
 class Session:
@@ -135,18 +152,48 @@ class Plans:
     def __init__(self, commands: Commands) -> None:
         self.commands = commands
         self._plans: dict[tuple[bytes, ...], Plan] = {}
+        self._page_plans: dict[tuple[Any, ...], PagePlan] = {}
         self._closed = 0
 
-    def of(self, arguments: list[bytes]) -> Plan | None:
-        """Return the plan of a DEDUP.PROBE; None if its namespace does not exist."""
+    def _check(self) -> None:
+        """Raise Refused (NOTREADY), or forget plans whose detectors may be closed."""
         commands = self.commands
         if commands.not_ready is not None:
             commands.check_ready()
         if self._closed != commands.namespaces.closed:
             self._closed = commands.namespaces.closed
             self._plans.clear()
+            self._page_plans.clear()
+
+    def of(self, arguments: list[bytes]) -> Plan | None:
+        """Return the plan of a DEDUP.PROBE; None if its namespace does not exist."""
+        self._check()
         plan = self._plans.get((arguments[1], *arguments[4:]))
         return self._made(arguments) if plan is None else plan
+
+    def of_page(self, arguments: list[bytes]) -> tuple[PagePlan, dict[str, Any], str | None]:
+        """Return the plan of a RESERVE, the page's fields that are given by name, and its token."""
+        self._check()
+        shared, fields, token = protocol.spelled(arguments[10:])
+        if shared is not None:
+            plan = self._page_plans.get((arguments[1], *arguments[8:10], *shared))
+            if plan is not None:
+                return plan, fields, token
+        if arguments[8].upper() != b"RECIPE":
+            raise UsageError(
+                "a page is `value sketch identity features domain RECIPE id`: RECIPE is missing"
+            )
+        commands, given = self.commands, protocol.options("RESERVE", arguments[10:])
+        namespace, recipe = text(arguments[1], "namespace"), text(arguments[9], "recipe")
+        detector = commands.detector(namespace, recipe, given.asked)
+        whole, own = given.page, given.reserve.token
+        given = replace(given, page={}, reserve=replace(given.reserve, token=None))
+        plan = PagePlan(namespace, recipe, detector, given)
+        if detector is not None and (whole, own) == (fields, token) and shared is not None:
+            if len(self._page_plans) >= PLANS:
+                self._page_plans.clear()
+            self._page_plans[arguments[1], *arguments[8:10], *shared] = plan
+        return plan, whole, own
 
     def _made(self, arguments: list[bytes]) -> Plan | None:
         commands = self.commands
@@ -401,8 +448,10 @@ _INSERT_DEFAULTS = {field.name: field.default for field in GIVEN_AT_INSERT}
 
 def run(session: Session, arguments: list[bytes]) -> tuple[bytes, bytes | Later]:
     """Carry out a command; return its name and its answer. Raises what the command raises."""
-    name = arguments[0].upper()
+    name = arguments[0]
     command = COMMANDS.get(name)
+    if command is None:
+        command = COMMANDS.get(name := name.upper())
     if not session.trusted and (command is None or not command.greeting):
         raise Refused("NOAUTH", "authenticate first: AUTH default <token>")
     if command is None:
@@ -433,7 +482,7 @@ def run_together(session: Session, batch: list[list[bytes]]) -> bytes:
         return answers
     pages = []
     for command in batch:
-        pin, given = _insert_options(command)
+        pin, given = (False, NOTHING) if len(command) == 4 else _insert_options(command)
         if pin:
             raise UsageError("PIN is not batched")
         pages.append((text(command[2], "key"), text(command[3], "token"), given))
@@ -517,17 +566,17 @@ def _mprobe(session: Session, arguments: list[bytes]) -> bytes | Later:
 
 
 def _reserve(session: Session, arguments: list[bytes]) -> bytes:
-    page, domain = protocol.page(arguments[3:10])
-    given, fields, token = protocol.reserve_options(arguments[10:])
+    plan, fields, token = session.plans.of_page(arguments)
+    namespace, detector, given = plan.namespace, plan.detector, plan.given
+    page = read_page(arguments[3:7], plan.recipe)
     if fields:
         page = replace(page, **fields)
-    verdict = session.commands.reserve(
-        text(arguments[1], "namespace"),
-        text(arguments[2], "key"),
-        page,
-        given.asked,
-        replace(given.reserve, domain=domain, token=token),
-    )
+    key, domain = text(arguments[2], "key"), text(arguments[7], "domain")
+    options = replace(given.reserve, domain=domain, token=token)
+    if detector is None or not key:
+        verdict = session.commands.reserve(namespace, key, page, given.asked, options)
+    else:
+        verdict = session.commands.judge(namespace, detector, page, key, options)
     nil = NIL[session.protocol_version]
     if verdict.status == "unique" and verdict.token is not None:  # the most frequent verdict
         nils = 5 + given.fields
@@ -562,10 +611,8 @@ def _token_arguments(arguments: list[bytes]) -> tuple[str, str, str]:
     )
 
 
-def _insert_options(arguments: list[bytes]) -> tuple[bool, dict[str, Any]]:
+def _insert_options(arguments: list[bytes]) -> tuple[bool, Given]:
     """Return whether an INSERT has PIN, and the fields of its document; defaults are left out."""
-    if len(arguments) == 4:
-        return False, {}
     pin, given, seen = False, {}, set()
     words = iter(arguments[4:])
     for word in words:
@@ -590,7 +637,7 @@ def _insert_options(arguments: list[bytes]) -> tuple[bool, dict[str, Any]]:
 
 
 def _insert(session: Session, arguments: list[bytes]) -> bytes | Later:
-    pin, given = _insert_options(arguments)
+    pin, given = (False, NOTHING) if len(arguments) == 4 else _insert_options(arguments)
     done = session.commands.insert(*_token_arguments(arguments), pin=pin, given=given)
     return OK if done is None else Later(done, lambda _: OK)
 

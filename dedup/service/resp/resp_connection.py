@@ -30,7 +30,7 @@ from dedup.service.core.limits import Limits
 from dedup.service.core.roles import INSERT, PAGES, PROBE
 from dedup.service.resp import protocol
 from dedup.service.resp.port import Form, Port
-from dedup.service.resp.resp_commands import Later, Session, is_known, probe, run, run_together
+from dedup.service.resp.resp_commands import Later, Session, is_known, run, run_together
 
 __all__ = [
     "MISSING",
@@ -131,6 +131,7 @@ def _length(data: bytes, at: int) -> tuple[int, int]:
 
 
 MISSING = object()  # what next() returns where no whole command is left
+UNREAD = object()  # in place of a command: it is to be read
 
 # hiredis makes room for an array when it has read its length, so that is checked before. A line
 # that begins with the sign of an array and a long number is refused wherever it stands, in a bulk
@@ -381,7 +382,6 @@ log = logging.getLogger(__name__)
 
 SLICE_SECONDS = 0.005  # of work before it is other connections' turn
 SMALL_BYTES = 1 << 14  # of a command that is not whole; less is not counted
-SHORT_BYTES = 200  # a read of fewer bytes has no two probes
 
 
 class Connection(asyncio.Protocol):
@@ -503,44 +503,29 @@ class Connection(asyncio.Protocol):
             return
         if self._scheduled is not None or self._paused:
             return
-        if is_first and len(data) < SHORT_BYTES and self._short_way(began):
+        if not is_first or self._answers.waiting or self._has_partial:
+            self._work()
             return
-        self._work()
-
-    def _short_way(self, began: float) -> bool:
-        """Carry out one probe that is all there is, as in most reads; False if it is another command."""
-        incoming, session = self._incoming, self._session
+        command = self._next_command()
+        if type(command) is not list or not command or not self._incoming.was_all():
+            self._work(command)
+            return
+        self._incoming.forget()  # one command is all there is, as in most reads
         try:
-            command = incoming.next()
+            self._run_one(command, began)
+        except NotResp as fault:
+            self._refuse(str(fault))
+        else:
+            self._answers.flush()
+            if self._session.queued is not None:
+                self._all_taken()
+
+    def _next_command(self) -> Any:
+        """Return the next whole command, MISSING, or what the parser refused as something else."""
+        try:
+            return self._incoming.next()
         except hiredis.HiredisError:
-            command = None
-        if type(command) is not list or not command:
-            if command is not MISSING:
-                self._reread()
-            return False
-        if (
-            command[0] == PROBE
-            and len(command) > 5
-            and session.is_plain
-            and not self._answers.waiting
-            and incoming.was_all()
-        ):
-            try:
-                answer = probe(session.plans, command)
-            except Exception:  # noqa: S110  (it is carried out again, and answered with the error)
-                pass
-            else:
-                incoming.forget()
-                self._form = self._port.turn.form_of(command)
-                self._transport.write(answer)
-                self._port.asked[PROBE] += 1
-                self._heard = now = monotonic()
-                self._port.durations.note(now - began, 1)
-                if self._is_silent:
-                    self._speaks()
-                return True
-        self._take(command)
-        return False
+            return None
 
     def _take(self, command: list[bytes]) -> None:
         """Have a command carried out by itself."""
@@ -552,16 +537,20 @@ class Connection(asyncio.Protocol):
 
     # ------------------------------------------------------------------------------------ the work
 
-    def _work(self) -> None:
-        """Carry out commands until there is none, or it is the turn of other connections."""
+    def _work(self, first: Any = UNREAD) -> None:
+        """Carry out commands until there is none, or it is the turn of other connections.
+
+        first is what _next_command() has returned already.
+        """
         self._scheduled = None
         deadline = monotonic() + SLICE_SECONDS
         try:
             while self._may_work():
                 if self._singly:
                     self._run_one(self._singly.popleft())
-                elif not self._next():
+                elif not self._next(first):
                     break
+                first = UNREAD
                 if monotonic() > deadline:
                     self._schedule()
                     break
@@ -588,12 +577,13 @@ class Connection(asyncio.Protocol):
         self._pause()
         return False
 
-    def _next(self) -> bool:
+    def _next(self, command: Any) -> bool:
         """Carry out the next commands that are whole; False if there is none."""
         incoming = self._incoming
         equal: list[list[bytes]] = []
+        if command is UNREAD:
+            command = self._next_command()
         try:
-            command = incoming.next()
             if self._session.is_plain and self._session.can_batch(command):
                 command = incoming.take_alike(command, equal)
         except hiredis.HiredisError:
@@ -674,20 +664,19 @@ class Connection(asyncio.Protocol):
                 return done
         return len(pages)
 
-    def _run_one(self, command: Any) -> None:
+    def _run_one(self, command: Any, began: float | None = None) -> None:
         if type(command) is not list:
             if not isinstance(command, Inline):
                 raise command
             if not is_known(command[0]):
                 raise NotResp("an unknown inline command")
-        began = monotonic()
+        if began is None:
+            began = monotonic()
         port, session = self._port, self._session
-        name = command[0]
         try:
-            if name == PROBE and len(command) > 5 and session.is_plain:
-                answer: bytes | Later = probe(session.plans, command)
-            else:
-                name, answer = run(session, command)
+            name, answer = run(session, command)
+            if name == PROBE and session.queued is None:
+                self._form = port.turn.form_of(command)
         except Exception as fault:
             name, answer = b"refused", self._refusal(command, fault)
         port.asked[name] += 1
