@@ -5,7 +5,6 @@
 No I/O. A bad argument raises UsageError, which names it and says what is allowed.
 """
 
-import re
 from binascii import Error as NotHex
 from binascii import unhexlify
 from collections.abc import Sequence
@@ -35,47 +34,9 @@ from dedup.model.words import (
     write_document,
 )
 from dedup.service.core.namespaces import Asked
+from dedup.wire.resp import array, bulk, integer, real
 
-OK = b"+OK\r\n"
-EMPTY = b"*0\r\n"
 UNIQUE = b"*%d\r\n$6\r\nunique\r\n$%d\r\n%b\r\n%b"
-NIL = {2: b"$-1\r\n", 3: b"_\r\n"}
-
-_BREAKS = re.compile(r"[\r\n]+")
-
-
-def bulk(data: bytes) -> bytes:
-    """Return bytes as a bulk string."""
-    return b"$%d\r\n%b\r\n" % (len(data), data)
-
-
-def integer(number: int) -> bytes:
-    """Return an integer."""
-    return b":%d\r\n" % number
-
-
-def real(number: float) -> bytes:
-    """Return a number with four places behind the point, as a bulk string."""
-    return bulk(b"%.4f" % number)
-
-
-def array(parts: Sequence[bytes]) -> bytes:
-    """Return an array of encoded parts."""
-    return b"*%d\r\n%b" % (len(parts), b"".join(parts))
-
-
-def mapping(parts: Sequence[tuple[bytes, bytes]], protocol: int) -> bytes:
-    """Return a map of encoded parts; in protocol 2, an array of keys and values in turn."""
-    body = b"".join(key + value for key, value in parts)
-    return (b"%%%d\r\n%b" if protocol == 3 else b"*%d\r\n%b") % (
-        len(parts) if protocol == 3 else 2 * len(parts),
-        body,
-    )
-
-
-def error(code: str, message: str) -> bytes:
-    """Return an error, in one line."""
-    return f"-{code} {_BREAKS.sub(' ', message)}\r\n".encode("utf-8", "replace")
 
 
 def neighbours(found: Sequence[Neighbour]) -> bytes:

@@ -35,7 +35,6 @@ from dedup.service.core.operations import (
 )
 from dedup.service.core.roles import (
     COMMANDS,
-    INSERT,
     NO_ROLES,
     PROBE,
     Caller,
@@ -45,7 +44,8 @@ from dedup.service.core.roles import (
     check_role,
 )
 from dedup.service.resp import protocol
-from dedup.service.resp.protocol import NIL, OK, bulk, integer
+from dedup.wire import resp
+from dedup.wire.resp import NIL, OK, bulk, integer
 
 PLANS = 4096  # combinations of namespace and probe options that are cached
 FAILURES = 3  # wrong tokens before a connection is closed
@@ -268,9 +268,9 @@ def _hello(session: Session, arguments: list[bytes]) -> bytes:
         ("id", integer(session.number)),
         ("mode", bulk(b"standalone")),
         ("role", bulk(b"master")),
-        ("modules", protocol.EMPTY),
+        ("modules", resp.EMPTY),
     )
-    return protocol.mapping([(bulk(key.encode()), value) for key, value in facts], version)
+    return resp.mapping([(bulk(key.encode()), value) for key, value in facts], version)
 
 
 def _checked_name(name: bytes) -> bytes:
@@ -310,7 +310,7 @@ def _config(session: Session, arguments: list[bytes]) -> bytes:
     if arguments[1].upper() != b"GET":
         raise UsageError("CONFIG knows GET, and has no settings: see dedup serve --help")
     asked = {word.lower() for word in arguments[2:]}
-    return protocol.mapping(
+    return resp.mapping(
         [each for name, each in _CONFIG.items() if name in asked], session.protocol_version
     )
 
@@ -412,9 +412,9 @@ def execute(session: Session, run: Run) -> bytes | Later:
         session.queued_memory = 0
         raise Refused("EXECABORT", "Transaction discarded because of previous errors.")
     if not queued:
-        return protocol.EMPTY
+        return resp.EMPTY
     work = _answers(session, queued, run)
-    return Later(asyncio.ensure_future(work), protocol.array, alone=True)
+    return Later(asyncio.ensure_future(work), resp.array, alone=True)
 
 
 async def _answers(session: Session, queued: list[list[bytes]], run: Run) -> list[bytes]:
@@ -429,7 +429,7 @@ async def _answers(session: Session, queued: list[list[bytes]], run: Run) -> lis
             if len(answer) > SHORT_BYTES:
                 session.commands.check_answer(size + len(answer))
         except Exception as fault:
-            answer = protocol.error(code(fault), message(fault))
+            answer = resp.error(code(fault), message(fault))
         answers.append(answer)
         size += len(answer)
     session.queued_memory = 0  # until now they are held
@@ -499,14 +499,14 @@ def probe(plans: Plans, arguments: list[bytes]) -> bytes:
     value = hex_number(arguments[2], "fingerprint")
     sketch = protocol.sketch_of(arguments[3])
     if plan is None:
-        return protocol.EMPTY
+        return resp.EMPTY
     page = plan.page
     probed = PageFingerprint(value, sketch, 0, ANY_FEATURES, plan.recipe)
     found = plans.commands.probe(
         plan.detector, replace(probed, **page) if page else probed, plan.domain
     )
     if not found:
-        return protocol.EMPTY
+        return resp.EMPTY
     some = found if plan.most is None else found[: plan.most]
     if plan.fields or "identity" in page:
         answer = protocol.neighbours_with_identity(some, fields=plan.fields)
@@ -523,7 +523,7 @@ def probes(plans: Plans, batch: list[list[bytes]]) -> list[bytes]:
         return [probe(plans, arguments) for arguments in batch]
     values = protocol.fingerprints([arguments[2] for arguments in batch])
     sketches = [protocol.sketch_of(arguments[3]) for arguments in batch]
-    answers = [protocol.EMPTY] * len(batch)
+    answers = [resp.EMPTY] * len(batch)
     if plan is not None:
         found = plans.commands.probe_many(
             plan.detector, values, sketches, plan.recipe, plan.domain, plan.most
@@ -554,10 +554,10 @@ def _mprobe(session: Session, arguments: list[bytes]) -> bytes | Later:
     sketches = [protocol.sketch_of(sketch) for sketch in pairs[1::2]]
 
     def encoded(found: dict[int, list[Neighbour]]) -> bytes:
-        answers = [protocol.EMPTY] * len(values)
+        answers = [resp.EMPTY] * len(values)
         for i, near in found.items():
             answers[i] = protocol.neighbours(near)
-        return protocol.array(answers)
+        return resp.array(answers)
 
     if len(values) > PROBES:
         work = probe_in_slices(commands, detector, values, sketches, recipe, given.count)
@@ -591,7 +591,7 @@ def _reserve(session: Session, arguments: list[bytes]) -> bytes:
         if field is None
         else integer(field)
         if isinstance(field, int)
-        else protocol.real(field)
+        else resp.real(field)
         if isinstance(field, float)
         else bulk(field.encode())
         for field in to_reply(verdict)
@@ -599,7 +599,7 @@ def _reserve(session: Session, arguments: list[bytes]) -> bytes:
     if given.fields:
         match = verdict.match
         answer.append(nil if match is None else protocol.document(match.document))
-    return protocol.array(answer)
+    return resp.array(answer)
 
 
 def _token_arguments(arguments: list[bytes]) -> tuple[str, str, str]:
@@ -688,7 +688,7 @@ def _join(session: Session, arguments: list[bytes]) -> bytes:
 
 def _seen(session: Session, arguments: list[bytes]) -> bytes:
     seen = session.commands.requests().seen(*_crawl_arguments(arguments), arguments[3:])
-    return protocol.array(tuple(map(integer, seen)))
+    return resp.array(tuple(map(integer, seen)))
 
 
 def _fetched(session: Session, arguments: list[bytes]) -> bytes:
@@ -706,7 +706,7 @@ def _left(session: Session, arguments: list[bytes]) -> bytes:
     answer = [integer(waiting)]
     for digest, request in records:
         answer += (bulk(digest.hex().encode()), bulk(request))
-    return protocol.array(answer)
+    return resp.array(answer)
 
 
 def _leave(session: Session, arguments: list[bytes]) -> bytes:
@@ -720,7 +720,7 @@ def _leave(session: Session, arguments: list[bytes]) -> bytes:
 
 def _partitions(session: Session, _: list[bytes]) -> bytes:
     held, count = session.commands.partitions()
-    return protocol.array((bulk(held.encode()), integer(count)))
+    return resp.array((bulk(held.encode()), integer(count)))
 
 
 def _dedup_info(session: Session, arguments: list[bytes]) -> bytes:
@@ -737,14 +737,14 @@ def _dedup_info(session: Session, arguments: list[bytes]) -> bytes:
 def _command(_: Session, arguments: list[bytes]) -> bytes:
     if arguments[1:2] and arguments[1].upper() == b"COUNT":
         return integer(len(COMMANDS))
-    return protocol.EMPTY  # DOCS, INFO: docs/protocol.md has them
+    return resp.EMPTY  # DOCS, INFO: docs/protocol.md has them
 
 
 _HANDLERS: dict[bytes, Command] = {
     PROBE: _probe,
     b"DEDUP.MPROBE": _mprobe,
     b"DEDUP.RESERVE": _reserve,
-    INSERT: _insert,
+    b"DEDUP.INSERT": _insert,
     b"DEDUP.RELEASE": _release,
     b"DEDUP.FORGET": _forget,
     b"DEDUP.DROP": _drop,
