@@ -533,10 +533,6 @@ def probes(plans: Plans, batch: list[list[bytes]]) -> list[bytes]:
     return answers
 
 
-def _probe(session: Session, arguments: list[bytes]) -> bytes:
-    return probe(session.plans, arguments)
-
-
 def _mprobe(session: Session, arguments: list[bytes]) -> bytes | Later:
     if arguments[2].upper() != b"RECIPE":
         raise UsageError("DEDUP.MPROBE ns RECIPE id [options] VALUES value sketch ...")
@@ -741,7 +737,7 @@ def _command(_: Session, arguments: list[bytes]) -> bytes:
 
 
 _HANDLERS: dict[bytes, Command] = {
-    PROBE: _probe,
+    PROBE: lambda session, arguments: probe(session.plans, arguments),
     b"DEDUP.MPROBE": _mprobe,
     b"DEDUP.RESERVE": _reserve,
     b"DEDUP.INSERT": _insert,
