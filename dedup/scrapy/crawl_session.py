@@ -2,7 +2,7 @@
 
     judge (exempt, read, reserve, keep all the same?, note) -> in flight (in_flight.py) -> close
 
-The rule kept here: an internal error never costs a page. It is logged once, counted as
+Invariant: an internal error never costs a page. It is logged once, counted as
 dedup/error/KIND for every affected page, and the page is kept.
 """
 

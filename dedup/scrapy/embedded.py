@@ -1,6 +1,6 @@
 """A crawl's memory in an embedded store, which the spiders of one process share.
 
-The rule kept here: every call is complete on return, and takes microseconds; nothing waits.
+Invariant: every call is complete on return, and takes microseconds; nothing waits.
 """
 
 import time

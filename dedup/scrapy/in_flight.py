@@ -2,7 +2,7 @@
 
     begin -> items are yielded -> the callback ends -> the pipelines are through -> parsed -> commit
 
-The rules kept here:
+Invariants:
   - A page has paid when one of its items got through the pipelines. If a callback never yielded an item
     although UNDECIDED barren pages were kept for it, it is one that yields none (a hub, a link checker),
     and its pages have paid.
@@ -73,7 +73,7 @@ class Flight:
         self.verdict = verdict
         self.callback = callback
         self.words, self.numbers = reading.words, reading.numbers
-        self.items = 0  # of its items, those that are in the pipelines
+        self.items = 0  # items that are still in the pipelines
         self.paid = self.called_back = False
 
 

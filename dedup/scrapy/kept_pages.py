@@ -307,7 +307,7 @@ class CrawlLinks:
             try:
                 seen.add(_saved_links(path))
             except (OSError, ValueError) as error:
-                self._fault(error, "the links of this crawl until now are forgotten")
+                self._fault(error, "the links that this crawl has seen so far are forgotten")
         self._memories[namespace] = name, seen
 
     def new(self, namespace: object, links: bytes) -> frozenset[bytes]:

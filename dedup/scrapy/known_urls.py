@@ -8,7 +8,7 @@
 Accepted pages are only put in a queue. The learner is made, and reads the queue, when the first
 near-duplicate comes, or at the start if the store already has documents.
 
-The rule kept here: a request that is not skipped is fetched and judged as usual. Only an ordinary request is
+Invariant: a request that is not skipped is fetched and judged as usual. Only an ordinary request is
 skipped, for a page of the same kind that brought an item; one in CHECKED is fetched to check the rule. Copies
 go last: by then the rules have their evidence, and the copies' links are known from other pages.
 """
@@ -328,7 +328,7 @@ class KnownUrls:
 
 def _tell(saving: "asyncio.Future[None]") -> None:
     if not saving.cancelled() and (error := saving.exception()) is not None:
-        logger.warning("dedup: what was learned of URLs could not be written: %s", error)
+        logger.warning("dedup: the learned URL rules could not be written: %s", error)
 
 
 def _is_checked(key: str) -> bool:

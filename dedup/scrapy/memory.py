@@ -55,8 +55,8 @@ def begin(folder: Path, job_folder: str | None) -> bytes | None:
         held = _read(folder / FOR_ONE_CRAWL)
         if holds_documents and held is None:
             logger.info(
-                "dedup: %r goes on with what %s holds, which was not made for one crawl; to begin with "
-                'an empty memory remove that folder, to be told this no more set DEDUP_MEMORY = "ever"',
+                "dedup: %r continues with the store %s, which another setting or program filled; to start with "
+                'an empty store delete that folder, to silence this set DEDUP_MEMORY = "ever"',
                 name,
                 folder,
             )
@@ -76,7 +76,7 @@ def begin(folder: Path, job_folder: str | None) -> bytes | None:
             replace_file(job, crawl)
     finally:
         lock.close()
-    logger.info("dedup: %r begins with an empty memory (DEDUP_MEMORY)", name)
+    logger.info("dedup: %r starts with an empty store (DEDUP_MEMORY)", name)
     return crawl
 
 

@@ -89,7 +89,7 @@ class ServiceMemory:
             documents = sum([await each.detector.count() for each in self._namespaces])
             return f"{count(documents, 'document')} at {where}"
         except DedupError:
-            return f"no word from {where}"
+            return f"no answer from {where}"
         finally:
             await self._services.close()
 

@@ -482,7 +482,7 @@ def _unpacked(content: bytes, spider: Spider | None) -> Request | None:
 def _error_of(answer: Any) -> Exception:
     if isinstance(answer, Exception):
         return answer
-    return ServiceUnavailable(f"its answer is not one of a table service: {str(answer)[:200]}")
+    return ServiceUnavailable(f"not the answer of a table service: {str(answer)[:200]}")
 
 
 # ----------------------------------------------------------------------------------- the scheduler

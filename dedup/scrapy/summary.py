@@ -48,7 +48,7 @@ def summary(
         f"dedup: {count(probed, 'page')} judged: {counts.get('unique', 0):,} unique, "
         f"{count(found, 'near-duplicate')}"
         f"{share} {_WHAT_BECAME[config.mode]}, {_fetched_again(counts)}",
-        f"  kept unjudged or exempt: {_listed(counts, 'exempt/')}",
+        f"  kept, by reason: {_listed(counts, 'exempt/')}",
         f"  distances of near-duplicates: {_distances(counts)}",
         f"  faults of dedup: {_listed(counts, 'error/')}",
         f"  remembered {counts.get('inserted', 0):,}, released {counts.get('released', 0):,}; "
@@ -88,7 +88,7 @@ def _listed(counts: Mapping[str, Any], prefix: str) -> str:
     found = sorted(
         (name[len(prefix) :], value) for name, value in counts.items() if name.startswith(prefix)
     )
-    return ", ".join(f"{value:,} {name}" for name, value in found) or "none"
+    return ", ".join(f"{name} ({value:,})" for name, value in found) or "none"
 
 
 def _distances(counts: Mapping[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
     crowd -> a mutable table, and a segment of the same pairs -> the same probes, the same answers
 
-The rules kept here: a crowd is the same numbers everywhere; times are CPU time of this process, and
+Invariants: a crowd is the same numbers everywhere; times are CPU time of this process, and
 stand beside the size of the answer; the answers of table and segment are compared, for a few probes
 with those of a plain search.
 """

@@ -2,7 +2,7 @@
 
     the answers measured for RESERVE -> shards x load x what holds shards up -> p50, p99, who is late
 
-The rule kept here: nothing is measured; the same distribution and seed give the same figures, on any
+Invariant: nothing is measured; the same distribution and seed give the same figures, on any
 machine.
 """
 

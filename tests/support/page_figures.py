@@ -2,7 +2,7 @@
 
     <!-- NAME: begin -->  figures  <!-- NAME: end -->
 
-The rule kept here: only what stands between the two marks is written; the words around it stay.
+Invariant: only what stands between the two marks is written; the words around it stay.
 """
 
 from collections.abc import Sequence

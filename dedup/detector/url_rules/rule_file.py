@@ -75,7 +75,7 @@ def decode_rules(content: bytes) -> Records:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(str(error)) from error
     if _digest(read.sites) != read.digest:
-        raise ValueError("its digest does not fit what it holds")
+        raise ValueError("its digest does not match its content")
     records: Records = {}
     for site, lines in read.sites.items():
         known: dict[Rule, Record] = records.setdefault(site, {})

@@ -211,7 +211,7 @@ def rule_of(text: str) -> Rule:
     wrong = wrong or (kind == "host" and name.count("=") != 1)
     if wrong or ("/" in scope and kind not in {"drop", "value"}):
         raise UsageError(
-            f"{text!r} is no rule: drop:NAME or value:NAME, a space, and a host or a host and a path; "
+            f"{text!r} is not a rule: drop:NAME or value:NAME, a space, and a host or a host and a path; "
             "part:TEXT, scheme, case or slash, a space, and a host; or host:A=B"
         )
     if kind == "host":

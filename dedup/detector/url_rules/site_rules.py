@@ -197,7 +197,7 @@ class SiteRules:
             self._unindex(page)
 
     def known(self, url: str, kind: str = "") -> Known | None:
-        """Return of which accepted page a URL is that of, by rules that hold and are not in doubt.
+        """Return the accepted page that a URL is equivalent to, by rules that hold and are not in doubt.
 
         kind  what the page is to be read for; "" if that does not matter
         """
@@ -333,7 +333,7 @@ class SiteRules:
         self._rebuild()
 
     def take(self, records: dict[Rule, Record]) -> None:
-        """Go on with what was known before; rules that hold are checked against the pages here."""
+        """Merge saved records; rules that hold are checked against the pages here."""
         for rule, record in sorted(records.items()):
             if len(self.records) < MOST_RULES or rule in self.records:
                 self.records[rule] = record
@@ -516,7 +516,7 @@ class Learner:
             self._pages -= 1
 
     def known(self, url: str, kind: str = "") -> Known | None:
-        """Return of which accepted page a document key is that of, by rules that hold."""
+        """Return the accepted page that a document key is equivalent to, by rules that hold."""
         if not self._sites:
             return None
         site = self._sites.get(registrable_domain(url))
@@ -564,7 +564,7 @@ class Learner:
             site.say(rule, said)
 
     def take(self, records: Records) -> None:
-        """Go on with what was known before, or elsewhere; no site goes to make room for it."""
+        """Merge saved or shared records; never evicts a site."""
         for name, known in records.items():
             if name in self._sites or len(self._sites) < MOST_SITES:
                 site = self._site(name)
