@@ -59,8 +59,6 @@ from dedup.model.policy import Policy
 from dedup.model.recipes import Recipe, same_recipe
 from dedup.store import NEAR_LIMIT, Applied, Removed
 
-__all__ = ["AsyncEmbeddedDetector", "EmbeddedDetector"]
-
 CROWD = 128  # candidates that are compared first: a directory may have 100,000
 GROWTH = 4  # factor by which the number of candidates grows
 LOOKED = 8192  # greatest number of candidates that are compared with one page

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Memory = Literal["crawl", "ever"] | int
 
+_ITEM_PROCESSOR = "scrapy.pipelines.ItemPipelineManager"
 _MAY_BE_EMPTY = {"dropped", "path", "report", "secret", "topic"}
 
 
@@ -149,6 +150,14 @@ def has_asyncio() -> bool:
     except ImportError:  # Scrapy 2.13
         return is_asyncio_reactor_installed()
     return is_asyncio_available()
+
+
+def has_pipelines(settings: BaseSettings) -> bool:
+    """Whether something may drop an item after the spider middlewares."""
+    own = settings.get("ITEM_PROCESSOR", _ITEM_PROCESSOR) != _ITEM_PROCESSOR
+    return own or any(
+        order is not None for order in settings.getwithbase("ITEM_PIPELINES").values()
+    )
 
 
 def _exempt(settings: BaseSettings) -> frozenset[str]:

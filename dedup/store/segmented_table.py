@@ -40,8 +40,8 @@ from pathlib import Path
 import msgspec
 
 from dedup.core.files import PRIVATE, PRIVATE_FOLDER, read_checked, replace_file, write_checked
-from dedup.core.matches import Matches, ProbedMany
-from dedup.core.numbers import Numbers, Packed, packed, zeros
+from dedup.core.matches import Matches
+from dedup.core.numbers import Numbers, Packed, zeros
 from dedup.core.table import Table, limit_number
 from dedup.model.errors import StoreDamaged
 from dedup.store.segment import Segment, Segments, write_pairs
@@ -280,26 +280,6 @@ class SegmentedTable:
             else:
                 del found[i]
         return found
-
-    def probe_many(self, values: Numbers, limit: int | None = None) -> ProbedMany:
-        """Return probe_each() as arrays, as Table.probe_many() does."""
-        import numpy as np
-
-        queries = packed(values, "values")
-        found = self.probe_each(queries, limit)
-        each = [found.get(i, Matches()) for i in range(len(queries))]
-        offsets = np.zeros(len(queries) + 1, np.uint64)
-        np.cumsum([len(matches) for matches in each], out=offsets[1:])
-        flat = [match for matches in each for match in matches]
-        probed = ProbedMany(
-            (
-                offsets,
-                np.array([match.document for match in flat], np.uint64),
-                np.array([match.distance for match in flat], np.uint8),
-            )
-        )
-        probed.cut = np.array([matches.cut for matches in each], bool)
-        return probed
 
     # -------------------------------------------------------------------------------------- on disk
 

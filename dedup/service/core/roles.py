@@ -185,7 +185,7 @@ def _lines(file: Path) -> Iterator[tuple[str, bytes]]:
             empty = False
             yield role, words[1]
         if empty:
-            raise UsageError(f"{file} has no token: no one could ask this service")
+            raise UsageError(f"{file} has no token: no client could authenticate")
 
 
 def check_role(what: bytes | str, roles: Roles) -> None:

@@ -119,7 +119,9 @@ async def clear(
             try:
                 count = await asyncio.to_thread(detector.give_up_more)
             except OSError as error:
-                log.error("%s: documents of other shards wait for the disk: %s", path / name, error)
+                log.error(
+                    "%s: documents of other shards cannot be removed yet: %s", path / name, error
+                )
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
             if count is None:

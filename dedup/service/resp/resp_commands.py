@@ -112,7 +112,7 @@ class Session:
         return Caller(self.address, self.roles, self.subject)
 
     def look_again(self) -> bool:
-        """Have the roles that the token that was shown has now; return whether there are any."""
+        """Refresh the roles of the client's token; return whether there are any."""
         if self._shown and self._times != self._tokens.times:
             self._times = self._tokens.times
             self._set_roles(self._tokens.roles_of(self._shown))

@@ -97,7 +97,7 @@ def holding_of(reply: Any) -> Holding:
             return Holding(Share.of(text, count), count)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError, DedupError):
         pass
-    raise ServiceUnavailable(f"its answer is not one of a table service: {str(reply)[:200]}")
+    raise ServiceUnavailable(f"not the answer of a table service: {str(reply)[:200]}")
 
 
 class Route:
@@ -404,7 +404,7 @@ def _number(value: str) -> Any:
 
 
 def _unreadable(reply: Any) -> ServiceUnavailable:
-    return ServiceUnavailable(f"its answer is not one of a table service: {str(reply)[:200]}")
+    return ServiceUnavailable(f"not the answer of a table service: {str(reply)[:200]}")
 
 
 SUMMED = frozenset(

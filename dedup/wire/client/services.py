@@ -3,7 +3,7 @@
     execute -> the services of a route, all at once -> replies; for a service that fails, the next
                ones that hold what it held, within the timeout again
 
-The rule kept here: a service that is known to be away is not waited for. Only until the first attempt
+Invariant: a service that is known to be away is not waited for. Only until the first attempt
 to connect to it is over does a caller wait for it, within the timeout. The route stays the same until
 a service comes, goes or refuses.
 """
