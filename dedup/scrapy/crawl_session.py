@@ -24,9 +24,9 @@ from dedup.model.page import PageFingerprint, ReserveOptions, Verdict
 from dedup.model.recipes import Recipe
 from dedup.model.verdict_forms import to_plain
 from dedup.scrapy.counts import Counts, kind_of, logger
-from dedup.scrapy.crawl_memory import advice
 from dedup.scrapy.in_flight import PagesInFlight, token_of
 from dedup.scrapy.kept_pages import Judged, KeptPages
+from dedup.scrapy.memory import advice
 from dedup.scrapy.responses import (
     CONTROL,
     KIND_CHARACTERS,
@@ -37,8 +37,7 @@ from dedup.scrapy.responses import (
 )
 from dedup.scrapy.settings import GONE as GONE_SETTINGS
 from dedup.scrapy.settings import Config, has_asyncio, unknown_settings
-from dedup.scrapy.summary import summary
-from dedup.scrapy.swallowing import Swallowing
+from dedup.scrapy.summary import Swallowing, summary
 
 if TYPE_CHECKING:
     from dedup.model.settings import Mode
@@ -447,8 +446,7 @@ def _waits_for_insert(key: str) -> bool:
 def _new_journal(config: Config, job_folder: str | None, counts: Counts) -> "Journal | None":
     if config.report is None and config.dropped is None:
         return None
-    from dedup.scrapy.drops_file import DropsFile
-    from dedup.scrapy.journal import Journal
+    from dedup.scrapy.journal import DropsFile, Journal
 
     if config.dropped is None:
         return Journal()

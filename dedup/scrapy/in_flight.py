@@ -22,9 +22,9 @@ from scrapy import Request
 from dedup.core.fingerprint import PageReading
 from dedup.model.page import Verdict
 from dedup.scrapy.counts import Counts
-from dedup.scrapy.link_memory import CrawlLinks
 
 if TYPE_CHECKING:
+    from dedup.scrapy.kept_pages import CrawlLinks
     from dedup.scrapy.memory import Namespace
 
 __all__ = ["Accepted", "Flight", "PagesInFlight", "token_of"]
@@ -80,7 +80,7 @@ class Flight:
 class PagesInFlight:
     """The pages of one crawl that are not inserted yet, by token."""
 
-    def __init__(self, counts: Counts, links: CrawlLinks, accepted: Accepted) -> None:
+    def __init__(self, counts: Counts, links: "CrawlLinks", accepted: Accepted) -> None:
         """Hold none. links is told the outcome of each page; accepted gets the verdicts of accepted ones."""
         self._counts = counts
         self._accepted = accepted

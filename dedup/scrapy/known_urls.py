@@ -3,7 +3,7 @@
     verdicts -> copies, doubts, accepted pages -> Learner -> rules that hold
     a request -> its document key by the rules -> an accepted page: skipped ("skip"), or counted ("learn")
     a page's new links -> their keys by the rules -> all accepted: the page leads nowhere new
-    rules -> urls.json in the store's folder, or a table service (shared_rules.py) -> later crawls
+    rules -> urls.json in the store's folder, or a table service (service_memory.py) -> later crawls
 
 Accepted pages are only put in a queue. The learner is made, and reads the queue, when the first
 near-duplicate comes, or at the start if the store already has documents.

@@ -37,7 +37,6 @@ from dedup.model.page import Neighbour, PageFingerprint, Verdict
 from dedup.model.recipes import Recipe
 from dedup.report.texts import count
 from dedup.scrapy.counts import Counts, logger
-from dedup.scrapy.crawl_memory import EVIDENCE
 from dedup.scrapy.evidence import (
     EMPTY,
     PARTS,
@@ -51,6 +50,7 @@ from dedup.scrapy.evidence import (
 )
 from dedup.scrapy.items import Comparison, Digest, Digester, Names, Page, compare, decode
 from dedup.scrapy.kept_pages import PRIVATE_META
+from dedup.scrapy.memory import EVIDENCE
 from dedup.scrapy.responses import CONTROL
 from dedup.scrapy.settings import Config
 

@@ -28,8 +28,6 @@ from dedup.core.native import check, ffi, lib
 from dedup.core.numbers import max_distance, number
 from dedup.model.errors import UsageError
 
-__all__ = ["Design", "fewest_tables", "plan"]
-
 WIDTH = 64
 VALUE_BYTES = 8
 MAX_TABLES = 128  # of a paper's design: a kilobyte for each fingerprint

@@ -30,8 +30,6 @@ from dedup.detector.url_rules.site_rules import (
     Records,
 )
 
-__all__ = ["RULES_BYTES", "bounded", "encode_within", "merged", "news", "told"]
-
 RULES_BYTES = (
     1 << 19
 )  # of rules that are sent at once, and of those that a service keeps of a namespace

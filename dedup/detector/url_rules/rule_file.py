@@ -27,8 +27,6 @@ from dedup.detector.url_rules.rule_set import Rule, rule_of
 from dedup.detector.url_rules.site_rules import Record, Records
 from dedup.model.errors import DedupError, StoreDamaged, UsageError
 
-__all__ = ["FILE", "begin_again", "decode_rules", "encode_rules", "load_rules", "save_rules"]
-
 FILE = "urls.json"
 VERSION = 1
 MOST_RECORDS = (
