@@ -48,15 +48,16 @@ async def find_service(timeout_seconds: float) -> tuple[str, ...]:
 
 async def _greet(timeout_seconds: float) -> tuple[str, str]:
     """Return what is wrong with the listener, or "", and the token that it accepted, or ""."""
-    from dedup.wire.client.command_codec import PARTITIONS, holding_of, packed
+    from dedup.wire.client.command_codec import PARTITIONS, holding_of
     from dedup.wire.client.endpoint import Connection, ReplyError
+    from dedup.wire.resp import pack
 
     _, connection = await asyncio.get_running_loop().create_connection(
         lambda: Connection(timeout_seconds, nullcontext()), HOST, PORT
     )
 
     def ask(*words: bytes | str | int) -> Awaitable[Any]:
-        return connection.send(packed(words))
+        return connection.send(pack(words))
 
     try:
         facts, token = await _hello(ask)

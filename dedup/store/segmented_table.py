@@ -204,8 +204,11 @@ class SegmentedTable:
         found = self._table.probe(value, limit) if self.unwritten else Matches()
         if not (self._frozen or self._segments):
             return found
-        most, newest = limit_number(limit), len(found)
+        most = limit if type(limit) is int and limit > 0 else limit_number(limit)
         older = self._together.probe(value, self._k, most + 1 if most else 0)
+        if not older and not self._frozen:
+            return found
+        newest = len(found)
         if older.cut and self._gone:
             for segment in self._segments:
                 found += self._left(Segments([segment]), value, most)

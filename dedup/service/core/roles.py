@@ -86,8 +86,7 @@ COMMANDS = {
     )
 }
 
-PROBE, INSERT = b"DEDUP.PROBE", b"DEDUP.INSERT"
-PAGES = frozenset(name for name, command in COMMANDS.items() if command.together == "pages")
+PROBE = b"DEDUP.PROBE"
 
 # Paths of HTTP without a command.
 _READ = ("/v1/documents", "/v1/near-duplicates", "/v1/overview", "/metrics")

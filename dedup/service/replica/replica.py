@@ -309,11 +309,6 @@ class Replica:
         return self.phase in SERVING
 
     @property
-    def is_identified(self) -> bool:
-        """Whether the log is known to be the one that the stores are a view of."""
-        return self._reader is not None
-
-    @property
     def unwritable(self) -> str:
         """Why nothing may be written to the log now; "" if it may."""
         if self._reader is None:

@@ -15,8 +15,9 @@ from typing import Any
 
 from dedup.model.errors import ServiceUnavailable
 from dedup.wire.client.address import Address
-from dedup.wire.client.command_codec import Command, Request, Route, error_of, packed, unavailable
+from dedup.wire.client.command_codec import Command, Request, Route, error_of, unavailable
 from dedup.wire.client.endpoint import Endpoint, ReplyError
+from dedup.wire.resp import pack
 
 __all__ = ["Services"]
 
@@ -81,7 +82,7 @@ class Services:
 
     def send_later(self, number: int, command: Command) -> None:
         """Send a service a command whose reply does not matter, as soon as it can be reached."""
-        self._endpoints[number].send_later(packed(command))
+        self._endpoints[number].send_later(pack(command))
 
     async def reachable(self) -> tuple[Address, ...]:
         """Return where the services are that can be asked now, once each was tried."""
