@@ -21,6 +21,7 @@ from dedup.cli.common_options import (
     LogForm,
     identity_option,
     log_option,
+    number_option,
     policy_options,
     set_up_logs,
     setting_option,
@@ -109,12 +110,12 @@ log = logging.getLogger("dedup.worker")
     type=click.FloatRange(0, 600),
     help="How long a page waits for a near-duplicate that another worker has.",
 )
-@click.option(
+@number_option(
     "--stop-seconds",
-    type=click.FloatRange(0, 3600),
-    default=20.0,
-    show_default=True,
-    help="How long the current batch may take after SIGTERM.",
+    "How long the current batch may take after SIGTERM.",
+    20.0,
+    least=0,
+    most=3600,
 )
 @click.option(
     "--batch",
@@ -124,12 +125,12 @@ log = logging.getLogger("dedup.worker")
     show_default=True,
     help="Greatest number of records in a batch.",
 )
-@click.option(
+@number_option(
     "--threads",
-    type=click.IntRange(1, 256),
-    default=1,
-    show_default=True,
-    help="Threads that make fingerprints; more may help with long pages.",
+    "Threads that make fingerprints; more may help with long pages.",
+    1,
+    least=1,
+    most=256,
 )
 @click.option("--metrics", metavar="HOST:PORT", help="Serve /metrics, /livez and /readyz there.")
 @click.option("--until-end", is_flag=True, help="Stop at the present end of the topic.")

@@ -20,25 +20,6 @@ from dedup.model.page import SKETCH_BYTES, PageFingerprint, are_copies, are_two_
 from dedup.model.policy import Options
 from dedup.model.recipes import Recipe, recipe_of, same_recipe
 
-__all__ = [
-    "Block",
-    "Excerpt",
-    "PageReading",
-    "distance",
-    "fingerprint",
-    "fingerprint_text",
-    "hash_of_links",
-    "keyed_recipe",
-    "main_words",
-    "near_duplicate",
-    "number_runs",
-    "read_excerpt",
-    "read_page",
-    "similarities",
-    "similarity",
-    "token_hash",
-]
-
 
 class PageReading(NamedTuple):
     """A page's fingerprint, and how much of the page was what.

@@ -46,8 +46,6 @@ from dedup.wire.client.command_codec import (
 )
 from dedup.wire.client.services import Services
 
-__all__ = ["RemoteDetector", "open_remote"]
-
 T = TypeVar("T")
 
 

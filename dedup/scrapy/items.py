@@ -27,6 +27,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from numbers import Number
 from pathlib import PurePath
+from struct import iter_unpack, pack, unpack
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -45,6 +46,7 @@ DEPTH = 16  # of nested values
 ITEMS = 40  # items of a page that are compared one by one; of more, only all together
 FIELDS = 24  # fields of an item that are told apart; further ones count as one
 TEXTS = 2  # long texts of an item that are compared by their words; further ones exactly
+HEADINGS = 8  # of a page that are told apart
 NUMBERS = 32  # numbers in a page's main text that are told apart; further ones count as one
 
 ANY_WORDS = (1 << 32) - 1  # more than a text has
@@ -88,7 +90,8 @@ class Digest(NamedTuple):
     texts     of one item: the sketch of each long text, by the hash of the field's name, after a byte
               that says whether it holds the page
     headings  hash of the page's first headings, if a field holds the page
-    numbers   of such a page: for each number in its main text a hash of the place and one of the value
+    numbers   of such a page: for each number in its main text a 16-bit hash of the place, and below it one
+              of the value
     """
 
     number: int
@@ -97,7 +100,7 @@ class Digest(NamedTuple):
     fields: Mapping[int, int] = {}
     texts: Mapping[int, bytes] = {}
     headings: int | None = None
-    numbers: frozenset[tuple[int, int]] = frozenset()
+    numbers: frozenset[int] = frozenset()
 
     @property
     def holders(self) -> frozenset[int]:
@@ -154,7 +157,7 @@ def compare(
         return Comparison(True)
     names = (mine.fields.keys() | theirs.fields.keys()) - ignored
     differ = {name for name in names if mine.fields.get(name) != theirs.fields.get(name)}
-    odd = {place for place, _ in mine.numbers ^ theirs.numbers if place not in places}
+    odd = {number >> 16 for number in mine.numbers ^ theirs.numbers} - places
     alike = mine.headings == theirs.headings and not odd  # the pages, as far as fields hold them
     if mine.number > 1 or theirs.number > 1:
         among = bool(mine.items) and mine.items <= theirs.items
@@ -174,21 +177,17 @@ def compare(
 
 def encode(digest: Digest) -> bytes:
     """Return a digest as bytes; decode() reads them."""
+    fields = [each for field in sorted(digest.fields.items()) for each in field]
     return msgspec.msgpack.encode(
         (
             VERSION,
             digest.number,
             int(digest.silent),
-            b"".join(n.to_bytes(4, "big") for n in sorted(digest.items)),
-            b"".join(
-                k.to_bytes(2, "big") + v.to_bytes(4, "big")
-                for k, v in sorted(digest.fields.items())
-            ),
+            pack(f">{len(digest.items)}I", *sorted(digest.items)),
+            pack(">" + "HI" * len(digest.fields), *fields),
             b"".join(k.to_bytes(2, "big") + v for k, v in sorted(digest.texts.items())),
             b"" if digest.headings is None else digest.headings.to_bytes(4, "big"),
-            b"".join(
-                p.to_bytes(2, "big") + v.to_bytes(2, "big") for p, v in sorted(digest.numbers)
-            ),
+            pack(f">{len(digest.numbers)}I", *sorted(digest.numbers)),
         )
     )
 
@@ -214,20 +213,14 @@ def decode(content: bytes) -> Digest | None:
     return Digest(
         count,
         bool(silent),
-        frozenset(number(items[i : i + 4], "big") for i in range(0, len(items), 4)),
-        {
-            number(fields[i : i + 2], "big"): number(fields[i + 2 : i + 6], "big")
-            for i in range(0, len(fields), 6)
-        },
+        frozenset(unpack(f">{len(items) // 4}I", items)),
+        dict(iter_unpack(">HI", fields)),
         {
             number(texts[i : i + 2], "big"): texts[i + 2 : i + step]
             for i in range(0, len(texts), step)
         },
         number(headings, "big") if headings else None,
-        frozenset(
-            (number(numbers[i : i + 2], "big"), number(numbers[i + 2 : i + 4], "big"))
-            for i in range(0, len(numbers), 4)
-        ),
+        frozenset(unpack(f">{len(numbers) // 4}I", numbers)),
     )
 
 
@@ -287,11 +280,8 @@ class Digester:
         self._silent = True
         self._budget, self._values = BUDGET, VALUES
         self._now = time.time()
-        self._urls = sorted(
-            {u for u in {*page.urls} if len(urlsplit(u).path) > 1 or urlsplit(u).query},
-            key=len,
-            reverse=True,
-        )
+        self._urls = [u for u in {*page.urls} if len(urlsplit(u).path) > 1 or urlsplit(u).query]
+        self._urls.sort(key=len, reverse=True)
         self._first: tuple[dict[int, int], dict[int, bytes]] | None = None
         self._only: object = None  # the item, while there is one
         self._holds_page = False
@@ -311,13 +301,15 @@ class Digester:
         loose: list[tuple[int, int]] = []  # as fields, with long texts exactly
         pairs = _pairs(item)
         own = self._page.urls  # of other lengths than its copies'
-        lengths = {len(v) for _, v in pairs if isinstance(v, str) and v not in own}
-        if lengths:
-            lengths |= {self._page.size, len(self._page.text)}
+        lengths: set[int] = set()
+        if any(isinstance(v, int) for _, v in pairs):
+            lengths = {len(v) for _, v in pairs if isinstance(v, str) and v not in own}
+            if lengths:
+                lengths |= {self._page.size, len(self._page.text)}
         for field, value in pairs:
             name = str(field)
             if name in self._ignored or (
-                value and value == self._page.noted and isinstance(value, dict)
+                isinstance(value, dict) and value and value == self._page.noted
             ):
                 continue
             number = self._names.hash_of(name) if len(fields) < FIELDS else _NO_FIELD
@@ -485,19 +477,38 @@ class Digester:
             return Digest(1, self._silent, items, fields, texts, headings, numbers)
         return Digest(len(self._items), self._silent, items, self._sums, {}, headings, numbers)
 
-    def _main(self) -> tuple[int, frozenset[tuple[int, int]]]:
+    def _main(self) -> tuple[int, frozenset[int]]:
         """Return what tells near-equal pages apart: the first headings, and the numbers of the main text."""
-        headings = [" ".join(found.split()) for found in _HEADING.findall(self._page.text)[:8]]
-        numbers: set[tuple[int, int]] = set()
+        headings = [" ".join(found.split()) for found in _headings(self._page.text)]
+        numbers: set[int] = set()
         for before, *run in number_runs(self._page.numbers()):
-            if len(run) < 3 or not _is_today(run[:3], _days(), self._page.recipe):
+            if len(run) < 3 or not _is_today(run[:3], self._page.recipe, int(self._now) // 60):
                 for place, each in enumerate(run):
-                    numbers.add(((before + place * _PLACE) & 0xFFFF, each & 0xFFFF))
+                    numbers.add((before + place * _PLACE & 0xFFFF) << 16 | each & 0xFFFF)
         if len(numbers) <= NUMBERS:
             return _hash(headings), frozenset(numbers)
         first = sorted(numbers)
         rest = _hash(first[NUMBERS - 1 :])
-        return _hash(headings), frozenset((*first[: NUMBERS - 1], (0, rest & 0xFFFF)))
+        return _hash(headings), frozenset((*first[: NUMBERS - 1], rest & 0xFFFF))
+
+
+def _headings(text: str) -> list[str]:
+    """Return the first headings of a page: eight, up to eight places where one may begin."""
+    found: list[str] = []
+    at = {begin: text.find(begin) for begin in ("<h1", "<H1")}
+    for _ in range(HEADINGS):
+        start = min(at.values(), key=lambda place: place % (len(text) + 1))
+        if start < 0:
+            break
+        heading = _HEADING.match(text, start)
+        end = start + 3
+        if heading is not None:
+            found.append(heading[1])
+            end = heading.end()
+        for each, place in at.items():
+            if 0 <= place < end:
+                at[each] = text.find(each, end)
+    return found
 
 
 def _is_item(value: object) -> bool:
@@ -512,6 +523,8 @@ def _is_item(value: object) -> bool:
 
 def _pairs(item: object) -> list[tuple[Any, Any]]:
     """Return the fields of an item, with their values."""
+    if type(item) is dict:
+        return list(item.items())
     if isinstance(item, dict | Item):
         return [(name, item[name]) for name in item]  # as the exporters read it
     from itemadapter import ItemAdapter
@@ -528,17 +541,19 @@ def _joined(values: list[object] | tuple[object, ...]) -> str:
     return joined if joined.count(" ") >= LONG_WORDS else ""
 
 
-def _is_today(run: list[int], days: tuple[date, ...], recipe: Recipe | None) -> bool:
+def _is_today(run: list[int], recipe: Recipe | None, minute: int) -> bool:
     """Whether three numbers, by their hashes, are the date of a day: the page was made for this visit."""
-    known = _parts_of(days, recipe)
-    found = sorted(known.get(each, 0) for each in run)
-    return any(found == sorted((d.year, d.month, d.day)) for d in days)
+    known = _parts_of_today(recipe, minute)
+    if not all(each in known for each in run):
+        return False
+    found = sorted(known[each] for each in run)
+    return any(found == sorted((d.year, d.month, d.day)) for d in _days())
 
 
-@lru_cache(maxsize=16)
-def _parts_of(days: tuple[date, ...], recipe: Recipe | None) -> dict[int, int]:
+@lru_cache(maxsize=4)
+def _parts_of_today(recipe: Recipe | None, minute: int) -> dict[int, int]:  # noqa: ARG001 - asked once a minute
     """Return years, months and days by their hashes, in both ways of writing."""
-    parts = {part for day in days for part in (day.year, day.month, day.day)}
+    parts = {part for day in _days() for part in (day.year, day.month, day.day)}
     return {token_hash(form, recipe): n for n in parts for form in (str(n), f"{n:02}")}
 
 

@@ -3,7 +3,7 @@
     bind -> listen (NOTREADY) -> open the stores in a thread (-> catch up with the log) -> ready
          -> SIGTERM -> take no more, answer what came -> close the stores, their index written
 
-The rule kept here: whatever was acknowledged is in the stores before they are closed.
+Invariant: whatever was acknowledged is in the stores before they are closed.
 """
 
 import asyncio

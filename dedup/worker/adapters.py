@@ -177,7 +177,7 @@ def _object(
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise EventInvalid(f"the value is no JSON object: {said[:200]}")
+        raise EventInvalid(f"the value is not a JSON object: {said[:200]}")
     return shape(**{name: found.get(field, msgspec.UNSET) for name, field in fields.items()})
 
 

@@ -564,7 +564,7 @@ class Worker:
                     self._fault("read", error)
                 except KafkaError as error:
                     self._fault("read", error)
-            log.warning("the reader is replaced")
+            log.warning("restarting the Kafka reader")
             self._count("rebuilt", 1)
             assert self._member is not None
             await self._member.stop()
@@ -704,7 +704,7 @@ class Worker:
         if not settling.done():
             await asyncio.wait({settling}, timeout=seconds)
         if not settling.done():
-            log.warning("the current batch is dropped; it will be read again")
+            log.warning("the current batch was abandoned; it will be read again")
             await _cancelled([settling], GIVE_UP_SECONDS)
         if self._settling is settling:
             self._settling = None

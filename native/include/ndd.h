@@ -94,7 +94,7 @@ double ndd_similarity(const uint8_t a[37], const uint8_t b[37]);
 /* The same of one sketch with each of n, which stand one behind the other. */
 void ndd_similarities(const uint8_t *a, const uint8_t *sketches, size_t n, double *similarities);
 
-/* What one page came to. */
+/* Result of reading one page. */
 typedef struct ndd_page {
     uint64_t value;      /* simhash of the weighted words of the main content */
     uint8_t sketch[37];  /* of its 3-token shingles, with those of the title where the text is short */

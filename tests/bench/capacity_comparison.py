@@ -3,7 +3,7 @@
     parts, sizes -> figures (store_figures, service_commands) -> checks: predicted, measured
                                                               -> costs of this machine
 
-The rule kept here: a check compares what the model says of a number of documents with what was
+Invariant: a check compares what the model says of a number of documents with what was
 measured of that number; nothing that was measured at a size is used to predict that size, but for
 the constants of dedup.lab.capacity, each with its source in SOURCES.
 """

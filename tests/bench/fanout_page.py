@@ -2,7 +2,7 @@
 
     the answers measured for RESERVE -> shards x load x what holds shards up -> p50, p99, who is late
 
-The rule kept here: nothing is measured; the same distribution and seed give the same figures, on any
+Invariant: nothing is measured; the same distribution and seed give the same figures, on any
 machine.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 import click
 import msgspec
 import numpy as np
-from page_figures import marked, put, rows
+from page_figures import marked, out_result, put, rows
 
 from dedup.cli import terminal
 from dedup.cli.common_options import json_option
@@ -283,4 +283,4 @@ def fanout(
         plot(results, plot_file)
     if page_file is not None:
         put(page_file, "fan-out", page(results))
-    terminal.out_result(results, lambda: page(results), as_json=as_json)
+    out_result(results, lambda: page(results), as_json=as_json)

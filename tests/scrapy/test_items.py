@@ -14,10 +14,12 @@ from pydantic import BaseModel
 
 from dedup.core.fingerprint import read_page
 from dedup.scrapy.items import (
+    _HEADING,
     Digest,
     Digester,
     Names,
     Page,
+    _headings,
     compare,
     decode,
     encode,
@@ -337,3 +339,15 @@ def test_a_value_of_which_the_page_has_no_word_is_unfounded():
     assert found == {"id", "n"}
     digester.add({"id": "another"})
     assert digester.unfounded("id") is None
+
+
+@given(
+    st.lists(
+        st.sampled_from(["<h1>", "<H1 id=x>", "<h1", "</h1>", "</H1>", "a", "\n", "<h2>", "é"]),
+        max_size=60,
+    )
+)
+def test_headings_are_those_of_the_pattern(pieces):
+    """The first headings, which are looked for from place to place, are the first that the pattern finds."""
+    text = "".join(pieces)
+    assert _headings(text) == _HEADING.findall(text)[:8]

@@ -14,12 +14,13 @@ from documents import blocks
 from services import Serving
 
 PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"
+BETWEEN_SPIDERS = PAGE.parent / "appendix" / "spider-commands.md"
 
 
 def examples() -> list[tuple[int, str, str]]:
-    """The (line, command, answer) of the page's text blocks."""
+    """The (line, command, answer) of the pages' text blocks."""
     found = []
-    for block in blocks(PAGE):
+    for block in (*blocks(PAGE), *blocks(BETWEEN_SPIDERS)):
         lines = block.text.splitlines()
         for i, line in enumerate(lines):
             if block.language == "text" and line.startswith("> "):

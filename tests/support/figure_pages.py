@@ -6,7 +6,7 @@ An entry is measured (its figures are counts, and its table is made here), or re
 a command that takes long or other programs, and written down with its command, date, commit and machine.
 A recorded entry with rows is the table of its page as it stands.
 
-The rule kept here: nothing is measured, and the same file gives the same tables.
+Invariant: nothing is measured, and the same file gives the same tables.
 """
 
 from collections.abc import Callable
@@ -312,7 +312,7 @@ MADE: dict[tuple[str, str], Callable[[Any], str]] = {
     ("docs/appendix/reading.md", "recall by source"): recall_by_source,
     ("docs/appendix/reading.md", "recall by kind"): recall_by_kind,
     ("docs/quality.md", "by similarity"): quality_similarity,
-    ("docs/quality.md", "by distance"): quality_distance,
+    ("docs/appendix/reading.md", "by distance"): quality_distance,
 }
 
 

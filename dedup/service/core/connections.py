@@ -86,7 +86,7 @@ class Handshake(asyncio.Protocol):
             self.abort(refused)
 
     def data_received(self, data: bytes) -> None:
-        """Begin with the first bytes; later ones are for the protocol that goes on."""
+        """Start the handshake with the first bytes; later ones are buffered for the wrapped protocol."""
         if self._task is None:
             self.transport.pause_reading()
             self._task = asyncio.get_running_loop().create_task(self._shake(data))

@@ -1,6 +1,6 @@
 """Errors as clients get them: a code, which is the first word on the wire, and a message in one line.
 
-The rule kept here: no line of the log has a token, a key or other arguments of a command, but for those
+Invariant: no line of the log has a token, a key or other arguments of a command, but for those
 of roles.audit().
 """
 

@@ -36,7 +36,7 @@ __all__ = ["Asked", "Namespaces", "Pruning", "pause_seconds"]
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """What a command asks of the judgement; None leaves it to the recipe."""
+    """Per-command overrides of the recipe's policy; None leaves a field to the recipe."""
 
     distance: int | None = None
     similarity: float | None = None

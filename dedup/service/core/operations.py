@@ -48,6 +48,10 @@ __all__ = [
 ]
 
 
+Given = Mapping[str, Any]  # fields of a document that are known only at its insert
+NOTHING: Given = {}
+
+
 class Inserts(Protocol):
     """Where accepted pages go. Methods return a result, or a future of it.
 
@@ -57,9 +61,9 @@ class Inserts(Protocol):
     commits: bool
 
     def insert(
-        self, namespace: str, detector: EmbeddedDetector, verdict: Verdict
-    ) -> "Future[None] | None":
-        """Store a page."""
+        self, namespace: str, detector: EmbeddedDetector, key: str, token: str, given: Given
+    ) -> "Future[None] | bool":
+        """Store a reserved page; False if its reservation is not held here."""
 
     def pin(self, namespace: str, detector: EmbeddedDetector, verdict: Verdict) -> None:
         """Keep the reservation of a page whose event the client sends itself."""
@@ -73,9 +77,16 @@ class StoreInserts:
 
     commits = True
 
-    def insert(self, namespace: str, detector: EmbeddedDetector, verdict: Verdict) -> None:  # noqa: ARG002
+    def insert(
+        self,
+        namespace: str,  # noqa: ARG002
+        detector: EmbeddedDetector,
+        key: str,
+        token: str,
+        given: Given,
+    ) -> bool:
         """Commit it."""
-        detector.insert_many((verdict,))
+        return detector.insert_held(((key, token, given),))
 
     def pin(self, namespace: str, detector: EmbeddedDetector, verdict: Verdict) -> None:  # noqa: ARG002
         """Refuse: no event would ever come."""
@@ -150,8 +161,6 @@ def _exchange(
 
 _CLIENT_TOKEN = re.compile(PATTERNS["token"])
 LONG_BATCHES = 4  # under way at once; others wait for their turn, and hold no answers
-Given = Mapping[str, Any]
-NOTHING: Given = {}
 ANY_FEATURES = 2**32 - 1  # a probe does not say how many: enough for any policy
 
 
@@ -282,11 +291,22 @@ class Commands:
         try:
             detector = self.detector(namespace, page.recipe, asked, make=True)
             assert detector is not None
-            verdict = detector.judge(page, key, options)
+            return self.judge(namespace, detector, page, key, options)
         except Exception:
             if self.namespaces.made != made:  # a refused command leaves no folder
                 self.namespaces.unmake(namespace)
             raise
+
+    def judge(
+        self,
+        namespace: str,
+        detector: EmbeddedDetector,
+        page: PageFingerprint,
+        key: str,
+        options: ReserveOptions,
+    ) -> Verdict:
+        """Do what reserve() does, with the detector of its recipe and options."""
+        verdict = detector.judge(page, key, options)
         self.counts[verdict.status] += 1
         self.tally.judged(namespace, verdict)
         return verdict
@@ -307,25 +327,25 @@ class Commands:
             check_given(pin, given)
         self._check_home(namespace, key)
         detector = self._existing(namespace)
-        verdict = None if detector is None else detector.held(token)
-        if detector is None or verdict is None:
-            ending = None if detector is None else detector.ending(token)
-            if ending == "inserted":
+        if detector is not None:
+            if not pin:
+                done = self.inserts.insert(namespace, detector, key, token, given)
+                if done is not False:
+                    self.counts["insert"] += 1
+                    return None if done is True else done
+            elif (verdict := detector.held(token)) is not None:
+                check_same_key(verdict, key)
+                self.inserts.pin(namespace, detector, verdict)
                 return None
-            if ending == "released":
-                raise UsageError(f"{key!r} was released: reserve it again to insert it")
-            raise Refused(
-                "NOTOKEN",
-                "this reservation is not held here: reserve the page again with EXEMPT expired, "
-                "and insert that token",
-            )
-        self._same_key(verdict, key)
-        if pin:
-            self.inserts.pin(namespace, detector, verdict)
+        ending = None if detector is None else detector.ending(token)
+        if ending == "inserted":
             return None
-        self.counts["insert"] += 1
-        return self.inserts.insert(
-            namespace, detector, verdict.brought(**given) if given else verdict
+        if ending == "released":
+            raise UsageError(f"{key!r} was released: reserve it again to insert it")
+        raise Refused(
+            "NOTOKEN",
+            "this reservation is not held here: reserve the page again with EXEMPT expired, "
+            "and insert that token",
         )
 
     def insert_many(self, namespace: str, pages: Sequence[tuple[str, str, Given]]) -> None:
@@ -335,16 +355,9 @@ class Commands:
         one by one, which changes nothing for those.
         """
         detector = self._existing(namespace)
-        verdicts = []
-        for key, token, given in pages:
-            verdict = None if detector is None else detector.held(token)
-            if verdict is None:
-                raise Refused("NOTOKEN", "one of these reservations is not held here")
-            self._same_key(verdict, key)
-            verdicts.append(verdict.brought(**given) if given else verdict)
-        assert detector is not None
-        detector.insert_many(verdicts)
-        self.counts["insert"] += len(verdicts)
+        if detector is None or not detector.insert_held(pages):
+            raise Refused("NOTOKEN", "one of these reservations is not held here")
+        self.counts["insert"] += len(pages)
 
     def release(self, namespace: str, key: str, token: str) -> bool:
         """Give a reservation back; False if it is not held here.
@@ -359,7 +372,7 @@ class Commands:
             if _CLIENT_TOKEN.fullmatch(token):  # none of ours can still come
                 detector.withdraw(token)
             return False
-        self._same_key(verdict, key)
+        check_same_key(verdict, key)
         released = detector.release(verdict)
         self.counts["release"] += released
         return released
@@ -484,11 +497,14 @@ class Commands:
     def _existing(self, namespace: str) -> EmbeddedDetector | None:
         if self.not_ready is not None:
             self.check_ready()
-        return self.namespaces.detector(namespace)
+        detector = self.namespaces.get(namespace)
+        return self.namespaces.detector(namespace) if detector is None else detector
 
-    def _same_key(self, verdict: Verdict, key: str) -> None:
-        if verdict.document.key != key:
-            raise UsageError(f"this token belongs to another key than {key!r}")
+
+def check_same_key(verdict: Verdict, key: str) -> None:
+    """Raise UsageError if a token's page has another key."""
+    if verdict.document.key != key:
+        raise UsageError(f"this token belongs to another key than {key!r}")
 
 
 def keys_size(found: dict[int, list[Neighbour]]) -> int:

@@ -223,7 +223,9 @@ class Tally:
         """Count a verdict."""
         if verdict.status == "pending":
             return  # it is asked for again
-        counts = self.namespaces.setdefault(namespace, [0, 0])
+        counts = self.namespaces.get(namespace)
+        if counts is None:
+            counts = self.namespaces[namespace] = [0, 0]
         host = self._hosts.of(verdict.document.domain)
         counts[0] += 1
         host[0] += 1

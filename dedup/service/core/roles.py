@@ -86,8 +86,7 @@ COMMANDS = {
     )
 }
 
-PROBE, INSERT = b"DEDUP.PROBE", b"DEDUP.INSERT"
-PAGES = frozenset(name for name, command in COMMANDS.items() if command.together == "pages")
+PROBE = b"DEDUP.PROBE"
 
 # Paths of HTTP without a command.
 _READ = ("/v1/documents", "/v1/near-duplicates", "/v1/overview", "/metrics")
@@ -186,7 +185,7 @@ def _lines(file: Path) -> Iterator[tuple[str, bytes]]:
             empty = False
             yield role, words[1]
         if empty:
-            raise UsageError(f"{file} has no token: no one could ask this service")
+            raise UsageError(f"{file} has no token: no client could authenticate")
 
 
 def check_role(what: bytes | str, roles: Roles) -> None:

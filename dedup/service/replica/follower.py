@@ -12,13 +12,14 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from dedup.detector import EmbeddedDetector
-from dedup.model.errors import UsageError
 from dedup.model.events import encode, record_key
-from dedup.model.page import Verdict, accepted_document
+from dedup.model.page import Verdict
 from dedup.service.core.namespaces import Namespaces
+from dedup.service.core.operations import Given, check_same_key
 from dedup.service.replica.replica import SERVING, Replica
 from dedup.wire.kafka import KafkaConfig, KafkaUnavailable, Writer
 
@@ -35,22 +36,22 @@ class LogInserts:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def insert(
-        self, namespace: str, detector: EmbeddedDetector, verdict: Verdict
-    ) -> "asyncio.Future[None] | None":
-        """Produce the event; the future is done when Kafka has it.
+        self, namespace: str, detector: EmbeddedDetector, key: str, token: str, given: Given
+    ) -> "asyncio.Future[None] | bool":
+        """Produce the event; the future is done when Kafka has it. False: the reservation is not held.
 
         Raises EventInvalid, and KafkaUnavailable where the log must not or cannot be written to.
         """
-        if verdict.token is not None and detector.ending(verdict.token) == "inserted":
-            return None
-        self._check(verdict)
+        verdict = detector.held(token)
+        if verdict is None:
+            return False
+        check_same_key(verdict, key)
         self._check_log()
-        key, value = encode(namespace, accepted_document(verdict, time.time()))
-        return self._task(self._insert(detector, verdict, key, value))
+        document = replace(verdict.document, inserted_seconds=time.time(), **given)
+        return self._task(self._insert(detector, token, *encode(namespace, document)))
 
     def pin(self, namespace: str, detector: EmbeddedDetector, verdict: Verdict) -> None:  # noqa: ARG002
         """Keep the reservation until the client's own event is applied."""
-        self._check(verdict)
         assert verdict.token is not None
         detector.pin(verdict.token)
 
@@ -76,20 +77,15 @@ class LogInserts:
             return True
         return not (await asyncio.wait(set(self._tasks), timeout=seconds))[1]
 
-    def _check(self, verdict: Verdict) -> None:
-        if verdict.token is None:
-            raise UsageError(f"{verdict.key!r} has no token: it cannot be inserted")
-
     def _check_log(self) -> None:
         if why := self._unwritable():
             raise KafkaUnavailable(why)
 
     async def _insert(
-        self, detector: EmbeddedDetector, verdict: Verdict, key: bytes, value: bytes
+        self, detector: EmbeddedDetector, token: str, key: bytes, value: bytes
     ) -> None:
         await self._writer.send(key, value)
-        assert verdict.token is not None
-        detector.pin(verdict.token)  # the event will come: until now the reservation could expire
+        detector.pin(token)  # the event will come: until now the reservation could expire
 
     async def _forget(self, key: bytes, *, known: bool) -> bool:
         await self._writer.send(key, None)

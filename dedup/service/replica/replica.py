@@ -119,7 +119,9 @@ async def clear(
             try:
                 count = await asyncio.to_thread(detector.give_up_more)
             except OSError as error:
-                log.error("%s: documents of other shards wait for the disk: %s", path / name, error)
+                log.error(
+                    "%s: documents of other shards cannot be removed yet: %s", path / name, error
+                )
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
             if count is None:
@@ -305,11 +307,6 @@ class Replica:
     def ready(self) -> bool:
         """Whether it serves: it has caught up, in an earlier run perhaps, and has not failed since."""
         return self.phase in SERVING
-
-    @property
-    def is_identified(self) -> bool:
-        """Whether the log is known to be the one that the stores are a view of."""
-        return self._reader is not None
 
     @property
     def unwritable(self) -> str:

@@ -28,6 +28,7 @@ from dedup.service.core.operations import Commands
 from dedup.service.core.roles import PROBE, Tokens
 from dedup.service.resp import protocol
 from dedup.service.resp.resp_commands import Plans
+from dedup.wire import resp
 
 __all__ = ["Form", "Port", "Turn"]
 
@@ -88,7 +89,7 @@ class Turn:
         plan = self._plans.of(arguments)
         form = None
         if plan is None or not (plan.page or plan.fields or plan.domain is not None):
-            words = [protocol.bulk(argument) for argument in arguments]
+            words = [resp.bulk(argument) for argument in arguments]
             before = b"*%d\r\n" % len(words) + b"".join(words[:2])
             value_at = len(before) + len(b"$16\r\n")
             sketch_at = len(before) + len(words[2]) + len(b"$74\r\n")
@@ -144,7 +145,7 @@ class Turn:
 
     def _answers(self, form: Form, values: "array[int]", reads: Sequence[ProbeRead]) -> list[bytes]:
         plan = self._plans.of(form.arguments)
-        nothing = [protocol.EMPTY * read.probes for read in reads]
+        nothing = [resp.EMPTY * read.probes for read in reads]
         if plan is None:
             return nothing
         starts = [0]
@@ -155,7 +156,7 @@ class Turn:
         found = commands.probe_many(plan.detector, values, sketches, plan.recipe, None, plan.most)
         if not found:
             return nothing
-        each = [protocol.EMPTY] * len(values)
+        each = [resp.EMPTY] * len(values)
         for i, near in found.items():
             each[i] = protocol.neighbours(near)
         answers = [b"".join(each[a:b]) for a, b in pairwise(starts)]

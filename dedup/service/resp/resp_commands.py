@@ -22,12 +22,19 @@ from dedup.model.errors import UsageError
 from dedup.model.forms import GIVEN_AT_INSERT
 from dedup.model.page import Neighbour, PageFingerprint
 from dedup.model.verdict_forms import to_reply
-from dedup.model.words import INSERT_WORDS, hex_number, text
+from dedup.model.words import INSERT_WORDS, hex_number, read_page, text
 from dedup.service.core.error_codes import Refused, code, message
-from dedup.service.core.operations import ANY_FEATURES, PROBES, Commands, in_slices, probe_in_slices
+from dedup.service.core.operations import (
+    ANY_FEATURES,
+    NOTHING,
+    PROBES,
+    Commands,
+    Given,
+    in_slices,
+    probe_in_slices,
+)
 from dedup.service.core.roles import (
     COMMANDS,
-    INSERT,
     NO_ROLES,
     PROBE,
     Caller,
@@ -37,7 +44,8 @@ from dedup.service.core.roles import (
     check_role,
 )
 from dedup.service.resp import protocol
-from dedup.service.resp.protocol import NIL, OK, bulk, integer
+from dedup.wire import resp
+from dedup.wire.resp import NIL, OK, bulk, integer
 
 PLANS = 4096  # combinations of namespace and probe options that are cached
 FAILURES = 3  # wrong tokens before a connection is closed
@@ -63,6 +71,15 @@ class Plan(NamedTuple):
     most: int | None
     page: dict[str, Any]
     fields: bool
+
+
+class PagePlan(NamedTuple):
+    """A RESERVE's namespace and options, parsed, without what is the page's own."""
+
+    namespace: str
+    recipe: str
+    detector: EmbeddedDetector | None  # None: the namespace is to be created
+    given: protocol.Options
 
 
 class Session:
@@ -95,7 +112,7 @@ class Session:
         return Caller(self.address, self.roles, self.subject)
 
     def look_again(self) -> bool:
-        """Have the roles that the token that was shown has now; return whether there are any."""
+        """Refresh the roles of the client's token; return whether there are any."""
         if self._shown and self._times != self._tokens.times:
             self._times = self._tokens.times
             self._set_roles(self._tokens.roles_of(self._shown))
@@ -135,18 +152,48 @@ class Plans:
     def __init__(self, commands: Commands) -> None:
         self.commands = commands
         self._plans: dict[tuple[bytes, ...], Plan] = {}
+        self._page_plans: dict[tuple[Any, ...], PagePlan] = {}
         self._closed = 0
 
-    def of(self, arguments: list[bytes]) -> Plan | None:
-        """Return the plan of a DEDUP.PROBE; None if its namespace does not exist."""
+    def _check(self) -> None:
+        """Raise Refused (NOTREADY), or forget plans whose detectors may be closed."""
         commands = self.commands
         if commands.not_ready is not None:
             commands.check_ready()
         if self._closed != commands.namespaces.closed:
             self._closed = commands.namespaces.closed
             self._plans.clear()
+            self._page_plans.clear()
+
+    def of(self, arguments: list[bytes]) -> Plan | None:
+        """Return the plan of a DEDUP.PROBE; None if its namespace does not exist."""
+        self._check()
         plan = self._plans.get((arguments[1], *arguments[4:]))
         return self._made(arguments) if plan is None else plan
+
+    def of_page(self, arguments: list[bytes]) -> tuple[PagePlan, dict[str, Any], str | None]:
+        """Return the plan of a RESERVE, the page's fields that are given by name, and its token."""
+        self._check()
+        shared, fields, token = protocol.spelled(arguments[10:])
+        if shared is not None:
+            plan = self._page_plans.get((arguments[1], *arguments[8:10], *shared))
+            if plan is not None:
+                return plan, fields, token
+        if arguments[8].upper() != b"RECIPE":
+            raise UsageError(
+                "a page is `value sketch identity features domain RECIPE id`: RECIPE is missing"
+            )
+        commands, given = self.commands, protocol.options("RESERVE", arguments[10:])
+        namespace, recipe = text(arguments[1], "namespace"), text(arguments[9], "recipe")
+        detector = commands.detector(namespace, recipe, given.asked)
+        whole, own = given.page, given.reserve.token
+        given = replace(given, page={}, reserve=replace(given.reserve, token=None))
+        plan = PagePlan(namespace, recipe, detector, given)
+        if detector is not None and (whole, own) == (fields, token) and shared is not None:
+            if len(self._page_plans) >= PLANS:
+                self._page_plans.clear()
+            self._page_plans[arguments[1], *arguments[8:10], *shared] = plan
+        return plan, whole, own
 
     def _made(self, arguments: list[bytes]) -> Plan | None:
         commands = self.commands
@@ -221,9 +268,9 @@ def _hello(session: Session, arguments: list[bytes]) -> bytes:
         ("id", integer(session.number)),
         ("mode", bulk(b"standalone")),
         ("role", bulk(b"master")),
-        ("modules", protocol.EMPTY),
+        ("modules", resp.EMPTY),
     )
-    return protocol.mapping([(bulk(key.encode()), value) for key, value in facts], version)
+    return resp.mapping([(bulk(key.encode()), value) for key, value in facts], version)
 
 
 def _checked_name(name: bytes) -> bytes:
@@ -263,7 +310,7 @@ def _config(session: Session, arguments: list[bytes]) -> bytes:
     if arguments[1].upper() != b"GET":
         raise UsageError("CONFIG knows GET, and has no settings: see dedup serve --help")
     asked = {word.lower() for word in arguments[2:]}
-    return protocol.mapping(
+    return resp.mapping(
         [each for name, each in _CONFIG.items() if name in asked], session.protocol_version
     )
 
@@ -365,9 +412,9 @@ def execute(session: Session, run: Run) -> bytes | Later:
         session.queued_memory = 0
         raise Refused("EXECABORT", "Transaction discarded because of previous errors.")
     if not queued:
-        return protocol.EMPTY
+        return resp.EMPTY
     work = _answers(session, queued, run)
-    return Later(asyncio.ensure_future(work), protocol.array, alone=True)
+    return Later(asyncio.ensure_future(work), resp.array, alone=True)
 
 
 async def _answers(session: Session, queued: list[list[bytes]], run: Run) -> list[bytes]:
@@ -382,7 +429,7 @@ async def _answers(session: Session, queued: list[list[bytes]], run: Run) -> lis
             if len(answer) > SHORT_BYTES:
                 session.commands.check_answer(size + len(answer))
         except Exception as fault:
-            answer = protocol.error(code(fault), message(fault))
+            answer = resp.error(code(fault), message(fault))
         answers.append(answer)
         size += len(answer)
     session.queued_memory = 0  # until now they are held
@@ -401,8 +448,10 @@ _INSERT_DEFAULTS = {field.name: field.default for field in GIVEN_AT_INSERT}
 
 def run(session: Session, arguments: list[bytes]) -> tuple[bytes, bytes | Later]:
     """Carry out a command; return its name and its answer. Raises what the command raises."""
-    name = arguments[0].upper()
+    name = arguments[0]
     command = COMMANDS.get(name)
+    if command is None:
+        command = COMMANDS.get(name := name.upper())
     if not session.trusted and (command is None or not command.greeting):
         raise Refused("NOAUTH", "authenticate first: AUTH default <token>")
     if command is None:
@@ -433,7 +482,7 @@ def run_together(session: Session, batch: list[list[bytes]]) -> bytes:
         return answers
     pages = []
     for command in batch:
-        pin, given = _insert_options(command)
+        pin, given = (False, NOTHING) if len(command) == 4 else _insert_options(command)
         if pin:
             raise UsageError("PIN is not batched")
         pages.append((text(command[2], "key"), text(command[3], "token"), given))
@@ -450,14 +499,14 @@ def probe(plans: Plans, arguments: list[bytes]) -> bytes:
     value = hex_number(arguments[2], "fingerprint")
     sketch = protocol.sketch_of(arguments[3])
     if plan is None:
-        return protocol.EMPTY
+        return resp.EMPTY
     page = plan.page
     probed = PageFingerprint(value, sketch, 0, ANY_FEATURES, plan.recipe)
     found = plans.commands.probe(
         plan.detector, replace(probed, **page) if page else probed, plan.domain
     )
     if not found:
-        return protocol.EMPTY
+        return resp.EMPTY
     some = found if plan.most is None else found[: plan.most]
     if plan.fields or "identity" in page:
         answer = protocol.neighbours_with_identity(some, fields=plan.fields)
@@ -474,7 +523,7 @@ def probes(plans: Plans, batch: list[list[bytes]]) -> list[bytes]:
         return [probe(plans, arguments) for arguments in batch]
     values = protocol.fingerprints([arguments[2] for arguments in batch])
     sketches = [protocol.sketch_of(arguments[3]) for arguments in batch]
-    answers = [protocol.EMPTY] * len(batch)
+    answers = [resp.EMPTY] * len(batch)
     if plan is not None:
         found = plans.commands.probe_many(
             plan.detector, values, sketches, plan.recipe, plan.domain, plan.most
@@ -482,10 +531,6 @@ def probes(plans: Plans, batch: list[list[bytes]]) -> list[bytes]:
         for i, near in found.items():
             answers[i] = protocol.neighbours(near)
     return answers
-
-
-def _probe(session: Session, arguments: list[bytes]) -> bytes:
-    return probe(session.plans, arguments)
 
 
 def _mprobe(session: Session, arguments: list[bytes]) -> bytes | Later:
@@ -505,10 +550,10 @@ def _mprobe(session: Session, arguments: list[bytes]) -> bytes | Later:
     sketches = [protocol.sketch_of(sketch) for sketch in pairs[1::2]]
 
     def encoded(found: dict[int, list[Neighbour]]) -> bytes:
-        answers = [protocol.EMPTY] * len(values)
+        answers = [resp.EMPTY] * len(values)
         for i, near in found.items():
             answers[i] = protocol.neighbours(near)
-        return protocol.array(answers)
+        return resp.array(answers)
 
     if len(values) > PROBES:
         work = probe_in_slices(commands, detector, values, sketches, recipe, given.count)
@@ -517,17 +562,17 @@ def _mprobe(session: Session, arguments: list[bytes]) -> bytes | Later:
 
 
 def _reserve(session: Session, arguments: list[bytes]) -> bytes:
-    page, domain = protocol.page(arguments[3:10])
-    given, fields, token = protocol.reserve_options(arguments[10:])
+    plan, fields, token = session.plans.of_page(arguments)
+    namespace, detector, given = plan.namespace, plan.detector, plan.given
+    page = read_page(arguments[3:7], plan.recipe)
     if fields:
         page = replace(page, **fields)
-    verdict = session.commands.reserve(
-        text(arguments[1], "namespace"),
-        text(arguments[2], "key"),
-        page,
-        given.asked,
-        replace(given.reserve, domain=domain, token=token),
-    )
+    key, domain = text(arguments[2], "key"), text(arguments[7], "domain")
+    options = replace(given.reserve, domain=domain, token=token)
+    if detector is None or not key:
+        verdict = session.commands.reserve(namespace, key, page, given.asked, options)
+    else:
+        verdict = session.commands.judge(namespace, detector, page, key, options)
     nil = NIL[session.protocol_version]
     if verdict.status == "unique" and verdict.token is not None:  # the most frequent verdict
         nils = 5 + given.fields
@@ -542,7 +587,7 @@ def _reserve(session: Session, arguments: list[bytes]) -> bytes:
         if field is None
         else integer(field)
         if isinstance(field, int)
-        else protocol.real(field)
+        else resp.real(field)
         if isinstance(field, float)
         else bulk(field.encode())
         for field in to_reply(verdict)
@@ -550,7 +595,7 @@ def _reserve(session: Session, arguments: list[bytes]) -> bytes:
     if given.fields:
         match = verdict.match
         answer.append(nil if match is None else protocol.document(match.document))
-    return protocol.array(answer)
+    return resp.array(answer)
 
 
 def _token_arguments(arguments: list[bytes]) -> tuple[str, str, str]:
@@ -562,10 +607,8 @@ def _token_arguments(arguments: list[bytes]) -> tuple[str, str, str]:
     )
 
 
-def _insert_options(arguments: list[bytes]) -> tuple[bool, dict[str, Any]]:
+def _insert_options(arguments: list[bytes]) -> tuple[bool, Given]:
     """Return whether an INSERT has PIN, and the fields of its document; defaults are left out."""
-    if len(arguments) == 4:
-        return False, {}
     pin, given, seen = False, {}, set()
     words = iter(arguments[4:])
     for word in words:
@@ -590,7 +633,7 @@ def _insert_options(arguments: list[bytes]) -> tuple[bool, dict[str, Any]]:
 
 
 def _insert(session: Session, arguments: list[bytes]) -> bytes | Later:
-    pin, given = _insert_options(arguments)
+    pin, given = (False, NOTHING) if len(arguments) == 4 else _insert_options(arguments)
     done = session.commands.insert(*_token_arguments(arguments), pin=pin, given=given)
     return OK if done is None else Later(done, lambda _: OK)
 
@@ -641,7 +684,7 @@ def _join(session: Session, arguments: list[bytes]) -> bytes:
 
 def _seen(session: Session, arguments: list[bytes]) -> bytes:
     seen = session.commands.requests().seen(*_crawl_arguments(arguments), arguments[3:])
-    return protocol.array(tuple(map(integer, seen)))
+    return resp.array(tuple(map(integer, seen)))
 
 
 def _fetched(session: Session, arguments: list[bytes]) -> bytes:
@@ -659,7 +702,7 @@ def _left(session: Session, arguments: list[bytes]) -> bytes:
     answer = [integer(waiting)]
     for digest, request in records:
         answer += (bulk(digest.hex().encode()), bulk(request))
-    return protocol.array(answer)
+    return resp.array(answer)
 
 
 def _leave(session: Session, arguments: list[bytes]) -> bytes:
@@ -673,7 +716,7 @@ def _leave(session: Session, arguments: list[bytes]) -> bytes:
 
 def _partitions(session: Session, _: list[bytes]) -> bytes:
     held, count = session.commands.partitions()
-    return protocol.array((bulk(held.encode()), integer(count)))
+    return resp.array((bulk(held.encode()), integer(count)))
 
 
 def _dedup_info(session: Session, arguments: list[bytes]) -> bytes:
@@ -690,14 +733,14 @@ def _dedup_info(session: Session, arguments: list[bytes]) -> bytes:
 def _command(_: Session, arguments: list[bytes]) -> bytes:
     if arguments[1:2] and arguments[1].upper() == b"COUNT":
         return integer(len(COMMANDS))
-    return protocol.EMPTY  # DOCS, INFO: docs/protocol.md has them
+    return resp.EMPTY  # DOCS, INFO: docs/protocol.md has them
 
 
 _HANDLERS: dict[bytes, Command] = {
-    PROBE: _probe,
+    PROBE: lambda session, arguments: probe(session.plans, arguments),
     b"DEDUP.MPROBE": _mprobe,
     b"DEDUP.RESERVE": _reserve,
-    INSERT: _insert,
+    b"DEDUP.INSERT": _insert,
     b"DEDUP.RELEASE": _release,
     b"DEDUP.FORGET": _forget,
     b"DEDUP.DROP": _drop,

@@ -15,9 +15,7 @@ Invariants:
 
 import asyncio
 import logging
-import re
 from collections import deque
-from collections.abc import Sequence
 from time import monotonic
 from typing import Any, Protocol
 
@@ -26,280 +24,18 @@ import hiredis
 from dedup.model.errors import DedupError
 from dedup.service.core.connections import address_of, file_of, subject_of
 from dedup.service.core.error_codes import code, log_now_and_then, message
-from dedup.service.core.limits import Limits
-from dedup.service.core.roles import INSERT, PAGES, PROBE
-from dedup.service.resp import protocol
+from dedup.service.core.roles import COMMANDS, PROBE
 from dedup.service.resp.port import Form, Port
-from dedup.service.resp.resp_commands import Later, Session, is_known, probe, run, run_together
+from dedup.service.resp.resp_commands import Later, Session, is_known, run, run_together
+from dedup.wire import resp
+from dedup.wire.resp import MISSING, Incoming, Inline, NotResp
 
-__all__ = [
-    "MISSING",
-    "Answers",
-    "Connection",
-    "Incoming",
-    "Inline",
-    "NotResp",
-    "reread",
-    "too_long_bulk",
-]
+__all__ = ["Connection"]
 
 
-INLINE_BYTES = 4096
-
-_PRINTABLE = re.compile(rb"[\t\r\n\x20-\x7e]*")
-_NUMBER = re.compile(rb"-?[0-9]{1,9}")
-_BULK = re.compile(rb"\n\$([0-9]{7,})\r")
-
-
-class NotResp(Exception):
-    """What came is not RESP, or beyond the bounds; commands are those before it."""
-
-    def __init__(self, message: str, commands: Sequence[list[bytes]] = ()) -> None:
-        super().__init__(message)
-        self.commands = list(commands)
-
-
-class Inline(list[bytes]):
-    """A command that was sent as a line of text."""
-
-
-def reread(data: bytes) -> tuple[list[list[bytes]], int]:
-    """Return the whole commands at the begin of some bytes, and where the next one begins.
-
-    Raises NotResp for what can be none; then the commands before it are in its `commands`.
-    """
-    commands: list[list[bytes]] = []
-    at = 0
-    try:
-        while at < len(data):
-            read = _array if data[at] == ord("*") else _inline
-            command, end = read(data, at)
-            if end < 0:
-                break
-            if command:
-                commands.append(command)
-            at = end
-    except NotResp as fault:
-        raise NotResp(str(fault), commands) from None
-    return commands, at
-
-
-def too_long_bulk(data: bytes, most: int) -> bool:
-    """Whether a bulk string in a command that is not whole is announced with more bytes than allowed."""
-    return any(int(found[1][:10]) > most for found in _BULK.finditer(data))
-
-
-def _inline(data: bytes, at: int) -> tuple[list[bytes], int]:
-    end = data.find(b"\n", at)
-    line = data[at : end if end >= 0 else len(data)]
-    if len(line) > INLINE_BYTES or not _PRINTABLE.fullmatch(line):
-        raise NotResp("a command is an array of bulk strings, or a line of text")
-    return Inline(line.split()), end + 1 if end >= 0 else -1
-
-
-def _array(data: bytes, at: int) -> tuple[list[bytes], int]:
-    count, at = _length(data, at)
-    if at < 0:
-        return [], -1
-    arguments = []
-    for _ in range(count):  # an empty array, and one of -1 elements, is no command
-        if at >= len(data):
-            return [], -1
-        if data[at] != ord("$"):
-            raise NotResp("a command is an array of bulk strings")
-        length, at = _length(data, at)
-        if at < 0:
-            return [], -1
-        if length < 0:
-            raise NotResp("invalid bulk length")
-        if len(data) < at + length + 2:
-            return [], -1
-        arguments.append(data[at : at + length])
-        at += length + 2  # as hiredis does, without a look at these two
-    return arguments, at
-
-
-def _length(data: bytes, at: int) -> tuple[int, int]:
-    """Return the number of a line, and where the next line begins; -1: it is not whole."""
-    end = data.find(b"\n", at)
-    digits = data[at + 1 : end if end >= 0 else len(data)].removesuffix(b"\r")
-    if end < 0 and digits in {b"", b"-"}:
-        return 0, -1
-    if not _NUMBER.fullmatch(digits) or (end >= 0 and data[end - 1] != ord("\r")):
-        raise NotResp("invalid length")
-    return (int(digits), end + 1) if end >= 0 else (0, -1)
-
-
-MISSING = object()  # what next() returns where no whole command is left
-
-# hiredis makes room for an array when it has read its length, so that is checked before. A line
-# that begins with the sign of an array and a long number is refused wherever it stands, in a bulk
-# string too.
-_LONG_ARRAY = re.compile(rb"\n[*>~%|][0-9]{6}")
-_LONG_GREETING = re.compile(rb"\n[*>~%|][0-9]{3}")
-_MAY_BE_LONG = re.compile(rb"\*[0-9]{6}")  # found several times as fast, where there is none
 BATCH = 512  # probes in one native call, inserts in one commit
 PAGES_BATCH = 32  # pages that are judged in one turn, unless they take long
-_TAIL = 8  # bytes that such a start can have in the read before, and more
-
-
-class Incoming:
-    """The bytes of one connection.
-
-    next            returns the next whole command, or MISSING; raises hiredis.HiredisError
-    has_more        whether bytes are left behind the command that next() gave
-    is_at_end       to be set by who took a command: whether none were
-    taken           commands that next() gave since the begin of what is kept; to be counted, too
-    unparsed_bytes  since the last whole command, at most
-    whole           to be set by who took a whole command
-    partial_since   since when a command is not whole; None: there is none
-    """
-
-    __slots__ = (
-        "_behind", "_kept", "_limits", "_read_bytes", "_reader", "_tail", "has_more", "is_at_end",
-        "next", "partial_since", "taken", "unparsed_bytes", "whole",
-    )  # fmt: skip
-
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self._begin_again()
-        self.unparsed_bytes = 0
-        self.whole = False
-        self.partial_since: float | None = None
-        self._tail = b"\n"
-        self._read_bytes = 0  # of the last read
-
-    def _begin_again(self) -> None:
-        self._reader: Any = hiredis.Reader(notEnoughData=MISSING)
-        self.next, self.has_more = self._reader.gets, self._reader.has_data
-        self.is_at_end = True
-        self._kept: list[bytes] = []  # from a begin of a command on
-        self._behind: bytes | None = None  # what comes behind, and is not given to the parser yet
-        self.taken = 0
-
-    def feed(self, data: bytes, trusted: bool) -> bool:
-        """Take some bytes; return whether they begin a command. Raises NotResp."""
-        seen = self._tail + data
-        if not trusted:
-            is_long = _LONG_GREETING.search(seen)
-        elif (
-            _MAY_BE_LONG.search(seen)
-            or b">" in seen
-            or b"~" in seen
-            or b"%" in seen
-            or b"|" in seen
-        ):
-            is_long = _LONG_ARRAY.search(seen)
-        else:
-            is_long = None
-        if is_long:
-            raise NotResp("an array of this many elements is not allowed")
-        self._tail = seen[-_TAIL:]
-        length = self._read_bytes = len(data)
-        before = self.unparsed_bytes
-        self.unparsed_bytes = before + length
-        if self._behind is not None:
-            self._behind += data
-        elif data.endswith(b"\r\n") or not (cut := data.rfind(b"\n*") + 1):
-            self._give(data)  # most likely a whole command
-        else:
-            self._behind = data[cut:]
-            self._give(data[:cut])
-        return not before
-
-    def _give(self, data: bytes) -> None:
-        self._kept.append(data)
-        self._reader.feed(data)
-        self.is_at_end = False
-
-    def take_alike(self, command: Any, batch: list[list[bytes]]) -> Any:
-        """Add a command to a batch, and those behind it that go with it; return the next one, or MISSING.
-
-        They have the same options, or are INSERTs of one namespace, or all are PAGES. Raises
-        hiredis.HiredisError; the batch stays right.
-        """
-        length, options, name, namespace = len(command), command[4:], command[0], command[1]
-        next_command, has_more, are_pages = self.next, self.has_more, name in PAGES
-        are_inserts = name == INSERT
-        while True:
-            batch.append(command)
-            if not has_more():
-                self.is_at_end = True
-                return MISSING
-            command = next_command()
-            if type(command) is not list or not command:
-                return command
-            if are_pages:
-                if command[0] not in PAGES or len(batch) == PAGES_BATCH:
-                    return command
-            elif (
-                (len(command) < 4 if are_inserts else len(command) != length)
-                or (command[4:] != options and not are_inserts)
-                or command[1] != namespace
-                or command[0] != name
-                or len(batch) == BATCH
-            ):
-                return command
-
-    def was_all(self) -> bool:
-        """Whether the command that next() gave is all there is."""
-        return self._behind is None and not self.has_more()
-
-    def forget(self) -> None:
-        """Keep nothing: what came is carried out."""
-        self._kept.clear()
-        self.taken = self.unparsed_bytes = 0
-        self.is_at_end = True
-
-    def more(self) -> bool:
-        """Once next() has no more: give the parser what is left; False if nothing was."""
-        behind = self._behind
-        if self.is_at_end:
-            self._kept.clear()
-            self.taken = 0
-        if behind is None:
-            return False
-        self._behind = None
-        self._give(behind)
-        return True
-
-    def reread(self) -> list[list[bytes]]:
-        """Return the whole commands behind those taken, after the parser has refused them.
-
-        Raises NotResp; then the commands before it are in its `commands`.
-        """
-        data, taken = b"".join(self._kept) + (self._behind or b""), self.taken
-        try:
-            commands, end = reread(data)
-        except NotResp as fault:
-            raise NotResp(str(fault), fault.commands[taken:]) from None
-        self._begin_again()
-        if end < len(data):
-            self._give(data[end:])
-        return commands[taken:]
-
-    def check_rest(self, now: float, *, trusted: bool) -> None:
-        """Note how much of the next command is there, and since when. Raises NotResp."""
-        if not self._kept:
-            self.unparsed_bytes, self.partial_since = 0, None
-        else:
-            if self.whole:
-                self.unparsed_bytes = min(self.unparsed_bytes, self._read_bytes)
-                self.partial_since = now
-            elif self.partial_since is None:
-                self.partial_since = now
-            limits = self._limits
-            most = limits.command_bytes if trusted else limits.greeting_bytes
-            if self.unparsed_bytes > most or too_long_bulk(self._newest(), most):
-                raise NotResp("a command of this many bytes is not allowed")
-        self.whole = False
-
-    def _newest(self) -> bytes:
-        """Return what was read last, and the end of what came before."""
-        before = self._kept[-2][-16:] if len(self._kept) > 1 else b"\n"
-        return before + self._kept[-1]
-
-
+UNREAD = object()  # in place of a command: it is to be read
 WRITE_BYTES = 1 << 17  # of answers that are collected before they are written
 
 
@@ -381,7 +117,6 @@ log = logging.getLogger(__name__)
 
 SLICE_SECONDS = 0.005  # of work before it is other connections' turn
 SMALL_BYTES = 1 << 14  # of a command that is not whole; less is not counted
-SHORT_BYTES = 200  # a read of fewer bytes has no two probes
 
 
 class Connection(asyncio.Protocol):
@@ -392,7 +127,7 @@ class Connection(asyncio.Protocol):
         self._limits = port.limits
         port.accepted += 1
         self._session = Session(port.commands, port.plans, port.tokens, port.accepted)
-        self._incoming = Incoming(port.limits)
+        self._incoming = Incoming(port.limits.command_bytes, port.limits.greeting_bytes)
         self._answers = Answers(self)
         self._transport: Any = None
         self._singly: deque[Any] = deque()  # commands that are not to be batched
@@ -417,7 +152,7 @@ class Connection(asyncio.Protocol):
         refused = port.admit(self, session.address, file_of(transport))
         if refused is not None:
             port.ended[refused] += 1
-            self._answers.add(protocol.error("ERR", "max number of clients reached"))
+            self._answers.add(resp.error("ERR", "max number of clients reached"))
             self.finish()
             return
         self._transport.set_write_buffer_limits(high=self._limits.unread_share)
@@ -503,44 +238,29 @@ class Connection(asyncio.Protocol):
             return
         if self._scheduled is not None or self._paused:
             return
-        if is_first and len(data) < SHORT_BYTES and self._short_way(began):
+        if not is_first or self._answers.waiting or self._has_partial:
+            self._work()
             return
-        self._work()
-
-    def _short_way(self, began: float) -> bool:
-        """Carry out one probe that is all there is, as in most reads; False if it is another command."""
-        incoming, session = self._incoming, self._session
+        command = self._next_command()
+        if type(command) is not list or not command or not self._incoming.was_all():
+            self._work(command)
+            return
+        self._incoming.forget()  # one command is all there is, as in most reads
         try:
-            command = incoming.next()
+            self._run_one(command, began)
+        except NotResp as fault:
+            self._refuse(str(fault))
+        else:
+            self._answers.flush()
+            if self._session.queued is not None:
+                self._all_taken()
+
+    def _next_command(self) -> Any:
+        """Return the next whole command, MISSING, or what the parser refused as something else."""
+        try:
+            return self._incoming.next()
         except hiredis.HiredisError:
-            command = None
-        if type(command) is not list or not command:
-            if command is not MISSING:
-                self._reread()
-            return False
-        if (
-            command[0] == PROBE
-            and len(command) > 5
-            and session.is_plain
-            and not self._answers.waiting
-            and incoming.was_all()
-        ):
-            try:
-                answer = probe(session.plans, command)
-            except Exception:  # noqa: S110  (it is carried out again, and answered with the error)
-                pass
-            else:
-                incoming.forget()
-                self._form = self._port.turn.form_of(command)
-                self._transport.write(answer)
-                self._port.asked[PROBE] += 1
-                self._heard = now = monotonic()
-                self._port.durations.note(now - began, 1)
-                if self._is_silent:
-                    self._speaks()
-                return True
-        self._take(command)
-        return False
+            return None
 
     def _take(self, command: list[bytes]) -> None:
         """Have a command carried out by itself."""
@@ -552,16 +272,20 @@ class Connection(asyncio.Protocol):
 
     # ------------------------------------------------------------------------------------ the work
 
-    def _work(self) -> None:
-        """Carry out commands until there is none, or it is the turn of other connections."""
+    def _work(self, first: Any = UNREAD) -> None:
+        """Carry out commands until there is none, or it is the turn of other connections.
+
+        first is what _next_command() has returned already.
+        """
         self._scheduled = None
         deadline = monotonic() + SLICE_SECONDS
         try:
             while self._may_work():
                 if self._singly:
                     self._run_one(self._singly.popleft())
-                elif not self._next():
+                elif not self._next(first):
                     break
+                first = UNREAD
                 if monotonic() > deadline:
                     self._schedule()
                     break
@@ -588,14 +312,15 @@ class Connection(asyncio.Protocol):
         self._pause()
         return False
 
-    def _next(self) -> bool:
+    def _next(self, command: Any) -> bool:
         """Carry out the next commands that are whole; False if there is none."""
         incoming = self._incoming
         equal: list[list[bytes]] = []
+        if command is UNREAD:
+            command = self._next_command()
         try:
-            command = incoming.next()
             if self._session.is_plain and self._session.can_batch(command):
-                command = incoming.take_alike(command, equal)
+                command = self._take_alike(command, equal)
         except hiredis.HiredisError:
             command = None
         if equal:
@@ -611,6 +336,36 @@ class Connection(asyncio.Protocol):
             return True
         self._all_taken()
         return False
+
+    def _take_alike(self, command: list[bytes], batch: list[list[bytes]]) -> Any:
+        """Add a command to a batch, and those behind it that go with it; return the next one, or MISSING.
+
+        Which those are says its mark in the table of commands. Raises hiredis.HiredisError; the batch stays right.
+        """
+        incoming = self._incoming
+        next_command, has_more = incoming.next, incoming.has_more
+        name, namespace, options, length = command[0], command[1], command[4:], len(command)
+        mark = COMMANDS[name].together
+        most = PAGES_BATCH if mark == "pages" else BATCH
+        while True:
+            batch.append(command)
+            if not has_more():
+                incoming.is_at_end = True
+                return MISSING
+            command = next_command()
+            if type(command) is not list or not command or len(batch) == most:
+                return command
+            if mark == "pages":
+                known = COMMANDS.get(command[0])
+                if known is None or known.together != mark:
+                    return command
+            elif (
+                command[0] != name
+                or (len(command) < 4 if mark == "inserts" else len(command) != length)
+                or (command[4:] != options and mark != "inserts")
+                or command[1] != namespace
+            ):
+                return command
 
     def _reread(self) -> None:
         """Take the commands that the parser has refused, or at least the one that it did not expect."""
@@ -643,7 +398,7 @@ class Connection(asyncio.Protocol):
             self._run_one(equal[0])
             return
         began, port = monotonic(), self._port
-        if equal[0][0] in PAGES:
+        if COMMANDS[equal[0][0]].together == "pages":
             count = self._run_pages(equal, began + SLICE_SECONDS)
         else:
             try:
@@ -674,20 +429,19 @@ class Connection(asyncio.Protocol):
                 return done
         return len(pages)
 
-    def _run_one(self, command: Any) -> None:
+    def _run_one(self, command: Any, began: float | None = None) -> None:
         if type(command) is not list:
             if not isinstance(command, Inline):
                 raise command
             if not is_known(command[0]):
                 raise NotResp("an unknown inline command")
-        began = monotonic()
+        if began is None:
+            began = monotonic()
         port, session = self._port, self._session
-        name = command[0]
         try:
-            if name == PROBE and len(command) > 5 and session.is_plain:
-                answer: bytes | Later = probe(session.plans, command)
-            else:
-                name, answer = run(session, command)
+            name, answer = run(session, command)
+            if name == PROBE and session.queued is None:
+                self._form = port.turn.form_of(command)
         except Exception as fault:
             name, answer = b"refused", self._refusal(command, fault)
         port.asked[name] += 1
@@ -724,7 +478,7 @@ class Connection(asyncio.Protocol):
             log_now_and_then(log, "internal", "a command failed: internal error", error)
         elif word == "STORE":
             log_now_and_then(log, word, message(error))
-        return protocol.error(word, message(error))
+        return resp.error(word, message(error))
 
     # ------------------------------------------------------------------------- pausing and closing
 
@@ -749,7 +503,7 @@ class Connection(asyncio.Protocol):
     def _refuse(self, reason: str) -> None:
         """Close a connection that does not speak RESP, or is beyond the bounds."""
         self._port.ended["protocol"] += 1
-        self._answers.add(protocol.error("ERR", f"Protocol error: {reason}"))
+        self._answers.add(resp.error("ERR", f"Protocol error: {reason}"))
         self._session.closing = True
         self._singly.clear()
         self.finish()

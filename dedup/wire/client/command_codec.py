@@ -16,7 +16,6 @@ from collections.abc import Set as AbstractSet
 from itertools import count
 from typing import Any, Literal, get_args
 
-import hiredis
 import msgspec
 from msgspec.structs import replace
 
@@ -44,6 +43,7 @@ from dedup.model.words import (
     write_sparse,
 )
 from dedup.wire.client.address import Address
+from dedup.wire.resp import pack
 from dedup.wire.shards import PARTITIONS_LIMIT, Share, merged, partition_of
 
 __all__ = [
@@ -56,7 +56,6 @@ __all__ = [
     "holding_of",
     "neighbours_of_all",
     "new_token",
-    "packed",
     "unavailable",
     "verdict_of_all",
 ]
@@ -98,7 +97,7 @@ def holding_of(reply: Any) -> Holding:
             return Holding(Share.of(text, count), count)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError, DedupError):
         pass
-    raise ServiceUnavailable(f"its answer is not one of a table service: {str(reply)[:200]}")
+    raise ServiceUnavailable(f"not the answer of a table service: {str(reply)[:200]}")
 
 
 class Route:
@@ -405,7 +404,7 @@ def _number(value: str) -> Any:
 
 
 def _unreadable(reply: Any) -> ServiceUnavailable:
-    return ServiceUnavailable(f"its answer is not one of a table service: {str(reply)[:200]}")
+    return ServiceUnavailable(f"not the answer of a table service: {str(reply)[:200]}")
 
 
 SUMMED = frozenset(
@@ -432,12 +431,6 @@ _tokens = _Tokens()
 def new_token() -> str:
     """Return a unique token for a reservation."""
     return f"{_tokens.prefix}-{next(_tokens.number):x}"
-
-
-def packed(command: Command) -> bytes:
-    """Return a command as it goes over the wire."""
-    made: bytes = hiredis.pack_command(command)  # type: ignore[arg-type]
-    return made
 
 
 _NO_ROUTE = Route()
@@ -488,7 +481,7 @@ class Request:
     ) -> None:
         """Make a request that was not sent yet."""
         self.command = command
-        self.data = packed(command)
+        self.data = pack(command)
         self.namespace = namespace
         self.key = key
         self.to_all = to_all
@@ -510,9 +503,9 @@ class Request:
         if self.token is None or (service == self.home and holding.tokens):
             return self.data
         if not holding.tokens:
-            return packed(self.command[:-LATER_WORDS])
+            return pack(self.command[:-LATER_WORDS])
         if self._not_home_data is None:
-            self._not_home_data = packed((*self.command, b"HOME", b"off"))
+            self._not_home_data = pack((*self.command, b"HOME", b"off"))
         self.told_not_home |= {service}
         return self._not_home_data
 

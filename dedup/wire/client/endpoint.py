@@ -24,7 +24,8 @@ import hiredis
 from dedup.core.say_once import SayOnce
 from dedup.model.errors import ServiceUnavailable
 from dedup.wire.client.address import Address
-from dedup.wire.client.command_codec import OLDER, PARTITIONS, error_of, holding_of, packed
+from dedup.wire.client.command_codec import OLDER, PARTITIONS, error_of, holding_of
+from dedup.wire.resp import pack
 
 __all__ = ["Connection", "Endpoint", "ReplyError"]
 
@@ -374,9 +375,9 @@ class Endpoint:
             )
         try:
             if address.token is not None:
-                await connection.send(packed((b"AUTH", address.token)))
+                await connection.send(pack((b"AUTH", address.token)))
             try:
-                said = await connection.send(packed(PARTITIONS))
+                said = await connection.send(pack(PARTITIONS))
             except ReplyError as answer:
                 said = error_of(str(answer))
             self.holding = holding_of(said)
