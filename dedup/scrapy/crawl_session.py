@@ -36,7 +36,7 @@ from dedup.scrapy.responses import (
     key_of,
 )
 from dedup.scrapy.settings import GONE as GONE_SETTINGS
-from dedup.scrapy.settings import Config, has_asyncio, unknown_settings
+from dedup.scrapy.settings import Config, has_asyncio, unknown_settings, without_effect
 from dedup.scrapy.summary import Swallowing, summary
 
 if TYPE_CHECKING:
@@ -109,6 +109,8 @@ class Session:
                 hint = f"; {meant} was meant?" if meant else ""
                 logger.warning("dedup: there is no setting %s%s", name, hint)
             session = _sessions[crawler] = cls(crawler, Config.from_settings(crawler.settings))
+            for why in without_effect(session.config):
+                logger.warning("dedup: %s", why)
         return session
 
     async def begin(self) -> None:
