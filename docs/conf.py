@@ -26,6 +26,7 @@ html_show_sourcelink = False
 html_copy_source = False
 html_static_path = ["assets"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_show_copyright = False
 
 # In docstrings, names stand in a column of their own, two spaces or more before what they mean:
@@ -68,8 +69,17 @@ def _read_epilog(_app, _context, lines: list[str]) -> None:  # noqa: ANN001
     lines[:] = [re.sub(r"\bdedup [^;]+", lambda found: f"``{found[0]}``", line) for line in lines]
 
 
+def _level_captions(_app, _page, _template, context, _doctree) -> None:  # noqa: ANN001
+    """Give the captions of the side bar, which furo calls headings, the level that a heading must have."""
+    tree = context["furo_navigation_tree"]
+    context["furo_navigation_tree"] = tree.replace(
+        'role="heading"', 'role="heading" aria-level="2"'
+    )
+
+
 def setup(app) -> None:  # noqa: ANN001, D103
     app.connect("autodoc-process-docstring", _read_docstring)
     app.connect("sphinx-click-process-description", _read_help)
     app.connect("sphinx-click-process-options", _read_help)
     app.connect("sphinx-click-process-epilog", _read_epilog)
+    app.connect("html-page-context", _level_captions, priority=900)  # after the theme's

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 import pytest
-from browsing import chromium, kept, opened
+from browsing import chromium, faults, kept, opened
 from documents import Reader, blocks
 
 from dedup.cli import main
@@ -223,7 +223,7 @@ def test_pages_for_users_use_the_words_of_the_trade():
 
 @pytest.mark.long
 def test_pages_build(tmp_path):
-    """Sphinx builds the pages without a warning, with every page in the contents; they fit their screens."""
+    """Sphinx builds the pages without a warning, with every page in the contents; they fit; axe finds no fault."""
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html"]
     done = subprocess.run(
         [*command, "-d", tmp_path / "doctrees", DOCS, tmp_path / "html"],
@@ -246,3 +246,9 @@ def test_pages_build(tmp_path):
                 assert page.evaluate("document.documentElement.scrollWidth") == width, name
                 kept(page, f"{name}-{width}-{scheme}")
                 page.close()
+        wrong = {}
+        for path in sorted((tmp_path / "html").rglob("*.html")):
+            page = opened(browser, path.as_uri(), 390)
+            wrong |= {path.stem: found} if (found := faults(page)) else {}
+            page.close()
+        assert wrong == {}
