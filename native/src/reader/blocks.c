@@ -12,7 +12,6 @@ enum {
     WEIGHT_MOST = 30,
     KEPT_LEAST = 20,     /* fewer kept tokens, */
     KEPT_PERCENT = 30,   /* or fewer percent of the content: it is a list of links, and these count */
-    ENTRY_MOST = 30,     /* tokens of an entry of such a list */
     MAIN_LEAST = 80,     /* what article or main must hold to be believed, in tokens */
     MAIN_PERCENT = 15,   /* and in percent of all tokens */
     LABEL_MOST = 16,     /* tokens of a text between two blocks left out that is none of its own */
@@ -74,11 +73,18 @@ static void keep_lists(struct ndd_reader *reader, uint32_t needed) {
     for (size_t i = 0; i < reader->blocks.n; i++) {
         const struct block *block = &reader->blocks.at[i];
         if (!stands_where(block, needed)) continue;
-        content += block->weight == 0 && block->tokens > ENTRY_MOST ? ENTRY_MOST : block->tokens;
+        content += block->weight == 0 ? entry_tokens(block) : block->tokens;
         if (block->context & IN_MAIN) main += block->tokens;
     }
     if (kept < KEPT_LEAST) keep(reader, needed, 1);
     else if (kept * 100 < content * KEPT_PERCENT && main >= KEPT_LEAST) keep(reader, IN_MAIN, 1);
+}
+
+static void mark_lists(struct ndd_reader *reader, uint32_t needed) {
+    for (size_t i = 0; i < reader->blocks.n; i++) {
+        struct block *block = &reader->blocks.at[i];
+        if (block->weight == 0 && stands_where(block, needed)) block->context |= IN_LISTS;
+    }
 }
 
 /* What little stands from the last copyright sign on: whose page it is, and under which licence. A sign above
@@ -114,6 +120,7 @@ void blocks_weigh(struct ndd_reader *reader) {
     keep(reader, needed, 0);
     leave_labels(reader);
     keep_lists(reader, needed);
+    mark_lists(reader, needed);
     leave_notice(reader);
     weigh_headings(reader);
     repeats_leave(reader);

@@ -45,7 +45,8 @@ enum {
     IN_PAGING = 1 << 12,  /* of a link: to the next page of a list, or one of its pages by number */
     IN_VEILED = 1 << 13,  /* skipped only because it is hidden within a line: blocks inside are hidden */
     IN_TOP = 1 << 14,     /* h1 */
-    IN_PROPERTY = 1 << 15 /* a thing that is a property of another one (microdata) */
+    IN_PROPERTY = 1 << 15, /* a thing that is a property of another one (microdata) */
+    IN_LISTS = 1 << 16     /* of a block: content that is not kept, lists of links and their labels (blocks.c) */
 };
 
 /* The text between two block-level tags. */
@@ -226,6 +227,11 @@ static inline int in_content(uint32_t context) {
 
 static inline int mostly_links(const struct block *block) {
     return 2 * (uint64_t)block->link_tokens > block->tokens;
+}
+
+/* What an entry of a list of links counts for: at most 30. */
+static inline uint32_t entry_tokens(const struct block *block) {
+    return block->tokens < 30 ? block->tokens : 30;
 }
 
 static inline int is_text(const struct block *block) {
