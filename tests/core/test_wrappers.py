@@ -84,7 +84,8 @@ def test_two_pages_of_a_site_of_forms_are_told_apart() -> None:
         (text("a", 300) + f"<div class=reply>{text('r', 61)}</div>" * 10, "ar"),
         (text("a", 300) + f"<div class=reply>{text('r', 60)}</div>" * 10, "a"),
         (f"<form>{text('a', 150)}" + f"<b class=reply>{text('r', 9)}</b>" * 2 + "</form>", "ar"),
-        # a form, or what stands aside, with fewer than 160 tokens is no page; comments are
+        # a form, or what stands aside, with fewer than 160 tokens is no page, if there is text outside; comments are
+        (f"<form>{text('f', 30)}</form>", "f"),
         (text("a", 3) + f"<form>{text('f', 156)}</form>", "a"),
         (text("a", 3) + f"<form>{text('f', 157)}</form>", "af"),
         (text("a", 3) + f"<aside>{text('s', 156)}</aside>", "a"),

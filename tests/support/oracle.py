@@ -1073,7 +1073,7 @@ def hints_without_meaning(blocks: Blocks) -> set[str]:
         more = count(
             block for block in blocks if is_text(block) and is_content(block, void | hints)
         )
-        if more - now > 2 * now and (more >= 160 or hints <= both):
+        if more - now > 2 * now and (now == 0 or more >= 160 or hints <= both):
             void |= hints
     return void
 
