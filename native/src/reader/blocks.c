@@ -24,17 +24,16 @@ static uint32_t weight_of(const struct block *block) {
 }
 
 /* Whether article and main elements hold enough of the page to leave out everything else. */
-static int main_holds_the_text(const struct ndd_reader *reader) {
+static int main_holds_the_text(struct ndd_reader *reader) {
     uint64_t inside = 0;
+    reader->has_main = 0;
     for (size_t i = 0; i < reader->blocks.n; i++) {
         const struct block *block = &reader->blocks.at[i];
-        if ((block->context & IN_MAIN) && is_text(block)) inside += block->tokens;
+        if (!(block->context & IN_MAIN) || !in_content(block->context)) continue;
+        reader->has_main = IN_MAIN;
+        if (!mostly_links(block)) inside += block->tokens;
     }
     return inside >= MAIN_LEAST && inside * 100 >= reader->words * (uint64_t)MAIN_PERCENT;
-}
-
-static int stands_where(const struct block *block, uint32_t needed) {
-    return in_content(block->context) && (block->context & needed) == needed;
 }
 
 /* Keeps the text of the content, and with_links its lists of links, too. */
@@ -80,26 +79,23 @@ static void keep_lists(struct ndd_reader *reader, uint32_t needed) {
     else if (kept * 100 < content * KEPT_PERCENT && main >= KEPT_LEAST) keep(reader, IN_MAIN, 1);
 }
 
-static void mark_lists(struct ndd_reader *reader, uint32_t needed) {
-    for (size_t i = 0; i < reader->blocks.n; i++) {
-        struct block *block = &reader->blocks.at[i];
-        if (block->weight == 0 && stands_where(block, needed)) block->context |= IN_LISTS;
-    }
-}
-
 /* What little stands from the last copyright sign on: whose page it is, and under which licence. A sign above
  * a heading and most of the text is of a column that stands before the content in the page. */
 static void leave_notice(struct ndd_reader *reader) {
     uint64_t tokens = 0, all = tokens_kept(reader);
     uint32_t heading = 0;
     for (size_t i = reader->blocks.n; i > 0; i--) {
-        const struct block *block = &reader->blocks.at[i - 1];
+        struct block *block = &reader->blocks.at[i - 1];
         if (block->weight == 0) continue;
         tokens += block->tokens;
         heading |= block->context & IN_HEADING;
         if (tokens > NOTICE_MOST || (heading && 2 * tokens > all)) return;
         if (!(block->context & IN_NOTICE)) continue;
-        for (; i <= reader->blocks.n; i++) reader->blocks.at[i - 1].weight = 0;
+        for (; i <= reader->blocks.n; i++) {
+            block = &reader->blocks.at[i - 1];
+            if (block->weight > 0) block->context |= IN_TAKEN;
+            block->weight = 0;
+        }
         return;
     }
 }
@@ -117,10 +113,10 @@ static void weigh_headings(struct ndd_reader *reader) {
 void blocks_weigh(struct ndd_reader *reader) {
     wrappers_open(reader);
     uint32_t needed = main_holds_the_text(reader) ? IN_MAIN : 0;
+    reader->needed = needed;
     keep(reader, needed, 0);
     leave_labels(reader);
     keep_lists(reader, needed);
-    mark_lists(reader, needed);
     leave_notice(reader);
     weigh_headings(reader);
     repeats_leave(reader);

@@ -162,8 +162,11 @@ static void add_lists(const struct ndd_reader *reader, struct sketch *sketch, si
         const uint64_t *tokens = reader->tokens.at + block->first_token;
         uint64_t entry = 0;
         size_t at = 0;
-        if (block->weight > 0) above += block->tokens;
-        if (!(block->context & IN_LISTS) || 2 * above < kept) continue;
+        if (block->weight > 0) {
+            above += block->tokens;
+            continue;
+        }
+        if (block->context & IN_TAKEN || !stands_where(block, reader->needed) || 2 * above < kept) continue;
         listed += entry_tokens(block);
         for (size_t j = 0; j < block->tokens; j++) entry = entry * HASH_C0 + tokens[j];
         entry = hash_shingle(entry, 0, 2);
@@ -195,18 +198,16 @@ static void sum_shingles(struct ndd_reader *reader, size_t kept, size_t own, ndd
 
 void features_sum(struct ndd_reader *reader, ndd_page *page) {
     size_t kept = 0, words = 0, own = 0;
-    uint32_t any = 0;
     for (size_t i = 0; i < reader->blocks.n; i++) {
         const struct block *block = &reader->blocks.at[i];
         if (!(block->context & IN_DROPPED)) words += block->tokens;
-        if (in_content(block->context)) any |= block->context;
         if (block->weight == 0) continue;
         kept += block->tokens;
         if (block->context & IN_MAIN) own += block->tokens;
     }
     memset(page, 0, sizeof *page);
     sum_words(reader, kept, page);
-    sum_shingles(reader, kept, any & IN_MAIN ? own : kept, page);
+    sum_shingles(reader, kept, reader->has_main ? own : kept, page);
     page->words = (uint32_t)words;
     page->words_read = (uint32_t)kept;
     page->text_bytes = reader->text_bytes;
