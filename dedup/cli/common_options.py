@@ -23,6 +23,11 @@ FETCH_BYTES = 16 << 20
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+if TYPE_CHECKING:
+    ParameterType = click.ParamType[Any]
+else:  # click 8.1 has it without a parameter
+    ParameterType = click.ParamType
+
 
 class Option(Protocol):
     """Gives a command an option."""
@@ -34,6 +39,28 @@ class Option(Protocol):
 def json_option(text: str = "Print one JSON object instead of text.") -> Option:
     """Return the option --json."""
     return click.option("--json", "as_json", is_flag=True, help=text)
+
+
+def number_option(
+    flag: str,
+    text: str,
+    default: float | None = None,
+    *,
+    least: float | None = None,
+    most: float | None = None,
+    **more: Any,
+) -> Option:
+    """Return a number's option with its range; where the default is a float it takes fractions."""
+    form = click.FloatRange if isinstance(default, float) else click.IntRange
+    kind: Any = form(least, most)  # type: ignore[arg-type]
+    shown = default is not None
+    return click.option(flag, type=kind, default=default, show_default=shown, help=text, **more)
+
+
+def output_option(what: str) -> Option:
+    """Return the option -o, --output; what it writes, in words."""
+    text = f"Write {what} to a file. [default: stdout]"
+    return click.option("-o", "--output", metavar="FILE", default="-", help=text)
 
 
 def log_option(command: F) -> F:
@@ -107,13 +134,7 @@ def page_options(command: F) -> F:
     return encoding(secret_option(command))
 
 
-if TYPE_CHECKING:
-    _Parameter = click.ParamType[float | str]
-else:  # click 8.1 has it without a parameter
-    _Parameter = click.ParamType
-
-
-class _Similarity(_Parameter):
+class _Similarity(ParameterType):
     name = "similarity"
 
     def convert(

@@ -30,8 +30,7 @@ from dedup.core.fingerprint import distance, fingerprint, main_words, near_dupli
 from dedup.model.page import Identity, PageFingerprint, are_copies, hex_fingerprint, identity_of
 from dedup.model.policy import Options, Policy
 from dedup.model.recipes import Recipe, recipe_of
-from dedup.report.differences import Hunk, differences
-from dedup.report.texts import alike, inline, running, side_by_side
+from dedup.report.texts import Hunk, alike, differences, inline, running, side_by_side
 
 HUNKS = 10  # shown without --all
 CONTEXT = 25  # words that the page shows before and after a difference
@@ -54,10 +53,14 @@ class _Side(NamedTuple):
 class _Result(NamedTuple):
     """How a page B compares with a page A; the distance is in bits.
 
+    same_site of one registrable domain, or of two; None: not known
     limits    the policy in force; least is the similarity required of these two
     rule      what decided: copy, unread, short, distance or similarity
     """
 
+    a: _Side
+    b: _Side
+    same_site: bool | None
     distance: int
     similarity: float
     title: Identity
@@ -67,6 +70,7 @@ class _Result(NamedTuple):
     least: float
     near_duplicate: bool
     rule: str
+    hunks: list[Hunk]
 
 
 @click.command(epilog="Example: dedup compare yesterday.html today.html")
@@ -115,46 +119,32 @@ def compare(
     """
     if tells_by_code:
         terminal.say("failed", 2)
-    near = _show(a, b, encoding, secret, same_site, show_all, columns, page, as_json)
-    if tells_by_code and not near:
-        click.get_current_context().exit(1)
-
-
-def _show(
-    a: str,
-    b: str,
-    encoding: str | None,
-    secret: str | None,
-    same_site: bool | None,
-    show_all: bool,
-    columns: bool | None,
-    page: str | None,
-    as_json: bool,
-) -> bool:
-    """Write the comparison of two pages; return whether they are near-duplicates."""
     check_html(page, as_json)
     if a == b == "-":
         raise click.UsageError('A and B are both "-"; only one page can come from stdin.')
     recipe = recipe_of(None, secret)
     side_a, side_b = (_side(path, encoding, recipe) for path in (a, b))
-    result = _judge(side_a.page, side_b.page, recipe, same_site)
-    hunks = differences(side_a.words, side_b.words)
-    shown = hunks if show_all else hunks[:HUNKS]
+    result = _judge(side_a, side_b, recipe, same_site)
+    shown = result.hunks if show_all else result.hunks[:HUNKS]
     if page is not None:
-        _write_page(page, side_a, side_b, result, same_site, hunks)
+        _write_page(page, result)
     if as_json:
-        terminal.out_json(_json(side_a, side_b, recipe, result, same_site, hunks, shown))
-    if as_json or page == "-":
-        return result.near_duplicate
-    for line in _lines(side_a, side_b, result, same_site):
+        terminal.out_json(_json(result, recipe, shown))
+    elif page != "-":
+        _write_text(result, shown, columns, whole=show_all)
+    if tells_by_code and not result.near_duplicate:
+        click.get_current_context().exit(1)
+
+
+def _write_text(result: _Result, shown: list[Hunk], columns: bool | None, *, whole: bool) -> None:
+    for line in _lines(result):
         terminal.out(line)
-    marks = ", [-in A only-] {+in B only+}:" if hunks else ""
-    terminal.out(f"{_summary(side_a, side_b, hunks)}{marks}")
-    for line in _differences(side_a.words, side_b.words, shown, columns, whole=show_all):
+    marks = ", [-in A only-] {+in B only+}:" if result.hunks else ""
+    terminal.out(f"{_summary(result)}{marks}")
+    for line in _differences(result.a.words, result.b.words, shown, columns, whole=whole):
         terminal.out(line)
-    if len(shown) < len(hunks):
-        terminal.out(f"  and {len(hunks) - len(shown):,} more; --all shows them")
-    return result.near_duplicate
+    if len(shown) < len(result.hunks):
+        terminal.out(f"  and {len(result.hunks) - len(shown):,} more; --all shows them")
 
 
 def _differences(
@@ -182,9 +172,8 @@ def _side(path: str, encoding: str | None, recipe: Recipe) -> _Side:
     return _Side(path, page, [token for block in blocks for token in block.tokens])
 
 
-def _judge(
-    a: PageFingerprint, b: PageFingerprint, recipe: Recipe, same_site: bool | None
-) -> _Result:
+def _judge(one: _Side, other: _Side, recipe: Recipe, same_site: bool | None) -> _Result:
+    a, b = one.page, other.page
     policy = Options().policy(recipe)
     bits, similar = distance(a.value, b.value), similarity(a, b)
     least = policy.least_similarity(min(a.features, b.features), same_site=same_site)
@@ -199,6 +188,9 @@ def _judge(
     else:
         rule = "similarity"
     return _Result(
+        one,
+        other,
+        same_site,
         bits,
         similar,
         identity_of(a.identity & TITLE, b.identity & TITLE),
@@ -208,18 +200,13 @@ def _judge(
         least,
         near_duplicate(a, b, same_site=same_site),
         rule,
+        differences(one.words, other.words),
     )
 
 
-def _json(
-    a: _Side,
-    b: _Side,
-    recipe: Recipe,
-    result: _Result,
-    same_site: bool | None,
-    hunks: list[Hunk],
-    shown: list[Hunk],
-) -> dict[str, Any]:
+def _json(result: _Result, recipe: Recipe, shown: list[Hunk]) -> dict[str, Any]:
+    a, b = result.a, result.b
+
     def side(s: _Side) -> dict[str, Any]:
         return {"path": s.path} | page_fields(s.page) | {"words": len(s.words)}
 
@@ -228,7 +215,7 @@ def _json(
         "a": side(a),
         "b": side(b),
         "recipe": recipe.id,
-        "same_site": same_site,
+        "same_site": result.same_site,
         "distance": result.distance,
         "similarity": result.similarity,
         "identity": result.identity,
@@ -237,7 +224,7 @@ def _json(
         "limits": {name: limits[name] for name in _LIMITS},
         "near_duplicate": result.near_duplicate,
         "rule": result.rule,
-        "difference_count": len(hunks),
+        "difference_count": len(result.hunks),
         "differences": [
             {
                 "a_at": hunk.a_begin,
@@ -260,34 +247,34 @@ _LIMITS = (
 )
 
 
-def _lines(a: _Side, b: _Side, result: _Result, same_site: bool | None) -> Iterator[str]:
-    yield terminal.table(_PAGE_HEADERS, _page_rows(a, b))
+def _lines(result: _Result) -> Iterator[str]:
+    yield terminal.table(_PAGE_HEADERS, _page_rows(result))
     yield ""
-    for name, figure, limit in _figure_rows(result, same_site):
+    for name, figure, limit in _figure_rows(result):
         yield f"{name:<20}  {figure:<7}{limit and f'  {limit}'}".rstrip()
     yield ""
-    answer, why = _verdict(a, b, result, same_site)
+    answer, why = _verdict(result)
     colour = "green" if result.near_duplicate else "yellow"
     yield f"verdict: {terminal.coloured(answer, colour, bold=True)} ({why})"
-    yield from _notes(result, same_site)
+    yield from _notes(result)
     yield ""
 
 
-def _page_rows(a: _Side, b: _Side) -> list[tuple[str | int, ...]]:
+def _page_rows(result: _Result) -> list[tuple[str | int, ...]]:
     return [
         (name, hex_fingerprint(side.page.value), side.page.features, side.path)
-        for name, side in (("A", a), ("B", b))
+        for name, side in (("A", result.a), ("B", result.b))
     ]
 
 
-def _figure_rows(result: _Result, same_site: bool | None) -> list[tuple[str, str, str]]:
+def _figure_rows(result: _Result) -> list[tuple[str, str, str]]:
     asked = "" if result.least > 1 else f"threshold {result.least:.1%}"
     return [
         ("distance of value", _bits(result.distance), f"compared up to {result.limits.distance}"),
         (
             "similarity",
             f"{_share(result.similarity)} %",
-            asked and f"{asked} ({_SITES[same_site]})",
+            asked and f"{asked} ({_SITES[result.same_site]})",
         ),
         ("title", result.title, ""),
         ("canonical URL", result.canonical, ""),
@@ -302,10 +289,10 @@ def _share(similarity: float) -> int:
     return int(100 * similarity)
 
 
-def _verdict(a: _Side, b: _Side, result: _Result, same_site: bool | None) -> tuple[str, str]:
+def _verdict(result: _Result) -> tuple[str, str]:
     """Return the answer, and why."""
     answer = "near-duplicate" if result.near_duplicate else "not near-duplicate"
-    sides = (("A", a.page), ("B", b.page))
+    sides = (("A", result.a.page), ("B", result.b.page))
     match result.rule:
         case "copy":
             why = "copies: of pages with so little text, both are equal in everything"
@@ -314,20 +301,20 @@ def _verdict(a: _Side, b: _Side, result: _Result, same_site: bool | None) -> tup
             why = f"unread: too little of {names} was read to judge it"
         case "short":
             name, page = min(sides, key=lambda side: side[1].features)
-            least = result.limits.min_features if same_site else result.limits.full_features
+            least = result.limits.min_features if result.same_site else result.limits.full_features
             why = f"short page: {name} has {terminal.count(page.features, 'feature')}, "
-            why += f"judged are pages from {least} up ({_SITES[same_site]})"
+            why += f"judged are pages from {least} up ({_SITES[result.same_site]})"
         case "distance":
             why = f"distance: {_bits(result.distance)}, more than {result.limits.distance}"
         case _:
             under = "" if result.near_duplicate else f", fewer than {result.least:.1%}"
-            why = f"similarity: {alike(result.similarity)}{under}"
+            why = f"{alike(result.similarity)}{under}"
     return answer, why
 
 
-def _notes(result: _Result, same_site: bool | None) -> Iterator[str]:
+def _notes(result: _Result) -> Iterator[str]:
     same_text = result.distance == 0 and result.similarity == 1
-    if result.near_duplicate and result.identity == "other" and same_site is not False:
+    if result.near_duplicate and result.identity == "other" and result.same_site is not False:
         what = " and ".join(
             name
             for name, said in (("titles", result.title), ("canonical URLs", result.canonical))
@@ -339,25 +326,24 @@ def _notes(result: _Result, same_site: bool | None) -> Iterator[str]:
             yield f"the {what} differ: on one site a crawl keeps B as another page (other_title)"
 
 
-def _write_page(
-    path: str, a: _Side, b: _Side, result: _Result, same_site: bool | None, hunks: list[Hunk]
-) -> None:
+def _write_page(path: str, result: _Result) -> None:
     from dedup.report.html import html_page
     from dedup.report.parts import Beside, Report, Table, Text, Texts
 
-    answer, why = _verdict(a, b, result, same_site)
-    head, *rows = zip(_PAGE_HEADERS, *_page_rows(a, b), strict=True)
+    answer, why = _verdict(result)
+    head, *rows = zip(_PAGE_HEADERS, *_page_rows(result), strict=True)
+    a, b = result.a, result.b
     report = Report(
         f"{a.path} and {b.path}: {answer}",
         [
-            *map(Text, [*_notes(result, same_site), _summary(a, b, hunks)]),
+            *map(Text, [*_notes(result), _summary(result)]),
             Beside(
                 [
                     Table([str(name) for name in head], rows),
-                    Table(_FIGURE_HEADERS, _figure_rows(result, same_site)),
+                    Table(_FIGURE_HEADERS, _figure_rows(result)),
                 ]
             ),
-            Texts(a.words, b.words, hunks, (a.path, b.path), CONTEXT, whole=True),
+            Texts(a.words, b.words, result.hunks, (a.path, b.path), CONTEXT, whole=True),
         ],
         headline=f"verdict: {answer}",
         below=f"({why})",
@@ -366,7 +352,8 @@ def _write_page(
         file.write(html_page(report).encode("utf-8", "replace"))
 
 
-def _summary(a: _Side, b: _Side, hunks: list[Hunk]) -> str:
+def _summary(result: _Result) -> str:
+    a, b, hunks = result.a, result.b, result.hunks
     if not hunks:
         return f"the main texts are the same, {terminal.count(len(a.words), 'word')}"
     return (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dedup.cli import terminal
-from dedup.cli.common_options import json_option
+from dedup.cli.common_options import json_option, number_option, setting_option
 from dedup.model.errors import DedupError
 from dedup.report.texts import alike
 
@@ -33,25 +33,13 @@ if TYPE_CHECKING:
     show_default=True,
     help="Seed of the site's content; another seed makes another site.",
 )
-@click.option(
-    "--mode",
-    type=click.Choice(["drop", "skip_links", "tag"]),
-    default="drop",
-    show_default=True,
-    help="What happens to near-duplicates (the setting DEDUP_MODE).",
-)
-@click.option(
-    "--urls",
-    type=click.Choice(["learn", "skip", "off"]),
-    default="learn",
-    show_default=True,
-    help="What the crawl learns of its URLs, and does with it (the setting DEDUP_URLS).",
+@setting_option("mode", help="What happens to near-duplicates (the setting DEDUP_MODE).")
+@setting_option(
+    "urls", help="What the crawl learns of its URLs, and does with it (the setting DEDUP_URLS)."
 )
 @json_option("Print one JSON object instead of tables.")
 @click.option("--site-only", is_flag=True, help="Only serve the site, until Ctrl-C.")
-@click.option(
-    "--port", type=click.IntRange(0, 65535), help="Port of --site-only. [default: any free port]"
-)
+@number_option("--port", "Port of --site-only. [default: any free port]", least=0, most=65535)
 def demo(
     pages: int,
     seed: int,

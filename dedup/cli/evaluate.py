@@ -8,7 +8,7 @@ Invariant: everything that can be wrong with the options is said before a page i
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 import msgspec
@@ -24,8 +24,7 @@ from dedup.cli.common_options import (
 )
 from dedup.model.policy import Options, Policy, Similarity
 from dedup.model.recipes import Recipe, recipe_of
-from dedup.report.differences import differences
-from dedup.report.texts import inline, running
+from dedup.report.texts import differences, inline, running
 
 if TYPE_CHECKING:
     from dedup.lab.evaluate.corpora import CorpusFigures, CorpusPoint
@@ -49,11 +48,24 @@ _NAMES = {
 }
 
 
+class _Asked(NamedTuple):
+    """What is evaluated and how it is shown; errors is the number of mistakes of each kind."""
+
+    recipe: Recipe
+    policy: Policy
+    identity: bool
+    errors: int
+    picture: Path | None
+    as_json: bool
+
+
 @click.command(
     epilog="Examples: dedup evaluate --generated; dedup evaluate --set FOLDER --plot pr.svg; "
     "dedup evaluate --corpora FOLDER --errors 10 --html wrong.html"
 )
-@click.option("--set", "folder", type=FOLDER, help="Folder of a labelled set (docs/quality.md).")
+@click.option(
+    "--set", "folder", type=FOLDER, help="Folder of a labelled set (docs/appendix/reading.md)."
+)
 @click.option(
     "--corpora", type=FOLDER, help="Folder of whole sites: NAME.jsonl and NAME.truth.jsonl.zst."
 )
@@ -134,14 +146,15 @@ def evaluate(
         check_plot(picture)
     known = recipe_of(recipe)
     policy = Options(distance=distance, similarity=similarity).policy(known)
+    asked = _Asked(known, policy, identity, count, picture, as_json)
     if corpora is not None:
         if (folder, pages, pairs, generated) != (None,) * 4:
             raise click.UsageError("Give one of --set, --corpora, --pages, and --generated.")
-        shown = _corpora(corpora, known, policy, identity, count, picture, as_json)
+        shown = _corpora(corpora, asked)
         name = str(corpora)
     else:
         source = _source(folder, pages, pairs, complete, generated, seed)
-        shown = _set(source, known, policy, identity, count, draws, seed, picture, as_json)
+        shown = _set(source, asked, draws, seed)
         name = source.name
     if page is not None:
         from dedup.lab.evaluate.mistakes import mistakes_page
@@ -150,66 +163,57 @@ def evaluate(
             file.write(mistakes_page(name, shown).encode("utf-8", "replace"))
 
 
-def _set(
-    source: "Source",
-    recipe: Recipe,
-    policy: Policy,
-    identity: bool,
-    count: int,
-    draws: int,
-    seed: int,
-    picture: Path | None,
-    as_json: bool,
-) -> list["Mistake"]:
+def _set(source: "Source", asked: _Asked, draws: int, seed: int) -> list["Mistake"]:
     from dedup.lab.evaluate.evaluation import evaluate as evaluate_set
     from dedup.lab.evaluate.mistakes import mistakes
     from dedup.lab.evaluate.page_files import measure
 
-    prints = measure(source.pages(terminal.progress(f"reading {source.name}")), recipe)
+    prints = measure(source.pages(terminal.progress(f"reading {source.name}")), asked.recipe)
     labels = source.labels(prints.ids)
-    evaluation, judged = evaluate_set(prints, labels, policy, draws, seed, identity=identity)
-    found = mistakes(prints, labels.pages, judged, source.pages(), count) if count else []
-    if picture is not None:
+    evaluation, judged = evaluate_set(
+        prints, labels, asked.policy, draws, seed, identity=asked.identity
+    )
+    found = (
+        mistakes(prints, labels.pages, judged, source.pages(), asked.errors) if asked.errors else []
+    )
+    if asked.picture is not None:
         from dedup.lab.evaluate.recall_plot import plot
 
-        plot(evaluation, picture)
-    if as_json:
+        plot(evaluation, asked.picture)
+    if asked.as_json:
         terminal.out_json(_json(source, evaluation, found))
     else:
         _show(source, evaluation, found)
     return found
 
 
-def _corpora(
-    folder: Path,
-    recipe: Recipe,
-    policy: Policy,
-    identity: bool,
-    count: int,
-    picture: Path | None,
-    as_json: bool,
-) -> list["Mistake"]:
+def _corpora(folder: Path, asked: _Asked) -> list["Mistake"]:
     from dedup.lab.evaluate.corpora import all_figures, corpora_in, evaluate_corpus
 
     figures, found = [], []
     for corpus in corpora_in(folder):
         progress = terminal.progress(f"reading {corpus.name}")
         one, wrong = evaluate_corpus(
-            corpus, recipe, policy, identity=identity, errors=count, progress=progress
+            corpus,
+            asked.recipe,
+            asked.policy,
+            identity=asked.identity,
+            errors=asked.errors,
+            progress=progress,
         )
         figures.append(one)
         found += wrong
-    if picture is not None:
+    if asked.picture is not None:
         from dedup.lab.evaluate.recall_plot import plot_corpora
 
-        plot_corpora(figures, picture)
+        plot_corpora(figures, asked.picture)
     total = all_figures(figures)
-    if as_json:
-        shown = {"recipe": recipe.id} | _policy(policy) | {"identity": identity}
+    if asked.as_json:
+        shown = {"recipe": asked.recipe.id} | _policy(asked.policy) | {"identity": asked.identity}
         shown |= _corpora_json(figures, total)
         terminal.out_json(shown | ({"errors": [_mistake(one) for one in found]} if found else {}))
     else:
-        terminal.out(f"recipe {recipe.id}: {_asked(policy)}\n")
+        terminal.out(f"recipe {asked.recipe.id}: {_asked(asked.policy)}\n")
         terminal.out(_corpora_table(figures, total))
         for mistake in found:
             _show_mistake(mistake)
@@ -234,7 +238,7 @@ def _source(
     if folder is not None:
         return FolderSet(folder)
     if generated is not None:
-        from dedup.lab.evaluate.generated import GeneratedSet
+        from dedup.lab.evaluate.sets import GeneratedSet
 
         return GeneratedSet(generated, seed)
     if pages is None or pairs is None:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dedup.cli import terminal
-from dedup.cli.common_options import distance_option
+from dedup.cli.common_options import distance_option, output_option
 from dedup.core import pairs
 from dedup.core.bulk import out_of_core, streams
 from dedup.core.bulk.batch import Matches, Queries
@@ -45,13 +45,7 @@ def _options(command: F) -> F:
             help="Bound on memory: bytes, 512M, 16G; the rest goes to temporary files (TMPDIR). "
             "[default: no bound]",
         ),
-        click.option(
-            "-o",
-            "--output",
-            metavar="FILE",
-            default="-",
-            help="Write the result to a file. [default: stdout]",
-        ),
+        output_option("the result"),
         click.option(
             "--input",
             "source",

@@ -9,14 +9,14 @@ Invariants: exact and estimated figures are distinguished.
 
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import msgspec
 from click.core import ParameterSource
 
 from dedup.cli import terminal
-from dedup.cli.common_options import distance_option, json_option
+from dedup.cli.common_options import ParameterType, distance_option, json_option, number_option
 from dedup.cli.terminal import scaled_text, size_text, time_text
 from dedup.core.bulk.designs import Design, fewest_tables
 from dedup.core.bulk.designs import plan as plan_designs
@@ -49,27 +49,8 @@ HEADERS = (
 
 MOST_DOCUMENTS = 2**63
 
-OF_A_CLUSTER = [
-    "rate",
-    "cores",
-    "copies",
-    "unique",
-    "busy",
-    "kafka_copies",
-    "room",
-    "together",
-    "price",
-    "costs",
-]
 
-
-if TYPE_CHECKING:
-    _Parameter = click.ParamType[int]
-else:  # click 8.1 has it without a parameter
-    _Parameter = click.ParamType
-
-
-class _Number(_Parameter):
+class _Number(ParameterType):
     """A number of documents, in the forms in which people write large ones."""
 
     name = "number"
@@ -115,34 +96,16 @@ class _Number(_Parameter):
 )
 @click.option("--cluster", is_flag=True, help="Plan a sharded table service.")
 @click.option("--rate", type=float, metavar="PAGES", help="Pages a second that the crawl fetches.")
-@click.option(
-    "--cores",
-    type=click.IntRange(1, 1024),
-    default=1,
-    show_default=True,
-    help="Cores of a machine; each service uses one.",
-)
-@click.option(
+@number_option("--cores", "Cores of a machine; each service uses one.", 1, least=1, most=1024)
+@number_option(
     "--copies",
-    type=click.IntRange(1, 64),
-    default=2,
-    show_default=True,
-    help="Copies of each shard, on different machines; all but one may fail.",
+    "Copies of each shard, on different machines; all but one may fail.",
+    2,
+    least=1,
+    most=64,
 )
-@click.option(
-    "--unique",
-    type=click.FloatRange(0, 1),
-    default=1.0,
-    show_default=True,
-    help="Share of the pages that are accepted and stored.",
-)
-@click.option(
-    "--key-bytes",
-    type=click.IntRange(1, 8192),
-    default=67,
-    show_default=True,
-    help="Mean length of a document key, in bytes.",
-)
+@number_option("--unique", "Share of the pages that are accepted and stored.", 1.0, least=0, most=1)
+@number_option("--key-bytes", "Mean length of a document key, in bytes.", 67, least=1, most=8192)
 @click.option(
     "--busy",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
@@ -150,26 +113,16 @@ class _Number(_Parameter):
     show_default=True,
     help="Greatest load of a core, 0 to 1.",
 )
-@click.option(
-    "--kafka-copies",
-    type=click.IntRange(1, 64),
-    default=3,
-    show_default=True,
-    help="Replication factor of the topic.",
+@number_option("--kafka-copies", "Replication factor of the topic.", 3, least=1, most=64)
+@number_option(
+    "--room", "Partitions of a shard: it can be split into this many later.", 4, least=1, most=64
 )
-@click.option(
-    "--room",
-    type=click.IntRange(1, 64),
-    default=4,
-    show_default=True,
-    help="Partitions of a shard: it can be split into this many later.",
-)
-@click.option(
+@number_option(
     "--together",
-    type=click.IntRange(1, 16),
-    default=1,
-    show_default=True,
-    help="Pages that a client sends in one write: with many a page costs less.",
+    "Pages that a client sends in one write: with many a page costs less.",
+    1,
+    least=1,
+    most=16,
 )
 @click.option("--price", type=click.FloatRange(0), help="Price of a machine for an hour.")
 @click.option(
@@ -200,10 +153,10 @@ def plan(
     at --rate pages a second, and what each carries. It is computed from measured constants.
     """
     if cluster:
-        plan_cluster(documents, distance, memory, as_json, **options)
+        plan_cluster(documents, distance, memory, as_json, options)
         return
-    key_bytes = options["key_bytes"]
-    for name in OF_A_CLUSTER:
+    key_bytes = options.pop("key_bytes")
+    for name in options:
         if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
             raise UsageError(f"--{name.replace('_', '-')} is for --cluster: give that, too")
     designs = plan_designs(documents, distance, memory)
@@ -235,7 +188,7 @@ def _store(documents: int, distance: int, key_bytes: int) -> list[str]:
         f"{key_bytes} bytes:",
         f"  memory    {size_text(one.memory_bytes)}: {size_text(one.working_bytes)} of the process while it "
         f"merges, {size_text(one.index_bytes)} of index files in the page cache",
-        f"  disk      {size_text(one.disk_bytes)}, the room for merging included",
+        f"  disk      {size_text(one.disk_bytes)}, space for merging included",
         f"  opens in  {one.open_seconds:.1f} s after kill -9",
     ]
 
@@ -284,36 +237,21 @@ LIMITS = {
 
 
 def plan_cluster(
-    documents: int,
-    distance: int,
-    memory: str | None,
-    as_json: bool,
-    *,
-    rate: float | None,
-    cores: int,
-    copies: int,
-    unique: float,
-    key_bytes: int,
-    busy: float,
-    kafka_copies: int,
-    room: int,
-    together: int,
-    price: float | None,
-    costs: Path | None,
+    documents: int, distance: int, memory: str | None, as_json: bool, options: dict[str, Any]
 ) -> None:
     """Print the cluster. Raises UsageError for what is missing, or cannot be."""
+    rate, costs = options["rate"], options["costs"]
     if rate is None or memory is None:
         missing = [name for name, it in (("--rate", rate), ("--memory", memory)) if it is None]
         raise UsageError(
             f"--cluster needs {' and '.join(missing)}: pages a second of the crawl, and the memory "
             "of a machine, for example --rate 2000 --memory 64G"
         )
-    crawl = Crawl(
-        documents, rate, distance, key_bytes, unique, copies, kafka_copies, room, together
-    )
-    machine = Machine(memory_bytes(memory), cores, core_share=busy)
+    of_crawl = {n: value for n, value in options.items() if n in Crawl.__struct_fields__}
+    crawl = Crawl(documents, k=distance, **of_crawl)
+    machine = Machine(memory_bytes(memory), options["cores"], core_share=options["busy"])
     measured = MEASURED if costs is None else read_costs(costs.read_bytes())
-    found = capacity(crawl, machine, measured, price)
+    found = capacity(crawl, machine, measured, options["price"])
     if as_json:
         terminal.out_json(msgspec.to_builtins(found))
         return

@@ -17,8 +17,10 @@ import click
 from dedup.cli import terminal
 from dedup.cli.common_options import (
     LogForm,
+    Option,
     distance_option,
     log_option,
+    number_option,
     set_up_logs,
     setting_option,
 )
@@ -59,6 +61,10 @@ def _size(_context: click.Context, _option: click.Parameter, text: str) -> int:
     return size
 
 
+def _file_option(flag: str, text: str) -> Option:
+    return click.option(flag, type=click.Path(path_type=Path), help=text)
+
+
 @click.command(epilog="Example: DEDUP_TOKEN=... dedup serve --path store --listen 0.0.0.0:7700")
 @click.option(
     "--path",
@@ -83,23 +89,12 @@ def _size(_context: click.Context, _option: click.Parameter, text: str) -> int:
     show_default=True,
     help="HOST:PORT for HTTP and the dashboard; none turns them off.",
 )
-@click.option(
-    "--tls-cert",
-    type=click.Path(path_type=Path),
-    help="Certificate (a PEM file); both ports then use TLS.",
-)
-@click.option(
-    "--tls-key", type=click.Path(path_type=Path), help="Private key of the certificate, a PEM file."
-)
-@click.option(
-    "--tls-client-ca",
-    type=click.Path(path_type=Path),
-    help="Serve only who has a certificate of this authority, a PEM file.",
-)
-@click.option(
+@_file_option("--tls-cert", "Certificate (a PEM file); both ports then use TLS.")
+@_file_option("--tls-key", "Private key of the certificate, a PEM file.")
+@_file_option("--tls-client-ca", "Serve only who has a certificate of this authority, a PEM file.")
+@_file_option(
     "--tokens",
-    type=click.Path(path_type=Path),
-    help="A file with lines `ROLE TOKEN`; ROLE is crawl, read or admin. SIGHUP reads it again.",
+    "A file with lines `ROLE TOKEN`; ROLE is crawl, read or admin. SIGHUP reads it again.",
 )
 @click.option(
     "--kafka",
@@ -139,17 +134,11 @@ def _size(_context: click.Context, _option: click.Parameter, text: str) -> int:
 )
 @distance_option("Greatest distance that clients may ask for, in bits. [default: the recipe's]")
 @setting_option("reservation_seconds", type=click.FloatRange(0, min_open=True))
-@click.option(
-    "--max-connections",
-    type=click.IntRange(1),
-    default=4096,
-    show_default=True,
-    help="Greatest number of clients at a time.",
-)
-@click.option(
+@number_option("--max-connections", "Greatest number of clients at a time.", 4096, least=1)
+@number_option(
     "--max-namespaces",
-    type=click.IntRange(1),
-    help="Greatest number of namespaces (stores). [default: 256, or as many as open files allow]",
+    "Greatest number of namespaces (stores). [default: 256, or as many as open files allow]",
+    least=1,
 )
 @click.option(
     "--memory",
@@ -161,10 +150,10 @@ def _size(_context: click.Context, _option: click.Parameter, text: str) -> int:
     help="Bound on memory that clients can use: half for pages in flight, a quarter for unread answers, "
     "a quarter for incomplete commands. Stores need more.",
 )
-@click.option(
+@number_option(
     "--max-per-address",
-    type=click.IntRange(1),
-    help="Greatest number of clients of one address. [default: half of all]",
+    "Greatest number of clients of one address. [default: half of all]",
+    least=1,
 )
 @click.option(
     "--idle-seconds",

@@ -32,7 +32,7 @@ import click
 import msgspec
 
 from dedup.cli import terminal
-from dedup.cli.common_options import json_option
+from dedup.cli.common_options import json_option, output_option
 from dedup.core.files import FolderLock, replacing
 from dedup.model.errors import (
     DedupError,
@@ -128,7 +128,7 @@ def info(path: str, as_json: bool) -> None:
     elif sound := [s for s in stores if "error" not in s]:
         terminal.out(
             terminal.table(
-                ("namespace", "documents", "recipe", "bytes", "not indexed on disk", "path"),
+                ("namespace", "documents", "recipe", "bytes", "changes since index", "path"),
                 [
                     (
                         s["namespace"],
@@ -258,13 +258,7 @@ def _verify(folder: Path) -> Seen:
 
 @store.command(epilog="Example: dedup store export .scrapy/dedup --output documents.jsonl")
 @click.argument("path", type=click.Path())
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    default="-",
-    help="Write the lines to a file. [default: stdout]",
-)
+@output_option("the lines")
 def export(path: str, output: str) -> None:
     """Write the documents of the stores at PATH as JSON lines. Nothing is changed.
 
@@ -415,13 +409,7 @@ def _check_recipe(folder: Path, recipe: str, name: str) -> None:
 @store.command(epilog="Example: dedup store backup http://127.0.0.1:7780 --output documents.jsonl")
 @click.argument("url")
 @click.option("--namespace", metavar="NAME", help="Write this namespace only. [default: all]")
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    default="-",
-    help="Write the lines to a file. [default: stdout]",
-)
+@output_option("the lines")
 def backup(url: str, namespace: str | None, output: str) -> None:
     """Write the documents of a running table service as JSON lines.
 
@@ -533,9 +521,9 @@ def rules(
 
 
 def _say(folder: Path, said: dict[str, tuple[str, ...]]) -> None:
-    from dedup.detector.url_rules.learner import Learner
     from dedup.detector.url_rules.rule_file import encode_rules, load_rules, save_rules
     from dedup.detector.url_rules.rule_set import rule_of
+    from dedup.detector.url_rules.site_rules import Learner
     from dedup.model.names import registrable_domain
 
     lock = FolderLock(folder / "lock")

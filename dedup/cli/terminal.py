@@ -112,16 +112,6 @@ def out_json(value: object) -> None:
     click.echo(json.dumps(value))
 
 
-def out_result(result: object, text: Callable[[], str], *, as_json: bool) -> None:
-    """Write a result to stdout, as one line of JSON or as its text."""
-    if as_json:
-        from msgspec import to_builtins
-
-        out_json(to_builtins(result))
-    else:
-        out(text())
-
-
 def error(message: str) -> None:
     """Write an error to stderr."""
     status.clear()

@@ -4,7 +4,7 @@ DEDUP_DROPPED's file, a JSON report or a service -> the lines about a URL, or th
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from dedup.cli import terminal
-from dedup.cli.common_options import json_option
+from dedup.cli.common_options import json_option, number_option
 from dedup.cli.store import get
 from dedup.model.errors import ServiceUnavailable, UsageError
 from dedup.model.names import document_key
@@ -51,9 +51,7 @@ _DID = {
 @click.option(
     "--namespace", default="default", show_default=True, help="Namespace to ask the service about."
 )
-@click.option(
-    "--top", type=click.IntRange(1), metavar="N", help="List the N riskiest drops of all pages."
-)
+@number_option("--top", "List the N riskiest drops of all pages.", least=1, metavar="N")
 @json_option("Print a JSON object for each page found.")
 def why(
     url: str | None,
@@ -183,10 +181,14 @@ def _differences(drop: Drop) -> Iterator[str]:
         yield "not known: the original's text was not in memory any more; try dedup compare"
     elif not drop.differs:
         yield "nothing: the main texts are equal"
-    for sides in drop.differs or ():
-        yield " ".join(text.join(mark) for text, mark in zip(sides, MARKS, strict=True) if text)
+    yield from map(_marked, drop.differs or ())
     if drop.numbers_only:
-        yield "(numbers only: look whether these are two things, such as two products)"
+        yield "(numbers only: check whether these are two things, such as two products)"
+
+
+def _marked(sides: Sequence[str]) -> str:
+    """Return a difference: what the original has, and what the page has."""
+    return " ".join(text.join(mark) for text, mark in zip(sides, MARKS, strict=True) if text)
 
 
 def _riskiest(listed: Iterator[Drop], top: int, *, as_json: bool) -> bool:
@@ -199,7 +201,7 @@ def _riskiest(listed: Iterator[Drop], top: int, *, as_json: bool) -> bool:
         (
             f"{int(100 * drop.similarity)} %",
             "numbers" if drop.numbers_only else "",
-            " ".join(_differences(drop)) if drop.differs else "",
+            " ".join(map(_marked, drop.differs or ())),
             drop.url,
             drop.of,
         )
@@ -209,6 +211,8 @@ def _riskiest(listed: Iterator[Drop], top: int, *, as_json: bool) -> bool:
         terminal.out(
             terminal.table(("similar", "differ in", "first words", "page", "original"), rows)
         )
+        if any(drop.numbers_only for drop in drops[:top]):
+            terminal.out("numbers: check whether these are two things, such as two products")
         terminal.out(f"{len(rows)} of {terminal.count(len(drops), 'drop')}, the riskiest first")
     else:
         terminal.error("no drop is listed")

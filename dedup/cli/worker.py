@@ -21,13 +21,14 @@ from dedup.cli.common_options import (
     LogForm,
     identity_option,
     log_option,
+    number_option,
     policy_options,
     set_up_logs,
     setting_option,
 )
 
 if TYPE_CHECKING:
-    from dedup.worker.options import Config
+    from dedup.worker.adapters import Config
 
 log = logging.getLogger("dedup.worker")
 
@@ -109,12 +110,12 @@ log = logging.getLogger("dedup.worker")
     type=click.FloatRange(0, 600),
     help="How long a page waits for a near-duplicate that another worker has.",
 )
-@click.option(
+@number_option(
     "--stop-seconds",
-    type=click.FloatRange(0, 3600),
-    default=20.0,
-    show_default=True,
-    help="How long the current batch may take after SIGTERM.",
+    "How long the current batch may take after SIGTERM.",
+    20.0,
+    least=0,
+    most=3600,
 )
 @click.option(
     "--batch",
@@ -124,12 +125,12 @@ log = logging.getLogger("dedup.worker")
     show_default=True,
     help="Greatest number of records in a batch.",
 )
-@click.option(
+@number_option(
     "--threads",
-    type=click.IntRange(1, 256),
-    default=1,
-    show_default=True,
-    help="Threads that make fingerprints; more may help with long pages.",
+    "Threads that make fingerprints; more may help with long pages.",
+    1,
+    least=1,
+    most=256,
 )
 @click.option("--metrics", metavar="HOST:PORT", help="Serve /metrics, /livez and /readyz there.")
 @click.option("--until-end", is_flag=True, help="Stop at the present end of the topic.")
@@ -153,8 +154,7 @@ def worker(kafka: str, log_form: LogForm, metrics: str | None, **options: Any) -
 def _config(kafka: str, metrics: str | None, options: dict[str, Any]) -> "Config":
     from dedup.model.policy import Options
     from dedup.wire.kafka import kafka_config
-    from dedup.worker.adapters import format_of
-    from dedup.worker.options import Config, listen_address, topics_of
+    from dedup.worker.adapters import Config, format_of, listen_address, topics_of
 
     topics = topics_of(
         options.pop("input_topic"),
@@ -182,8 +182,7 @@ def _config(kafka: str, metrics: str | None, options: dict[str, Any]) -> "Config
 
 
 async def _work(config: "Config") -> None:
-    from dedup.worker.metrics import Health, Metrics, MetricsServer
-    from dedup.worker.worker import Worker
+    from dedup.worker.worker import Health, Metrics, MetricsServer, Worker
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

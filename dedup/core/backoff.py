@@ -4,8 +4,6 @@ It counts tries and uses no clock: the caller sleeps, and limits the tries or se
 a few processes retry, each at the moment at which it failed.
 """
 
-__all__ = ["Backoff"]
-
 
 class Backoff:
     """The pauses of one retry loop: first_seconds, then factor times the one before, up to a bound.

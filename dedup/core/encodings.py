@@ -17,8 +17,6 @@ from w3lib.encoding import (
 from dedup.core.native import ffi, lib
 from dedup.model.errors import UsageError
 
-__all__ = ["as_utf8", "guessed_utf8", "plain_text"]
-
 SAMPLE_BYTES = 65_536  # what a detector sees of a page, from its first byte beyond ASCII on
 LEAD_BYTES = 16  # and this many bytes before it: the letters a word begins with
 SIGNS_WITHIN = 4096  # bytes in which a page without a mark shows UTF-16 or ISO-2022-JP

@@ -20,23 +20,6 @@ from dedup.model.page import SKETCH_BYTES, PageFingerprint, are_copies, are_two_
 from dedup.model.policy import Options
 from dedup.model.recipes import Recipe, recipe_of, same_recipe
 
-__all__ = [
-    "Block",
-    "PageReading",
-    "distance",
-    "fingerprint",
-    "fingerprint_text",
-    "hash_of_links",
-    "keyed_recipe",
-    "main_words",
-    "near_duplicate",
-    "number_runs",
-    "read_page",
-    "similarities",
-    "similarity",
-    "token_hash",
-]
-
 
 class PageReading(NamedTuple):
     """A page's fingerprint, and how much of the page was what.
@@ -159,6 +142,30 @@ def fingerprint_text(text: bytes | str, *, recipe: Recipe | str | None = None) -
         page = ffi.new("ndd_page *")
         check(lib.ndd_read_text(reader, ffi.from_buffer(data), len(data), known.key, page))
         return _page(page, known)
+
+
+class Excerpt(NamedTuple):
+    """A text that a program took from a page: what two such texts are compared by, within one version of dedup.
+
+    words    which white space separates
+    text     32-bit hash of its words, with one space between them
+    numbers  32-bit hash of the set of its numbers (a digit, then digits, points, commas and colons)
+    sketch   that of fingerprint_text(), if it has as many words as asked for; else empty
+    """
+
+    words: int
+    text: int
+    numbers: int
+    sketch: bytes
+
+
+def read_excerpt(text: bytes, least_words: int) -> Excerpt:
+    """Read such a text, in UTF-8, in one pass."""
+    with _readers.borrow() as reader:
+        found = ffi.new("ndd_excerpt *")
+        check(lib.ndd_read_excerpt(reader, ffi.from_buffer(text), len(text), least_words, found))
+    sketch = bytes(ffi.buffer(found.sketch)) if found.words >= max(least_words, 1) else b""
+    return Excerpt(found.words, found.text, found.numbers, sketch)
 
 
 def main_words(

@@ -10,8 +10,6 @@ from dedup.core.native import check, ffi, lib
 from dedup.core.numbers import little_endian
 from dedup.model.errors import UsageError
 
-__all__ = ["HashSet"]
-
 
 class HashSet:
     """At most `most` hashes; one is remembered at least until most / 2 others have come.

@@ -20,8 +20,6 @@ from dedup.core.native import check, cores, ffi, lib
 from dedup.core.numbers import Array, Numbers, many, max_distance, number, pointer
 from dedup.model.errors import UsageError
 
-__all__ = ["find_all", "find_clusters", "find_part", "merge"]
-
 FEW = 100_000  # fewer are joined sooner than threads start
 MASKS_MOST = 4096
 ANY_NUMBER = 2**63 - 1

@@ -11,8 +11,6 @@ Invariants:
 import threading
 from collections import deque
 
-__all__ = ["ReadWriteLock"]
-
 
 class ReadWriteLock:
     """The lock: `with lock.reading:` or `with lock.writing:`."""

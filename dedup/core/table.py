@@ -92,6 +92,7 @@ class Table:
         self._note = note
         self._lock = ReadWriteLock()
         self._answers = Answers()
+        self._pair = ffi.new("uint64_t[3]")  # one to be inserted, and how many were
 
     @property
     def k(self) -> int:
@@ -116,19 +117,19 @@ class Table:
         """Store a pair; return whether it is new. Raises MemoryError, then nothing has changed."""
         if type(value) is not int or type(document) is not int:
             value, document = number(value, "value"), number(document, "document")
-        try:
-            values = ffi.new("uint64_t[1]", (value,))
-            documents = ffi.new("uint64_t[1]", (document,))
-        except OverflowError:  # raise the error that names it
-            number(value, "value")
-            number(document, "document")
-            raise
-        inserted = ffi.new("uint64_t *")
+        pair = self._pair
         with self._lock.writing:
-            status = lib.ndd_table_insert(self._handle, values, documents, 1, inserted)
+            try:
+                pair[0], pair[1] = value, document
+            except OverflowError:  # raise the error that names it
+                number(value, "value")
+                number(document, "document")
+                raise
+            status = lib.ndd_table_insert(self._handle, pair, pair + 1, 1, pair + 2)
+            inserted = bool(pair[2])
         if status != lib.NDD_OK:
             check(status, "inserting into a table")
-        return bool(inserted[0])
+        return inserted
 
     def insert_many(self, values: Numbers, documents: Numbers) -> int:
         """Store the pairs (values[i], documents[i]) and return how many of them are new.

@@ -12,7 +12,7 @@ a URL is opened.
 """
 
 import os
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -70,13 +70,19 @@ def open(target: str | os.PathLike[str], **options: Unpack[OpenOptions]) -> Dete
     checked = Options(**options)
     if not _is_service(target):
         return open_embedded(target, checked)
+    from dedup.detector.blocking import BlockingDetector
+
+    opening = _remote()
+    return BlockingDetector(lambda: opening(os.fspath(target), checked))
+
+
+def _remote() -> Callable[[str, Options], Coroutine[Any, Any, AsyncDetector]]:
+    """Return what opens a detector of a service. Raises UsageError where its client is not installed."""
     try:
         from dedup.detector.remote import open_remote
     except ModuleNotFoundError as error:
         raise UsageError(f"{_EXTRA} ({error})") from error
-    from dedup.detector.blocking import BlockingDetector
-
-    return BlockingDetector(lambda: open_remote(os.fspath(target), checked))
+    return open_remote
 
 
 class Opening(Coroutine[Any, Any, AsyncDetector]):
@@ -122,11 +128,7 @@ async def _open_async(target: str | os.PathLike[str], options: OpenOptions) -> A
     checked = Options(**options)
     if not _is_service(target):
         return AsyncEmbeddedDetector(open_embedded(target, checked))
-    try:
-        from dedup.detector.remote import open_remote
-    except ModuleNotFoundError as error:
-        raise UsageError(f"{_EXTRA} ({error})") from error
-    return await open_remote(os.fspath(target), checked)
+    return await _remote()(os.fspath(target), checked)
 
 
 def open_embedded(target: str | os.PathLike[str], options: Options) -> EmbeddedDetector:

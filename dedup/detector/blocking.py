@@ -15,8 +15,6 @@ from typing import Any, TypeVar
 from dedup.detector.interface import AsyncDetector, Detector
 from dedup.model.errors import UsageError
 
-__all__ = ["BlockingDetector"]
-
 T = TypeVar("T")
 
 Opening = Callable[[], Coroutine[Any, Any, AsyncDetector]]

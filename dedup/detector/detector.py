@@ -59,8 +59,6 @@ from dedup.model.policy import Policy
 from dedup.model.recipes import Recipe, same_recipe
 from dedup.store import NEAR_LIMIT, Applied, Removed
 
-__all__ = ["AsyncEmbeddedDetector", "EmbeddedDetector"]
-
 CROWD = 128  # candidates that are compared first: a directory may have 100,000
 GROWTH = 4  # factor by which the number of candidates grows
 LOOKED = 8192  # greatest number of candidates that are compared with one page
@@ -188,7 +186,15 @@ class EmbeddedDetector(Detector):
             verdict = self._judged(asked, options, now)
             if verdict.status in _DROPPED:
                 return verdict
-            return self._reserved(verdict, options, now)
+            token = self._reservations.reserve(
+                asked,
+                now=now,
+                seconds=options.seconds or self.policy.reservation_seconds,
+                judged=Seen(verdict.status, verdict.reason, self.policy, self._shared.inserts),
+                token=token,
+                home=options.home,
+            )
+            return replace(verdict, token=token)
 
     def accept(self, page: PageFingerprint, key: str, options: ReserveOptions = USUAL) -> Verdict:
         """Judge a page, and insert it at once unless it is a near-duplicate: reserve() and insert() in one.
@@ -221,18 +227,6 @@ class EmbeddedDetector(Detector):
         if not inserted and not in_flight:
             return Verdict(*unlike_any(page, self.policy), asked)
         return decided(asked, inserted, in_flight, guard=guard, tries=options.tries)
-
-    def _reserved(self, verdict: Verdict, options: ReserveOptions, now: float) -> Verdict:
-        """Reserve the fingerprint of a page that is kept; return its verdict with the token."""
-        token = self._reservations.reserve(
-            verdict.document,
-            now=now,
-            seconds=options.seconds or self.policy.reservation_seconds,
-            judged=Seen(verdict.status, verdict.reason, self.policy, self._shared.inserts),
-            token=options.token,
-            home=options.home,
-        )
-        return replace(verdict, token=token)
 
     def _alike_now(
         self, asked: Document, now: float, *, home: bool, guard: bool
@@ -333,6 +327,36 @@ class EmbeddedDetector(Detector):
             if batch:
                 self._insert_batch(batch)
         return late
+
+    def insert_held(self, pages: Sequence[tuple[str, str, Mapping[str, Any]]]) -> bool:
+        """Insert reserved pages by key, token and the fields known only now, in one transaction.
+
+        False if one of the tokens is not held here; then nothing was inserted. It is not noted which pages
+        are late. Raises UsageError for a token of another key, and what insert() raises.
+        """
+        reservations, now = self._reservations, time.time()
+        documents = []
+        with self._shared.lock:
+            if self._closed or self._shared.left:
+                self._check_open()
+            for key, token, given in pages:
+                held = reservations.get(token)
+                if held is None:
+                    return False
+                document = held.document
+                if document.key != key:
+                    raise UsageError(f"this token belongs to another key than {key!r}")
+                if not _is_storable(document.page):
+                    raise _unstorable(document.page)
+                documents.append(replace(document, inserted_seconds=now, **given))
+            if len(documents) == 1:
+                self._store.insert(documents[0])
+            else:
+                self._store.insert_many(documents)
+            self._shared.note_inserted([document.page.value for document in documents])
+            for _, token, _ in pages:
+                reservations.end(token, "inserted")
+        return True
 
     def _is_due(self, verdict: Verdict) -> bool:
         """Whether there is something to insert. Raises what insert() raises before it begins."""

@@ -9,7 +9,7 @@ Users of a detector need not know whether its store is a folder or a service.
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Self, Unpack
 
 from msgspec.structs import replace
@@ -30,6 +30,14 @@ from dedup.model.recipes import Recipe
 WAIT_SECONDS = 1.0
 _FIRST_PAUSE_SECONDS = 0.005
 _LONGEST_PAUSE_SECONDS = 0.1
+
+
+def _pauses(wait_seconds: float) -> Iterator[float]:
+    """Yield how long to wait before the next question, in seconds, until wait_seconds are over."""
+    backoff = Backoff(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS)
+    end = time.monotonic() + wait_seconds
+    while (left := end - time.monotonic()) > 0:
+        yield min(backoff.next(), left)
 
 
 class Question(NamedTuple):
@@ -130,15 +138,11 @@ class Detector(_Fingerprints):
         After wait_seconds the page is kept, with the reason in_flight. A page in flight in the calling thread
         cannot end meanwhile: insert() or release() it first. Raises what reserve() raises.
         """
-        asked = ReserveOptions(**options)
-        pauses, end = (
-            Backoff(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS),
-            time.monotonic() + wait_seconds,
-        )
+        asked, pauses = ReserveOptions(**options), _pauses(wait_seconds)
         while (verdict := self.judge(page, key, asked)).status == "pending":
-            if (left := end - time.monotonic()) <= 0:
+            if (pause := next(pauses, None)) is None:
                 return self.judge(page, key, replace(asked, exempt="in_flight"))
-            time.sleep(min(pauses.next(), left))
+            time.sleep(pause)
         return verdict
 
     @abstractmethod
@@ -237,15 +241,11 @@ class AsyncDetector(_Fingerprints):
 
         After wait_seconds the page is kept, with the reason in_flight.
         """
-        asked = ReserveOptions(**options)
-        pauses, end = (
-            Backoff(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS),
-            time.monotonic() + wait_seconds,
-        )
+        asked, pauses = ReserveOptions(**options), _pauses(wait_seconds)
         while (verdict := await self.judge(page, key, asked)).status == "pending":
-            if (left := end - time.monotonic()) <= 0:
+            if (pause := next(pauses, None)) is None:
                 return await self.judge(page, key, replace(asked, exempt="in_flight"))
-            await asyncio.sleep(min(pauses.next(), left))
+            await asyncio.sleep(pause)
         return verdict
 
     @abstractmethod

@@ -21,15 +21,6 @@ from dedup.model.errors import UsageError
 from dedup.model.page import Document
 from dedup.store import Store
 
-__all__ = [
-    "Accepted",
-    "OpenStore",
-    "give_back",
-    "is_open",
-    "last_documents",
-    "take",
-]
-
 RECENT = 64  # last inserted values, which are compared one by one
 
 

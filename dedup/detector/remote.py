@@ -28,27 +28,23 @@ from dedup.model.page import (
 from dedup.model.policy import Options
 from dedup.wire.client.address import addresses_of
 from dedup.wire.client.command_codec import (
+    NO_SERVICE,
     Command,
     Commands,
     Kind,
     NoToken,
+    Request,
     facts_of,
+    facts_of_all,
     is_unjudged,
     neighbours_of,
-    unjudged_verdict,
-    verdict_of,
-)
-from dedup.wire.client.request import (
-    Request,
-    facts_of_all,
     neighbours_of_all,
     new_token,
+    unjudged_verdict,
+    verdict_of,
     verdict_of_all,
 )
-from dedup.wire.client.routing import NO_SERVICE
 from dedup.wire.client.services import Services
-
-__all__ = ["RemoteDetector", "open_remote"]
 
 T = TypeVar("T")
 

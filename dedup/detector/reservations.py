@@ -31,8 +31,6 @@ from dedup.core.table import Table
 from dedup.model.errors import UsageError
 from dedup.model.page import Document, PageFingerprint
 
-__all__ = ["Ending", "MemoryBudget", "Reservation", "Reservations", "TooManyReserved"]
-
 Ending = Literal["inserted", "released"]
 
 MEMORY_BYTES = 2 << 30  # of reservations by default: half of it, see MemoryBudget

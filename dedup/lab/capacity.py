@@ -8,7 +8,7 @@ events. They do not divide the crawl: every page is reserved at every shard. Wha
 is the end of a set of shards, however many they are; past it the crawl is divided among several whole
 sets, each with all documents (docs/appendix/scale.md).
 
-Invariants: no I/O, no clock. No number without the command that measured it (SOURCES); the rest follows
+Invariants: no I/O, no clock. No number that was not measured; the rest follows
 from the design of segments in dedup.plan. Sizes are for the worst moment, not the average one: the largest
 segments are being merged, a log is not compacted yet.
 """
@@ -16,7 +16,7 @@ segments are being merged, a log is not compacted yet.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Annotated
 
 import msgspec
 import numpy as np
@@ -51,82 +51,35 @@ MACHINE = (
     "others at work beside it"
 )
 
+Cost = Annotated[float, msgspec.Meta(ge=0)]
+
 
 class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The constants; SOURCES says what each is, in which unit, and how it was measured."""
+    """The constants. docs/appendix/scale.md has the command that measures each."""
 
-    process_bytes: float = 38e6
-    buffer_bytes: float = 159e6
-    merge_bytes: float = 54.0
-    record_bytes: float = 120.2
-    event_bytes: float = 321.9
-    reserve_us: float = 60.6
-    away_us: float = 55.0
-    insert_us: float = 126.3
-    release_us: float = 11.6
-    reserve_deep_us: float = 27.7
-    away_deep_us: float = 26.0
-    release_deep_us: float = 8.3
-    applied_us: float = 56.3
-    probe_share: float = 1.8
-    segment_us: float = 1.0
-    rebuild_us: float = 5.2
-    written_bytes: float = 353.0
-    open_us: float = 0.22
-    reserve_wire_bytes: float = 326.0
-    away_wire_bytes: float = 394.0
-    insert_wire_bytes: float = 86.0
-    release_wire_bytes: float = 86.0
+    process_bytes: Cost = 38e6  # B: memory of a service without documents
+    buffer_bytes: Cost = 159e6  # B: the tables in memory before the segments, at most
+    merge_bytes: Cost = 54.0  # B a document of the largest segment: memory while it is merged
+    record_bytes: Cost = 120.2  # B a document: documents.mdb, and as many as the document's key has
+    event_bytes: Cost = 321.9  # B a document: one copy in a broker's log, in a batch of its own
+    reserve_us: Cost = 60.6  # us of CPU: RESERVE, one at a time, little to search
+    away_us: Cost = 55.0  # us of CPU: the same at a shard that is not the key's home
+    insert_us: Cost = 126.3  # us of CPU: INSERT through Kafka, until it is applied
+    release_us: Cost = 11.6  # us of CPU: RELEASE, written with the next RESERVE
+    reserve_deep_us: Cost = 27.7  # us of CPU: RESERVE, sixteen in one write
+    away_deep_us: Cost = 26.0  # us of CPU: the same away from home
+    release_deep_us: Cost = 8.3  # us of CPU: RELEASE, sixteen in one write
+    applied_us: Cost = 56.3  # us of CPU: an event of another service, applied as it comes
+    probe_share: Cost = 1.8  # a search, times the plan's estimate for segments
+    segment_us: Cost = 1.0  # us of CPU: each segment of a search for a single value, beside that
+    rebuild_us: Cost = 5.2  # us: an event, when a store is filled (wall time)
+    written_bytes: Cost = 353.0  # B an event: written to the disk, merging included
+    open_us: Cost = 0.22  # us a document: opening a store that was killed (wall time)
+    reserve_wire_bytes: Cost = 326.0  # B: RESERVE and its answer, and as many as the key has
+    away_wire_bytes: Cost = 394.0  # B: the same at a shard that is not the key's home
+    insert_wire_bytes: Cost = 86.0  # B: INSERT and its answer, and as many as the key has
+    release_wire_bytes: Cost = 86.0  # B: RELEASE and its answer, and as many as the key has
 
-
-class Source(NamedTuple):
-    """What a constant is: its unit, what it says, and the command that measures it."""
-
-    unit: str
-    what: str
-    command: str
-
-
-STORE = "dedup bench store"
-COMMANDS = "chrt -r 5 python tests/bench capacity --part commands"
-LOG = "python tests/bench capacity --part log"
-
-SOURCES = {
-    "process_bytes": Source("B", "memory of a service without documents", LOG),
-    "buffer_bytes": Source("B", "the tables in memory before the segments, at most", STORE),
-    "merge_bytes": Source(
-        "B a document", "memory while segments are merged, of the largest that is made", STORE
-    ),
-    "record_bytes": Source(
-        "B a document", "documents.mdb, and as many as the document's key has", STORE
-    ),
-    "event_bytes": Source(
-        "B a document", "a record in a broker's log, one copy, each a batch of its own", LOG
-    ),
-    "reserve_us": Source("us of CPU", "RESERVE, one at a time, little to search", COMMANDS),
-    "away_us": Source("us of CPU", "the same at a shard that is not the key's home", COMMANDS),
-    "insert_us": Source("us of CPU", "INSERT through Kafka, until it is applied", LOG),
-    "release_us": Source("us of CPU", "RELEASE, written with the next RESERVE", COMMANDS),
-    "reserve_deep_us": Source("us of CPU", "RESERVE, sixteen in one write", COMMANDS),
-    "away_deep_us": Source("us of CPU", "the same away from home", COMMANDS),
-    "release_deep_us": Source("us of CPU", "RELEASE, sixteen in one write", COMMANDS),
-    "applied_us": Source("us of CPU", "an event of another service, applied as it comes", LOG),
-    "probe_share": Source("", "a search, times the plan's estimate for segments", STORE),
-    "segment_us": Source(
-        "us of CPU", "each segment of a search for a single value, beside that", STORE
-    ),
-    "rebuild_us": Source("us", "an event, when a store is filled (wall time)", STORE),
-    "written_bytes": Source("B an event", "written to the disk, merging included", STORE),
-    "open_us": Source("us a document", "opening a store that was killed (wall time)", STORE),
-    "reserve_wire_bytes": Source(
-        "B", "RESERVE and its answer, and as many as the key has", COMMANDS
-    ),
-    "away_wire_bytes": Source("B", "the same at a shard that is not the key's home", COMMANDS),
-    "insert_wire_bytes": Source("B", "INSERT and its answer, and as many as the key has", COMMANDS),
-    "release_wire_bytes": Source(
-        "B", "RELEASE and its answer, and as many as the key has", COMMANDS
-    ),
-}
 
 MEASURED = Costs()
 
@@ -142,15 +95,11 @@ def read_costs(data: bytes) -> Costs:
     Raises UsageError saying what is wrong with it.
     """
     try:
-        costs = msgspec.json.decode(data, type=Costs)
+        return msgspec.json.decode(data, type=Costs)
     except msgspec.DecodeError as error:
         raise UsageError(
-            f"costs are a JSON object of numbers, of: {', '.join(SOURCES)}; {error}"
+            f"costs are a JSON object of numbers from 0 up, of: {', '.join(Costs.__struct_fields__)}; {error}"
         ) from error
-    for name in SOURCES:
-        if not 0 <= getattr(costs, name) < float("inf"):
-            raise UsageError(f"the cost {name} is {getattr(costs, name)}; it must be 0 or more")
-    return costs
 
 
 # ------------------------------------------------------------------------------------- one shard
@@ -355,19 +304,10 @@ Draw = Callable[[np.random.Generator, int], Times]  # a number of service times,
 WARM_UP = 0.1  # of all pages: they meet queues that are still too short, and are not counted
 
 
-class Stalls(msgspec.Struct, frozen=True):
-    """A shard does nothing for `seconds`, once in `every_seconds`; `together`: all at the same time."""
-
-    every_seconds: float
-    seconds: float
-    together: bool = False
-
-
 class FanOut(msgspec.Struct, frozen=True):
     """How long pages took to be answered by every shard, in seconds.
 
-    load        share of its time that a shard is busy with pages, stalls aside
-    late_share  of pages that took longer than the timeout, which do not wait for the last answers
+    load  share of its time that a shard is busy with pages
     """
 
     shards: int
@@ -377,7 +317,6 @@ class FanOut(msgspec.Struct, frozen=True):
     p50: float
     p99: float
     p999: float
-    late_share: float
 
 
 def of_quantiles(shares: Sequence[float], seconds: Sequence[float]) -> tuple[Draw, float]:
@@ -411,72 +350,24 @@ def waits(arrivals: Times, services: Times) -> Times:
     return waited
 
 
-def simulate(
-    draw: Draw,
-    mean: float,
+def slowest(
+    took: Callable[[np.random.Generator, Times, int], Times],
+    arrivals_seconds: float,
     shards: int,
-    load: float,
-    *,
-    pages: int = 100_000,
-    seed: int = 1,
-    stalls: Stalls | None = None,
-    slow: float = 1.0,
-    timeout: float = float("inf"),
-) -> FanOut:
-    """Return how long pages wait for all of their shards.
+    pages: int,
+    seed: int,
+) -> Times:
+    """Return how long pages take until their last shard has answered, in seconds.
 
-    draw gives service times of the given mean, in seconds; load is in 0 .. 1, exclusive. With slow,
-    the first shard takes that many times as long as the others for every page. timeout is in seconds;
-    it changes no queue, since what was asked is answered all the same. Raises UsageError for what no queue can carry.
+    took returns how long pages with these arrival times take at a shard, given by its number;
+    arrivals_seconds is the mean time between two pages. The first pages are left out (WARM_UP).
     """
-    if shards < 1 or pages < 100:
-        raise UsageError("there must be a shard at least, and 100 pages")
-    if not 0 < load < 1 or load * slow >= 1:
-        raise UsageError(
-            f"a load of {load * max(slow, 1):.2f} cannot be carried: it must be below 1"
-        )
     rng = np.random.default_rng(seed)
-    arrivals = np.cumsum(rng.exponential(mean / load, pages))
-    shared = _stall_times(rng, stalls, arrivals[-1])
+    arrivals = np.cumsum(rng.exponential(arrivals_seconds, pages))
     latest = np.zeros(pages)
     for shard in range(shards):
-        services = draw(rng, pages) * (slow if shard == 0 else 1.0)
-        if stalls is None:
-            took = waits(arrivals, services) + services
-        else:
-            own = shared if stalls.together else _stall_times(rng, stalls, arrivals[-1])
-            took = _held_up(arrivals, services, own, stalls.seconds)
-        np.maximum(latest, took, out=latest)
-    latest = latest[int(pages * WARM_UP) :]
-    p50, p99, p999 = np.quantile(latest, (0.5, 0.99, 0.999))
-    return FanOut(
-        shards=shards,
-        load=load,
-        pages=len(latest),
-        mean=float(latest.mean()),
-        p50=float(p50),
-        p99=float(p99),
-        p999=float(p999),
-        late_share=float(np.mean(latest > timeout)),
-    )
-
-
-def _stall_times(rng: np.random.Generator, stalls: Stalls | None, until: float) -> Times:
-    """Return when a shard begins to be held up: at a steady pace, from a random moment on."""
-    if stalls is None:
-        return np.empty(0)
-    times: Times = np.arange(rng.random() * stalls.every_seconds, until, stalls.every_seconds)
-    return times
-
-
-def _held_up(arrivals: Times, services: Times, stalls: Times, seconds: float) -> Times:
-    """Return how long each page takes at a shard that has stalls among its jobs."""
-    times = np.concatenate((arrivals, stalls))
-    order = np.argsort(times, kind="stable")
-    work = np.concatenate((services, np.full(len(stalls), seconds)))[order]
-    took = np.empty(len(times))
-    took[order] = waits(times[order], work) + work
-    return took[: len(arrivals)]
+        np.maximum(latest, took(rng, arrivals, shard), out=latest)
+    return latest[int(pages * WARM_UP) :]
 
 
 # ----------------------------------------------------------------------------------- the cluster
@@ -657,7 +548,20 @@ def latency(shards: int, shard: Shard) -> FanOut:
     more = max(0.0, shard.probe_us - ANSWER_PROBE_US)
     draw, mean = of_quantiles(ANSWER_SHARES, [(us + more) / 1e6 for us in ANSWER_US])
     pages = max(1_000, min(LATENCY_PAGES, LATENCY_DRAWS // shards))
-    return simulate(draw, mean, shards, min(shard.core_share, 0.95), pages=pages)
+    load = min(shard.core_share, 0.95)
+
+    def took(rng: np.random.Generator, arrivals: Times, _shard: int) -> Times:
+        services = draw(rng, pages)
+        return waits(arrivals, services) + services
+
+    times = slowest(took, mean / load, shards, pages, seed=1)
+    return FanOut(shards, load, len(times), *fan_out(times))
+
+
+def fan_out(times: Times) -> tuple[float, float, float, float]:
+    """Return the mean of the times, p50, p99 and p99.9."""
+    p50, p99, p999 = np.quantile(times, (0.5, 0.99, 0.999))
+    return float(times.mean()), float(p50), float(p99), float(p999)
 
 
 def _notes(crawl: Crawl, shard: Shard, found: _Try) -> Iterator[str]:

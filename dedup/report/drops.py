@@ -12,8 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from dedup.report.differences import differences
-from dedup.report.texts import running
+from dedup.report.texts import differences, running
 
 Action = Literal["dropped", "links_skipped", "flagged"]
 
@@ -97,7 +96,7 @@ def advice(drop: Drop) -> list[str]:
         found.append("the main texts are equal: no threshold tells the two pages apart")
     elif drop.similarity < 1:
         least = math.floor(1000 * drop.similarity + 1) / 1000
-        found.append(f"DEDUP_SIMILARITY = {least:g} (the texts have {drop.similarity:.3f})")
+        found.append(f"DEDUP_SIMILARITY = {least:g} (the texts have {drop.similarity:.4f})")
         if drop.distance:
             found.append(f"DEDUP_DISTANCE = {drop.distance - 1} ({drop.distance} bits apart)")
     if drop.action == "dropped":

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-from dedup.report.differences import Hunk
+from dedup.report.texts import Hunk
 
 Kind = Literal["", "unique", "near", "refetch", "exempt"]  # what a colour stands for
 

@@ -138,7 +138,7 @@ def check_output(output: str) -> None:
     if not output.lower().endswith(_SUFFIXES):
         raise UsageError(f"{output}: verdicts are written to a file named {', '.join(_SUFFIXES)}")
     if Path(output).exists() and not Path(output).is_file():
-        raise UsageError(f"{output}: is no file; give the name of a new one")
+        raise UsageError(f"{output}: not a regular file; give the name of a new one")
 
 
 def to_line(row: Row) -> bytes:

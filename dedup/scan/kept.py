@@ -48,7 +48,7 @@ def check_kept(job: Job, *, begins: bool) -> None:
         here, there = job.format or kind_of(given), kind_of(job.kept)
         if target.is_dir() or (there is not None and there != here):
             raise UsageError(
-                f"{job.kept}: what is kept of {given} is {here}, too; give the name of such a file"
+                f"{job.kept}: the copy of {given} must be {here}, too; give the name of such a file"
             )
         if target.exists() and target.samefile(given):
             raise UsageError(f"{job.kept} is the input, which is never changed; give another name")
@@ -122,7 +122,7 @@ class _Copy:
                 uncopied = self._copy(number, unit, drops)
                 if drops.left:
                     raise DedupError(
-                        f"{shown(unit.paths[0])} is not what it was when it was scanned; remove "
+                        f"{shown(unit.paths[0])} has changed since it was scanned; remove "
                         f"{self._work} and {self.beside} to start over"
                     )
                 self.state = _Progress(
@@ -213,7 +213,7 @@ def _root(job: Job) -> str:
     try:
         return os.path.commonpath([os.path.abspath(base) for base in _bases(job)])  # noqa: PTH100
     except ValueError as error:  # Windows: of two drives
-        raise UsageError(f"--kept: the inputs lie in no one folder ({error})") from error
+        raise UsageError(f"--kept: the inputs have no common folder ({error})") from error
 
 
 def _bases(job: Job) -> Iterator[str]:

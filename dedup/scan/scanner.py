@@ -106,7 +106,7 @@ def _folder(job: Job, stack: ExitStack) -> Path:
         shutil.rmtree(left, ignore_errors=True)
     if (folder / "job.json").exists() and not job.resume:
         raise DedupError(
-            f"{folder} holds the work of an unfinished scan; go on with it by --resume, or remove "
+            f"{folder} holds the work of an unfinished scan; continue it with --resume, or remove "
             "it to start over"
         )
     return folder
@@ -242,8 +242,8 @@ def _tasks(job: Job, begin: Position) -> Iterator[Task]:
             stamp = unit.paths[0].hex(), unit.bytes
             if begin.done and stamp != begin.stamp:
                 raise DedupError(
-                    f"{unit.paths[0].decode('utf-8', 'backslashreplace')} is not what it was when "
-                    "the scan was broken off; remove the work beside the output to start over"
+                    f"{unit.paths[0].decode('utf-8', 'backslashreplace')} has changed since "
+                    "the scan was interrupted; remove the work beside the output to start over"
                 )
             yield Task(number, unit, begin.done, begin.offset, begin.record)
         else:

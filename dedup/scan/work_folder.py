@@ -176,8 +176,8 @@ class Work:
                 if (now := getattr(wanted.job, field)) != (then := getattr(held.job, field))
             )
             raise DedupError(
-                f"the work in {self.folder} is of another scan ({names or 'other release'}); give "
-                "the same inputs and options to go on with it, or remove the folder to start over"
+                f"the work in {self.folder} belongs to another scan ({names or 'another release'}); give "
+                "the same inputs and options to resume it, or remove the folder to start over"
             )
 
     def _write_job(self, job: Job, recipe: Recipe) -> None:
@@ -200,7 +200,7 @@ class Work:
         for position in sorted(held, key=lambda p: -p.sequence):
             if position.mark is None or self.memory.has(position.mark):
                 return position
-        raise DedupError(f"the files in {self.folder} do not fit together; {self._advice}")
+        raise DedupError(f"the files in {self.folder} do not match each other; {self._advice}")
 
     def _position_in(self, slot: int) -> Position | None:
         try:
@@ -223,7 +223,7 @@ class Work:
             file.truncate(size)
             return file
         file.close()
-        raise DedupError(f"{path} lost its end; {self._advice}")
+        raise DedupError(f"{path} is truncated; {self._advice}")
 
     @property
     def _advice(self) -> str:

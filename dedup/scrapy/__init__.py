@@ -6,22 +6,22 @@ The steps of a page:
 
     middlewares.py    process_response: the crawl's session judges the page; a near-duplicate is dropped
     crawl_session.py  fingerprint and reserve, for the namespaces of one crawl; counts everything
-    kept_pages.py     near-duplicates that are kept: by their links (link_memory.py), on credit (credit.py)
+    kept_pages.py     near-duplicates that are kept: by their links, on credit (credit.py)
     middlewares.py    the callback's output passes, and its items go through the pipelines
     in_flight.py      insert when that succeeded, release when not
     embedded.py       the memory: a store; service_memory.py: a table service
 
-request_filter.py is the filter of requests; scheduler.py and shared_requests.py share it through a service.
+request_filter.py is the filter of requests; shared_requests.py shares it through a service.
 
-settings.py reads the settings, crawl_memory.py empties the store, responses.py decides which pages are not
-judged, swallowing.py warns, summary.py writes the summary.
+settings.py reads the settings, memory.py empties the store, responses.py decides which pages are not judged,
+summary.py warns and writes the summary.
 """
 
 from typing import TYPE_CHECKING, Any
 
-from dedup.scrapy.addon import Addon
 from dedup.scrapy.crawl_session import forget
 from dedup.scrapy.middlewares import (
+    Addon,
     CallbackMiddleware,
     DownloaderMiddleware,
     KnownUrl,
@@ -32,7 +32,7 @@ from dedup.scrapy.middlewares import (
 
 if TYPE_CHECKING:
     from dedup.scrapy.request_filter import RequestFilter
-    from dedup.scrapy.scheduler import Scheduler
+    from dedup.scrapy.shared_requests import Scheduler
 
 __all__ = [
     "Addon",
@@ -55,7 +55,7 @@ def __getattr__(name: str) -> Any:
 
         return RequestFilter
     if name == "Scheduler":
-        from dedup.scrapy.scheduler import Scheduler
+        from dedup.scrapy.shared_requests import Scheduler
 
         return Scheduler
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

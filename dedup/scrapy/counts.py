@@ -1,6 +1,6 @@
 """The counters of a crawl's deduplication: pages, faults, and CPU time.
 
-The rule kept here: every fault is counted, and logged once for each kind. Scrapy's stats are updated in
+Invariant: every fault is counted, and logged once for each kind. Scrapy's stats are updated in
 batches (flush), since updating them one by one would cost more than counting.
 """
 

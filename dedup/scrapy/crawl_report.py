@@ -126,7 +126,7 @@ def crawl_report(
             guard="other_title" in config.exempt,
             whole=journal.kept_all,
         ),
-        Section("What to tune", [Lines(_advice(counts, config, journal))]),
+        Section("What to tune", [Lines(_advice(counts, config, journal, warnings))]),
         _settings_section(config, journal.recipe),
     ]
     begun = stats.get("start_time")
@@ -151,7 +151,7 @@ def _json(
         "mode": config.mode,
         "stats": {stat: n for stat, n in stats.items() if stat.startswith("dedup/")},
         "warnings": [*warnings, *_warnings(_counts(stats), journal)],
-        "advice": list(_advice(_counts(stats), config, journal)),
+        "advice": list(_advice(_counts(stats), config, journal, warnings)),
         "near_duplicates": [
             {
                 "of": key,
@@ -474,7 +474,9 @@ def _without_token(url: str) -> str:
     return f"{scheme}{separator}{rest.rpartition('@')[2]}"
 
 
-def _advice(counts: Mapping[str, Any], config: Config, journal: Journal) -> list[str]:
+def _advice(
+    counts: Mapping[str, Any], config: Config, journal: Journal, warnings: Sequence[str]
+) -> list[str]:
     lines = []
     if _suspicious(journal) and config.mode != "tag":
         lines.append("Look at the hosts above with DEDUP_MODE = 'tag' before dropping their pages.")
@@ -490,6 +492,8 @@ def _advice(counts: Mapping[str, Any], config: Config, journal: Journal) -> list
             "Near-duplicates were accepted at the same time (late_duplicate): a longer "
             "DEDUP_RESERVATION_SECONDS covers slow callbacks."
         )
+    if not lines and (warnings or any(True for _ in _warnings(counts, journal))):
+        return ["See the warnings above."]
     return lines or ["Nothing stands out."]
 
 

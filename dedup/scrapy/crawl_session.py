@@ -2,7 +2,7 @@
 
     judge (exempt, read, reserve, keep all the same?, note) -> in flight (in_flight.py) -> close
 
-The rule kept here: an internal error never costs a page. It is logged once, counted as
+Invariant: an internal error never costs a page. It is logged once, counted as
 dedup/error/KIND for every affected page, and the page is kept.
 """
 
@@ -24,9 +24,9 @@ from dedup.model.page import PageFingerprint, ReserveOptions, Verdict
 from dedup.model.recipes import Recipe
 from dedup.model.verdict_forms import to_plain
 from dedup.scrapy.counts import Counts, kind_of, logger
-from dedup.scrapy.crawl_memory import advice
 from dedup.scrapy.in_flight import PagesInFlight, token_of
 from dedup.scrapy.kept_pages import Judged, KeptPages
+from dedup.scrapy.memory import advice
 from dedup.scrapy.responses import (
     CONTROL,
     KIND_CHARACTERS,
@@ -36,9 +36,8 @@ from dedup.scrapy.responses import (
     key_of,
 )
 from dedup.scrapy.settings import GONE as GONE_SETTINGS
-from dedup.scrapy.settings import Config, has_asyncio, unknown_settings
-from dedup.scrapy.summary import summary
-from dedup.scrapy.swallowing import Swallowing
+from dedup.scrapy.settings import Config, has_asyncio, unknown_settings, without_effect
+from dedup.scrapy.summary import Swallowing, summary
 
 if TYPE_CHECKING:
     from dedup.model.settings import Mode
@@ -110,6 +109,8 @@ class Session:
                 hint = f"; {meant} was meant?" if meant else ""
                 logger.warning("dedup: there is no setting %s%s", name, hint)
             session = _sessions[crawler] = cls(crawler, Config.from_settings(crawler.settings))
+            for why in without_effect(session.config):
+                logger.warning("dedup: %s", why)
         return session
 
     async def begin(self) -> None:
@@ -133,7 +134,8 @@ class Session:
         return verdict
 
     async def _judged(self, request: Request, response: Response) -> Verdict | None:
-        self.in_flight.release_discarded()
+        if self.in_flight.discarded:
+            self.in_flight.release_discarded()
         if CONTROL in request.meta:
             request.meta["dedup"] = {"status": "exempt", "reason": "control"}
             return None
@@ -331,11 +333,12 @@ class Session:
             self.counts.add(verdict.status)
         if verdict.reason == "unchanged":
             self.counts.add("unchanged")
+        self.swallowing.judged += 1
         if verdict.status == "near_duplicate":
+            proof = self.kept.proof
             self.counts.add(f"near_duplicate/distance/{verdict.distance}")
-        proof = self.kept.proof
-        is_proven = proof is not None and request in proof.proven
-        self.swallowing.judged(verdict, response.url, is_proven=is_proven)
+            if proof is None or request not in proof.proven:
+                self.swallowing.dropped(verdict, response.url)
         if self.journal is not None:
             action = _ACTIONS[self.config.mode]
             self.journal.judged(verdict, response, namespace.detector.recipe, callback, action)
@@ -344,8 +347,8 @@ class Session:
 
     def parsed(self, request: Request, *, paid: bool, accepted: bool) -> None:
         """Note how the callback of a unique page ended: with items, or without."""
-        callback = callback_name(request, self.crawler.spider)
-        paid = paid or (accepted and not self.in_flight.has_yielded(callback))
+        if not paid and accepted:
+            paid = not self.in_flight.has_yielded(callback_name(request, self.crawler.spider))
         self.kept.credit.parsed(request, paid=paid)
 
     def forget(self, request: Request) -> None:
@@ -445,8 +448,7 @@ def _waits_for_insert(key: str) -> bool:
 def _new_journal(config: Config, job_folder: str | None, counts: Counts) -> "Journal | None":
     if config.report is None and config.dropped is None:
         return None
-    from dedup.scrapy.drops_file import DropsFile
-    from dedup.scrapy.journal import Journal
+    from dedup.scrapy.journal import DropsFile, Journal
 
     if config.dropped is None:
         return Journal()

@@ -1,6 +1,6 @@
 """How long near-duplicates are kept for their links (new_links) or their titles (other_title) alone.
 
-The rule kept here: forgetting keeps pages; an original whose account is forgotten has full credit.
+Invariant: forgetting keeps pages; an original whose account is forgotten has full credit.
 
 Such a page is kept on credit. Pages kept around one original share its account: kept pages are remembered too,
 and the next page may be more like them than like the original. So do the pages of one class, and of each single

@@ -1,6 +1,6 @@
 """A crawl's memory in an embedded store, which the spiders of one process share.
 
-The rule kept here: every call is complete on return, and takes microseconds; nothing waits.
+Invariant: every call is complete on return, and takes microseconds; nothing waits.
 """
 
 import time
@@ -15,7 +15,7 @@ from dedup.model.errors import RecipeMismatch
 from dedup.model.page import Document, Verdict
 from dedup.report.texts import count
 from dedup.scrapy.counts import Counts, logger
-from dedup.scrapy.crawl_memory import begin, keep, mark
+from dedup.scrapy.memory import begin, keep, mark
 from dedup.scrapy.settings import Config
 
 __all__ = ["EmbeddedMemory"]

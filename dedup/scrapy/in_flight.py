@@ -2,7 +2,7 @@
 
     begin -> items are yielded -> the callback ends -> the pipelines are through -> parsed -> commit
 
-The rules kept here:
+Invariants:
   - A page has paid when one of its items got through the pipelines. If a callback never yielded an item
     although UNDECIDED barren pages were kept for it, it is one that yields none (a hub, a link checker),
     and its pages have paid.
@@ -15,16 +15,16 @@ import asyncio
 from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
-from weakref import finalize
+from weakref import ref
 
 from scrapy import Request
 
 from dedup.core.fingerprint import PageReading
 from dedup.model.page import Verdict
 from dedup.scrapy.counts import Counts
-from dedup.scrapy.link_memory import CrawlLinks
 
 if TYPE_CHECKING:
+    from dedup.scrapy.kept_pages import CrawlLinks
     from dedup.scrapy.memory import Namespace
 
 __all__ = ["Accepted", "Flight", "PagesInFlight", "token_of"]
@@ -37,6 +37,13 @@ COMMIT_PAGES = 16  # parsed pages that are inserted without waiting
 UNDECIDED = 10  # barren pages without an item, after which a callback counts as yielding none
 
 
+class _Request(ref[Request]):
+    """A request that may be freed while its page is in flight."""
+
+    __slots__ = ("token",)
+    token: str
+
+
 class Flight:
     """A page in flight."""
 
@@ -47,26 +54,33 @@ class Flight:
         "namespace",
         "numbers",
         "paid",
+        "request",
         "verdict",
         "words",
     )
 
     def __init__(
-        self, namespace: "Namespace", verdict: Verdict, callback: str, reading: PageReading
+        self,
+        namespace: "Namespace",
+        verdict: Verdict,
+        callback: str,
+        reading: PageReading,
+        request: _Request,
     ) -> None:
         """Begin without items. reading is that of the page, of which little is kept."""
+        self.request = request
         self.namespace = namespace
         self.verdict = verdict
         self.callback = callback
         self.words, self.numbers = reading.words, reading.numbers
-        self.items = 0  # of its items, those that are in the pipelines
+        self.items = 0  # items that are still in the pipelines
         self.paid = self.called_back = False
 
 
 class PagesInFlight:
     """The pages of one crawl that are not inserted yet, by token."""
 
-    def __init__(self, counts: Counts, links: CrawlLinks, accepted: Accepted) -> None:
+    def __init__(self, counts: Counts, links: "CrawlLinks", accepted: Accepted) -> None:
         """Hold none. links is told the outcome of each page; accepted gets the verdicts of accepted ones."""
         self._counts = counts
         self._accepted = accepted
@@ -74,7 +88,8 @@ class PagesInFlight:
         self._flights: dict[str, Flight] = {}
         self._parsed: dict[Namespace, list[Verdict]] = {}  # to be inserted by commit()
         self._timer: asyncio.TimerHandle | None = None  # which calls it
-        self._discarded: deque[str] = deque()  # tokens whose requests were freed
+        self.discarded: deque[_Request] = deque()  # pages in flight whose requests were freed
+        self.has_pipelines = True  # and so items pass them before their page is done
         self._barren: dict[str, int] = {}  # such pages, by callback; -1: it yields items
 
     def __contains__(self, token: object) -> bool:
@@ -103,14 +118,16 @@ class PagesInFlight:
     ) -> None:
         """Add an accepted page, which has a token; it ends at the latest with its request."""
         assert verdict.token is not None
-        self._flights[verdict.token] = Flight(namespace, verdict, callback, reading)
-        finalize(request, self._discarded.append, verdict.token).atexit = False
+        held = _Request(request, self.discarded.append)
+        held.token = verdict.token
+        self._flights[verdict.token] = Flight(namespace, verdict, callback, reading, held)
 
     def item_yielded(self, token: str | None) -> None:
-        """Note an item that goes to the pipelines."""
+        """Note an item that goes to the pipelines, or, where there are none, got through."""
         flight = self._flights.get(token or "")
         if flight is not None:
-            flight.items += 1
+            flight.items += self.has_pipelines
+            flight.paid = flight.paid or not self.has_pipelines
             self._barren[flight.callback] = -1
 
     def item_withheld(self, token: str | None) -> None:
@@ -168,8 +185,8 @@ class PagesInFlight:
 
     def release_discarded(self) -> None:
         """Release the pages that another component discarded: their requests were freed."""
-        while self._discarded:
-            self.end(self._discarded.popleft(), accepted=False)
+        while self.discarded:
+            self.end(self.discarded.popleft().token, accepted=False)
 
     def waits_for_insert(self, key: str) -> bool:
         """Whether the next commit inserts a page with this key."""

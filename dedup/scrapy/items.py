@@ -27,26 +27,29 @@ from functools import lru_cache
 from hashlib import blake2b
 from numbers import Number
 from pathlib import PurePath
+from struct import iter_unpack, pack, unpack
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 from scrapy import Item
 
-from dedup.core.fingerprint import fingerprint_text, number_runs, similarities, token_hash
+from dedup.core.fingerprint import number_runs, read_excerpt, similarities, token_hash
 from dedup.model.recipes import Recipe
 
 __all__ = ["Comparison", "Digest", "Digester", "Names", "compare", "decode", "encode"]
 
-VERSION = 2
+VERSION = 3
 BUDGET = 4 << 20  # characters of all items of a page that are normalised
 VALUES = 20_000  # values in all items of a page
 DEPTH = 16  # of nested values
 ITEMS = 40  # items of a page that are compared one by one; of more, only all together
 FIELDS = 24  # fields of an item that are told apart; further ones count as one
 TEXTS = 2  # long texts of an item that are compared by their words; further ones exactly
+HEADINGS = 8  # of a page that are told apart
 NUMBERS = 32  # numbers in a page's main text that are told apart; further ones count as one
 
+ANY_WORDS = (1 << 32) - 1  # more than a text has
 LONG_WORDS = 60  # words of a text from which on it is compared by its numbers and word triples
 ALIKE = 0.9  # least share of word triples alike
 PAGE_SHARE = 0.5  # of a page's characters or words, from which on a field holds the page itself
@@ -57,10 +60,6 @@ _ZONE_SECONDS, _QUARTER, _OFF = 54_000, 900, 5  # another time zone: whole quart
 _SKETCH_BYTES = 37
 _TEXT, _HOLDS_PAGE = b"\0", b"\1"  # before the sketch of a long text
 _WORD = re.compile(r"[^\W_]+")
-_NUMBER = re.compile(r"\d[\d.,:]*")
-# for bytes.translate(): what is in no number becomes a space
-_NO_NUMBER = bytes(n if chr(n) in "0123456789.,:" else 0x20 for n in range(256))
-_DIGITS_BEGIN = b"\xd9\xdb\xdf\xe0\xe1\xea\xef\xf0"  # the digits that are not ASCII, in UTF-8
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:")
 _HEX = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{56}"
                   r"|[0-9a-f]{64}|[0-9a-f]{128}", re.IGNORECASE)  # fmt: skip
@@ -91,7 +90,8 @@ class Digest(NamedTuple):
     texts     of one item: the sketch of each long text, by the hash of the field's name, after a byte
               that says whether it holds the page
     headings  hash of the page's first headings, if a field holds the page
-    numbers   of such a page: for each number in its main text a hash of the place and one of the value
+    numbers   of such a page: for each number in its main text a 16-bit hash of the place, and below it one
+              of the value
     """
 
     number: int
@@ -100,7 +100,7 @@ class Digest(NamedTuple):
     fields: Mapping[int, int] = {}
     texts: Mapping[int, bytes] = {}
     headings: int | None = None
-    numbers: frozenset[tuple[int, int]] = frozenset()
+    numbers: frozenset[int] = frozenset()
 
     @property
     def holders(self) -> frozenset[int]:
@@ -157,7 +157,7 @@ def compare(
         return Comparison(True)
     names = (mine.fields.keys() | theirs.fields.keys()) - ignored
     differ = {name for name in names if mine.fields.get(name) != theirs.fields.get(name)}
-    odd = {place for place, _ in mine.numbers ^ theirs.numbers if place not in places}
+    odd = {number >> 16 for number in mine.numbers ^ theirs.numbers} - places
     alike = mine.headings == theirs.headings and not odd  # the pages, as far as fields hold them
     if mine.number > 1 or theirs.number > 1:
         among = bool(mine.items) and mine.items <= theirs.items
@@ -177,21 +177,17 @@ def compare(
 
 def encode(digest: Digest) -> bytes:
     """Return a digest as bytes; decode() reads them."""
+    fields = [each for field in sorted(digest.fields.items()) for each in field]
     return msgspec.msgpack.encode(
         (
             VERSION,
             digest.number,
             int(digest.silent),
-            b"".join(n.to_bytes(4, "big") for n in sorted(digest.items)),
-            b"".join(
-                k.to_bytes(2, "big") + v.to_bytes(4, "big")
-                for k, v in sorted(digest.fields.items())
-            ),
+            pack(f">{len(digest.items)}I", *sorted(digest.items)),
+            pack(">" + "HI" * len(digest.fields), *fields),
             b"".join(k.to_bytes(2, "big") + v for k, v in sorted(digest.texts.items())),
             b"" if digest.headings is None else digest.headings.to_bytes(4, "big"),
-            b"".join(
-                p.to_bytes(2, "big") + v.to_bytes(2, "big") for p, v in sorted(digest.numbers)
-            ),
+            pack(f">{len(digest.numbers)}I", *sorted(digest.numbers)),
         )
     )
 
@@ -217,20 +213,14 @@ def decode(content: bytes) -> Digest | None:
     return Digest(
         count,
         bool(silent),
-        frozenset(number(items[i : i + 4], "big") for i in range(0, len(items), 4)),
-        {
-            number(fields[i : i + 2], "big"): number(fields[i + 2 : i + 6], "big")
-            for i in range(0, len(fields), 6)
-        },
+        frozenset(unpack(f">{len(items) // 4}I", items)),
+        dict(iter_unpack(">HI", fields)),
         {
             number(texts[i : i + 2], "big"): texts[i + 2 : i + step]
             for i in range(0, len(texts), step)
         },
         number(headings, "big") if headings else None,
-        frozenset(
-            (number(numbers[i : i + 2], "big"), number(numbers[i + 2 : i + 4], "big"))
-            for i in range(0, len(numbers), 4)
-        ),
+        frozenset(unpack(f">{len(numbers) // 4}I", numbers)),
     )
 
 
@@ -290,11 +280,8 @@ class Digester:
         self._silent = True
         self._budget, self._values = BUDGET, VALUES
         self._now = time.time()
-        self._urls = sorted(
-            {u for u in {*page.urls} if len(urlsplit(u).path) > 1 or urlsplit(u).query},
-            key=len,
-            reverse=True,
-        )
+        self._urls = [u for u in {*page.urls} if len(urlsplit(u).path) > 1 or urlsplit(u).query]
+        self._urls.sort(key=len, reverse=True)
         self._first: tuple[dict[int, int], dict[int, bytes]] | None = None
         self._only: object = None  # the item, while there is one
         self._holds_page = False
@@ -314,13 +301,15 @@ class Digester:
         loose: list[tuple[int, int]] = []  # as fields, with long texts exactly
         pairs = _pairs(item)
         own = self._page.urls  # of other lengths than its copies'
-        lengths = {len(v) for _, v in pairs if isinstance(v, str) and v not in own}
-        if lengths:
-            lengths |= {self._page.size, len(self._page.text)}
+        lengths: set[int] = set()
+        if any(isinstance(v, int) for _, v in pairs):
+            lengths = {len(v) for _, v in pairs if isinstance(v, str) and v not in own}
+            if lengths:
+                lengths |= {self._page.size, len(self._page.text)}
         for field, value in pairs:
             name = str(field)
             if name in self._ignored or (
-                value and value == self._page.noted and isinstance(value, dict)
+                isinstance(value, dict) and value and value == self._page.noted
             ):
                 continue
             number = self._names.hash_of(name) if len(fields) < FIELDS else _NO_FIELD
@@ -393,15 +382,13 @@ class Digester:
         if isinstance(value, bytes):
             found = _hash(value)
             return found, None, found
-        words = value.split()
-        text = self._own_urls(" ".join(words)).encode("utf-8", "surrogatepass")
-        exact = _hash_of(text)
-        if len(words) < LONG_WORDS or not sketches:
-            return exact, None, exact
-        holds = len(words) >= PAGE_SHARE * page.words > 0
+        text = self._own_urls(value.strip()).encode("utf-8", "surrogatepass")
+        read = read_excerpt(text, LONG_WORDS if sketches else ANY_WORDS)
+        if not read.sketch:
+            return read.text, None, read.text
+        holds = read.words >= PAGE_SHARE * page.words > 0
         self._holds_page |= holds
-        sketch = (_HOLDS_PAGE if holds else _TEXT) + fingerprint_text(text).sketch
-        return _hash_of(b" ".join(_numbers(text))), sketch, exact
+        return read.numbers, (_HOLDS_PAGE if holds else _TEXT) + read.sketch, read.text
 
     def _value(self, value: object, depth: int) -> str:
         """Return a text that is the same for equal values. Raises Unreadable, TooMuch."""
@@ -490,19 +477,38 @@ class Digester:
             return Digest(1, self._silent, items, fields, texts, headings, numbers)
         return Digest(len(self._items), self._silent, items, self._sums, {}, headings, numbers)
 
-    def _main(self) -> tuple[int, frozenset[tuple[int, int]]]:
+    def _main(self) -> tuple[int, frozenset[int]]:
         """Return what tells near-equal pages apart: the first headings, and the numbers of the main text."""
-        headings = [" ".join(found.split()) for found in _HEADING.findall(self._page.text)[:8]]
-        numbers: set[tuple[int, int]] = set()
+        headings = [" ".join(found.split()) for found in _headings(self._page.text)]
+        numbers: set[int] = set()
         for before, *run in number_runs(self._page.numbers()):
-            if len(run) < 3 or not _is_today(run[:3], _days(), self._page.recipe):
+            if len(run) < 3 or not _is_today(run[:3], self._page.recipe, int(self._now) // 60):
                 for place, each in enumerate(run):
-                    numbers.add(((before + place * _PLACE) & 0xFFFF, each & 0xFFFF))
+                    numbers.add((before + place * _PLACE & 0xFFFF) << 16 | each & 0xFFFF)
         if len(numbers) <= NUMBERS:
             return _hash(headings), frozenset(numbers)
         first = sorted(numbers)
         rest = _hash(first[NUMBERS - 1 :])
-        return _hash(headings), frozenset((*first[: NUMBERS - 1], (0, rest & 0xFFFF)))
+        return _hash(headings), frozenset((*first[: NUMBERS - 1], rest & 0xFFFF))
+
+
+def _headings(text: str) -> list[str]:
+    """Return the first headings of a page: eight, up to eight places where one may begin."""
+    found: list[str] = []
+    at = {begin: text.find(begin) for begin in ("<h1", "<H1")}
+    for _ in range(HEADINGS):
+        start = min(at.values(), key=lambda place: place % (len(text) + 1))
+        if start < 0:
+            break
+        heading = _HEADING.match(text, start)
+        end = start + 3
+        if heading is not None:
+            found.append(heading[1])
+            end = heading.end()
+        for each, place in at.items():
+            if 0 <= place < end:
+                at[each] = text.find(each, end)
+    return found
 
 
 def _is_item(value: object) -> bool:
@@ -517,6 +523,8 @@ def _is_item(value: object) -> bool:
 
 def _pairs(item: object) -> list[tuple[Any, Any]]:
     """Return the fields of an item, with their values."""
+    if type(item) is dict:
+        return list(item.items())
     if isinstance(item, dict | Item):
         return [(name, item[name]) for name in item]  # as the exporters read it
     from itemadapter import ItemAdapter
@@ -533,26 +541,19 @@ def _joined(values: list[object] | tuple[object, ...]) -> str:
     return joined if joined.count(" ") >= LONG_WORDS else ""
 
 
-def _numbers(text: bytes) -> list[bytes]:
-    """Return what _NUMBER finds in a text, in UTF-8, sorted, each once; mostly without searching for it."""
-    if not text.isascii() and any(byte in text for byte in _DIGITS_BEGIN):
-        found = _NUMBER.findall(text.decode("utf-8", "surrogatepass"))
-        return sorted(number.encode() for number in set(found))
-    runs = set(text.translate(_NO_NUMBER).split())
-    return sorted({run.lstrip(b".,:") for run in runs} - {b""})
-
-
-def _is_today(run: list[int], days: tuple[date, ...], recipe: Recipe | None) -> bool:
+def _is_today(run: list[int], recipe: Recipe | None, minute: int) -> bool:
     """Whether three numbers, by their hashes, are the date of a day: the page was made for this visit."""
-    known = _parts_of(days, recipe)
-    found = sorted(known.get(each, 0) for each in run)
-    return any(found == sorted((d.year, d.month, d.day)) for d in days)
+    known = _parts_of_today(recipe, minute)
+    if not all(each in known for each in run):
+        return False
+    found = sorted(known[each] for each in run)
+    return any(found == sorted((d.year, d.month, d.day)) for d in _days())
 
 
-@lru_cache(maxsize=16)
-def _parts_of(days: tuple[date, ...], recipe: Recipe | None) -> dict[int, int]:
+@lru_cache(maxsize=4)
+def _parts_of_today(recipe: Recipe | None, minute: int) -> dict[int, int]:  # noqa: ARG001 - asked once a minute
     """Return years, months and days by their hashes, in both ways of writing."""
-    parts = {part for day in days for part in (day.year, day.month, day.day)}
+    parts = {part for day in _days() for part in (day.year, day.month, day.day)}
     return {token_hash(form, recipe): n for n in parts for form in (str(n), f"{n:02}")}
 
 

@@ -1,22 +1,28 @@
-"""Collects what a crawl's report shows besides the stats: examples, hosts, savings.
+"""What a crawl's report and DEDUP_DROPPED show besides the stats: drops, examples, hosts, savings.
 
     judged pages -> groups of near-duplicates with examples, hosts, originals -> report
+                 -> DropsFile.add -> one write to a file opened for appending
 
-Invariants: memory is bounded. The numbers of groups and hosts are limited; bodies of the last accepted
-pages are kept up to a number of bytes, so that a copy that comes soon can be shown with its original.
+Invariants:
+  - Memory is bounded. The numbers of groups and hosts are limited; bodies of the last accepted pages are kept up to a
+    number of bytes, so that a copy that comes soon can be shown with its original.
+  - A line of DEDUP_DROPPED is written by one call, so a kill loses at most the line being written. A new crawl begins
+    an empty file; one that resumes from its JOBDIR appends. A fault is counted, and costs no page.
 """
 
+import os
 import re
 from collections import Counter, OrderedDict
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from dedup.core.fingerprint import main_words
 from dedup.model.recipes import recipe_of
-from dedup.report.differences import Hunk, differences
-from dedup.report.drops import compare_words
-from dedup.report.texts import running
-from dedup.scrapy.counts import Meter
+from dedup.report.drops import Action, Drop, compare_words, encode
+from dedup.report.texts import Hunk, differences, running
+from dedup.scrapy.counts import Counts, Meter
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -31,7 +37,8 @@ if TYPE_CHECKING:
     from dedup.model.page import Verdict
     from dedup.model.recipes import Recipe
     from dedup.report.drops import Action
-    from dedup.scrapy.drops_file import DropsFile
+
+__all__ = []
 
 GROUPS = 10_000  # originals whose near-duplicates are counted
 HOSTS = 10_000  # hosts that are counted
@@ -272,3 +279,79 @@ def kind_of_path(url: str) -> str:
 def _words(body: bytes, encoding: str | None, recipe: "Recipe") -> list[str]:
     blocks = main_words(body, encoding=encoding, recipe=recipe)
     return [token for block in blocks for token in block.tokens][:WORDS]
+
+
+# ----------------------------------------------------------------------------------- DEDUP_DROPPED
+
+
+MARK = "dedup-dropped"  # in a JOBDIR whose crawl has begun a file
+
+
+class DropsFile:
+    """The file of one crawl, opened at its first judged page."""
+
+    def __init__(self, path: Path, job_folder: str | None, counts: Counts) -> None:
+        self._path, self._counts = path, counts
+        self._mark = None if job_folder is None else Path(job_folder) / MARK
+        self._fd: int | None = None
+        self._failed = False
+
+    def open(self) -> None:
+        """Open the file, empty unless the crawl resumes."""
+        if self._fd is not None or self._failed:
+            return
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            resumes = self._mark is not None and self._mark.exists()
+            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | (0 if resumes else os.O_TRUNC)
+            self._fd = os.open(self._path, flags, 0o666)
+            if os.lseek(self._fd, 0, os.SEEK_END):
+                os.lseek(self._fd, -1, os.SEEK_END)
+                if os.read(self._fd, 1) != b"\n":
+                    os.write(self._fd, b"\n")  # ends a line that a kill has cut off
+            if self._mark is not None:
+                self._mark.parent.mkdir(parents=True, exist_ok=True)
+                self._mark.touch()
+        except OSError as error:
+            self._fail(error)
+
+    def add(
+        self,
+        verdict: "Verdict",
+        url: str,
+        callback: str,
+        action: Action,
+        differs: tuple[list[tuple[str, str]], bool] | None,
+    ) -> None:
+        """Write a line; differs as compare_words() returns it, None if the original's text is gone."""
+        if self._fd is None:
+            return
+        drop = Drop(
+            time=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            action=action,
+            url=url,
+            key=verdict.key,
+            of=verdict.of or "",
+            similarity=round(verdict.similarity or 0.0, 4),
+            distance=verdict.distance or 0,
+            identity=verdict.identity or "unknown",
+            reason=verdict.reason,
+            callback=callback,
+            differs=None if differs is None else differs[0],
+            numbers_only=differs is not None and differs[1],
+        )
+        try:
+            os.write(self._fd, encode(drop))
+        except (OSError, ValueError) as error:
+            self._fail(error)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def _fail(self, error: Exception) -> None:
+        self.close()
+        self._failed = True
+        self._counts.fault(error, f"{self._path} does not list the pages dropped from now on")

@@ -6,13 +6,17 @@ A mirror of a site in another folder has other links. So a long page with nearly
 its title, is read again as if it were at the original's URL: if all its links are known then, it leads nowhere
 new.
 
-The rule kept here: only accepted pages decide. If another page with the same new links is still in flight,
-the page waits for it, as for a near-duplicate in flight.
+Invariants:
+  - Only accepted pages decide. If another page with the same new links is still in flight, the page waits for it, as
+    for a near-duplicate in flight.
+  - Forgetting keeps pages: a forgotten link counts as new.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from hashlib import blake2b
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -20,14 +24,15 @@ from scrapy import Request
 from scrapy.http import Response
 
 from dedup.core.backoff import Backoff
+from dedup.core.files import replace_file
 from dedup.core.fingerprint import PageReading, read_page
+from dedup.core.hash_set import HashSet
 from dedup.model.names import namespace_of
 from dedup.model.page import ReserveOptions, Verdict
 from dedup.scrapy.counts import Counts
 from dedup.scrapy.credit import Credit
 from dedup.scrapy.evidence import Class, account_of
 from dedup.scrapy.in_flight import Accepted
-from dedup.scrapy.link_memory import CrawlLinks
 from dedup.scrapy.settings import Config
 
 if TYPE_CHECKING:
@@ -37,7 +42,7 @@ if TYPE_CHECKING:
     from dedup.scrapy.memory import Namespace
     from dedup.scrapy.proof import Proof
 
-__all__ = ["PRIVATE_META", "Judged", "KeptPages"]
+__all__ = ["PRIVATE_META", "CrawlLinks", "Judged", "KeptPages"]
 
 # The least of a page that may be its original in another folder; others are not read again.
 MIRROR_SIMILARITY = 0.97
@@ -268,3 +273,101 @@ class KeptPages:
             await self._meter.pausing(asyncio.sleep(pause := pauses.next()))
             waited += pause
         return new
+
+
+# ------------------------------------------------------------------------------------------- links
+
+
+# 10 to 12.5 bytes each, so at most 125 MB, a tenth of what Scrapy's own filter takes.
+MOST_LINKS = 10_000_000
+
+_MAGIC = b"dedup links 1\n"
+_DIGEST_BYTES = 16
+
+
+class CrawlLinks:
+    """The links of a crawl, by namespace; with a JOBDIR they are restored when it resumes.
+
+    folder  the JOBDIR, or None
+    fault   is called with an error and what it means
+    """
+
+    def __init__(self, folder: str | None, fault: Callable[[Exception, str], None]) -> None:
+        """Open nothing yet."""
+        self._folder = None if folder is None else Path(folder) / "dedup-links"
+        self._fault = fault
+        self._memories: dict[object, tuple[str, HashSet]] = {}
+        self._in_flight: dict[str, tuple[object, bytes]] = {}  # by token
+
+    def open(self, namespace: object, name: str) -> None:
+        """Begin to remember the links of a namespace. Without this no link of it counts as new."""
+        seen = HashSet(MOST_LINKS)
+        if self._folder is not None:
+            path = self._folder / name
+            try:
+                seen.add(_saved_links(path))
+            except (OSError, ValueError) as error:
+                self._fault(error, "the links that this crawl has seen so far are forgotten")
+        self._memories[namespace] = name, seen
+
+    def new(self, namespace: object, links: bytes) -> frozenset[bytes]:
+        """Return those links that no accepted page had."""
+        if namespace not in self._memories:
+            return frozenset()
+        seen = self._memories[namespace][1]
+        if not seen.missing(links):
+            return frozenset()
+        return frozenset(link for link in _each(links) if seen.missing(link))
+
+    def in_flight(self, namespace: object, links: frozenset[bytes]) -> bool:
+        """Whether all of these are on pages whose callbacks still run."""
+        missing = set(links)
+        for theirs, held in self._in_flight.values():
+            if theirs is namespace:
+                missing.difference_update(_each(held))
+        return not missing
+
+    def learn(self, namespace: object, links: bytes, token: str | None) -> None:
+        """Remember the links of a page: at once, or, if it has a token, once it is accepted."""
+        if namespace not in self._memories:
+            return
+        if token is None:
+            self._memories[namespace][1].add(links)
+        else:
+            self._in_flight[token] = namespace, links
+
+    def ended(self, token: str, *, accepted: bool) -> None:
+        """Note that a page is no longer in flight."""
+        namespace, links = self._in_flight.pop(token, (None, b""))
+        if accepted and namespace in self._memories:
+            self._memories[namespace][1].add(links)
+
+    def close(self) -> None:
+        """Save the links for the next run of the crawl, and free them."""
+        for name, seen in self._memories.values():
+            if self._folder is None:
+                break
+            hashes = seen.to_bytes()
+            digest = blake2b(hashes, digest_size=_DIGEST_BYTES).digest()
+            try:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                replace_file(self._folder / name, _MAGIC + digest + hashes)
+            except OSError as error:
+                self._fault(error, "the links of this crawl are forgotten when it resumes")
+        self._memories.clear()
+
+
+def _saved_links(path: Path) -> bytes:
+    """Return the links of a file, none if there is no file. Raises OSError, and ValueError for a damaged one."""
+    if not path.exists():
+        return b""
+    content, start = path.read_bytes(), len(_MAGIC) + _DIGEST_BYTES
+    digest, hashes = content[len(_MAGIC) : start], content[start:]
+    sound = content.startswith(_MAGIC) and not len(hashes) % 8
+    if not sound or blake2b(hashes, digest_size=_DIGEST_BYTES).digest() != digest:
+        raise ValueError(f"{path} is damaged")
+    return hashes
+
+
+def _each(links: bytes) -> Iterator[bytes]:
+    return (links[at : at + 8] for at in range(0, len(links), 8))

@@ -3,12 +3,12 @@
     verdicts -> copies, doubts, accepted pages -> Learner -> rules that hold
     a request -> its document key by the rules -> an accepted page: skipped ("skip"), or counted ("learn")
     a page's new links -> their keys by the rules -> all accepted: the page leads nowhere new
-    rules -> urls.json in the store's folder, or a table service (shared_rules.py) -> later crawls
+    rules -> urls.json in the store's folder, or a table service (service_memory.py) -> later crawls
 
 Accepted pages are only put in a queue. The learner is made, and reads the queue, when the first
 near-duplicate comes, or at the start if the store already has documents.
 
-The rule kept here: a request that is not skipped is fetched and judged as usual. Only an ordinary request is
+Invariant: a request that is not skipped is fetched and judged as usual. Only an ordinary request is
 skipped, for a page of the same kind that brought an item; one in CHECKED is fetched to check the rule. Copies
 go last: by then the rules have their evidence, and the copies' links are known from other pages.
 """
@@ -44,7 +44,7 @@ from dedup.scrapy.settings import Config
 
 if TYPE_CHECKING:
     from dedup.detector.url_rules import Known, Learner
-    from dedup.detector.url_rules.learner import Records
+    from dedup.detector.url_rules.site_rules import Records
     from dedup.scrapy.memory import Namespace
 
 __all__ = ["KnownUrls"]
@@ -328,7 +328,7 @@ class KnownUrls:
 
 def _tell(saving: "asyncio.Future[None]") -> None:
     if not saving.cancelled() and (error := saving.exception()) is not None:
-        logger.warning("dedup: what was learned of URLs could not be written: %s", error)
+        logger.warning("dedup: the learned URL rules could not be written: %s", error)
 
 
 def _is_checked(key: str) -> bool:

@@ -2,7 +2,7 @@
 
     connect -> HELLO (with the token, if it asks for one) -> DEDUP.PARTITIONS -> its URL, or none
 
-The rule kept here: this is decided once, before the first page, within DEDUP_TIMEOUT_SECONDS, and logged.
+Invariant: this is decided once, before the first page, within DEDUP_TIMEOUT_SECONDS, and logged.
 Anything on this port but a table service that holds everything is not used.
 """
 
@@ -39,26 +39,25 @@ async def find_service(timeout_seconds: float) -> tuple[str, ...]:
     except Exception as error:
         trouble = str(error) or type(error).__name__
     if trouble:
-        logger.warning("dedup: no table service is used, but a store; %s: %s", place, trouble)
+        logger.warning("dedup: a store is used, not the table service %s: %s", place, trouble)
         return ()
-    logger.info("dedup: the table service at %s is used, and no store", place)
+    logger.info("dedup: the table service at %s is used, not a store", place)
     login = f":{quote(token, safe='')}@" if token else ""
     return (f"redis://{login}{HOST}:{PORT}",)
 
 
 async def _greet(timeout_seconds: float) -> tuple[str, str]:
     """Return what is wrong with the listener, or "", and the token that it accepted, or ""."""
-    from dedup.wire.client.command_codec import PARTITIONS
-    from dedup.wire.client.pipelined_connection import Connection, ReplyError
-    from dedup.wire.client.request import packed
-    from dedup.wire.client.routing import holding_of
+    from dedup.wire.client.command_codec import PARTITIONS, holding_of
+    from dedup.wire.client.endpoint import Connection, ReplyError
+    from dedup.wire.resp import pack
 
     _, connection = await asyncio.get_running_loop().create_connection(
         lambda: Connection(timeout_seconds, nullcontext()), HOST, PORT
     )
 
     def ask(*words: bytes | str | int) -> Awaitable[Any]:
-        return connection.send(packed(words))
+        return connection.send(pack(words))
 
     try:
         facts, token = await _hello(ask)
@@ -77,7 +76,7 @@ async def _greet(timeout_seconds: float) -> tuple[str, str]:
 
 async def _hello(ask: Ask) -> tuple[Any, str]:
     """Return a service's answer to HELLO, and the token that it wanted, or "". Raises ReplyError."""
-    from dedup.wire.client.pipelined_connection import ReplyError
+    from dedup.wire.client.endpoint import ReplyError
 
     token = os.environ.get(VARIABLE, "")
     try:

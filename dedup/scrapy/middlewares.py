@@ -1,5 +1,6 @@
-"""The three middlewares of the add-on, and the exceptions of dropped pages and requests.
+"""The add-on, its three middlewares, and the exceptions of dropped pages and requests.
 
+    Addon                 ADDONS = {"dedup.scrapy.Addon": 500}: puts the middlewares in place
     DownloaderMiddleware  a fetched page is judged before it is parsed; a near-duplicate is dropped
     SpiderMiddleware      next to the engine: a page is inserted when its callback's output is complete
     CallbackMiddleware    next to the spider: it sees an exception before any other middleware hides it
@@ -7,6 +8,7 @@
 Scrapy passes the spider to their methods up to 2.13, not later.
 """
 
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
@@ -14,6 +16,7 @@ from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest, NotConfigured
 from scrapy.http import Response
+from scrapy.settings import BaseSettings
 from scrapy.utils.misc import arg_to_iter
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
@@ -33,11 +36,13 @@ from dedup.scrapy.responses import (
     mark_scheduled,
     wanted_urls,
 )
+from dedup.scrapy.settings import Config, has_pipelines
 
 if TYPE_CHECKING:
     from dedup.scrapy.proof import Proof
 
 __all__ = [
+    "Addon",
     "CallbackMiddleware",
     "DownloaderMiddleware",
     "KnownUrl",
@@ -248,9 +253,12 @@ class SpiderMiddleware(CallbackMiddleware):
         """Join the crawler's session, and close it with the spider. Raises NotConfigured."""
         middleware = super().from_crawler(crawler)
         crawler.signals.connect(middleware.spider_opened, signal=signals.spider_opened)
-        crawler.signals.connect(middleware.item_scraped, signal=signals.item_scraped)
-        crawler.signals.connect(middleware.item_dropped, signal=signals.item_dropped)
-        crawler.signals.connect(middleware.item_error, signal=signals.item_error)
+        if has_pipelines(crawler.settings):  # a task for each item, where Scrapy runs on asyncio
+            crawler.signals.connect(middleware.item_scraped, signal=signals.item_scraped)
+            crawler.signals.connect(middleware.item_dropped, signal=signals.item_dropped)
+            crawler.signals.connect(middleware.item_error, signal=signals.item_error)
+        else:
+            middleware.session.in_flight.has_pipelines = False
         crawler.signals.connect(middleware.request_scheduled, signal=signals.request_scheduled)
         crawler.signals.connect(middleware.request_dropped, signal=signals.request_dropped)
         crawler.signals.connect(middleware.spider_idle, signal=signals.spider_idle)
@@ -366,9 +374,12 @@ class _Output:
         self._asked = self._paid = self._new = self._followed = self._leads_on = False
         self._proof = session.kept.proof
         self._flight = session.in_flight.get(self._token)
-        self._look = None if self._proof is None else self._proof.look(request)
         tags = session.config.mode == "tag"
-        self._before = None if self._proof is None or tags else self._proof.before(request)
+        self._look = self._before = None
+        if self._proof is not None and noted.get("of") is not None:  # not of most pages
+            self._look = self._proof.look(request)
+        elif self._proof is not None and noted.get("reason") == "unchanged" and not tags:
+            self._before = self._proof.before(request)
         self._withholds = self._proof is None and noted.get("reason") == "unchanged" and not tags
         self._control = (
             None if request is None or self._proof is None else request.meta.get(CONTROL)
@@ -535,3 +546,29 @@ class _Output:
                 self._on_credit, paid=self._new, followed=self._followed
             )
         self._session.in_flight.end(self._token, accepted=accepted)
+
+
+# -------------------------------------------------------------------------------------- the add-on
+
+
+REQUEST_FILTER = "dedup.scrapy.RequestFilter"  # as the setting names it
+
+
+class Addon:
+    """Enables the middlewares at their orders, unless the project already placed them."""
+
+    def update_settings(self, settings: BaseSettings) -> None:
+        """Check the settings and put the middlewares in place (Scrapy's add-on interface)."""
+        if "SCRAPY_CHECK" in os.environ:
+            raise NotConfigured("scrapy check runs contracts on pages it must see")
+        Config.from_settings(settings)
+        # 540: after decompression, redirects, meta refresh and retries, so that it sees final,
+        # decoded pages; 10: next to the engine, so that it sees all that a callback yields; 1000:
+        # next to the spider, so that it sees what a callback raises
+        place = settings.setdefault_in_component_priority_dict
+        place("DOWNLOADER_MIDDLEWARES", DownloaderMiddleware, 540)
+        place("SPIDER_MIDDLEWARES", SpiderMiddleware, 10)
+        place("SPIDER_MIDDLEWARES", CallbackMiddleware, 1000)
+        # requests are filtered through the service: the scheduler asks for many at once
+        if settings.get("DEDUP_SERVICE") and settings.get("DUPEFILTER_CLASS") == REQUEST_FILTER:
+            settings.set("SCHEDULER", "dedup.scrapy.Scheduler", "addon")

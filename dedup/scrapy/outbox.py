@@ -2,7 +2,7 @@
 
     add (committed, on disk) -> first (in the order of adding) -> remove
 
-The rule kept here: what add() returned from is there after a kill or a power cut, until remove() took
+Invariant: what add() returned from is there after a kill or a power cut, until remove() took
 it out; a record comes out as it went in, or StoreDamaged names the file. A process has an outbox of
 its own, `<folder>/<n>` with the first free number; those that others left behind, when
 they were killed or Kafka was away, are found by left_over().

@@ -37,7 +37,6 @@ from dedup.model.page import Neighbour, PageFingerprint, Verdict
 from dedup.model.recipes import Recipe
 from dedup.report.texts import count
 from dedup.scrapy.counts import Counts, logger
-from dedup.scrapy.crawl_memory import EVIDENCE
 from dedup.scrapy.evidence import (
     EMPTY,
     PARTS,
@@ -51,6 +50,7 @@ from dedup.scrapy.evidence import (
 )
 from dedup.scrapy.items import Comparison, Digest, Digester, Names, Page, compare, decode
 from dedup.scrapy.kept_pages import PRIVATE_META
+from dedup.scrapy.memory import EVIDENCE
 from dedup.scrapy.responses import CONTROL
 from dedup.scrapy.settings import Config
 
@@ -165,7 +165,7 @@ class Proof:
                     found.places |= frozenset(places[:VOLATILE])
         except (OSError, ValueError) as error:
             logger.warning(
-                "dedup: %s cannot be used (%s): what it held on which pages are copies is learned again",
+                "dedup: %s cannot be used (%s): its evidence on which pages are copies is collected again",
                 path,
                 error,
             )
@@ -785,4 +785,4 @@ def _letters(their: PageFingerprint, my: PageFingerprint) -> str:
 
 def _most(shapes: "Counter[str]", between: str = ", ") -> str:
     named = [f"{shape} ({n:,})" for shape, n in shapes.most_common(SHOWN) if n]
-    return between.join(named) + (f"{between}..." if len(shapes) > SHOWN else "")
+    return between.join(named) + (f"{between}and others" if len(shapes) > SHOWN else "")

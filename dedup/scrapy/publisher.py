@@ -2,7 +2,7 @@
 
     add -> outbox (on disk) -> kept() -> Kafka's acknowledgement -> out of the outbox
 
-The rule kept here: after kept() a record survives any failure of the process or of Kafka. Records are
+Invariant: after kept() a record survives any failure of the process or of Kafka. Records are
 sent in the order in which they came, those that an earlier crawl left first. Only the sending task
 waits for Kafka; writes to disk are done in a thread.
 """
@@ -22,7 +22,7 @@ from dedup.core.say_once import SayOnce
 from dedup.model.errors import DedupError
 from dedup.scrapy.outbox import Outbox
 from dedup.wire.kafka import KafkaConfig, Writer, ensure_topic
-from dedup.wire.kafka.supervision import LoginRefused, refusal
+from dedup.wire.kafka.login import LoginRefused, refusal
 from dedup.wire.kafka.writer import Outgoing
 
 __all__ = ["CLOSE_SECONDS", "DRAIN_SECONDS", "Publisher"]
@@ -148,7 +148,7 @@ class Publisher:
             self._give_up(error)
             return
         except (DedupError, OSError) as error:
-            logger.error("events that an earlier crawl left behind cannot be sent: %s", error)
+            logger.error("insert events of an earlier crawl cannot be sent: %s", error)
         try:
             while True:
                 self._wake.clear()
@@ -161,7 +161,7 @@ class Publisher:
             self._give_up(error)
 
     def _give_up(self, error: LoginRefused) -> None:
-        logger.error("no insert event is sent any more, all wait in %s: %s", self._folder, error)
+        logger.error("stopped sending insert events, they are kept in %s: %s", self._folder, error)
         self._ready.set()
 
     async def _drain(self, outbox: Outbox) -> None:
@@ -208,4 +208,4 @@ class Publisher:
 
     def _say_back(self) -> None:
         if self._once.ended("away"):
-            logger.info("insert events go out to Kafka again")
+            logger.info("insert events are sent to Kafka again")

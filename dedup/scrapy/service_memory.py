@@ -1,21 +1,34 @@
 """A crawl's memory in a table service, which many crawls share.
 
-The rule kept here: a page waits for the service only while it is judged, at most
-DEDUP_TIMEOUT_SECONDS for each URL, and not at all while the service is known to be away. A page that
-could not be judged is kept, and remembered as soon as the service is back.
+    ServiceMemory   the namespaces at a service: a page waits for it only while it is judged, at most DEDUP_TIMEOUT_SECONDS
+                    for each URL, and not at all while the service is known to be away. A page that could not be judged is
+                    kept, and remembered as soon as the service is back
+    PendingUpdates  inserts, releases and forgets: add -> (a batch, sent at once) -> acknowledged, and counted. Those of one
+                    page keep their order. They are repeated while the service does not answer: at most LIMIT of them, and no
+                    longer than CLOSE_SECONDS after the crawl's end. One that fails goes to the end, so that an unavailable
+                    shard does not delay the others; one that is given up is counted as a fault
+    SharedRules     rules about URLs (DEDUP.RULES): no page waits for an exchange, and its errors are no faults. It has its
+                    own connections while it lasts: on those of the pages, every later answer would wait for it. A service
+                    that does not know the command is not asked again
 
-With DEDUP_KAFKA an accepted page goes to the outbox first (publisher.py), and from there to Kafka; the
-service is told to hold its reservation until it reads the event.
+With DEDUP_KAFKA an accepted page goes to the outbox first (publisher.py), and from there to Kafka; the service is told
+("pin") to hold its reservation until it reads the event. A pin that fails costs nothing, and is not repeated.
 """
 
+import asyncio
 import time
+from collections import deque
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
+from dedup.core.backoff import Backoff
 from dedup.detector.remote import RemoteDetector
-from dedup.model.errors import DedupError, ServiceUnavailable
+from dedup.detector.url_rules.rule_file import decode_rules
+from dedup.detector.url_rules.site_rules import Records
+from dedup.model.errors import DedupError, ServiceUnavailable, UsageError
 from dedup.model.events import encode, record_key
 from dedup.model.page import (
     USUAL,
@@ -27,18 +40,16 @@ from dedup.model.page import (
 )
 from dedup.model.policy import Options
 from dedup.report.texts import count
-from dedup.scrapy.counts import Counts
-from dedup.scrapy.pending_updates import PendingUpdates
+from dedup.scrapy.counts import Counts, logger
 from dedup.scrapy.settings import Config
-from dedup.scrapy.shared_rules import SharedRules
 from dedup.wire.client.address import addresses_of
-from dedup.wire.client.command_codec import is_unjudged
+from dedup.wire.client.command_codec import Command, NoToken, Request, is_unjudged
 from dedup.wire.client.services import Services
 
 if TYPE_CHECKING:
     from dedup.scrapy.publisher import Publisher
 
-__all__ = ["ServiceMemory"]
+__all__ = ["CLOSE_SECONDS", "PendingUpdates", "ServiceMemory", "SharedRules"]
 
 
 class ServiceMemory:
@@ -78,7 +89,7 @@ class ServiceMemory:
             documents = sum([await each.detector.count() for each in self._namespaces])
             return f"{count(documents, 'document')} at {where}"
         except DedupError:
-            return f"no word from {where}"
+            return f"no answer from {where}"
         finally:
             await self._services.close()
 
@@ -119,7 +130,7 @@ class ServiceNamespace:
         self,
         namespace: str,
         detector: CrawlDetector,
-        shared_rules: SharedRules,
+        shared_rules: "SharedRules",
         publisher: "Publisher | None",
         counts: Counts,
     ) -> None:
@@ -192,3 +203,205 @@ class ServiceNamespace:
             self._counts.fault(error, f"{verdict.key} was parsed, but is not remembered")
             if not is_unjudged(verdict):
                 self.updates.add("release", verdict.key, verdict)
+
+
+# -------------------------------------------------------------------------------- rules about URLs
+
+
+Take = Callable[[list[Records] | None], None]
+
+
+class SharedRules:
+    """The rules of one namespace at table services."""
+
+    connections = Services  # its own, while an exchange lasts
+
+    def __init__(self, services: Services, timeout_seconds: float, namespace: str) -> None:
+        """Exchange nothing yet; services are those that judge the pages."""
+        self._services = services
+        self._timeout = timeout_seconds
+        self._namespace = namespace
+        self._known = True  # whether the services know the command
+        self._turn = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def exchange(self, content: bytes, take: Take) -> None:
+        """Send rules (b"": none) soon, and pass those of the services to take.
+
+        take gets None if no service has answered.
+        """
+        task = asyncio.get_running_loop().create_task(self._exchange(content, take))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Wait for the exchange that is under way, at most RULES_CLOSE_SECONDS."""
+        if tasks := tuple(self._tasks):
+            await asyncio.wait(tasks, timeout=RULES_CLOSE_SECONDS)
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)  # their connections are closed
+
+    async def _exchange(self, content: bytes, take: Take) -> None:
+        async with self._turn:
+            if not self._known:
+                return
+            try:
+                replies = await self._asked(content)
+                found = [
+                    await asyncio.to_thread(decode_rules, reply)
+                    for reply in replies
+                    if isinstance(reply, bytes)
+                ]
+                self._known = not replies or not all(isinstance(e, UsageError) for e in replies)
+                take(found if replies else None)
+            except Exception as error:
+                self._known = False
+                logger.warning("dedup: rules about URLs are not shared with a service: %s", error)
+
+    async def _asked(self, content: bytes) -> list[object]:
+        """Return the services' replies; none if none replied."""
+        reachable = await self._services.reachable()
+        if not reachable:
+            return []
+        command: Command = (b"DEDUP.RULES", self._namespace)
+        request = Request(
+            (*command, content) if content else command, self._namespace, None, to_all=True
+        )
+        services = self.connections(reachable, self._timeout)
+        try:
+            await services.execute((request,))
+        finally:
+            await services.close()
+        return list(request.replies.values())
+
+
+# --------------------------------------------------------------- updates that are not acknowledged
+
+
+Kind = Literal["insert", "pin", "release", "forget"]
+
+LIMIT = 100_000  # waiting updates; beyond it the oldest is given up
+BATCH = 256  # updates sent at once
+TRIED = 4096  # waiting updates that are sent before a pause if some failed
+FIRST_PAUSE_SECONDS = 0.1
+LONGEST_PAUSE_SECONDS = 2.0
+CLOSE_SECONDS = RULES_CLOSE_SECONDS = 5.0
+
+_GIVEN_UP = {
+    "insert": "{} was parsed, but is not remembered",
+    "release": "{} stays in flight until its reservation expires",
+    "forget": "{} stays remembered although its item failed",
+}
+_COUNTED = {"insert": "inserted", "release": "released"}
+
+
+class _Update(NamedTuple):
+    kind: Kind
+    key: str
+    verdict: Verdict | None
+
+
+class PendingUpdates:
+    """The updates of one namespace."""
+
+    def __init__(self, detector: RemoteDetector, counts: Counts) -> None:
+        """Start with none."""
+        self._detector = detector
+        self._counts = counts
+        self._waiting: deque[_Update] = deque()
+        self._sending: list[_Update] = []
+        self._task: asyncio.Task[None] | None = None
+
+    def add(self, kind: Kind, key: str, verdict: Verdict | None = None) -> None:
+        """Send an update soon; forget needs only the key."""
+        if len(self._waiting) >= LIMIT:
+            self._give_up(self._waiting.popleft(), ServiceUnavailable("too many pages wait for it"))
+        self._waiting.append(_Update(kind, key, verdict))
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._send())
+
+    async def close(self) -> None:
+        """Send the rest, within CLOSE_SECONDS."""
+        if self._task is not None:
+            await asyncio.wait((self._task,), timeout=CLOSE_SECONDS)
+            self._task.cancel()
+        error = ServiceUnavailable(f"no answer within {CLOSE_SECONDS:g} s of the crawl's end")
+        for update in (*self._sending, *self._waiting):
+            self._give_up(update, error)
+
+    async def _send(self) -> None:
+        backoff = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
+        tried = failed = 0
+        while self._waiting:
+            self._sending = self._next_batch()
+            with self._counts.meter:
+                errors = await self._counts.meter.pausing(self._deliver(self._sending))
+            again = []
+            for update, error in zip(self._sending, errors, strict=True):
+                if isinstance(error, ServiceUnavailable) and update.kind != "pin":
+                    again.append(update)
+                elif update.kind == "pin":
+                    self._check_pin(error)
+                elif error is not None:
+                    self._give_up(update, error)
+            tried += len(self._sending)
+            failed += len(again)
+            self._sending = []
+            self._requeue(again)
+            if tried < min(len(self._waiting), TRIED):
+                continue
+            if failed:
+                await asyncio.sleep(backoff.next())
+            else:
+                backoff.reset()
+            tried = failed = 0
+
+    def _requeue(self, updates: list[_Update]) -> None:
+        """Put failed updates at the end, followed by later updates of the same pages."""
+        keys = {update.key for update in updates}
+        after = [update for update in self._waiting if update.key in keys] if keys else []
+        if after:
+            self._waiting = deque(each for each in self._waiting if each.key not in keys)
+        self._waiting.extend((*updates, *after))
+
+    def _next_batch(self) -> list[_Update]:
+        """Take out the first updates that are of one kind."""
+        batch = [self._waiting.popleft()]
+        while self._waiting and self._waiting[0].kind == batch[0].kind and len(batch) < BATCH:
+            batch.append(self._waiting.popleft())
+        return batch
+
+    async def _deliver(self, batch: list[_Update]) -> list[Exception | None]:
+        """Send a batch, count what is acknowledged, and return each one's error."""
+        kind = batch[0].kind
+        verdicts = [update.verdict for update in batch if update.verdict is not None]
+        if kind == "forget":
+            errors = [await self._forget(update.key) for update in batch]
+        else:
+            answers = await self._detector.end_many(kind, verdicts)
+            errors = [each if isinstance(each, Exception) else None for each in answers]
+        acknowledged = errors.count(None)
+        if acknowledged and kind in _COUNTED:
+            self._counts.add(_COUNTED[kind], acknowledged)
+        return errors
+
+    async def _forget(self, key: str) -> Exception | None:
+        try:
+            if await self._detector.forget(key):
+                self._counts.add("released")
+        except Exception as error:
+            return error
+        return None
+
+    def _check_pin(self, error: Exception | None) -> None:
+        """Count a pin that the service will never accept, since it does not read the events."""
+        if error is not None and not isinstance(error, ServiceUnavailable | NoToken):
+            self._counts.fault(error, "the service does not learn of the pages of this crawl")
+
+    def _give_up(self, update: _Update, error: Exception) -> None:
+        if update.kind == "pin":
+            return
+        self._counts.fault(error, _GIVEN_UP[update.kind].format(update.key))
+        if update.verdict is not None:
+            self._detector.release_later(update.verdict)

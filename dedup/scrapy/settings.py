@@ -4,6 +4,7 @@ A setting with a wrong value stops the crawl at its start, with a message that n
 value and what is allowed. If a setting's libraries are missing, the add-on is disabled with a message.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,7 +15,7 @@ from scrapy.utils.project import inside_project, project_data_dir
 from scrapy.utils.reactor import is_asyncio_reactor_installed
 
 from dedup.model.errors import UsageError
-from dedup.model.policy import Options, age_seconds
+from dedup.model.policy import PAPER_DISTANCE, Options, age_seconds
 from dedup.model.reasons import EXEMPTIONS
 from dedup.model.settings import SETTINGS, Mode, Proof, ProofItems, Unchanged, Urls
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 Memory = Literal["crawl", "ever"] | int
 
+_ITEM_PROCESSOR = "scrapy.pipelines.ItemPipelineManager"
 _MAY_BE_EMPTY = {"dropped", "path", "report", "secret", "topic"}
 
 
@@ -151,6 +153,14 @@ def has_asyncio() -> bool:
     return is_asyncio_available()
 
 
+def has_pipelines(settings: BaseSettings) -> bool:
+    """Whether something may drop an item after the spider middlewares."""
+    own = settings.get("ITEM_PROCESSOR", _ITEM_PROCESSOR) != _ITEM_PROCESSOR
+    return own or any(
+        order is not None for order in settings.getwithbase("ITEM_PIPELINES").values()
+    )
+
+
 def _exempt(settings: BaseSettings) -> frozenset[str]:
     try:
         exempt = frozenset(map(str.strip, settings.getlist("DEDUP_EXEMPT", list(EXEMPTIONS))))
@@ -159,6 +169,18 @@ def _exempt(settings: BaseSettings) -> frozenset[str]:
     if not exempt <= set(EXEMPTIONS):
         raise SETTINGS["exempt"].wrong(settings.get("DEDUP_EXEMPT"))
     return exempt
+
+
+def without_effect(config: Config) -> Iterator[str]:
+    """Yield what these settings do not do together, though each of them is allowed."""
+    if config.urls == "skip" and config.mode != "drop":
+        yield "DEDUP_URLS = 'skip' skips no request unless DEDUP_MODE is 'drop'"
+    options = config.options
+    if options.similarity == "paper" and (options.distance or 0) > PAPER_DISTANCE:
+        yield (
+            f"DEDUP_SIMILARITY = 'paper' compares no texts, and DEDUP_DISTANCE is {options.distance}: pages of "
+            f"other content are dropped; leave it out, or set it to {PAPER_DISTANCE} or less"
+        )
 
 
 def _item_ignore(settings: BaseSettings) -> tuple[str, ...]:

@@ -1,13 +1,18 @@
 """The filter that spiders share through a table service (DEDUP_SERVICE): DEDUP.JOIN, SEEN, FETCHED, LEFT, LEAVE.
 
-    ask -> (all of a turn of the loop) -> SEEN -> answered: new, or made before
-    fetched -> FETCHED                            idle -> LEFT: what a dead crawl left
+    Scheduler.enqueue_request -> ask -> (all of a turn of the loop) -> SEEN -> answered: new, and queued, or made before
+    fetched -> FETCHED                                                   idle -> LEFT: what a dead crawl left
 
-With each new request goes what makes it again, so that another spider can, should this crawl die. Once this spider
-is idle it takes what dead crawls left; it waits for a crawl that fell silent until that speaks, or is dead.
+Scrapy asks its filter about one request at a time, and waits. The Scheduler (SCHEDULER = "dedup.scrapy.Scheduler") accepts
+a request at once and holds it until the service has answered; one with `dont_filter` is not held. With a filter that asks
+no service it is Scrapy's own. With each new request goes what makes it again, so that another spider can, should this
+crawl die. Once this spider is idle it takes what dead crawls left; it waits for a crawl that fell silent until that
+speaks, or is dead.
 
-Invariants: a fault never keeps a request: it passes, and is counted (`dedup/error/requests`). A page is noted as
-fetched only after the requests that its callback made are known to the service: while some are not, nothing is noted.
+Invariants: a fault never keeps a request: it passes, and is counted (`dedup/error/requests`). A request that was accepted
+is in a queue in the end, unless it was made before; a spider is not idle, and does not end, while requests are held. A
+page is noted as fetched only after the requests that its callback made are known to the service: while some are not,
+nothing is noted.
 """
 
 import asyncio
@@ -20,6 +25,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 from scrapy import Request, Spider, signals
+from scrapy.core.scheduler import Scheduler as ScrapyScheduler
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider
 from scrapy.utils.defer import deferred_from_coro
@@ -33,10 +39,10 @@ from dedup.scrapy.counts import logger
 from dedup.scrapy.local_service import find_service
 from dedup.scrapy.settings import Config
 from dedup.wire.client.address import addresses_of
-from dedup.wire.client.request import Request as Command
+from dedup.wire.client.command_codec import Request as Command
 from dedup.wire.client.services import Services
 
-__all__ = ["SharedRequests"]
+__all__ = ["Scheduler", "SharedRequests"]
 
 BATCH = 500  # requests of one command
 BATCH_BYTES = 1 << 19
@@ -476,4 +482,50 @@ def _unpacked(content: bytes, spider: Spider | None) -> Request | None:
 def _error_of(answer: Any) -> Exception:
     if isinstance(answer, Exception):
         return answer
-    return ServiceUnavailable(f"its answer is not one of a table service: {str(answer)[:200]}")
+    return ServiceUnavailable(f"not the answer of a table service: {str(answer)[:200]}")
+
+
+# ----------------------------------------------------------------------------------- the scheduler
+
+
+class Scheduler(ScrapyScheduler):
+    """Scrapy's scheduler, which asks a shared filter first."""
+
+    asks_shared_filter = True  # RequestFilter looks for it
+
+    def __init__(self, dupefilter: Any, *arguments: Any, **options: Any) -> None:
+        """Take what Scrapy's takes."""
+        super().__init__(dupefilter, *arguments, **options)
+        self._shared: SharedRequests | None = getattr(dupefilter, "shared", None)
+        if self._shared is not None:
+            self._shared.answered = self._answered
+
+    def enqueue_request(self, request: Request) -> bool:
+        """Accept a request; False if it was made before."""
+        if self._shared is None or request.dont_filter or self._shared.passes(request):
+            return super().enqueue_request(request)
+        if self._shared.ask(request):
+            return True
+        self.df.log(request, self.spider)
+        return False
+
+    def _answered(self, request: Request, seen: bool) -> None:
+        """Put a request that was held into a queue, or drop it."""
+        if not seen and super().enqueue_request(request):
+            return
+        assert self.crawler is not None
+        if seen:
+            self.df.log(request, self.spider)
+        self.crawler.signals.send_catch_log(
+            signals.request_dropped, request=request, spider=self.spider
+        )
+
+    def has_pending_requests(self) -> bool:
+        """Whether requests are in a queue, or held."""
+        return bool(self._shared and self._shared.holding) or super().has_pending_requests()
+
+    def close(self, reason: str) -> Any:
+        """Save the queues; requests that are still held are put into them before."""
+        if self._shared is not None:
+            self._shared.give_up()
+        return super().close(reason)

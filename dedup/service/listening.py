@@ -2,7 +2,7 @@
 
     bind -> serve -> (SIGHUP: certificate and tokens are read again) -> close, and remove the socket's file
 
-The rule kept here: a Unix socket is for its owner alone. A file in its place is removed only if it is a
+Invariant: a Unix socket is for its owner alone. A file in its place is removed only if it is a
 socket at which no one answers.
 """
 
@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dedup.service.core.handshakes import Handshake
+from dedup.service.core.connections import Handshake
 from dedup.service.core.limits import Address, Config
 from dedup.service.core.roles import Tokens
 

@@ -3,7 +3,7 @@
     bind -> listen (NOTREADY) -> open the stores in a thread (-> catch up with the log) -> ready
          -> SIGTERM -> take no more, answer what came -> close the stores, their index written
 
-The rule kept here: whatever was acknowledged is in the stores before they are closed.
+Invariant: whatever was acknowledged is in the stores before they are closed.
 """
 
 import asyncio
@@ -23,14 +23,12 @@ from dedup.core.files import FolderLock
 from dedup.model.errors import StoreLocked, UsageError
 from dedup.service.core.error_codes import log_now_and_then
 from dedup.service.core.limits import Address, Config, check_config
-from dedup.service.core.namespaces import Namespaces
-from dedup.service.core.operations import Commands
+from dedup.service.core.namespaces import Namespaces, Pruning
+from dedup.service.core.operations import Commands, StoreInserts
 from dedup.service.core.overview import Overview, overview
-from dedup.service.core.pruning import Pruning
 from dedup.service.core.roles import Tokens
-from dedup.service.core.store_inserts import StoreInserts
+from dedup.service.http.bodies import Health
 from dedup.service.http.guard import HttpConnections
-from dedup.service.http.json_types import Health
 from dedup.service.http.prometheus import Metrics
 from dedup.service.http.server import made_app
 from dedup.service.listening import Listening

@@ -311,8 +311,14 @@ class Documents:
             left = state.records_sum ^ records_sum
             if removed:
                 left ^= sum_of_records([self._remove(txn, removal) for removal in removed])
-            into = txn.cursor(self._documents)
-            _, added = into.putmulti(zip(names, records, strict=True), append=True, overwrite=False)
+            if len(records) == 1:
+                added = txn.put(
+                    names[0], records[0], append=True, overwrite=False, db=self._documents
+                )
+            else:
+                into = txn.cursor(self._documents)
+                pairs = zip(names, records, strict=True)
+                added = into.putmulti(pairs, append=True, overwrite=False)[1]
             if added != len(records):
                 raise ValueError(f"an id from {first} on is taken")
             if offsets:

@@ -40,8 +40,8 @@ from pathlib import Path
 import msgspec
 
 from dedup.core.files import PRIVATE, PRIVATE_FOLDER, read_checked, replace_file, write_checked
-from dedup.core.matches import Matches, ProbedMany
-from dedup.core.numbers import Numbers, Packed, packed, zeros
+from dedup.core.matches import Matches
+from dedup.core.numbers import Numbers, Packed, zeros
 from dedup.core.table import Table, limit_number
 from dedup.model.errors import StoreDamaged
 from dedup.store.segment import Segment, Segments, write_pairs
@@ -204,8 +204,11 @@ class SegmentedTable:
         found = self._table.probe(value, limit) if self.unwritten else Matches()
         if not (self._frozen or self._segments):
             return found
-        most, newest = limit_number(limit), len(found)
+        most = limit if type(limit) is int and limit > 0 else limit_number(limit)
         older = self._together.probe(value, self._k, most + 1 if most else 0)
+        if not older and not self._frozen:
+            return found
+        newest = len(found)
         if older.cut and self._gone:
             for segment in self._segments:
                 found += self._left(Segments([segment]), value, most)
@@ -277,26 +280,6 @@ class SegmentedTable:
             else:
                 del found[i]
         return found
-
-    def probe_many(self, values: Numbers, limit: int | None = None) -> ProbedMany:
-        """Return probe_each() as arrays, as Table.probe_many() does."""
-        import numpy as np
-
-        queries = packed(values, "values")
-        found = self.probe_each(queries, limit)
-        each = [found.get(i, Matches()) for i in range(len(queries))]
-        offsets = np.zeros(len(queries) + 1, np.uint64)
-        np.cumsum([len(matches) for matches in each], out=offsets[1:])
-        flat = [match for matches in each for match in matches]
-        probed = ProbedMany(
-            (
-                offsets,
-                np.array([match.document for match in flat], np.uint64),
-                np.array([match.distance for match in flat], np.uint8),
-            )
-        )
-        probed.cut = np.array([matches.cut for matches in each], bool)
-        return probed
 
     # -------------------------------------------------------------------------------------- on disk
 

@@ -23,8 +23,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Structure", "read_structure"]
-
 HEADER = 16  # bytes before the node pointers of a page
 NODE = 8  # bytes before the key of a node
 MAGIC = 0xBEEFC0DE

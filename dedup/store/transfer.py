@@ -21,19 +21,6 @@ from dedup.model.recipes import recipe_of
 from dedup.store.record_format import key_digest
 from dedup.store.store import DOCUMENTS, Progress, Store, locked_documents
 
-__all__ = [
-    "Fault",
-    "Survey",
-    "count_before",
-    "count_known",
-    "decode_line",
-    "encode_line",
-    "export_lines",
-    "held_recipe",
-    "import_lines",
-    "survey",
-]
-
 Fault = Callable[[int, str], None]  # number of a line, or id of a document; what is wrong with it
 
 LINE_BYTES = 1 << 24  # of the longest line; document keys of 1 MB are far below it

@@ -2,5 +2,5 @@
 
     record -> adapters -> fingerprint -> reserve -> unique or duplicates topic -> insert -> commit
 
-Read batch.py for the order of the steps that loses nothing, then pipeline.py, then worker.py.
+Read pipeline.py for the order of the steps that loses nothing, then worker.py.
 """

@@ -7,6 +7,7 @@ Python whose unicodedata is of the version named below; any other is refused.
 
 import random
 import sys
+import textwrap
 import unicodedata
 from html.entities import html5
 from pathlib import Path
@@ -180,13 +181,25 @@ def rows(numbers: list[int] | bytes) -> list[str]:
 
 
 def entity_table() -> str:
-    lines = ["/* Sorted by name; a name without its semicolon is one of those that need none. */"]
+    """One text of all names, and where each begins in it: pointers would be relocated at every load."""
+    names = sorted(html5, key=str.encode)
+    lines = ["/* The names, each behind the one before and a zero byte. */"]
+    lines += ["static const char entity_names[] = { /* a string may have 4095 bytes in C11 */"]
+    characters = ", ".join(f"{', '.join(map(repr, name))}, 0" for name in names)
+    lines += textwrap.wrap(characters, 120, initial_indent="    ", subsequent_indent="    ")
+    lines += ["};", ""]
+    lines += ["/* Sorted by name; a name without its semicolon is one of those that need none. */"]
     lines += [
-        "static const struct entity { const char *name; uint32_t first, second; } entities[] = {"
+        "static const struct entity { uint16_t name; uint32_t first, second; } entities[] = {"
     ]
-    for name, text in sorted(html5.items(), key=lambda item: item[0].encode()):
-        codes = [ord(character) for character in text] + [0]
-        lines.append(f'    {{"{name}", {codes[0]:#x}, {codes[1]:#x}}},')
+    at, entries = 0, []
+    for name in names:
+        codes = [ord(character) for character in html5[name]] + [0]
+        entries.append(f"{{{at},{codes[0]:#x},{codes[1]:#x}}},")
+        at += len(name) + 1
+    if at > 1 << 16:
+        raise SystemExit("the names of entities take more than 64 KiB")
+    lines += textwrap.wrap(" ".join(entries), 120, initial_indent="    ", subsequent_indent="    ")
     lines += ["};", ""]
     return "\n".join(lines)
 

@@ -2,7 +2,7 @@
 
     fingerprints with planted pairs -> find_all, and 20 permuted and sorted copies -> the same pairs
 
-The rule kept here: the reference is written from the paper's description, with numpy's sort and whole
+Invariant: the reference is written from the paper's description, with numpy's sort and whole
 arrays, so what it takes is sorting and comparing and not Python.
 """
 

@@ -6,7 +6,7 @@
                                      -> every drop and every page that was kept, by exact Jaccard similarity
     short documents, ever more of them -> dedup scan: memory
 
-The rules kept here: each is a command of its own, counted from its start to its end, CPU of all its processes.
+Invariants: each is a command of its own, counted from its start to its end, CPU of all its processes.
 The others run with their own defaults, in the environment of their own that --peers names, with two processes.
 No page is a part of this repository: give archives of your own, or let pages be generated.
 """

@@ -2,7 +2,7 @@
 
     counters -> splitmix64 -> a stream with known near-duplicates -> Queries -> matches, all checked
 
-The rules kept here: the stream is generated while it is searched, and the time of that counts; the
+Invariants: the stream is generated while it is searched, and the time of that counts; the
 planted near-duplicates must be found, each with its distance, and those one bit too far must not.
 """
 

@@ -6,7 +6,7 @@ A site is never judged by a model that has seen it: the sites are parted into fi
 four, with the threshold that was best on those four. All ways are compared on the same pages, word by word, as reading.py does.
 
 The data is the development part of the Web Content eXtraction Benchmark (WCXB, CC BY 4.0, Murrough Foley): {"url", "html", "text"} a
-line, 943 pages of 784 sites. It is not in the repository, and neither is a model: docs/quality.md has the figures.
+line, 943 pages of 784 sites. It is not in the repository, and neither is a model: docs/appendix/reading.md has the figures.
 """
 
 import argparse

@@ -3,9 +3,9 @@
     parts, sizes -> figures (store_figures, service_commands) -> checks: predicted, measured
                                                               -> costs of this machine
 
-The rule kept here: a check compares what the model says of a number of documents with what was
+Invariant: a check compares what the model says of a number of documents with what was
 measured of that number; nothing that was measured at a size is used to predict that size, but for
-the constants of dedup.lab.capacity.costs, which SOURCES names.
+the constants of dedup.lab.capacity, each with its source in SOURCES.
 """
 
 import tempfile
@@ -24,6 +24,36 @@ from dedup.lab.bench.store import StoreFigures, lines_of, measure_stores, store_
 from dedup.lab.capacity import MEASURED, Costs, estimated_us, index_bytes, probe_us, working_bytes
 from dedup.model.errors import UsageError
 from dedup.store.segmented_table import MERGED_MOST
+
+STORE = "dedup bench store"
+COMMANDS = "chrt -r 5 python tests/bench capacity --part commands"
+LOG = "python tests/bench capacity --part log"
+
+# The unit of each constant of the model, and the command that measures it.
+SOURCES = {
+    "process_bytes": ("B", LOG),
+    "buffer_bytes": ("B", STORE),
+    "merge_bytes": ("B a document", STORE),
+    "record_bytes": ("B a document", STORE),
+    "event_bytes": ("B a document", LOG),
+    "reserve_us": ("us of CPU", COMMANDS),
+    "away_us": ("us of CPU", COMMANDS),
+    "insert_us": ("us of CPU", LOG),
+    "release_us": ("us of CPU", COMMANDS),
+    "reserve_deep_us": ("us of CPU", COMMANDS),
+    "away_deep_us": ("us of CPU", COMMANDS),
+    "release_deep_us": ("us of CPU", COMMANDS),
+    "applied_us": ("us of CPU", LOG),
+    "probe_share": ("", STORE),
+    "segment_us": ("us of CPU", STORE),
+    "rebuild_us": ("us", STORE),
+    "written_bytes": ("B an event", STORE),
+    "open_us": ("us a document", STORE),
+    "reserve_wire_bytes": ("B", COMMANDS),
+    "away_wire_bytes": ("B", COMMANDS),
+    "insert_wire_bytes": ("B", COMMANDS),
+    "release_wire_bytes": ("B", COMMANDS),
+}
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -183,7 +213,7 @@ def stores_page(result: CapacityBench) -> str:
 
 
 def costs_of(result: CapacityBench) -> Costs:
-    """Return this machine's constants; what was not measured stays as dedup.lab.capacity.costs has it.
+    """Return this machine's constants; what was not measured stays as dedup.lab.capacity has it.
 
     Of several sizes the largest counts, and of the tables in memory the most that any store took.
     """

@@ -6,7 +6,7 @@ Two codecs, both exact for every input, equal values kept: "huffman" is that of 
 Sarma (WWW 2007), section 3.2, the reference; "elias-fano" is smaller and faster to decode. The bytes
 (docs/appendix/plan.md, "Compressed fingerprints") are the same on every machine.
 
-The rule kept here: bytes are believed only after every one of them has been checked.
+Invariant: bytes are believed only after every one of them has been checked.
 """
 
 import os

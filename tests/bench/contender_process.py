@@ -2,7 +2,7 @@
 
     python tests/bench/contender_process.py NAME K FOLDER     JSON lines in, JSON lines out
 
-The rules kept here: only what a contender does is timed, in CPU time of its process (user and
+Invariants: only what a contender does is timed, in CPU time of its process (user and
 system); queries are made ready before; its memory is what the process has grown by; and a contender
 that dies, dies alone.
 """

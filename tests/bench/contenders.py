@@ -2,7 +2,7 @@
 
     CONTENDERS -> find(name)(k) -> build, insert, probe, probe_many, save, load
 
-The rules kept here: a contender is used as its users would use it, on one core; what it needs is
+Invariants: a contender is used as its users would use it, on one core; what it needs is
 imported when it is made; and every one of them promises every stored value within k, so that their
 answers can be compared.
 """

@@ -2,7 +2,7 @@
 
     crowd -> a mutable table, and a segment of the same pairs -> the same probes, the same answers
 
-The rules kept here: a crowd is the same numbers everywhere; times are CPU time of this process, and
+Invariants: a crowd is the same numbers everywhere; times are CPU time of this process, and
 stand beside the size of the answer; the answers of table and segment are compared, for a few probes
 with those of a plain search.
 """
@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 import click
 import msgspec
 import numpy as np
-from page_figures import marked, put, rate, rows, short
+from page_figures import marked, out_result, put, rate, rows, short
 
 from dedup.cli import terminal
 from dedup.cli.common_options import distance_option, json_option
@@ -346,7 +346,7 @@ def crowds(size: int, distance: int, rounds: int, as_json: bool, page: Path | No
     result = bench_crowds(size, distance, rounds, terminal.progress("crowds"))
     if page is not None:
         put(page, "figures", _page(result))
-    terminal.out_result(result, lambda: _text(result), as_json=as_json)
+    out_result(result, lambda: _text(result), as_json=as_json)
 
 
 _PROBES = ("crowd", "probed", "matches", "us a probe", "batched", "segment, batched")

@@ -2,7 +2,7 @@
 
     entries -> reserve and insert, one after another -> CPU a page of each tenth, embedded and in a service
 
-All entries are near each other by text, so each page meets all those before it. The rule kept here: of the
+All entries are near each other by text, so each page meets all those before it. Invariant: of the
 embedded store the time is that of the whole calls; of a service it is the CPU time of its process.
 """
 

@@ -1,8 +1,8 @@
-"""How long a page waits for all of its shards, in a table and a plot: dedup.lab.capacity.fanout, asked.
+"""How long a page waits for all of its shards, in a table and a plot: the queues of dedup.lab.capacity, asked.
 
     the answers measured for RESERVE -> shards x load x what holds shards up -> p50, p99, who is late
 
-The rule kept here: nothing is measured; the same distribution and seed give the same figures, on any
+Invariant: nothing is measured; the same distribution and seed give the same figures, on any
 machine.
 """
 
@@ -12,17 +12,43 @@ from typing import Any
 
 import click
 import msgspec
-from page_figures import marked, put, rows
+import numpy as np
+from page_figures import marked, out_result, put, rows
 
 from dedup.cli import terminal
 from dedup.cli.common_options import json_option
-from dedup.lab.capacity import ANSWER_SHARES, ANSWER_US, FanOut, Stalls, of_quantiles, simulate
+from dedup.lab.capacity import (
+    ANSWER_SHARES,
+    ANSWER_US,
+    Draw,
+    FanOut,
+    Times,
+    fan_out,
+    of_quantiles,
+    slowest,
+    waits,
+)
+from dedup.model.errors import UsageError
 
 SHARDS = (1, 2, 4, 8, 16, 32, 64)
 LOADS = (0.2, 0.5, 0.8)
 TIMEOUT = (
     0.005  # seconds, so that something is late: the client's usual one is a hundred times as long
 )
+
+
+class Stalls(msgspec.Struct, frozen=True):
+    """A shard does nothing for `seconds`, once in `every_seconds`; `together`: all at the same time."""
+
+    every_seconds: float
+    seconds: float
+    together: bool = False
+
+
+class Simulated(FanOut, frozen=True):
+    """late_share: of pages that took longer than the timeout, which do not wait for the last answers."""
+
+    late_share: float = 0.0
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -45,7 +71,66 @@ class FanOuts(msgspec.Struct, frozen=True):
     """One case: what each number of shards comes to at each load, in the order of SHARDS, LOADS."""
 
     case: Case
-    found: list[FanOut]
+    found: list[Simulated]
+
+
+def simulate(
+    draw: Draw,
+    mean: float,
+    shards: int,
+    load: float,
+    *,
+    pages: int = 100_000,
+    seed: int = 1,
+    stalls: Stalls | None = None,
+    slow: float = 1.0,
+    timeout: float = float("inf"),
+) -> Simulated:
+    """Return how long pages wait for all of their shards.
+
+    draw gives service times of the given mean, in seconds; load is in 0 .. 1, exclusive. With slow,
+    the first shard takes that many times as long as the others for every page. timeout is in seconds;
+    it changes no queue, since what was asked is answered all the same. Raises UsageError for what no queue can carry.
+    """
+    if shards < 1 or pages < 100:
+        raise UsageError("there must be a shard at least, and 100 pages")
+    if not 0 < load < 1 or load * slow >= 1:
+        raise UsageError(
+            f"a load of {load * max(slow, 1):.2f} cannot be carried: it must be below 1"
+        )
+    shared: Times = np.empty(0)
+
+    def took(rng: np.random.Generator, arrivals: Times, shard: int) -> Times:
+        nonlocal shared
+        if shard == 0:
+            shared = _stall_times(rng, stalls, arrivals[-1])
+        services = draw(rng, pages) * (slow if shard == 0 else 1.0)
+        if stalls is None:
+            return waits(arrivals, services) + services
+        own = shared if stalls.together else _stall_times(rng, stalls, arrivals[-1])
+        return _held_up(arrivals, services, own, stalls.seconds)
+
+    times = slowest(took, mean / load, shards, pages, seed)
+    late_share = float(np.mean(times > timeout))
+    return Simulated(shards, load, len(times), *fan_out(times), late_share)
+
+
+def _stall_times(rng: np.random.Generator, stalls: Stalls | None, until: float) -> Times:
+    """Return when a shard begins to be held up: at a steady pace, from a random moment on."""
+    if stalls is None:
+        return np.empty(0)
+    times: Times = np.arange(rng.random() * stalls.every_seconds, until, stalls.every_seconds)
+    return times
+
+
+def _held_up(arrivals: Times, services: Times, stalls: Times, seconds: float) -> Times:
+    """Return how long each page takes at a shard that has stalls among its jobs."""
+    times = np.concatenate((arrivals, stalls))
+    order = np.argsort(times, kind="stable")
+    work = np.concatenate((services, np.full(len(stalls), seconds)))[order]
+    took = np.empty(len(times))
+    took[order] = waits(times[order], work) + work
+    return took[: len(arrivals)]
 
 
 def bench_fanout(
@@ -198,4 +283,4 @@ def fanout(
         plot(results, plot_file)
     if page_file is not None:
         put(page_file, "fan-out", page(results))
-    terminal.out_result(results, lambda: page(results), as_json=as_json)
+    out_result(results, lambda: page(results), as_json=as_json)

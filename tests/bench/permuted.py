@@ -7,7 +7,7 @@ The designs are those of Manku, Jain and Das Sarma, "Detecting Near-Duplicates f
 come first, 20 tables for k = 3; (4, 4) cuts what one of 4 blocks leaves into 4 again, 16 tables;
 (5,) gives 10 and (4,) gives 4. `dedup.plan` lists them for a number of documents.
 
-The rule kept here: every answer is exact, whatever the values; a search that finds them spread
+Invariant: every answer is exact, whatever the values; a search that finds them spread
 unevenly goes on by halving, so a probe takes no longer than its candidates do.
 """
 

@@ -2,7 +2,7 @@
 
     generated pages -> gzip WARC files -> the command in a process of its own, in turns -> samples
 
-The rules kept here: everything counts from the start of the command to its end, decompression and
+Invariants: everything counts from the start of the command to its end, decompression and
 the start of Python included; CPU time is that of all its processes, user and system; a fifth of the
 pages are near-duplicates.
 """

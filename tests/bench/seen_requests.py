@@ -2,7 +2,7 @@
 
     names of 20 bytes -> request_seen of a filter in a process of its own -> kill -9 -> the same filter again
 
-The rules kept here: the request fingerprint is made before, so that only the filter is timed; memory is what the
+Invariants: the request fingerprint is made before, so that only the filter is timed; memory is what the
 process (of Redis: the server's, too) has grown by, pages of mapped files included, at its peak; the longest pause is
 the longest single call. Each filter is one that a kill does not empty: Scrapy's has a JOBDIR, Redis an append-only file.
 """

@@ -4,7 +4,7 @@
     kafka   a real broker, two services of one topic -> what an INSERT costs the one that was asked
             until it is applied, and what the event costs the other
 
-The rules kept here: CPU time is that of the service's whole process, system calls included; how long
+Invariants: CPU time is that of the service's whole process, system calls included; how long
 an answer takes is measured with one command under way, so that nothing waits for anything else.
 """
 

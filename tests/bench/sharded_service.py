@@ -3,7 +3,7 @@
     a Kafka of our own <- documents -> one service of everything, and N of a share each
     the real client -> one of them, the others, in turns: probes at one rate, then whole pages
 
-The rule kept here: what is compared was measured in turns, at the same rate, on the same documents.
+Invariant: what is compared was measured in turns, at the same rate, on the same documents.
 Latencies are counted from when a probe was due, in the client, until it has the answers of all.
 """
 

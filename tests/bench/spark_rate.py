@@ -2,7 +2,7 @@
 
     generated fingerprints -> a Parquet file -> the judge of `dedup scan` | judge_pages() -> compared
 
-The rules kept here: both read the same file and write their verdicts; Spark's start is not counted, and
+Invariants: both read the same file and write their verdicts; Spark's start is not counted, and
 what it compiles on the way is warmed up on a small part first. Their verdicts on every page must be the
 same. A third of the pages are near-duplicates of another one.
 """

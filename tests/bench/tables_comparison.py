@@ -2,7 +2,7 @@
 
     data, size, k -> a process each -> built -> answers compared -> probed in turns -> inserts, load
 
-The rules kept here: what is compared has the same fingerprints, the same queries and one core; the
+Invariants: what is compared has the same fingerprints, the same queries and one core; the
 contenders take turns within each round, and a ratio compares times of one round; every answer of the
 first queries is compared with a plain search of all stored values, and a mistake is reported.
 """

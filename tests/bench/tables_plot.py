@@ -1,6 +1,6 @@
 """The plot of a table benchmark: batched probes against the size, a panel for each data and k.
 
-The rule kept here: the drawing library is loaded only here, and the same figures give the same file.
+Invariant: the drawing library is loaded only here, and the same figures give the same file.
 """
 
 from pathlib import Path

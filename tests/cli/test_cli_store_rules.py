@@ -73,7 +73,7 @@ def test_a_person_decides(store):
     assert states["drop:page a.com"] == "fell"
     run(str(store), "--leave", "drop:ref a.com")
     assert "drop:ref" not in run(str(store))
-    assert "is no rule" in run(str(store), "--pin", "x", code=2)
+    assert "is not a rule" in run(str(store), "--pin", "x", code=2)
 
 
 def test_a_store_that_is_in_use_is_not_changed(store):

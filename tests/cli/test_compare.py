@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from sizes import examples
 
 from dedup.cli import main
-from dedup.report.differences import differences
-from dedup.report.texts import _width, regions, side_by_side, sides
+from dedup.report.texts import _width, differences, regions, side_by_side, sides
 
 WORDS = [f"word{i}" for i in range(200)]
 

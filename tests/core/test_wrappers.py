@@ -1,6 +1,6 @@
 """Wrappers: a hint on an element that holds most of the page does not count (fingerprint-spec.md).
 
-The rule kept here: every page is read by the native core and by the oracle, and both keep the same.
+Invariant: every page is read by the native core and by the oracle, and both keep the same.
 """
 
 import random

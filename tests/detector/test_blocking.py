@@ -154,7 +154,7 @@ def test_no_token_is_made_twice_in_forked_processes(service):
     """The prefix of tokens is another one in a child."""
     code = """
 import os
-from dedup.wire.client.request import new_token
+from dedup.wire.client.command_codec import new_token
 read, write = os.pipe()
 if not os.fork():
     os.write(write, new_token().encode())

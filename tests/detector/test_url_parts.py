@@ -160,7 +160,7 @@ def test_rules_as_people_write_them(written):
 )
 def test_what_is_no_rule(wrong):
     """A text that is no rule is refused, and named."""
-    with pytest.raises(UsageError, match="is no rule"):
+    with pytest.raises(UsageError, match="is not a rule"):
         rule_of(wrong)
 
 

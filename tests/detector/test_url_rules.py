@@ -16,9 +16,15 @@ from dedup.detector.url_rules import (
     rule_of,
     take_apart,
 )
-from dedup.detector.url_rules.learner import MOST_PAGES, MOST_SITES
 from dedup.detector.url_rules.rule_set import RuleSet
-from dedup.detector.url_rules.site_rules import FOR, LIKELY, MOST_RULES, ORIGINALS
+from dedup.detector.url_rules.site_rules import (
+    FOR,
+    LIKELY,
+    MOST_PAGES,
+    MOST_RULES,
+    MOST_SITES,
+    ORIGINALS,
+)
 from dedup.model.names import document_key
 from dedup.model.page import SKETCH_BYTES, PageFingerprint
 from dedup.model.recipes import NEWEST, recipe_of
@@ -303,7 +309,7 @@ def test_memory_is_bounded():
 def test_pages_are_bounded(monkeypatch):
     """The pages of the sites that were not met for longest go first."""
     assert MOST_PAGES >= 10_000
-    monkeypatch.setattr("dedup.detector.url_rules.learner.MOST_PAGES", 50)
+    monkeypatch.setattr("dedup.detector.url_rules.site_rules.MOST_PAGES", 50)
     learner = Learner()
     for number in range(120):
         learner.accept(Page(f"http://s{number % 3}.com/{number}", text(1)))

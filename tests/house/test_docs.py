@@ -92,7 +92,7 @@ def shapes(text):
     """Return the lines of a summary without what differs from crawl to crawl: numbers, reasons, rules."""
     text = re.sub(r"(?<=[^.])\n(?! |dedup:)", " ", text)  # wrapped on the page
     text = re.sub(r"\d[\d,]*", "N", text)
-    text = re.sub(r"exempt: (N \w+(, )?)+$", "exempt: REASONS", text, flags=re.MULTILINE)
+    text = re.sub(r"reason: (\w+ \(N\)(, )?)+$", "reason: REASONS", text, flags=re.MULTILINE)
     text = re.sub(r"N at N.* bits", "N at N bits", text)
     text = re.sub(r"(rules?: ).*$", r"\1RULES", text, flags=re.MULTILINE)
     text = re.sub(r"(dropped: ).*( Proven)", r"\1CLASSES.\2", text)

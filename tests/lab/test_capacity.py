@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 from capacity_comparison import (
+    SOURCES,
     CapacityBench,
     checks,
     page,
@@ -27,7 +28,6 @@ from dedup.lab.capacity import (
     ANSWER_SHARES,
     ANSWER_US,
     MEASURED,
-    SOURCES,
     Costs,
     Crawl,
     Machine,
@@ -346,12 +346,12 @@ def test_every_constant_says_where_it_was_measured():
     """Each cost has a source, whose command exists, and stands in docs/appendix/scale.md with its value."""
     assert {field.name for field in msgspec.structs.fields(Costs)} == SOURCES.keys()
     text = SCALE.read_text(encoding="utf-8")
-    for name, source in SOURCES.items():
-        words = source.command.removeprefix("chrt -r 5 ").split()
+    for name, (unit, command) in SOURCES.items():
+        words = command.removeprefix("chrt -r 5 ").split()
         group, words = (main, words[1:]) if words[0] == "dedup" else (bench, words[2:])
         done = CliRunner().invoke(group, [*words, "--help"])
-        assert done.exit_code == 0, f"{name}: {source.command}"
-        row = f"| `{name}` | {getattr(MEASURED, name):,.10g} | {source.unit} |"
+        assert done.exit_code == 0, f"{name}: {command}"
+        row = f"| `{name}` | {getattr(MEASURED, name):,.10g} | {unit} |"
         assert row in text, row
 
 

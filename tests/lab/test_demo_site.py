@@ -22,7 +22,7 @@ from dedup.lab.demo.site.plan import KINDS, Truth
 from dedup.lab.demo.site.server import serve, serve_in_child
 from dedup.lab.demo.site.site import Site
 from dedup.lab.demo.site.stories import LANGUAGES
-from dedup.model.errors import UsageError
+from dedup.model.errors import DedupError, UsageError
 
 COPIES = ("session", "print", "stamp", "related", "syndicated", "soft404")
 ORIGINALS = ("article", "event", "variant", "listing")
@@ -421,7 +421,7 @@ def test_child_serves_the_same_site(tmp_path: Path) -> None:
 
 def test_child_that_cannot_start_says_so(tmp_path: Path) -> None:
     """A child that ends at once is an error here, not a wait without end."""
-    with pytest.raises(RuntimeError, match="did not start"), serve_in_child(pages=1):
+    with pytest.raises(DedupError, match="did not start"), serve_in_child(pages=1):
         pass
 
 

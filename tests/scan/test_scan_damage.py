@@ -156,7 +156,7 @@ def test_a_torn_compression_ends_its_file(tmp_path, suffix):
         [sys.executable, "-m", "dedup", "scan", tmp_path], capture_output=True, check=False
     )
     assert done.returncode == 1
-    assert b"compression is torn" in done.stderr
+    assert b"compressed data is damaged" in done.stderr
 
 
 def test_broken_parquet_is_named(tmp_path):
@@ -172,6 +172,10 @@ def test_broken_parquet_is_named(tmp_path):
         assert (summary.pages, summary.broken, summary.unread_files) == (0, 1, 1)
     parquet.write_table(pa.table({"url": ["a"], "text": ["b"]}), path)
     assert "has no column 'html', only url, text" in faults(path)[1][0][1]
+    (lines := tmp_path / "pages.jsonl").write_text(
+        '{"address": "http://a.example/", "html": "<p>"}'
+    )
+    assert "--url-field, --html-field" in faults(lines)[1][0][1]
     columns = {"url": ["http://a/", None, "http://c/"], "html": [b"<p>x", b"y", None]}
     parquet.write_table(pa.table(columns), path)
     summary, places = faults(path)

@@ -240,8 +240,8 @@ def test_pages_of_a_store_are_left_out_as_well(tmp_path):
     [
         (["-"], "out.jsonl", "files, not -"),
         (["in.jsonl"], "in.jsonl", "never changed"),
-        (["in.jsonl"], "out.parquet", "is jsonl, too"),
-        (["in.jsonl"], "full", "is jsonl, too"),
+        (["in.jsonl"], "out.parquet", "must be jsonl, too"),
+        (["in.jsonl"], "full", "must be jsonl, too"),
         (["in.jsonl", "other.jsonl"], "full", "new folder"),
         (["in.jsonl", "other.jsonl"], "in.jsonl", "new folder"),
     ],
@@ -289,7 +289,7 @@ def test_an_input_that_changes_between_is_refused(tmp_path, monkeypatch):
         return write(*args)
 
     monkeypatch.setattr("dedup.scan.scanner.write_kept", changed)
-    with pytest.raises(DedupError, match="not what it was"):
+    with pytest.raises(DedupError, match="has changed since it was scanned"):
         scanned(tmp_path / "out.jsonl", source)
     assert not (tmp_path / "out.jsonl").exists()
 

@@ -330,7 +330,7 @@ def test_a_changed_input_is_refused(tmp_path, broken_off):
     """A file that grew since is named."""
     with broken_off.open("ab") as file:
         file.write(b"\n")
-    with pytest.raises(Exception, match=r"p\.jsonl is not what it was"):
+    with pytest.raises(Exception, match=r"p\.jsonl has changed since"):
         again(tmp_path, broken_off)
 
 

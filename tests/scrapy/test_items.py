@@ -14,12 +14,12 @@ from pydantic import BaseModel
 
 from dedup.core.fingerprint import read_page
 from dedup.scrapy.items import (
-    _NUMBER,
+    _HEADING,
     Digest,
     Digester,
     Names,
     Page,
-    _numbers,
+    _headings,
     compare,
     decode,
     encode,
@@ -341,8 +341,13 @@ def test_a_value_of_which_the_page_has_no_word_is_unfounded():
     assert digester.unfounded("id") is None
 
 
-@given(st.text(alphabet="0123456789.,: abcé٣ᇐ\u00a0\n", max_size=60))
-def test_numbers_of_a_text_are_those_of_the_pattern(text):
-    """The numbers of a text, found by its bytes, are those that the pattern finds."""
-    found = sorted(set(_NUMBER.findall(text)))
-    assert [number.decode() for number in _numbers(text.encode())] == found
+@given(
+    st.lists(
+        st.sampled_from(["<h1>", "<H1 id=x>", "<h1", "</h1>", "</H1>", "a", "\n", "<h2>", "é"]),
+        max_size=60,
+    )
+)
+def test_headings_are_those_of_the_pattern(pieces):
+    """The first headings, which are looked for from place to place, are the first that the pattern finds."""
+    text = "".join(pieces)
+    assert _headings(text) == _HEADING.findall(text)[:8]

@@ -5,6 +5,9 @@ Each site is small, and has the kind of trouble that its test names; the spiders
 
 import pytest
 from crawling import Case, Crawl, Page, article, hub, run_case, run_cases
+from scrapy.settings import Settings
+
+from dedup.scrapy.settings import Config, without_effect
 
 COUNT = 12  # of contents on most sites
 
@@ -332,6 +335,24 @@ def test_it_says_when_one_page_swallows_many(tmp_path):
     assert f"near-duplicates of {crawl.url}/one: {crawl.url}/copy/0" in warned[0]
     assert "look at this: " in crawl.log
     assert f"are near-duplicates of {crawl.url}/one" in report.read_text()
+
+
+@pytest.mark.parametrize(
+    ("settings", "warned"),
+    [
+        (
+            {"DEDUP_URLS": "skip", "DEDUP_MODE": "tag"},
+            "skips no request unless DEDUP_MODE is 'drop'",
+        ),
+        ({"DEDUP_SIMILARITY": "paper", "DEDUP_DISTANCE": 8}, "compares no texts"),
+    ],
+)
+def test_settings_that_do_not_work_together_are_named(tmp_path, settings, warned):
+    """Each is allowed, and together they do what was hardly meant: a warning says so."""
+    crawl = run_case(tmp_path, Case({"/": hub()}, settings=settings))
+    assert crawl.log.count(warned) == 1
+    allowed = {name: value for name, value in settings.items() if name.endswith(("URLS", "ITY"))}
+    assert not [*without_effect(Config.from_settings(Settings(allowed)))]
 
 
 def test_a_setting_that_does_not_exist_is_named(tmp_path):

@@ -185,7 +185,7 @@ def test_summary(drop):
     """The crawl ends with a readable summary in the log."""
     assert (
         "[dedup] INFO: dedup: 5 pages judged: 2 unique, 2 near-duplicates (40 %) dropped before "
-        "parsing, 0 fetched again\n  kept unjudged or exempt: 1 start\n" in drop.log
+        "parsing, 0 fetched again\n  kept, by reason: start (1)\n" in drop.log
     )
     told = "\n  faults of dedup: none\n  remembered 3, released 0; 3 documents in "
     folder = drop.log.partition(told)[2].partition("\n")[0]

@@ -43,7 +43,7 @@ DROPPED = {"/b", "/gone-copy"}
 
 # Called by other programs only.
 UNUSED = {
-    "EmbeddedDetector.accept", "EmbeddedDetector.apply", "EmbeddedDetector.ending", "EmbeddedDetector.get",
+    "EmbeddedDetector.accept", "EmbeddedDetector.apply", "EmbeddedDetector.ending", "EmbeddedDetector.get", "EmbeddedDetector.insert_held",
     "EmbeddedDetector.give_up", "EmbeddedDetector.give_up_more", "EmbeddedDetector.held", "EmbeddedDetector.info", "EmbeddedDetector.offsets", "EmbeddedDetector.over",
     "EmbeddedDetector.pin", "EmbeddedDetector.prune", "EmbeddedDetector.prune_more", "EmbeddedDetector.probe_many", "EmbeddedDetector.sync",
     "EmbeddedDetector.withdraw", "EmbeddedDetector.documents_from", "EmbeddedDetector.share_memory", "Reservations.share", "Documents.damaged", "Documents.file_bytes",

@@ -336,4 +336,4 @@ def test_links_are_known_when_a_crawl_resumes(tmp_path: Path):
     saved.write_bytes(saved.read_bytes()[:-3])
     damaged = resumed("/late")
     assert damaged.stat("exempt/new_links") == 1
-    assert "links of this crawl until now are forgotten" in damaged.log
+    assert "links that this crawl has seen so far are forgotten" in damaged.log

@@ -20,7 +20,7 @@ def test_a_crawl_begins_with_an_empty_memory(tmp_path):
     first, second = days(tmp_path)
     assert len(first.parsed) == len(second.parsed) == 3
     assert second.stat("unique") == 2
-    assert "begins with an empty memory" in second.log
+    assert "starts with an empty store" in second.log
 
 
 def test_a_memory_that_is_kept_knows_yesterdays_pages(tmp_path):
@@ -46,7 +46,7 @@ def test_a_store_that_was_kept_is_not_emptied_for_want_of_a_setting(tmp_path):
     second = run_case(tmp_path, Case(DAY_2))
     assert first.stat("inserted") == 3
     assert set(second.dropped) == {"/a?sid=2", "/b?sid=2"}
-    assert "which was not made for one crawl" in second.log
+    assert "which another setting or program filled" in second.log
 
 
 @pytest.mark.long
@@ -115,4 +115,4 @@ def test_a_store_that_others_filled_is_not_emptied(tmp_path):
         detector.insert(detector.reserve(page, "http://elsewhere/"))
     second = run_case(tmp_path, Case(DAY_2))
     assert set(second.dropped) == {"/a?sid=2", "/b?sid=2"}
-    assert "which was not made for one crawl" in second.log
+    assert "which another setting or program filled" in second.log

@@ -16,7 +16,7 @@ from dedup.model.recipes import recipe_of
 from dedup.report.html import html_page
 from dedup.report.parts import Entry, Link, Report, Table
 from dedup.scrapy import journal as journals
-from dedup.scrapy.crawl_report import _funnel, _groups, what_if
+from dedup.scrapy.crawl_report import _advice, _funnel, _groups, what_if
 from dedup.scrapy.journal import Journal
 from dedup.scrapy.settings import Config
 
@@ -229,6 +229,14 @@ def test_a_report_for_programs(tmp_path):
     assert found["hosts"][0]["near_duplicates"] == COPIES
     assert found["settings"]["DEDUP_MODE"] == "drop"
     assert "hush" not in report.read_text()
+
+
+def test_advice_does_not_contradict_a_warning():
+    """With a warning the report does not end with "Nothing stands out."."""
+    config, journal = Config.from_settings(Settings()), Journal(recipe_of())
+    assert _advice({}, config, journal, ()) == ["Nothing stands out."]
+    for counts, warnings in (({}, ("20 pages are near-duplicates",)), ({"error/fault": 1}, ())):
+        assert _advice(counts, config, journal, warnings) == ["See the warnings above."]
 
 
 def test_the_riskiest_groups_come_first():

@@ -11,7 +11,7 @@ from killing import content, site_pages
 from sharding import documents, in_flight, key_in, log_of, page, shard, sharded, until, urls
 
 import dedup
-from dedup.scrapy import pending_updates
+from dedup.scrapy import service_memory
 from dedup.scrapy.counts import Counts
 
 CONTENTS = 6
@@ -94,14 +94,14 @@ def test_promise_1_nothing_is_lost_when_a_shard_is_killed_in_a_crawl(kafka, tmp_
 @pytest.mark.long
 def test_a_shard_that_is_away_holds_up_no_other(kafka, tmp_path, monkeypatch):
     """Pages that it is to insert wait for it, those of the other shard do not; each is inserted once."""
-    monkeypatch.setattr(pending_updates, "BATCH", 2)
+    monkeypatch.setattr(service_memory, "BATCH", 2)
 
     async def work(shards) -> None:
         async with await dedup.open_async(urls(*shards), timeout_seconds=20) as detector:
             keys = [key_in("4-7", n) for n in range(5)] + [key_in("0-3", 5)]
             verdicts = [await detector.reserve(page(n), key) for n, key in enumerate(keys)]
             await asyncio.to_thread(shards[1].kill)
-            told = pending_updates.PendingUpdates(detector, Counts(None, lambda: None))
+            told = service_memory.PendingUpdates(detector, Counts(None, lambda: None))
             for verdict in verdicts:
                 told.add("insert", verdict.key, verdict)
             told.add("release", verdicts[0].key, verdicts[0])  # stays behind its insert

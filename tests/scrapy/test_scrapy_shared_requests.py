@@ -46,7 +46,10 @@ def killed(folder, site, crawl: Case, most: int):
 def test_two_spiders_fetch_each_page_once(tmp_path):
     """Both begin at the start page; every other page is one's only."""
     with Serving(tmp_path / "service") as service, serve(PAGES) as site:
+        site.most = 0  # until both have begun: one that is done before ends the crawl's memory
         both = [Crawling(tmp_path / n, {"only": (site, case(service))}) for n in ("one", "two")]
+        wait_for(lambda: site.requested.count("/") == 2)
+        site.most = None
         one, two = (crawling.end()["only"] for crawling in both)
     assert one.parsed | two.parsed == set(PAGES)
     assert one.parsed & two.parsed == {"/"}

@@ -150,13 +150,13 @@ def test_rules_are_asked_for_until_a_service_answers(tmp_path):
 
 # Its own connections for rules are made, and never answered.
 STALLED = """
-from dedup.scrapy import shared_rules
+from dedup.scrapy import service_memory
 def nowhere(addresses, timeout):
     import msgspec
     from dedup.wire.client.services import Services
     return Services([msgspec.structs.replace(addresses[0], port={port})], timeout)
-shared_rules.Services = nowhere
-shared_rules.CLOSE_SECONDS = 0.1
+service_memory.SharedRules.connections = staticmethod(nowhere)
+service_memory.RULES_CLOSE_SECONDS = 0.1
 """
 
 

@@ -5,9 +5,8 @@ from detecting import verdict_on
 from services import RECIPE
 
 from dedup.model.page import PageFingerprint
-from dedup.service.core import near_duplicates_seen, overview
-from dedup.service.core.near_duplicates_seen import NearDuplicatesSeen
-from dedup.service.core.overview import Tally
+from dedup.service.core import overview
+from dedup.service.core.overview import NearDuplicatesSeen, Tally
 
 
 def verdict(key, of=None, *, reason="", value=7):
@@ -35,7 +34,7 @@ def test_near_duplicates_are_remembered_by_key_original_and_value():
 @pytest.mark.parametrize(("limit", "most"), [("SEEN", 5), ("SEEN_CHARACTERS", 5 * (100 + 5))])
 def test_memory_of_near_duplicates_is_bounded(monkeypatch, limit, most):
     """In their number and in the length of their keys; the oldest are forgotten first."""
-    monkeypatch.setattr(near_duplicates_seen, limit, most)
+    monkeypatch.setattr(overview, limit, most)
     seen = NearDuplicatesSeen()
     for i in range(20):
         for _ in range(2):  # asked for again

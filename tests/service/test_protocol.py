@@ -14,12 +14,13 @@ from documents import blocks
 from services import Serving
 
 PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"
+BETWEEN_SPIDERS = PAGE.parent / "appendix" / "spider-commands.md"
 
 
 def examples() -> list[tuple[int, str, str]]:
-    """The (line, command, answer) of the page's text blocks."""
+    """The (line, command, answer) of the pages' text blocks."""
     found = []
-    for block in blocks(PAGE):
+    for block in (*blocks(PAGE), *blocks(BETWEEN_SPIDERS)):
         lines = block.text.splitlines()
         for i, line in enumerate(lines):
             if block.language == "text" and line.startswith("> "):
@@ -93,7 +94,7 @@ def test_every_example_of_the_protocol_is_answered_as_it_says(tmp_path, protocol
 
 def test_every_command_and_error_is_in_the_document():
     """The page names every command that the service knows, and every code that it answers."""
-    from dedup.service.core.command_table import COMMANDS
+    from dedup.service.core.roles import COMMANDS
     from dedup.service.http.server import STATUS
     from dedup.service.replica.follower import Follower
 

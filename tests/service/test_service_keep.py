@@ -13,8 +13,7 @@ from services import Serving
 from stores import document
 
 from dedup.cli import main
-from dedup.service.core.namespaces import Namespaces
-from dedup.service.core.pruning import Pruning, pause_seconds
+from dedup.service.core.namespaces import Namespaces, Pruning, pause_seconds
 from dedup.store import Store
 from dedup.store.store import locked_documents
 

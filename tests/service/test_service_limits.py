@@ -29,8 +29,7 @@ from dedup.model.page import PageFingerprint, ReserveOptions
 from dedup.service.core import limits as service_limits
 from dedup.service.core.limits import Config, Limits, check_config
 from dedup.service.core.namespaces import Asked, Namespaces
-from dedup.service.core.operations import Commands
-from dedup.service.core.store_inserts import StoreInserts
+from dedup.service.core.operations import Commands, StoreInserts
 
 SKETCH = sketch().hex()
 SHORT = {

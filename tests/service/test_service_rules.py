@@ -10,7 +10,6 @@ from services import Serving
 
 import dedup
 from dedup.detector.url_rules import Record, rule_of
-from dedup.detector.url_rules.learner import MOST_SITES, Records
 from dedup.detector.url_rules.merged_rules import RULES_BYTES, TOLD_PAIRS
 from dedup.detector.url_rules.rule_file import (
     FILE,
@@ -19,7 +18,7 @@ from dedup.detector.url_rules.rule_file import (
     load_rules,
     save_rules,
 )
-from dedup.detector.url_rules.site_rules import FOR, MOST_RULES
+from dedup.detector.url_rules.site_rules import FOR, MOST_RULES, MOST_SITES, Records
 
 SID, REF, PAGE = (rule_of(f"drop:{name} a.com") for name in ("sid", "ref", "page"))
 CRAWL, ADMIN = "a-crawl-token-of-this-test", "an-admin-token-of-this-test"

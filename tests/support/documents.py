@@ -4,7 +4,7 @@
     console block    each line after `$ ` is run by a shell, in the page's folder
     text, others     not code
 
-The rule kept here: every block runs in the order of the page, in a folder of its own. The ports 8000,
+Invariant: every block runs in the order of the page, in a folder of its own. The ports 8000,
 7700 and 7780 stand for ones that are free. A command that ends in `&` is up once its ports answer, and is
 ended with the page.
 """

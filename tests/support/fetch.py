@@ -1,6 +1,6 @@
 """What is fetched from elsewhere, with patience: a mirror that does not answer is asked again.
 
-The rules kept here: TRIES tries and no more, with growing pauses; the output of the last one is
+Invariants: TRIES tries and no more, with growing pauses; the output of the last one is
 returned. Processes of one user fetch one after the other: installers lock each other out.
 """
 

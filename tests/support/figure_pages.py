@@ -6,7 +6,7 @@ An entry is measured (its figures are counts, and its table is made here), or re
 a command that takes long or other programs, and written down with its command, date, commit and machine.
 A recorded entry with rows is the table of its page as it stands.
 
-The rule kept here: nothing is measured, and the same file gives the same tables.
+Invariant: nothing is measured, and the same file gives the same tables.
 """
 
 from collections.abc import Callable
@@ -302,9 +302,9 @@ def archives_memory(held: Any) -> str:
 
 MADE: dict[tuple[str, str], Callable[[Any], str]] = {
     ("README.md", "figures"): readme,
-    ("docs/comparison.md", "archives reading"): archives_reading,
-    ("docs/comparison.md", "archives texts"): archives_texts,
-    ("docs/scan.md", "archives memory"): archives_memory,
+    ("docs/appendix/archives.md", "archives reading"): archives_reading,
+    ("docs/appendix/archives.md", "archives texts"): archives_texts,
+    ("docs/appendix/archives.md", "archives memory"): archives_memory,
     ("docs/performance.md", "crawl whole"): crawl_whole,
     ("docs/how-to/distance.md", "distance steps"): distance_steps,
     ("docs/appendix/reading.md", "distance sites"): distance_sites,
@@ -312,7 +312,7 @@ MADE: dict[tuple[str, str], Callable[[Any], str]] = {
     ("docs/appendix/reading.md", "recall by source"): recall_by_source,
     ("docs/appendix/reading.md", "recall by kind"): recall_by_kind,
     ("docs/quality.md", "by similarity"): quality_similarity,
-    ("docs/quality.md", "by distance"): quality_distance,
+    ("docs/appendix/reading.md", "by distance"): quality_distance,
 }
 
 

@@ -31,7 +31,7 @@ from brokers import Cluster, brokers_answering
 from fleet_spider import Note
 from ports import free_ports
 
-from dedup.lab.demo.crawl import serve_site
+from dedup.lab.demo.site.server import serve_in_child
 from dedup.model.errors import DedupError
 from dedup.model.events import decode
 from dedup.scrapy.outbox import Outbox
@@ -92,7 +92,7 @@ def run_fleet(pages: int, seed: int, say: Say, *, install: bool = False) -> Flee
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="dedup-demo-")))
         bootstrap = stack.enter_context(_broker(say, install=install))
         config = kafka_config(bootstrap, f"dedup.demo.{secrets.token_hex(4)}")
-        url = stack.enter_context(serve_site(pages, seed, folder / "requests.log"))
+        url = stack.enter_context(serve_in_child(pages, seed, folder / "requests.log"))
         service = stack.enter_context(_Service(folder / "service", config))
         say(f"service   reads topic {config.topic}, listens on {service.redis}")
         spiders = [

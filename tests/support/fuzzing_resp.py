@@ -18,9 +18,8 @@ from sketches import sketch
 from dedup.model.recipes import NEWEST
 from dedup.service.core.limits import Limits
 from dedup.service.core.namespaces import Namespaces
-from dedup.service.core.operations import Commands
+from dedup.service.core.operations import Commands, StoreInserts
 from dedup.service.core.roles import Tokens
-from dedup.service.core.store_inserts import StoreInserts
 from dedup.service.resp.port import Port
 from dedup.service.resp.resp_connection import Connection
 

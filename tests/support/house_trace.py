@@ -129,6 +129,7 @@ async def _crawl(folder: str, traced: _Calls) -> None:
     before = DownloaderMiddleware.from_crawler(crawler)
     after = SpiderMiddleware.from_crawler(crawler)
     CallbackMiddleware.from_crawler(crawler)
+    assert not after.session.in_flight.has_pipelines  # so Scrapy sends the add-on no item_scraped
 
     requests = []  # somebody holds them, as Scrapy does
 
@@ -141,7 +142,6 @@ async def _crawl(folder: str, traced: _Calls) -> None:
         assert await before.process_response(request, response) is response
         assert request.meta["dedup"]["status"] == "unique"
         list(after.process_spider_output(response, spider.parse(response)))
-        after.item_scraped(response)
         after.session.in_flight.commit()
 
     await take(1)

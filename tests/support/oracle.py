@@ -4,7 +4,7 @@ Written from the specification, with the tables read out of it, and shaped diffe
 native core: text is a list of pieces before it is tokens, contexts are sets of names, simhash counts
 bit by bit. The tests hold the native core to it.
 
-The rule kept here: clear before fast. Unicode properties are those of the running Python; the
+Invariant: clear before fast. Unicode properties are those of the running Python; the
 specification's are of version 15.1.0, so compare on characters that are older than both (STABLE).
 """
 
@@ -21,6 +21,7 @@ from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
 SPECIFICATION = Path(__file__).parents[2] / "docs" / "fingerprint-spec.md"
+VECTORS = SPECIFICATION.parent / "appendix" / "golden-vectors.md"
 GOLDEN = Path(__file__).parents[1] / "golden"
 
 Key = tuple[int, int]

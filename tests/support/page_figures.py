@@ -2,12 +2,15 @@
 
     <!-- NAME: begin -->  figures  <!-- NAME: end -->
 
-The rule kept here: only what stands between the two marks is written; the words around it stay.
+Invariant: only what stands between the two marks is written; the words around it stay.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import msgspec
+
+from dedup.cli import terminal
 from dedup.model.errors import UsageError
 
 
@@ -51,3 +54,11 @@ def rate(number: float | None) -> str:
     if number is None:
         return "-"
     return f"{number / 1e6:,.2f} M" if number >= 1e6 else f"{number / 1e3:,.0f} k"
+
+
+def out_result(result: object, text: Callable[[], str], *, as_json: bool) -> None:
+    """Write a result to stdout, as one line of JSON or as its text."""
+    if as_json:
+        terminal.out_json(msgspec.to_builtins(result))
+    else:
+        terminal.out(text())

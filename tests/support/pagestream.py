@@ -6,7 +6,7 @@ import json
 import random
 from functools import cache
 
-from dedup.worker.batch import Record
+from dedup.worker.pipeline import Record
 
 WORDS = [f"{a}{b}{c}" for a in "bdfgklmnprst" for b in "aeiou" for c in ("n", "r", "st", "lm")]
 

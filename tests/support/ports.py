@@ -1,6 +1,6 @@
 """Ports for programs that are restarted on the same port, whatever other programs do meanwhile.
 
-The rule kept here: a port lies outside the system's ephemeral range, as far as that is known, so that
+Invariant: a port lies outside the system's ephemeral range, as far as that is known, so that
 no other program gets it by chance while its owner is down.
 """
 

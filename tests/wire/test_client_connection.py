@@ -8,8 +8,8 @@ from contextlib import nullcontext, suppress
 import hiredis
 import pytest
 
-from dedup.wire.client import pipelined_connection as connection_module
-from dedup.wire.client.pipelined_connection import Connection
+from dedup.wire.client import endpoint as connection_module
+from dedup.wire.client.endpoint import Connection
 
 FOR_EVER = 3600.0
 

@@ -13,9 +13,20 @@ from dedup.model.events import record_key
 from dedup.model.page import Document, Neighbour, PageFingerprint
 from dedup.model.recipes import NEWEST
 from dedup.wire.client.address import addresses_of
-from dedup.wire.client.command_codec import NoToken, error_of
-from dedup.wire.client.request import Request, facts_of_all, neighbours_of_all, verdict_of_all
-from dedup.wire.client.routing import NO_SERVICE, OLDER, Holding, Route, holding_of, unavailable
+from dedup.wire.client.command_codec import (
+    NO_SERVICE,
+    OLDER,
+    Holding,
+    NoToken,
+    Request,
+    Route,
+    error_of,
+    facts_of_all,
+    holding_of,
+    neighbours_of_all,
+    unavailable,
+    verdict_of_all,
+)
 from dedup.wire.shards import Share
 
 EVERYTHING = Holding(None, 16)

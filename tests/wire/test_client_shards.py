@@ -253,9 +253,9 @@ def test_a_partition_that_moves_takes_its_pages_along(kafka, tmp_path):
 # --------------------------------------------------------------------------- an older service
 
 OLDER = """
-from dedup.service.core import command_table
+from dedup.service.core import roles
 from dedup.service.resp import protocol, resp_commands
-del command_table.COMMANDS[b"DEDUP.PARTITIONS"]
+del roles.COMMANDS[b"DEDUP.PARTITIONS"]
 for word in (b"TOKEN", b"HOME", b"FIELDS"):
     del protocol._ALLOWED["RESERVE"][word]
 from dedup.cli import main

@@ -29,9 +29,9 @@ from dedup.wire.kafka import (
     describe_topic,
     ensure_topic,
     kafka_config,
-    supervision,
+    login,
 )
-from dedup.wire.kafka.supervision import ended, started
+from dedup.wire.kafka.login import ended, started
 from dedup.wire.kafka.writer import Outgoing, partition
 
 HANG_SECONDS = 120.0  # whatever has a bound of its own is over by then
@@ -136,7 +136,7 @@ def test_a_wrong_password_is_told_within_the_bound(one_broker):
 
 def test_a_wrong_password_ends_a_service_that_says_so(one_broker, tmp_path, monkeypatch):
     """After a bounded time, with what the broker says; a broker that is away is waited for."""
-    monkeypatch.setattr(supervision, "LOGIN_SECONDS", 0.5)
+    monkeypatch.setattr(login, "LOGIN_SECONDS", 0.5)
     config = logged_in(one_broker, password="wrong")
 
     async def main():
@@ -144,7 +144,7 @@ def test_a_wrong_password_ends_a_service_that_says_so(one_broker, tmp_path, monk
             lambda: Writer(config).start(),
             lambda: Replica(config, Namespaces(tmp_path), tmp_path).prepare(),
         ):
-            with pytest.raises(supervision.LoginRefused, match="refuses the login of 'crawler'"):
+            with pytest.raises(login.LoginRefused, match="refuses the login of 'crawler'"):
                 await asyncio.wait_for(start(), 60)
         away = kafka_config(
             "127.0.0.1:1",
@@ -161,8 +161,8 @@ def test_a_wrong_password_ends_a_service_that_says_so(one_broker, tmp_path, monk
 
 
 IMPATIENT = """
-from dedup.wire.kafka import supervision
-supervision.LOGIN_SECONDS = 0.5
+from dedup.wire.kafka import login
+login.LOGIN_SECONDS = 0.5
 from dedup.cli import main
 main()
 """
@@ -189,7 +189,7 @@ def test_a_wrong_password_ends_a_worker_that_says_so(one_broker, tmp_path):
 
 def test_a_wrong_password_ends_the_sending_of_a_spider(one_broker, tmp_path, monkeypatch, caplog):
     """One error says so and names the outbox, which keeps the events; nothing waits for Kafka then."""
-    monkeypatch.setattr(supervision, "LOGIN_SECONDS", 0.5)
+    monkeypatch.setattr(login, "LOGIN_SECONDS", 0.5)
 
     async def crawl(password: str) -> list[str]:
         publisher = Publisher(tmp_path, logged_in(one_broker, password=password))

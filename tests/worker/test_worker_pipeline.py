@@ -18,8 +18,7 @@ from dedup.model.errors import EventInvalid, RecipeMismatch, ServiceUnavailable
 from dedup.model.recipes import recipe_of
 from dedup.wire.kafka import Refused
 from dedup.worker.adapters import FORMATS, adapter
-from dedup.worker.batch import Batch, Output, Reading, Record
-from dedup.worker.pipeline import Events, Pipeline
+from dedup.worker.pipeline import Batch, Events, Output, Pipeline, Reading, Record
 from dedup.worker.worker import Reader
 
 SCHEDULES = 120

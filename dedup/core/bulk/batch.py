@@ -34,8 +34,6 @@ from dedup.core.native import check, cores, ffi, lib
 from dedup.core.numbers import Array, Numbers, many, max_distance, number, pointer
 from dedup.model.errors import StoreDamaged, UsageError
 
-__all__ = ["HIT", "Matches", "Queries", "QueriesStats", "records"]
-
 HIT = np.dtype([("query", "u8"), ("position", "u8"), ("distance", "u4"), ("reserved", "u4")])
 """A match: the index of the query, the position in the stream, and the distance in bits."""
 

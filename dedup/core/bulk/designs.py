@@ -16,7 +16,7 @@ Invariants:
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache, reduce
 from operator import or_
 from typing import Any
@@ -27,8 +27,6 @@ from dedup.core.bulk.out_of_core import memory_bytes
 from dedup.core.native import check, ffi, lib
 from dedup.core.numbers import max_distance, number
 from dedup.model.errors import UsageError
-
-__all__ = ["Design", "fewest_tables", "plan"]
 
 WIDTH = 64
 VALUE_BYTES = 8
@@ -233,12 +231,22 @@ def _ours(n: int, k: int) -> list[Design]:
     return sorted(found, key=lambda design: -design.bytes)
 
 
-def _of_preset(n: int, k: int, preset: str) -> Design:
+def _divided(n: int) -> tuple[int, int]:
+    """Return into how many parts documents are divided, and how many each has."""
     parts = -(-n // TABLE_VALUES)
-    each = -(-n // parts)
+    return parts, -(-n // parts)
+
+
+def _blocks(design: Callable[..., int], *arguments: int) -> list[Any]:
+    """Return the block tables of a native design."""
     blocks, count = ffi.new("ndd_block[64]"), ffi.new("uint32_t *")
-    check(lib.ndd_design_get(each, k, PRESETS[preset], blocks, len(blocks), count), "planning")
-    found = [blocks[i] for i in range(count[0])]
+    check(design(*arguments, blocks, len(blocks), count), "planning")
+    return [blocks[i] for i in range(count[0])]
+
+
+def _of_preset(n: int, k: int, preset: str) -> Design:
+    parts, each = _divided(n)
+    found = _blocks(lib.ndd_design_get, each, k, PRESETS[preset])
     if found:
         design = _of_blocks(f"dedup.Table {preset}", "ours", found, each, parts)
         own = design.bytes + parts * SET_BYTES * each
@@ -262,11 +270,8 @@ def _of_preset(n: int, k: int, preset: str) -> Design:
 
 def _of_segments(n: int, k: int) -> list[Design]:
     """Return the design of a segment with n documents; none when it would compare with all."""
-    parts = -(-n // TABLE_VALUES)
-    each = -(-n // parts)
-    blocks, count = ffi.new("ndd_block[64]"), ffi.new("uint32_t *")
-    check(lib.ndd_segment_design_get(each, k, blocks, len(blocks), count), "planning")
-    found = [blocks[i] for i in range(count[0])]
+    parts, each = _divided(n)
+    found = _blocks(lib.ndd_segment_design_get, each, k)
     if not any(block.bits for block in found):
         return []
     return [_of_blocks("segment on disk", "segment", found, each, parts)]

@@ -34,8 +34,6 @@ from dedup.core.pairs import find_part, merge
 from dedup.core.pairs import merge as merge_pairs
 from dedup.model.errors import UsageError
 
-__all__ = ["LEAST_MEMORY", "find_all", "find_clusters", "memory_bytes"]
-
 FAN = 128  # runs merged at once; more are merged in rounds
 LEAST_ROWS = 64  # of a run at once
 

@@ -18,12 +18,17 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from dedup.detector.url_rules.learner import MOST_SITES, Records
 from dedup.detector.url_rules.rule_file import MOST_RECORDS, encode_rules
 from dedup.detector.url_rules.rule_set import Rule
-from dedup.detector.url_rules.site_rules import EXAMPLES, FOR, MOST_RULES, ORIGINALS, Record
-
-__all__ = ["RULES_BYTES", "bounded", "encode_within", "merged", "news", "told"]
+from dedup.detector.url_rules.site_rules import (
+    EXAMPLES,
+    FOR,
+    MOST_RULES,
+    MOST_SITES,
+    ORIGINALS,
+    Record,
+    Records,
+)
 
 RULES_BYTES = (
     1 << 19

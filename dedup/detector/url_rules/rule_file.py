@@ -23,12 +23,9 @@ from typing import Any
 import msgspec
 
 from dedup.core.files import PRIVATE, replace_file
-from dedup.detector.url_rules.learner import Records
 from dedup.detector.url_rules.rule_set import Rule, rule_of
-from dedup.detector.url_rules.site_rules import Record
+from dedup.detector.url_rules.site_rules import Record, Records
 from dedup.model.errors import DedupError, StoreDamaged, UsageError
-
-__all__ = ["FILE", "begin_again", "decode_rules", "encode_rules", "load_rules", "save_rules"]
 
 FILE = "urls.json"
 VERSION = 1
@@ -76,7 +73,7 @@ def decode_rules(content: bytes) -> Records:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(str(error)) from error
     if _digest(read.sites) != read.digest:
-        raise ValueError("its digest does not fit what it holds")
+        raise ValueError("its digest does not match its content")
     records: Records = {}
     for site, lines in read.sites.items():
         known: dict[Rule, Record] = records.setdefault(site, {})

@@ -4,19 +4,16 @@
     python -m dedup.lab.bench.crawl FOLDER COUNT       serves a folder's pages; prints the URL of the start
 
 Invariants: the cost is the difference in CPU time of two whole processes that ran one after the other,
-which of them first changes from pair to pair; all pages lie in memory before the first request; the server
-listens on loopback only, and ends when its standard input does.
+which of them first changes from pair to pair; all pages lie in memory before the first request.
 """
 
 import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Thread
 from typing import Any
 
 import msgspec
@@ -25,10 +22,10 @@ from dedup.lab.bench.crawl_spider import Outcome, Work
 from dedup.lab.bench.pages import find_pages, write_pages
 from dedup.lab.bench.runner import Bench, Progress, Round
 from dedup.lab.bench.service import serving
+from dedup.lab.loopback import Answer, Pages, child, serve_as_child
 from dedup.model.errors import DedupError
 
 START = "/index.html"
-ENDS_WITHIN_SECONDS = 10
 
 
 @contextmanager
@@ -52,7 +49,7 @@ def open_crawls(
         if pages is None:
             write_pages(folder, count)
         find_pages(folder, count)  # says what is wrong before anything runs
-        url = stack.enter_context(_serve_in_child(folder, count))
+        url = stack.enter_context(child(__name__, str(folder), str(count)))
         memory = None
         if service:
             held = Path(stack.enter_context(TemporaryDirectory(prefix="dedup-bench-")))
@@ -150,88 +147,27 @@ def _crawl(
 # ------------------------------------------------------------------------------------ the site
 
 
-class _Site(ThreadingHTTPServer):
-    """Pages by path, in memory; the start links to all others."""
-
-    daemon_threads = True
-    request_queue_size = 128
-
-    def __init__(self, files: Sequence[Path]) -> None:
-        paths = [f"/2025/11/{n % 28 + 1:02}/page-{n:06}.html" for n in range(len(files))]
-        self.pages = dict(zip(paths, map(_load, files), strict=True))
-        links = "".join(f'<li><a href="{path}">{path}</a></li>\n' for path in paths)
-        words = "Every page of this site is named here, once, and in the order of their numbers."
-        start = f"<!DOCTYPE html><html><body><p>{words}</p><ul>{links}</ul></body></html>"
-        self.pages[START] = "text/html; charset=utf-8", start.encode()
-        super().__init__(("127.0.0.1", 0), _Handler)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore a crawler that went away; report anything else."""
-        if not isinstance(sys.exception(), ConnectionError):
-            super().handle_error(request, client_address)
+def _pages(files: Sequence[Path]) -> Pages:
+    """Return pages in memory, by path; the start links to all others."""
+    paths = [f"/2025/11/{n % 28 + 1:02}/page-{n:06}.html" for n in range(len(files))]
+    pages = dict(zip(paths, map(_load, files), strict=True))
+    links = "".join(f'<li><a href="{path}">{path}</a></li>\n' for path in paths)
+    words = "Every page of this site is named here, once, and in the order of their numbers."
+    start = f"<!DOCTYPE html><html><body><p>{words}</p><ul>{links}</ul></body></html>"
+    pages[START] = 200, "text/html; charset=utf-8", start.encode()
+    missing = 404, "text/plain; charset=utf-8", b"There is no such page.\n"
+    return lambda path: pages.get(path, missing)
 
 
-class _Handler(BaseHTTPRequestHandler):
-    server: _Site
-    protocol_version = "HTTP/1.1"
-    timeout = 60
-    wbufsize = -1
-    disable_nagle_algorithm = True
-
-    def do_GET(self) -> None:
-        page = self.server.pages.get(self.path)
-        kind, body = page or ("text/plain; charset=utf-8", b"There is no such page.\n")
-        self.send_response(404 if page is None else 200)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Log nothing."""
-
-
-def _load(file: Path) -> tuple[str, bytes]:
+def _load(file: Path) -> Answer:
     """Return a page and its type; servers name the encoding where they know it."""
     body = file.read_bytes()
     try:
         body.decode()
     except UnicodeDecodeError:
-        return "text/html", body
-    return "text/html; charset=utf-8", body
-
-
-@contextmanager
-def _serve_in_child(folder: Path, count: int) -> Iterator[str]:
-    """Serve the first pages of a folder from a process of its own; give the URL of the start."""
-    command = [sys.executable, "-m", "dedup.lab.bench.crawl", str(folder), str(count)]
-    with subprocess.Popen(  # noqa: S603 - this module
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as child:
-        assert child.stdin is not None
-        assert child.stdout is not None
-        try:
-            url = child.stdout.readline().strip()
-            if not url:
-                raise DedupError("the benchmark's site did not start; its error is above")
-            yield url
-        finally:
-            child.stdin.close()
-            try:
-                child.wait(ENDS_WITHIN_SECONDS)
-            except subprocess.TimeoutExpired:
-                child.kill()
-
-
-def main(folder: str, count: str) -> None:
-    """Serve until standard input ends."""
-    with _Site(find_pages(Path(folder), int(count))) as site:
-        Thread(target=site.serve_forever, args=(0.05,), daemon=True).start()
-        print(f"http://127.0.0.1:{site.server_port}{START}", flush=True)  # noqa: T201
-        with suppress(KeyboardInterrupt):
-            sys.stdin.read()
-        site.shutdown()
+        return 200, "text/html", body
+    return 200, "text/html; charset=utf-8", body
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    serve_as_child(_pages(find_pages(Path(sys.argv[1]), int(sys.argv[2]))), START)

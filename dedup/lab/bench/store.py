@@ -77,34 +77,11 @@ class Call(msgspec.Struct, frozen=True):
     p99_us: float
 
 
-class Judged(msgspec.Struct, frozen=True):
-    """A store that was opened. Bytes.
-
-    open_seconds     from dedup.open() to the first answer, by the clock
-    started_bytes    memory of the process before that, and after: anonymous_bytes, and mapped_bytes
-                     of files that are in memory
-    segments         the documents of each of them
-    probe_us         of CPU: their search for one value; batch_us: for each of a thousand
-    calls            of this store and of a small one, in turns
-    """
-
-    documents: int
-    open_seconds: float
-    open_cpu_seconds: float
-    started_bytes: int
-    anonymous_bytes: int
-    mapped_bytes: int
-    documents_file_bytes: int
-    index_file_bytes: int
-    segments: list[int]
-    probe_us: float
-    batch_us: float
-    calls: list[Call]
-
-
 class StoreFigures(msgspec.Struct, frozen=True):
     """A store filled in transactions of 1000, killed and opened. Bytes a document, unless it is said.
 
+    open_seconds         from dedup.open() to the first answer, by the clock
+    calls                of this store and of a small one, in turns
     *_per_second         events applied, by the clock: the first million, the last, all of them; None
                          where that was not measured
     cpu_us               of all threads, an event; written_bytes to the disk
@@ -235,7 +212,7 @@ def memory_of(process: int | str = "self") -> tuple[int, int]:
 # -------------------------------------------------------------------------------------- judging
 
 
-def judge(folder: Path, small_folder: Path, k: int, small: int, requests: int) -> Judged:
+def judge(folder: Path, small_folder: Path, k: int, small: int, requests: int) -> StoreFigures:
     """Open a store, and reserve and insert pages there and in a small one, which is made."""
     dedup.open(small_folder, namespace="first").close()  # all that is imported is in memory then
     started = memory_of()[0]
@@ -246,22 +223,44 @@ def judge(folder: Path, small_folder: Path, k: int, small: int, requests: int) -
     anonymous, mapped = memory_of()
     store: Any = detector._store  # type: ignore[attr-defined]  # noqa: SLF001
     store.write_index()  # what was read is on disk, too, and merged
-    info, documents = detector.info(), len(detector)
+    info, n = detector.info(), len(detector)
     with closing(fill(small_folder, k, small)) as filling:
         next(filling)
     with detector, dedup.open(small_folder, namespace=NAMESPACE, distance=k) as other:
         segments = store._index.values._segments  # noqa: SLF001
         one, many = _probe_us(segments, k, requests)
-        calls = _calls([(documents, detector), (len(other), other)], requests)
-    return Judged(
-        documents=documents,
+        calls = _calls([(n, detector), (len(other), other)], requests)
+
+    lines = _log(folder).read_bytes().splitlines()
+    filled = [msgspec.json.decode(line, type=Interval) for line in lines]
+    first = [each for each in filled if each.documents <= MILLION]
+    last = [each for each in filled if each.documents > filled[-1].documents - MILLION]
+
+    def an_event(intervals: Sequence[Interval], what: str) -> float:
+        total: float = sum(getattr(each, what) for each in intervals)
+        return total / sum(each.count for each in intervals)
+
+    return StoreFigures(
+        documents=n,
+        k=k,
+        key_bytes=sum(map(len, keys_of(0, 1000))) / 1000,
+        first_per_second=1 / an_event(first, "seconds") if first else None,
+        last_per_second=1 / an_event(last, "seconds"),
+        per_second=1 / an_event(filled, "seconds"),
+        cpu_us=an_event(filled, "cpu_seconds") * 1e6,
+        written_bytes=an_event(filled, "written_bytes"),
+        last_written_bytes=an_event(last, "written_bytes"),
+        fill_memory_bytes=max(each.anonymous_bytes for each in filled),
+        probe_most_ms=max(each.probe_most for each in filled) * 1e3,
+        change_most_ms=max(each.change_most for each in filled) * 1e3,
+        batch_most_ms=max(each.batch_most for each in filled) * 1e3,
+        documents_bytes=info["documents_file_bytes"] / n,
+        index_bytes=info["index_file_bytes"] / n,
         open_seconds=opened,
         open_cpu_seconds=cpu,
         started_bytes=started,
-        anonymous_bytes=anonymous,
+        memory_bytes=anonymous,
         mapped_bytes=mapped,
-        documents_file_bytes=info["documents_file_bytes"],
-        index_file_bytes=info["index_file_bytes"],
         segments=[*map(len, segments)],
         probe_us=one,
         batch_us=many,
@@ -393,16 +392,13 @@ def measure_stores(
                 },
                 limit,
             )
-        yield _figures(msgspec.convert(line, Judged), k, _noted(folder), limit)
+        figures = msgspec.convert(line, StoreFigures)
+        yield msgspec.structs.replace(figures, limit=str(limit or ""))
 
 
 def _log(folder: Path) -> Path:
+    """Return the file that keeps what was measured while the store in a folder was filled."""
     return folder / "fill.jsonl"
-
-
-def _noted(folder: Path) -> list[Interval]:
-    lines = _log(folder).read_bytes().splitlines()
-    return [msgspec.json.decode(line, type=Interval) for line in lines]
 
 
 def _fill(
@@ -423,50 +419,6 @@ def _fill(
             if line["documents"] >= size:
                 time.sleep(MORE_SECONDS)
                 break
-
-
-def _figures(
-    judged: Judged, k: int, filled: Sequence[Interval], limit: Limit | None
-) -> StoreFigures:
-    n = judged.documents
-    first = [each for each in filled if each.documents <= MILLION]
-    last = [each for each in filled if each.documents > filled[-1].documents - MILLION]
-
-    def an_event(intervals: Sequence[Interval], what: str) -> float:
-        total: float = sum(getattr(each, what) for each in intervals)
-        return total / sum(each.count for each in intervals)
-
-    def most(what: str) -> float:
-        longest: float = max(getattr(each, what) for each in filled)
-        return longest
-
-    return StoreFigures(
-        documents=n,
-        k=k,
-        key_bytes=sum(map(len, keys_of(0, 1000))) / 1000,
-        first_per_second=1 / an_event(first, "seconds") if first else None,
-        last_per_second=1 / an_event(last, "seconds"),
-        per_second=1 / an_event(filled, "seconds"),
-        cpu_us=an_event(filled, "cpu_seconds") * 1e6,
-        written_bytes=an_event(filled, "written_bytes"),
-        last_written_bytes=an_event(last, "written_bytes"),
-        fill_memory_bytes=round(most("anonymous_bytes")),
-        probe_most_ms=most("probe_most") * 1e3,
-        change_most_ms=most("change_most") * 1e3,
-        batch_most_ms=most("batch_most") * 1e3,
-        documents_bytes=judged.documents_file_bytes / n,
-        index_bytes=judged.index_file_bytes / n,
-        open_seconds=judged.open_seconds,
-        open_cpu_seconds=judged.open_cpu_seconds,
-        started_bytes=judged.started_bytes,
-        memory_bytes=judged.anonymous_bytes,
-        mapped_bytes=judged.mapped_bytes,
-        segments=judged.segments,
-        probe_us=judged.probe_us,
-        batch_us=judged.batch_us,
-        calls=judged.calls,
-        limit=str(limit or ""),
-    )
 
 
 # -------------------------------------------------------------------------------------- the case

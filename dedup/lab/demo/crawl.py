@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -91,7 +91,7 @@ def crawl_site(
     """
     with TemporaryDirectory(prefix="dedup-demo-") as folder:
         log, result = Path(folder, _LOG), Path(folder, _RESULT)
-        with serve_site(pages, seed, log) as url, _crawler(folder, url, mode, urls) as child:
+        with serve_in_child(pages, seed, log) as url, _crawler(folder, url, mode, urls) as child:
             assert child.stdout is not None
             for line in child.stdout:
                 if progress is not None:
@@ -105,17 +105,6 @@ def crawl_site(
             )
         crawl = msgspec.json.decode(result.read_bytes(), type=Crawl)
         return msgspec.structs.replace(crawl, requested=_requested(log))
-
-
-@contextmanager
-def serve_site(pages: int, seed: int, log: Path) -> Iterator[str]:
-    """Serve a site from a process of its own; give its URL. Raises DedupError."""
-    with ExitStack() as stack:
-        try:
-            url = stack.enter_context(serve_in_child(pages, seed, log))
-        except RuntimeError as error:
-            raise DedupError(str(error)) from error
-        yield url
 
 
 def _requested(log: Path) -> frozenset[str]:

@@ -11,11 +11,21 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from dedup.lab.evaluate.bootstrap import Intervals, bootstrap
-from dedup.lab.evaluate.counted_pairs import Pairs, every_pair, listed_pairs
-from dedup.lab.evaluate.labels import Labels
 from dedup.lab.evaluate.page_files import Prints
-from dedup.lab.evaluate.score import Figures, Mask, called, figures, real_pairs, slices
+from dedup.lab.evaluate.score import (
+    Figures,
+    Intervals,
+    Mask,
+    Pairs,
+    bootstrap,
+    called,
+    every_pair,
+    figures,
+    listed_pairs,
+    real_pairs,
+    slices,
+)
+from dedup.lab.evaluate.sets import Labels
 from dedup.model.policy import Options, Policy
 from dedup.model.recipes import Recipe
 

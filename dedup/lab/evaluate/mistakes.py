@@ -14,14 +14,13 @@ import msgspec
 import numpy as np
 
 from dedup.core.fingerprint import main_words
-from dedup.lab.evaluate.counted_pairs import Pairs
 from dedup.lab.evaluate.evaluation import Judged
-from dedup.lab.evaluate.labels import Numbers, Pages
 from dedup.lab.evaluate.page_files import Page, Prints
-from dedup.report.differences import differences
+from dedup.lab.evaluate.score import Pairs
+from dedup.lab.evaluate.sets import Numbers, Pages
 from dedup.report.html import html_page
 from dedup.report.parts import Entry, Part, Report, Section, Text, Texts
-from dedup.report.texts import alike, count
+from dedup.report.texts import alike, count, differences
 
 CONTEXT = 25  # words that the page shows before and after a difference
 

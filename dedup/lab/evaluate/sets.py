@@ -1,4 +1,4 @@
-"""Labelled sets as files: a folder with all there is to know, or pages and a list of pairs.
+"""Labelled sets: a folder with all there is to know, pages and a list of pairs, or the demo's pages.
 
     folder:  pages.jsonl[.zst]         id, url, html: a page a line
              pairs.tsv                 page_a, page_b, label (1, 0 or U), kind ...
@@ -6,10 +6,15 @@
              allpairs_j.npz            main: rows (i, j, J), J the similarity of the reference texts
              order.json                the ids that i and j count
     files:   --pages and --pairs, in the same formats
+    labels -> is this pair of near-duplicates? 1 yes, 0 no, -1 left open
 
-Invariant: whatever is not as stated is named, with its file and line, before anything is
-measured with it. Of all pairs, J >= 0.9 is a near-duplicate, J > 0.5 is left open, and a pair
-without a row is none; two soft 404 pages are near-duplicates in one group and left open in two.
+Invariants:
+  - Pages are their numbers, 0 to n - 1, and a pair (a, b) has a < b.
+  - Whatever is not as stated is named, with its file and line, before anything is measured with it. Of all
+    pairs, J >= 0.9 is a near-duplicate, J > 0.5 is left open, and a pair without a row is none; two soft 404
+    pages are near-duplicates in one group and left open in two.
+  - Of the demo's pages those of one group have the same main content and are near-duplicates; variants of one
+    product are left open (they are alike by the paper's definition, and not the same); all other pairs are none.
 """
 
 import re
@@ -24,9 +29,99 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from dedup.lab.evaluate.labels import OPEN, Every, Labels, Listed, Pages, clusters, pair_keys
 from dedup.lab.evaluate.page_files import Page, Progress, read_pages, read_records
 from dedup.model.errors import DedupError, UsageError
+
+# ------------------------------------------------------------------------------------------- labels
+
+
+OPEN = -1
+
+Numbers = npt.NDArray[np.int64]
+Marks = npt.NDArray[np.int8]
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """m pairs labelled one by one: a, b and label of shape (m,); their kinds ("" if none is told)."""
+
+    a: Numbers
+    b: Numbers
+    label: Marks
+    kind: list[str]
+
+
+class Every(msgspec.Struct, frozen=True):
+    """A label for every pair of n pages, without n * n numbers.
+
+    keys, label  the pairs that are near-duplicates or left open, by rising pair_keys(); any other
+                 is neither
+    apart        pages of which two are left open unless a key says otherwise (soft 404 pages of
+                 two sites: it cannot be told); a mask of shape (n,)
+    """
+
+    keys: Numbers
+    label: Marks
+    apart: npt.NDArray[np.bool_]
+
+    def of(self, a: Numbers, b: Numbers) -> Marks:
+        """Return the labels of pairs a < b."""
+        label = np.where(self.apart[a] & self.apart[b], np.int8(OPEN), np.int8(0))
+        if len(self.keys):
+            keys = pair_keys(a, b, len(self.apart))
+            at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+            label = np.where(self.keys[at] == keys, self.label[at], label)
+        return label.astype(np.int8)
+
+    def near(self) -> tuple[Numbers, Numbers]:
+        """Return (a, b) of every pair that is labelled a near-duplicate."""
+        keys = self.keys[self.label == 1]
+        return keys // len(self.apart), keys % len(self.apart)
+
+
+class Pages(msgspec.Struct, frozen=True):
+    """What sorts the figures: a list of n for each, None where nothing is told.
+
+    kinds      "real" is a page as its site gave it, anything else is made
+    groups     pages that hang together, by number: what the bootstrap draws
+    words      length of the reference text
+    """
+
+    groups: Numbers
+    kinds: list[str] | None = None
+    languages: list[str] | None = None
+    sources: list[str] | None = None
+    words: Numbers | None = None
+
+
+class Labels(msgspec.Struct, frozen=True):
+    """All that is known of a set; listed or every may be None, not both."""
+
+    pages: Pages
+    listed: Listed | None
+    every: Every | None
+
+
+def pair_keys(a: Numbers, b: Numbers, n: int) -> Numbers:
+    """Return one number for each pair a < b of n pages, rising by a, then b."""
+    return a.astype(np.int64) * n + b
+
+
+def clusters(a: Numbers, b: Numbers, n: int) -> Numbers:
+    """Return for each of n pages the number of the cluster that the pairs connect it to."""
+    root = list(range(n))
+
+    def find(i: int) -> int:
+        while root[i] != i:
+            root[i] = i = root[root[i]]
+        return i
+
+    for i, j in zip(a.tolist(), b.tolist(), strict=True):
+        root[find(j)] = find(i)
+    return np.array([find(i) for i in range(n)], np.int64)
+
+
+# -------------------------------------------------------------------------------------------- files
+
 
 NEAR, FAR = 0.9, 0.5
 SOFT_404 = "soft404"
@@ -271,3 +366,58 @@ def _rows(path: Path, n: int) -> npt.NDArray[np.float64]:
             f"{path}: row {row} of 'main', {rows[row].tolist()}, is no pair of the {n} pages"
         )
     return rows
+
+
+# --------------------------------------------------------------------------------- the demo's pages
+
+
+STEP = 16  # pages between two calls of progress
+
+
+class GeneratedSet:
+    """The demo site with a number of pages. Raises UsageError if they are fewer than it needs."""
+
+    def __init__(self, pages: int, seed: int = 1) -> None:
+        self.name = f"generated site, {pages} pages, seed {seed}"
+        from dedup.lab.demo.site.site import Site  # only this set reads the demo's words
+
+        self._site = Site(pages, seed)
+
+    def pages(self, progress: Progress | None = None) -> Iterator[Page]:
+        """Yield the pages, each as its first request gets it."""
+        total = len(self._site.truth)
+        for number, path in enumerate(self._site.truth):
+            if progress and number % STEP == 0:
+                progress(number, total)
+            _, _, body = self._site.render(path, number)
+            yield Page(path, body.decode(), f"http://localhost{path}")
+        if progress:
+            progress(total, total)
+
+    def labels(self, ids: list[str]) -> Labels:
+        """Return what the site knows of its pages."""
+        truths = [self._site.truth[path] for path in ids]
+        members: dict[str, list[int]] = {}
+        families: dict[str, list[int]] = {}
+        for number, truth in enumerate(truths):
+            members.setdefault(truth.group, []).append(number)
+            if truth.family:
+                families.setdefault(truth.family, []).append(number)
+        marks = {pair: OPEN for family in families.values() for pair in combinations(family, 2)}
+        marks |= {pair: 1 for group in members.values() for pair in combinations(group, 2)}
+        ends = np.array(sorted(marks), np.int64).reshape(-1, 2)
+        every = Every(
+            pair_keys(ends[:, 0], ends[:, 1], len(ids)),
+            np.array([marks[pair] for pair in sorted(marks)], np.int8),
+            np.zeros(len(ids), bool),
+        )
+        together = [truth.family or truth.group for truth in truths]
+        numbers = {name: number for number, name in enumerate(dict.fromkeys(together))}
+        pages = Pages(
+            np.array([numbers[name] for name in together], np.int64),
+            ["original" if truth.kind == "article" else truth.kind for truth in truths],
+            [truth.language for truth in truths],
+            None,
+            np.array([count_words(self._site.text(path)) for path in ids], np.int64),
+        )
+        return Labels(pages, None, every)

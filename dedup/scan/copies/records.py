@@ -231,7 +231,7 @@ def copy_lines(copy: Copy, drops: Drops) -> str | None:
             if not dropped:
                 out.write(line)
         error = None if unpacked is None else unpacked.error
-    return None if error is None else f"the compression is torn ({error})"
+    return None if error is None else f"the compressed data is damaged ({error})"
 
 
 GROUP_BYTES = 1 << 25  # of values in a row group that is written

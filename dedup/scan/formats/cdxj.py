@@ -77,11 +77,13 @@ class _Archives(ExitStack):
         """
         begin = line.find(b"{")
         if begin < 0:
-            raise ValueError("no CDXJ: it has no JSON object")
+            raise ValueError("not a CDXJ line: it has no JSON object")
         try:
             selected = _decode(line[begin:])
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"no CDXJ with filename, offset and length ({error})") from error
+            raise ValueError(
+                f"not a CDXJ line with filename, offset and length ({error})"
+            ) from error
         if selected.offset < 0 or selected.length <= 0:
             raise ValueError(f"selects {selected.length} bytes at {selected.offset}")
         if selected.filename != self._named:

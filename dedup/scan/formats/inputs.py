@@ -141,7 +141,7 @@ def listed_paths(path: str, base: str | None) -> Iterator[str]:
                 if named and not named.startswith("#"):
                     yield os.path.join(folder, local_path(named))  # noqa: PTH118
             if unpacked is not None and unpacked.error:
-                raise DedupError(f"{path}: the compression is torn ({unpacked.error})")
+                raise DedupError(f"{path}: the compressed data is damaged ({unpacked.error})")
     except OSError as error:
         raise DedupError(f"{path}: {error.strerror or error}; check the path") from error
 
@@ -151,7 +151,9 @@ def _listed(path: str, job: Job) -> Iterator[_File]:
     for named in listed_paths(path, job.base):
         kind = job.format or kind_of(named)
         if kind is None:
-            raise UsageError(f"{path}: the name of {named} does not say what it is; give --format")
+            raise UsageError(
+                f"{path}: the format of {named} is not known by its name; give --format"
+            )
         size = 0
         with suppress(OSError):
             size = os.stat(named).st_size  # noqa: PTH116
@@ -164,7 +166,7 @@ def _below(path: str, kind: Kind | None, own: set[str]) -> Iterator[_File]:
         known = kind or kind_of(path)
         if known is None:
             raise UsageError(
-                f"{path}: its name does not say what it is; say it with --format, or name it "
+                f"{path}: its format is not known by its name; give --format, or name it "
                 f"{', '.join(_KINDS)}"
             )
         if os.path.realpath(path) not in own:

@@ -41,7 +41,12 @@ def _page(line: bytes, decode: Any, name: str, number: int, offset: int) -> RawP
     try:
         record = decode(line)
     except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
-        return Broken(offset, name, f"line {number}", f"no JSON object with a page ({error})")
+        return Broken(
+            offset,
+            name,
+            f"line {number}",
+            f"not a JSON object with a page ({error}; other names: --url-field, --html-field)",
+        )
     return RawPage(record.url, None, record.html, None, offset, f"line {number}", number)
 
 

@@ -58,7 +58,7 @@ def read_numbered(path: str, line_bytes: int) -> Iterator[Line]:
             else:
                 yield Line(number, offset, line)
         if unpacked is not None and unpacked.error:
-            yield Line(number, 0, None, f"the compression is torn ({unpacked.error})")
+            yield Line(number, 0, None, f"the compressed data is damaged ({unpacked.error})")
 
 
 @contextmanager

@@ -402,7 +402,7 @@ def _decoded(coding: str, body: bytes, size: int) -> bytes:
     except BaseException as error:
         if not (isinstance(error, OSError) or is_damage(error)):
             raise
-        raise ValueError(f"its encoding {coding!r} is torn ({error})") from error
+        raise ValueError(f"its {coding!r} encoding is damaged ({error})") from error
     raise ValueError(f"its encoding {coding[:40]!r} is not known")
 
 

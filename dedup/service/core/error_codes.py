@@ -1,6 +1,6 @@
 """Errors as clients get them: a code, which is the first word on the wire, and a message in one line.
 
-The rule kept here: no line of the log has a token, a key or other arguments of a command, but for those
+Invariant: no line of the log has a token, a key or other arguments of a command, but for those
 of roles.audit().
 """
 
@@ -11,7 +11,7 @@ from dedup.detector import TooManyReserved
 from dedup.model.errors import DedupError, RecipeMismatch, StoreDamaged, StoreLocked
 from dedup.model.words import TooLong
 from dedup.store import TooMany
-from dedup.wire.kafka.supervision import KafkaUnavailable
+from dedup.wire.kafka.login import KafkaUnavailable
 
 __all__ = ["Refused", "code", "message"]
 

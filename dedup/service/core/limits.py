@@ -158,7 +158,7 @@ def check_config(config: Config) -> Config:
             "--unix is not for Windows, which has no Unix sockets in Python: use --listen"
         )
     if config.listen is None and config.unix is None:
-        raise UsageError("--listen none leaves no way in: give --unix")
+        raise UsageError("--listen none needs --unix")
     if config.token is not None and len(config.token.encode()) < 16:
         raise UsageError(
             "DEDUP_TOKEN is too short: at least 16 bytes, for example of `openssl rand -hex 16`"
@@ -174,7 +174,7 @@ def _check_tls(config: Config) -> None:
         raise UsageError("--tls-client-ca is for TLS: give --tls-cert and --tls-key")
     for file in (config.tls_cert, config.tls_key, config.tls_client_ca):
         if file is not None and not os.access(file, os.R_OK):
-            raise UsageError(f"{file} cannot be read: it is to be a PEM file")
+            raise UsageError(f"{file} cannot be read: expected a PEM file")
 
 
 def _check_log_options(config: Config) -> None:

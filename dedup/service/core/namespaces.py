@@ -1,17 +1,22 @@
-"""The stores of a service: one for each namespace, and a detector on it for each policy.
+"""The stores of a service: one for each namespace, a detector on it for each policy, and their pruning.
 
     namespace -> open stores (by dedup.detector.open_embedded) -> detector of the policy asked for
+    ready -> a round of pruning: every namespace, some documents at a time -> a pause -> a round -> stop()
 
-The rule kept here: how many namespaces and policies there are is bounded; a probe makes none.
+Invariants: the number of namespaces and policies is bounded; a probe creates none. Pruning lets a command wait for one
+small batch at most, which takes milliseconds. It also removes documents dated more than a day ahead: their clock was
+wrong, and they would never grow old.
 """
 
 import asyncio
+import logging
 import os
 import secrets
 import shutil
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +32,11 @@ from dedup.service.core.error_codes import Refused
 from dedup.service.core.limits import USUAL_LIMITS, Limits
 from dedup.wire.shards import Share
 
-__all__ = ["Asked", "Namespaces"]
+__all__ = ["Asked", "Namespaces", "Pruning", "pause_seconds"]
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """What a command asks of the judgement; None leaves it to the recipe."""
+    """Per-command overrides of the recipe's policy; None leaves a field to the recipe."""
 
     distance: int | None = None
     similarity: float | None = None
@@ -276,3 +281,74 @@ def _check_distance(asked: Asked, greatest: int) -> None:
             f"this service finds distances up to {greatest}, not {asked.distance}: start it with "
             f"--distance {asked.distance}",
         )
+
+
+LONGEST_PAUSE_SECONDS = 3600.0  # between two rounds
+PAUSE_SHARE = 0.1  # of the age: that a document may be older than asked for
+FUTURE_SECONDS = 86_400.0  # by which a clock that dates documents may be ahead
+PAUSE_FACTOR = 4.0  # the pause after a batch, as a multiple of the time it took
+
+log = logging.getLogger(__name__)
+
+
+def pause_seconds(keep_seconds: float) -> float:
+    """Return how long to wait from one round to the next."""
+    return min(LONGEST_PAUSE_SECONDS, PAUSE_SHARE * keep_seconds)
+
+
+class Pruning:
+    """Removes what is older than keep_seconds from the namespaces, until stop()."""
+
+    def __init__(
+        self,
+        namespaces: Namespaces,
+        keep_seconds: float,
+        counts: Counter[str],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Count what is removed as "pruned" in counts. clock gives Unix time."""
+        self._namespaces = namespaces
+        self._keep_seconds = keep_seconds
+        self._counts = counts
+        self._clock = clock
+        self._stop = asyncio.Event()
+
+    async def run(self) -> None:
+        """Prune until stop(); it ends after the batch under way, so that stores can be closed."""
+        while not self._stop.is_set():
+            await self.round()
+            await self._pause(pause_seconds(self._keep_seconds))
+
+    def stop(self) -> None:
+        """Have run() end."""
+        self._stop.set()
+
+    async def round(self) -> None:
+        """Look at every document once."""
+        now = self._clock()
+        before, latest = now - self._keep_seconds, now + FUTURE_SECONDS
+        for name, detector in self._namespaces:
+            try:
+                pruned = await self._prune(detector, before, latest)
+            except Exception as error:
+                log.error("%s is not pruned, until the next round: %s", name, error)
+                continue
+            if pruned:
+                log.info("%s: old documents pruned: %s", name, f"{pruned:,}")
+
+    async def _prune(self, detector: EmbeddedDetector, before: float, latest: float) -> int:
+        first = pruned = 0
+        while not self._stop.is_set():
+            began = time.monotonic()
+            batch = await asyncio.to_thread(detector.prune_more, before, first, latest)
+            if batch is None:
+                break
+            first = batch.last + 1
+            pruned += batch.removed
+            self._counts["pruned"] += batch.removed
+            await self._pause(PAUSE_FACTOR * (time.monotonic() - began))
+        return pruned
+
+    async def _pause(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stop.wait(), seconds)

@@ -2,22 +2,28 @@
 
     probe, probe_many -> neighbours
     reserve -> verdict -> insert | release
-    forget, drop, document, info
+    forget, drop, rules, document, info
 
-The rules kept here: of a reservation a client keeps the token only, the service has the rest; an
-insert is stored, or sent to the log, by `inserts`. Errors are DedupErrors and OSErrors (error_codes.py).
+Invariants: of a reservation a client keeps the token only, the service has the rest; an insert is stored, or sent to
+the log, by `inserts`. Errors are DedupErrors and OSErrors (error_codes.py). URL rules are in urls.json of a namespace's
+folder, read and written in a thread, one at a time, and never in the log: any crawl learns them again.
 """
 
+import asyncio
 import re
 from asyncio import Future, Semaphore, ensure_future, to_thread
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
+from pathlib import Path
 from shutil import rmtree
-from typing import Any
+from time import perf_counter
+from typing import Any, Protocol, TypeVar
 
-from dedup.core.numbers import Numbers
+from dedup.core.numbers import Numbers, Packed
 from dedup.detector import EmbeddedDetector
+from dedup.detector.url_rules.merged_rules import RULES_BYTES, bounded, encode_within, merged
+from dedup.detector.url_rules.rule_file import decode_rules, load_rules, save_rules
 from dedup.model.errors import UsageError
 from dedup.model.events import record_key
 from dedup.model.forms import PATTERNS
@@ -29,16 +35,132 @@ from dedup.service.core.limits import USUAL_LIMITS, Limits
 from dedup.service.core.namespaces import Asked, Namespaces
 from dedup.service.core.overview import Tally
 from dedup.service.core.requests_seen import RequestsSeen
-from dedup.service.core.rules_of_urls import RulesOfUrls
-from dedup.service.core.store_inserts import Inserts
 from dedup.wire.shards import partition_of
 
-__all__ = ["Commands", "keys_size"]
+__all__ = [
+    "Commands",
+    "Inserts",
+    "RulesOfUrls",
+    "StoreInserts",
+    "in_slices",
+    "keys_size",
+    "probe_in_slices",
+]
+
+
+Given = Mapping[str, Any]  # fields of a document that are known only at its insert
+NOTHING: Given = {}
+
+
+class Inserts(Protocol):
+    """Where accepted pages go. Methods return a result, or a future of it.
+
+    commits  whether an insert is committed here, so that several can go into one commit
+    """
+
+    commits: bool
+
+    def insert(
+        self, namespace: str, detector: EmbeddedDetector, key: str, token: str, given: Given
+    ) -> "Future[None] | bool":
+        """Store a reserved page; False if its reservation is not held here."""
+
+    def pin(self, namespace: str, detector: EmbeddedDetector, verdict: Verdict) -> None:
+        """Keep the reservation of a page whose event the client sends itself."""
+
+    def forget(self, namespace: str, detector: EmbeddedDetector, key: str) -> "Future[bool] | bool":
+        """Remove a document; return whether there was one."""
+
+
+class StoreInserts:
+    """Inserts of a service without a log."""
+
+    commits = True
+
+    def insert(
+        self,
+        namespace: str,  # noqa: ARG002
+        detector: EmbeddedDetector,
+        key: str,
+        token: str,
+        given: Given,
+    ) -> bool:
+        """Commit it."""
+        return detector.insert_held(((key, token, given),))
+
+    def pin(self, namespace: str, detector: EmbeddedDetector, verdict: Verdict) -> None:  # noqa: ARG002
+        """Refuse: no event would ever come."""
+        raise Refused(
+            "ERR",
+            "PIN is for inserts that come from Kafka, and this service reads none: insert without "
+            "PIN, or start the service with --kafka",
+        )
+
+    def forget(self, namespace: str, detector: EmbeddedDetector, key: str) -> bool:  # noqa: ARG002
+        """Remove it."""
+        return detector.forget(key)
+
+
+WAITING = 64  # exchanges, of RULES_BYTES each
+
+
+class RulesOfUrls:
+    """The rules of every namespace of a service.
+
+    held  by namespace and site, how many hold; of those that were asked for since the start
+    """
+
+    def __init__(self) -> None:
+        self.held: dict[str, dict[str, int]] = {}
+        self._turn = asyncio.Lock()
+        self._waiting = 0
+
+    async def exchange(
+        self, folder: Path | None, content: bytes | None, *, by_admin: bool = False
+    ) -> bytes | None:
+        """Merge rules into those of a folder, if some come; return all that it has, or None.
+
+        folder None: there is none yet, and what comes is not kept. by_admin: what a person said is
+        taken, too. Raises UsageError for rules that
+        cannot be read, Refused (LIMIT) for too many, StoreDamaged and OSError.
+        """
+        if content is not None and len(content) > RULES_BYTES:
+            raise Refused("LIMIT", f"rules have up to {RULES_BYTES:,} bytes")
+        if self._waiting >= WAITING:
+            raise Refused("LIMIT", f"{WAITING} others wait to exchange rules: ask again later")
+        self._waiting += 1
+        try:
+            async with self._turn:
+                answer, held = await asyncio.to_thread(_exchange, folder, content, by_admin)
+                if folder is not None:
+                    self.held[folder.name] = held
+                return answer
+        finally:
+            self._waiting -= 1
+
+
+def _exchange(
+    folder: Path | None, content: bytes | None, by_admin: bool
+) -> tuple[bytes | None, dict[str, int]]:
+    try:
+        theirs = {} if content is None else bounded(decode_rules(content), by_admin=by_admin)
+    except ValueError as error:
+        raise UsageError(f"these rules cannot be read: {error}") from error
+    if folder is None:
+        return None, {}
+    mine = load_rules(folder)
+    found = merged(mine, theirs)
+    if not found:
+        return None, {}
+    answer = encode_within(found)
+    if found != mine:
+        save_rules(folder, answer)
+    counts = {site: sum(each.holds for each in known.values()) for site, known in found.items()}
+    return answer, {site: count for site, count in counts.items() if count}
+
 
 _CLIENT_TOKEN = re.compile(PATTERNS["token"])
 LONG_BATCHES = 4  # under way at once; others wait for their turn, and hold no answers
-Given = Mapping[str, Any]
-NOTHING: Given = {}
 ANY_FEATURES = 2**32 - 1  # a probe does not say how many: enough for any policy
 
 
@@ -169,11 +291,22 @@ class Commands:
         try:
             detector = self.detector(namespace, page.recipe, asked, make=True)
             assert detector is not None
-            verdict = detector.judge(page, key, options)
+            return self.judge(namespace, detector, page, key, options)
         except Exception:
             if self.namespaces.made != made:  # a refused command leaves no folder
                 self.namespaces.unmake(namespace)
             raise
+
+    def judge(
+        self,
+        namespace: str,
+        detector: EmbeddedDetector,
+        page: PageFingerprint,
+        key: str,
+        options: ReserveOptions,
+    ) -> Verdict:
+        """Do what reserve() does, with the detector of its recipe and options."""
+        verdict = detector.judge(page, key, options)
         self.counts[verdict.status] += 1
         self.tally.judged(namespace, verdict)
         return verdict
@@ -194,25 +327,25 @@ class Commands:
             check_given(pin, given)
         self._check_home(namespace, key)
         detector = self._existing(namespace)
-        verdict = None if detector is None else detector.held(token)
-        if detector is None or verdict is None:
-            ending = None if detector is None else detector.ending(token)
-            if ending == "inserted":
+        if detector is not None:
+            if not pin:
+                done = self.inserts.insert(namespace, detector, key, token, given)
+                if done is not False:
+                    self.counts["insert"] += 1
+                    return None if done is True else done
+            elif (verdict := detector.held(token)) is not None:
+                check_same_key(verdict, key)
+                self.inserts.pin(namespace, detector, verdict)
                 return None
-            if ending == "released":
-                raise UsageError(f"{key!r} was released: reserve it again to insert it")
-            raise Refused(
-                "NOTOKEN",
-                "this reservation is not held here: reserve the page again with EXEMPT expired, "
-                "and insert that token",
-            )
-        self._same_key(verdict, key)
-        if pin:
-            self.inserts.pin(namespace, detector, verdict)
+        ending = None if detector is None else detector.ending(token)
+        if ending == "inserted":
             return None
-        self.counts["insert"] += 1
-        return self.inserts.insert(
-            namespace, detector, verdict.brought(**given) if given else verdict
+        if ending == "released":
+            raise UsageError(f"{key!r} was released: reserve it again to insert it")
+        raise Refused(
+            "NOTOKEN",
+            "this reservation is not held here: reserve the page again with EXEMPT expired, "
+            "and insert that token",
         )
 
     def insert_many(self, namespace: str, pages: Sequence[tuple[str, str, Given]]) -> None:
@@ -222,16 +355,9 @@ class Commands:
         one by one, which changes nothing for those.
         """
         detector = self._existing(namespace)
-        verdicts = []
-        for key, token, given in pages:
-            verdict = None if detector is None else detector.held(token)
-            if verdict is None:
-                raise Refused("NOTOKEN", "one of these reservations is not held here")
-            self._same_key(verdict, key)
-            verdicts.append(verdict.brought(**given) if given else verdict)
-        assert detector is not None
-        detector.insert_many(verdicts)
-        self.counts["insert"] += len(verdicts)
+        if detector is None or not detector.insert_held(pages):
+            raise Refused("NOTOKEN", "one of these reservations is not held here")
+        self.counts["insert"] += len(pages)
 
     def release(self, namespace: str, key: str, token: str) -> bool:
         """Give a reservation back; False if it is not held here.
@@ -246,7 +372,7 @@ class Commands:
             if _CLIENT_TOKEN.fullmatch(token):  # none of ours can still come
                 detector.withdraw(token)
             return False
-        self._same_key(verdict, key)
+        check_same_key(verdict, key)
         released = detector.release(verdict)
         self.counts["release"] += released
         return released
@@ -371,13 +497,58 @@ class Commands:
     def _existing(self, namespace: str) -> EmbeddedDetector | None:
         if self.not_ready is not None:
             self.check_ready()
-        return self.namespaces.detector(namespace)
+        detector = self.namespaces.get(namespace)
+        return self.namespaces.detector(namespace) if detector is None else detector
 
-    def _same_key(self, verdict: Verdict, key: str) -> None:
-        if verdict.document.key != key:
-            raise UsageError(f"this token belongs to another key than {key!r}")
+
+def check_same_key(verdict: Verdict, key: str) -> None:
+    """Raise UsageError if a token's page has another key."""
+    if verdict.document.key != key:
+        raise UsageError(f"this token belongs to another key than {key!r}")
 
 
 def keys_size(found: dict[int, list[Neighbour]]) -> int:
     """Return how many characters the keys of an answer have."""
     return sum(len(neighbour.key) for near in found.values() for neighbour in near)
+
+
+PROBES = 512  # of one slice
+SLICE_SECONDS = 0.005
+
+T = TypeVar("T")
+
+
+async def in_slices(items: Iterable[T]) -> AsyncIterator[T]:
+    """Yield items; every few milliseconds the event loop runs other clients' tasks."""
+    deadline = perf_counter() + SLICE_SECONDS
+    for item in items:
+        yield item
+        if perf_counter() > deadline:
+            await asyncio.sleep(0)
+            deadline = perf_counter() + SLICE_SECONDS
+
+
+async def probe_in_slices(
+    commands: Commands,
+    detector: EmbeddedDetector | None,
+    values: Packed,
+    sketches: Sequence[bytes],
+    recipe: str,
+    most: int | None = None,
+) -> dict[int, list[Neighbour]]:
+    """Do what commands.probe_many() does, in slices. The limits are for the whole batch."""
+    commands.check_batch(len(values))
+    found: dict[int, list[Neighbour]] = {}
+    count = size = 0
+    async with commands.turns:
+        async for first in in_slices(range(0, len(values), PROBES)):
+            slice_ = slice(first, first + PROBES)
+            part = commands.probe_many(
+                detector, values[slice_], sketches[slice_], recipe, None, most
+            )
+            count += sum(map(len, part.values()))
+            size += keys_size(part)
+            commands.check_neighbours(count)
+            commands.check_answer(size)
+            found |= {first + i: near for i, near in part.items()}
+    return found

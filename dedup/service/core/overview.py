@@ -1,28 +1,87 @@
 """What the dashboard shows: counts by verdict, distance, host and document, and their last minutes.
 
     verdicts -> tally -> (a sample every SAMPLE_SECONDS) -> overview -> JSON
+             -> the last SEEN near-duplicates -> by key, by original, by fingerprint
 
-The rule kept here: counting costs a verdict a microsecond or two, and memory is bounded whatever
-comes. Of hosts, documents and reasons the less frequent half is dropped whenever there are too many:
-the frequent ones stay, and the count of one that was dropped before is too low.
+Invariants: counting costs a verdict a microsecond or two, and memory is bounded, in pages and in characters. Of hosts,
+documents and reasons the less frequent half is dropped whenever there are too many: the frequent ones stay, and the
+count of one that was dropped before is too low.
 """
 
+import re
 import sys
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
-from dedup.model.page import Verdict
+from dedup.model.page import Verdict, hex_fingerprint
 from dedup.model.reasons import label_of
-from dedup.service.core.near_duplicates_seen import NearDuplicatesSeen
 
-__all__ = ["Overview", "Tally", "overview"]
+__all__ = ["NearDuplicateView", "NearDuplicatesSeen", "Overview", "Tally", "overview"]
+
+
+SEEN = 10_000  # near-duplicates remembered
+SEEN_CHARACTERS = 4 << 20  # of their keys, and of their documents'
+ANSWERED = 50  # of one question
+
+
+class NearDuplicateView(msgspec.Struct, frozen=True, gc=False):
+    """A page that was judged to be a near-duplicate: of which document, how far, when (Unix time)."""
+
+    key: str
+    value: str
+    of: str
+    distance: int
+    similarity: float
+    judged_seconds: float
+
+
+class NearDuplicatesSeen:
+    """The last near-duplicates. For one thread, the event loop's."""
+
+    def __init__(self) -> None:
+        self._pages: OrderedDict[tuple[str, str], tuple[float, Verdict]] = OrderedDict()
+        self._characters = 0
+
+    def judged(self, namespace: str, verdict: Verdict) -> None:
+        """Note a verdict."""
+        pages, place = self._pages, (namespace, verdict.document.key)
+        if place in pages:
+            self._characters -= _size(pages.pop(place)[1])
+        if verdict.status != "near_duplicate":
+            return
+        pages[place] = time.time(), verdict
+        self._characters += _size(verdict)
+        while len(pages) > SEEN or self._characters > SEEN_CHARACTERS:
+            self._characters -= _size(pages.popitem(last=False)[1][1])
+
+    def about(self, namespace: str, text: str) -> list[NearDuplicateView]:
+        """Return the last near-duplicates with this key or fingerprint, or of this document."""
+        value = int(text, 16) if re.fullmatch("[0-9a-f]{16}", text) else None
+        found = (
+            NearDuplicateView(
+                seen.key,
+                hex_fingerprint(seen.page.value),
+                seen.of or "",
+                seen.distance or 0,
+                seen.similarity or 0.0,
+                seconds,
+            )
+            for (of, key), (seconds, seen) in reversed(self._pages.items())
+            if of == namespace and (text in (key, seen.of) or seen.page.value == value)
+        )
+        return list(islice(found, ANSWERED))
+
+
+def _size(seen: Verdict) -> int:
+    return len(seen.key) + len(seen.of or "")
+
 
 SAMPLE_SECONDS = 2.0
 SAMPLES = 450  # fifteen minutes
@@ -164,7 +223,9 @@ class Tally:
         """Count a verdict."""
         if verdict.status == "pending":
             return  # it is asked for again
-        counts = self.namespaces.setdefault(namespace, [0, 0])
+        counts = self.namespaces.get(namespace)
+        if counts is None:
+            counts = self.namespaces[namespace] = [0, 0]
         host = self._hosts.of(verdict.document.domain)
         counts[0] += 1
         host[0] += 1

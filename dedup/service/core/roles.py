@@ -1,10 +1,10 @@
-"""Who may do what: tokens with roles, and a line in the log for what an administrator does.
+"""Commands and who may use them: one table of commands, tokens with roles, the audit log.
 
+    COMMANDS -> dispatch, arity, roles, batching, MULTI, paths over HTTP
     DEDUP_TOKEN (every role), a file with lines "role token" -> the roles of a token that is shown
 
-The rules kept here: a token stands in no message, and is compared in a time that tells nothing of it. A
-file that is not right changes nothing. A role may have several tokens, so that a new one can be handed
-out before the old one ends. Only the lines of audit() say namespaces and keys.
+Invariants: a token is in no message, and is compared in constant time. An invalid file changes nothing. A role may
+have several tokens, so that a new one can be handed out before the old one ends. Only audit() logs namespaces and keys.
 """
 
 import hmac
@@ -14,14 +14,92 @@ import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from dedup.core.say_once import SayOnce
 from dedup.model.errors import UsageError
-from dedup.service.core.command_table import ROLES
 from dedup.service.core.error_codes import Refused
 
 __all__ = ["ALL", "Caller", "Roles", "Tokens", "audit", "check_role"]
+
+
+Role = Literal["", "crawl", "read", "admin"]
+
+
+class Command(NamedTuple):
+    """A command of RESP, and its path over HTTP.
+
+    role       the role that a client needs; "": any token does
+    least      number of arguments, its name among them
+    most       None: any number from `least` on
+    path       of the same command over HTTP, or ""
+    together   which commands behind it are carried out with it: "alike" have the same options,
+               "inserts" are of one namespace, and committed by the service itself, "pages" are any
+               of these
+    queued     whether MULTI queues it
+    greeting   whether it is answered before the token was shown
+    """
+
+    name: bytes
+    role: Role = ""
+    least: int = 1
+    most: int | None = None
+    path: str = ""
+    together: Literal["", "alike", "inserts", "pages"] = ""
+    queued: bool = True
+    greeting: bool = False
+
+
+COMMANDS = {
+    command.name: command
+    for command in (
+        Command(b"DEDUP.PROBE", least=6, path="/v1/probe", together="alike"),
+        Command(b"DEDUP.MPROBE", least=5),
+        Command(b"DEDUP.RESERVE", "crawl", 10, None, "/v1/reserve", "pages"),
+        Command(b"DEDUP.INSERT", "crawl", 4, None, "/v1/insert", "inserts"),
+        Command(b"DEDUP.RELEASE", "crawl", 4, 4, "/v1/release", "pages"),
+        Command(b"DEDUP.FORGET", "admin", 3, 3, "/v1/forget"),
+        Command(b"DEDUP.DROP", "admin", 2, 2),
+        Command(b"DEDUP.INFO", most=2),
+        Command(b"DEDUP.PARTITIONS", most=1),
+        Command(b"DEDUP.RULES", "crawl", 2, 3),
+        Command(b"DEDUP.JOIN", "crawl", 4, 4),
+        Command(b"DEDUP.SEEN", "crawl", 3),
+        Command(b"DEDUP.FETCHED", "crawl", 3),
+        Command(b"DEDUP.LEFT", "crawl", 3, 5),
+        Command(b"DEDUP.LEAVE", "crawl", 3, 4),
+        Command(b"COMMAND"),
+        Command(b"MULTI", most=1, queued=False),
+        Command(b"EXEC", most=1, queued=False),
+        Command(b"DISCARD", most=1, queued=False),
+        Command(b"WATCH", queued=False),
+        Command(b"UNWATCH"),
+        Command(b"PING", most=2),
+        Command(b"ECHO", least=2, most=2),
+        Command(b"AUTH", least=2, most=3, greeting=True),
+        Command(b"HELLO", greeting=True),
+        Command(b"CLIENT", least=2),
+        Command(b"CONFIG", least=3),
+        Command(b"INFO"),
+        Command(b"SELECT", least=2, most=2),
+        Command(b"QUIT", queued=False, greeting=True),
+    )
+}
+
+PROBE = b"DEDUP.PROBE"
+
+# Paths of HTTP without a command.
+_READ = ("/v1/documents", "/v1/near-duplicates", "/v1/overview", "/metrics")
+_PATHS: dict[bytes | str, str] = {**dict.fromkeys(_READ, "read"), "/v1/export": "admin"}
+
+# What is not in it may be done with any token.
+ROLES: dict[bytes | str, str] = {
+    name: command.role
+    for command in COMMANDS.values()
+    for name in (command.name, command.path)
+    if command.role and name
+} | _PATHS
+
 
 Roles = frozenset[str]
 
@@ -107,7 +185,7 @@ def _lines(file: Path) -> Iterator[tuple[str, bytes]]:
             empty = False
             yield role, words[1]
         if empty:
-            raise UsageError(f"{file} has no token: no one could ask this service")
+            raise UsageError(f"{file} has no token: no client could authenticate")
 
 
 def check_role(what: bytes | str, roles: Roles) -> None:

@@ -2,7 +2,7 @@
 
     connection (number, times, bytes) -> Guard: Host -> token, role -> content type -> size -> the application
 
-The rules kept here: whoever waits for its own client makes room for who comes, so that connections
+Invariants: when full, the connection that has been idle longest is closed, so that connections
 that say nothing keep no health check out. A request for another Host is refused, on loopback too (against DNS rebinding: a
 web page in a browser of this machine could ask under a name of its own); so is a body that is not
 declared as JSON (a form of a web page could send one).
@@ -25,13 +25,11 @@ from uvicorn import Config as UvicornConfig
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from dedup.service.core.buffers import Buffers
+from dedup.service.core.connections import Buffers, Handshake, address_of, file_of, subject_of
 from dedup.service.core.error_codes import Refused, log_now_and_then
-from dedup.service.core.handshakes import Handshake
 from dedup.service.core.limits import LOCAL_NAMES, Limits
-from dedup.service.core.peers import address_of, file_of, subject_of
 from dedup.service.core.roles import NO_ROLES, Caller, Tokens, check_role
-from dedup.service.http.json_types import Failed, Fault
+from dedup.service.http.bodies import Failed, Fault
 from dedup.service.http.prometheus import counters
 
 __all__ = ["Guard", "HttpConnections"]
@@ -101,7 +99,7 @@ class Guard:
         headers = scope["headers"]
         hosts = [value for name, value in headers if name == b"host"]
         if len(hosts) != 1 or not self._is_known_host(hosts[0]):
-            return _refusal(403, "ERR", "this service has another Host: see --host-name")
+            return _refusal(403, "ERR", "Host header not allowed; add it with --host-name")
         given = dict(headers)
         if scope["path"] not in OPEN_TO_ALL:
             scheme, _, token = given.get(b"authorization", b"").partition(b" ")
@@ -355,7 +353,7 @@ class _HttpConnection(H11Protocol):
 def _now_and_then(record: logging.LogRecord) -> bool:
     """Log what uvicorn says of strangers' requests once a minute, in our words."""
     if record.levelno < logging.ERROR:
-        log_now_and_then(log, "junk", "what came on the HTTP port is no request that it takes")
+        log_now_and_then(log, "junk", "malformed HTTP request")
     else:
         error = record.exc_info[1] if record.exc_info else None
         log_now_and_then(log, f"http {type(error)}", record.getMessage(), error)

@@ -1,8 +1,8 @@
 """The HTTP port: JSON for clients without a Redis library, health, metrics, and the dashboard.
 
-    request -> guard.py -> endpoint -> decoded (json_types.py) -> commands -> JSON
+    request -> guard.py -> endpoint -> decoded (bodies.py) -> commands -> JSON
 
-The rule kept here: the types in json_types.py say what requests and answers look like.
+Invariant: the types in bodies.py say what requests and answers look like.
 """
 
 import asyncio
@@ -21,15 +21,14 @@ from starlette.types import ASGIApp
 
 from dedup.model.page import Neighbour
 from dedup.model.words import check_field
-from dedup.service.core.batches import in_slices, probe_in_slices
 from dedup.service.core.error_codes import Refused, code, message
 from dedup.service.core.limits import Limits
-from dedup.service.core.operations import Commands, keys_size
+from dedup.service.core.operations import Commands, in_slices, keys_size, probe_in_slices
 from dedup.service.core.overview import Overview
 from dedup.service.core.roles import Tokens, audit
-from dedup.service.http import json_types
+from dedup.service.http import bodies
+from dedup.service.http.bodies import openapi
 from dedup.service.http.guard import Guard
-from dedup.service.http.openapi import openapi
 from dedup.service.http.prometheus import Metrics
 from dedup.store.transfer import encode_line
 
@@ -58,25 +57,25 @@ def _json(value: Any, status: int = 200) -> Response:
     return Response(msgspec.json.encode(value), status, media_type="application/json")
 
 
-def _fault(error: Exception) -> json_types.Fault:
-    return json_types.Fault(code(error), message(error))
+def _fault(error: Exception) -> bodies.Fault:
+    return bodies.Fault(code(error), message(error))
 
 
 def _failure(error: Exception) -> Response:
-    return _json(json_types.Failed(_fault(error)), STATUS.get(code(error), 400))
+    return _json(bodies.Failed(_fault(error)), STATUS.get(code(error), 400))
 
 
 def _missing(what: str) -> Response:
-    return _json(json_types.Failed(json_types.Fault("ERR", f"there is no such {what}")), 404)
+    return _json(bodies.Failed(bodies.Fault("ERR", f"there is no such {what}")), 404)
 
 
-def _done(result: Any) -> json_types.Done:
+def _done(result: Any) -> bodies.Done:
     """Encode the result of a command: None, a bool, an exception, or a future of one of them."""
     if isinstance(result, asyncio.Future):
         result = result.exception() or result.result()
     if isinstance(result, Exception):
-        return json_types.Done(done=False, error=_fault(result))
-    return json_types.Done(done=result is None or bool(result))
+        return bodies.Done(done=False, error=_fault(result))
+    return bodies.Done(done=result is None or bool(result))
 
 
 class _Endpoints:
@@ -86,7 +85,7 @@ class _Endpoints:
         self,
         commands: Commands,
         metrics: Metrics,
-        health: Callable[[], json_types.Health],
+        health: Callable[[], bodies.Health],
         overview: Callable[[], Overview],
     ) -> None:
         self._commands = commands
@@ -95,8 +94,7 @@ class _Endpoints:
         self._overview = overview
         self._openapi = msgspec.json.encode(openapi(commands.version))
         self._decoders = {
-            name: msgspec.json.Decoder(request)
-            for name, (request, _) in json_types.ENDPOINTS.items()
+            name: msgspec.json.Decoder(request) for name, (request, _) in bodies.ENDPOINTS.items()
         }
 
     def post(self, name: str) -> Callable[[Request], Awaitable[Response]]:
@@ -110,7 +108,7 @@ class _Endpoints:
                 return _failure(Refused("ERR", str(error)))
             try:
                 answer = await carry_out(asked)
-                if isinstance(asked, json_types.ForgetRequest):
+                if isinstance(asked, bodies.ForgetRequest):
                     for key, each in zip(asked.keys, answer.results, strict=True):
                         if each.done:
                             audit(request.state.caller, "FORGET", asked.ns, key)
@@ -122,12 +120,12 @@ class _Endpoints:
 
         return endpoint
 
-    async def _probe(self, asked: json_types.ProbeRequest) -> json_types.ProbeAnswer:
+    async def _probe(self, asked: bodies.ProbeRequest) -> bodies.ProbeAnswer:
         commands, pages = self._commands, asked.pages
         check_field("recipe", asked.recipe)
-        detector = commands.detector(asked.ns, asked.recipe, json_types.asked(asked))
+        detector = commands.detector(asked.ns, asked.recipe, bodies.asked(asked))
         answers: list[list[Neighbour]] = [[] for _ in pages]
-        probed = [json_types.probed(page, asked.recipe) for page in pages]
+        probed = [bodies.probed(page, asked.recipe) for page in pages]
         if asked.scope == "site" or asked.fields or any(page.domain for page in pages):
             count = size = 0
             async for i, page in in_slices(enumerate(pages)):
@@ -146,13 +144,13 @@ class _Endpoints:
                 )
             ).items():
                 answers[i] = near
-        return json_types.ProbeAnswer(
-            [[json_types.near(each, fields=asked.fields) for each in found] for found in answers]
+        return bodies.ProbeAnswer(
+            [[bodies.near(each, fields=asked.fields) for each in found] for found in answers]
         )
 
-    async def _reserve(self, asked: json_types.ReserveRequest) -> json_types.ReserveAnswer:
-        results: list[json_types.Judged] = []
-        judgement = json_types.asked(asked)
+    async def _reserve(self, asked: bodies.ReserveRequest) -> bodies.ReserveAnswer:
+        results: list[bodies.Judged] = []
+        judgement = bodies.asked(asked)
         self._commands.check_ready()
         async for page in in_slices(asked.pages):
             try:
@@ -162,50 +160,50 @@ class _Endpoints:
                 verdict = self._commands.reserve(
                     asked.ns,
                     page.key,
-                    json_types.fingerprint(page, asked.recipe),
+                    bodies.fingerprint(page, asked.recipe),
                     judgement,
-                    json_types.options(page),
+                    bodies.options(page),
                 )
-                results.append(json_types.judged(verdict, fields=asked.fields))
+                results.append(bodies.judged(verdict, fields=asked.fields))
             except Exception as error:
                 if code(error) in {"RECIPE", "DISTANCE"}:  # true of every page of the request
                     raise
-                results.append(json_types.Judged(error=_fault(error)))
-        return json_types.ReserveAnswer(results)
+                results.append(bodies.Judged(error=_fault(error)))
+        return bodies.ReserveAnswer(results)
 
-    async def _insert(self, asked: json_types.InsertRequest) -> json_types.DoneAnswer:
+    async def _insert(self, asked: bodies.InsertRequest) -> bodies.DoneAnswer:
         commands = self._commands
         if not commands.inserts.commits or asked.pin:
             return await self._each(asked.items, lambda held: self._insert_one(asked, held))
-        results: list[json_types.Done] = []
+        results: list[bodies.Done] = []
         async for first in in_slices(range(0, len(asked.items), INSERTED)):
             some = asked.items[first : first + INSERTED]
             try:
                 commands.insert_many(
-                    asked.ns, [(held.key, held.token, json_types.given(held)) for held in some]
+                    asked.ns, [(held.key, held.token, bodies.given(held)) for held in some]
                 )
             except Exception:  # one of them at fault: one by one, each with its error
                 results += (
                     await self._each(some, lambda held: self._insert_one(asked, held))
                 ).results
             else:
-                results += [json_types.Done(done=True)] * len(some)
-        return json_types.DoneAnswer(results)
+                results += [bodies.Done(done=True)] * len(some)
+        return bodies.DoneAnswer(results)
 
-    def _insert_one(self, asked: json_types.InsertRequest, held: Any) -> Any:
+    def _insert_one(self, asked: bodies.InsertRequest, held: Any) -> Any:
         return self._commands.insert(
-            asked.ns, held.key, held.token, pin=asked.pin, given=json_types.given(held)
+            asked.ns, held.key, held.token, pin=asked.pin, given=bodies.given(held)
         )
 
-    async def _release(self, asked: json_types.ReleaseRequest) -> json_types.DoneAnswer:
+    async def _release(self, asked: bodies.ReleaseRequest) -> bodies.DoneAnswer:
         return await self._each(
             asked.items, lambda held: self._commands.release(asked.ns, held.key, held.token)
         )
 
-    async def _forget(self, asked: json_types.ForgetRequest) -> json_types.DoneAnswer:
+    async def _forget(self, asked: bodies.ForgetRequest) -> bodies.DoneAnswer:
         return await self._each(asked.keys, lambda key: self._commands.forget(asked.ns, key))
 
-    async def _each(self, items: Iterable[Any], do: Callable[[Any], Any]) -> json_types.DoneAnswer:
+    async def _each(self, items: Iterable[Any], do: Callable[[Any], Any]) -> bodies.DoneAnswer:
         """Carry out a command for each item, in order; then wait for those that take time."""
         self._commands.check_ready()
         results: list[Any] = []
@@ -217,7 +215,7 @@ class _Endpoints:
         coming = [result for result in results if isinstance(result, asyncio.Future)]
         if coming:
             await asyncio.wait(coming)
-        return json_types.DoneAnswer([_done(result) for result in results])
+        return bodies.DoneAnswer([_done(result) for result in results])
 
     def get(
         self, answer: Callable[[Request], Response]
@@ -238,11 +236,7 @@ class _Endpoints:
         if not {"ns", "key"} <= query.keys():
             raise Refused("ERR", "the query is ns=NAMESPACE and key=KEY")
         found = self._commands.document(query["ns"], query["key"])
-        return (
-            _missing("document")
-            if found is None
-            else _json(json_types.document(query["ns"], found))
-        )
+        return _missing("document") if found is None else _json(bodies.document(query["ns"], found))
 
     def near_duplicates(self, request: Request) -> Response:
         """Answer with the last near-duplicates of a key or fingerprint: stores have originals only."""
@@ -250,7 +244,7 @@ class _Endpoints:
         if not {"ns", "key"} <= query.keys():
             raise Refused("ERR", "the query is ns=NAMESPACE and key=KEY or fingerprint")
         found = self._commands.tally.seen.about(query["ns"], query["key"])
-        return _json(json_types.SeenAnswer(found))
+        return _json(bodies.SeenAnswer(found))
 
     def export(self, request: Request) -> Response:
         """Answer with documents as lines, from an id on; a header says where the next ones begin."""
@@ -273,7 +267,7 @@ class _Endpoints:
 
     async def livez(self, _: Request) -> Response:
         """Say that the process works."""
-        return _json(json_types.Health("ok"))
+        return _json(bodies.Health("ok"))
 
     async def readyz(self, _: Request) -> Response:
         """Say whether pages are answered for."""
@@ -307,9 +301,9 @@ def _asset(name: str) -> Callable[[Request], Awaitable[Response]]:
 def _no_answer(request: Request, error: Exception) -> Response:
     """Answer a request for an unknown path or method, or one that failed by an internal error."""
     if not isinstance(error, HTTPException):
-        return _json(json_types.Failed(json_types.Fault("ERR", "internal error, see the log")), 500)
+        return _json(bodies.Failed(bodies.Fault("ERR", "internal error, see the log")), 500)
     text = f"there is no {request.method} {request.url.path}: /openapi.json describes what there is"
-    answer = _json(json_types.Failed(json_types.Fault("ERR", text)), error.status_code)
+    answer = _json(bodies.Failed(bodies.Fault("ERR", text)), error.status_code)
     answer.headers.update(error.headers or {})  # Allow
     return answer
 
@@ -317,7 +311,7 @@ def _no_answer(request: Request, error: Exception) -> Response:
 def made_app(
     commands: Commands,
     metrics: Metrics,
-    health: Callable[[], json_types.Health],
+    health: Callable[[], bodies.Health],
     overview: Callable[[], Overview],
     tokens: Tokens,
     hosts: Iterable[str],
@@ -325,9 +319,7 @@ def made_app(
 ) -> ASGIApp:
     """Return the port as an ASGI application. hosts are the names that clients may call it by."""
     do = _Endpoints(commands, metrics, health, overview)
-    routes = [
-        Route(f"/v1/{name}", do.post(name), methods=["POST"]) for name in json_types.ENDPOINTS
-    ]
+    routes = [Route(f"/v1/{name}", do.post(name), methods=["POST"]) for name in bodies.ENDPOINTS]
     routes += [
         Route("/v1/documents", do.get(do.documents)),
         Route("/v1/near-duplicates", do.get(do.near_duplicates)),

@@ -1,18 +1,101 @@
-"""Run a service on a log: its stores follow the log, and its inserts go there first.
+"""A service's part in the log: its replica, its inserts, and their figures.
 
-prepare (identify the log) -> the stores are opened -> catch up -> ready -> stop
+Invariants: OK means that Kafka acknowledged the event. The reservation is kept until the event is applied, so that no
+client gets `unique` for the same content in between; without Kafka's acknowledgement it is kept too, and the client's
+retry inserts the same page again. Nothing is written to a log before its identity was checked, nor while Kafka is known
+to be away: that is refused at once.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
+from msgspec.structs import replace
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from dedup.detector import EmbeddedDetector
+from dedup.model.events import encode, record_key
+from dedup.model.page import Verdict
 from dedup.service.core.namespaces import Namespaces
-from dedup.service.replica.inserts import LogInserts
+from dedup.service.core.operations import Given, check_same_key
 from dedup.service.replica.replica import SERVING, Replica
-from dedup.wire.kafka import KafkaConfig, Writer
+from dedup.wire.kafka import KafkaConfig, KafkaUnavailable, Writer
+
+
+class LogInserts:
+    """Inserts of a service that follows a log."""
+
+    commits = False
+
+    def __init__(self, writer: Writer, unwritable: Callable[[], str] = lambda: "") -> None:
+        """unwritable() returns why nothing may be written to the log now, or ""."""
+        self._writer = writer
+        self._unwritable = unwritable
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def insert(
+        self, namespace: str, detector: EmbeddedDetector, key: str, token: str, given: Given
+    ) -> "asyncio.Future[None] | bool":
+        """Produce the event; the future is done when Kafka has it. False: the reservation is not held.
+
+        Raises EventInvalid, and KafkaUnavailable where the log must not or cannot be written to.
+        """
+        verdict = detector.held(token)
+        if verdict is None:
+            return False
+        check_same_key(verdict, key)
+        self._check_log()
+        document = replace(verdict.document, inserted_seconds=time.time(), **given)
+        return self._task(self._insert(detector, token, *encode(namespace, document)))
+
+    def pin(self, namespace: str, detector: EmbeddedDetector, verdict: Verdict) -> None:  # noqa: ARG002
+        """Keep the reservation until the client's own event is applied."""
+        assert verdict.token is not None
+        detector.pin(verdict.token)
+
+    def forget(
+        self, namespace: str, detector: EmbeddedDetector, key: str
+    ) -> "asyncio.Future[bool] | bool":
+        """Produce a tombstone; return whether this view has the document.
+
+        Raises KafkaUnavailable where the log must not or cannot be written to.
+        """
+        self._check_log()
+        known = detector.get(key) is not None
+        return self._task(self._forget(record_key(namespace, key), known=known))
+
+    @property
+    def unacknowledged(self) -> int:
+        """Number of records that wait for Kafka."""
+        return self._writer.unacknowledged
+
+    async def drain(self, seconds: float) -> bool:
+        """Wait for unacknowledged records, this many seconds at most; return whether all are done."""
+        if not self._tasks:
+            return True
+        return not (await asyncio.wait(set(self._tasks), timeout=seconds))[1]
+
+    def _check_log(self) -> None:
+        if why := self._unwritable():
+            raise KafkaUnavailable(why)
+
+    async def _insert(
+        self, detector: EmbeddedDetector, token: str, key: bytes, value: bytes
+    ) -> None:
+        await self._writer.send(key, value)
+        detector.pin(token)  # the event will come: until now the reservation could expire
+
+    async def _forget(self, key: bytes, *, known: bool) -> bool:
+        await self._writer.send(key, None)
+        return known
+
+    def _task(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
 
 class Follower:

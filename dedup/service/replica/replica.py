@@ -20,6 +20,8 @@ Invariants: the log is the truth; another log than before, or one with a gap, is
 checked as soon as Kafka answers, before the stores are changed. Only Lifecycle.move() changes the state,
 along these arrows: a replica that serves does so until it fails or is stopped, so that readiness does not
 flap when Kafka restarts.
+A document of a partition that was given up is never an answer. Wherever a kill interrupted its removal, it is
+gone before the partition is read again, so that a document whose tombstone came meanwhile does not come back.
 """
 
 import asyncio
@@ -27,15 +29,16 @@ import contextlib
 import logging
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum, auto
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from dedup.detector import EmbeddedDetector
 from dedup.model.errors import StoreDamaged
-from dedup.model.events import EventNewer
+from dedup.model.events import EventNewer, record_key
 from dedup.service.core.namespaces import Namespaces
 from dedup.service.replica.applying import Applying, Stopped
 from dedup.service.replica.manifest import (
@@ -48,17 +51,98 @@ from dedup.service.replica.manifest import (
     read_manifest,
     write_manifest,
 )
-from dedup.service.replica.partitions import clear, give_up_all
 from dedup.wire.kafka import KafkaConfig, KafkaUnavailable, LogLost, Reader, Topic, ensure_topic
-from dedup.wire.kafka.supervision import started
-from dedup.wire.shards import Share
+from dedup.wire.kafka.login import started
+from dedup.wire.shards import Share, partition_of
+
+PAUSE_FACTOR = 4.0  # the pause after removing some documents, as a multiple of the time it took
+RETRY_SECONDS = 10.0  # after a store took no changes
+
+log = logging.getLogger(__name__)
+
+
+def give_up(
+    namespace: str,
+    detector: EmbeddedDetector,
+    share: Share,
+    progress: Callable[[int, int], None] | None = None,
+) -> int:
+    """Have a store give up the partitions outside a share; return how many documents were removed.
+
+    Mostly none yet: they are marked, and clear() removes them. See dedup.store.give_up().
+    """
+    return detector.give_up(
+        share.partitions,
+        lambda key: partition_of(record_key(namespace, key), share.count),
+        progress,
+    )
+
+
+def give_up_all(
+    views: Iterable[tuple[str, EmbeddedDetector]],
+    path: Path,
+    share: Share,
+    say: Callable[[str], None],
+) -> int:
+    """Do give_up() for every namespace of a folder; say() is told the progress."""
+    removed = 0
+    for name, detector in views:
+
+        def progress(done: int, count: int, name: str = name) -> None:
+            say(
+                f"documents of other shards are being removed from {name}: {done:,} of {count:,} "
+                "were looked at"
+            )
+
+        gone = give_up(name, detector, share, progress)
+        if gone:
+            _say_removed(path / name, gone, share)
+        removed += gone
+    return removed
+
+
+async def clear(
+    views: Iterable[tuple[str, EmbeddedDetector]],
+    path: Path,
+    share: Share,
+    removed: Callable[[str, int], None],
+) -> None:
+    """Remove what was given up, a little at a time, while the service answers for the rest.
+
+    removed is told the namespace and how many documents were removed. Raises StoreDamaged; a store that
+    takes no changes is tried again. May be cancelled: the next start goes on.
+    """
+    for name, detector in views:
+        gone = 0
+        while True:
+            began = time.monotonic()
+            try:
+                count = await asyncio.to_thread(detector.give_up_more)
+            except OSError as error:
+                log.error(
+                    "%s: documents of other shards cannot be removed yet: %s", path / name, error
+                )
+                await asyncio.sleep(RETRY_SECONDS)
+                continue
+            if count is None:
+                break
+            gone += count
+            removed(name, count)
+            await asyncio.sleep(PAUSE_FACTOR * (time.monotonic() - began))
+        if gone:
+            _say_removed(path / name, gone, share)
+
+
+def _say_removed(store: Path, count: int, share: Share) -> None:
+    log.warning(
+        "%s: %s documents of partitions other than %s were removed", store, f"{count:,}", share
+    )
+
 
 CATCHING_UP_RECORDS = 20_000  # of one batch, before the service is ready
 SERVING_RECORDS = 1_000  # and after: a batch holds a namespace's lock for milliseconds
 NEAR_THE_END = 10_000  # records behind the log's end: time to ask where it is now
 PATIENCE_SECONDS = 5.0  # with Kafka at a start, before the stores of an earlier run serve
-
-log = logging.getLogger(__name__)
 
 
 class Phase(Enum):
@@ -223,11 +307,6 @@ class Replica:
     def ready(self) -> bool:
         """Whether it serves: it has caught up, in an earlier run perhaps, and has not failed since."""
         return self.phase in SERVING
-
-    @property
-    def is_identified(self) -> bool:
-        """Whether the log is known to be the one that the stores are a view of."""
-        return self._reader is not None
 
     @property
     def unwritable(self) -> str:

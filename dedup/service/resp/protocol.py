@@ -5,14 +5,12 @@
 No I/O. A bad argument raises UsageError, which names it and says what is allowed.
 """
 
-import re
 from binascii import Error as NotHex
 from binascii import unhexlify
 from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
-from msgspec.structs import replace
 
 from dedup.core.numbers import Packed, big_endian
 from dedup.model.errors import UsageError
@@ -21,7 +19,6 @@ from dedup.model.page import (
     USUAL,
     Document,
     Neighbour,
-    PageFingerprint,
     ReserveOptions,
 )
 from dedup.model.words import (
@@ -32,53 +29,14 @@ from dedup.model.words import (
     Reader,
     hex_bytes,
     number,
-    read_page,
     switch,
     text,
     write_document,
 )
 from dedup.service.core.namespaces import Asked
+from dedup.wire.resp import array, bulk, integer, real
 
-OK = b"+OK\r\n"
-EMPTY = b"*0\r\n"
 UNIQUE = b"*%d\r\n$6\r\nunique\r\n$%d\r\n%b\r\n%b"
-NIL = {2: b"$-1\r\n", 3: b"_\r\n"}
-
-_BREAKS = re.compile(r"[\r\n]+")
-
-
-def bulk(data: bytes) -> bytes:
-    """Return bytes as a bulk string."""
-    return b"$%d\r\n%b\r\n" % (len(data), data)
-
-
-def integer(number: int) -> bytes:
-    """Return an integer."""
-    return b":%d\r\n" % number
-
-
-def real(number: float) -> bytes:
-    """Return a number with four places behind the point, as a bulk string."""
-    return bulk(b"%.4f" % number)
-
-
-def array(parts: Sequence[bytes]) -> bytes:
-    """Return an array of encoded parts."""
-    return b"*%d\r\n%b" % (len(parts), b"".join(parts))
-
-
-def mapping(parts: Sequence[tuple[bytes, bytes]], protocol: int) -> bytes:
-    """Return a map of encoded parts; in protocol 2, an array of keys and values in turn."""
-    body = b"".join(key + value for key, value in parts)
-    return (b"%%%d\r\n%b" if protocol == 3 else b"*%d\r\n%b") % (
-        len(parts) if protocol == 3 else 2 * len(parts),
-        body,
-    )
-
-
-def error(code: str, message: str) -> bytes:
-    """Return an error, in one line."""
-    return f"-{code} {_BREAKS.sub(' ', message)}\r\n".encode("utf-8", "replace")
 
 
 def neighbours(found: Sequence[Neighbour]) -> bytes:
@@ -151,15 +109,6 @@ def _is_fingerprint(argument: bytes) -> bool:
         return False
 
 
-def page(arguments: Sequence[bytes]) -> tuple[PageFingerprint, str]:
-    """Return `value sketch identity features domain RECIPE id` as a page and its domain."""
-    if arguments[5].upper() != b"RECIPE":
-        raise UsageError(
-            "a page is `value sketch identity features domain RECIPE id`: RECIPE is missing"
-        )
-    return read_page(arguments, text(arguments[6], "recipe")), text(arguments[4], "domain")
-
-
 class Options(msgspec.Struct, frozen=True):
     """A command's options, which follow its fixed arguments.
 
@@ -207,8 +156,6 @@ _DOMAIN: dict[bytes, tuple[str, Reader]] = {
     b"DOMAIN": ("domain", lambda argument: text(argument, "domain"))
 }
 
-OPTIONS_CACHED = 4096  # spellings of RESERVE's options, without the token
-
 Command = Literal["PROBE", "MPROBE", "RESERVE"]
 
 
@@ -255,20 +202,17 @@ def options(command: Command, arguments: Sequence[bytes]) -> Options:
     )
 
 
-_cached: dict[tuple[bytes, ...], Options] = {}
-
-
-def reserve_options(
+def spelled(
     arguments: Sequence[bytes],
-) -> tuple[Options, dict[str, Any], str | None]:
-    """Return a RESERVE's options, the page's fields among them, and the token.
+) -> tuple[tuple[bytes, ...] | None, dict[str, Any], str | None]:
+    """Split a RESERVE's options: those that several pages may share, the page's own fields, the token.
 
-    Options that several pages share are parsed once.
+    None in place of the first: parse them with options(), which names the first word that is wrong, and takes
+    names in lower case.
     """
     token: str | None = None
     page: dict[str, Any] = {}
     shared: list[bytes] = []
-    spelling: tuple[bytes, ...] | None
     try:
         for name, word in zip(arguments[::2], arguments[1::2], strict=True):
             if name == b"TOKEN" and token is None:
@@ -278,19 +222,6 @@ def reserve_options(
                 page[field] = read(word)
             else:
                 shared += (name, word)
-        spelling = tuple(shared)
-        given = _cached.get(spelling)
-        if given is not None:
-            return given, page, token
-    except ValueError:  # UsageError is one; the first word that is wrong is to be named
-        spelling = None
-    whole = options("RESERVE", arguments)
-    given = replace(whole, page={}, reserve=replace(whole.reserve, token=None))
-    if spelling is not None and (whole.page, whole.reserve.token) == (
-        page,
-        token,
-    ):  # none of these is in lower case
-        if len(_cached) >= OPTIONS_CACHED:
-            _cached.clear()
-        _cached[spelling] = given
-    return given, whole.page, whole.reserve.token
+    except ValueError:  # UsageError is one
+        return None, {}, None
+    return tuple(shared), page, token

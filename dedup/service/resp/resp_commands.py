@@ -1,50 +1,457 @@
-"""RESP commands: arguments in, encoded answers out. Those that every Redis client sends: greetings.py.
+"""RESP commands: arguments in, encoded answers out.
 
-A command is a function of a session and its arguments (the name is the first). It returns bytes, or
-Later for an answer that is still to come.
+Session  a connection as its commands see it: the protocol version, the roles of its token, the queue of MULTI
+Plans    parsed probe options, for all connections
+run      carries out a command: a function of a session and its arguments (the name is the first). It returns bytes, or
+         Later for an answer that is still to come
+
+Invariants: until the client has shown the token, only commands with `greeting` are answered. Nothing is carried out
+before EXEC, and nothing at all where a command was refused when it was queued. Between the commands of a long queue
+other clients have their turn: the order is promised, not isolation, so there is no WATCH.
 """
 
 import asyncio
-from typing import Any
+from asyncio import Future
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from dedup.detector import EmbeddedDetector
 from dedup.model.errors import UsageError
 from dedup.model.forms import GIVEN_AT_INSERT
 from dedup.model.page import Neighbour, PageFingerprint
 from dedup.model.verdict_forms import to_reply
-from dedup.model.words import INSERT_WORDS, hex_number, text
-from dedup.service.core.batches import PROBES, probe_in_slices
-from dedup.service.core.command_table import COMMANDS, INSERT, PROBE
-from dedup.service.core.error_codes import Refused
-from dedup.service.core.operations import ANY_FEATURES
-from dedup.service.core.roles import audit, check_role
+from dedup.model.words import INSERT_WORDS, hex_number, read_page, text
+from dedup.service.core.error_codes import Refused, code, message
+from dedup.service.core.operations import (
+    ANY_FEATURES,
+    NOTHING,
+    PROBES,
+    Commands,
+    Given,
+    in_slices,
+    probe_in_slices,
+)
+from dedup.service.core.roles import (
+    COMMANDS,
+    NO_ROLES,
+    PROBE,
+    Caller,
+    Roles,
+    Tokens,
+    audit,
+    check_role,
+)
 from dedup.service.resp import protocol
-from dedup.service.resp.client_session import (
-    Command,
-    Later,
-    Plans,
-    Session,
-    shown,
-)
-from dedup.service.resp.greetings import GREETINGS
-from dedup.service.resp.protocol import NIL, OK, bulk, integer
-from dedup.service.resp.transactions import (
-    discard,
-    execute,
-    multi,
-    queue,
-    unwatch,
-    watch,
-)
+from dedup.wire import resp
+from dedup.wire.resp import NIL, OK, bulk, integer
+
+PLANS = 4096  # combinations of namespace and probe options that are cached
+FAILURES = 3  # wrong tokens before a connection is closed
+
+
+class Later(NamedTuple):
+    """An answer that is still to come, and how it will be written.
+
+    alone  whether no other command is to be taken until it has come: it may be large
+    """
+
+    future: "Future[Any]"
+    encode: Callable[[Any], bytes]
+    alone: bool = False
+
+
+class Plan(NamedTuple):
+    """A probe's namespace and options, parsed."""
+
+    detector: EmbeddedDetector
+    recipe: str
+    domain: str | None
+    most: int | None
+    page: dict[str, Any]
+    fields: bool
+
+
+class PagePlan(NamedTuple):
+    """A RESERVE's namespace and options, parsed, without what is the page's own."""
+
+    namespace: str
+    recipe: str
+    detector: EmbeddedDetector | None  # None: the namespace is to be created
+    given: protocol.Options
+
+
+class Session:
+    """A connection as its commands see it."""
+
+    def __init__(self, commands: Commands, plans: "Plans", tokens: Tokens, number: int) -> None:
+        self.commands = commands
+        self.plans = plans
+        self.number = number
+        self.protocol_version = 2
+        self.name = b""
+        self.closing = False
+        self.address = self.subject = ""  # of who connected, and of its certificate
+        self._tokens = tokens
+        self._shown, self._times = b"", tokens.times
+        self._set_roles(NO_ROLES if tokens.asked else tokens.roles_of(b""))
+        self.queued: list[list[bytes]] | None = None  # the commands of a MULTI
+        self.queued_bytes = self.queued_elements = 0
+        self.queued_memory = 0  # bytes that they take, until they are carried out
+        self.spoilt = False  # one of them was refused
+        self._failures = 0
+
+    def _set_roles(self, roles: Roles) -> None:
+        self.roles, self.trusted = roles, bool(roles)
+        self._batches_inserts = self.commands.inserts.commits and "crawl" in roles
+
+    @property
+    def caller(self) -> Caller:
+        """Who asks."""
+        return Caller(self.address, self.roles, self.subject)
+
+    def look_again(self) -> bool:
+        """Refresh the roles of the client's token; return whether there are any."""
+        if self._shown and self._times != self._tokens.times:
+            self._times = self._tokens.times
+            self._set_roles(self._tokens.roles_of(self._shown))
+        return self.trusted
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether commands are carried out as they come."""
+        return self.trusted and self.queued is None
+
+    def can_batch(self, command: Any) -> bool:
+        """Whether a command can be carried out together with others: with the same options, INSERTs, or PAGES."""
+        if type(command) is not list or not command:
+            return False
+        known = COMMANDS.get(command[0])
+        if known is None or not known.together or len(command) < known.least:
+            return False
+        return self._batches_inserts or known.together != "inserts"
+
+    def authenticate(self, user: bytes, token: bytes) -> None:
+        """Trust the client if the token is right; else raise Refused."""
+        if not self._tokens.asked:
+            raise UsageError("this service has no token: leave AUTH out")
+        roles = self._tokens.roles_of(token)
+        if roles and user == b"default":
+            self._shown, self._times = token, self._tokens.times
+            self._set_roles(roles)
+            return
+        self._failures += 1
+        self.closing = self._failures >= FAILURES
+        raise Refused("NOAUTH", "wrong token")
+
+
+class Plans:
+    """A cache of parsed probe options."""
+
+    def __init__(self, commands: Commands) -> None:
+        self.commands = commands
+        self._plans: dict[tuple[bytes, ...], Plan] = {}
+        self._page_plans: dict[tuple[Any, ...], PagePlan] = {}
+        self._closed = 0
+
+    def _check(self) -> None:
+        """Raise Refused (NOTREADY), or forget plans whose detectors may be closed."""
+        commands = self.commands
+        if commands.not_ready is not None:
+            commands.check_ready()
+        if self._closed != commands.namespaces.closed:
+            self._closed = commands.namespaces.closed
+            self._plans.clear()
+            self._page_plans.clear()
+
+    def of(self, arguments: list[bytes]) -> Plan | None:
+        """Return the plan of a DEDUP.PROBE; None if its namespace does not exist."""
+        self._check()
+        plan = self._plans.get((arguments[1], *arguments[4:]))
+        return self._made(arguments) if plan is None else plan
+
+    def of_page(self, arguments: list[bytes]) -> tuple[PagePlan, dict[str, Any], str | None]:
+        """Return the plan of a RESERVE, the page's fields that are given by name, and its token."""
+        self._check()
+        shared, fields, token = protocol.spelled(arguments[10:])
+        if shared is not None:
+            plan = self._page_plans.get((arguments[1], *arguments[8:10], *shared))
+            if plan is not None:
+                return plan, fields, token
+        if arguments[8].upper() != b"RECIPE":
+            raise UsageError(
+                "a page is `value sketch identity features domain RECIPE id`: RECIPE is missing"
+            )
+        commands, given = self.commands, protocol.options("RESERVE", arguments[10:])
+        namespace, recipe = text(arguments[1], "namespace"), text(arguments[9], "recipe")
+        detector = commands.detector(namespace, recipe, given.asked)
+        whole, own = given.page, given.reserve.token
+        given = replace(given, page={}, reserve=replace(given.reserve, token=None))
+        plan = PagePlan(namespace, recipe, detector, given)
+        if detector is not None and (whole, own) == (fields, token) and shared is not None:
+            if len(self._page_plans) >= PLANS:
+                self._page_plans.clear()
+            self._page_plans[arguments[1], *arguments[8:10], *shared] = plan
+        return plan, whole, own
+
+    def _made(self, arguments: list[bytes]) -> Plan | None:
+        commands = self.commands
+        check_arity(arguments, 6)
+        if arguments[4].upper() != b"RECIPE":
+            raise UsageError("DEDUP.PROBE ns value sketch RECIPE id [options]: RECIPE is missing")
+        given = protocol.options("PROBE", arguments[6:])
+        recipe = text(arguments[5], "recipe")
+        detector = commands.detector(text(arguments[1], "namespace"), recipe, given.asked)
+        if detector is None:
+            return None
+        plan = Plan(detector, recipe, given.domain, given.count, given.page, given.fields)
+        if given.domain is None and not given.page:  # others are too different to cache
+            if len(self._plans) >= PLANS:
+                self._plans.clear()
+            self._plans[arguments[1], *arguments[4:]] = plan
+        return plan
+
+
+def check_arity(arguments: Sequence[bytes], least: int, most: int | None = None) -> None:
+    """Raise UsageError for too few or too many arguments; the command's name counts as one."""
+    if not least <= len(arguments) <= (most or len(arguments)):
+        raise UsageError(f"wrong number of arguments for {shown(arguments[0])}")
+
+
+def shown(name: bytes) -> str:
+    """Return an argument as error messages show it."""
+    return "'" + name[:40].decode("ascii", "replace") + "'"
+
+
+Command = Callable[[Session, list[bytes]], bytes | Later]
+
+
+def _ping(_: Session, arguments: list[bytes]) -> bytes:
+    return bulk(arguments[1]) if len(arguments) == 2 else b"+PONG\r\n"
+
+
+def _echo(_: Session, arguments: list[bytes]) -> bytes:
+    return bulk(arguments[1])
+
+
+def _auth(session: Session, arguments: list[bytes]) -> bytes:
+    session.authenticate(arguments[1] if len(arguments) == 3 else b"default", arguments[-1])
+    return OK
+
+
+def _hello(session: Session, arguments: list[bytes]) -> bytes:
+    version = session.protocol_version
+    if len(arguments) > 1:
+        if arguments[1] not in {b"2", b"3"}:
+            raise Refused("NOPROTO", "unsupported protocol version: 2 or 3")
+        version = int(arguments[1])
+    words = iter(arguments[2:])
+    name = session.name
+    for word in words:
+        try:
+            if word.upper() == b"AUTH":
+                session.authenticate(next(words), next(words))
+            elif word.upper() == b"SETNAME":
+                name = _checked_name(next(words))
+            else:
+                raise UsageError(f"HELLO does not know {shown(word)}")
+        except StopIteration:
+            raise UsageError(f"{shown(word)} has too few arguments") from None
+    if not session.trusted:
+        raise Refused("NOAUTH", "HELLO needs the token here: HELLO 3 AUTH default <token>")
+    session.protocol_version, session.name = version, name
+    facts = (
+        ("server", bulk(b"dedup")),
+        ("version", bulk(session.commands.version.encode())),
+        ("proto", integer(version)),
+        ("id", integer(session.number)),
+        ("mode", bulk(b"standalone")),
+        ("role", bulk(b"master")),
+        ("modules", resp.EMPTY),
+    )
+    return resp.mapping([(bulk(key.encode()), value) for key, value in facts], version)
+
+
+def _checked_name(name: bytes) -> bytes:
+    if len(name) > 128 or not all(32 < each < 127 for each in name):
+        raise UsageError("a connection's name has up to 128 printable characters and no space")
+    return name
+
+
+def _client(session: Session, arguments: list[bytes]) -> bytes:
+    match arguments[1].upper():
+        case b"ID":
+            return integer(session.number)
+        case b"GETNAME":
+            return bulk(session.name) if session.name else NIL[session.protocol_version]
+        case b"SETNAME":
+            check_arity(arguments, 3, 3)
+            session.name = _checked_name(arguments[2])
+            return OK
+        case b"SETINFO" | b"NO-EVICT" | b"NO-TOUCH" | b"TRACKING" | b"CACHING" | b"REPLY":
+            # Tracking tells a client when what it caches has changed: no answer here is to be cached,
+            # and clients that insist on it cache none of these commands.
+            if arguments[1].upper() == b"REPLY" and arguments[2:] != [b"ON"]:
+                raise UsageError("CLIENT REPLY knows ON: every command is answered")
+            return OK
+        case b"GETREDIR":
+            return integer(-1)
+        case b"INFO" | b"LIST":
+            name = session.name.decode()
+            return bulk(
+                f"id={session.number} name={name} resp={session.protocol_version}\n".encode()
+            )
+        case other:
+            raise UsageError(f"CLIENT does not know {shown(other)}")
+
+
+def _config(session: Session, arguments: list[bytes]) -> bytes:
+    if arguments[1].upper() != b"GET":
+        raise UsageError("CONFIG knows GET, and has no settings: see dedup serve --help")
+    asked = {word.lower() for word in arguments[2:]}
+    return resp.mapping(
+        [each for name, each in _CONFIG.items() if name in asked], session.protocol_version
+    )
+
+
+def _info(session: Session, _: list[bytes]) -> bytes:
+    info = session.commands.info()
+    lines = ["# Server", "redis_mode:standalone", f"dedup_version:{info.pop('version')}", "# Dedup"]
+    lines += [f"{key}:{value}" for key, value in info.items()]
+    return bulk("".join(f"{line}\r\n" for line in lines).encode())
+
+
+def _select(_: Session, arguments: list[bytes]) -> bytes:
+    if arguments[1] != b"0":
+        raise UsageError("there is one database, 0: namespaces keep crawls apart")
+    return OK
+
+
+def _quit(session: Session, _: list[bytes]) -> bytes:
+    session.closing = True
+    return OK
+
+
+# redis-benchmark asks for these
+_CONFIG = {
+    name: (bulk(name), bulk(value)) for name, value in ((b"save", b""), (b"appendonly", b"no"))
+}
+GREETINGS: dict[bytes, Command] = {
+    b"PING": _ping,
+    b"ECHO": _echo,
+    b"AUTH": _auth,
+    b"HELLO": _hello,
+    b"CLIENT": _client,
+    b"CONFIG": _config,
+    b"INFO": _info,
+    b"SELECT": _select,
+    b"QUIT": _quit,
+}
+
+
+ELEMENTS = 99_999  # of all queued commands, as one command may have
+ELEMENT_BYTES, COMMAND_BYTES = (
+    48,
+    128,
+)  # of memory beside the bytes of an argument, and of a command
+SHORT_BYTES = 256  # an answer up to here is given even where those before it were too long
+
+Run = Callable[[Session, list[bytes]], tuple[bytes, bytes | Later]]
+
+
+def multi(session: Session, _: list[bytes]) -> bytes:
+    """Begin to queue commands."""
+    if session.queued is not None:
+        raise UsageError("MULTI calls can not be nested")
+    session.queued, session.spoilt = [], False
+    session.queued_bytes = session.queued_elements = 0
+    return OK
+
+
+def discard(session: Session, _: list[bytes]) -> bytes:
+    """Forget the queued commands."""
+    _taken(session, "DISCARD")
+    session.queued_memory = 0
+    return OK
+
+
+def watch(_: Session, __: list[bytes]) -> bytes:
+    """Refuse."""
+    raise UsageError("there is no WATCH: RESERVE takes a page atomically")
+
+
+def unwatch(_: Session, __: list[bytes]) -> bytes:
+    """Say that nothing is watched."""
+    return OK
+
+
+def queue(session: Session, arguments: list[bytes]) -> bytes:
+    """Queue a command."""
+    queued, limits = session.queued, session.commands.limits
+    assert queued is not None
+    size = session.queued_bytes + sum(map(len, arguments))
+    elements = session.queued_elements + len(arguments)
+    if len(queued) >= limits.batch or size > limits.command_bytes or elements > ELEMENTS:
+        raise Refused(
+            "LIMIT",
+            f"a transaction has up to {limits.batch:,} commands, {ELEMENTS:,} elements and "
+            f"{limits.command_bytes:,} bytes",
+        )
+    queued.append(arguments)
+    session.queued_bytes, session.queued_elements = size, elements
+    session.queued_memory = size + ELEMENT_BYTES * elements + COMMAND_BYTES * len(queued)
+    return b"+QUEUED\r\n"
+
+
+def execute(session: Session, run: Run) -> bytes | Later:
+    """Carry out what is queued."""
+    spoilt = session.spoilt
+    queued = _taken(session, "EXEC")
+    if spoilt:
+        session.queued_memory = 0
+        raise Refused("EXECABORT", "Transaction discarded because of previous errors.")
+    if not queued:
+        return resp.EMPTY
+    work = _answers(session, queued, run)
+    return Later(asyncio.ensure_future(work), resp.array, alone=True)
+
+
+async def _answers(session: Session, queued: list[list[bytes]], run: Run) -> list[bytes]:
+    """Return the answers of commands, each once its turn has come."""
+    answers: list[bytes] = []
+    size = 0
+    async for arguments in in_slices(queued):
+        try:
+            answer = run(session, arguments)[1]
+            if not isinstance(answer, bytes):
+                answer = answer.encode(await answer.future)
+            if len(answer) > SHORT_BYTES:
+                session.commands.check_answer(size + len(answer))
+        except Exception as fault:
+            answer = resp.error(code(fault), message(fault))
+        answers.append(answer)
+        size += len(answer)
+    session.queued_memory = 0  # until now they are held
+    return answers
+
+
+def _taken(session: Session, name: str) -> list[list[bytes]]:
+    queued, session.queued = session.queued, None
+    if queued is None:
+        raise UsageError(f"{name} without MULTI")
+    return queued
+
 
 _INSERT_DEFAULTS = {field.name: field.default for field in GIVEN_AT_INSERT}
 
 
 def run(session: Session, arguments: list[bytes]) -> tuple[bytes, bytes | Later]:
     """Carry out a command; return its name and its answer. Raises what the command raises."""
-    name = arguments[0].upper()
+    name = arguments[0]
     command = COMMANDS.get(name)
+    if command is None:
+        command = COMMANDS.get(name := name.upper())
     if not session.trusted and (command is None or not command.greeting):
         raise Refused("NOAUTH", "authenticate first: AUTH default <token>")
     if command is None:
@@ -75,7 +482,7 @@ def run_together(session: Session, batch: list[list[bytes]]) -> bytes:
         return answers
     pages = []
     for command in batch:
-        pin, given = _insert_options(command)
+        pin, given = (False, NOTHING) if len(command) == 4 else _insert_options(command)
         if pin:
             raise UsageError("PIN is not batched")
         pages.append((text(command[2], "key"), text(command[3], "token"), given))
@@ -92,14 +499,14 @@ def probe(plans: Plans, arguments: list[bytes]) -> bytes:
     value = hex_number(arguments[2], "fingerprint")
     sketch = protocol.sketch_of(arguments[3])
     if plan is None:
-        return protocol.EMPTY
+        return resp.EMPTY
     page = plan.page
     probed = PageFingerprint(value, sketch, 0, ANY_FEATURES, plan.recipe)
     found = plans.commands.probe(
         plan.detector, replace(probed, **page) if page else probed, plan.domain
     )
     if not found:
-        return protocol.EMPTY
+        return resp.EMPTY
     some = found if plan.most is None else found[: plan.most]
     if plan.fields or "identity" in page:
         answer = protocol.neighbours_with_identity(some, fields=plan.fields)
@@ -116,7 +523,7 @@ def probes(plans: Plans, batch: list[list[bytes]]) -> list[bytes]:
         return [probe(plans, arguments) for arguments in batch]
     values = protocol.fingerprints([arguments[2] for arguments in batch])
     sketches = [protocol.sketch_of(arguments[3]) for arguments in batch]
-    answers = [protocol.EMPTY] * len(batch)
+    answers = [resp.EMPTY] * len(batch)
     if plan is not None:
         found = plans.commands.probe_many(
             plan.detector, values, sketches, plan.recipe, plan.domain, plan.most
@@ -124,10 +531,6 @@ def probes(plans: Plans, batch: list[list[bytes]]) -> list[bytes]:
         for i, near in found.items():
             answers[i] = protocol.neighbours(near)
     return answers
-
-
-def _probe(session: Session, arguments: list[bytes]) -> bytes:
-    return probe(session.plans, arguments)
 
 
 def _mprobe(session: Session, arguments: list[bytes]) -> bytes | Later:
@@ -147,10 +550,10 @@ def _mprobe(session: Session, arguments: list[bytes]) -> bytes | Later:
     sketches = [protocol.sketch_of(sketch) for sketch in pairs[1::2]]
 
     def encoded(found: dict[int, list[Neighbour]]) -> bytes:
-        answers = [protocol.EMPTY] * len(values)
+        answers = [resp.EMPTY] * len(values)
         for i, near in found.items():
             answers[i] = protocol.neighbours(near)
-        return protocol.array(answers)
+        return resp.array(answers)
 
     if len(values) > PROBES:
         work = probe_in_slices(commands, detector, values, sketches, recipe, given.count)
@@ -159,17 +562,17 @@ def _mprobe(session: Session, arguments: list[bytes]) -> bytes | Later:
 
 
 def _reserve(session: Session, arguments: list[bytes]) -> bytes:
-    page, domain = protocol.page(arguments[3:10])
-    given, fields, token = protocol.reserve_options(arguments[10:])
+    plan, fields, token = session.plans.of_page(arguments)
+    namespace, detector, given = plan.namespace, plan.detector, plan.given
+    page = read_page(arguments[3:7], plan.recipe)
     if fields:
         page = replace(page, **fields)
-    verdict = session.commands.reserve(
-        text(arguments[1], "namespace"),
-        text(arguments[2], "key"),
-        page,
-        given.asked,
-        replace(given.reserve, domain=domain, token=token),
-    )
+    key, domain = text(arguments[2], "key"), text(arguments[7], "domain")
+    options = replace(given.reserve, domain=domain, token=token)
+    if detector is None or not key:
+        verdict = session.commands.reserve(namespace, key, page, given.asked, options)
+    else:
+        verdict = session.commands.judge(namespace, detector, page, key, options)
     nil = NIL[session.protocol_version]
     if verdict.status == "unique" and verdict.token is not None:  # the most frequent verdict
         nils = 5 + given.fields
@@ -184,7 +587,7 @@ def _reserve(session: Session, arguments: list[bytes]) -> bytes:
         if field is None
         else integer(field)
         if isinstance(field, int)
-        else protocol.real(field)
+        else resp.real(field)
         if isinstance(field, float)
         else bulk(field.encode())
         for field in to_reply(verdict)
@@ -192,7 +595,7 @@ def _reserve(session: Session, arguments: list[bytes]) -> bytes:
     if given.fields:
         match = verdict.match
         answer.append(nil if match is None else protocol.document(match.document))
-    return protocol.array(answer)
+    return resp.array(answer)
 
 
 def _token_arguments(arguments: list[bytes]) -> tuple[str, str, str]:
@@ -204,10 +607,8 @@ def _token_arguments(arguments: list[bytes]) -> tuple[str, str, str]:
     )
 
 
-def _insert_options(arguments: list[bytes]) -> tuple[bool, dict[str, Any]]:
+def _insert_options(arguments: list[bytes]) -> tuple[bool, Given]:
     """Return whether an INSERT has PIN, and the fields of its document; defaults are left out."""
-    if len(arguments) == 4:
-        return False, {}
     pin, given, seen = False, {}, set()
     words = iter(arguments[4:])
     for word in words:
@@ -232,7 +633,7 @@ def _insert_options(arguments: list[bytes]) -> tuple[bool, dict[str, Any]]:
 
 
 def _insert(session: Session, arguments: list[bytes]) -> bytes | Later:
-    pin, given = _insert_options(arguments)
+    pin, given = (False, NOTHING) if len(arguments) == 4 else _insert_options(arguments)
     done = session.commands.insert(*_token_arguments(arguments), pin=pin, given=given)
     return OK if done is None else Later(done, lambda _: OK)
 
@@ -283,7 +684,7 @@ def _join(session: Session, arguments: list[bytes]) -> bytes:
 
 def _seen(session: Session, arguments: list[bytes]) -> bytes:
     seen = session.commands.requests().seen(*_crawl_arguments(arguments), arguments[3:])
-    return protocol.array(tuple(map(integer, seen)))
+    return resp.array(tuple(map(integer, seen)))
 
 
 def _fetched(session: Session, arguments: list[bytes]) -> bytes:
@@ -301,7 +702,7 @@ def _left(session: Session, arguments: list[bytes]) -> bytes:
     answer = [integer(waiting)]
     for digest, request in records:
         answer += (bulk(digest.hex().encode()), bulk(request))
-    return protocol.array(answer)
+    return resp.array(answer)
 
 
 def _leave(session: Session, arguments: list[bytes]) -> bytes:
@@ -315,7 +716,7 @@ def _leave(session: Session, arguments: list[bytes]) -> bytes:
 
 def _partitions(session: Session, _: list[bytes]) -> bytes:
     held, count = session.commands.partitions()
-    return protocol.array((bulk(held.encode()), integer(count)))
+    return resp.array((bulk(held.encode()), integer(count)))
 
 
 def _dedup_info(session: Session, arguments: list[bytes]) -> bytes:
@@ -332,14 +733,14 @@ def _dedup_info(session: Session, arguments: list[bytes]) -> bytes:
 def _command(_: Session, arguments: list[bytes]) -> bytes:
     if arguments[1:2] and arguments[1].upper() == b"COUNT":
         return integer(len(COMMANDS))
-    return protocol.EMPTY  # DOCS, INFO: docs/protocol.md has them
+    return resp.EMPTY  # DOCS, INFO: docs/protocol.md has them
 
 
 _HANDLERS: dict[bytes, Command] = {
-    PROBE: _probe,
+    PROBE: lambda session, arguments: probe(session.plans, arguments),
     b"DEDUP.MPROBE": _mprobe,
     b"DEDUP.RESERVE": _reserve,
-    INSERT: _insert,
+    b"DEDUP.INSERT": _insert,
     b"DEDUP.RELEASE": _release,
     b"DEDUP.FORGET": _forget,
     b"DEDUP.DROP": _drop,

@@ -1,46 +1,122 @@
 """A connection to the RESP port: bytes become commands, and the answers go back in their order.
 
-    bytes -> turn.py, if they are nothing but probes of the form of the last one
-          -> incoming.py -> batches of equal commands | single ones -> answer_queue.py -> bytes
+    bytes -> port.py, if they are nothing but probes of the form of the last one
+          -> Incoming -> batches of equal commands | single ones -> Answers -> bytes
 
-The rules kept here:
-  - Nothing is taken from a connection without a bound: the length of a command, its elements, the
-    time it takes, what is not answered yet, and what the client has not read yet.
-  - Probes of one read that differ only in their values go into one native call; inserts into one
-    commit, where they are committed here.
-  - After a few milliseconds of work it is the other connections' turn.
-  - What is not RESP closes the connection, with an error that says so. So does an inline command that
-    is none: no web page can make a browser send one.
+Invariants:
+  - Nothing is taken from a connection without a bound: the length of a command, its elements, the time it takes, the
+    commands without an answer, and the answers that the client has not read.
+  - Probes of one read that differ only in their values go into one native call; inserts into one commit, where they
+    are committed here. An answer is written only after all answers before it.
+  - After a few milliseconds of work other connections have their turn.
+  - What is not RESP closes the connection, with an error that says so. So does an inline command that is unknown: no
+    web page can make a browser send one that begins with a command.
 """
 
 import asyncio
 import logging
 from collections import deque
 from time import monotonic
-from typing import Any
+from typing import Any, Protocol
 
 import hiredis
 
 from dedup.model.errors import DedupError
-from dedup.service.core.command_table import PAGES, PROBE
+from dedup.service.core.connections import address_of, file_of, subject_of
 from dedup.service.core.error_codes import code, log_now_and_then, message
-from dedup.service.core.peers import address_of, file_of, subject_of
-from dedup.service.resp import protocol
-from dedup.service.resp.answer_queue import Answers
-from dedup.service.resp.client_session import Later, Session
-from dedup.service.resp.incoming import MISSING, Incoming, NotResp
-from dedup.service.resp.port import Port
-from dedup.service.resp.rereading import Inline
-from dedup.service.resp.resp_commands import is_known, probe, run, run_together
-from dedup.service.resp.turn import Form
+from dedup.service.core.roles import COMMANDS, PROBE
+from dedup.service.resp.port import Form, Port
+from dedup.service.resp.resp_commands import Later, Session, is_known, run, run_together
+from dedup.wire import resp
+from dedup.wire.resp import MISSING, Incoming, Inline, NotResp
 
 __all__ = ["Connection"]
+
+
+BATCH = 512  # probes in one native call, inserts in one commit
+PAGES_BATCH = 32  # pages that are judged in one turn, unless they take long
+UNREAD = object()  # in place of a command: it is to be read
+WRITE_BYTES = 1 << 17  # of answers that are collected before they are written
+
+
+class Owner(Protocol):
+    """The connection, as its answers see it."""
+
+    def encoded_fault(self, fault: BaseException) -> bytes:
+        """Return the answer for an error."""
+
+    def answers_arrived(self) -> None:
+        """Go on: answers that were waited for have been written."""
+
+
+class Answers:
+    """The answers of one connection that are not written yet.
+
+    waiting    those behind one that is still to come, it included
+    transport  where they are written to; None: the connection is closed
+    """
+
+    def __init__(self, owner: Owner) -> None:
+        self.waiting: deque[bytes | Later] = deque()
+        self.transport: Any = None
+        self._owner: Owner | None = owner
+        self._ready: list[bytes] = []
+        self._ready_bytes = 0
+
+    def add(self, answer: bytes) -> None:
+        """Add an answer; flush() writes it."""
+        if self.waiting:
+            self.waiting.append(answer)
+            return
+        self._ready.append(answer)
+        self._ready_bytes += len(answer)
+        if self._ready_bytes > WRITE_BYTES:
+            self.flush()
+
+    def add_later(self, later: Later) -> None:
+        """Add an answer that is still to come; it is written as soon as it has come."""
+        self.flush()
+        self.waiting.append(later)
+        later.future.add_done_callback(self._write_arrived)
+
+    def flush(self) -> None:
+        """Write the answers that wait for no other."""
+        if self._ready and self.transport is not None:
+            data = b"".join(self._ready)
+            self._ready.clear()
+            self._ready_bytes = 0
+            self.transport.write(data)
+
+    def close(self) -> None:
+        """Write nothing any more, and free everything: no cycle keeps a closed connection's memory."""
+        self.transport = self._owner = None
+        self.waiting.clear()
+        self._ready.clear()
+
+    def _write_arrived(self, _: "asyncio.Future[Any]") -> None:
+        """Write the answers that have come, up to one that has not."""
+        waiting, owner = self.waiting, self._owner
+        if owner is None:
+            return
+        while waiting:
+            first = waiting[0]
+            if isinstance(first, Later):
+                if not first.future.done():
+                    break
+                try:
+                    first = first.encode(first.future.result())
+                except BaseException as fault:  # a cancelled future, too
+                    first = owner.encoded_fault(fault)
+            waiting.popleft()
+            self._ready.append(first)
+        self.flush()
+        owner.answers_arrived()
+
 
 log = logging.getLogger(__name__)
 
 SLICE_SECONDS = 0.005  # of work before it is other connections' turn
 SMALL_BYTES = 1 << 14  # of a command that is not whole; less is not counted
-SHORT_BYTES = 200  # a read of fewer bytes has no two probes
 
 
 class Connection(asyncio.Protocol):
@@ -51,7 +127,7 @@ class Connection(asyncio.Protocol):
         self._limits = port.limits
         port.accepted += 1
         self._session = Session(port.commands, port.plans, port.tokens, port.accepted)
-        self._incoming = Incoming(port.limits)
+        self._incoming = Incoming(port.limits.command_bytes, port.limits.greeting_bytes)
         self._answers = Answers(self)
         self._transport: Any = None
         self._singly: deque[Any] = deque()  # commands that are not to be batched
@@ -76,7 +152,7 @@ class Connection(asyncio.Protocol):
         refused = port.admit(self, session.address, file_of(transport))
         if refused is not None:
             port.ended[refused] += 1
-            self._answers.add(protocol.error("ERR", "max number of clients reached"))
+            self._answers.add(resp.error("ERR", "max number of clients reached"))
             self.finish()
             return
         self._transport.set_write_buffer_limits(high=self._limits.unread_share)
@@ -162,44 +238,29 @@ class Connection(asyncio.Protocol):
             return
         if self._scheduled is not None or self._paused:
             return
-        if is_first and len(data) < SHORT_BYTES and self._short_way(began):
+        if not is_first or self._answers.waiting or self._has_partial:
+            self._work()
             return
-        self._work()
-
-    def _short_way(self, began: float) -> bool:
-        """Carry out one probe that is all there is, as in most reads; False if it is another command."""
-        incoming, session = self._incoming, self._session
+        command = self._next_command()
+        if type(command) is not list or not command or not self._incoming.was_all():
+            self._work(command)
+            return
+        self._incoming.forget()  # one command is all there is, as in most reads
         try:
-            command = incoming.next()
+            self._run_one(command, began)
+        except NotResp as fault:
+            self._refuse(str(fault))
+        else:
+            self._answers.flush()
+            if self._session.queued is not None:
+                self._all_taken()
+
+    def _next_command(self) -> Any:
+        """Return the next whole command, MISSING, or what the parser refused as something else."""
+        try:
+            return self._incoming.next()
         except hiredis.HiredisError:
-            command = None
-        if type(command) is not list or not command:
-            if command is not MISSING:
-                self._reread()
-            return False
-        if (
-            command[0] == PROBE
-            and len(command) > 5
-            and session.is_plain
-            and not self._answers.waiting
-            and incoming.was_all()
-        ):
-            try:
-                answer = probe(session.plans, command)
-            except Exception:  # noqa: S110  (it is carried out again, and answered with the error)
-                pass
-            else:
-                incoming.forget()
-                self._form = self._port.turn.form_of(command)
-                self._transport.write(answer)
-                self._port.asked[PROBE] += 1
-                self._heard = now = monotonic()
-                self._port.durations.note(now - began, 1)
-                if self._is_silent:
-                    self._speaks()
-                return True
-        self._take(command)
-        return False
+            return None
 
     def _take(self, command: list[bytes]) -> None:
         """Have a command carried out by itself."""
@@ -211,16 +272,20 @@ class Connection(asyncio.Protocol):
 
     # ------------------------------------------------------------------------------------ the work
 
-    def _work(self) -> None:
-        """Carry out commands until there is none, or it is the turn of other connections."""
+    def _work(self, first: Any = UNREAD) -> None:
+        """Carry out commands until there is none, or it is the turn of other connections.
+
+        first is what _next_command() has returned already.
+        """
         self._scheduled = None
         deadline = monotonic() + SLICE_SECONDS
         try:
             while self._may_work():
                 if self._singly:
                     self._run_one(self._singly.popleft())
-                elif not self._next():
+                elif not self._next(first):
                     break
+                first = UNREAD
                 if monotonic() > deadline:
                     self._schedule()
                     break
@@ -247,14 +312,15 @@ class Connection(asyncio.Protocol):
         self._pause()
         return False
 
-    def _next(self) -> bool:
+    def _next(self, command: Any) -> bool:
         """Carry out the next commands that are whole; False if there is none."""
         incoming = self._incoming
         equal: list[list[bytes]] = []
+        if command is UNREAD:
+            command = self._next_command()
         try:
-            command = incoming.next()
             if self._session.is_plain and self._session.can_batch(command):
-                command = incoming.take_alike(command, equal)
+                command = self._take_alike(command, equal)
         except hiredis.HiredisError:
             command = None
         if equal:
@@ -270,6 +336,36 @@ class Connection(asyncio.Protocol):
             return True
         self._all_taken()
         return False
+
+    def _take_alike(self, command: list[bytes], batch: list[list[bytes]]) -> Any:
+        """Add a command to a batch, and those behind it that go with it; return the next one, or MISSING.
+
+        Which those are says its mark in the table of commands. Raises hiredis.HiredisError; the batch stays right.
+        """
+        incoming = self._incoming
+        next_command, has_more = incoming.next, incoming.has_more
+        name, namespace, options, length = command[0], command[1], command[4:], len(command)
+        mark = COMMANDS[name].together
+        most = PAGES_BATCH if mark == "pages" else BATCH
+        while True:
+            batch.append(command)
+            if not has_more():
+                incoming.is_at_end = True
+                return MISSING
+            command = next_command()
+            if type(command) is not list or not command or len(batch) == most:
+                return command
+            if mark == "pages":
+                known = COMMANDS.get(command[0])
+                if known is None or known.together != mark:
+                    return command
+            elif (
+                command[0] != name
+                or (len(command) < 4 if mark == "inserts" else len(command) != length)
+                or (command[4:] != options and mark != "inserts")
+                or command[1] != namespace
+            ):
+                return command
 
     def _reread(self) -> None:
         """Take the commands that the parser has refused, or at least the one that it did not expect."""
@@ -302,7 +398,7 @@ class Connection(asyncio.Protocol):
             self._run_one(equal[0])
             return
         began, port = monotonic(), self._port
-        if equal[0][0] in PAGES:
+        if COMMANDS[equal[0][0]].together == "pages":
             count = self._run_pages(equal, began + SLICE_SECONDS)
         else:
             try:
@@ -333,20 +429,19 @@ class Connection(asyncio.Protocol):
                 return done
         return len(pages)
 
-    def _run_one(self, command: Any) -> None:
+    def _run_one(self, command: Any, began: float | None = None) -> None:
         if type(command) is not list:
             if not isinstance(command, Inline):
                 raise command
             if not is_known(command[0]):
                 raise NotResp("an unknown inline command")
-        began = monotonic()
+        if began is None:
+            began = monotonic()
         port, session = self._port, self._session
-        name = command[0]
         try:
-            if name == PROBE and len(command) > 5 and session.is_plain:
-                answer: bytes | Later = probe(session.plans, command)
-            else:
-                name, answer = run(session, command)
+            name, answer = run(session, command)
+            if name == PROBE and session.queued is None:
+                self._form = port.turn.form_of(command)
         except Exception as fault:
             name, answer = b"refused", self._refusal(command, fault)
         port.asked[name] += 1
@@ -383,7 +478,7 @@ class Connection(asyncio.Protocol):
             log_now_and_then(log, "internal", "a command failed: internal error", error)
         elif word == "STORE":
             log_now_and_then(log, word, message(error))
-        return protocol.error(word, message(error))
+        return resp.error(word, message(error))
 
     # ------------------------------------------------------------------------- pausing and closing
 
@@ -408,7 +503,7 @@ class Connection(asyncio.Protocol):
     def _refuse(self, reason: str) -> None:
         """Close a connection that does not speak RESP, or is beyond the bounds."""
         self._port.ended["protocol"] += 1
-        self._answers.add(protocol.error("ERR", f"Protocol error: {reason}"))
+        self._answers.add(resp.error("ERR", f"Protocol error: {reason}"))
         self._session.closing = True
         self._singly.clear()
         self.finish()

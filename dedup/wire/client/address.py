@@ -2,7 +2,7 @@
 
 URLs are spelled as redis-py spells them.
 
-The rule kept here: the token is in the address and in no text made of it.
+Invariant: the token is in the address and in no text made of it.
 """
 
 import ssl

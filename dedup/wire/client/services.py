@@ -3,7 +3,7 @@
     execute -> the services of a route, all at once -> replies; for a service that fails, the next
                ones that hold what it held, within the timeout again
 
-The rule kept here: a service that is known to be away is not waited for. Only until the first attempt
+Invariant: a service that is known to be away is not waited for. Only until the first attempt
 to connect to it is over does a caller wait for it, within the timeout. The route stays the same until
 a service comes, goes or refuses.
 """
@@ -15,11 +15,9 @@ from typing import Any
 
 from dedup.model.errors import ServiceUnavailable
 from dedup.wire.client.address import Address
-from dedup.wire.client.command_codec import Command, error_of
-from dedup.wire.client.endpoint import Endpoint
-from dedup.wire.client.pipelined_connection import ReplyError
-from dedup.wire.client.request import Request, packed
-from dedup.wire.client.routing import Route, unavailable
+from dedup.wire.client.command_codec import Command, Request, Route, error_of, unavailable
+from dedup.wire.client.endpoint import Endpoint, ReplyError
+from dedup.wire.resp import pack
 
 __all__ = ["Services"]
 
@@ -84,7 +82,7 @@ class Services:
 
     def send_later(self, number: int, command: Command) -> None:
         """Send a service a command whose reply does not matter, as soon as it can be reached."""
-        self._endpoints[number].send_later(packed(command))
+        self._endpoints[number].send_later(pack(command))
 
     async def reachable(self) -> tuple[Address, ...]:
         """Return where the services are that can be asked now, once each was tried."""

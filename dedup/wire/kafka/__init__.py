@@ -1,7 +1,6 @@
 """Kafka: a supervised layer over aiokafka, used by the service, the worker and spiders.
 
-    login        parse where the brokers are and how to log in
-    supervision  start with back-off, stop within a bound; the errors
+    login        where the brokers are, how to log in; start with back-off, stop within a bound; the errors
     topics       create the topics or check them; identify the log
     writer       write records, each acknowledged by all in-sync replicas
     reader       read partitions from given offsets, detect that Kafka is away
@@ -11,9 +10,15 @@ Invariants: nothing waits for Kafka without a timeout or a way to be cancelled; 
 state that callers see, not an end. aiokafka is imported when a connection is made.
 """
 
-from dedup.wire.kafka.login import KafkaConfig, kafka_config
+from dedup.wire.kafka.login import (
+    KafkaConfig,
+    KafkaUnavailable,
+    LogLost,
+    Refused,
+    TopicUnfit,
+    kafka_config,
+)
 from dedup.wire.kafka.reader import Reader
-from dedup.wire.kafka.supervision import KafkaUnavailable, LogLost, Refused, TopicUnfit
 from dedup.wire.kafka.topics import Topic, describe_topic, ensure_topic
 from dedup.wire.kafka.writer import Outgoing, Writer
 

@@ -24,9 +24,8 @@ from aiokafka.errors import (
     KafkaError,
 )
 
-from dedup.wire.kafka.lenient_records import read_leniently
-from dedup.wire.kafka.login import KafkaConfig
-from dedup.wire.kafka.supervision import ended
+from dedup.wire.kafka.login import KafkaConfig, ended
+from dedup.wire.kafka.reader import read_leniently
 
 log = logging.getLogger("dedup.wire.kafka")
 

@@ -13,8 +13,7 @@ from typing import Any
 
 import msgspec
 
-from dedup.wire.kafka.login import KafkaConfig
-from dedup.wire.kafka.supervision import KafkaUnavailable, TopicUnfit, ended
+from dedup.wire.kafka.login import KafkaConfig, KafkaUnavailable, TopicUnfit, ended
 
 PARTITIONS = 8  # of a new log; their number cannot change later: it decides where a key is
 BROKER_DEFAULT = -1  # of the replication factor

@@ -15,8 +15,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, Self
 
-from dedup.wire.kafka.login import KafkaConfig
-from dedup.wire.kafka.supervision import STOP_SECONDS, KafkaUnavailable, Refused, ended, started
+from dedup.wire.kafka.login import (
+    STOP_SECONDS,
+    KafkaConfig,
+    KafkaUnavailable,
+    Refused,
+    ended,
+    started,
+)
 from dedup.wire.shards import partition_of
 
 BATCH_BYTES = 262_144

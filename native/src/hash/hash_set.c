@@ -60,7 +60,7 @@ static int grow(const struct ndd_hash_set *set, struct table *table) {
     return 1;
 }
 
-/* Empties the older table and begins it as the newer one. */
+/* Rotates the generations: clears the older table and makes it the current one. */
 static void turn(struct ndd_hash_set *set) {
     struct table emptied = set->older;
     if (emptied.slots != NULL) memset(emptied.slots, 0, emptied.size * sizeof *emptied.slots);

@@ -12,7 +12,7 @@
  * NIPS 2012). What only one of them keeps flips a bit in one sketch alone, so the bits that differ tell
  * how many places differ.
  *
- * The rule kept here: a shingle said twice changes nothing in the estimate, for the least of a place stays
+ * Invariant: a shingle said twice changes nothing in the estimate, for the least of a place stays
  * the least. So no set of distinct shingles is needed, and a shingle costs a comparison and a product.
  */
 #ifndef NDD_SKETCH_H

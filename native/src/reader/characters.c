@@ -96,8 +96,9 @@ static size_t named_reference(const uint8_t *name, size_t n, uint32_t codes[2]) 
         size_t low = 0, high = sizeof entities / sizeof *entities;
         while (low < high) {
             size_t middle = (low + high) / 2;
-            int order = strncmp(entities[middle].name, (const char *)name, length);
-            if (order == 0 && entities[middle].name[length] != '\0') order = 1;
+            const char *entity = entity_names + entities[middle].name;
+            int order = strncmp(entity, (const char *)name, length);
+            if (order == 0 && entity[length] != '\0') order = 1;
             if (order == 0) {
                 codes[0] = entities[middle].first;
                 codes[1] = entities[middle].second;

@@ -3,7 +3,7 @@
  *
  *     href -> host (none if the page's own), path, query -> hash
  *
- * The rule kept here: links that lead to the same page have the same hash, as far as a URL can tell. What
+ * Invariant: links that lead to the same page have the same hash, as far as a URL can tell. What
  * changes from visit to visit goes (sessions, campaigns: target.c), dots in the path are resolved, and the
  * order of parameters does not count. A link to the page itself counts for nothing, and neither does a
  * parameter that hands on the page's own address, as buttons for sharing and for logging in do. The host

@@ -309,11 +309,13 @@ void words_plain(struct ndd_reader *reader, const uint8_t *at, const uint8_t *en
     while (at < end) {
         if (*at >= 0x80) {
             at = other_run(reader, at, end);
-        } else if (ascii_word[*at] != 0) {
-            at = ascii_run(reader, at, end);
-        } else {
+        } else if (ascii_word[*at] == 0) {
             words_break(reader);
             at++;
+        } else if (takes_short_words(reader, at, end)) {
+            at = short_words(reader, at, end);
+        } else {
+            at = ascii_run(reader, at, end);
         }
     }
 }

@@ -136,7 +136,7 @@ static struct trie_leaf *put_above(struct trie *trie, struct trie_part **at, uin
     return leaf;
 }
 
-/* Parts a full leaf in two by the highest bit in which its numbers, or the new one, differ. */
+/* Splits a full leaf by the highest bit in which its numbers, or the new one, differ. */
 static ndd_status part_leaf(struct trie *trie, struct trie_part **at, uint64_t number) {
     struct trie_leaf *leaf = as_leaf(*at);
     uint64_t first = leaf->numbers[0], last = leaf->numbers[leaf->part.count - 1];

@@ -9,9 +9,8 @@ import msgspec
 from dedup.model.errors import DedupError
 from dedup.model.page import PageFingerprint, ReserveOptions, Verdict
 from dedup.service.core.namespaces import Asked, Namespaces
-from dedup.service.core.operations import Commands
-from dedup.service.core.store_inserts import Inserts, StoreInserts
-from dedup.service.replica.inserts import LogInserts
+from dedup.service.core.operations import Commands, Inserts, StoreInserts
+from dedup.service.replica.follower import LogInserts
 from dedup.service.replica.replica import Replica
 from dedup.wire.kafka import KafkaConfig
 from dedup.wire.shards import Share

@@ -7,7 +7,7 @@ labelled sets and whole sites (dev, second, corpora/data), which are not part of
 their entries stay as they are, and are named; so do those that need DEDUP_PEERS, a Python with the tools compared with. Entries that no command here measures are recorded: whoever
 runs their command writes the figures into the file.
 
-The rule kept here: a page's table is made from the file alone, so that the two can be compared
+Invariant: a page's table is made from the file alone, so that the two can be compared
 (tests/house/test_figures.py); a figure that was not measured is not written.
 """
 

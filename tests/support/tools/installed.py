@@ -6,7 +6,7 @@ builds an sdist of this checkout, a wheel from the sdist, installs the wheel wit
 from the package index for each Python, and runs the tests there (`make test-wheel`,
 `make test-pythons`).
 
-The rule kept here: nothing is used of the checkout but the sdist, and everything happens in a
+Invariant: nothing is used of the checkout but the sdist, and everything happens in a
 folder whose name has spaces and letters beyond ASCII. test_packaging.py uses the same steps.
 """
 

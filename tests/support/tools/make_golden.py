@@ -1,7 +1,7 @@
 """Writes the golden numbers: python tests/support make_golden (by hand, after a new recipe).
 
 They come from the oracle, never from the native core, and go to two places: golden/golden.json and
-the section "Golden vectors" of docs/fingerprint-spec.md. A changed number is a new recipe id.
+docs/appendix/golden-vectors.md. A changed number is a new recipe id.
 """
 
 import hashlib
@@ -172,13 +172,14 @@ def quoted(text: str) -> str:
 
 
 def section(vectors: dict[str, Any]) -> str:
-    """Return the specification's section of golden vectors."""
+    """Return the page of golden vectors."""
     secret, pages = vectors["secrets"][0], vectors["pages"]
     urls = [page["url"] for page in pages if page["url"]]
     hashes = ("value", "title", "canonical", "thing")
     lines = [
-        "## Golden vectors",
+        f"# Golden vectors of recipe `{RECIPE}`",
         "",
+        "The [specification](../fingerprint-spec.md) in numbers.",
         "`tests/golden/golden.json` holds all of these and more, `tests/golden/*.html` the pages. Texts stand here as",
         "JSON writes them; hashes and fingerprints are hexadecimal. `python tests/support make_golden` writes both.",
         "",
@@ -244,9 +245,8 @@ def main() -> None:
     vectors = golden()
     text = json.dumps(vectors, ensure_ascii=False, indent=1) + "\n"
     (oracle.GOLDEN / "golden.json").write_text(text, encoding="utf-8")
-    head = oracle.SPECIFICATION.read_text("utf-8").split("## Golden vectors\n")[0]
-    oracle.SPECIFICATION.write_text(head + section(vectors), encoding="utf-8")
-    sys.stdout.write("golden/golden.json and docs/fingerprint-spec.md are written\n")
+    oracle.VECTORS.write_text(section(vectors), encoding="utf-8")
+    sys.stdout.write("golden/golden.json and docs/appendix/golden-vectors.md are written\n")
 
 
 if __name__ == "__main__":

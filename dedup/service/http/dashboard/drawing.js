@@ -1,6 +1,6 @@
 // What the page is made of: elements, tables with bars, and charts over time.
 //
-// The rule kept here: whatever comes from the service is put into the page as text, never as markup.
+// Invariant: whatever comes from the service is put into the page as text, never as markup.
 "use strict";
 
 const $ = (id) => document.getElementById(id);

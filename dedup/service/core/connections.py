@@ -1,20 +1,63 @@
-"""A connection until its TLS handshake is over: it counts as others do, and ends by the clock.
+"""Connections of both ports: their other side, the bytes they make us hold, and their TLS handshake.
 
     accepted -> admitted by the port -> handshake -> the port's own protocol
 
-The rule kept here: a port knows of every connection from its first moment. The event loop's own TLS
-servers tell of one when the handshake is over; until then it would be no one's.
+Invariants: a port knows of every connection from its first moment; the event loop's own TLS servers would tell of one
+only after the handshake. Where the bytes of all connections are too many, the one that has the most is closed.
 """
 
 import asyncio
 import ssl
 from collections.abc import Callable
 from time import monotonic
-from typing import Any
+from typing import Any, Protocol
 
-from dedup.service.core.peers import address_of, file_of
+__all__ = ["Buffers", "Handshake", "address_of", "file_of", "subject_of"]
 
-__all__ = ["Handshake"]
+
+def address_of(transport: Any) -> str:
+    """Return the address that a connection comes from; "" for one of this machine's sockets."""
+    peer = transport.get_extra_info("peername")
+    return str(peer[0]) if isinstance(peer, tuple) else ""
+
+
+def file_of(transport: Any) -> int:
+    """Return the number of a connection as an open file: the least that was free."""
+    sock = transport.get_extra_info("socket")
+    return -1 if sock is None else int(sock.fileno())
+
+
+def subject_of(transport: Any) -> str:
+    """Return the subject of the certificate that the other side has shown; "" for none."""
+    parts = (transport.get_extra_info("peercert") or {}).get("subject", ())
+    return ",".join(f"{name}={value}" for part in parts for name, value in part)
+
+
+class Holder(Protocol):
+    """A connection, as its bytes see it."""
+
+    def abort(self, reason: str) -> None:
+        """Close the connection at once."""
+
+
+class Buffers:
+    """The bytes of one kind, by connection."""
+
+    def __init__(self, most: int) -> None:
+        self.total = 0
+        self._most = most
+        self._sizes: dict[Holder, int] = {}
+
+    def note(self, holder: Holder, size: int) -> None:
+        """Note how many bytes a connection has; the greatest may be ended, this one too."""
+        before = self._sizes.pop(holder, 0)
+        self.total += size - before
+        if size:
+            self._sizes[holder] = size
+        while self.total > self._most:
+            greatest = max(self._sizes, key=self._sizes.__getitem__)
+            self.total -= self._sizes.pop(greatest)
+            greatest.abort("memory")
 
 
 class Handshake(asyncio.Protocol):
@@ -43,7 +86,7 @@ class Handshake(asyncio.Protocol):
             self.abort(refused)
 
     def data_received(self, data: bytes) -> None:
-        """Begin with the first bytes; later ones are for the protocol that goes on."""
+        """Start the handshake with the first bytes; later ones are buffered for the wrapped protocol."""
         if self._task is None:
             self.transport.pause_reading()
             self._task = asyncio.get_running_loop().create_task(self._shake(data))

@@ -1,0 +1,139 @@
+"""Serve made pages on loopback: in a thread of this process, or in a process of its own.
+
+    pages (path -> status, content type, body) -> Server <- a crawler
+
+Invariants: it listens on 127.0.0.1 only. A child ends with its parent: it reads its standard input, which
+its parent holds open and never writes to, and stops at the end of it.
+"""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Lock, Thread
+from typing import Any
+
+from dedup.model.errors import DedupError
+
+Answer = tuple[int, str, bytes]  # status, content type, body
+Pages = Callable[[str], Answer]  # by the path and query of a request
+
+_CHILD_ENDS_WITHIN_SECONDS = 10
+
+
+class Server(ThreadingHTTPServer):
+    """Answers requests from pages; a line "METHOD path" for each goes to a log, if there is one.
+
+    Raises OSError if the port (0: any free one) is taken or the log cannot be written.
+    """
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, pages: Pages, port: int = 0, log: str | Path | None = None) -> None:
+        self.pages = pages
+        self._log_lock = Lock()
+        # server_close() closes it: a log lives as long as its server.
+        self._log = Path(log).open("a", encoding="utf-8") if log else None  # noqa: SIM115
+        super().__init__(("127.0.0.1", port), _Handler)  # closes what is open if it fails
+
+    @property
+    def url(self) -> str:
+        """The base URL, without a slash at the end."""
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def note(self, line: str) -> None:
+        """Append a line to the log, at once readable by others."""
+        with self._log_lock:
+            if self._log is not None and not self._log.closed:
+                print(line, file=self._log, flush=True)
+
+    def server_close(self) -> None:
+        """Stop listening, and close the log."""
+        super().server_close()
+        with self._log_lock:
+            if self._log is not None:
+                self._log.close()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Ignore a client that went away; report anything else."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Server
+    protocol_version = "HTTP/1.1"  # keep-alive
+    timeout = 60  # seconds until an idle connection is closed
+    wbufsize = -1  # one write per response
+    disable_nagle_algorithm = True
+
+    def do_GET(self) -> None:
+        self.server.note(f"{self.command} {self.path}")
+        status, content_type, body = self.server.pages(self.path)
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    do_HEAD = do_GET  # noqa: N815
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing; the server's log has the request."""
+
+
+@contextmanager
+def serving(pages: Pages, port: int = 0, log: str | Path | None = None) -> Iterator[str]:
+    """Serve from a thread until the block ends; give the base URL. Raises OSError as Server does."""
+    with Server(pages, port, log) as server:
+        thread = Thread(target=server.serve_forever, args=(0.05,), name="dedup-site", daemon=True)
+        thread.start()
+        try:
+            yield server.url
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def serve_as_child(pages: Pages, start: str = "", log: str | Path | None = None) -> None:
+    """Print the URL of a start page, and serve until standard input ends: the child of `child()`."""
+    with suppress(KeyboardInterrupt), serving(pages, log=log) as url:
+        print(f"{url}{start}", flush=True)  # noqa: T201
+        sys.stdin.read()
+
+
+@contextmanager
+def child(module: str, *options: str) -> Iterator[str]:
+    """Run `python -m module`, which calls serve_as_child(), until the block ends; give the URL it prints.
+
+    So a crawler's CPU time is the crawler's alone. Raises DedupError if it does not start.
+    """
+    command = [sys.executable, "-m", module, *options]
+    with subprocess.Popen(  # noqa: S603 - a module of this package
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # Ctrl-C is for the crawler; the child sees the end of its stdin
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            url = process.stdout.readline().strip()
+            if not url:
+                raise DedupError(
+                    f"the site's server did not start: {' '.join(command)} ended with exit code "
+                    f"{process.wait(_CHILD_ENDS_WITHIN_SECONDS)}; its error is above"
+                )
+            yield url
+        finally:
+            process.stdin.close()
+            try:
+                process.wait(_CHILD_ENDS_WITHIN_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()

@@ -1,0 +1,58 @@
+"""Excerpts, such as fields of items: words, numbers and sketch against Python's own words and numbers."""
+
+import re
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from dedup.core.fingerprint import Excerpt, fingerprint_text, read_excerpt
+
+NUMBER = re.compile(r"\d[\d.,:]*")
+TEXT = st.text(
+    alphabet="0123456789.,: <&abcÉß٣᭓７𝟗日ᇐ\u00a0\u0085\u2003\u3000\x1c\t\n\0", max_size=90
+)
+
+
+def excerpt(text: str, least: int = 1) -> Excerpt:
+    return read_excerpt(text.encode("utf-8", "surrogatepass"), least)
+
+
+@given(st.one_of(TEXT, st.text(max_size=60)))
+@example("0 © 9")
+def test_an_excerpt_is_that_of_its_words_and_numbers(text):
+    """White space does not count, words are Python's; equal sets of numbers have equal hashes, others have others."""
+    found, words = excerpt(text), text.split()
+    assert found == excerpt(" ".join(words))
+    assert found.words == len(words)
+    assert found.text != excerpt(" ".join([*words, "more"])).text
+    numbers = sorted(set(NUMBER.findall(text)))
+    if words:
+        assert found.numbers == excerpt("no " + " ".join(numbers)).numbers
+        assert found.numbers != excerpt(text + " 77777").numbers
+        # a copyright sign makes a page's block a notice, which an excerpt knows nothing of
+        assert found.sketch == fingerprint_text(text.replace("©", " ")).sketch
+
+
+@given(TEXT, TEXT)
+def test_two_texts_have_the_same_numbers_or_not(one, other):
+    """Their order and how often each occurs do not count."""
+    a, b = (set(NUMBER.findall(text)) for text in (one, other))
+    same = excerpt(f"x {one} {one}").numbers == excerpt(f"x {other}").numbers
+    assert same == (a == b)
+
+
+@pytest.mark.parametrize("count", [0, 1, 59, 60, 5000])
+def test_a_sketch_is_made_of_as_many_words_as_asked_for(count):
+    """Of fewer there is none; of none never."""
+    text = " ".join(f"word{n}" for n in range(count))
+    found = excerpt(text, 60)
+    assert found.words == count
+    assert found.sketch == (fingerprint_text(text).sketch if count >= 60 else b"")
+
+
+def test_a_long_text_is_read_in_time_linear_in_its_size():
+    """A megabyte of numbers, of white space, of broken UTF-8: each is read to its end."""
+    assert read_excerpt(b"1 " * 500_000, 1).numbers == excerpt("1").numbers
+    assert read_excerpt(b" " * 1_000_000, 1) == Excerpt(0, 0, 0, b"")
+    assert read_excerpt(b"\xff\xe3\x80" * 300_000, 1).words == 1
