@@ -66,7 +66,8 @@ NATIVE_TESTS = $(BIN)/cmake -S native -B build/native -G Ninja -DNDD_TESTS=ON -D
 test-native: $(VENV)/installed ## the C tests under sanitizers
 	@$(NATIVE_TESTS) -DNDD_QUICK=ON >/dev/null
 	@$(ALONE) $(BIN)/cmake --build build/native -- --quiet
-	@$(BIN)/ctest --test-dir build/native -j 2 --output-on-failure --quiet && echo "C tests passed"
+	@$(BIN)/ctest --test-dir build/native -j 2 --output-on-failure >build/native/said || { cat build/native/said; exit 1; }
+	@echo "C tests passed"
 
 test-native-long: $(VENV)/test-tools ## the same at size, the thread rule, and a few seconds of fuzzing
 	@$(NATIVE_TESTS) -DNDD_QUICK=OFF >/dev/null

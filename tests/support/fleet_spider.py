@@ -87,6 +87,7 @@ def main() -> int:
             "DEDUP_KAFKA": options.kafka,
             "DEDUP_TOPIC": options.topic,
             "DEDUP_PATH": options.path,
+            "DEDUP_PROOF": "text",  # many drops from the first page on: what is dropped by mistake shows
             "CONCURRENT_REQUESTS": CONCURRENT_REQUESTS,
             "DOWNLOAD_DELAY": DELAY_SECONDS,
             "LOG_LEVEL": "CRITICAL",
