@@ -40,6 +40,8 @@ static int says(const char *html, const char *expected) {
 }
 
 #define TWENTY "a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 b1 b2 b3 b4 b5 b6 b7 b8 b9 b10"
+#define EIGHTY TWENTY " " TWENTY " " TWENTY " " TWENTY
+#define MUCH EIGHTY " " EIGHTY
 
 static void test_words(void) {
     CHECK(says("Hello, World", "2\thello world\n"));
@@ -83,14 +85,14 @@ static void test_blocks(void) {
 
 /* Forms and comments that hold most of the text are the content (tests/core/test_wrappers.py has every limit). */
 static void test_wrappers(void) {
-    CHECK(says("<p>x y</p><form><p>" TWENTY "</p><nav>no</nav></form>", "2\tx y\n20\t" TWENTY "\n"));
+    CHECK(says("<p>x y</p><form><p>" MUCH "</p><nav>no</nav></form>", "2\tx y\n30\t" MUCH "\n"));
     CHECK(says("<p>" TWENTY "</p><form><p>c " TWENTY "</p></form>", "20\t" TWENTY "\n"));
     CHECK(says("<div class=has-comments><p>" TWENTY "</p><div id=comments>no</div></div>", "20\t" TWENTY "\n"));
-    CHECK(says("<div id=comments><form><div class=reply><p>" TWENTY "</div></form></div><p class=reply>x y",
-               "20\t" TWENTY "\n2\tx y\n"));
-    CHECK(says("<aside><p>" TWENTY "</aside><p>x", "20\t" TWENTY "\n2\tx\n"));
-    CHECK(says("<div role=complementary><form><p>" TWENTY "</form></div><p>x", "20\t" TWENTY "\n2\tx\n"));
-    CHECK(says("<div><label>" TWENTY "</div><p>x", "20\t" TWENTY "\n2\tx\n")); /* unclosed */
+    CHECK(says("<div id=comments><form><div class=reply><p>" MUCH "</div></form></div><p class=reply>x y",
+               "30\t" MUCH "\n2\tx y\n"));
+    CHECK(says("<aside><p>" MUCH "</aside><p>x", "30\t" MUCH "\n2\tx\n"));
+    CHECK(says("<div role=complementary><form><p>" MUCH "</form></div><p>x", "30\t" MUCH "\n2\tx\n"));
+    CHECK(says("<div><label>" MUCH "</div><p>x", "30\t" MUCH "\n2\tx\n")); /* unclosed */
     CHECK(says("<footer><p>" TWENTY "</footer><dialog>" TWENTY "</dialog><p>x", "2\tx\n")); /* never */
 }
 

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import random
-import re
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -599,12 +598,15 @@ class TestGoldenPages:
         assert main_words(html, encoding="utf-8") == expected
 
     def test_the_blocks_make_the_fingerprint(self, page: dict[str, Any]) -> None:
-        """value, sketch and features follow from the blocks and the title alone, the sketch's end from the page."""
+        """value, sketch and features follow from the blocks, the title and the lists, the sketch's end from the page."""
         found = self.reading(page).fingerprint
         blocks = [(weight, tokens.split(" ")) for weight, tokens in page["blocks"]]
         html = (oracle.GOLDEN / page["file"]).read_bytes()
-        title = oracle.title_tokens(re.findall(rb"(?s)<title[^>]*>(.*?)</title", html)[0])
-        value, sketch, features = oracle.fingerprint_blocks(blocks, title=title)
+        judged, title = oracle.judged_page(html)
+        lists = [[token.data.decode() for token in block] for block in judged.lists]
+        value, sketch, features = oracle.fingerprint_blocks(
+            blocks, title=title, own=judged.own, lists=lists
+        )
         if features < 8:
             sketch = sketch[:33] + oracle.token_hash(html).to_bytes(8, "little")[:4]
         assert (found.value, found.sketch, found.features) == (value, sketch, features)
@@ -651,6 +653,37 @@ def test_a_repeated_block_counts_once(html: str, lengths: list[int]) -> None:
     """From 4 tokens on; one that was not kept repeats nothing."""
     assert [len(block.tokens) for block in main_words(html)] == lengths
     assert [len(block.tokens) for block in oracle.read_html(html.encode()).blocks] == lengths
+
+
+def entries(word: str, count: int, start: int = 0) -> str:
+    """Return a list of links, two words each."""
+    return "".join(f"<li><a href=/{i}>{word} {word}{i}</a>" for i in range(start, start + count))
+
+
+MAIN = "<title>{} of a town</title><main><h1>{}</h1>" + f"</main><p>{' '.join(map(str, range(99)))}"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        # lists that are more than the text tell two pages apart; shorter ones, and those beside more text, do not
+        (f"<p>{TWENTY}{entries('a', 10)}", f"<p>{TWENTY}{entries('b', 10)}", False),
+        (f"<p>{TWENTY}{entries('a', 9)}", f"<p>{TWENTY}{entries('b', 9)}", True),
+        (f"<p>{TWENTY}{entries('a', 60)}", f"<p>{TWENTY}{entries('a', 60, 1)}", True),
+        (f"<p>{'w ' * 99}{entries('a', 50)}", f"<p>{'w ' * 99}{entries('b', 50)}", False),
+        (f"<p>{'w ' * 100}{entries('a', 50)}", f"<p>{'w ' * 100}{entries('b', 50)}", True),
+        # so does the title, where what article or main says is little beside what stands outside
+        (MAIN.format("Map", "Map"), MAIN.format("News", "News"), False),
+        (MAIN.format("Map", "Map"), MAIN.format("Map", "News"), True),
+        (MAIN.replace("main>", "div>").format("Map", "Map"), MAIN.replace("main>", "div>").format("News", "News"), True),
+    ],
+)  # fmt: skip
+def test_what_tells_pages_of_little_text_apart(one: str, other: str, alike: bool) -> None:
+    """As the oracle says, to the bit."""
+    found = [fingerprint(html) for html in (one, other)]
+    read = [oracle.read_html(html.encode()) for html in (one, other)]
+    assert [page.sketch for page in found] == [page.sketch for page in read]
+    assert (similarity(*found) > 0.9) is alike
 
 
 def test_promise_5_the_specification_has_the_golden_numbers() -> None:

@@ -79,29 +79,35 @@ def test_two_pages_of_a_site_of_forms_are_told_apart() -> None:
     ("html", "letters"),
     [
         # more than twice as many tokens inside as outside
-        (text("a", 30) + f"<form>{text('f', 61)}</form>", "af"),
-        (text("a", 30) + f"<form>{text('f', 60)}</form>", "a"),
+        (text("a", 80) + f"<form>{text('f', 161)}</form>", "af"),
+        (text("a", 80) + f"<form>{text('f', 160)}</form>", "a"),
         (text("a", 300) + f"<div class=reply>{text('r', 61)}</div>" * 10, "ar"),
         (text("a", 300) + f"<div class=reply>{text('r', 60)}</div>" * 10, "a"),
-        (f"<form>{text('a', 30)}" + f"<b class=reply>{text('r', 9)}</b>" * 2 + "</form>", "ar"),
+        (f"<form>{text('a', 150)}" + f"<b class=reply>{text('r', 9)}</b>" * 2 + "</form>", "ar"),
+        # a form, or what stands aside, with fewer than 160 tokens is no page, if there is text outside; comments are
+        (f"<form>{text('f', 30)}</form>", "f"),
+        (text("a", 3) + f"<form>{text('f', 156)}</form>", "a"),
+        (text("a", 3) + f"<form>{text('f', 157)}</form>", "af"),
+        (text("a", 3) + f"<aside>{text('s', 156)}</aside>", "a"),
+        (text("a", 3) + f"<div class=reply>{text('r', 30)}</div>", "ar"),
         # comments in a form, a form in comments: neither alone gives anything
-        (text("a", 30) + f"<div class=reply><form>{text('r', 61)}</form></div>", "ar"),
-        (text("a", 30) + f"<div class=reply><form>{text('r', 60)}</form></div>", "a"),
+        (text("a", 80) + f"<div class=reply><form>{text('r', 161)}</form></div>", "ar"),
+        (text("a", 80) + f"<div class=reply><form>{text('r', 160)}</form></div>", "a"),
         # first the form; the comments in it must hold twice as much as it again
-        (f"<form>{text('f', 50)}<div class=comments>{text('c', 101)}</div></form>", "cf"),
-        (f"<form>{text('f', 50)}<div class=comments>{text('c', 100)}</div></form>", "f"),
+        (f"<form>{text('f', 160)}<div class=comments>{text('c', 321)}</div></form>", "cf"),
+        (f"<form>{text('f', 160)}<div class=comments>{text('c', 320)}</div></form>", "f"),
         # comments within comments are the content only if they, too, hold most of it
         (f"<div class=comments>{text('a', 50)}<div class=reply>{text('r', 100)}</div>", "a"),
         (f"<div class=comments>{text('a', 50)}<div class=reply>{text('r', 101)}</div>", "ar"),
         # what stands aside, alone or with the others
-        (text("a", 30) + f"<aside>{text('s', 60)}</aside>", "a"),
-        (text("a", 30) + f"<aside>{text('s', 61)}</aside>", "as"),
-        (text("a", 30) + f"<div role=toolbar><form>{text('s', 61)}</form></div>", "as"),
+        (text("a", 80) + f"<aside>{text('s', 160)}</aside>", "a"),
+        (text("a", 80) + f"<aside>{text('s', 161)}</aside>", "as"),
+        (text("a", 80) + f"<div role=toolbar><form>{text('s', 161)}</form></div>", "as"),
         # navigation and the like is never content
         (text("a", 30) + f"<nav>{text('n', 300)}</nav>", "a"),
         (text("a", 30) + f"<div role=contentinfo>{text('n', 300)}</div>", "a"),
         (text("a", 30) + f"<header>{text('h', 300)}</header>", "a"),
-        (f"<form>{text('f', 50)}<nav>{text('n', 40)}</nav><label>lab</label></form>", "f"),
+        (f"<form>{text('f', 160)}<nav>{text('n', 40)}</nav><label>lab</label></form>", "f"),
         # nothing but links inside: no text
         (text("a", 30) + f"<form><a href=/x>{text('l', 99)}</a></form>", "a"),
     ],

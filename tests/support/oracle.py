@@ -1074,7 +1074,7 @@ def hints_without_meaning(blocks: Blocks) -> set[str]:
         more = count(
             block for block in blocks if is_text(block) and is_content(block, void | hints)
         )
-        if more - now > 2 * now:
+        if more - now > 2 * now and (now == 0 or more >= 160 or hints <= both):
             void |= hints
     return void
 
@@ -1111,10 +1111,19 @@ def main_alone(blocks: Blocks, void: AbstractSet[str]) -> bool:
     return inside >= 80 and 100 * inside >= 15 * count(blocks)
 
 
-def judge(blocks: Blocks) -> list[tuple[int, list[Token]]]:
-    """Return the kept blocks with their weights."""
+class Judged(NamedTuple):
+    """The kept blocks with their weights, what tokens of them are own, and the blocks of lists below."""
+
+    kept: list[tuple[int, list[Token]]]
+    own: int
+    lists: Blocks
+
+
+def judge(blocks: Blocks) -> Judged:
+    """Return what is kept of a page's blocks, and what is not of its content."""
     void = hints_without_meaning(blocks)
     content = {i for i, block in enumerate(blocks) if is_content(block, void)}
+    has_main = any("main" in blocks[i][0].context for i in content)
     texts = {i for i in content if is_text(blocks[i])}
     if main_alone(blocks, void):
         content = {i for i in content if "main" in blocks[i][0].context}
@@ -1126,6 +1135,7 @@ def judge(blocks: Blocks) -> list[tuple[int, list[Token]]]:
         kept = content
     elif 100 * tokens < 30 * (tokens + entries) and count(blocks[i] for i in main) >= 20:
         kept = main
+    lists = content - kept
     kept = without_notice(blocks, kept)
     judged: list[tuple[int, list[Token]]] = []
     said: set[tuple[bytes, ...]] = set()
@@ -1140,17 +1150,31 @@ def judge(blocks: Blocks) -> list[tuple[int, list[Token]]]:
         length = len(blocks[weighed]) if weighed in kept else 0
         judged.append((min(max(length, 2), 30), blocks[i]))
         said.add(words)
-    return judged
+    own = [block for _, block in judged if not has_main or "main" in block[0].context]
+    first = [id(block) for _, block in judged]
+    above, below = 0, []
+    for i, block in enumerate(blocks):
+        above += len(block) if id(block) in first else 0
+        if i in lists and 2 * above >= sum(len(one) for _, one in judged):
+            below.append(block)
+    return Judged(judged, count(own), below)
 
 
-def sketch_of(shingles: Iterable[int], of_title: Iterable[int] = ()) -> bytes:
+def judged_page(html: bytes) -> tuple[Judged, Sequence[str]]:
+    """Return what is kept of a page of UTF-8 bytes, and the tokens of its title."""
+    page = Page(html.decode("utf-8", "surrogateescape"))
+    page.scan()
+    return judge(visible(blocks_of(page.pieces))), page.title_tokens
+
+
+def sketch_of(shingles: Iterable[int], beside: Iterable[int] = ()) -> bytes:
     """Return the sketch of shingle hashes (specification, "Sketch")."""
     least: dict[int, int] = {}
     sequence = 0
     text = list(shingles)
     for shingle in text:
         sequence = (sequence * C0 + shingle) & ALL
-    for shingle in (*text, *of_title):
+    for shingle in (*text, *beside):
         place, low = (shingle >> 32) * 255 >> 32, shingle & (2**32 - 1)
         if low != 2**32 - 1:
             least[place] = min(low, least.get(place, low))
@@ -1196,10 +1220,25 @@ def runs_of_three(hashes: Sequence[int]) -> list[int]:
     return [shingle_hash(*three) for three in zip(hashes, hashes[1:], hashes[2:], strict=False)]
 
 
+def sum_of(hashes: Iterable[int]) -> int:
+    """Return the digits of hashes as one number."""
+    whole = 0
+    for hash_ in hashes:
+        whole = (whole * C0 + hash_) & ALL
+    return whole
+
+
 def fingerprint_blocks(
-    blocks: Iterable[tuple[int, Sequence[str]]], key: Key = (0, 0), title: Sequence[str] = ()
+    blocks: Iterable[tuple[int, Sequence[str]]],
+    key: Key = (0, 0),
+    title: Sequence[str] = (),
+    own: int | None = None,
+    lists: Iterable[Sequence[str]] = (),
 ) -> tuple[int, bytes, int]:
-    """Return value, sketch and features of blocks (weight, tokens) and the tokens of the title."""
+    """Return value, sketch and features of blocks (weight, tokens), the title's tokens and lists.
+
+    own: how many of the tokens are own ones; None: all of them.
+    """
     weights: dict[int, int] = {}
     sequence = []
     for weight, tokens in blocks:
@@ -1208,13 +1247,20 @@ def fingerprint_blocks(
             weights[hash_] = min(480, weights.get(hash_, 0) + weight)
             sequence.append(hash_)
     value = simhash(list(weights), list(weights.values()))
-    beside = [token_hash(token.encode(), key) for token in title] if 0 < len(sequence) < 80 else []
-    whole = 0
-    for hash_ in beside:
-        whole = (whole * C0 + hash_) & ALL
-    of_title = [*runs_of_three(beside), shingle_hash(whole, 0, 1)] if beside else []
-    sketch = sketch_of(runs_of_three(sequence), of_title)
-    return value, sketch, len(weights)
+    kept = len(sequence)
+    own = kept if own is None else own
+    of_title, of_lists = [], []
+    if title and kept > 0 and own < 80:
+        beside = [token_hash(token.encode(), key) for token in title]
+        times = 1 + min((kept - own) // 8, 16)
+        of_title = runs_of_three(beside)
+        of_title += [shingle_hash(sum_of(beside), i, 1) for i in range(times)]
+    entries = [[token_hash(token.encode(), key) for token in entry] for entry in lists]
+    if 0 < kept < 100 and sum(min(len(entry), 30) for entry in entries) >= kept:
+        of_lists = sorted({shingle_hash(sum_of(entry), 0, 2) for entry in entries})[
+            : 2 + kept // 16
+        ]
+    return value, sketch_of(runs_of_three(sequence), [*of_title, *of_lists]), len(weights)
 
 
 def hashes_of(page: Page, blocks: Iterable[list[Token]]) -> list[int]:
@@ -1226,17 +1272,20 @@ def finish(page: Page) -> Reading:
     blocks_before = blocks_of(page.pieces)
     blocks = visible(blocks_before)
     judged = judge(blocks)
-    kept = [Block(weight, [token.data.decode() for token in block]) for weight, block in judged]
+    kept = [
+        Block(weight, [token.data.decode() for token in block]) for weight, block in judged.kept
+    ]
+    lists = [[token.data.decode() for token in block] for block in judged.lists]
     if not page.canonical and page.open_graph:
         page.canonical, page.canonical_path = page.open_graph
-    kept_blocks = {id(block) for _, block in judged}
+    kept_blocks = {id(block) for _, block in judged.kept}
     seen = {id(block) for block in blocks}
     left = [block for block in blocks if id(block) not in kept_blocks]
     hidden = [block for block in blocks_before if id(block) not in seen]
     frame = [block for block in left if "dropped" in block[0].context]
     beside = [*hidden, *(block for block in left if "dropped" not in block[0].context)]
     headings = (token for block in blocks if "top" in block[0].context for token in block)
-    numbers = (token for _, block in judged for token in block if has_digit(token.data))
+    numbers = (token for _, block in judged.kept for token in block if has_digit(token.data))
     sequences = [
         *(page.data, page.sources, page.data_attributes),
         *([token_hash(token.data, page.key) for token in tokens] for tokens in (headings, numbers)),
@@ -1244,7 +1293,9 @@ def finish(page: Page) -> Reading:
         page.said,
         [*page.meta, *hashes_of(page, frame)],
     ]
-    value, sketch, features = fingerprint_blocks(kept, page.key, page.title_tokens)
+    value, sketch, features = fingerprint_blocks(
+        kept, page.key, page.title_tokens, judged.own, lists
+    )
     return Reading(
         value,
         sketch,

@@ -12,7 +12,6 @@ enum {
     WEIGHT_MOST = 30,
     KEPT_LEAST = 20,     /* fewer kept tokens, */
     KEPT_PERCENT = 30,   /* or fewer percent of the content: it is a list of links, and these count */
-    ENTRY_MOST = 30,     /* tokens of an entry of such a list */
     MAIN_LEAST = 80,     /* what article or main must hold to be believed, in tokens */
     MAIN_PERCENT = 15,   /* and in percent of all tokens */
     LABEL_MOST = 16,     /* tokens of a text between two blocks left out that is none of its own */
@@ -25,17 +24,16 @@ static uint32_t weight_of(const struct block *block) {
 }
 
 /* Whether article and main elements hold enough of the page to leave out everything else. */
-static int main_holds_the_text(const struct ndd_reader *reader) {
+static int main_holds_the_text(struct ndd_reader *reader) {
     uint64_t inside = 0;
+    reader->has_main = 0;
     for (size_t i = 0; i < reader->blocks.n; i++) {
         const struct block *block = &reader->blocks.at[i];
-        if ((block->context & IN_MAIN) && is_text(block)) inside += block->tokens;
+        if (!(block->context & IN_MAIN) || !in_content(block->context)) continue;
+        reader->has_main = IN_MAIN;
+        if (!mostly_links(block)) inside += block->tokens;
     }
     return inside >= MAIN_LEAST && inside * 100 >= reader->words * (uint64_t)MAIN_PERCENT;
-}
-
-static int stands_where(const struct block *block, uint32_t needed) {
-    return in_content(block->context) && (block->context & needed) == needed;
 }
 
 /* Keeps the text of the content, and with_links its lists of links, too. */
@@ -74,7 +72,7 @@ static void keep_lists(struct ndd_reader *reader, uint32_t needed) {
     for (size_t i = 0; i < reader->blocks.n; i++) {
         const struct block *block = &reader->blocks.at[i];
         if (!stands_where(block, needed)) continue;
-        content += block->weight == 0 && block->tokens > ENTRY_MOST ? ENTRY_MOST : block->tokens;
+        content += block->weight == 0 ? entry_tokens(block) : block->tokens;
         if (block->context & IN_MAIN) main += block->tokens;
     }
     if (kept < KEPT_LEAST) keep(reader, needed, 1);
@@ -87,13 +85,17 @@ static void leave_notice(struct ndd_reader *reader) {
     uint64_t tokens = 0, all = tokens_kept(reader);
     uint32_t heading = 0;
     for (size_t i = reader->blocks.n; i > 0; i--) {
-        const struct block *block = &reader->blocks.at[i - 1];
+        struct block *block = &reader->blocks.at[i - 1];
         if (block->weight == 0) continue;
         tokens += block->tokens;
         heading |= block->context & IN_HEADING;
         if (tokens > NOTICE_MOST || (heading && 2 * tokens > all)) return;
         if (!(block->context & IN_NOTICE)) continue;
-        for (; i <= reader->blocks.n; i++) reader->blocks.at[i - 1].weight = 0;
+        for (; i <= reader->blocks.n; i++) {
+            block = &reader->blocks.at[i - 1];
+            if (block->weight > 0) block->context |= IN_TAKEN;
+            block->weight = 0;
+        }
         return;
     }
 }
@@ -111,6 +113,7 @@ static void weigh_headings(struct ndd_reader *reader) {
 void blocks_weigh(struct ndd_reader *reader) {
     wrappers_open(reader);
     uint32_t needed = main_holds_the_text(reader) ? IN_MAIN : 0;
+    reader->needed = needed;
     keep(reader, needed, 0);
     leave_labels(reader);
     keep_lists(reader, needed);

@@ -11,6 +11,11 @@
 #include "hash/sketch.h"
 
 #define LITTLE_TEXT 80 /* kept tokens: beside fewer of them the title counts */
+#define FOREIGN_TEXT 8 /* kept tokens outside of article or main: for so many the title counts once more, */
+#define TITLES_MOST 17 /* but not more often than this */
+#define LISTED_TEXT 100 /* kept tokens: beside fewer of them lists of links count */
+#define LISTED_LEAST 2 /* entries of these, and one more for so many kept tokens: */
+#define LISTED_STEP 16
 #define READ_ENOUGH 64 /* kept tokens: a page with fewer that are less than an eighth of its words is unread */
 #define FEATURES_LEAST 8 /* a page with fewer is not judged by its text */
 #define WEIGHT_CAP 480 /* of a distinct word, so that one repeated word does not decide */
@@ -135,23 +140,54 @@ static void end_tokens(struct sketch *sketch, const struct sequence *sequence) {
     else if (sequence->seen == 2) sketch_add(sketch, hash_shingle(sequence->first, sequence->second, 0));
 }
 
-/* The title tells pages of little text apart: its runs, and all of it as one more. The hash of the whole text is
- * without it. */
-static void add_title(const struct ndd_reader *reader, struct sketch *sketch) {
+/* The title tells pages of little text apart: its runs, and all of it as one more, or several. The hash of the whole
+ * text is without it. */
+static void add_title(const struct ndd_reader *reader, struct sketch *sketch, size_t times) {
     struct sequence title = {0, 0, 0};
     uint64_t whole = 0;
     add_tokens(sketch, &title, reader->title_tokens.at, reader->title_tokens.n);
     end_tokens(sketch, &title);
     for (size_t i = 0; i < reader->title_tokens.n; i++) whole = whole * HASH_C0 + reader->title_tokens.at[i];
-    if (title.seen > 0) sketch_add(sketch, hash_shingle(whole, 0, 1));
+    for (size_t i = 0; title.seen > 0 && i < times; i++) sketch_add(sketch, hash_shingle(whole, i, 1));
     sketch->sequence = 0;
 }
 
-static void sum_shingles(struct ndd_reader *reader, size_t kept, ndd_page *page) {
+/* Lists of links tell pages of little text apart where more of them than the text itself stands below half of it: the
+ * entries with the least hashes. Above the text they are of the site. The hash of the whole text is without them. */
+static void add_lists(const struct ndd_reader *reader, struct sketch *sketch, size_t kept) {
+    uint64_t least[LISTED_LEAST + LISTED_TEXT / LISTED_STEP], listed = 0, above = 0;
+    size_t most = LISTED_LEAST + kept / LISTED_STEP, n = 0;
+    for (size_t i = 0; i < reader->blocks.n; i++) {
+        const struct block *block = &reader->blocks.at[i];
+        const uint64_t *tokens = reader->tokens.at + block->first_token;
+        uint64_t entry = 0;
+        size_t at = 0;
+        if (block->weight > 0) {
+            above += block->tokens;
+            continue;
+        }
+        if (block->context & IN_TAKEN || !stands_where(block, reader->needed) || 2 * above < kept) continue;
+        listed += entry_tokens(block);
+        for (size_t j = 0; j < block->tokens; j++) entry = entry * HASH_C0 + tokens[j];
+        entry = hash_shingle(entry, 0, 2);
+        while (at < n && least[at] < entry) at++;
+        if (at == most || (at < n && least[at] == entry)) continue;
+        n += n < most;
+        memmove(least + at + 1, least + at, (n - 1 - at) * sizeof *least);
+        least[at] = entry;
+    }
+    for (size_t i = 0; listed >= kept && i < n; i++) sketch_add(sketch, least[i]);
+    sketch->sequence = 0;
+}
+
+/* own: how many of the kept tokens stand in article or main, if the page has one. */
+static void sum_shingles(struct ndd_reader *reader, size_t kept, size_t own, ndd_page *page) {
     struct sketch sketch;
     struct sequence text = {0, 0, 0};
     sketch_begin(&sketch);
-    if (kept > 0 && kept < LITTLE_TEXT) add_title(reader, &sketch);
+    size_t titles = 1 + (kept - own) / FOREIGN_TEXT;
+    if (kept > 0 && own < LITTLE_TEXT) add_title(reader, &sketch, titles < TITLES_MOST ? titles : TITLES_MOST);
+    if (kept > 0 && kept < LISTED_TEXT) add_lists(reader, &sketch, kept);
     for (size_t i = 0; i < reader->blocks.n; i++) {
         const struct block *block = &reader->blocks.at[i];
         if (block->weight > 0) add_tokens(&sketch, &text, reader->tokens.at + block->first_token, block->tokens);
@@ -170,14 +206,17 @@ void features_sketch(const struct ndd_reader *reader, uint8_t bytes[NDD_SKETCH_B
 }
 
 void features_sum(struct ndd_reader *reader, ndd_page *page) {
-    size_t kept = 0, words = 0;
+    size_t kept = 0, words = 0, own = 0;
     for (size_t i = 0; i < reader->blocks.n; i++) {
-        if (!(reader->blocks.at[i].context & IN_DROPPED)) words += reader->blocks.at[i].tokens;
-        if (reader->blocks.at[i].weight > 0) kept += reader->blocks.at[i].tokens;
+        const struct block *block = &reader->blocks.at[i];
+        if (!(block->context & IN_DROPPED)) words += block->tokens;
+        if (block->weight == 0) continue;
+        kept += block->tokens;
+        if (block->context & IN_MAIN) own += block->tokens;
     }
     memset(page, 0, sizeof *page);
     sum_words(reader, kept, page);
-    sum_shingles(reader, kept, page);
+    sum_shingles(reader, kept, reader->has_main ? own : kept, page);
     page->words = (uint32_t)words;
     page->words_read = (uint32_t)kept;
     page->text_bytes = reader->text_bytes;

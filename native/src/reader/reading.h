@@ -45,7 +45,8 @@ enum {
     IN_PAGING = 1 << 12,  /* of a link: to the next page of a list, or one of its pages by number */
     IN_VEILED = 1 << 13,  /* skipped only because it is hidden within a line: blocks inside are hidden */
     IN_TOP = 1 << 14,     /* h1 */
-    IN_PROPERTY = 1 << 15 /* a thing that is a property of another one (microdata) */
+    IN_PROPERTY = 1 << 15, /* a thing that is a property of another one (microdata) */
+    IN_TAKEN = 1 << 16     /* of a block: kept at first, but it repeats another, or is a notice */
 };
 
 /* The text between two block-level tags. */
@@ -125,6 +126,8 @@ struct ndd_reader {
     size_t address_length;
     uint64_t own_target;    /* the hash of a link to it */
     uint32_t words;     /* that a visitor sees (set by hidden.c) */
+    uint32_t needed;    /* IN_MAIN if only that is content (blocks.c) */
+    uint32_t has_main;  /* IN_MAIN if some content is in it */
     uint32_t title;     /* hashes of what the page says it is, 0 for nothing (identity.c) */
     uint32_t canonical;
     struct identifiers identifiers;
@@ -226,6 +229,15 @@ static inline int in_content(uint32_t context) {
 
 static inline int mostly_links(const struct block *block) {
     return 2 * (uint64_t)block->link_tokens > block->tokens;
+}
+
+/* What an entry of a list of links counts for: at most 30. */
+static inline uint32_t entry_tokens(const struct block *block) {
+    return block->tokens < 30 ? block->tokens : 30;
+}
+
+static inline int stands_where(const struct block *block, uint32_t needed) {
+    return in_content(block->context) && (block->context & needed) == needed;
 }
 
 static inline int is_text(const struct block *block) {

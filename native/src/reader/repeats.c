@@ -44,7 +44,11 @@ void repeats_leave(struct ndd_reader *reader) {
             const struct block *other = &reader->blocks.at[(uint32_t)slots[at] - 1];
             if ((slots[at] ^ hash) >> 32 == 0 && same_tokens(reader, block, other)) break;
         }
-        if (slots[at] != 0) block->weight = 0;
-        else slots[at] = (hash & ~UINT64_C(0xffffffff)) | (uint64_t)(i + 1);
+        if (slots[at] == 0) {
+            slots[at] = (hash & ~UINT64_C(0xffffffff)) | (uint64_t)(i + 1);
+            continue;
+        }
+        block->weight = 0;
+        block->context |= IN_TAKEN;
     }
 }
