@@ -247,7 +247,8 @@ def test_pages_build(tmp_path):
                 kept(page, f"{name}-{width}-{scheme}")
                 page.close()
         wrong = {}
-        for path in sorted((tmp_path / "html").rglob("*.html")):
+        for source in PAGES[1:]:
+            path = tmp_path / "html" / source.relative_to(DOCS).with_suffix(".html")
             page = opened(browser, path.as_uri(), 390)
             wrong |= {path.stem: found} if (found := faults(page)) else {}
             page.close()
