@@ -75,6 +75,19 @@ static uint64_t plain_simhash(const struct feature *features, size_t n) {
     return value;
 }
 
+/* Whether some element of the input may be main or article: one of that name, or role. */
+static int may_have_main(const struct input *input) {
+    static const char *const names[] = {"main", "article", "&#"}; /* a role may be spelled with references */
+    for (size_t name = 0; name < sizeof names / sizeof *names; name++) {
+        size_t length = strlen(names[name]), same = 0;
+        for (size_t i = 0; i + length <= input->n; i++) {
+            for (same = 0; same < length && (input->page[i + same] | 0x20) == names[name][same]; same++) {}
+            if (same == length) return 1;
+        }
+    }
+    return 0;
+}
+
 /* The page's words, a line for each block ("weight TAB token token ..."), give its fingerprints. In the sketch of
  * HTML with little text the hash of the page stands in the place of that of its shingles. */
 static void must_follow_from_words(const ndd_page *page, const uint8_t *words, size_t n, const struct input *input) {
@@ -119,10 +132,13 @@ static void must_follow_from_words(const ndd_page *page, const uint8_t *words, s
     int marked = !input->as_text && input->n > 0 && (page->unread || count < FEATURES_LEAST);
     MUST(page->features == (page->unread ? 0 : count));
     MUST(page->unread || page->value == plain_simhash(features, count));
-    int title_counts = page->title != 0 && page->words_read > 0 && page->words_read < 80; /* its words are not handed out */
+    /* Beside little text of article or main the title counts, and beside little text in all lists of links do: the words
+     * of neither are handed out. */
+    int title_counts = page->title != 0 && (page->words_read < 80 || may_have_main(input));
+    int more_counts = !input->as_text && page->words_read > 0 && (title_counts || page->words_read < 100);
     MUST(marked || memcmp(page->sketch + 33, bytes_of_it + 33, 4) == 0);
-    if (!title_counts) MUST(memcmp(page->sketch, bytes_of_it, 33) == 0);
-    if (!title_counts && !marked) {
+    if (!more_counts) MUST(memcmp(page->sketch, bytes_of_it, 33) == 0);
+    if (!more_counts && !marked) {
         MUST(ndd_similarity(page->sketch, bytes_of_it) == 1);
     }
     MUST(page->words_read >= count && page->words_read <= page->words);

@@ -26,7 +26,7 @@ MB = 2**20
 # --------------------------------------------------------------------------------- steps, counted
 
 SMALL, LARGE = MB // 8, sized(quick=MB, full=2 * MB)
-STEPS_A_BYTE = 50  # of any family; blocks of one letter take 41, words of one letter 33
+STEPS_A_BYTE = 50  # of any family; blocks of one letter take 49, numbers 47
 GROWTH = 1.2  # of the steps a byte; tables that double make them a little uneven
 COUNTED = "memchr memcpy memmove memset memcmp realloc".split()
 

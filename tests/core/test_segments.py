@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from probing import probe_many
 from segment_data import ALL, numbered, scan, spread
 from sizes import examples
 
@@ -104,10 +105,10 @@ class Pairs(RuleBasedStateMachine):
             assert found == expected[:limit]
         cut = limit is not None and len(expected) > limit
         assert self.table.probe(value, limit).cut == cut
-        assert self.table.probe_many([0, value], limit).cut.tolist()[1] == cut
+        assert probe_many(self.table, [0, value], limit).cut.tolist()[1] == cut
 
     def many(self, value, limit):
-        offsets, documents, distances = self.table.probe_many([ALL, value], limit)
+        offsets, documents, distances = probe_many(self.table, [ALL, value], limit)
         expected = scan(self.pairs, value, self.k)[:limit]
         part = slice(int(offsets[1]), int(offsets[2]))
         rows = zip(documents[part].tolist(), distances[part].tolist(), strict=True)
@@ -157,7 +158,7 @@ def test_many_segments_become_few(tmp_path):
     stats = table.stats()
     assert stats.documents == table.written == len(values)
     assert 1 <= stats.segments <= 8
-    offsets, documents, _ = table.probe_many(values[:5_000] ^ np.uint64(9))
+    offsets, documents, _ = probe_many(table, values[:5_000] ^ np.uint64(9))
     assert np.array_equal(np.sort(documents), numbered(values[:5_000]))
     assert len(offsets) == 5_001
 
@@ -245,7 +246,7 @@ def test_it_is_used_while_it_is_written_and_merged(tmp_path):
         while not done.is_set():
             i = rng.randrange(1_000)
             with lock:
-                found = table.probe_many(values[i : i + 1] ^ np.uint64(5))[1].tolist()
+                found = probe_many(table, values[i : i + 1] ^ np.uint64(5))[1].tolist()
                 if found != [i] or [m.document for m in table.probe(int(values[i]))] != [i]:
                     wrong.append((i, found))
 

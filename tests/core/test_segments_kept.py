@@ -209,6 +209,7 @@ import mounting
 mounting.small_disk(sys.argv[1], "300k")
 import numpy as np
 from pathlib import Path
+from probing import probe_many
 from dedup.store.segmented_table import SegmentedTable
 from dedup.core.table import Table
 
@@ -229,12 +230,12 @@ while refused is None:
 assert refused.errno == 28, refused
 assert 2000 < stored < 100_000
 assert len(table) == stored
-found = table.probe_many(values[:stored])[1]
+found = probe_many(table, values[:stored])[1]
 assert np.array_equal(np.sort(found), np.arange(stored)), "something is lost in memory"
 again = SegmentedTable(folder, 3, threading.RLock())
 count = len(again)
 assert count == again.note >= 1000
-assert np.array_equal(np.sort(again.probe_many(values[:count])[1]), np.arange(count))
+assert np.array_equal(np.sort(probe_many(again, values[:count])[1]), np.arange(count))
 print(count)
 import os
 os._exit(0)

@@ -49,7 +49,7 @@ UNUSED = {
     "EmbeddedDetector.withdraw", "EmbeddedDetector.documents_from", "EmbeddedDetector.share_memory", "Reservations.share", "Documents.damaged", "Documents.file_bytes",
     "Documents.name", "Documents.note_offsets", "Documents.offsets",
     "Index.covered", "Index.file_bytes", "Index.memory_bytes",
-    "SegmentedTable.append", "SegmentedTable.probe_each", "SegmentedTable.probe_many",
+    "SegmentedTable.append", "SegmentedTable.probe_each",
     "SegmentedTable.stats", "SegmentedTable.written",
     "Reservations.__len__", "Reservations.end_same", "Reservations.knows", "Reservations.pin", "Store.apply",
     "Store.get", "Store.info", "Store.insert_many", "Store.close_after_fork", "Store.give_up", "Store.give_up_more", "Store.forget_before", "Store.forget_more_before", "Store.near_many", "Store.near_others", "Store.offsets",

@@ -208,11 +208,11 @@ void features_sketch(const struct ndd_reader *reader, uint8_t bytes[NDD_SKETCH_B
 void features_sum(struct ndd_reader *reader, ndd_page *page) {
     size_t kept = 0, words = 0, own = 0;
     for (size_t i = 0; i < reader->blocks.n; i++) {
-        const struct block *block = &reader->blocks.at[i];
-        if (!(block->context & IN_DROPPED)) words += block->tokens;
-        if (block->weight == 0) continue;
-        kept += block->tokens;
-        if (block->context & IN_MAIN) own += block->tokens;
+        const struct block *block = &reader->blocks.at[i]; /* without branches: there are many blocks */
+        size_t tokens = block->tokens, of_main = (block->context & IN_MAIN) != 0, is_kept = block->weight > 0;
+        words += tokens * !(block->context & IN_DROPPED);
+        kept += tokens * is_kept;
+        own += tokens * (is_kept & of_main);
     }
     memset(page, 0, sizeof *page);
     sum_words(reader, kept, page);
