@@ -318,14 +318,14 @@ class EmbeddedDetector(Detector):
                 self._check_open()
             for verdict in verdicts:
                 if batch and _are_near(verdict, batch, self.policy.distance):
-                    self._insert_batch(batch)
+                    self._insert_verdicts(batch)
                     batch = []
                 due = self._is_due(verdict)
                 late.append(due and verdict.status == "unique" and self._is_late(verdict))
                 if due:
                     batch.append(verdict)
             if batch:
-                self._insert_batch(batch)
+                self._insert_verdicts(batch)
         return late
 
     def insert_held(self, pages: Sequence[tuple[str, str, Mapping[str, Any]]]) -> bool:
@@ -349,13 +349,7 @@ class EmbeddedDetector(Detector):
                 if not _is_storable(document.page):
                     raise _unstorable(document.page)
                 documents.append(replace(document, inserted_seconds=now, **given))
-            if len(documents) == 1:
-                self._store.insert(documents[0])
-            else:
-                self._store.insert_many(documents)
-            self._shared.note_inserted([document.page.value for document in documents])
-            for _, token, _ in pages:
-                reservations.end(token, "inserted")
+            self._insert_batch(documents, [token for _, token, _ in pages])
         return True
 
     def _is_due(self, verdict: Verdict) -> bool:
@@ -396,17 +390,20 @@ class EmbeddedDetector(Detector):
         found = self._store.near(value, self.policy.distance)
         return _has_paid(near_duplicates(document, found, self.policy))
 
-    def _insert_batch(self, batch: list[Verdict]) -> None:
+    def _insert_verdicts(self, batch: list[Verdict]) -> None:
         now = time.time()
         documents = [replace(verdict.document, inserted_seconds=now) for verdict in batch]
+        tokens = [verdict.token for verdict in batch if verdict.token is not None]  # each has one
+        self._insert_batch(documents, tokens)
+
+    def _insert_batch(self, documents: list[Document], tokens: list[str]) -> None:
         if len(documents) == 1:
             self._store.insert(documents[0])
         else:
             self._store.insert_many(documents)
         self._shared.note_inserted([document.page.value for document in documents])
-        for verdict in batch:
-            assert verdict.token is not None
-            self._reservations.end(verdict.token, "inserted")
+        for token in tokens:
+            self._reservations.end(token, "inserted")
 
     def apply(
         self,

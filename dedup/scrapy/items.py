@@ -493,7 +493,7 @@ class Digester:
 
 
 def _headings(text: str) -> list[str]:
-    """Return the first headings of a page: eight, up to eight places where one may begin."""
+    """Return the headings at the first eight places of a page where one may begin."""
     found: list[str] = []
     at = {begin: text.find(begin) for begin in ("<h1", "<H1")}
     for _ in range(HEADINGS):

@@ -210,6 +210,8 @@ class ServiceNamespace:
 
 Take = Callable[[list[Records] | None], None]
 
+RULES_CLOSE_SECONDS = 5.0
+
 
 class SharedRules:
     """The rules of one namespace at table services."""
@@ -286,7 +288,7 @@ BATCH = 256  # updates sent at once
 TRIED = 4096  # waiting updates that are sent before a pause if some failed
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 2.0
-CLOSE_SECONDS = RULES_CLOSE_SECONDS = 5.0
+CLOSE_SECONDS = 5.0
 
 _GIVEN_UP = {
     "insert": "{} was parsed, but is not remembered",

@@ -40,6 +40,7 @@ from dedup.scrapy.local_service import find_service
 from dedup.scrapy.settings import Config
 from dedup.wire.client.address import addresses_of
 from dedup.wire.client.command_codec import Request as Command
+from dedup.wire.client.command_codec import unreadable
 from dedup.wire.client.services import Services
 
 __all__ = ["Scheduler", "SharedRequests"]
@@ -482,7 +483,7 @@ def _unpacked(content: bytes, spider: Spider | None) -> Request | None:
 def _error_of(answer: Any) -> Exception:
     if isinstance(answer, Exception):
         return answer
-    return ServiceUnavailable(f"not the answer of a table service: {str(answer)[:200]}")
+    return unreadable(answer)
 
 
 # ----------------------------------------------------------------------------------- the scheduler

@@ -57,6 +57,7 @@ __all__ = [
     "neighbours_of_all",
     "new_token",
     "unavailable",
+    "unreadable",
     "verdict_of_all",
 ]
 
@@ -97,7 +98,7 @@ def holding_of(reply: Any) -> Holding:
             return Holding(Share.of(text, count), count)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError, DedupError):
         pass
-    raise ServiceUnavailable(f"not the answer of a table service: {str(reply)[:200]}")
+    raise unreadable(reply)
 
 
 class Route:
@@ -331,7 +332,7 @@ def verdict_of(reply: Any, asked: Document) -> Verdict:
             found = None if words is None else read_document(reply[2].decode(), words)
         verdict = from_reply(reply, asked, found)
     except (AttributeError, TypeError, ValueError) as error:  # UsageError is a ValueError
-        raise _unreadable(reply) from error
+        raise unreadable(reply) from error
     if verdict.reason == "short" and asked.page.unread:  # it was sent as a page without features
         return replace(verdict, reason="unread")
     return verdict
@@ -350,7 +351,7 @@ def neighbours_of(reply: Any) -> list[Neighbour]:
             for key, distance, similarity, identity, words in reply
         ]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise _unreadable(reply) from error
+        raise unreadable(reply) from error
 
 
 def facts_of(reply: Any) -> dict[str, Any]:
@@ -359,7 +360,7 @@ def facts_of(reply: Any) -> dict[str, Any]:
         pairs = (line.partition(":") for line in reply.decode().splitlines() if ":" in line)
         return {key: _number(value) for key, _, value in pairs}
     except AttributeError as error:
-        raise _unreadable(reply) from error
+        raise unreadable(reply) from error
 
 
 def error_of(message: str) -> DedupError:
@@ -403,7 +404,8 @@ def _number(value: str) -> Any:
     return value
 
 
-def _unreadable(reply: Any) -> ServiceUnavailable:
+def unreadable(reply: Any) -> ServiceUnavailable:
+    """Return the error of a reply that no table service gives."""
     return ServiceUnavailable(f"not the answer of a table service: {str(reply)[:200]}")
 
 
