@@ -16,7 +16,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 # -------------------------------------------------------------------- a patience diff, word by word
 
@@ -108,9 +108,6 @@ def _rising(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 # ----------------------------------------------------------------------------- in words and columns
 
-
-if TYPE_CHECKING:
-    from dedup.report.texts import Hunk
 
 WORDS = 30  # of each side of a hunk, shown unless all are to be shown
 CONTEXT = 6  # words shown before and after a hunk

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from dedup.model.recipes import Recipe
     from dedup.report.drops import Action
 
-__all__ = []
-
 GROUPS = 10_000  # originals whose near-duplicates are counted
 HOSTS = 10_000  # hosts that are counted
 EXAMPLES = 3  # near-duplicates of a group that are named
