@@ -75,9 +75,10 @@ static uint64_t plain_simhash(const struct feature *features, size_t n) {
     return value;
 }
 
-/* Whether some element of the input may be main or article: one of that name, or role. */
-static int may_have_main(const struct input *input) {
-    static const char *const names[] = {"main", "article", "&#"}; /* a role may be spelled with references */
+/* Whether the input may have an element that makes the title count beside more text: main or article, by name or role,
+ * or a link, for the page may be a list of links. */
+static int may_need_title(const struct input *input) {
+    static const char *const names[] = {"main", "article", "&#", "<a"}; /* a role may be spelled with references */
     for (size_t name = 0; name < sizeof names / sizeof *names; name++) {
         size_t length = strlen(names[name]), same = 0;
         for (size_t i = 0; i + length <= input->n; i++) {
@@ -132,11 +133,12 @@ static void must_follow_from_words(const ndd_page *page, const uint8_t *words, s
     int marked = !input->as_text && input->n > 0 && (page->unread || count < FEATURES_LEAST);
     MUST(page->features == (page->unread ? 0 : count));
     MUST(page->unread || page->value == plain_simhash(features, count));
-    /* Beside little text of article or main the title counts, and beside little text in all lists of links do: the words
-     * of neither are handed out. */
-    int title_counts = page->title != 0 && (page->words_read < 80 || may_have_main(input));
-    int more_counts = !input->as_text && page->words_read > 0 && (title_counts || page->words_read < 100);
-    MUST(marked || memcmp(page->sketch + 33, bytes_of_it + 33, 4) == 0);
+    /* Beside little text the title counts, and so do lists of links, beside more of them if they are most of the page:
+     * the words of neither are handed out. */
+    int title_counts = page->title != 0 && (page->words_read < 80 || may_need_title(input));
+    int more_counts = !input->as_text && page->words_read > 0 && (title_counts || page->words_read < 400);
+    int mostly_lists = !input->as_text && page->words_read >= 80 && page->words_read < 400;
+    MUST(marked || mostly_lists || memcmp(page->sketch + 33, bytes_of_it + 33, 4) == 0);
     if (!more_counts) MUST(memcmp(page->sketch, bytes_of_it, 33) == 0);
     if (!more_counts && !marked) {
         MUST(ndd_similarity(page->sketch, bytes_of_it) == 1);

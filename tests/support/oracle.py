@@ -11,11 +11,12 @@ specification's are of version 15.1.0, so compare on characters that are older t
 import math
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from html.entities import html5
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
@@ -145,6 +146,8 @@ class Token(NamedTuple):
 
     data: bytes
     context: Context
+    cell: tuple[int, int]
+    """The numbers of the table row that it stands in, 0 for none, and of the cell."""
 
 
 class Piece(NamedTuple):
@@ -152,6 +155,7 @@ class Piece(NamedTuple):
 
     text: str
     context: Context = frozenset()
+    cell: tuple[int, int] = (0, 0)
 
 
 END_WORD, END_BLOCK = Piece("end of word"), Piece("end of block")
@@ -163,18 +167,18 @@ def cut(run: list[Piece]) -> Iterator[Token]:
     for character in run:
         more = character.text.lower()[0].encode()
         if len(data) + len(more) > 128:
-            yield Token(data, context)
+            yield Token(data, context, run[0].cell)
             data, context = b"", character.context
         data += more
-    yield Token(data, context)
+    yield Token(data, context, run[0].cell)
 
 
 def pairs(run: list[Piece]) -> Iterator[Token]:
     """Yield neighbours of a spaceless script."""
     if len(run) == 1:
-        yield Token(run[0].text.encode(), run[0].context)
+        yield Token(run[0].text.encode(), run[0].context, run[0].cell)
     for first, second in pairwise(run):
-        yield Token((first.text + second.text).encode(), second.context)
+        yield Token((first.text + second.text).encode(), second.context, second.cell)
 
 
 def blocks_of(pieces: Iterable[Piece]) -> list[list[Token]]:
@@ -774,6 +778,8 @@ class Page:
     links: list[tuple[str, Context]] = field(default_factory=list)
     stack: list[Element] = field(default_factory=list)
     without_room: int = 0
+    rows: int = 0
+    cell: tuple[int, int] = (0, 0)
 
     @property
     def context(self) -> Context:
@@ -806,7 +812,7 @@ class Page:
             return at + 1
         if not stands_for:
             stands_for, end = self.text[at], at + 1
-        self.pieces += [Piece(one, self.context) for one in stands_for]
+        self.pieces += [Piece(one, self.context, self.cell) for one in stands_for]
         return end
 
     def markup(self, at: int) -> int:
@@ -826,14 +832,19 @@ class Page:
         self.pieces.append(END_WORD)
         return at + 1
 
-    def ends(self, name: str) -> None:
+    def ends(self, name: str, starts: bool = False) -> None:
         if in_any(name, "BLOCK"):
             self.pieces.append(END_BLOCK)
         elif in_any(name, "BREAK"):
             self.pieces.append(END_WORD)
+        if in_any(name, "ROW TABLE"):
+            self.rows += starts and in_any(name, "ROW")
+            self.cell = (self.rows, 0) if starts and in_any(name, "ROW") else (0, 0)
+        elif in_any(name, "CELL") and starts and self.cell[0]:
+            self.cell = self.cell[0], min(self.cell[1] + 1, 15)
 
     def start(self, tag: StartTag) -> int:
-        self.ends(tag.name)
+        self.ends(tag.name, starts=True)
         self.parts_of(tag)
         if tag.has("RAW"):
             self.pieces.append(END_WORD)
@@ -1044,6 +1055,33 @@ def is_text(block: list[Token]) -> bool:
     return 2 * sum("link" in token.context for token in block) <= len(block)
 
 
+def words_of_tables(blocks: Blocks) -> Blocks:
+    """Return the blocks, with the links in rows of data as words (specification, "Tables of data")."""
+    rows = [list(group) for _, group in groupby(blocks, lambda block: block[0].cell[0])]
+    joined: Blocks = []
+    for small, group in groupby(rows, is_small):
+        table = list(group)
+        whole = small and sum(map(is_data, table)) >= 3
+        for row in table:
+            cells = Counter(block[0].cell for block in row)
+            for block in row:
+                words = [token._replace(context=token.context - {"link"}) for token in block]
+                alone = cells[block[0].cell] == 1
+                joined.append(words if whole and alone and is_data(row) else block)
+    return joined
+
+
+def is_small(row: Blocks) -> bool:
+    """Whether the blocks of a row are of several cells, and have few words."""
+    first, last = row[0][0].cell, row[-1][0].cell
+    return first[0] > 0 and first != last and count(row) <= 64
+
+
+def is_data(row: Blocks) -> bool:
+    """Whether a small row is one of data."""
+    return 4 * sum("link" in token.context for block in row for token in block) <= count(row)
+
+
 def count(blocks: Iterable[list[Token]]) -> int:
     return sum(map(len, blocks))
 
@@ -1112,11 +1150,12 @@ def main_alone(blocks: Blocks, void: AbstractSet[str]) -> bool:
 
 
 class Judged(NamedTuple):
-    """The kept blocks with their weights, what tokens of them are own, and the blocks of lists below."""
+    """The kept blocks with their weights, what tokens of them are own, and the blocks of lists: all, and those below."""
 
     kept: list[tuple[int, list[Token]]]
     own: int
     lists: Blocks
+    below: Blocks
 
 
 def judge(blocks: Blocks) -> Judged:
@@ -1131,7 +1170,8 @@ def judge(blocks: Blocks) -> Judged:
     tokens = count(blocks[i] for i in kept)
     entries = sum(min(len(blocks[i]), 30) for i in content - kept)
     main = {i for i in content if "main" in blocks[i][0].context}
-    if tokens < 20:
+    listed = tokens < 20
+    if listed:
         kept = content
     elif 100 * tokens < 30 * (tokens + entries) and count(blocks[i] for i in main) >= 20:
         kept = main
@@ -1151,20 +1191,22 @@ def judge(blocks: Blocks) -> Judged:
         judged.append((min(max(length, 2), 30), blocks[i]))
         said.add(words)
     own = [block for _, block in judged if not has_main or "main" in block[0].context]
+    if listed and count(block for _, block in judged) >= 80:
+        own = []
     first = [id(block) for _, block in judged]
     above, below = 0, []
     for i, block in enumerate(blocks):
         above += len(block) if id(block) in first else 0
         if i in lists and 2 * above >= sum(len(one) for _, one in judged):
             below.append(block)
-    return Judged(judged, count(own), below)
+    return Judged(judged, count(own), [blocks[i] for i in sorted(lists)], below)
 
 
 def judged_page(html: bytes) -> tuple[Judged, Sequence[str]]:
     """Return what is kept of a page of UTF-8 bytes, and the tokens of its title."""
     page = Page(html.decode("utf-8", "surrogateescape"))
     page.scan()
-    return judge(visible(blocks_of(page.pieces))), page.title_tokens
+    return judge(visible(words_of_tables(blocks_of(page.pieces)))), page.title_tokens
 
 
 def sketch_of(shingles: Iterable[int], beside: Iterable[int] = ()) -> bytes:
@@ -1234,8 +1276,9 @@ def fingerprint_blocks(
     title: Sequence[str] = (),
     own: int | None = None,
     lists: Iterable[Sequence[str]] = (),
+    below: Iterable[Sequence[str]] = (),
 ) -> tuple[int, bytes, int]:
-    """Return value, sketch and features of blocks (weight, tokens), the title's tokens and lists.
+    """Return value, sketch and features of blocks (weight, tokens), the title's tokens and lists: all, and those below.
 
     own: how many of the tokens are own ones; None: all of them.
     """
@@ -1255,12 +1298,24 @@ def fingerprint_blocks(
         times = 1 + min((kept - own) // 8, 16)
         of_title = runs_of_three(beside)
         of_title += [shingle_hash(sum_of(beside), i, 1) for i in range(times)]
-    entries = [[token_hash(token.encode(), key) for token in entry] for entry in lists]
-    if 0 < kept < 100 and sum(min(len(entry), 30) for entry in entries) >= kept:
-        of_lists = sorted({shingle_hash(sum_of(entry), 0, 2) for entry in entries})[
-            : 2 + kept // 16
-        ]
-    return value, sketch_of(runs_of_three(sequence), [*of_title, *of_lists]), len(weights)
+    of_page: list[int] = []
+    if 0 < kept < 100 and listed_tokens(below) >= kept:
+        of_lists = least_entries(below, 2 + kept // 16, key)
+    elif 80 <= kept < 400 and listed_tokens(lists) >= 4 * kept:
+        of_page = least_entries(lists, 4 + kept // 8, key)
+    sketch = sketch_of([*of_page, *runs_of_three(sequence)], [*of_title, *of_lists])
+    return value, sketch, len(weights)
+
+
+def listed_tokens(lists: Iterable[Sequence[str]]) -> int:
+    """Return how many tokens lists of links count for."""
+    return sum(min(len(entry), 30) for entry in lists)
+
+
+def least_entries(lists: Iterable[Sequence[str]], most: int, key: Key) -> list[int]:
+    """Return the shingles of the entries with the least hashes."""
+    hashes = ([token_hash(token.encode(), key) for token in entry] for entry in lists)
+    return [mix(one) for one in sorted({shingle_hash(sum_of(entry), 0, 2) for entry in hashes})[:most]]
 
 
 def hashes_of(page: Page, blocks: Iterable[list[Token]]) -> list[int]:
@@ -1269,13 +1324,14 @@ def hashes_of(page: Page, blocks: Iterable[list[Token]]) -> list[int]:
 
 
 def finish(page: Page) -> Reading:
-    blocks_before = blocks_of(page.pieces)
+    blocks_before = words_of_tables(blocks_of(page.pieces))
     blocks = visible(blocks_before)
     judged = judge(blocks)
     kept = [
         Block(weight, [token.data.decode() for token in block]) for weight, block in judged.kept
     ]
     lists = [[token.data.decode() for token in block] for block in judged.lists]
+    below = [[token.data.decode() for token in block] for block in judged.below]
     if not page.canonical and page.open_graph:
         page.canonical, page.canonical_path = page.open_graph
     kept_blocks = {id(block) for _, block in judged.kept}
@@ -1294,7 +1350,7 @@ def finish(page: Page) -> Reading:
         [*page.meta, *hashes_of(page, frame)],
     ]
     value, sketch, features = fingerprint_blocks(
-        kept, page.key, page.title_tokens, judged.own, lists
+        kept, page.key, page.title_tokens, judged.own, lists, below
     )
     return Reading(
         value,

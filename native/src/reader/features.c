@@ -16,6 +16,10 @@
 #define LISTED_TEXT 100 /* kept tokens: beside fewer of them lists of links count */
 #define LISTED_LEAST 2 /* entries of these, and one more for so many kept tokens: */
 #define LISTED_STEP 16
+#define LISTS_TEXT 400 /* kept tokens: beside fewer of them, */
+#define LISTS_TIMES 4 /* lists of links that are so many times the text count, */
+#define LISTS_LEAST 4 /* with so many entries, and one more for so many kept tokens: */
+#define LISTS_STEP 8
 #define READ_ENOUGH 64 /* kept tokens: a page with fewer that are less than an eighth of its words is unread */
 #define FEATURES_LEAST 8 /* a page with fewer is not judged by its text */
 #define WEIGHT_CAP 480 /* of a distinct word, so that one repeated word does not decide */
@@ -152,32 +156,63 @@ static void add_title(const struct ndd_reader *reader, struct sketch *sketch, si
     sketch->sequence = 0;
 }
 
-/* Lists of links tell pages of little text apart where more of them than the text itself stands below half of it: the
- * entries with the least hashes. Above the text they are of the site. The hash of the whole text is without them. */
-static void add_lists(const struct ndd_reader *reader, struct sketch *sketch, size_t kept) {
-    uint64_t least[LISTED_LEAST + LISTED_TEXT / LISTED_STEP], listed = 0, above = 0;
-    size_t most = LISTED_LEAST + kept / LISTED_STEP, n = 0;
+/* The entries of a page's lists of links with the least hashes, so that lists which share most entries share most of
+ * these. above: how many kept tokens must stand above an entry. */
+struct entries {
+    uint64_t least[LISTS_LEAST + LISTS_TEXT / LISTS_STEP];
+    size_t n, most, above;
+};
+
+static int is_entry(const struct ndd_reader *reader, const struct block *block) {
+    return block->weight == 0 && !(block->context & IN_TAKEN) && stands_where(block, reader->needed);
+}
+
+static void add_entry(struct entries *entries, uint64_t entry) {
+    uint64_t *least = entries->least;
+    size_t at = 0;
+    while (at < entries->n && least[at] < entry) at++;
+    if (at == entries->most || (at < entries->n && least[at] == entry)) return;
+    entries->n += entries->n < entries->most;
+    memmove(least + at + 1, least + at, (entries->n - 1 - at) * sizeof *least);
+    least[at] = entry;
+}
+
+static void gather_entries(const struct ndd_reader *reader, struct entries *entries) {
+    size_t above = 0;
     for (size_t i = 0; i < reader->blocks.n; i++) {
         const struct block *block = &reader->blocks.at[i];
         const uint64_t *tokens = reader->tokens.at + block->first_token;
         uint64_t entry = 0;
-        size_t at = 0;
-        if (block->weight > 0) {
-            above += block->tokens;
-            continue;
-        }
-        if (block->context & IN_TAKEN || !stands_where(block, reader->needed) || 2 * above < kept) continue;
-        listed += entry_tokens(block);
+        above += block->weight > 0 ? block->tokens : 0;
+        if (!is_entry(reader, block) || above < entries->above) continue;
         for (size_t j = 0; j < block->tokens; j++) entry = entry * HASH_C0 + tokens[j];
-        entry = hash_shingle(entry, 0, 2);
-        while (at < n && least[at] < entry) at++;
-        if (at == most || (at < n && least[at] == entry)) continue;
-        n += n < most;
-        memmove(least + at + 1, least + at, (n - 1 - at) * sizeof *least);
-        least[at] = entry;
+        add_entry(entries, hash_shingle(entry, 0, 2));
     }
-    for (size_t i = 0; listed >= kept && i < n; i++) sketch_add(sketch, least[i]);
-    sketch->sequence = 0;
+}
+
+/* Lists of links tell pages apart: beside little text where more of them than the text itself stands below half of it,
+ * for above it they are of the site; and wherever they stand if the page is lists for the most part. These are of the
+ * hash of the whole text, the others not. */
+static void add_lists(const struct ndd_reader *reader, struct sketch *sketch, size_t kept) {
+    struct entries entries = {.most = LISTED_LEAST + kept / LISTED_STEP, .above = kept - kept / 2};
+    uint64_t below = 0, all = 0;
+    size_t above = 0;
+    int everywhere = 0;
+    for (size_t i = 0; i < reader->blocks.n; i++) {
+        const struct block *block = &reader->blocks.at[i];
+        above += block->weight > 0 ? block->tokens : 0;
+        if (!is_entry(reader, block)) continue;
+        all += entry_tokens(block);
+        below += above < entries.above ? 0 : entry_tokens(block);
+    }
+    if (kept >= LISTED_TEXT || below < kept) {
+        everywhere = kept >= LITTLE_TEXT && all >= LISTS_TIMES * kept;
+        if (!everywhere) return;
+        entries = (struct entries){.most = LISTS_LEAST + kept / LISTS_STEP};
+    }
+    gather_entries(reader, &entries);
+    for (size_t i = 0; i < entries.n; i++) sketch_add(sketch, hash_mix(entries.least[i]));
+    if (!everywhere) sketch->sequence = 0;
 }
 
 /* own: how many of the kept tokens stand in article or main, if the page has one. */
@@ -187,7 +222,7 @@ static void sum_shingles(struct ndd_reader *reader, size_t kept, size_t own, ndd
     sketch_begin(&sketch);
     size_t titles = 1 + (kept - own) / FOREIGN_TEXT;
     if (kept > 0 && own < LITTLE_TEXT) add_title(reader, &sketch, titles < TITLES_MOST ? titles : TITLES_MOST);
-    if (kept > 0 && kept < LISTED_TEXT) add_lists(reader, &sketch, kept);
+    if (kept > 0 && kept < LISTS_TEXT) add_lists(reader, &sketch, kept);
     for (size_t i = 0; i < reader->blocks.n; i++) {
         const struct block *block = &reader->blocks.at[i];
         if (block->weight > 0) add_tokens(&sketch, &text, reader->tokens.at + block->first_token, block->tokens);
@@ -216,7 +251,7 @@ void features_sum(struct ndd_reader *reader, ndd_page *page) {
     }
     memset(page, 0, sizeof *page);
     sum_words(reader, kept, page);
-    sum_shingles(reader, kept, reader->has_main ? own : kept, page);
+    sum_shingles(reader, kept, reader->listed && kept >= LITTLE_TEXT ? 0 : reader->has_main ? own : kept, page);
     page->words = (uint32_t)words;
     page->words_read = (uint32_t)kept;
     page->text_bytes = reader->text_bytes;
