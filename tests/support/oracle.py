@@ -1064,10 +1064,10 @@ def words_of_tables(blocks: Blocks) -> Blocks:
         whole = small and sum(map(is_data, table)) >= 3
         for row in table:
             cells = Counter(block[0].cell for block in row)
-            for block in row:
+            for i, block in enumerate(row):
                 words = [token._replace(context=token.context - {"link"}) for token in block]
-                alone = cells[block[0].cell] == 1
-                joined.append(words if whole and alone and is_data(row) else block)
+                alone, behind = cells[block[0].cell] == 1, 2 * count(row[:i]) >= count(row)
+                joined.append(words if whole and alone and behind and is_data(row) else block)
     return joined
 
 
@@ -1315,7 +1315,9 @@ def listed_tokens(lists: Iterable[Sequence[str]]) -> int:
 def least_entries(lists: Iterable[Sequence[str]], most: int, key: Key) -> list[int]:
     """Return the shingles of the entries with the least hashes."""
     hashes = ([token_hash(token.encode(), key) for token in entry] for entry in lists)
-    return [mix(one) for one in sorted({shingle_hash(sum_of(entry), 0, 2) for entry in hashes})[:most]]
+    return [
+        mix(one) for one in sorted({shingle_hash(sum_of(entry), 0, 2) for entry in hashes})[:most]
+    ]
 
 
 def hashes_of(page: Page, blocks: Iterable[list[Token]]) -> list[int]:

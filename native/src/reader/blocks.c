@@ -41,11 +41,14 @@ static int kind_of_row(const struct block *row, size_t n) {
     return tokens > ROW_MOST ? ROW_OF_LAYOUT : links * ROW_LINKS > tokens ? ROW_OF_LINKS : ROW_OF_DATA;
 }
 
-/* A link that is alone in its cell is a word of the row. */
+/* A link that is alone in its cell, behind most of the row's words, is one of them. */
 static void take_links(struct block *row, size_t n) {
+    uint64_t before = 0, words = 0;
+    for (size_t i = 0; i < n; i++) words += row[i].tokens;
     for (size_t i = 0; i < n; i++) {
         int first = i == 0 || row[i - 1].row != row[i].row, last = i + 1 == n || row[i + 1].row != row[i].row;
-        if (first && last) row[i].link_tokens = 0;
+        if (first && last && 2 * before >= words) row[i].link_tokens = 0;
+        before += row[i].tokens;
     }
 }
 
