@@ -52,11 +52,10 @@ class Flight:
         "called_back",
         "items",
         "namespace",
-        "numbers",
         "paid",
+        "reading",
         "request",
         "verdict",
-        "words",
     )
 
     def __init__(
@@ -67,12 +66,12 @@ class Flight:
         reading: PageReading,
         request: _Request,
     ) -> None:
-        """Begin without items. reading is that of the page, of which little is kept."""
+        """Begin without items."""
         self.request = request
         self.namespace = namespace
         self.verdict = verdict
         self.callback = callback
-        self.words, self.numbers = reading.words, reading.numbers
+        self.reading = reading
         self.items = 0  # items that are still in the pipelines
         self.paid = self.called_back = False
 

@@ -31,7 +31,7 @@ from scrapy.http import Response
 from scrapy.utils.request import request_from_dict
 
 from dedup.core.files import PRIVATE, replace_file
-from dedup.core.fingerprint import similarities
+from dedup.core.fingerprint import PageReading, similarities
 from dedup.core.hash_set import HashSet
 from dedup.model.page import Neighbour, PageFingerprint, Verdict
 from dedup.model.recipes import Recipe
@@ -378,9 +378,9 @@ class Proof:
         callback: str,
         recipe: Recipe,
         words: int,
-        numbers: Callable[[], bytes],
+        reading: Callable[[], PageReading],
     ) -> Digester:
-        """Return what makes the digest of a page's items; see Page for words and numbers."""
+        """Return what makes the digest of a page's items; see Page for words and reading."""
         request = response.request
         assert request is not None
         text = getattr(response, "text", "")
@@ -391,7 +391,7 @@ class Proof:
             text,
             len(response.body),
             words,
-            numbers,
+            reading,
             lambda: f"{request.cb_kwargs!r} {[v for k, v in meta.items() if k != 'dedup']!r}",
             meta.get("dedup"),
             recipe,
