@@ -11,6 +11,7 @@ other clients have their turn: the order is promised, not isolation, so there is
 """
 
 import asyncio
+import time
 from asyncio import Future
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -33,6 +34,7 @@ from dedup.service.core.operations import (
     in_slices,
     probe_in_slices,
 )
+from dedup.service.core.overview import ClientView
 from dedup.service.core.roles import (
     COMMANDS,
     NO_ROLES,
@@ -93,6 +95,9 @@ class Session:
         self.name = b""
         self.closing = False
         self.address = self.subject = ""  # of who connected, and of its certificate
+        self.namespace = ""  # of the last page reserved
+        self.judged = self.near_duplicates = 0  # pages
+        self._connected = time.time()
         self._tokens = tokens
         self._shown, self._times = b"", tokens.times
         self._set_roles(NO_ROLES if tokens.asked else tokens.roles_of(b""))
@@ -105,6 +110,17 @@ class Session:
     def _set_roles(self, roles: Roles) -> None:
         self.roles, self.trusted = roles, bool(roles)
         self._batches_inserts = self.commands.inserts.commits and "crawl" in roles
+
+    def view(self) -> ClientView:
+        """Return what the dashboard shows of it."""
+        return ClientView(
+            self.name.decode(),
+            self.address,
+            self.namespace,
+            self._connected,
+            self.judged,
+            self.near_duplicates,
+        )
 
     @property
     def caller(self) -> Caller:
@@ -573,6 +589,8 @@ def _reserve(session: Session, arguments: list[bytes]) -> bytes:
         verdict = session.commands.reserve(namespace, key, page, given.asked, options)
     else:
         verdict = session.commands.judge(namespace, detector, page, key, options)
+    session.namespace = namespace
+    session.judged += 1
     nil = NIL[session.protocol_version]
     if verdict.status == "unique" and verdict.token is not None:  # the most frequent verdict
         nils = 5 + given.fields
@@ -582,6 +600,7 @@ def _reserve(session: Session, arguments: list[bytes]) -> bytes:
             verdict.token.encode(),
             nil * nils,
         )
+    session.near_duplicates += verdict.status == "near_duplicate"
     answer = [
         nil
         if field is None
