@@ -41,6 +41,7 @@ import msgspec
 
 from dedup.core.files import PRIVATE, PRIVATE_FOLDER, read_checked, replace_file, write_checked
 from dedup.core.matches import Matches
+from dedup.core.native import ffi
 from dedup.core.numbers import Numbers, Packed, zeros
 from dedup.core.table import Table, limit_number
 from dedup.model.errors import StoreDamaged
@@ -192,6 +193,8 @@ class SegmentedTable:
 
     def documents(self, value: int) -> list[int]:
         """Return the documents of a value itself, in no order; for a table with k = 0."""
+        if self._is_far(value):
+            return []
         found = [match.document for match in self._table.probe(value)] if self.unwritten else []
         if not (self._frozen or self._segments):
             return found
@@ -204,6 +207,8 @@ class SegmentedTable:
 
     def probe(self, value: int, limit: int | None = None) -> Matches:
         """Return the documents of all values within k of a value, as Table.probe() does."""
+        if self._is_far(value):
+            return Matches()
         found = self._table.probe(value, limit) if self.unwritten else Matches()
         if not (self._frozen or self._segments):
             return found
@@ -225,6 +230,12 @@ class SegmentedTable:
         if most:
             del found[most:]
         return found
+
+    def _is_far(self, value: int) -> bool:
+        """Whether nothing lies within k of a value, as is so for most: one native call, of nothing frozen."""
+        return not self._frozen and self._together.is_far(
+            value, self._k, self._table.handle if self.unwritten else ffi.NULL
+        )
 
     def _left(self, place: Table | Segments, value: int, most: int) -> Matches:
         """Return the matches of an older place less the removed ones: the nearest `most` + 1, or all."""
