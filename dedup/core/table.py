@@ -86,7 +86,7 @@ class Table:
             self._lock = _Unlocked()
 
     def _adopt(self, handle: Any, k: int, preset: str, note: int) -> None:
-        self._handle = ffi.gc(handle, lib.ndd_table_close)
+        self.handle = self._handle = ffi.gc(handle, lib.ndd_table_close)  # the native table
         self._k = k
         self._preset = preset
         self._note = note

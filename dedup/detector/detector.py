@@ -22,7 +22,7 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -74,7 +74,7 @@ _is_storable = storable()
 _DROPPED = frozenset(("near_duplicate", "pending"))
 
 
-class Seen(NamedTuple):
+class Seen(msgspec.Struct, frozen=True, gc=False):
     """The state at the reservation of a page: its verdict, the policy, and the number of inserts."""
 
     status: Status

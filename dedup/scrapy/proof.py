@@ -33,7 +33,7 @@ from scrapy.utils.request import request_from_dict
 from dedup.core.files import PRIVATE, replace_file
 from dedup.core.fingerprint import PageReading, similarities
 from dedup.core.hash_set import HashSet
-from dedup.model.page import Neighbour, PageFingerprint, Verdict
+from dedup.model.page import TEXT_HASH, Neighbour, PageFingerprint, Verdict
 from dedup.model.recipes import Recipe
 from dedup.report.texts import count
 from dedup.scrapy.counts import Counts, logger
@@ -63,7 +63,6 @@ if TYPE_CHECKING:
 __all__ = ["Findings", "Look", "Pair", "Proof"]
 
 NEIGHBOURS = 30  # near-duplicates that a page is compared with, at most
-TEXT_HASH = 33  # from this byte of a sketch on: the hash of the whole main text
 KNOWN_ITEMS = 2_000_000  # items of the crawl by which new ones are told from others, 10 bytes each
 SCHEDULED = 5_000_000  # requests, by which new ones are told from others
 SCHEDULED_LAST = 1000  # of these, noted together

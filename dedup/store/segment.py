@@ -123,18 +123,22 @@ class Segment:
 
 
 class Segments:
-    """Several segments, searched in one native call. One thread at a time."""
+    """Several segments, searched in one native call. One thread at a time.
+
+    handles  the native segments; count: how many they are
+    """
 
     def __init__(self, segments: Sequence[Segment]) -> None:
         self._segments = segments  # keeps the handles alive
-        self._handles = ffi.new("ndd_segment *[]", [segment.handle for segment in segments])
+        self.handles = ffi.new("ndd_segment *[]", [segment.handle for segment in segments])
+        self.count = len(segments)
         self._room = ffi.new("uint64_t[]", ROOM)
         self._answers = Answers()
 
     def documents(self, value: int) -> list[int]:
         """Return the documents of a value."""
-        count = len(self._segments)
-        held = lib.ndd_segments_documents(self._handles, count, value, self._room, len(self._room))
+        count = self.count
+        held = lib.ndd_segments_documents(self.handles, count, value, self._room, len(self._room))
         if held > len(self._room):
             self._room = ffi.new("uint64_t[]", held)
             return self.documents(value)
@@ -142,10 +146,10 @@ class Segments:
 
     def probe(self, value: int, k: int, limit: int = 0) -> Matches:
         """Return the matches within k of each segment in turn, at most `limit` each unless that is 0."""
-        count, answer = len(self._segments), self._answers.take()
+        count, answer = self.count, self._answers.take()
         answer.query[0] = value
         status = lib.ndd_segments_probe(
-            self._handles, count, answer.query, 1, k, limit, answer.handle
+            self.handles, count, answer.query, 1, k, limit, answer.handle
         )
         if status != lib.NDD_OK:
             check(status, f"probing {count} segments")
@@ -153,9 +157,9 @@ class Segments:
 
     def probe_each(self, values: Packed, k: int, limit: int = 0) -> dict[int, Matches]:
         """Return what probe() does for each of some values that has matches, by its index."""
-        count, answer = len(self._segments), self._answers.take()
+        count, answer = self.count, self._answers.take()
         status = lib.ndd_segments_probe(
-            self._handles, count, pointer(values), len(values), k, limit, answer.handle
+            self.handles, count, pointer(values), len(values), k, limit, answer.handle
         )
         if status != lib.NDD_OK:
             check(status, f"probing {count} segments")

@@ -40,8 +40,9 @@ from pathlib import Path
 import msgspec
 
 from dedup.core.files import PRIVATE, PRIVATE_FOLDER, read_checked, replace_file, write_checked
-from dedup.core.matches import Matches
-from dedup.core.numbers import Numbers, Packed, zeros
+from dedup.core.matches import Answer, Matches
+from dedup.core.native import ffi, lib
+from dedup.core.numbers import Numbers, Packed, number, zeros
 from dedup.core.table import Table, limit_number
 from dedup.model.errors import StoreDamaged
 from dedup.store.segment import Segment, Segments, write_pairs
@@ -108,6 +109,7 @@ class SegmentedTable:
         self._folder = Folder(path, k, read_only=read_only)
         self._segments = self._folder.segments
         self._together = Segments(self._segments)
+        self._answer = Answer()  # of _is_far()
         self._removed = table_of(self._folder.removed)
         self._gone = len(self._removed)  # how many they are
         self._since: list[Pairs] = []  # removed from segments since the table was last frozen
@@ -189,6 +191,8 @@ class SegmentedTable:
 
     def documents(self, value: int) -> list[int]:
         """Return the documents of a value itself, in no order; for a table with k = 0."""
+        if self._is_far(value):
+            return []
         found = [match.document for match in self._table.probe(value)] if self.unwritten else []
         if not (self._frozen or self._segments):
             return found
@@ -201,6 +205,8 @@ class SegmentedTable:
 
     def probe(self, value: int, limit: int | None = None) -> Matches:
         """Return the documents of all values within k of a value, as Table.probe() does."""
+        if self._is_far(value):
+            return Matches()
         found = self._table.probe(value, limit) if self.unwritten else Matches()
         if not (self._frozen or self._segments):
             return found
@@ -222,6 +228,17 @@ class SegmentedTable:
         if most:
             del found[most:]
         return found
+
+    def _is_far(self, value: int) -> bool:
+        """Whether nothing lies within k of a value, as is so for most: one native call, if nothing is frozen."""
+        if type(value) is not int or not 0 <= value < 1 << 64:
+            number(value, "value")
+        if self._frozen:
+            return False
+        table, segments = self._table.handle if self.unwritten else ffi.NULL, self._together
+        return not lib.ndd_may_be_near(
+            table, segments.handles, segments.count, value, self._k, self._answer.handle
+        )
 
     def _left(self, place: Table | Segments, value: int, most: int) -> Matches:
         """Return the matches of an older place less the removed ones: the nearest `most` + 1, or all."""

@@ -292,6 +292,18 @@ class Store:
             looked_up[key] = found
             return found is not None and self._is_found(found[0], key)
 
+    def held(self, keys: Sequence[str]) -> set[str]:
+        """Return those of some keys that documents have. Raises StoreDamaged."""
+        with self._lock:
+            found = {each[1].key: each for each in self._ready().find_many(keys)}
+            looked_up = self._looked_up
+            if len(looked_up) + len(keys) > LOOKED_UP:
+                looked_up.clear()
+            if len(keys) <= LOOKED_UP:
+                looked_up.update(dict.fromkeys(keys))
+                looked_up.update(found)
+            return {key for key, (i, _) in found.items() if self._is_found(i, key)}
+
     @property
     def k(self) -> int:
         """The greatest distance near() finds, in bits."""
@@ -361,11 +373,12 @@ class Store:
         k: int | None = None,
         limit: int | None = None,
         *,
+        nearest: int = NEAR_LIMIT,
         own: int | None = None,
     ) -> dict[int, Near]:
         """Return the answer of near() for each of a batch of values that has any, by its index.
 
-        own is the id of the document that the first value is of, the next one's follows, and so on: no
+        nearest is the limit of each answer. own is the id of the document that the first value is of, the next one's follows, and so on: no
         answer has the document that its value is of, which is not read.
         Raises StoreDamaged, and TooMany if more than `limit` documents were to be read.
         """
@@ -376,7 +389,7 @@ class Store:
             index = self._ready()
             bound = index.k if k is None else min(k, index.k)
             for begin in range(0, len(queries), SLICE):
-                part = index.values.probe_each(queries[begin : begin + SLICE], NEAR_LIMIT)
+                part = index.values.probe_each(queries[begin : begin + SLICE], nearest)
                 if not part:
                     continue
                 count += sum(map(len, part.values()))

@@ -71,6 +71,11 @@ void ndd_segment_list(const ndd_segment *segment, uint64_t *values, uint64_t *do
 uint64_t ndd_segments_documents(const ndd_segment *const *segments, size_t n, uint64_t value,
                                 uint64_t *documents, uint64_t most);
 
+/* 0 if neither a table (NULL: none) nor one of n segments holds a value within k bits of this one, the table
+ * within its own k; 1 if one does, or memory or a segment's k does not allow to tell. Overwrites the answer. */
+int ndd_may_be_near(const ndd_table *table, const ndd_segment *const *segments, size_t n, uint64_t value,
+                    uint32_t k, ndd_answer *answer);
+
 /* ------------------------------------------------------------------------------- all pairs */
 
 /* Pairs of fingerprints, 2 numbers each. */
