@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from dedup.core.files import PRIVATE, allocate, replacing
-from dedup.core.matches import Answer, Answers, Found, Matches
+from dedup.core.matches import Answers, Found, Matches
 from dedup.core.native import check, ffi, lib
 from dedup.core.numbers import Numbers, Packed, number, packed, pointer, zeros
 from dedup.model.errors import UsageError
@@ -125,38 +125,33 @@ class Segment:
 
 
 class Segments:
-    """Several segments, searched in one native call. One thread at a time."""
+    """Several segments, searched in one native call. One thread at a time.
+
+    handles  the native segments; count: how many they are
+    """
 
     def __init__(self, segments: Sequence[Segment]) -> None:
         self._segments = segments  # keeps the handles alive
-        self._handles = ffi.new("ndd_segment *[]", [segment.handle for segment in segments])
-        self._count = len(segments)
+        self.handles = ffi.new("ndd_segment *[]", [segment.handle for segment in segments])
+        self.count = len(segments)
         self._room = ffi.new("uint64_t[]", ROOM)
         self._answers = Answers()
-        self._answer = Answer()  # is_far()'s
 
     def documents(self, value: int) -> list[int]:
         """Return the documents of a value."""
-        count = len(self._segments)
-        held = lib.ndd_segments_documents(self._handles, count, value, self._room, len(self._room))
+        count = self.count
+        held = lib.ndd_segments_documents(self.handles, count, value, self._room, len(self._room))
         if held > len(self._room):
             self._room = ffi.new("uint64_t[]", held)
             return self.documents(value)
         return list(self._room[0:held]) if held else []
 
-    def is_far(self, value: int, k: int, table: Any) -> bool:
-        """Whether nothing lies within k of a value, in the segments and in a native table, or NULL."""
-        if type(value) is not int or not 0 <= value < 1 << 64:
-            number(value, "value")
-        answer = self._answer.handle
-        return not lib.ndd_may_be_near(table, self._handles, self._count, value, k, answer)
-
     def probe(self, value: int, k: int, limit: int = 0) -> Matches:
         """Return the matches within k of each segment in turn, at most `limit` each unless that is 0."""
-        count, answer = len(self._segments), self._answers.take()
+        count, answer = self.count, self._answers.take()
         answer.query[0] = value
         status = lib.ndd_segments_probe(
-            self._handles, count, answer.query, 1, k, limit, answer.handle
+            self.handles, count, answer.query, 1, k, limit, answer.handle
         )
         if status != lib.NDD_OK:
             check(status, f"probing {count} segments")
@@ -164,9 +159,9 @@ class Segments:
 
     def probe_each(self, values: Packed, k: int, limit: int = 0) -> dict[int, Matches]:
         """Return what probe() does for each of some values that has matches, by its index."""
-        count, answer = len(self._segments), self._answers.take()
+        count, answer = self.count, self._answers.take()
         status = lib.ndd_segments_probe(
-            self._handles, count, pointer(values), len(values), k, limit, answer.handle
+            self.handles, count, pointer(values), len(values), k, limit, answer.handle
         )
         if status != lib.NDD_OK:
             check(status, f"probing {count} segments")

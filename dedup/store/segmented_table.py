@@ -40,9 +40,9 @@ from pathlib import Path
 import msgspec
 
 from dedup.core.files import PRIVATE, PRIVATE_FOLDER, read_checked, replace_file, write_checked
-from dedup.core.matches import Matches
-from dedup.core.native import ffi
-from dedup.core.numbers import Numbers, Packed, zeros
+from dedup.core.matches import Answer, Matches
+from dedup.core.native import ffi, lib
+from dedup.core.numbers import Numbers, Packed, number, zeros
 from dedup.core.table import Table, limit_number
 from dedup.model.errors import StoreDamaged
 from dedup.store.segment import Segment, Segments, pairs_of, write_pairs
@@ -112,6 +112,7 @@ class SegmentedTable:
         self._folder = Folder(path, k, read_only=read_only)
         self._segments = self._folder.segments
         self._together = Segments(self._segments)
+        self._answer = Answer()  # of _is_far()
         self._removed = table_of(self._folder.removed)
         self._gone = len(self._removed)  # how many they are
         self._since: list[Pairs] = []  # removed from segments since the table was last frozen
@@ -232,9 +233,14 @@ class SegmentedTable:
         return found
 
     def _is_far(self, value: int) -> bool:
-        """Whether nothing lies within k of a value, as is so for most: one native call, of nothing frozen."""
-        return not self._frozen and self._together.is_far(
-            value, self._k, self._table.handle if self.unwritten else ffi.NULL
+        """Whether nothing lies within k of a value, as is so for most: one native call, if nothing is frozen."""
+        if type(value) is not int or not 0 <= value < 1 << 64:
+            number(value, "value")
+        if self._frozen:
+            return False
+        table, segments = self._table.handle if self.unwritten else ffi.NULL, self._together
+        return not lib.ndd_may_be_near(
+            table, segments.handles, segments.count, value, self._k, self._answer.handle
         )
 
     def _left(self, place: Table | Segments, value: int, most: int) -> Matches:

@@ -296,6 +296,10 @@ void ndd_answer_queries(const ndd_answer *answer, size_t n, uint64_t *queries);
 size_t ndd_repeated_read(const uint8_t *bytes, size_t size, const uint8_t *form, size_t length,
                          size_t word_at, size_t digits_at, size_t digits, uint64_t *words, size_t most);
 
+/* How many RESP commands some bytes are, if they are nothing but whole ones, each an array of 1 to `most` bulk
+ * strings (most < 10^9); else 0. */
+size_t ndd_whole_commands(const uint8_t *bytes, size_t size, size_t most);
+
 /* Checks every rule of the structure; NDD_DAMAGED, and *reason names the broken one (static), if
  * one does not hold. For tests and fuzzers, and called by ndd_table_load. */
 ndd_status ndd_table_validate(const ndd_table *table, const char **reason);

@@ -47,9 +47,10 @@ from dedup.service.core.roles import (
 )
 from dedup.service.resp import protocol
 from dedup.wire import resp
-from dedup.wire.resp import NIL, OK, bulk, integer
+from dedup.wire.resp import ELEMENTS, NIL, OK, bulk, integer
 
 PLANS = 4096  # combinations of namespace and probe options that are cached
+NO_OPTIONS: tuple[tuple[bytes, ...], dict[str, Any], None] = (), {}, None
 FAILURES = 3  # wrong tokens before a connection is closed
 
 
@@ -141,7 +142,7 @@ class Session:
 
     def can_batch(self, command: Any) -> bool:
         """Whether a command can be carried out together with others: with the same options, INSERTs, or PAGES."""
-        if type(command) is not list or not command:
+        if type(command) is not list or not command or type(command[0]) is not bytes:
             return False
         known = COMMANDS.get(command[0])
         if known is None or not known.together or len(command) < known.least:
@@ -190,7 +191,9 @@ class Plans:
     def of_page(self, arguments: list[bytes]) -> tuple[PagePlan, dict[str, Any], str | None]:
         """Return the plan of a RESERVE, the page's fields that are given by name, and its token."""
         self._check()
-        shared, fields, token = protocol.spelled(arguments[10:])
+        shared, fields, token = (
+            protocol.spelled(arguments[10:]) if len(arguments) > 10 else NO_OPTIONS
+        )
         if shared is not None:
             plan = self._page_plans.get((arguments[1], *arguments[8:10], *shared))
             if plan is not None:
@@ -366,7 +369,6 @@ GREETINGS: dict[bytes, Command] = {
 }
 
 
-ELEMENTS = 99_999  # of all queued commands, as one command may have
 ELEMENT_BYTES, COMMAND_BYTES = (
     48,
     128,

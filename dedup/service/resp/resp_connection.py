@@ -35,7 +35,6 @@ __all__ = ["Connection"]
 
 BATCH = 512  # probes in one native call, inserts in one commit
 PAGES_BATCH = 32  # pages that are judged in one turn, unless they take long
-UNREAD = object()  # in place of a command: it is to be read
 WRITE_BYTES = 1 << 17  # of answers that are collected before they are written
 
 
@@ -195,11 +194,19 @@ class Connection(asyncio.Protocol):
         if self._closed_since is not None or self._finishing:
             return
         began = self._read = monotonic()
-        form = self._form
-        if form is not None and self._is_free() and self._port.turn.take(self, form, data, began):
-            self._in_turn = True
-            return
-        self._receive(data, began)
+        if self._is_free():
+            form = self._form
+            if form is not None and self._port.turn.take(self, form, data, began):
+                self._in_turn = True
+                return
+            command = self._incoming.only(data)
+            if command is not MISSING:  # as in most reads
+                self._run_one(command, began)
+                self._answers.flush()
+                if self.session.queued is not None:
+                    self._all_taken()
+                return
+        self._receive(data)
 
     def _is_free(self) -> bool:
         """Whether nothing is left of what came before, and probes may be carried out as they come."""
@@ -210,8 +217,10 @@ class Connection(asyncio.Protocol):
             or self._answers.waiting
             or self._scheduled
             or self.session.closing
+            or self._has_partial
             or self._unread_since is not None
-            or not self.session.is_plain
+            or self.session.queued is not None
+            or not self.session.trusted
         )
 
     def probed(self, answer: bytes, now: float) -> None:
@@ -227,33 +236,17 @@ class Connection(asyncio.Protocol):
         """Carry out a read that was given to the turn."""
         self._in_turn = False
         if self._closed_since is None:
-            self._receive(data, monotonic())
+            self._receive(data)
 
-    def _receive(self, data: bytes, began: float) -> None:
+    def _receive(self, data: bytes) -> None:
         """Carry out the commands of some bytes, one by one or in batches of this connection."""
         try:
-            is_first = self._incoming.feed(data, self.session.trusted)
+            self._incoming.feed(data, self.session.trusted)
         except NotResp as fault:
             self._refuse(str(fault))
             return
-        if self._scheduled is not None or self._paused:
-            return
-        if not is_first or self._answers.waiting or self._has_partial:
+        if self._scheduled is None and not self._paused:
             self._work()
-            return
-        command = self._next_command()
-        if type(command) is not list or not command or not self._incoming.was_all():
-            self._work(command)
-            return
-        self._incoming.forget()  # one command is all there is, as in most reads
-        try:
-            self._run_one(command, began)
-        except NotResp as fault:
-            self._refuse(str(fault))
-        else:
-            self._answers.flush()
-            if self.session.queued is not None:
-                self._all_taken()
 
     def _next_command(self) -> Any:
         """Return the next whole command, MISSING, or what the parser refused as something else."""
@@ -272,20 +265,16 @@ class Connection(asyncio.Protocol):
 
     # ------------------------------------------------------------------------------------ the work
 
-    def _work(self, first: Any = UNREAD) -> None:
-        """Carry out commands until there is none, or it is the turn of other connections.
-
-        first is what _next_command() has returned already.
-        """
+    def _work(self) -> None:
+        """Carry out commands until there is none, or it is the turn of other connections."""
         self._scheduled = None
         deadline = monotonic() + SLICE_SECONDS
         try:
             while self._may_work():
                 if self._singly:
                     self._run_one(self._singly.popleft())
-                elif not self._next(first):
+                elif not self._next():
                     break
-                first = UNREAD
                 if monotonic() > deadline:
                     self._schedule()
                     break
@@ -308,12 +297,11 @@ class Connection(asyncio.Protocol):
         self._pause()
         return False
 
-    def _next(self, command: Any) -> bool:
+    def _next(self) -> bool:
         """Carry out the next commands that are whole; False if there is none."""
         incoming = self._incoming
         equal: list[list[bytes]] = []
-        if command is UNREAD:
-            command = self._next_command()
+        command = self._next_command()
         try:
             if self.session.is_plain and self.session.can_batch(command):
                 command = self._take_alike(command, equal)
@@ -352,7 +340,7 @@ class Connection(asyncio.Protocol):
             if type(command) is not list or not command or len(batch) == most:
                 return command
             if mark == "pages":
-                known = COMMANDS.get(command[0])
+                known = COMMANDS.get(command[0]) if type(command[0]) is bytes else None
                 if known is None or known.together != mark:
                     return command
             elif (
