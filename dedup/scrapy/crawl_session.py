@@ -337,6 +337,7 @@ class Session:
         if verdict.status == "near_duplicate":
             proof = self.kept.proof
             self.counts.add(f"near_duplicate/distance/{verdict.distance}")
+            self.swallowing.compared(verdict, callback)
             if proof is None or request not in proof.proven:
                 self.swallowing.dropped(verdict, response.url)
         if self.journal is not None:
@@ -389,8 +390,11 @@ class Session:
         assert stats is not None
         stats.set_value("dedup/cpu_seconds", self.counts.meter.seconds)
         try:
+            proved = []
+            if self.kept.proof is not None:
+                proved = self.kept.proof.lines()
+                self.swallowing.items_differ = self.kept.proof.items_differ()
             lines = self.swallowing.lines, self.kept.url_rules()
-            proved = [] if self.kept.proof is None else self.kept.proof.lines()
             logger.info("%s", summary(stats.get_stats(), self.config, remembered, *lines, proved))
         except Exception as error:
             self.counts.fault(error, "there is no summary")

@@ -643,6 +643,13 @@ class Proof:
         ]
         return sorted(found, key=lambda each: (-each.dropped, -each.others, each.name))
 
+    def items_differ(self) -> Counter[str]:
+        """Return how many near-duplicates brought other items than their originals, by callback."""
+        found = Counter[str]()
+        for (name, _), n in self.differing.items():
+            found[name.callback] += n
+        return found
+
     def lines(self) -> list[str]:
         """Return the lines of the summary."""
         records = [
