@@ -29,7 +29,6 @@ from numbers import Number
 from pathlib import PurePath
 from struct import iter_unpack, pack, unpack
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 import msgspec
 from scrapy import Item
@@ -70,6 +69,8 @@ _HEX = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{32}|[0-
                   r"|[0-9a-f]{64}|[0-9a-f]{128}", re.IGNORECASE)  # fmt: skip
 _MARKUP = re.compile(r"<[a-zA-Z!/]")
 _URL, _NOW, _TODAY, _PAGE, _NOISE = "\0url", "\0now", "\0today", "\0page", "\0noise"
+_STRINGS, _SEQUENCES = (str, bytes), (list, tuple)
+_COLLECTIONS = (list, tuple, set, frozenset)
 _NO_ITEMS = (int, float, bytes, bytearray, memoryview, date)
 _SILENT = frozenset((_URL, _NOW, _TODAY))  # values that say nothing of a page
 _HEADINGS = slice(12, 16)  # of PageFingerprint.parts: the hash of the headings
@@ -239,7 +240,7 @@ class Page(NamedTuple):
     """What a page's items are read against.
 
     urls    its own addresses
-    text    its decoded body, "" if it has none
+    text    returns its decoded body, "" if it has none
     size    bytes of its body
     words   its visible words, 0 if that is not known
     reading returns how dedup read it, with numbers
@@ -249,7 +250,7 @@ class Page(NamedTuple):
     """
 
     urls: tuple[str, ...]
-    text: str
+    text: Callable[[], str]
     size: int
     words: int
     reading: Callable[[], PageReading]
@@ -285,7 +286,9 @@ class Digester:
         self._silent = True
         self._budget, self._values = BUDGET, VALUES
         self._now = time.time()
-        self._urls = [u for u in {*page.urls} if len(urlsplit(u).path) > 1 or urlsplit(u).query]
+        self._urls = [
+            url for url in {*page.urls} if any(url.split("/", 3)[3:])
+        ]  # none is a site's root
         self._urls.sort(key=len, reverse=True)
         self._first: tuple[dict[int, int], dict[int, bytes]] | None = None
         self._only: object = None  # the item, while there is one
@@ -310,7 +313,7 @@ class Digester:
         if any(isinstance(v, int) for _, v in pairs):
             lengths = {len(v) for _, v in pairs if isinstance(v, str) and v not in own}
             if lengths:
-                lengths |= {self._page.size, len(self._page.text)}
+                lengths |= {self._page.size, len(self._page.text())}
         for field, value in pairs:
             name = str(field)
             if name in self._ignored or (
@@ -347,7 +350,7 @@ class Digester:
         if value is None or isinstance(value, bool) or not isinstance(value, str | int | float):
             return None
         words = _WORD.findall(str(value).lower())
-        given = " ".join((self._page.text, *self._page.urls, self._page.given())).lower()
+        given = " ".join((self._page.text(), *self._page.urls, self._page.given())).lower()
         if not words or any(word in given for word in words):
             return None
         return _hash(words)
@@ -356,9 +359,9 @@ class Digester:
         self, value: object, lengths: set[int], sketches: bool
     ) -> tuple[int | None, bytes | None, int | None]:
         """Return the hash of a field's value, and of a long text its sketch and an exact hash."""
-        if isinstance(value, list | tuple) and (joined := _joined(value)):
+        if isinstance(value, _SEQUENCES) and (joined := _joined(value)):
             value = joined
-        if isinstance(value, str | bytes) and len(value) >= PAGE_CHARACTERS:
+        if isinstance(value, _STRINGS) and len(value) >= PAGE_CHARACTERS:
             return self._text_field(value, sketches)
         if (
             isinstance(value, int)
@@ -377,10 +380,10 @@ class Digester:
         self._spend(len(value))
         page = self._page
         if isinstance(value, bytes):
-            holds, size = True, page.size
+            size = page.size
         else:
-            holds, size = _MARKUP.search(value[:2000]) is not None, len(page.text)
-        if holds and len(value) >= PAGE_SHARE * size > 0:
+            size = len(page.text()) if _MARKUP.search(value[:2000]) else 0
+        if len(value) >= PAGE_SHARE * size > 0:
             self._holds_page, self._silent = True, False
             return _PAGE_HASH, None, _PAGE_HASH
         self._silent = False
@@ -405,7 +408,7 @@ class Digester:
             return self._text(" ".join(value.split()))
         if isinstance(value, Enum):
             return self._value(value.value, depth + 1)
-        if isinstance(value, list | tuple | set | frozenset):
+        if isinstance(value, _COLLECTIONS):
             return repr(sorted({self._value(each, depth + 1) for each in value}))
         if _is_item(value):
             return repr(sorted((str(k), self._value(v, depth + 1)) for k, v in _pairs(value)))
@@ -442,7 +445,7 @@ class Digester:
             except ValueError:
                 pass
         if len(text) >= 32 and _HEX.fullmatch(text):
-            given = self._page.text, *self._urls, self._page.given()
+            given = self._page.text(), *self._urls, self._page.given()
             if not any(text in each for each in given):
                 return _NOISE
         return self._own_urls(text)
@@ -529,7 +532,7 @@ def _joined(values: list[object] | tuple[object, ...]) -> str:
         return ""
     if len(joined) - len(values) + 1 < PAGE_CHARACTERS:
         return ""
-    return joined if joined.count(" ") >= LONG_WORDS else ""
+    return joined if len(values) > LONG_WORDS or joined.count(" ") >= LONG_WORDS else ""
 
 
 def _is_today(run: list[int], recipe: Recipe | None, minute: int) -> bool:

@@ -382,12 +382,11 @@ class Proof:
         """Return what makes the digest of a page's items; see Page for words and reading."""
         request = response.request
         assert request is not None
-        text = getattr(response, "text", "")
         meta = request.meta
         urls = response.url, request.url, *map(str, meta.get("redirect_urls", ()))
         page = Page(
             urls,
-            text,
+            lambda: getattr(response, "text", ""),
             len(response.body),
             words,
             reading,
@@ -414,10 +413,7 @@ class Proof:
         if item is None:
             return True
         digest = (hash(kind) & 0xFFFFFFFF).to_bytes(4, "little") + item.to_bytes(4, "little")
-        new = self._known.missing(digest) > 0
-        if new:
-            self._known.add(digest)
-        return new
+        return self._known.take(digest) > 0
 
     def scheduled(self, request: Request) -> None:
         """Note a request that the crawl makes."""
@@ -646,6 +642,13 @@ class Proof:
             for name, record in evidence.records().items()
         ]
         return sorted(found, key=lambda each: (-each.dropped, -each.others, each.name))
+
+    def items_differ(self) -> Counter[str]:
+        """Return how many near-duplicates brought other items than their originals, by callback."""
+        found = Counter[str]()
+        for (name, _), n in self.differing.items():
+            found[name.callback] += n
+        return found
 
     def lines(self) -> list[str]:
         """Return the lines of the summary."""

@@ -45,10 +45,13 @@ from dedup.core.native import check, ffi, lib
 from dedup.core.numbers import Numbers, Packed, number, zeros
 from dedup.core.table import Table, limit_number
 from dedup.model.errors import StoreDamaged
-from dedup.store.segment import Segment, Segments, write_pairs
+from dedup.store.segment import Segment, Segments, pairs_of, write_pairs
 
 RATIO = 3  # a segment smaller than this many times all newer ones is merged with them
-MERGED_MOST = 1 << 25  # documents of the largest segment that a merge makes; it takes 54 bytes each
+MERGED_MOST = (
+    1 << 25
+)  # documents of the largest segment that a merge makes; in mapped files of 54 bytes each
+STEP = 1 << 16  # pairs that are looked up together
 REMOVED_SHARE = 4  # a segment of which a quarter is removed is written again
 READERS = 4  # threads that verify files, each one of them
 NAME = "manifest.json"
@@ -350,11 +353,11 @@ class SegmentedTable:
             return False
         begin, end = span
         before, removed = self._folder.segments, self._folder.removed
-        pairs = joined([segment.pairs() for segment in before[begin:end]])
+        pairs = pairs_of(before[begin:end])
         there = held(before[begin:end], *removed)
         kept = _less(removed, there)
         if len(kept[0]) < len(removed[0]):
-            pairs = _less(pairs, table_of(removed).has(*pairs))
+            pairs = _without(pairs, table_of(removed))
         try:
             written = [self._folder.write(*pairs)] if len(pairs[0]) else []
             del pairs
@@ -449,6 +452,21 @@ def _less(pairs: Pairs, flags: bytes | bytearray) -> Pairs:
 
     kept = ~np.frombuffer(flags, np.bool_)
     return np.asarray(pairs[0])[kept], np.asarray(pairs[1])[kept]
+
+
+def _without(pairs: Pairs, removed: Table) -> Pairs:
+    """Return the pairs that are not removed. They are moved to the front of the batches."""
+    import numpy as np
+
+    values, documents = (np.frombuffer(each, np.uint64) for each in pairs)
+    kept = 0
+    for begin in range(0, len(values), STEP):
+        some = values[begin : begin + STEP], documents[begin : begin + STEP]
+        left = _less(some, removed.has(*some))
+        end = kept + len(left[0])
+        values[kept:end], documents[kept:end] = left
+        kept = end
+    return values[:kept], documents[:kept]
 
 
 # ------------------------------------------------------------------------------------- the folder

@@ -317,8 +317,10 @@ void ndd_table_has(const ndd_table *table, const uint64_t *values, const uint64_
 /* All pairs of the table, in no order, into two arrays of stats.documents numbers each. */
 void ndd_table_list(const ndd_table *table, uint64_t *values, uint64_t *documents);
 
-/* Sorts n pairs by value, then by document, and leaves each of them once; *distinct is how many. */
-ndd_status ndd_sort_pairs(uint64_t *values, uint64_t *documents, size_t n, size_t *distinct);
+/* Sorts n pairs by value, then by document, and leaves each of them once; *distinct is how many. scratch is memory
+ * for 2 n numbers; with NULL it is allocated. */
+ndd_status ndd_sort_pairs(uint64_t *values, uint64_t *documents, size_t n, uint64_t *scratch,
+                          size_t *distinct);
 
 /* A saved table (docs/appendix/table-format.md) of pairs in that order, as bytes: its size, and the bytes into a
  * buffer of that size. note is a number of the caller's that ndd_table_load returns. */

@@ -101,7 +101,7 @@ static uint64_t count_steps(const uint64_t *values, size_t n, uint32_t k, uint64
     CHECK(pairs.values != NULL && pairs.documents != NULL && ndd_answer_open(&answer) == NDD_OK);
     memcpy(pairs.values, values, n * 8);
     for (size_t i = 0; i < n; i++) pairs.documents[i] = i;
-    CHECK(ndd_sort_pairs(pairs.values, pairs.documents, n, &pairs.n) == NDD_OK);
+    CHECK(ndd_sort_pairs(pairs.values, pairs.documents, n, NULL, &pairs.n) == NDD_OK);
     uint8_t *bytes = write_segment(&pairs, k, 0, &size);
     ndd_segment *segment = open_segment(bytes, size);
     probe_steps = 0;
@@ -315,7 +315,7 @@ static void test_a_segment_tells_what_it_holds(void) {
         ndd_segment_has(segment, values, documents, pairs.n, found);
         for (size_t i = 0; i < pairs.n; i++) CHECK(found[i] == 1);
         size_t distinct;
-        CHECK(ndd_sort_pairs(values, documents, pairs.n, &distinct) == NDD_OK && distinct == pairs.n);
+        CHECK(ndd_sort_pairs(values, documents, pairs.n, NULL, &distinct) == NDD_OK && distinct == pairs.n);
         CHECK(memcmp(values, pairs.values, pairs.n * 8) == 0);
         CHECK(memcmp(documents, pairs.documents, pairs.n * 8) == 0);
         for (size_t i = 0; i < pairs.n; i++) { /* neighbours of pairs: held only if another pair is it */

@@ -31,7 +31,7 @@ def page(url: str = "http://site.example/a/5", text: str = "", words: int = 0, *
     numbers = read_page(" ".join(more.pop("tokens", ())), numbers=True).numbers
     read = read_page(text)._replace(numbers=numbers)
     fields = {"given": lambda: "", "noted": None, "size": len(text)} | more
-    return Page(urls=(url,), text=text, words=words, reading=lambda: read, **fields)
+    return Page(urls=(url,), text=lambda: text, words=words, reading=lambda: read, **fields)
 
 
 def digest(*items: object, of: Page | None = None, **options: Any) -> Digest | None:

@@ -208,7 +208,7 @@ class Overview(msgspec.Struct, frozen=True, omit_defaults=True):
     partitions are those of the log that are held here: "0-3,6", say, or "*"; partition_count is how
     many the log has, 0 without a log.
     distances  near-duplicates by Hamming distance of value; [d] for d bits
-    exempt     pages that were kept all the same, by reason; the most frequent ones
+    exempt     pages that were kept, by reason; the most frequent ones
     labels     the label of each of these reasons, for people
     drops      the last near-duplicates that no spider kept after all, the newest first
     clients    the connections with the most pages judged
