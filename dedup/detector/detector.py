@@ -18,7 +18,6 @@ rules.py decides when two pages are near-duplicates. Detectors of one process th
 it, and the pages in flight with it (open_stores.py).
 """
 
-import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -655,6 +654,8 @@ class AsyncEmbeddedDetector(AsyncDetector):
     async def _in_thread(self, work: Callable[[A], R], argument: A) -> R:
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "dedup-detector")
+        import asyncio
+
         return await asyncio.get_running_loop().run_in_executor(self._thread, work, argument)
 
     def _reserve_many(self, questions: Sequence[Question]) -> list[Verdict | Exception]:
