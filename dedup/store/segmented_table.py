@@ -41,7 +41,7 @@ import msgspec
 
 from dedup.core.files import PRIVATE, PRIVATE_FOLDER, read_checked, replace_file, write_checked
 from dedup.core.matches import Answer, Matches
-from dedup.core.native import ffi, lib
+from dedup.core.native import check, ffi, lib
 from dedup.core.numbers import Numbers, Packed, number, zeros
 from dedup.core.table import Table, limit_number
 from dedup.model.errors import StoreDamaged
@@ -113,6 +113,7 @@ class SegmentedTable:
         self._segments = self._folder.segments
         self._together = Segments(self._segments)
         self._answer = Answer()  # of _is_far()
+        self._pair = tuple(ffi.new("uint64_t[1]") for _ in range(3))  # append_one()'s
         self._removed = table_of(self._folder.removed)
         self._gone = len(self._removed)  # how many they are
         self._since: list[Pairs] = []  # removed from segments since the table was last frozen
@@ -165,8 +166,12 @@ class SegmentedTable:
         self.unwritten += self._table.insert_many(values, documents)
 
     def append_one(self, value: int, document: int) -> None:
-        """Store a pair that was never stored before."""
-        self._table.insert(value, document)
+        """Store a pair of numbers that was never stored before. Raises MemoryError."""
+        values, documents, inserted = self._pair
+        values[0], documents[0] = value, document
+        status = lib.ndd_table_insert(self._table.handle, values, documents, 1, inserted)
+        if status != lib.NDD_OK:
+            check(status, "inserting into a table")
         self.unwritten += 1
 
     def remove(self, values: Packed, documents: Packed) -> int:

@@ -229,9 +229,9 @@ class Store:
         self._closed = False
         self._given_up: GivenUp | None = None  # documents that are not found any more
         self._fits = True  # whether the index covers every committed change
-        # Each key that __contains__() looked up: its document, or None if there was none; until the key
-        # changes. So the insert that follows a reservation does not look it up again.
-        self._looked_up: dict[str, tuple[int, Document] | None] = {}
+        # Each key that __contains__() or held() looked up: its document, or the key's digest or None if there was
+        # none; until the key changes. So the insert that follows a reservation does not look it up again.
+        self._looked_up: dict[str, tuple[int, Document] | int | None] = {}
         self._index = Index(folder, documents, k, self._lock)
         _opened.add(self)
         self._flusher = Flusher(folder, documents)
@@ -285,11 +285,12 @@ class Store:
         with self._lock:
             if self._closed or not self._fits:
                 self._ready()
-            found = self._index.find(key)
+            digest = key_digest(key)
+            found = self._index.find(key, digest)
             looked_up = self._looked_up
             if len(looked_up) >= LOOKED_UP:
                 del looked_up[next(iter(looked_up))]
-            looked_up[key] = found
+            looked_up[key] = digest if found is None else found
             return found is not None and self._is_found(found[0], key)
 
     def held(self, keys: Sequence[str]) -> set[str]:
@@ -487,7 +488,7 @@ class Store:
             for key in (*[document.key for document in documents], *forgotten):
                 if key not in looked_up:
                     others.append(key)
-                elif (found := looked_up[key]) is not None:
+                elif type(found := looked_up[key]) is tuple:
                     known.append(found)
             if others:
                 known += index.find_many(others)
@@ -503,16 +504,17 @@ class Store:
         """Store documents and remove known ones; the index follows, or is rebuilt before its next use."""
         removed: list[Removal] = [(i, d.page.value, key_digest(d.key)) for i, d in known]
         first = self._documents.change(documents, removed, offsets)
-        looked_up = self._looked_up
+        looked_up, digests = self._looked_up, []
         for document in documents:
-            looked_up.pop(document.key, None)
+            digest = looked_up.pop(document.key, None)
+            digests.append(digest if type(digest) is int else key_digest(document.key))
         for _, document in known:
             looked_up.pop(document.key, None)
         self._flusher.wake()
         try:
             if removed:
                 self._index.remove(removed)
-            self._index.append(first, documents)
+            self._index.append(first, documents, digests)
         except BaseException:
             self._fits = False
             raise
