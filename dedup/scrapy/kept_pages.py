@@ -12,7 +12,6 @@ Invariants:
   - Forgetting keeps pages: a forgotten link counts as new.
 """
 
-import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,7 +19,6 @@ import msgspec
 from scrapy import Request
 from scrapy.http import Response
 
-from dedup.core.backoff import Backoff
 from dedup.core.fingerprint import PageReading, read_page
 from dedup.model.names import namespace_of
 from dedup.model.page import ReserveOptions, Verdict
@@ -53,9 +51,6 @@ PRIVATE_META = (
     "redirect_times",
     "redirect_reasons",
 )
-
-_FIRST_WAIT_SECONDS = 0.005
-_LONGEST_WAIT_SECONDS = 0.1
 
 
 class Judged(NamedTuple):
@@ -257,10 +252,10 @@ class KeptPages:
 
     async def _leads_on(self, namespace: "Namespace", links: bytes) -> frozenset[bytes]:
         """Return the links of a page that no accepted page had; waits for those in flight."""
-        pauses, waited = Backoff(_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS), 0.0
-        while new := self._links.new(namespace, links):
-            if waited >= self._config.wait_seconds or not self._in_flight.lead_to(namespace, new):
-                return new
-            await self._meter.pausing(asyncio.sleep(pause := pauses.next()))
-            waited += pause
-        return new
+
+        def are_in_flight() -> bool:
+            new = self._links.new(namespace, links)
+            return bool(new) and self._in_flight.lead_to(namespace, new)
+
+        await self._meter.wait_while(are_in_flight, self._config.wait_seconds)
+        return self._links.new(namespace, links)

@@ -14,7 +14,6 @@ Invariants:
     page's items may lack the number that changed.
 """
 
-import asyncio
 import pickle
 import time
 from collections import Counter, OrderedDict
@@ -275,7 +274,7 @@ class Proof:
 
     async def _await_in_flight(self, judged: "Judged", verdict: Verdict) -> None:
         """Wait for pages in flight that this one is a copy of by a proven class."""
-        evidence, waited, pause = self._evidence[judged.namespace], 0.0, 0.005
+        evidence = self._evidence[judged.namespace]
         policy = judged.namespace.detector.policy
         page, kind = verdict.page, judged.options.kind
 
@@ -298,32 +297,29 @@ class Proof:
             )
             return evidence.is_proven(name)
 
-        any_waited = False
-        while waited < self._config.wait_seconds and any(
-            is_copy(v) for v in self._in_flight.flying(judged.namespace)
-        ):
-            any_waited = True
-            await self._counts.meter.pausing(asyncio.sleep(pause))
-            waited += pause
-            pause = min(pause * 1.5, 0.1)
-        if any_waited or any(map(is_near, self._in_flight.parsed(judged.namespace))):
+        waited = await self._counts.meter.wait_while(
+            lambda: any(map(is_copy, self._in_flight.flying(judged.namespace))),
+            self._config.wait_seconds,
+        )
+        if waited or any(map(is_near, self._in_flight.parsed(judged.namespace))):
             self._in_flight.commit()  # so that the store finds them
 
     async def _await_looks(
         self, judged: "Judged", verdict: Verdict, found: "list[Pair]"
     ) -> "list[Pair]":
         """Wait while as many pages of the class are parsed as may prove it; return the pairs then."""
-        evidence, waited, pause = self._evidence[judged.namespace], 0.0, 0.005
+        evidence = self._evidence[judged.namespace]
         names = {pair.name for pair in found if pair.digest is not None}
-        while waited < self._config.wait_seconds and not any(map(evidence.is_proven, names)):
+
+        def may_be_proven() -> bool:
+            if any(map(evidence.is_proven, names)):
+                return False
             looks = Counter(
                 name for _, look in self._looks.values() for name in _decided_by(look.pairs)
             )
-            if not any(evidence.may_prove(name, looks[name]) for name in names):
-                break
-            await self._counts.meter.pausing(asyncio.sleep(pause))
-            waited += pause
-            pause = min(pause * 1.5, 0.1)
+            return any(evidence.may_prove(name, looks[name]) for name in names)
+
+        waited = await self._counts.meter.wait_while(may_be_proven, self._config.wait_seconds)
         return await self._pairs(judged, verdict) if waited else found
 
     async def recall(self, namespace: "Namespace", request: Request, verdict: Verdict) -> None:

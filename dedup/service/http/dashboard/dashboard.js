@@ -79,7 +79,7 @@ function facts(o) {
   const ages = chosen.map((ns) => ns.snapshot_age_seconds).filter((age) => age !== null);
   const pairs = [["documents", number(sum("documents"))], ["in flight", number(sum("in_flight"))],
     ["judged", number(judged)], ["near-duplicates", number(near)], ["share", percent(near, judged)],
-    ["saved*", judged ? `${number(dropped)} (${percent(dropped, judged)})` : "0"],
+    ["saved*", [`${number(dropped)} `, made("small", percent(dropped, judged))]],
     ["memory", bytes(o.memory_bytes)], ["tables", bytes(sum("table_bytes"))], ["on disk", bytes(sum("file_bytes"))],
     ["index saved", ages.length ? `${duration(Math.max(...ages))} ago` : "not yet"],
     ["running for", duration(o.uptime_seconds)]];
