@@ -503,11 +503,13 @@ class Store:
     ) -> None:
         """Store documents and remove known ones; the index follows, or is rebuilt before its next use."""
         removed: list[Removal] = [(i, d.page.value, key_digest(d.key)) for i, d in known]
-        first = self._documents.change(documents, removed, offsets)
         looked_up, digests = self._looked_up, []
         for document in documents:
-            digest = looked_up.pop(document.key, None)
+            digest = looked_up.get(document.key)
             digests.append(digest if type(digest) is int else key_digest(document.key))
+        first = self._documents.change(documents, removed, offsets)
+        for document in documents:
+            looked_up.pop(document.key, None)
         for _, document in known:
             looked_up.pop(document.key, None)
         self._flusher.wake()
