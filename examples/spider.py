@@ -3,6 +3,7 @@
 The two settings below are all there is to it; the rest is an ordinary spider.
 """
 
+import sys
 from urllib.parse import urlsplit
 
 import scrapy
@@ -19,10 +20,14 @@ class Pages(scrapy.Spider):
         "DEDUP_MODE": "drop",  # "tag" only marks near-duplicates: the way to start on a new site
     }
 
-    async def start(self):
-        """Begin at the URL given with -a url=..."""
+    def __init__(self, *args, **kwargs):
+        """Take the URL given with -a url=..."""
+        super().__init__(*args, **kwargs)
         if not self.url:
-            raise ValueError("usage: scrapy runspider examples/spider.py -a url=URL")
+            sys.exit("usage: scrapy runspider examples/spider.py -a url=URL")
+
+    async def start(self):
+        """Begin at that URL."""
         self.links = LinkExtractor(allow_domains=[urlsplit(self.url).netloc])
         yield scrapy.Request(self.url)
 

@@ -5,6 +5,7 @@ half of it. A folder's lock is the operating system's, on its file `lock`, and e
 the text in that file is for people only.
 """
 
+import errno
 import os
 import re
 import sys
@@ -33,7 +34,7 @@ def replacing(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
     the path holds what it held before.
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident():x}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC  # to read: it may be mapped
     flags |= getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
     try:
         fd = os.open(beside, flags, mode)
@@ -56,6 +57,20 @@ def replace_file(path: Path, content: bytes | bytearray | memoryview, mode: int 
     """Replace the file at a path atomically. Raises OSError, and then the old one is still there."""
     with replacing(path, mode) as file:
         file.write(content)
+
+
+def allocate(fd: int, size: int) -> None:
+    """Give an empty file its size, and its space on disk: a full disk is an OSError here, not a signal once it is mapped."""
+    if hasattr(os, "posix_fallocate"):
+        try:
+            os.posix_fallocate(fd, 0, size)
+            return
+        except OSError as error:
+            if error.errno not in {errno.EINVAL, errno.EOPNOTSUPP}:  # of some file systems
+                raise
+    block = bytes(min(size, 1 << 20))
+    while size > 0:
+        size -= os.write(fd, block[:size])
 
 
 def sync_folder(folder: Path) -> None:

@@ -5,7 +5,6 @@ UTF-8, and then once (dedup.core.encodings). numpy is not needed.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -89,22 +88,17 @@ def read_page(
     links says whether to gather where it leads, too, and numbers whether to gather those of its main text.
     """
     known = keyed_recipe(recipe)
-    reader = _readers.take()
-    try:
+    with _Borrowed() as reader:
         page = _read(reader, html, encoding, url, known, links)
-        targets = _targets(reader) if links else _NO_TARGETS
-        found = _numbers(reader) if numbers else b""
-    finally:
-        _readers.give_back(reader)
-    return PageReading(
-        _page(page, known),
-        page.text_bytes,
-        page.data_bytes,
-        page.words,
-        page.words_read,
-        *targets,
-        found,
-    )
+        return PageReading(
+            _page(page, known),
+            page.text_bytes,
+            page.data_bytes,
+            page.words,
+            page.words_read,
+            *(_targets(reader) if links else _NO_TARGETS),
+            _numbers(reader) if numbers else b"",
+        )
 
 
 def number_runs(numbers: bytes) -> Iterator[list[int]]:
@@ -113,13 +107,11 @@ def number_runs(numbers: bytes) -> Iterator[list[int]]:
     A list for each run of them: the token before it (1: none), and those of the run. Hashes are keyed by the
     page's recipe, and 64 bits, never 0.
     """
-    run: list[int] = []
-    for each in memoryview(numbers).cast("Q"):
-        if each:
-            run.append(each)
-        else:
-            yield run
-            run = []
+    hashes, start = memoryview(numbers).cast("Q").tolist(), 0
+    while start < len(hashes):
+        end = hashes.index(0, start)
+        yield hashes[start:end]
+        start = end + 1
 
 
 def token_hash(token: str, recipe: Recipe | str | None = None) -> int:
@@ -138,9 +130,9 @@ def fingerprint_text(text: bytes | str, *, recipe: Recipe | str | None = None) -
     """Return the fingerprint of plain text, which is one block; bytes are UTF-8."""
     known = keyed_recipe(recipe)
     data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
-    with _readers.borrow() as reader:
-        page = ffi.new("ndd_page *")
-        check(lib.ndd_read_text(reader, ffi.from_buffer(data), len(data), known.key, page))
+    with _Borrowed() as reader:
+        page = reader.page
+        check(lib.ndd_read_text(reader.native, ffi.from_buffer(data), len(data), known.key, page))
         return _page(page, known)
 
 
@@ -161,11 +153,15 @@ class Excerpt(NamedTuple):
 
 def read_excerpt(text: bytes, least_words: int) -> Excerpt:
     """Read such a text, in UTF-8, in one pass."""
-    with _readers.borrow() as reader:
-        found = ffi.new("ndd_excerpt *")
-        check(lib.ndd_read_excerpt(reader, ffi.from_buffer(text), len(text), least_words, found))
-    sketch = bytes(ffi.buffer(found.sketch)) if found.words >= max(least_words, 1) else b""
-    return Excerpt(found.words, found.text, found.numbers, sketch)
+    with _Borrowed() as reader:
+        found = reader.excerpt
+        check(
+            lib.ndd_read_excerpt(
+                reader.native, ffi.from_buffer(text), len(text), least_words, found
+            )
+        )
+        sketch = bytes(ffi.buffer(found.sketch)) if found.words >= max(least_words, 1) else b""
+        return Excerpt(found.words, found.text, found.numbers, sketch)
 
 
 def main_words(
@@ -176,15 +172,15 @@ def main_words(
     Without navigation and other boilerplate; two versions of a page differ in the blocks that changed.
     """
     known = keyed_recipe(recipe)
-    with _readers.borrow() as reader:
-        lib.ndd_reader_keep_words(reader, 1)
+    with _Borrowed() as reader:
+        lib.ndd_reader_keep_words(reader.native, 1)
         try:
             _read(reader, html, encoding, None, known)
             words, size = ffi.new("const uint8_t **"), ffi.new("size_t *")
-            check(lib.ndd_reader_words(reader, words, size))
+            check(lib.ndd_reader_words(reader.native, words, size))
             lines = bytes(ffi.buffer(words[0], size[0])).decode() if size[0] else ""
         finally:
-            lib.ndd_reader_keep_words(reader, 0)
+            lib.ndd_reader_keep_words(reader.native, 0)
     split = (line.split("\t", 1) for line in lines.splitlines())
     return [Block(int(weight), tokens.split(" ")) for weight, tokens in split]
 
@@ -245,39 +241,37 @@ def distance(a: int, b: int) -> int:
     return (number(a, "a") ^ number(b, "b")).bit_count()
 
 
-class _Readers:
-    """Native readers at rest. A reader serves one thread at a time and keeps its scratch memory.
+class _Reader:
+    """A native reader, which keeps its scratch memory, and the places of its answers."""
 
-    Who takes one has it alone; taking from a list and adding to it are atomic.
-    """
+    __slots__ = ("address", "excerpt", "hashes", "n", "native", "page")
 
     def __init__(self) -> None:
-        self._idle: list[Any] = []
+        made = ffi.new("ndd_reader **")
+        check(lib.ndd_reader_open(made))
+        self.native = ffi.gc(made[0], lib.ndd_reader_close)
+        self.page, self.excerpt = ffi.new("ndd_page *"), ffi.new("ndd_excerpt *")
+        self.hashes, self.n = ffi.new("uint64_t const **"), ffi.new("size_t *")
+        self.address = ffi.new("uint64_t *")
 
-    def take(self) -> Any:
-        """Return a reader that is not in use; give_back() must follow."""
+
+class _Borrowed:
+    """A reader of those at rest, for one thread; taking from a list and adding to it are atomic."""
+
+    __slots__ = ("_reader",)
+
+    def __enter__(self) -> _Reader:
         try:
-            return self._idle.pop()
+            self._reader = _idle.pop()
         except IndexError:
-            made = ffi.new("ndd_reader **")
-            check(lib.ndd_reader_open(made))
-            return ffi.gc(made[0], lib.ndd_reader_close)
+            self._reader = _Reader()
+        return self._reader
 
-    def give_back(self, reader: Any) -> None:
-        """Take a reader back."""
-        self._idle.append(reader)
-
-    @contextmanager
-    def borrow(self) -> Iterator[Any]:
-        """Take a reader and give it back at the end of the block."""
-        reader = self.take()
-        try:
-            yield reader
-        finally:
-            self.give_back(reader)
+    def __exit__(self, *_: object) -> None:
+        _idle.append(self._reader)
 
 
-_readers = _Readers()
+_idle: list[_Reader] = []
 
 
 _NEWEST = recipe_of()
@@ -294,7 +288,7 @@ def keyed_recipe(recipe: Recipe | str | None) -> Recipe:
 
 
 def _read(
-    reader: Any,
+    reader: _Reader,
     html: bytes | str,
     encoding: str | None,
     url: str | None,
@@ -310,34 +304,36 @@ def _read(
     return page if guess is data else _read_html(reader, guess, url, recipe, links)
 
 
-def _read_html(reader: Any, data: bytes, url: str | None, recipe: Recipe, links: bool) -> Any:
+def _read_html(reader: _Reader, data: bytes, url: str | None, recipe: Recipe, links: bool) -> Any:
     directory = folder_of(url).encode("utf-8", "surrogatepass") if url else b""
-    page = ffi.new("ndd_page *")
+    page = reader.page
     if links:
         address = (url or "").encode("utf-8", "surrogatepass")
         native_address = ffi.from_buffer(address)  # stays until the page was read
-        lib.ndd_reader_keep_links(reader, native_address, len(address))
+        lib.ndd_reader_keep_links(reader.native, native_address, len(address))
     status = lib.ndd_read_html(
-        reader, ffi.from_buffer(data), len(data), directory, len(directory), recipe.key, page
+        reader.native, ffi.from_buffer(data), len(data), directory, len(directory), recipe.key, page
     )
     if status != lib.NDD_OK:
         check(status, f"a page of {len(data)} bytes")
     return page
 
 
-def _targets(reader: Any) -> tuple[bytes, bytes]:
+def _targets(reader: _Reader) -> tuple[bytes, bytes]:
     """Return where the reader's last page leads, and what leads to it: PageReading's last two."""
-    targets, n, own = ffi.new("uint64_t const **"), ffi.new("size_t *"), ffi.new("uint64_t *")
-    lib.ndd_reader_links(reader, targets, n, own)
-    links = little_endian(bytes(ffi.buffer(targets[0], 8 * n[0]))) if n[0] else b""
-    return links, own[0].to_bytes(8, "little")
+    lib.ndd_reader_links(reader.native, reader.hashes, reader.n, reader.address)
+    return little_endian(_hashes(reader)), reader.address[0].to_bytes(8, "little")
 
 
-def _numbers(reader: Any) -> bytes:
+def _numbers(reader: _Reader) -> bytes:
     """Return the numbers of the reader's last page, for number_runs()."""
-    hashes, n = ffi.new("uint64_t const **"), ffi.new("size_t *")
-    check(lib.ndd_reader_numbers(reader, hashes, n))
-    return bytes(ffi.buffer(hashes[0], 8 * n[0])) if n[0] else b""
+    check(lib.ndd_reader_numbers(reader.native, reader.hashes, reader.n))
+    return _hashes(reader)
+
+
+def _hashes(reader: _Reader) -> bytes:
+    n = reader.n[0]
+    return bytes(ffi.buffer(reader.hashes[0], 8 * n)) if n else b""
 
 
 _NO_TARGETS = b"", b""

@@ -37,6 +37,13 @@ class HashSet:
         if status != lib.NDD_OK:
             check(status, "a set of hashes")
 
+    def take(self, hashes: bytes) -> int:
+        """Add hashes, and return how many of them were missing. Raises MemoryError."""
+        native, n = _native(hashes)
+        missing: int = lib.ndd_hash_set_missing(self._set, native, n)
+        check(lib.ndd_hash_set_add(self._set, native, n), "a set of hashes")
+        return missing
+
     def to_bytes(self) -> bytes:
         """Return all hashes, the older ones first: what add() of an empty set takes."""
         listed = self._stats()[0]

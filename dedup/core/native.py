@@ -13,10 +13,26 @@ if "fingerprint" not in getattr(dedup, "__all__", ()):
         "was installed over it; run: pip uninstall -y dedup crawl-dedup, then: pip install crawl-dedup"
     )
 
+from dedup import _native
 from dedup._native import ffi, lib
 from dedup.model.errors import DedupError, StoreDamaged, UsageError
 
 __all__ = ["check", "cores", "ffi", "lib"]
+
+INTERFACE = 1450469604  # of the headers; tests/house/test_house_native.py says when they changed
+
+
+def _check_interface(held: int | None) -> None:
+    """Raise ImportError if the native core was built from other headers than this code expects."""
+    if held != INTERFACE:
+        raise ImportError(
+            f"{_native.__file__} was built from other sources than the Python code beside it (its interface is "
+            f"{held or 'not stated'}, expected {INTERFACE}); build it again: pip install --force-reinstall --no-deps "
+            "crawl-dedup, or in a checkout: pip install --force-reinstall --no-deps ."
+        )
+
+
+_check_interface(getattr(lib, "NDD_INTERFACE", None))
 
 _ERRORS: dict[int, type[Exception]] = {
     lib.NDD_NO_MEMORY: MemoryError,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Array = npt.NDArray[np.uint64]
     Flags = npt.NDArray[np.bool_]
     Numbers = npt.NDArray[Any] | Iterable[int]
-    Packed = Array | array[int]
+    Packed = Array | array[int] | memoryview[int]
 else:
     Array = Flags = Any
     Numbers = Any
@@ -112,7 +112,7 @@ def many(numbers: Numbers, name: str) -> Array:
     import numpy as np
 
     words = packed(numbers, name)
-    return np.frombuffer(words, np.uint64) if isinstance(words, array) else words
+    return words if isinstance(words, np.ndarray) else np.frombuffer(words, np.uint64)
 
 
 def zeros(count: int) -> "array[int]":

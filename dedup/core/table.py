@@ -86,7 +86,7 @@ class Table:
             self._lock = _Unlocked()
 
     def _adopt(self, handle: Any, k: int, preset: str, note: int) -> None:
-        self._handle = ffi.gc(handle, lib.ndd_table_close)
+        self.handle = self._handle = ffi.gc(handle, lib.ndd_table_close)  # the native table
         self._k = k
         self._preset = preset
         self._note = note
@@ -295,7 +295,7 @@ class Table:
         values, documents = self.pairs()
         pairs = pointer(values), pointer(documents)
         count, size = ffi.new("size_t *"), ffi.new("uint64_t *")
-        check(lib.ndd_sort_pairs(*pairs, len(values), count), "saving a table")
+        check(lib.ndd_sort_pairs(*pairs, len(values), ffi.NULL, count), "saving a table")
         check(lib.ndd_pairs_saved_size(*pairs, count[0], size), "saving a table")
         content = bytearray(size[0])
         buffer = ffi.from_buffer("uint8_t[]", content, require_writable=True)

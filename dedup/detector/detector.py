@@ -18,11 +18,10 @@ rules.py decides when two pages are near-duplicates. Detectors of one process th
 it, and the pages in flight with it (open_stores.py).
 """
 
-import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -74,7 +73,7 @@ _is_storable = storable()
 _DROPPED = frozenset(("near_duplicate", "pending"))
 
 
-class Seen(NamedTuple):
+class Seen(msgspec.Struct, frozen=True, gc=False):
     """The state at the reservation of a page: its verdict, the policy, and the number of inserts."""
 
     status: Status
@@ -655,6 +654,8 @@ class AsyncEmbeddedDetector(AsyncDetector):
     async def _in_thread(self, work: Callable[[A], R], argument: A) -> R:
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "dedup-detector")
+        import asyncio
+
         return await asyncio.get_running_loop().run_in_executor(self._thread, work, argument)
 
     def _reserve_many(self, questions: Sequence[Question]) -> list[Verdict | Exception]:

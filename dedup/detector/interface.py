@@ -6,7 +6,6 @@
 Users of a detector need not know whether its store is a folder or a service.
 """
 
-import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -241,6 +240,8 @@ class AsyncDetector(_Fingerprints):
 
         After wait_seconds the page is kept, with the reason in_flight.
         """
+        import asyncio
+
         asked, pauses = ReserveOptions(**options), _pauses(wait_seconds)
         while (verdict := await self.judge(page, key, asked)).status == "pending":
             if (pause := next(pauses, None)) is None:

@@ -36,6 +36,8 @@ Ending = Literal["inserted", "released"]
 MEMORY_BYTES = 2 << 30  # of reservations by default: half of it, see MemoryBudget
 FIXED_BYTES = 1500  # that each takes besides its texts
 OWN_TOKEN = "_"  # noqa: S105  what the tokens made here begin with
+TOKEN_DIGITS = 32
+DRAWN = 16  # tokens whose random bits are drawn at once
 ENDED_LIMIT = 10_000  # ended tokens that are remembered
 SWEPT = 16  # expired reservations removed with each new one
 COMPARED = 32  # values in flight that are compared one by one, at most
@@ -104,6 +106,7 @@ class Reservations:
         self._due = inf  # no reservation is removed before
         self._pinned: dict[int, None] = {}  # the oldest first
         self._ended: OrderedDict[str, Ending] = OrderedDict()
+        self._random = ""  # digits of tokens to come
 
     def __len__(self) -> int:
         """Return the number of reservations held, including expired ones not yet removed."""
@@ -166,7 +169,7 @@ class Reservations:
             self._make_room(size, now)
         number = self._count
         self._count += 1
-        token = token or OWN_TOKEN + secrets.token_hex(16)
+        token = token or self._new_token()
         expires = now + seconds
         reservation = Reservation(token, number, document, seconds, expires, judged, home, size)
         if len(self._young) >= COMPARED:
@@ -189,6 +192,13 @@ class Reservations:
         else:
             expiring[number] = None
         return token
+
+    def _new_token(self) -> str:
+        """Return a token of 128 random bits; the system is asked for those of many at once."""
+        if not self._random:
+            self._random = secrets.token_hex(TOKEN_DIGITS // 2 * DRAWN)
+        token, self._random = self._random[:TOKEN_DIGITS], self._random[TOKEN_DIGITS:]
+        return OWN_TOKEN + token
 
     def get(self, token: str) -> Reservation | None:
         """Return the reservation of a token, expired or not, or None once it is removed."""

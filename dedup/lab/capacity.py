@@ -59,7 +59,7 @@ class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     process_bytes: Cost = 38e6  # B: memory of a service without documents
     buffer_bytes: Cost = 159e6  # B: the tables in memory before the segments, at most
-    merge_bytes: Cost = 54.0  # B a document of the largest segment: memory while it is merged
+    merge_bytes: Cost = 54.0  # B a document of the largest segment: mapped files while it is merged
     record_bytes: Cost = 120.2  # B a document: documents.mdb, and as many as the document's key has
     event_bytes: Cost = 321.9  # B a document: one copy in a broker's log, in a batch of its own
     reserve_us: Cost = 60.6  # us of CPU: RESERVE, one at a time, little to search
@@ -212,7 +212,7 @@ def _segment(power: int, k: int) -> tuple[float, float]:
 
 
 def working_bytes(documents: int, costs: Costs) -> int:
-    """Return the memory of the process, mapped files aside: also while its largest segment is made."""
+    """Return the memory of the process, and of the mapped files in which its largest segment is made."""
     merged = costs.merge_bytes * min(documents, MERGED_MOST)
     return round(costs.process_bytes + costs.buffer_bytes + merged)
 

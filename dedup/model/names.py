@@ -4,15 +4,18 @@
     a spider's name -> namespace (the folder a store lies in)
 
 Pure functions of their arguments: no file and no network is touched, the public suffix list is the
-one that tldextract brings along.
+one that publicsuffixlist brings along.
 """
 
 import re
-from collections.abc import Callable
 from functools import cache, lru_cache
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from dedup.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from publicsuffixlist import PublicSuffixList
 
 __all__ = [
     "check_namespace",
@@ -73,7 +76,7 @@ def document_key(url: str) -> str:
     """
     if (plain := _PLAIN.fullmatch(url)) and _is_sorted(plain[1]):
         return url
-    # w3lib and tldextract are imported where they are used: a process that only reads a store
+    # w3lib and publicsuffixlist are imported where they are used: a process that only reads a store
     # needs neither.
     from w3lib.url import canonicalize_url
 
@@ -134,17 +137,14 @@ def _domain_of_host(host: str) -> str:
         except UnicodeError:  # not a name that a resolver would take; it still is a name
             if len(host.encode("utf-8", "surrogatepass")) > HOST_BYTES:
                 return ""
-    return _split()(host) or host
+    labels = host.rpartition("..")[2].lstrip(
+        "."
+    )  # what stands before an empty label is no part of a name
+    return _suffixes().privatesuffix(labels) or host
 
 
 @cache
-def _split() -> Callable[[str], str]:
-    from tldextract import TLDExtract
+def _suffixes() -> "PublicSuffixList":
+    from publicsuffixlist import PublicSuffixList
 
-    extract = TLDExtract(suffix_list_urls=(), cache_dir=None)
-
-    def split(host: str) -> str:
-        parts = extract.extract_str(host)
-        return f"{parts.domain}.{parts.suffix}" if parts.domain and parts.suffix else ""
-
-    return split
+    return PublicSuffixList(accept_unknown=False, only_icann=True)

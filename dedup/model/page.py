@@ -52,6 +52,20 @@ class Form(msgspec.Struct, frozen=True):
     column: str = ""
 
 
+# What the hashes of PageFingerprint.parts are of, in their order.
+PART_NAMES = (
+    "inline data",
+    "images and media",
+    "data attributes",
+    "heading",
+    "numbers",
+    "text beside the main text",
+    "attributes",
+    "frame",
+)
+TEXT_HASH = 33  # from this byte of a sketch on: the hash of the whole main text
+
+
 class PageFingerprint(msgspec.Struct, frozen=True, gc=False):
     """The fingerprint of a page's content (docs/fingerprint-spec.md).
 
@@ -390,6 +404,25 @@ def are_copies(a: PageFingerprint, b: PageFingerprint) -> bool:
         and a.thing == b.thing
         and a.parts == b.parts
     )
+
+
+def differing(a: PageFingerprint, b: PageFingerprint) -> list[str]:
+    """Return in what two pages differ, as far as fingerprints tell: never which words.
+
+    Parts are left out where those of one page are not known.
+    """
+    found = [] if a.sketch[TEXT_HASH:] == b.sketch[TEXT_HASH:] else ["words"]
+    if (a.identity ^ b.identity) >> 32:
+        found.append("title")
+    if (a.identity ^ b.identity) & 0xFFFFFFFF:
+        found.append("canonical URL")
+    if len(a.parts) == len(b.parts):
+        found += [
+            name
+            for name, at in zip(PART_NAMES, range(0, len(a.parts), 4), strict=False)
+            if a.parts[at : at + 4] != b.parts[at : at + 4]
+        ]
+    return found
 
 
 _BOTH, _SELLER, _MAKER, _HALF_NUMBER = 3 << 30, 1 << 30, 2 << 30, 2**15 - 1

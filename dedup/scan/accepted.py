@@ -4,15 +4,19 @@
     work   a store of the scan's own: the documents it has committed
     fresh  the documents since, in memory, bounded by the caller's commits
 
-To the detector the three are one store. Invariant: a key means its newest document, whatever the layer.
+To the detector the three are one store. A batch of pages is looked up at once, in one native call for each table.
+Invariant: a key means its newest document, whatever the layer.
 """
 
+from array import array
 from collections.abc import Sequence
 
 from dedup.core.matches import Nearest
 from dedup.core.table import Table
 from dedup.model.page import Document
 from dedup.store import Store
+
+YOUNG = 64  # fresh documents that are compared one by one, until they go into a table together
 
 
 class Layer:
@@ -23,7 +27,11 @@ class Layer:
         self.k = k
         self._documents: dict[str, tuple[int, Document]] = {}  # the newest last
         self._numbers: dict[int, Document] = {}
+        self._young: dict[
+            int, int
+        ] = {}  # values of the newest, by number; the others are in the table
         self._table: Table | None = None
+        self._probed: dict[int, list[tuple[int, int]]] = {}  # answers of the table, by value
         self._number = 0
 
     def __len__(self) -> int:
@@ -39,31 +47,63 @@ class Layer:
         assert not self._documents
         self.k = max(self.k, k)
 
+    def look_up(self, values: Sequence[int]) -> None:
+        """Search for some values at once: near() answers faster for them, until YOUNG more documents came."""
+        self._grow_up()
+        if self._table is not None:
+            found = self._table.probe_each(array("Q", values))
+            self._probed = {
+                value: [(m.distance, m.document) for m in found[i]] if i in found else []
+                for i, value in enumerate(values)
+            }
+
     def near(
         self, value: int, k: int | None = None, limit: int | None = None, skip: int = 0
     ) -> Nearest[Document]:
         """Return the documents within distance k of a value, as Store.near() does; by default all."""
-        found: Nearest[Document] = Nearest()
+        bound, numbers = self.k if k is None else min(k, self.k), self._numbers
+        near = [
+            (distance, number)
+            for number, other in self._young.items()
+            if (distance := (value ^ other).bit_count()) <= bound
+        ]
         if self._table is not None:
-            bound = self.k if k is None else k
-            matches = [m for m in self._table.probe(value) if m.distance <= bound]
-            found += [(self._numbers[m.document], m.distance) for m in matches[skip:limit]]
-            found.cut = limit is not None and len(matches) > limit
+            older = self._probed.get(value)
+            if older is None:
+                older = [(m.distance, m.document) for m in self._table.probe(value)]
+            near += [each for each in older if each[0] <= bound and each[1] in numbers]
+        if not near:
+            return Nearest()
+        near.sort()
+        found = Nearest((numbers[number], distance) for distance, number in near[skip:limit])
+        found.cut = limit is not None and len(near) > limit
         return found
 
     def insert(self, document: Document) -> bool:
         """Take a document; return whether it replaced one with the same key."""
-        if self._table is None:
-            self._table = Table(self.k)
         before = self._documents.pop(document.key, None)
         if before is not None:
-            self._table.remove(before[1].page.value, before[0])
-            del self._numbers[before[0]]
+            number, replaced = before
+            if self._young.pop(number, None) is None and self._table is not None:
+                self._table.remove(replaced.page.value, number)
+            del self._numbers[number]
         self._number += 1
-        self._table.insert(document.page.value, self._number)
+        self._young[self._number] = document.page.value
         self._documents[document.key] = self._number, document
         self._numbers[self._number] = document
+        if len(self._young) > YOUNG:
+            self._grow_up()
         return before is not None
+
+    def _grow_up(self) -> None:
+        """Move the young documents into the table."""
+        self._probed = {}
+        if self._young:
+            if self._table is None:
+                self._table = Table(self.k, locked=False)
+            values, numbers = array("Q", self._young.values()), array("Q", self._young)
+            self._table.insert_many(values, numbers)
+            self._young = {}
 
     def insert_many(self, documents: Sequence[Document]) -> int:
         """Take documents in their order; return how many replaced another."""
@@ -82,6 +122,10 @@ class Memory:
         self._fresh = Layer(work.k)
         self._replaced = 0  # documents that hide one of a layer below
         self._asked: tuple[str, bool] = "", False  # the last key asked for, and whether it was held
+        self._known: dict[str, bool] = {}  # whether a store has a key that was looked up
+        self._near: dict[int, list[Nearest[Document]]] = {}  # what each store has near a value
+        self._below: list[Store] = []  # these stores
+        self._searched: tuple[int, int] = 0, 0  # within which distance, and how many at most
 
     def __len__(self) -> int:
         """Return the number of documents, those that are hidden by a newer one among them."""
@@ -89,11 +133,10 @@ class Memory:
 
     def __contains__(self, key: object) -> bool:
         """Tell whether a document with this key was accepted."""
-        held = (
-            key in self._fresh
-            or key in self._work
-            or (self._base is not None and key in self._base)
-        )
+        held = key in self._fresh
+        if not held and isinstance(key, str):
+            known = self._known.get(key)
+            held = any(key in store for store in self._stores()) if known is None else known
         if isinstance(key, str):
             self._asked = key, held
         return held
@@ -110,6 +153,30 @@ class Memory:
                 store.widen(k)
         self._fresh.widen(k)
 
+    def look_up(self, pages: Sequence[tuple[str, int]], k: int, limit: int) -> None:
+        """Search for pages, each a document key and a value, at once: near() with this k and limit, and `in`.
+
+        Until the next commit() both answer from it. Raises StoreDamaged.
+        """
+        self._forget_answers()
+        values = [value for _, value in pages]
+        self._known = dict.fromkeys((key for key, _ in pages), False)
+        self._searched, self._below = (k, limit), self._stores()
+        near: list[list[Nearest[Document]]] = [[] for _ in pages]
+        for store in self._below:
+            self._known |= dict.fromkeys(store.held(list(self._known)), True)
+            answers = store.near_many(array("Q", values), k, nearest=limit)
+            for i, found in enumerate(near):
+                found.append(answers.get(i) or Nearest())
+        self._near = dict(zip(values, near, strict=True))
+        self._fresh.look_up(values)
+
+    def _forget_answers(self) -> None:
+        self._known, self._near = {}, {}
+
+    def _stores(self) -> list[Store]:
+        return [store for store in (self._base, self._work) if store is not None and len(store)]
+
     def near(
         self, value: int, k: int | None = None, limit: int | None = None, skip: int = 0
     ) -> Nearest[Document]:
@@ -117,16 +184,22 @@ class Memory:
 
         Of each layer the nearest `limit` (1000), without the first `skip`. Raises StoreDamaged.
         """
+        answers = None if skip or self._searched != (k, limit) else self._near.get(value)
+        if answers is None:
+            self._below = self._stores()
+            answers = [store.near(value, k, limit, skip) for store in self._below]
+        fresh = self._fresh.near(value, k, limit, skip)
+        if not any(answers):
+            fresh.cut = fresh.cut or any(answer.cut for answer in answers)
+            return fresh
         found: Nearest[Document] = Nearest()
-        for layer in (self._base, self._work, self._fresh):
-            if not layer:
-                continue
+        layers: list[Store | Layer] = [*self._below, self._fresh]
+        for layer, nearest in zip(layers, (*answers, fresh), strict=True):
+            cut = found.cut or nearest.cut
             if found and self._replaced:  # by a document of this layer
-                cut, found = found.cut, Nearest(f for f in found if f[0].key not in layer)
-                found.cut = cut
-            nearest = layer.near(value, k, limit, skip)
+                found = Nearest(each for each in found if each[0].key not in layer)
             found += nearest
-            found.cut = found.cut or nearest.cut
+            found.cut = cut
         return found
 
     def insert(self, document: Document) -> None:
@@ -157,6 +230,7 @@ class Memory:
         if self._fresh:
             self._work.insert_many(self._fresh.documents())
             self._fresh = Layer(self._work.k)
+            self._forget_answers()
 
     def has(self, mark: tuple[str, float]) -> bool:
         """Tell whether the commit that mark() announced has happened."""

@@ -21,6 +21,7 @@ from typing import Self
 import msgspec
 
 from dedup.detector import EmbeddedDetector
+from dedup.detector.detector import CROWD
 from dedup.model.errors import DedupError, RecipeMismatch, UsageError
 from dedup.model.recipes import Recipe
 from dedup.scan.accepted import Memory
@@ -187,9 +188,9 @@ def _read(
     emit: Callable[[bytes], None] | None,
 ) -> None:
     begin = work.position
-    judge = Judge(
-        _detector(job, work.memory, recipe), job.identity, copy.deepcopy(begin.summary), fault
-    )
+    detector = _detector(job, work.memory, recipe)
+    distance = detector.policy.distance
+    judge = Judge(detector, job.identity, copy.deepcopy(begin.summary), fault)
     reading = Reading(job.url_field, job.html_field, job.max_bytes, recipe, job.base)
     processes = 1 if STDIN in job.inputs else job.processes
     position = begin
@@ -210,6 +211,8 @@ def _read(
             progress(Progress(behind, total_bytes, pages, pages - begin.summary.pages))
 
     for task, results, end in read_all(_tasks(job, begin), reading, processes):
+        pages = [(each.key, each.page.value) for each in results if isinstance(each, Found)]
+        work.memory.look_up(pages, distance, CROWD)
         for result in results:
             row = judge.take(result)
             if row is not None:

@@ -8,7 +8,7 @@ The steps of a page:
     crawl_session.py  fingerprint and reserve, for the namespaces of one crawl; counts everything
     kept_pages.py     near-duplicates that are kept: by their links, on credit (credit.py)
     middlewares.py    the callback's output passes, and its items go through the pipelines
-    in_flight.py      insert when that succeeded, release when not
+    in_flight.py      insert when that succeeded, release when not; the links of accepted pages
     embedded.py       the memory: a store; service_memory.py: a table service
 
 request_filter.py is the filter of requests; shared_requests.py shares it through a service.

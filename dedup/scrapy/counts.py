@@ -4,6 +4,7 @@ Invariant: every fault is counted, and logged once for each kind. Scrapy's stats
 batches (flush), since updating them one by one would cost more than counting.
 """
 
+import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Generator
@@ -12,11 +13,15 @@ from typing import Any, Generic, Self, TypeVar, cast
 
 from scrapy.crawler import Crawler
 
+from dedup.core.backoff import Backoff
 from dedup.core.say_once import SayOnce
 
 __all__ = ["Counts", "Meter", "kind_of", "logger"]
 
 logger = logging.getLogger("dedup")
+
+_FIRST_WAIT_SECONDS = 0.005
+_LONGEST_WAIT_SECONDS = 0.1
 
 _Result = TypeVar("_Result")
 
@@ -66,6 +71,14 @@ class Meter:
 
     def __exit__(self, *_: object) -> None:
         self.seconds += thread_time() - self._start
+
+    async def wait_while(self, holds: Callable[[], bool], seconds: float) -> bool:
+        """Wait inside the meter while something holds, at most so long; return whether it waited."""
+        pauses, waited = Backoff(_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS), 0.0
+        while waited < seconds and holds():
+            await self.pausing(asyncio.sleep(pause := pauses.next()))
+            waited += pause
+        return waited > 0
 
     def pausing(self, awaitable: Awaitable[_Result]) -> "_Pausing[_Result]":
         """Await inside the meter, which stops while the awaitable waits."""

@@ -24,7 +24,7 @@ from dedup.model.page import PageFingerprint, ReserveOptions, Verdict
 from dedup.model.recipes import Recipe
 from dedup.model.verdict_forms import to_plain
 from dedup.scrapy.counts import Counts, kind_of, logger
-from dedup.scrapy.in_flight import PagesInFlight, token_of
+from dedup.scrapy.in_flight import CrawlLinks, PagesInFlight, token_of
 from dedup.scrapy.kept_pages import Judged, KeptPages
 from dedup.scrapy.memory import advice
 from dedup.scrapy.responses import (
@@ -78,8 +78,9 @@ class Session:
         self._failed: dict[str, str] = {}  # namespace -> kind of error that keeps it closed
         self._job_folder = job_dir(crawler.settings)
         self.journal = _new_journal(config, self._job_folder, self.counts)
-        self.kept = KeptPages(config, self._job_folder, self.counts)
-        self.in_flight = PagesInFlight(self.counts, self.kept.links, self.kept.accepted)
+        links = CrawlLinks(self._job_folder, self.counts.fault)
+        self.in_flight = PagesInFlight(self.counts, links, learns_urls=config.urls != "off")
+        self.kept = KeptPages(config, self.counts, self.in_flight)
         if config.proof == "items":
             from dedup.scrapy.proof import Proof
 
@@ -231,7 +232,7 @@ class Session:
         self.counts.add(f"exempt/{reason}")
         request.meta["dedup"] = {"status": "exempt", "reason": reason}
         if reason in UNREAD:
-            self.kept.accepted.append((None, key_of(request)))
+            self.in_flight.accepted.append((None, key_of(request)))
 
     def _options(self, request: Request, response: Response, callback: str) -> ReserveOptions:
         """Return the options for judging a page."""
@@ -317,15 +318,14 @@ class Session:
         reading: PageReading,
         callback: str,
     ) -> None:
-        if verdict.token is not None or verdict.status == "exempt":
-            self.kept.links.learn(namespace, reading.links + reading.address, verdict.token)
         if verdict.token is not None:
             _judged_by[request] = self
             self.in_flight.begin(namespace, verdict, callback, request, reading)
             if self.kept.urls is not None and self.kept.urls.doubting:
                 self.kept.urls.met(namespace, request, verdict.key, reading.links)
         elif verdict.status == "exempt":
-            self.kept.accepted.append((namespace, verdict))
+            self.in_flight.links.learn(namespace, reading)
+            self.in_flight.accepted.append((namespace, verdict))
         request.meta["dedup"] = to_plain(verdict)
         if verdict.status == "exempt":
             self.counts.add(f"exempt/{verdict.reason}")
@@ -337,6 +337,7 @@ class Session:
         if verdict.status == "near_duplicate":
             proof = self.kept.proof
             self.counts.add(f"near_duplicate/distance/{verdict.distance}")
+            self.swallowing.compared(verdict, callback)
             if proof is None or request not in proof.proven:
                 self.swallowing.dropped(verdict, response.url)
         if self.journal is not None:
@@ -389,8 +390,11 @@ class Session:
         assert stats is not None
         stats.set_value("dedup/cpu_seconds", self.counts.meter.seconds)
         try:
+            proved = []
+            if self.kept.proof is not None:
+                proved = self.kept.proof.lines()
+                self.swallowing.items_differ = self.kept.proof.items_differ()
             lines = self.swallowing.lines, self.kept.url_rules()
-            proved = [] if self.kept.proof is None else self.kept.proof.lines()
             logger.info("%s", summary(stats.get_stats(), self.config, remembered, *lines, proved))
         except Exception as error:
             self.counts.fault(error, "there is no summary")

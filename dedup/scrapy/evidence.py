@@ -25,6 +25,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
+from dedup.model.page import PART_NAMES
+
 __all__ = [
     "PARTS",
     "Class",
@@ -53,15 +55,7 @@ SHAPE_CHARACTERS = 200
 MOST_PARAMETERS = 100
 
 # What two near-duplicates may differ in: the letters of a class. First those of PageFingerprint.parts, in its order.
-PARTS = {
-    "j": "inline data",
-    "s": "images and media",
-    "d": "data attributes",
-    "h": "heading",
-    "n": "numbers",
-    "b": "text beside the main text",
-    "a": "attributes",
-    "f": "frame",
+PARTS = dict(zip("jsdhnbaf", PART_NAMES, strict=True)) | {
     "w": "words",
     "t": "title",
     "0": "no items in the original",

@@ -1,4 +1,4 @@
-"""Pages in flight: from the verdict to the end of callback and pipelines.
+"""Pages in flight: from the verdict to the end of callback and pipelines; and the links of accepted ones.
 
     begin -> items are yielded -> the callback ends -> the pipelines are through -> parsed -> commit
 
@@ -13,25 +13,29 @@ Invariants:
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from hashlib import blake2b
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from scrapy import Request
 
+from dedup.core.files import replace_file
 from dedup.core.fingerprint import PageReading
+from dedup.core.hash_set import HashSet
 from dedup.model.page import Verdict
 from dedup.scrapy.counts import Counts
 
 if TYPE_CHECKING:
-    from dedup.scrapy.kept_pages import CrawlLinks
     from dedup.scrapy.memory import Namespace
 
-__all__ = ["Accepted", "Flight", "PagesInFlight", "token_of"]
+__all__ = ["Accepted", "CrawlLinks", "Flight", "PagesInFlight", "token_of"]
 
 # Accepted pages; (None, document key) for one that is kept without being read.
 Accepted = deque[tuple["Namespace | None", Verdict | str]]
 
+QUEUED = 20_000  # accepted pages that wait for the learner of URLs, 500 bytes each
 COMMIT_SECONDS = 0.1  # how long a parsed page waits for others to be inserted with
 COMMIT_PAGES = 16  # parsed pages that are inserted without waiting
 UNDECIDED = 10  # barren pages without an item, after which a callback counts as yielding none
@@ -52,11 +56,10 @@ class Flight:
         "called_back",
         "items",
         "namespace",
-        "numbers",
         "paid",
+        "reading",
         "request",
         "verdict",
-        "words",
     )
 
     def __init__(
@@ -67,12 +70,12 @@ class Flight:
         reading: PageReading,
         request: _Request,
     ) -> None:
-        """Begin without items. reading is that of the page, of which little is kept."""
+        """Begin without items."""
         self.request = request
         self.namespace = namespace
         self.verdict = verdict
         self.callback = callback
-        self.words, self.numbers = reading.words, reading.numbers
+        self.reading = reading
         self.items = 0  # items that are still in the pipelines
         self.paid = self.called_back = False
 
@@ -80,11 +83,11 @@ class Flight:
 class PagesInFlight:
     """The pages of one crawl that are not inserted yet, by token."""
 
-    def __init__(self, counts: Counts, links: "CrawlLinks", accepted: Accepted) -> None:
-        """Hold none. links is told the outcome of each page; accepted gets the verdicts of accepted ones."""
+    def __init__(self, counts: Counts, links: "CrawlLinks", *, learns_urls: bool) -> None:
+        """Hold none. links gets those of accepted pages; accepted their verdicts, if URLs are learned."""
         self._counts = counts
-        self._accepted = accepted
-        self._links = links
+        self.links = links
+        self.accepted: Accepted = deque(maxlen=QUEUED if learns_urls else 0)
         self._flights: dict[str, Flight] = {}
         self._parsed: dict[Namespace, list[Verdict]] = {}  # to be inserted by commit()
         self._timer: asyncio.TimerHandle | None = None  # which calls it
@@ -103,6 +106,14 @@ class PagesInFlight:
     def flying(self, namespace: "Namespace") -> Iterator[Verdict]:
         """Yield the verdicts on the pages of a namespace that are in flight."""
         return (f.verdict for f in self._flights.values() if f.namespace is namespace)
+
+    def lead_to(self, namespace: "Namespace", links: frozenset[bytes]) -> bool:
+        """Whether the pages of a namespace that are in flight have all of these links."""
+        missing = set(links)
+        for flight in self._flights.values():
+            if flight.namespace is namespace:
+                missing.difference_update(_each(flight.reading.links + flight.reading.address))
+        return not missing
 
     def parsed(self, namespace: "Namespace") -> list[Verdict]:
         """Return the verdicts on the pages of a namespace that the next commit inserts."""
@@ -158,7 +169,8 @@ class PagesInFlight:
             flight.called_back = True
             return
         del self._flights[token]
-        self._links.ended(token, accepted=accepted or followed)
+        if accepted or followed:
+            self.links.learn(flight.namespace, flight.reading)
         if not accepted:
             flight.namespace.release(flight.verdict)
             return
@@ -167,7 +179,7 @@ class PagesInFlight:
             if verdict.reason == "barren" and self._barren.get(flight.callback, 0) >= 0:
                 self._barren[flight.callback] = self._barren.get(flight.callback, 0) + 1
             verdict = verdict.brought(paid=not self.yields_items(flight.callback))
-        self._accepted.append((flight.namespace, verdict))
+        self.accepted.append((flight.namespace, verdict))
         parsed = self._parsed.setdefault(flight.namespace, [])
         parsed.append(verdict)
         if len(parsed) >= COMMIT_PAGES:
@@ -224,3 +236,81 @@ def token_of(noted: Any) -> str | None:
     """Return the token in meta["dedup"], or None."""
     token = noted.get("token") if isinstance(noted, dict) else None
     return token if isinstance(token, str) else None
+
+
+# ------------------------------------------------------------------------------------------- links
+
+# 10 to 12.5 bytes each, so at most 125 MB, a tenth of what Scrapy's own filter takes.
+MOST_LINKS = 10_000_000
+
+_MAGIC = b"dedup links 1\n"
+_DIGEST_BYTES = 16
+
+
+class CrawlLinks:
+    """The links of a crawl, by namespace; with a JOBDIR they are restored when it resumes.
+
+    folder  the JOBDIR, or None
+    fault   is called with an error and what it means
+    """
+
+    def __init__(self, folder: str | None, fault: Callable[[Exception, str], None]) -> None:
+        """Open nothing yet."""
+        self._folder = None if folder is None else Path(folder) / "dedup-links"
+        self._fault = fault
+        self._memories: dict[object, tuple[str, HashSet]] = {}
+
+    def open(self, namespace: object, name: str) -> None:
+        """Begin to remember the links of a namespace. Without this no link of it counts as new."""
+        seen = HashSet(MOST_LINKS)
+        if self._folder is not None:
+            path = self._folder / name
+            try:
+                seen.add(_saved_links(path))
+            except (OSError, ValueError) as error:
+                self._fault(error, "the links that this crawl has seen so far are forgotten")
+        self._memories[namespace] = name, seen
+
+    def new(self, namespace: object, links: bytes) -> frozenset[bytes]:
+        """Return those links that no accepted page had."""
+        if namespace not in self._memories:
+            return frozenset()
+        seen = self._memories[namespace][1]
+        if not seen.missing(links):
+            return frozenset()
+        return frozenset(link for link in _each(links) if seen.missing(link))
+
+    def learn(self, namespace: object, reading: PageReading) -> None:
+        """Remember the links of an accepted page, and the one that leads to it."""
+        if namespace in self._memories:
+            self._memories[namespace][1].add(reading.links + reading.address)
+
+    def close(self) -> None:
+        """Save the links for the next run of the crawl, and free them."""
+        for name, seen in self._memories.values():
+            if self._folder is None:
+                break
+            hashes = seen.to_bytes()
+            digest = blake2b(hashes, digest_size=_DIGEST_BYTES).digest()
+            try:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                replace_file(self._folder / name, _MAGIC + digest + hashes)
+            except OSError as error:
+                self._fault(error, "the links of this crawl are forgotten when it resumes")
+        self._memories.clear()
+
+
+def _saved_links(path: Path) -> bytes:
+    """Return the links of a file, none if there is no file. Raises OSError, and ValueError for a damaged one."""
+    if not path.exists():
+        return b""
+    content, start = path.read_bytes(), len(_MAGIC) + _DIGEST_BYTES
+    digest, hashes = content[len(_MAGIC) : start], content[start:]
+    sound = content.startswith(_MAGIC) and not len(hashes) % 8
+    if not sound or blake2b(hashes, digest_size=_DIGEST_BYTES).digest() != digest:
+        raise ValueError(f"{path} is damaged")
+    return hashes
+
+
+def _each(links: bytes) -> Iterator[bytes]:
+    return (links[at : at + 8] for at in range(0, len(links), 8))

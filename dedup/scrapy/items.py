@@ -29,24 +29,28 @@ from numbers import Number
 from pathlib import PurePath
 from struct import iter_unpack, pack, unpack
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 import msgspec
 from scrapy import Item
 
-from dedup.core.fingerprint import number_runs, read_excerpt, similarities, token_hash
+from dedup.core.fingerprint import (
+    PageReading,
+    number_runs,
+    read_excerpt,
+    similarities,
+    token_hash,
+)
 from dedup.model.recipes import Recipe
 
 __all__ = ["Comparison", "Digest", "Digester", "Names", "compare", "decode", "encode"]
 
-VERSION = 3
+VERSION = 4
 BUDGET = 4 << 20  # characters of all items of a page that are normalised
 VALUES = 20_000  # values in all items of a page
 DEPTH = 16  # of nested values
 ITEMS = 40  # items of a page that are compared one by one; of more, only all together
 FIELDS = 24  # fields of an item that are told apart; further ones count as one
 TEXTS = 2  # long texts of an item that are compared by their words; further ones exactly
-HEADINGS = 8  # of a page that are told apart
 NUMBERS = 32  # numbers in a page's main text that are told apart; further ones count as one
 
 ANY_WORDS = (1 << 32) - 1  # more than a text has
@@ -63,11 +67,13 @@ _WORD = re.compile(r"[^\W_]+")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:")
 _HEX = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{56}"
                   r"|[0-9a-f]{64}|[0-9a-f]{128}", re.IGNORECASE)  # fmt: skip
-_HEADING = re.compile(r"<[hH]1[^>]*>(.*?)</[hH]1", re.DOTALL)
 _MARKUP = re.compile(r"<[a-zA-Z!/]")
 _URL, _NOW, _TODAY, _PAGE, _NOISE = "\0url", "\0now", "\0today", "\0page", "\0noise"
+_STRINGS, _SEQUENCES = (str, bytes), (list, tuple)
+_COLLECTIONS = (list, tuple, set, frozenset)
 _NO_ITEMS = (int, float, bytes, bytearray, memoryview, date)
 _SILENT = frozenset((_URL, _NOW, _TODAY))  # values that say nothing of a page
+_HEADINGS = slice(12, 16)  # of PageFingerprint.parts: the hash of the headings
 _PLACE = 40_503  # by which the second number of a run differs from the first
 _NO_FIELD = 0  # the name of all fields beyond FIELDS
 
@@ -89,7 +95,7 @@ class Digest(NamedTuple):
     fields    by the 16-bit hash of a field's name, the sum of its values' hashes over all items
     texts     of one item: the sketch of each long text, by the hash of the field's name, after a byte
               that says whether it holds the page
-    headings  hash of the page's first headings, if a field holds the page
+    headings  hash of the page's headings, if a field holds the page
     numbers   of such a page: for each number in its main text a 16-bit hash of the place, and below it one
               of the value
     """
@@ -234,20 +240,20 @@ class Page(NamedTuple):
     """What a page's items are read against.
 
     urls    its own addresses
-    text    its decoded body, "" if it has none
+    text    returns its decoded body, "" if it has none
     size    bytes of its body
     words   its visible words, 0 if that is not known
-    numbers returns the numbers of its main text (PageReading.numbers)
+    reading returns how dedup read it, with numbers
     given   what the request brought along (meta, cb_kwargs), where random values may come from
     noted   meta["dedup"], which says nothing of the page
     recipe  by which the numbers were read
     """
 
     urls: tuple[str, ...]
-    text: str
+    text: Callable[[], str]
     size: int
     words: int
-    numbers: Callable[[], bytes]
+    reading: Callable[[], PageReading]
     given: Callable[[], str]
     noted: object
     recipe: Recipe | None = None
@@ -280,7 +286,9 @@ class Digester:
         self._silent = True
         self._budget, self._values = BUDGET, VALUES
         self._now = time.time()
-        self._urls = [u for u in {*page.urls} if len(urlsplit(u).path) > 1 or urlsplit(u).query]
+        self._urls = [
+            url for url in {*page.urls} if any(url.split("/", 3)[3:])
+        ]  # none is a site's root
         self._urls.sort(key=len, reverse=True)
         self._first: tuple[dict[int, int], dict[int, bytes]] | None = None
         self._only: object = None  # the item, while there is one
@@ -305,7 +313,7 @@ class Digester:
         if any(isinstance(v, int) for _, v in pairs):
             lengths = {len(v) for _, v in pairs if isinstance(v, str) and v not in own}
             if lengths:
-                lengths |= {self._page.size, len(self._page.text)}
+                lengths |= {self._page.size, len(self._page.text())}
         for field, value in pairs:
             name = str(field)
             if name in self._ignored or (
@@ -342,7 +350,7 @@ class Digester:
         if value is None or isinstance(value, bool) or not isinstance(value, str | int | float):
             return None
         words = _WORD.findall(str(value).lower())
-        given = " ".join((self._page.text, *self._page.urls, self._page.given())).lower()
+        given = " ".join((self._page.text(), *self._page.urls, self._page.given())).lower()
         if not words or any(word in given for word in words):
             return None
         return _hash(words)
@@ -351,9 +359,9 @@ class Digester:
         self, value: object, lengths: set[int], sketches: bool
     ) -> tuple[int | None, bytes | None, int | None]:
         """Return the hash of a field's value, and of a long text its sketch and an exact hash."""
-        if isinstance(value, list | tuple) and (joined := _joined(value)):
+        if isinstance(value, _SEQUENCES) and (joined := _joined(value)):
             value = joined
-        if isinstance(value, str | bytes) and len(value) >= PAGE_CHARACTERS:
+        if isinstance(value, _STRINGS) and len(value) >= PAGE_CHARACTERS:
             return self._text_field(value, sketches)
         if (
             isinstance(value, int)
@@ -372,10 +380,10 @@ class Digester:
         self._spend(len(value))
         page = self._page
         if isinstance(value, bytes):
-            holds, size = True, page.size
+            size = page.size
         else:
-            holds, size = _MARKUP.search(value[:2000]) is not None, len(page.text)
-        if holds and len(value) >= PAGE_SHARE * size > 0:
+            size = len(page.text()) if _MARKUP.search(value[:2000]) else 0
+        if len(value) >= PAGE_SHARE * size > 0:
             self._holds_page, self._silent = True, False
             return _PAGE_HASH, None, _PAGE_HASH
         self._silent = False
@@ -400,7 +408,7 @@ class Digester:
             return self._text(" ".join(value.split()))
         if isinstance(value, Enum):
             return self._value(value.value, depth + 1)
-        if isinstance(value, list | tuple | set | frozenset):
+        if isinstance(value, _COLLECTIONS):
             return repr(sorted({self._value(each, depth + 1) for each in value}))
         if _is_item(value):
             return repr(sorted((str(k), self._value(v, depth + 1)) for k, v in _pairs(value)))
@@ -437,7 +445,7 @@ class Digester:
             except ValueError:
                 pass
         if len(text) >= 32 and _HEX.fullmatch(text):
-            given = self._page.text, *self._urls, self._page.given()
+            given = self._page.text(), *self._urls, self._page.given()
             if not any(text in each for each in given):
                 return _NOISE
         return self._own_urls(text)
@@ -478,37 +486,21 @@ class Digester:
         return Digest(len(self._items), self._silent, items, self._sums, {}, headings, numbers)
 
     def _main(self) -> tuple[int, frozenset[int]]:
-        """Return what tells near-equal pages apart: the first headings, and the numbers of the main text."""
-        headings = [" ".join(found.split()) for found in _headings(self._page.text)]
+        """Return what tells near-equal pages apart: the headings, and the numbers of the main text."""
+        reading = self._page.reading()
+        headings = int.from_bytes(reading.fingerprint.parts[_HEADINGS], "big")
         numbers: set[int] = set()
-        for before, *run in number_runs(self._page.numbers()):
+        for before, *run in number_runs(reading.numbers):
             if len(run) < 3 or not _is_today(run[:3], self._page.recipe, int(self._now) // 60):
-                for place, each in enumerate(run):
-                    numbers.add((before + place * _PLACE & 0xFFFF) << 16 | each & 0xFFFF)
+                place = before
+                for each in run:
+                    numbers.add((place & 0xFFFF) << 16 | each & 0xFFFF)
+                    place += _PLACE
         if len(numbers) <= NUMBERS:
-            return _hash(headings), frozenset(numbers)
+            return headings, frozenset(numbers)
         first = sorted(numbers)
-        rest = _hash(first[NUMBERS - 1 :])
-        return _hash(headings), frozenset((*first[: NUMBERS - 1], rest & 0xFFFF))
-
-
-def _headings(text: str) -> list[str]:
-    """Return the headings at the first eight places of a page where one may begin."""
-    found: list[str] = []
-    at = {begin: text.find(begin) for begin in ("<h1", "<H1")}
-    for _ in range(HEADINGS):
-        start = min(at.values(), key=lambda place: place % (len(text) + 1))
-        if start < 0:
-            break
-        heading = _HEADING.match(text, start)
-        end = start + 3
-        if heading is not None:
-            found.append(heading[1])
-            end = heading.end()
-        for each, place in at.items():
-            if 0 <= place < end:
-                at[each] = text.find(each, end)
-    return found
+        rest = _hash_of(pack(f">{len(first) - NUMBERS + 1}I", *first[NUMBERS - 1 :]))
+        return headings, frozenset((*first[: NUMBERS - 1], rest & 0xFFFF))
 
 
 def _is_item(value: object) -> bool:
@@ -534,11 +526,13 @@ def _pairs(item: object) -> list[tuple[Any, Any]]:
 
 def _joined(values: list[object] | tuple[object, ...]) -> str:
     """Return the texts of a list as one, if they are a long text; else ""."""
-    texts = [each for each in values if isinstance(each, str)]
-    if len(texts) < len(values) or sum(map(len, texts)) < PAGE_CHARACTERS:
+    try:
+        joined = " ".join(values)  # type: ignore[arg-type]
+    except TypeError:
         return ""
-    joined = " ".join(texts)
-    return joined if joined.count(" ") >= LONG_WORDS else ""
+    if len(joined) - len(values) + 1 < PAGE_CHARACTERS:
+        return ""
+    return joined if len(values) > LONG_WORDS or joined.count(" ") >= LONG_WORDS else ""
 
 
 def _is_today(run: list[int], recipe: Recipe | None, minute: int) -> bool:

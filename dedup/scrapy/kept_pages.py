@@ -12,27 +12,20 @@ Invariants:
   - Forgetting keeps pages: a forgotten link counts as new.
 """
 
-import asyncio
-from collections import deque
-from collections.abc import Callable, Iterator
-from hashlib import blake2b
-from pathlib import Path
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from scrapy import Request
 from scrapy.http import Response
 
-from dedup.core.backoff import Backoff
-from dedup.core.files import replace_file
 from dedup.core.fingerprint import PageReading, read_page
-from dedup.core.hash_set import HashSet
 from dedup.model.names import namespace_of
 from dedup.model.page import ReserveOptions, Verdict
 from dedup.scrapy.counts import Counts
 from dedup.scrapy.credit import Credit
 from dedup.scrapy.evidence import Class, account_of
-from dedup.scrapy.in_flight import Accepted
+from dedup.scrapy.in_flight import PagesInFlight
 from dedup.scrapy.settings import Config
 
 if TYPE_CHECKING:
@@ -42,14 +35,12 @@ if TYPE_CHECKING:
     from dedup.scrapy.memory import Namespace
     from dedup.scrapy.proof import Proof
 
-__all__ = ["PRIVATE_META", "CrawlLinks", "Judged", "KeptPages"]
+__all__ = ["PRIVATE_META", "Judged", "KeptPages"]
 
 # The least of a page that may be its original in another folder; others are not read again.
 MIRROR_SIMILARITY = 0.97
 MIRROR_FEATURES = 60
 LEAST_ALIKE = 0.97  # similarity of two texts whose pages have no identity, to learn from their URLs
-
-QUEUED = 20_000  # accepted pages that wait for the learner of URLs, 500 bytes each
 
 # In the meta of a request that was sent: not taken along when its page is fetched again.
 PRIVATE_META = (
@@ -60,9 +51,6 @@ PRIVATE_META = (
     "redirect_times",
     "redirect_reasons",
 )
-
-_FIRST_WAIT_SECONDS = 0.005
-_LONGEST_WAIT_SECONDS = 0.1
 
 
 class Judged(NamedTuple):
@@ -80,18 +68,16 @@ class Judged(NamedTuple):
 class KeptPages:
     """What a crawl knows of links and of credit."""
 
-    def __init__(self, config: Config, job_folder: str | None, counts: Counts) -> None:
+    def __init__(self, config: Config, counts: Counts, in_flight: PagesInFlight) -> None:
         """Know nothing yet."""
         self._config = config
         self._meter = counts.meter
         self._new_links = "new_links" in config.exempt
         self.reads_links = self._new_links or config.unchanged == "drop"
-        self.links = CrawlLinks(job_folder, counts.fault)
+        self._in_flight, self._links = in_flight, in_flight.links
         self.credit = Credit(self._send_again)
         self.proof: Proof | None = None
-        # accepted pages for the learner of URLs, which is made when there is something to learn
-        self.accepted: Accepted = deque(maxlen=QUEUED if config.urls != "off" else 0)
-        self.urls: KnownUrls | None = None
+        self.urls: KnownUrls | None = None  # made when there is something to learn
         self._counts = counts
         self._opened: dict[str, Namespace] = {}
 
@@ -99,7 +85,7 @@ class KeptPages:
         """Begin a namespace."""
         self._opened[name] = namespace
         if self._new_links:
-            self.links.open(namespace, name)
+            self._links.open(namespace, name)
         if self.proof is not None:
             self.proof.open(namespace, name)
         if self._config.urls == "off":
@@ -123,7 +109,7 @@ class KeptPages:
 
     def close(self) -> None:
         """Save what the next run of the crawl, or the next crawl, needs."""
-        self.links.close()
+        self._links.close()
         if self.proof is not None:
             self.proof.close()
         if self.urls is not None:
@@ -154,7 +140,7 @@ class KeptPages:
                 if verdict.status == "near_duplicate" and self.proof is None:
                     self.learn_text(judged.namespace, verdict)
                 elif verdict.reason == "new_links":
-                    new = self.links.new(judged.namespace, judged.reading.links)
+                    new = self._links.new(judged.namespace, judged.reading.links)
                     self._learned().doubt(judged.namespace, judged.request, verdict, new)
             except Exception as error:
                 self._counts.fault(error, f"nothing is learned from the URL {verdict.key}")
@@ -202,7 +188,7 @@ class KeptPages:
         if self.urls is None:
             from dedup.scrapy.known_urls import KnownUrls
 
-            self.urls = KnownUrls(self._config, self._counts, self.accepted)
+            self.urls = KnownUrls(self._config, self._counts, self._in_flight.accepted)
         return self.urls
 
     async def _looked_again(self, judged: "Judged", verdict: Verdict) -> Verdict:
@@ -259,115 +245,17 @@ class KeptPages:
             (verdict.similarity or 0) < MIRROR_SIMILARITY
             or verdict.identity != "same"
             or verdict.page.features < MIRROR_FEATURES
-            or not self.links.new(judged.namespace, judged.reading.links)
+            or not self._links.new(judged.namespace, judged.reading.links)
         ):
             return False
-        return not self.links.new(judged.namespace, judged.links_at(verdict.of or ""))
+        return not self._links.new(judged.namespace, judged.links_at(verdict.of or ""))
 
     async def _leads_on(self, namespace: "Namespace", links: bytes) -> frozenset[bytes]:
         """Return the links of a page that no accepted page had; waits for those in flight."""
-        pauses, waited = Backoff(_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS), 0.0
-        while new := self.links.new(namespace, links):
-            if waited >= self._config.wait_seconds or not self.links.in_flight(namespace, new):
-                return new
-            await self._meter.pausing(asyncio.sleep(pause := pauses.next()))
-            waited += pause
-        return new
 
+        def are_in_flight() -> bool:
+            new = self._links.new(namespace, links)
+            return bool(new) and self._in_flight.lead_to(namespace, new)
 
-# ------------------------------------------------------------------------------------------- links
-
-
-# 10 to 12.5 bytes each, so at most 125 MB, a tenth of what Scrapy's own filter takes.
-MOST_LINKS = 10_000_000
-
-_MAGIC = b"dedup links 1\n"
-_DIGEST_BYTES = 16
-
-
-class CrawlLinks:
-    """The links of a crawl, by namespace; with a JOBDIR they are restored when it resumes.
-
-    folder  the JOBDIR, or None
-    fault   is called with an error and what it means
-    """
-
-    def __init__(self, folder: str | None, fault: Callable[[Exception, str], None]) -> None:
-        """Open nothing yet."""
-        self._folder = None if folder is None else Path(folder) / "dedup-links"
-        self._fault = fault
-        self._memories: dict[object, tuple[str, HashSet]] = {}
-        self._in_flight: dict[str, tuple[object, bytes]] = {}  # by token
-
-    def open(self, namespace: object, name: str) -> None:
-        """Begin to remember the links of a namespace. Without this no link of it counts as new."""
-        seen = HashSet(MOST_LINKS)
-        if self._folder is not None:
-            path = self._folder / name
-            try:
-                seen.add(_saved_links(path))
-            except (OSError, ValueError) as error:
-                self._fault(error, "the links that this crawl has seen so far are forgotten")
-        self._memories[namespace] = name, seen
-
-    def new(self, namespace: object, links: bytes) -> frozenset[bytes]:
-        """Return those links that no accepted page had."""
-        if namespace not in self._memories:
-            return frozenset()
-        seen = self._memories[namespace][1]
-        if not seen.missing(links):
-            return frozenset()
-        return frozenset(link for link in _each(links) if seen.missing(link))
-
-    def in_flight(self, namespace: object, links: frozenset[bytes]) -> bool:
-        """Whether all of these are on pages whose callbacks still run."""
-        missing = set(links)
-        for theirs, held in self._in_flight.values():
-            if theirs is namespace:
-                missing.difference_update(_each(held))
-        return not missing
-
-    def learn(self, namespace: object, links: bytes, token: str | None) -> None:
-        """Remember the links of a page: at once, or, if it has a token, once it is accepted."""
-        if namespace not in self._memories:
-            return
-        if token is None:
-            self._memories[namespace][1].add(links)
-        else:
-            self._in_flight[token] = namespace, links
-
-    def ended(self, token: str, *, accepted: bool) -> None:
-        """Note that a page is no longer in flight."""
-        namespace, links = self._in_flight.pop(token, (None, b""))
-        if accepted and namespace in self._memories:
-            self._memories[namespace][1].add(links)
-
-    def close(self) -> None:
-        """Save the links for the next run of the crawl, and free them."""
-        for name, seen in self._memories.values():
-            if self._folder is None:
-                break
-            hashes = seen.to_bytes()
-            digest = blake2b(hashes, digest_size=_DIGEST_BYTES).digest()
-            try:
-                self._folder.mkdir(parents=True, exist_ok=True)
-                replace_file(self._folder / name, _MAGIC + digest + hashes)
-            except OSError as error:
-                self._fault(error, "the links of this crawl are forgotten when it resumes")
-        self._memories.clear()
-
-
-def _saved_links(path: Path) -> bytes:
-    """Return the links of a file, none if there is no file. Raises OSError, and ValueError for a damaged one."""
-    if not path.exists():
-        return b""
-    content, start = path.read_bytes(), len(_MAGIC) + _DIGEST_BYTES
-    digest, hashes = content[len(_MAGIC) : start], content[start:]
-    sound = content.startswith(_MAGIC) and not len(hashes) % 8
-    if not sound or blake2b(hashes, digest_size=_DIGEST_BYTES).digest() != digest:
-        raise ValueError(f"{path} is damaged")
-    return hashes
-
-
-def _each(links: bytes) -> Iterator[bytes]:
-    return (links[at : at + 8] for at in range(0, len(links), 8))
+        await self._meter.wait_while(are_in_flight, self._config.wait_seconds)
+        return self._links.new(namespace, links)

@@ -450,16 +450,11 @@ class _Output:
         session, response, flight = self._session, self._response, self._flight
         if flight is not None:
             recipe = flight.namespace.detector.recipe
-            return proof.digester(
-                response, flight.callback, recipe, flight.words, lambda: flight.numbers
-            )
-        recipe, callback = (
-            session.recipe_of(request),
-            callback_name(request, session.crawler.spider),
-        )
-        return proof.digester(
-            response, callback, recipe, 0, lambda: session.read(recipe, response).numbers
-        )
+            words = flight.reading.words
+            return proof.digester(response, flight.callback, recipe, words, lambda: flight.reading)
+        recipe = session.recipe_of(request)
+        callback = callback_name(request, session.crawler.spider)
+        return proof.digester(response, callback, recipe, 0, lambda: session.read(recipe, response))
 
     def _passes_request(self, request: Request) -> bool:
         self._followed = True

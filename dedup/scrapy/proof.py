@@ -14,7 +14,6 @@ Invariants:
     page's items may lack the number that changed.
 """
 
-import asyncio
 import pickle
 import time
 from collections import Counter, OrderedDict
@@ -31,9 +30,9 @@ from scrapy.http import Response
 from scrapy.utils.request import request_from_dict
 
 from dedup.core.files import PRIVATE, replace_file
-from dedup.core.fingerprint import similarities
+from dedup.core.fingerprint import PageReading, similarities
 from dedup.core.hash_set import HashSet
-from dedup.model.page import Neighbour, PageFingerprint, Verdict
+from dedup.model.page import TEXT_HASH, Neighbour, PageFingerprint, Verdict
 from dedup.model.recipes import Recipe
 from dedup.report.texts import count
 from dedup.scrapy.counts import Counts, logger
@@ -63,7 +62,6 @@ if TYPE_CHECKING:
 __all__ = ["Findings", "Look", "Pair", "Proof"]
 
 NEIGHBOURS = 30  # near-duplicates that a page is compared with, at most
-TEXT_HASH = 33  # from this byte of a sketch on: the hash of the whole main text
 KNOWN_ITEMS = 2_000_000  # items of the crawl by which new ones are told from others, 10 bytes each
 SCHEDULED = 5_000_000  # requests, by which new ones are told from others
 SCHEDULED_LAST = 1000  # of these, noted together
@@ -276,7 +274,7 @@ class Proof:
 
     async def _await_in_flight(self, judged: "Judged", verdict: Verdict) -> None:
         """Wait for pages in flight that this one is a copy of by a proven class."""
-        evidence, waited, pause = self._evidence[judged.namespace], 0.0, 0.005
+        evidence = self._evidence[judged.namespace]
         policy = judged.namespace.detector.policy
         page, kind = verdict.page, judged.options.kind
 
@@ -299,32 +297,29 @@ class Proof:
             )
             return evidence.is_proven(name)
 
-        any_waited = False
-        while waited < self._config.wait_seconds and any(
-            is_copy(v) for v in self._in_flight.flying(judged.namespace)
-        ):
-            any_waited = True
-            await self._counts.meter.pausing(asyncio.sleep(pause))
-            waited += pause
-            pause = min(pause * 1.5, 0.1)
-        if any_waited or any(map(is_near, self._in_flight.parsed(judged.namespace))):
+        waited = await self._counts.meter.wait_while(
+            lambda: any(map(is_copy, self._in_flight.flying(judged.namespace))),
+            self._config.wait_seconds,
+        )
+        if waited or any(map(is_near, self._in_flight.parsed(judged.namespace))):
             self._in_flight.commit()  # so that the store finds them
 
     async def _await_looks(
         self, judged: "Judged", verdict: Verdict, found: "list[Pair]"
     ) -> "list[Pair]":
         """Wait while as many pages of the class are parsed as may prove it; return the pairs then."""
-        evidence, waited, pause = self._evidence[judged.namespace], 0.0, 0.005
+        evidence = self._evidence[judged.namespace]
         names = {pair.name for pair in found if pair.digest is not None}
-        while waited < self._config.wait_seconds and not any(map(evidence.is_proven, names)):
+
+        def may_be_proven() -> bool:
+            if any(map(evidence.is_proven, names)):
+                return False
             looks = Counter(
                 name for _, look in self._looks.values() for name in _decided_by(look.pairs)
             )
-            if not any(evidence.may_prove(name, looks[name]) for name in names):
-                break
-            await self._counts.meter.pausing(asyncio.sleep(pause))
-            waited += pause
-            pause = min(pause * 1.5, 0.1)
+            return any(evidence.may_prove(name, looks[name]) for name in names)
+
+        waited = await self._counts.meter.wait_while(may_be_proven, self._config.wait_seconds)
         return await self._pairs(judged, verdict) if waited else found
 
     async def recall(self, namespace: "Namespace", request: Request, verdict: Verdict) -> None:
@@ -378,20 +373,19 @@ class Proof:
         callback: str,
         recipe: Recipe,
         words: int,
-        numbers: Callable[[], bytes],
+        reading: Callable[[], PageReading],
     ) -> Digester:
-        """Return what makes the digest of a page's items; see Page for words and numbers."""
+        """Return what makes the digest of a page's items; see Page for words and reading."""
         request = response.request
         assert request is not None
-        text = getattr(response, "text", "")
         meta = request.meta
         urls = response.url, request.url, *map(str, meta.get("redirect_urls", ()))
         page = Page(
             urls,
-            text,
+            lambda: getattr(response, "text", ""),
             len(response.body),
             words,
-            numbers,
+            reading,
             lambda: f"{request.cb_kwargs!r} {[v for k, v in meta.items() if k != 'dedup']!r}",
             meta.get("dedup"),
             recipe,
@@ -415,10 +409,7 @@ class Proof:
         if item is None:
             return True
         digest = (hash(kind) & 0xFFFFFFFF).to_bytes(4, "little") + item.to_bytes(4, "little")
-        new = self._known.missing(digest) > 0
-        if new:
-            self._known.add(digest)
-        return new
+        return self._known.take(digest) > 0
 
     def scheduled(self, request: Request) -> None:
         """Note a request that the crawl makes."""
@@ -647,6 +638,13 @@ class Proof:
             for name, record in evidence.records().items()
         ]
         return sorted(found, key=lambda each: (-each.dropped, -each.others, each.name))
+
+    def items_differ(self) -> Counter[str]:
+        """Return how many near-duplicates brought other items than their originals, by callback."""
+        found = Counter[str]()
+        for (name, _), n in self.differing.items():
+            found[name.callback] += n
+        return found
 
     def lines(self) -> list[str]:
         """Return the lines of the summary."""

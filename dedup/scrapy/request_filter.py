@@ -24,6 +24,7 @@ from scrapy.crawler import Crawler
 from scrapy.dupefilters import RFPDupeFilter
 from scrapy.http import Response
 from scrapy.settings import Settings
+from scrapy.utils.deprecate import method_is_overridden
 from scrapy.utils.job import job_dir
 from scrapy.utils.misc import load_object
 from scrapy.utils.request import request_from_dict
@@ -79,6 +80,8 @@ class RequestFilter(RFPDupeFilter):
         self._pending: PendingRecords | None = None
         self._received: dict[Request, list[bytes]] = {}  # with their names; still in progress
         self._failed = folder is None
+        # Of a subclass, in the old way, which Scrapy heeds, too.
+        self._has_own_names = method_is_overridden(type(self), RFPDupeFilter, "request_fingerprint")
         self._in_memory: set[bytes] = set()  # the names, where there are no files
         self.shared: SharedRequests | None = None
 
@@ -143,7 +146,10 @@ class RequestFilter(RFPDupeFilter):
 
     def name_of(self, request: Request) -> bytes:
         """Return the request fingerprint; a digest of one that is unusually long."""
-        name = self.fingerprinter.fingerprint(request)
+        if self._has_own_names:
+            name = self.request_fingerprint(request).encode()
+        else:
+            name = self.fingerprinter.fingerprint(request)
         return name if len(name) <= LONGEST_NAME else sha256(name).digest()
 
     def _was_seen(self, name: bytes, request: Request) -> bool:
@@ -263,7 +269,7 @@ class RequestFilter(RFPDupeFilter):
 
     def _end_pending(self, pending: PendingRecords, reason: str) -> None:
         """Forget what needs no keeping: a crawl that has finished has tried all, Scrapy's queue has the rest."""
-        if reason == "finished" and self._sets is not None:
+        if reason == "finished" and self._sets is not None and self._memory != "crawl":
             pending.look_again()
             more = True
             while more:

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dedup.model.page import Verdict
+from dedup.model.page import Verdict, differing
 from dedup.report.texts import count
 from dedup.scrapy.counts import logger
 from dedup.scrapy.settings import Config
@@ -105,6 +105,8 @@ def _distances(counts: Mapping[str, Any]) -> str:
 MANY = 50  # drops for one page
 FEW = 20  # the same, if they are this share of the crawl:
 SHARE = 0.2
+NUMBERS = 0.9  # of a callback's near-duplicates have other numbers than their originals
+CALLBACKS = 100  # that are counted
 EXAMPLES = 3
 ORIGINALS = 10_000  # originals that are counted; the oldest are forgotten
 SAID = 20  # warnings at most in one crawl
@@ -135,11 +137,36 @@ class Swallowing:
         self._originals: OrderedDict[str, _Swallowed] = OrderedDict()
         self._other: list[str] = []  # URLs of the first drops with titles of their own
         self.judged = 0  # pages
+        self.items_differ: Mapping[str, int] = {}  # by callback, pages whose items said so
+        self._numbers: dict[
+            str, list[int]
+        ] = {}  # by callback: near-duplicates, those with other numbers
 
     @property
     def lines(self) -> list[str]:
         """The warnings as they are now, for the summary and the report."""
-        return [each if isinstance(each, str) else self._many(*each) for each in self._said]
+        said = [each if isinstance(each, str) else self._many(*each) for each in self._said]
+        return said + [
+            f"{other:,} of {count(found, 'near-duplicate')} of {callback or 'the spider'} have other numbers in "
+            "their text than their originals. Prices or article numbers? Then yield them, see "
+            "docs/how-to/variants.md; `dedup why --top 20` lists the pages (DEDUP_DROPPED)"
+            for callback, (found, other) in self._numbers.items()
+            if found >= FEW
+            and other >= NUMBERS * found
+            and 2 * self.items_differ.get(callback, 0) < found  # else the items show it
+        ]
+
+    def compared(self, verdict: Verdict, callback: str) -> None:
+        """Note whether a near-duplicate has other numbers than its original, proven by items or not."""
+        if verdict.match is None or not verdict.page.parts:
+            return
+        counts = self._numbers.get(callback)
+        if counts is None:
+            if len(self._numbers) >= CALLBACKS:
+                return
+            counts = self._numbers[callback] = [0, 0]
+        counts[0] += 1
+        counts[1] += "numbers" in differing(verdict.page, verdict.match.document.page)
 
     def dropped(self, verdict: Verdict, url: str) -> None:
         """Note a near-duplicate of which no items have shown that it is a copy."""

@@ -205,19 +205,21 @@ class Service:
             BOUNDS,
         )
 
-    def overview(self) -> Overview:
-        """Return what the dashboard shows."""
+    def overview(self, only: str | None) -> Overview:
+        """Return what the dashboard shows, of one namespace if it is given."""
         health = self.health()
         return overview(
             self.commands.tally,
             dict(self.commands.counts),
             [(name, detector.info()) for name, detector in self.namespaces],
             self.commands.rules_of_urls.held,
+            [each.session.view() for each in self.port.open if isinstance(each, Connection)],
             self.commands.held(),
             self.commands.version,
             health.status,
             health.reason,
             None if self.follower is None else dict(self.follower.info()),
+            only,
         )
 
     async def _drain(self) -> None:

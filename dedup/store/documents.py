@@ -78,6 +78,7 @@ _CODES: dict[type[lmdb.Error], int] = {
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+Changes = dict[str, Any]  # of the state, by field
 _replace = msgspec.structs.replace
 
 
@@ -143,7 +144,7 @@ class Documents:
 
     def name(self, namespace: str, recipe: str) -> None:
         """Write the state of a new file."""
-        self._write(lambda _txn, _state: (None, State(FORMAT, namespace, recipe)))
+        self._write(lambda _txn, _state: (None, {"namespace": namespace, "recipe": recipe}))
 
     @property
     def namespace(self) -> str:
@@ -307,7 +308,7 @@ class Documents:
         records = encode_records(names, documents)
         records_sum = sum_of_records(records)
 
-        def write(txn: Any, state: State) -> tuple[int, State]:
+        def write(txn: Any, state: State) -> tuple[int, Changes]:
             left = state.records_sum ^ records_sum
             if removed:
                 left ^= sum_of_records([self._remove(txn, removal) for removal in removed])
@@ -324,11 +325,7 @@ class Documents:
             if offsets:
                 noted = self._noted(txn) | dict(offsets)
                 txn.put(b"offsets", encode_offsets(noted), db=self._meta)
-            return first, _replace(
-                state,
-                next=first + len(records),
-                records_sum=left,
-            )
+            return first, {"next": first + len(records), "records_sum": left}
 
         return self._write(write)
 
@@ -339,9 +336,9 @@ class Documents:
     def note_offsets(self, offsets: Mapping[int, int]) -> None:
         """Note how far a log is applied, in the place of all that was noted."""
 
-        def write(txn: Any, state: State) -> tuple[None, State]:
+        def write(txn: Any, _state: State) -> tuple[None, Changes]:
             txn.put(b"offsets", encode_offsets(dict(offsets)), db=self._meta)
-            return None, state
+            return None, {}
 
         self._write(write)
 
@@ -355,10 +352,10 @@ class Documents:
         removed are the ids of the removals that were known before it was begun.
         """
 
-        def write(txn: Any, state: State) -> tuple[None, State]:
+        def write(txn: Any, _state: State) -> tuple[None, Changes]:
             for name in removed:
                 txn.delete(pack_number(name), db=self._removed)
-            return None, _replace(state, indexed=note)
+            return None, {"indexed": note}
 
         self._write(write)
 
@@ -391,13 +388,13 @@ class Documents:
         except (lmdb.Error, ValueError) as error:
             raise self._error(error) from error
 
-    def _write(self, action: Callable[[Any, State], tuple[T, State]]) -> T:
+    def _write(self, action: Callable[[Any, State], tuple[T, Changes]]) -> T:
         """Run one transaction; the state changes with it, in memory only once it is committed."""
         while True:
             try:
                 with self._env.begin(write=True) as txn:
-                    result, state = action(txn, self._state)
-                    state = _replace(state, transaction=txn.id())
+                    result, changes = action(txn, self._state)
+                    state = _replace(self._state, transaction=txn.id(), **changes)
                     txn.put(b"state", encode_state(state), db=self._meta)
                 self._state = state
                 return result

@@ -161,19 +161,18 @@ class Index:
         """How many documents its files cover."""
         return self.values.written
 
-    def append(self, first: int, documents: Sequence[Document]) -> None:
-        """Add documents, whose ids are first, first + 1, and so on."""
+    def append(self, first: int, documents: Sequence[Document], digests: Sequence[int]) -> None:
+        """Add documents, whose ids are first, first + 1, and so on, and the digests of their keys."""
         if self.values.unwritten >= self._due or len(self._removals) >= MOST:
             self._freeze(first)
             self._start()
         if len(documents) == 1:
-            (document,) = documents
-            self.values.append_one(document.page.value, first)
-            self.keys.append_one(key_digest(document.key), first)
+            self.values.append_one(documents[0].page.value, first)
+            self.keys.append_one(digests[0], first)
         elif documents:
             ids = array("Q", range(first, first + len(documents)))
             self.values.append(array("Q", [document.page.value for document in documents]), ids)
-            self.keys.append(array("Q", [key_digest(document.key) for document in documents]), ids)
+            self.keys.append(array("Q", digests), ids)
 
     def remove(self, removed: Sequence[Removal]) -> None:
         """Remove documents that were removed from documents.mdb."""
@@ -188,9 +187,9 @@ class Index:
         there = map(and_, self.values.has(values, ids), self.keys.has(digests, ids))
         return [document_id for document_id, found in zip(ids, there, strict=True) if not found]
 
-    def find(self, key: str) -> tuple[int, Document] | None:
-        """Return the document with a key, and its id. Raises StoreDamaged."""
-        for document_id in self.keys.documents(key_digest(key)):
+    def find(self, key: str, digest: int | None = None) -> tuple[int, Document] | None:
+        """Return the document with a key, whose digest may be known, and its id. Raises StoreDamaged."""
+        for document_id in self.keys.documents(key_digest(key) if digest is None else digest):
             (document,) = self.documents.read([document_id])
             if document.key == key:
                 return document_id, document

@@ -9,17 +9,21 @@ Invariants: a file is used only after every byte of it was read and every rule v
 import mmap
 import os
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from dedup.core.files import PRIVATE, replace_file
+from dedup.core.files import PRIVATE, allocate, replacing
 from dedup.core.matches import Answers, Found, Matches
 from dedup.core.native import check, ffi, lib
 from dedup.core.numbers import Numbers, Packed, number, packed, pointer, zeros
 from dedup.model.errors import UsageError
 
 ROOM = 8  # documents of one value that are usual
+IN_MEMORY = (
+    1 << 23
+)  # bytes of a batch or a file that is made in memory; a larger one is a file that is mapped
 
 
 class Segment:
@@ -117,24 +121,26 @@ class Segment:
 
     def pairs(self) -> tuple[Packed, Packed]:
         """Return all pairs, in no order: the values, and the document of each."""
-        values, documents = zeros(len(self)), zeros(len(self))
-        lib.ndd_segment_list(self._handle, pointer(values), pointer(documents))
-        return values, documents
+        return pairs_of([self])
 
 
 class Segments:
-    """Several segments, searched in one native call. One thread at a time."""
+    """Several segments, searched in one native call. One thread at a time.
+
+    handles  the native segments; count: how many they are
+    """
 
     def __init__(self, segments: Sequence[Segment]) -> None:
         self._segments = segments  # keeps the handles alive
-        self._handles = ffi.new("ndd_segment *[]", [segment.handle for segment in segments])
+        self.handles = ffi.new("ndd_segment *[]", [segment.handle for segment in segments])
+        self.count = len(segments)
         self._room = ffi.new("uint64_t[]", ROOM)
         self._answers = Answers()
 
     def documents(self, value: int) -> list[int]:
         """Return the documents of a value."""
-        count = len(self._segments)
-        held = lib.ndd_segments_documents(self._handles, count, value, self._room, len(self._room))
+        count = self.count
+        held = lib.ndd_segments_documents(self.handles, count, value, self._room, len(self._room))
         if held > len(self._room):
             self._room = ffi.new("uint64_t[]", held)
             return self.documents(value)
@@ -142,10 +148,10 @@ class Segments:
 
     def probe(self, value: int, k: int, limit: int = 0) -> Matches:
         """Return the matches within k of each segment in turn, at most `limit` each unless that is 0."""
-        count, answer = len(self._segments), self._answers.take()
+        count, answer = self.count, self._answers.take()
         answer.query[0] = value
         status = lib.ndd_segments_probe(
-            self._handles, count, answer.query, 1, k, limit, answer.handle
+            self.handles, count, answer.query, 1, k, limit, answer.handle
         )
         if status != lib.NDD_OK:
             check(status, f"probing {count} segments")
@@ -153,13 +159,42 @@ class Segments:
 
     def probe_each(self, values: Packed, k: int, limit: int = 0) -> dict[int, Matches]:
         """Return what probe() does for each of some values that has matches, by its index."""
-        count, answer = len(self._segments), self._answers.take()
+        count, answer = self.count, self._answers.take()
         status = lib.ndd_segments_probe(
-            self._handles, count, pointer(values), len(values), k, limit, answer.handle
+            self.handles, count, pointer(values), len(values), k, limit, answer.handle
         )
         if status != lib.NDD_OK:
             check(status, f"probing {count} segments")
         return self._answers.each(answer, len(values), count)
+
+
+# ------------------------------------------------------------------------------------------ writing
+
+
+def room(folder: Path, words: int) -> "memoryview[int]":
+    """Return that many 64-bit words to work with.
+
+    Many are in a file without a name, in that folder, and mapped into memory: so they need no memory, where it is short.
+    Raises OSError if the disk is full.
+    """
+    if 8 * words <= IN_MEMORY:
+        return memoryview(zeros(words))
+    from tempfile import TemporaryFile
+
+    with TemporaryFile(dir=folder, prefix="segment-", suffix=".tmp") as file:
+        allocate(file.fileno(), 8 * words)
+        return memoryview(mmap.mmap(file.fileno(), 8 * words)).cast("Q")
+
+
+def pairs_of(segments: Sequence[Segment]) -> tuple[Packed, Packed]:
+    """Return all pairs of some segments, at least one, in no order: the values, and the document of each."""
+    counts, folder, at = list(map(len, segments)), segments[0].path.parent, 0
+    values, documents = room(folder, sum(counts)), room(folder, sum(counts))
+    for segment, count in zip(segments, counts, strict=True):
+        some = slice(at, at + count)
+        lib.ndd_segment_list(segment.handle, pointer(values[some]), pointer(documents[some]))
+        at += count
+    return values, documents
 
 
 def _mapped(path: Path) -> mmap.mmap | bytes:
@@ -174,8 +209,8 @@ def write_segment(
 ) -> int:
     """Write the pairs (values[i], documents[i]) as a segment for distances up to k; return how many.
 
-    A pair that is given twice is written once. k is in 0 .. 15, note in 0 .. 2**64 - 1. Takes some
-    55 bytes of memory a pair for a while. Raises OSError when the file cannot be written; then there
+    A pair that is given twice is written once. k is in 0 .. 15, note in 0 .. 2**64 - 1. Takes 16 bytes of
+    memory a pair for a while, and 16 MB. Raises OSError when the file cannot be written; then there
     is none, or the one that was there before.
     """
     value_words = array("Q", packed(values, "values").tobytes())
@@ -186,14 +221,31 @@ def write_segment(
 
 
 def write_pairs(path: Path, values: Packed, documents: Packed, k: int, note: int = 0) -> int:
-    """Write pairs as write_segment() does, and leave the batches sorted: 39 bytes of memory a pair."""
+    """Write pairs as write_segment() does, and leave the batches sorted. Takes no more than 16 MB of memory."""
     k, note = number(k, "k"), number(note, "note")
     subject, count, size = f"writing {path}", ffi.new("size_t *"), ffi.new("uint64_t *")
-    pointers = pointer(values), pointer(documents)
-    check(lib.ndd_sort_pairs(*pointers, len(values), count), subject)
+    pointers, scratch = (
+        (pointer(values), pointer(documents)),
+        room(path.parent, 2 * len(values) + 2),
+    )
+    check(lib.ndd_sort_pairs(*pointers, len(values), pointer(scratch), count), subject)
     check(lib.ndd_segment_size(*pointers, count[0], min(k, 1 << 31), size), subject)
-    content = bytearray(size[0])
-    buffer = ffi.from_buffer("uint8_t[]", content, require_writable=True)
-    check(lib.ndd_segment_write(*pointers, count[0], k, note, buffer, len(content)), subject)
-    replace_file(path, content, PRIVATE)
+    given = (*pointers, count[0], k, note, pointer(scratch))
+    with replacing(path, PRIVATE) as file, _content(file, size[0]) as content:
+        check(lib.ndd_segment_write(*given, content, size[0]), subject)
     return int(count[0])
+
+
+@contextmanager
+def _content(file: IO[bytes], size: int) -> Iterator[Any]:
+    """Yield the bytes of an empty file as the native core takes them; they are in the file at the end."""
+    if size <= IN_MEMORY:
+        small = bytearray(size)
+        yield ffi.from_buffer("uint8_t[]", small, require_writable=True)
+        file.write(small)
+        return
+    allocate(file.fileno(), size)
+    with mmap.mmap(file.fileno(), size) as large:
+        with ffi.from_buffer("uint8_t[]", large, require_writable=True) as content:
+            yield content
+        large.flush()

@@ -40,14 +40,18 @@ from pathlib import Path
 import msgspec
 
 from dedup.core.files import PRIVATE, PRIVATE_FOLDER, read_checked, replace_file, write_checked
-from dedup.core.matches import Matches
-from dedup.core.numbers import Numbers, Packed, zeros
+from dedup.core.matches import Answer, Matches
+from dedup.core.native import check, ffi, lib
+from dedup.core.numbers import Numbers, Packed, number, zeros
 from dedup.core.table import Table, limit_number
 from dedup.model.errors import StoreDamaged
-from dedup.store.segment import Segment, Segments, write_pairs
+from dedup.store.segment import Segment, Segments, pairs_of, write_pairs
 
 RATIO = 3  # a segment smaller than this many times all newer ones is merged with them
-MERGED_MOST = 1 << 25  # documents of the largest segment that a merge makes; it takes 54 bytes each
+MERGED_MOST = (
+    1 << 25
+)  # documents of the largest segment that a merge makes; in mapped files of 54 bytes each
+STEP = 1 << 16  # pairs that are looked up together
 REMOVED_SHARE = 4  # a segment of which a quarter is removed is written again
 READERS = 4  # threads that verify files, each one of them
 NAME = "manifest.json"
@@ -108,6 +112,8 @@ class SegmentedTable:
         self._folder = Folder(path, k, read_only=read_only)
         self._segments = self._folder.segments
         self._together = Segments(self._segments)
+        self._answer = Answer()  # of _is_far()
+        self._pair = tuple(ffi.new("uint64_t[1]") for _ in range(3))  # append_one()'s
         self._removed = table_of(self._folder.removed)
         self._gone = len(self._removed)  # how many they are
         self._since: list[Pairs] = []  # removed from segments since the table was last frozen
@@ -160,8 +166,12 @@ class SegmentedTable:
         self.unwritten += self._table.insert_many(values, documents)
 
     def append_one(self, value: int, document: int) -> None:
-        """Store a pair that was never stored before."""
-        self._table.insert(value, document)
+        """Store a pair of numbers that was never stored before. Raises MemoryError."""
+        values, documents, inserted = self._pair
+        values[0], documents[0] = value, document
+        status = lib.ndd_table_insert(self._table.handle, values, documents, 1, inserted)
+        if status != lib.NDD_OK:
+            check(status, "inserting into a table")
         self.unwritten += 1
 
     def remove(self, values: Packed, documents: Packed) -> int:
@@ -189,6 +199,8 @@ class SegmentedTable:
 
     def documents(self, value: int) -> list[int]:
         """Return the documents of a value itself, in no order; for a table with k = 0."""
+        if self._is_far(value):
+            return []
         found = [match.document for match in self._table.probe(value)] if self.unwritten else []
         if not (self._frozen or self._segments):
             return found
@@ -201,6 +213,8 @@ class SegmentedTable:
 
     def probe(self, value: int, limit: int | None = None) -> Matches:
         """Return the documents of all values within k of a value, as Table.probe() does."""
+        if self._is_far(value):
+            return Matches()
         found = self._table.probe(value, limit) if self.unwritten else Matches()
         if not (self._frozen or self._segments):
             return found
@@ -222,6 +236,17 @@ class SegmentedTable:
         if most:
             del found[most:]
         return found
+
+    def _is_far(self, value: int) -> bool:
+        """Whether nothing lies within k of a value, as is so for most: one native call, if nothing is frozen."""
+        if type(value) is not int or not 0 <= value < 1 << 64:
+            number(value, "value")
+        if self._frozen:
+            return False
+        table, segments = self._table.handle if self.unwritten else ffi.NULL, self._together
+        return not lib.ndd_may_be_near(
+            table, segments.handles, segments.count, value, self._k, self._answer.handle
+        )
 
     def _left(self, place: Table | Segments, value: int, most: int) -> Matches:
         """Return the matches of an older place less the removed ones: the nearest `most` + 1, or all."""
@@ -328,11 +353,11 @@ class SegmentedTable:
             return False
         begin, end = span
         before, removed = self._folder.segments, self._folder.removed
-        pairs = joined([segment.pairs() for segment in before[begin:end]])
+        pairs = pairs_of(before[begin:end])
         there = held(before[begin:end], *removed)
         kept = _less(removed, there)
         if len(kept[0]) < len(removed[0]):
-            pairs = _less(pairs, table_of(removed).has(*pairs))
+            pairs = _without(pairs, table_of(removed))
         try:
             written = [self._folder.write(*pairs)] if len(pairs[0]) else []
             del pairs
@@ -427,6 +452,21 @@ def _less(pairs: Pairs, flags: bytes | bytearray) -> Pairs:
 
     kept = ~np.frombuffer(flags, np.bool_)
     return np.asarray(pairs[0])[kept], np.asarray(pairs[1])[kept]
+
+
+def _without(pairs: Pairs, removed: Table) -> Pairs:
+    """Return the pairs that are not removed. They are moved to the front of the batches."""
+    import numpy as np
+
+    values, documents = (np.frombuffer(each, np.uint64) for each in pairs)
+    kept = 0
+    for begin in range(0, len(values), STEP):
+        some = values[begin : begin + STEP], documents[begin : begin + STEP]
+        left = _less(some, removed.has(*some))
+        end = kept + len(left[0])
+        values[kept:end], documents[kept:end] = left
+        kept = end
+    return values[:kept], documents[:kept]
 
 
 # ------------------------------------------------------------------------------------- the folder

@@ -229,9 +229,9 @@ class Store:
         self._closed = False
         self._given_up: GivenUp | None = None  # documents that are not found any more
         self._fits = True  # whether the index covers every committed change
-        # Each key that __contains__() looked up: its document, or None if there was none; until the key
-        # changes. So the insert that follows a reservation does not look it up again.
-        self._looked_up: dict[str, tuple[int, Document] | None] = {}
+        # Each key that __contains__() or held() looked up: its document, or the key's digest or None if there was
+        # none; until the key changes. So the insert that follows a reservation does not look it up again.
+        self._looked_up: dict[str, tuple[int, Document] | int | None] = {}
         self._index = Index(folder, documents, k, self._lock)
         _opened.add(self)
         self._flusher = Flusher(folder, documents)
@@ -285,12 +285,25 @@ class Store:
         with self._lock:
             if self._closed or not self._fits:
                 self._ready()
-            found = self._index.find(key)
+            digest = key_digest(key)
+            found = self._index.find(key, digest)
             looked_up = self._looked_up
             if len(looked_up) >= LOOKED_UP:
                 del looked_up[next(iter(looked_up))]
-            looked_up[key] = found
+            looked_up[key] = digest if found is None else found
             return found is not None and self._is_found(found[0], key)
+
+    def held(self, keys: Sequence[str]) -> set[str]:
+        """Return those of some keys that documents have. Raises StoreDamaged."""
+        with self._lock:
+            found = {each[1].key: each for each in self._ready().find_many(keys)}
+            looked_up = self._looked_up
+            if len(looked_up) + len(keys) > LOOKED_UP:
+                looked_up.clear()
+            if len(keys) <= LOOKED_UP:
+                looked_up.update(dict.fromkeys(keys))
+                looked_up.update(found)
+            return {key for key, (i, _) in found.items() if self._is_found(i, key)}
 
     @property
     def k(self) -> int:
@@ -361,11 +374,12 @@ class Store:
         k: int | None = None,
         limit: int | None = None,
         *,
+        nearest: int = NEAR_LIMIT,
         own: int | None = None,
     ) -> dict[int, Near]:
         """Return the answer of near() for each of a batch of values that has any, by its index.
 
-        own is the id of the document that the first value is of, the next one's follows, and so on: no
+        nearest is the limit of each answer. own is the id of the document that the first value is of, the next one's follows, and so on: no
         answer has the document that its value is of, which is not read.
         Raises StoreDamaged, and TooMany if more than `limit` documents were to be read.
         """
@@ -376,7 +390,7 @@ class Store:
             index = self._ready()
             bound = index.k if k is None else min(k, index.k)
             for begin in range(0, len(queries), SLICE):
-                part = index.values.probe_each(queries[begin : begin + SLICE], NEAR_LIMIT)
+                part = index.values.probe_each(queries[begin : begin + SLICE], nearest)
                 if not part:
                     continue
                 count += sum(map(len, part.values()))
@@ -474,7 +488,7 @@ class Store:
             for key in (*[document.key for document in documents], *forgotten):
                 if key not in looked_up:
                     others.append(key)
-                elif (found := looked_up[key]) is not None:
+                elif type(found := looked_up[key]) is tuple:
                     known.append(found)
             if others:
                 known += index.find_many(others)
@@ -489,8 +503,11 @@ class Store:
     ) -> None:
         """Store documents and remove known ones; the index follows, or is rebuilt before its next use."""
         removed: list[Removal] = [(i, d.page.value, key_digest(d.key)) for i, d in known]
+        looked_up, digests = self._looked_up, []
+        for document in documents:
+            digest = looked_up.get(document.key)
+            digests.append(digest if type(digest) is int else key_digest(document.key))
         first = self._documents.change(documents, removed, offsets)
-        looked_up = self._looked_up
         for document in documents:
             looked_up.pop(document.key, None)
         for _, document in known:
@@ -499,7 +516,7 @@ class Store:
         try:
             if removed:
                 self._index.remove(removed)
-            self._index.append(first, documents)
+            self._index.append(first, documents, digests)
         except BaseException:
             self._fits = False
             raise

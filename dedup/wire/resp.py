@@ -19,6 +19,8 @@ from typing import Any
 
 import hiredis
 
+from dedup.core.native import lib
+
 OK = b"+OK\r\n"
 EMPTY = b"*0\r\n"
 NIL = {2: b"$-1\r\n", 3: b"_\r\n"}
@@ -153,6 +155,7 @@ def _length(data: bytes, at: int) -> tuple[int, int]:
     return (int(digits), end + 1) if end >= 0 else (0, -1)
 
 
+ELEMENTS = 99_999  # of one command
 MISSING = object()  # what next() returns where no whole command is left
 
 # hiredis makes room for an array when it has read its length, so that is checked before. A line
@@ -167,6 +170,7 @@ _TAIL = 8  # bytes that such a start can have in the read before, and more
 class Incoming:
     """The bytes of one connection.
 
+    only            returns the command that some bytes are, or MISSING: then they are to be fed
     next            returns the next whole command, or MISSING; raises hiredis.HiredisError
     has_more        whether bytes are left behind the command that next() gave
     is_at_end       to be set by who took a command: whether none were
@@ -199,8 +203,8 @@ class Incoming:
         self._behind: bytes | None = None  # what comes behind, and is not given to the parser yet
         self.taken = 0
 
-    def feed(self, data: bytes, trusted: bool) -> bool:
-        """Take some bytes; return whether they begin a command. Raises NotResp."""
+    def feed(self, data: bytes, trusted: bool) -> None:
+        """Take some bytes. Raises NotResp."""
         seen = self._tail + data
         if not trusted:
             is_long = _LONG_GREETING.search(seen)
@@ -218,8 +222,7 @@ class Incoming:
             raise NotResp("an array of this many elements is not allowed")
         self._tail = seen[-_TAIL:]
         length = self._read_bytes = len(data)
-        before = self.unparsed_bytes
-        self.unparsed_bytes = before + length
+        self.unparsed_bytes += length
         if self._behind is not None:
             self._behind += data
         elif data.endswith(b"\r\n") or not (cut := data.rfind(b"\n*") + 1):
@@ -227,22 +230,19 @@ class Incoming:
         else:
             self._behind = data[cut:]
             self._give(data[:cut])
-        return not before
 
     def _give(self, data: bytes) -> None:
         self._kept.append(data)
         self._reader.feed(data)
         self.is_at_end = False
 
-    def was_all(self) -> bool:
-        """Whether the command that next() gave is all there is."""
-        return self._behind is None and not self.has_more()
-
-    def forget(self) -> None:
-        """Keep nothing: what came is carried out."""
-        self._kept.clear()
-        self.taken = self.unparsed_bytes = 0
-        self.is_at_end = True
+    def only(self, data: bytes) -> Any:
+        """Return the command that bytes of a trusted client are, if they are one, and nothing was left before."""
+        if self.unparsed_bytes or lib.ndd_whole_commands(data, len(data), ELEMENTS) != 1:
+            return MISSING
+        self._tail = b"\n"
+        self._reader.feed(data)
+        return self.next()
 
     def more(self) -> bool:
         """Once next() has no more: give the parser what is left; False if nothing was."""

@@ -90,14 +90,14 @@ static void must_hold(const ndd_segment *segment, uint32_t k) {
     must_answer(segment, &pairs, k);
     size_t distinct = 0;
     uint64_t size;
-    MUST(ndd_sort_pairs(pairs.values, pairs.documents, pairs.n, &distinct) == NDD_OK);
+    MUST(ndd_sort_pairs(pairs.values, pairs.documents, pairs.n, NULL, &distinct) == NDD_OK);
     MUST(distinct == pairs.n);
     MUST(ndd_segment_size(pairs.values, pairs.documents, pairs.n, k, &size) == NDD_OK);
     uint8_t *bytes = malloc((size_t)size);
     const char *reason = "";
     ndd_segment *again = NULL;
     MUST(bytes != NULL);
-    MUST(ndd_segment_write(pairs.values, pairs.documents, pairs.n, k, 5, bytes, size) == NDD_OK);
+    MUST(ndd_segment_write(pairs.values, pairs.documents, pairs.n, k, 5, NULL, bytes, size) == NDD_OK);
     MUST(ndd_segment_open(bytes, size, &again, &reason) == NDD_OK);
     ndd_segment_stats_get(again, &again_stats);
     MUST(again_stats.values == stats.values && again_stats.documents == stats.documents);

@@ -296,6 +296,10 @@ void ndd_answer_queries(const ndd_answer *answer, size_t n, uint64_t *queries);
 size_t ndd_repeated_read(const uint8_t *bytes, size_t size, const uint8_t *form, size_t length,
                          size_t word_at, size_t digits_at, size_t digits, uint64_t *words, size_t most);
 
+/* How many RESP commands some bytes are, if they are nothing but whole ones, each an array of 1 to `most` bulk
+ * strings (most < 10^9); else 0. */
+size_t ndd_whole_commands(const uint8_t *bytes, size_t size, size_t most);
+
 /* Checks every rule of the structure; NDD_DAMAGED, and *reason names the broken one (static), if
  * one does not hold. For tests and fuzzers, and called by ndd_table_load. */
 ndd_status ndd_table_validate(const ndd_table *table, const char **reason);
@@ -313,8 +317,10 @@ void ndd_table_has(const ndd_table *table, const uint64_t *values, const uint64_
 /* All pairs of the table, in no order, into two arrays of stats.documents numbers each. */
 void ndd_table_list(const ndd_table *table, uint64_t *values, uint64_t *documents);
 
-/* Sorts n pairs by value, then by document, and leaves each of them once; *distinct is how many. */
-ndd_status ndd_sort_pairs(uint64_t *values, uint64_t *documents, size_t n, size_t *distinct);
+/* Sorts n pairs by value, then by document, and leaves each of them once; *distinct is how many. scratch is memory
+ * for 2 n numbers; with NULL it is allocated. */
+ndd_status ndd_sort_pairs(uint64_t *values, uint64_t *documents, size_t n, uint64_t *scratch,
+                          size_t *distinct);
 
 /* A saved table (docs/appendix/table-format.md) of pairs in that order, as bytes: its size, and the bytes into a
  * buffer of that size. note is a number of the caller's that ndd_table_load returns. */

@@ -38,11 +38,12 @@ typedef struct ndd_segment_stats {
 } ndd_segment_stats;
 
 /* The size of the segment of n pairs, sorted as ndd_sort_pairs does, for distances up to k; and its bytes, into
- * `size` of them. NDD_BAD_ARGUMENT when they are not sorted, or the size is another. */
+ * `size` of them. NDD_BAD_ARGUMENT when they are not sorted, or the size is another. scratch is memory for
+ * 2 n + 2 numbers; with NULL it is allocated. */
 ndd_status ndd_segment_size(const uint64_t *values, const uint64_t *documents, size_t n, uint32_t k,
                             uint64_t *size);
 ndd_status ndd_segment_write(const uint64_t *values, const uint64_t *documents, size_t n, uint32_t k,
-                             uint64_t note, uint8_t *bytes, uint64_t size);
+                             uint64_t note, uint64_t *scratch, uint8_t *bytes, uint64_t size);
 
 /* Opens a segment: its bytes, at an address that is a multiple of 8, must stay as they are until
  * ..._close, which leaves them to the caller. Every byte is read and every rule is proven first;
@@ -70,6 +71,11 @@ void ndd_segment_list(const ndd_segment *segment, uint64_t *values, uint64_t *do
  * an array; returns how many there are. */
 uint64_t ndd_segments_documents(const ndd_segment *const *segments, size_t n, uint64_t value,
                                 uint64_t *documents, uint64_t most);
+
+/* 0 if neither a table (NULL: none) nor one of n segments holds a value within k bits of this one, the table
+ * within its own k; 1 if one does, or memory or a segment's k does not allow to tell. Overwrites the answer. */
+int ndd_may_be_near(const ndd_table *table, const ndd_segment *const *segments, size_t n, uint64_t value,
+                    uint32_t k, ndd_answer *answer);
 
 /* ------------------------------------------------------------------------------- all pairs */
 

@@ -13,7 +13,7 @@ static inline uint64_t *sorted_pairs_of(const ndd_table *table, size_t *n) {
     uint64_t *values = malloc(2 * (size_t)stats.documents * sizeof *values + 1);
     if (values == NULL) return NULL;
     ndd_table_list(table, values, values + stats.documents);
-    if (ndd_sort_pairs(values, values + stats.documents, (size_t)stats.documents, n) == NDD_OK) return values;
+    if (ndd_sort_pairs(values, values + stats.documents, (size_t)stats.documents, NULL, n) == NDD_OK) return values;
     free(values);
     return NULL;
 }

@@ -23,7 +23,7 @@ static inline struct pairs make_pairs(int kind, size_t n) {
         uint64_t far = random_bits(&random_state); /* of every other kind 4 bytes tell them apart */
         pairs.documents[i] = (kind % 2 ? (UINT64_C(1) << 40) + 1 : 0) + (below(2) ? below(40) : far >> (kind % 2 ? 34 : 0));
     }
-    CHECK(ndd_sort_pairs(pairs.values, pairs.documents, n, &pairs.n) == NDD_OK);
+    CHECK(ndd_sort_pairs(pairs.values, pairs.documents, n, NULL, &pairs.n) == NDD_OK);
     return pairs;
 }
 
@@ -37,7 +37,7 @@ static inline uint8_t *write_segment(const struct pairs *pairs, uint32_t k, uint
     uint8_t *bytes = malloc((size_t)*size);
     CHECK(bytes != NULL);
     memset(bytes, 0xa5, (size_t)*size);
-    CHECK(ndd_segment_write(pairs->values, pairs->documents, pairs->n, k, note, bytes, *size) == NDD_OK);
+    CHECK(ndd_segment_write(pairs->values, pairs->documents, pairs->n, k, note, NULL, bytes, *size) == NDD_OK);
     return bytes;
 }
 

@@ -59,10 +59,40 @@ static void test_a_form_out_of_bounds_reads_nothing(void) {
     CHECK(ndd_repeated_read(form, LENGTH, form, LENGTH, SIZE_MAX, 18, 0, words, 2) == 0);
 }
 
+/* Count commands in memory of just their size. */
+static size_t whole(const char *text, size_t size, size_t most) {
+    uint8_t *bytes = malloc(size > 0 ? size : 1);
+    CHECK(bytes != NULL);
+    memcpy(bytes, text, size);
+    size_t count = ndd_whole_commands(bytes, size, most);
+    free(bytes);
+    return count;
+}
+
+static void test_whole_commands_are_counted(void) {
+    static const char two[] = "*2\r\n$4\r\nECHO\r\n$3\r\n\r\n*\r\n*1\r\n$0\r\n\r\n";
+    size_t first = 23, size = sizeof two - 1;
+    for (size_t cut = 0; cut <= size; cut++) {
+        CHECK(whole(two, cut, 2) == (cut == first ? 1u : cut == size ? 2u : 0u));
+    }
+    CHECK(whole(two, size, 1) == 0);
+    static const char *const others[] = {
+        "PING\r\n", "\r\n", "*0\r\n", "*-1\r\n", "*\r\n", "*1\r\n:1\r\n", "*1\r\n$-1\r\n", "*1\r\n$\r\n",
+        "*1\n$1\na\n", "*1\r\n$1\r\nabc", "*1\r\n$2\r\na\r\n", "*1\r\n$1000000000\r\na\r\n", "*1\r\n$1 \r\na\r\n",
+        "*1\r\n*1\r\n$1\r\na\r\n", "*+1\r\n$1\r\na\r\n", "*1\r\n$1\r\na\r\n ",
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        CHECK(whole(others[i], strlen(others[i]), 9) == 0);
+    }
+    static const char padded[] = "*03\r\n$1\r\na\r\n$1\r\nb\r\n$01\r\nc\r\n";
+    CHECK(whole(padded, sizeof padded - 1, 9) == 1);
+}
+
 int main(void) {
     test_whole_records_are_read();
     test_a_byte_of_another_form_ends_them();
     test_digits_are_a_number();
     test_a_form_out_of_bounds_reads_nothing();
+    test_whole_commands_are_counted();
     return 0;
 }

@@ -101,7 +101,7 @@ static uint64_t count_steps(const uint64_t *values, size_t n, uint32_t k, uint64
     CHECK(pairs.values != NULL && pairs.documents != NULL && ndd_answer_open(&answer) == NDD_OK);
     memcpy(pairs.values, values, n * 8);
     for (size_t i = 0; i < n; i++) pairs.documents[i] = i;
-    CHECK(ndd_sort_pairs(pairs.values, pairs.documents, n, &pairs.n) == NDD_OK);
+    CHECK(ndd_sort_pairs(pairs.values, pairs.documents, n, NULL, &pairs.n) == NDD_OK);
     uint8_t *bytes = write_segment(&pairs, k, 0, &size);
     ndd_segment *segment = open_segment(bytes, size);
     probe_steps = 0;
@@ -238,6 +238,43 @@ static void test_segments_are_probed_together_as_each_alone(void) {
     }
 }
 
+static void test_what_is_near_no_value_is_told_in_one_call(void) {
+    for (int kind = 0; kind < KINDS; kind++) {
+        struct pairs pairs = make_pairs(kind, 900), in_table = {pairs.values, pairs.documents, pairs.n / 3};
+        struct pairs in_file = {pairs.values + in_table.n, pairs.documents + in_table.n, pairs.n - in_table.n};
+        uint64_t size, stored;
+        uint8_t *bytes = write_segment(&in_file, 3, 0, &size);
+        ndd_segment *segment = open_segment(bytes, size);
+        const ndd_segment *twice[2] = {segment, segment};
+        ndd_table *table;
+        ndd_answer *answer;
+        CHECK(ndd_table_open(2, NDD_AUTO, &table) == NDD_OK && ndd_answer_open(&answer) == NDD_OK);
+        CHECK(ndd_table_insert(table, in_table.values, in_table.documents, in_table.n, &stored) ==
+              NDD_OK);
+        for (uint32_t k = 0; k <= 3; k++) {
+            for (size_t i = 0; i < pairs.n; i++) {
+                uint64_t value = flipped(pairs.values[i], (uint32_t)(i % 5));
+                int in_segment = 0, tabled = 0;
+                for (size_t j = 0; j < pairs.n; j++) {
+                    uint32_t distance = (uint32_t)count_bits(value ^ pairs.values[j]);
+                    if (j < in_table.n) tabled |= distance <= 2;
+                    else in_segment |= distance <= k;
+                }
+                CHECK(ndd_may_be_near(NULL, twice, 2, value, k, answer) == in_segment);
+                CHECK(ndd_may_be_near(table, NULL, 0, value, k, answer) == tabled);
+                CHECK(ndd_may_be_near(table, twice, 2, value, k, answer) == (tabled || in_segment));
+            }
+        }
+        CHECK(ndd_may_be_near(NULL, twice, 2, 0, 4, answer) == 1); /* that cannot be told */
+        CHECK(ndd_may_be_near(NULL, NULL, 0, 0, 3, answer) == 0);
+        ndd_answer_close(answer);
+        ndd_table_close(table);
+        ndd_segment_close(segment);
+        free(bytes);
+        drop_pairs(&pairs);
+    }
+}
+
 static void test_segments_tell_the_documents_of_a_value(void) {
     for (int kind = 0; kind < KINDS; kind++) {
         struct pairs pairs = make_pairs(kind, 2000);
@@ -278,7 +315,7 @@ static void test_a_segment_tells_what_it_holds(void) {
         ndd_segment_has(segment, values, documents, pairs.n, found);
         for (size_t i = 0; i < pairs.n; i++) CHECK(found[i] == 1);
         size_t distinct;
-        CHECK(ndd_sort_pairs(values, documents, pairs.n, &distinct) == NDD_OK && distinct == pairs.n);
+        CHECK(ndd_sort_pairs(values, documents, pairs.n, NULL, &distinct) == NDD_OK && distinct == pairs.n);
         CHECK(memcmp(values, pairs.values, pairs.n * 8) == 0);
         CHECK(memcmp(documents, pairs.documents, pairs.n * 8) == 0);
         for (size_t i = 0; i < pairs.n; i++) { /* neighbours of pairs: held only if another pair is it */
@@ -310,6 +347,7 @@ int main(void) {
     test_the_extremes_cost_no_more_than_others();
     test_every_processor_finds_the_same();
     test_segments_are_probed_together_as_each_alone();
+    test_what_is_near_no_value_is_told_in_one_call();
     test_segments_tell_the_documents_of_a_value();
     test_a_segment_tells_what_it_holds();
     return 0;

@@ -128,9 +128,9 @@ static void test_pairs_out_of_order_are_refused(void) {
     CHECK(ndd_segment_size(values, documents, 1, 16, &size) == NDD_BAD_DISTANCE);
     CHECK(ndd_segment_size(NULL, documents, 1, 3, &size) == NDD_BAD_ARGUMENT);
     CHECK(ndd_segment_size(values, documents, 1, 3, &size) == NDD_OK && size <= sizeof bytes);
-    CHECK(ndd_segment_write(values, documents, 1, 3, 0, (uint8_t *)bytes, size - 1) == NDD_BAD_ARGUMENT);
-    CHECK(ndd_segment_write(values, documents, 1, 3, 0, NULL, size) == NDD_BAD_ARGUMENT);
-    CHECK(ndd_segment_write(values, documents, 1, 3, 0, (uint8_t *)bytes, size) == NDD_OK);
+    CHECK(ndd_segment_write(values, documents, 1, 3, 0, NULL, (uint8_t *)bytes, size - 1) == NDD_BAD_ARGUMENT);
+    CHECK(ndd_segment_write(values, documents, 1, 3, 0, NULL, NULL, size) == NDD_BAD_ARGUMENT);
+    CHECK(ndd_segment_write(values, documents, 1, 3, 0, NULL, (uint8_t *)bytes, size) == NDD_OK);
     ndd_segment *segment = open_segment((uint8_t *)bytes, size);
     ndd_answer *answer;
     CHECK(ndd_answer_open(&answer) == NDD_OK);
@@ -157,10 +157,10 @@ static void test_calls_without_memory_change_nothing(void) {
             CHECK(ndd_answer_open(&answer) == NDD_OK);
             allocations_left = fail_at;
             switch (call) {
-            case 0: status = ndd_sort_pairs(pairs.values, pairs.documents, pairs.n, &distinct); break;
+            case 0: status = ndd_sort_pairs(pairs.values, pairs.documents, pairs.n, NULL, &distinct); break;
             case 1: status = ndd_segment_size(pairs.values, pairs.documents, pairs.n, 3, &other); break;
             case 2:
-                status = ndd_segment_write(pairs.values, pairs.documents, pairs.n, 3, 0, again, size);
+                status = ndd_segment_write(pairs.values, pairs.documents, pairs.n, 3, 0, NULL, again, size);
                 break;
             case 3: status = ndd_segment_open(bytes, size, &segment, &reason); break;
             default: status = ndd_segment_probe(segment, pairs.values, 300, 3, 0, answer);

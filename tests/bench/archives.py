@@ -80,7 +80,8 @@ def open_case(
             rows |= _texts(folder, texts, peers)
             for count in documents:
                 found = _documents(folder, count)
-                rows[f"dedup scan, {count:,} short documents"] = _costs(found, count)
+                row = _costs(found, count) | {"own MB": found.own_megabytes}
+                rows[f"dedup scan, {count:,} short documents"] = row
             return rows
 
         yield Bench(facts, measure, packages=("fastwarc",), ratio="us of CPU a page")

@@ -171,6 +171,36 @@ COMPARISONS = (
         quick={"documents": 5_000, "rounds": 1},
         quick_text="5,000 documents, one round",
     ),
+    Case(
+        "redis",
+        "Compare a service's PROBE with redis-server's GET.",
+        "As many bytes, of keys that are not there and values that nothing is near, asked by redis-benchmark, "
+        "by the CPU time of each server. Needs redis-server and redis-benchmark.",
+        (
+            Option("documents", 1_000_000, "Number of documents stored."),
+            DISTANCE,
+            Option(
+                "requests",
+                100_000,
+                "Commands one at a time; eight times this number 64 in a write.",
+            ),
+        ),
+        opened("beside_redis"),
+        rounds=3,
+        quick={"documents": 10_000, "requests": 10_000, "rounds": 1},
+        quick_text="10,000 documents, one round",
+    ),
+    Case(
+        "events",
+        "Time how a service applies a Kafka topic of documents.",
+        "On a Kafka that is started for it, or the one of KAFKA_BOOTSTRAP_SERVERS: CPU time of the service from its "
+        "start until it has all.",
+        (Option("events", 400_000, "Number of events."), DISTANCE),
+        opened("applied_events"),
+        rounds=3,
+        quick={"events": 5_000, "rounds": 1},
+        quick_text="5,000 events, one round",
+    ),
 )
 
 

@@ -111,23 +111,40 @@ def _other_words(html: bytes, turn: int) -> bytes:
 
 # Runs a command and says what it took. A process of its own, as a child's peak begins at its parent's.
 _MEASURE = """
-import json, resource, subprocess, sys, time
+import json, resource, subprocess, sys, threading, time
 begin = time.perf_counter()
-said = subprocess.run(sys.argv[1:], stdout=subprocess.PIPE, check=True).stdout.decode()
+command = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE)
+own = [0]
+def watch():
+    while command.returncode is None:
+        try:
+            with open(f"/proc/{command.pid}/status") as status:
+                own[0] = max([own[0], *(int(line.split()[1]) for line in status if line.startswith("RssAnon"))])
+        except OSError:  # it has ended, or this is not Linux
+            return
+        time.sleep(0.02)
+watching = threading.Thread(target=watch)
+watching.start()
+said = command.communicate()[0].decode()
+watching.join()
+if command.returncode:
+    sys.exit(1)
 seconds, used = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
-print(json.dumps([seconds, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, said]))
+print(json.dumps([seconds, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, own[0] / 1024, said]))
 """
 
 
 class Run(NamedTuple):
     """What a command took, from its start to its end, and what it wrote to stdout.
 
-    cpu_seconds are those of all its processes, megabytes the peak of the greatest.
+    cpu_seconds are those of all its processes, megabytes the peak of the greatest; own_megabytes is the peak of the
+    command's process without mapped files, looked at 50 times a second.
     """
 
     seconds: float
     cpu_seconds: float
     megabytes: float
+    own_megabytes: float
     said: str
 
 

@@ -22,6 +22,7 @@ def excerpt(text: str, least: int = 1) -> Excerpt:
 
 @given(st.one_of(TEXT, ANY))
 @example("0 © 9")
+@example("words of ascii letters  and one space, \tor 2 of them, at the end of eight: a bcd ef ")
 def test_an_excerpt_is_that_of_its_words_and_numbers(text):
     """White space does not count, words are Python's; equal sets of numbers have equal hashes, others have others."""
     found, words = excerpt(text), text.split()

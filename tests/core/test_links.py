@@ -116,7 +116,8 @@ def test_a_set_remembers_the_latest(most: int, batches: list[list[int]]) -> None
     """What came lately is there, what never came is not, and it never holds more than it may."""
     hashes, model = HashSet(most), Model(most)
     for batch in batches:
-        hashes.add(numbers(*batch))
+        missing = hashes.missing(numbers(*batch))
+        assert hashes.take(numbers(*batch)) == missing
         model.came += batch
         assert hashes.missing(numbers(*model.recent())) == 0
         never = set(range(1, 61)) - set(model.came)

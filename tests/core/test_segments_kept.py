@@ -14,6 +14,7 @@ import pytest
 
 from dedup.core.table import Match, Table
 from dedup.model.errors import StoreDamaged
+from dedup.store import segment
 from dedup.store.segmented_table import NAME, SegmentedTable, read_manifest
 
 
@@ -150,7 +151,7 @@ def test_a_kill_at_any_moment_loses_nothing_that_was_written(tmp_path):
 
 STEPS = [
     "store.segmented_table.write_pairs",
-    "store.segment.replace_file",
+    "core.files.sync_folder",
     "store.segmented_table.write_checked",
     "core.files.replace_file",
     "store.segmented_table.Folder.delete",
@@ -210,9 +211,11 @@ mounting.small_disk(sys.argv[1], "300k")
 import numpy as np
 from pathlib import Path
 from probing import probe_many
+from dedup.store import segment
 from dedup.store.segmented_table import SegmentedTable
 from dedup.core.table import Table
 
+segment.IN_MEMORY = int(sys.argv[2])
 folder = Path(sys.argv[1]) / "t"
 table = SegmentedTable(folder, 3, threading.RLock())
 values = np.random.default_rng(1).integers(0, 2**64, 100_000, dtype=np.uint64)
@@ -243,10 +246,11 @@ os._exit(0)
 
 
 @pytest.mark.skipif(not mounting.can_mount(), reason="needs mounts of its own")
-def test_a_full_disk_loses_nothing(tmp_path):
+@pytest.mark.parametrize("in_memory", [0, segment.IN_MEMORY])
+def test_a_full_disk_loses_nothing(tmp_path, in_memory):
     """On a disk of 300 KB writing is refused in the end; what was appended is found, what was written, too."""
     done = subprocess.run(
-        [sys.executable, "-c", FULL, str(tmp_path)],
+        [sys.executable, "-c", FULL, str(tmp_path), str(in_memory)],
         cwd=Path(__file__).parents[1] / "support",
         capture_output=True,
         text=True,
@@ -254,3 +258,50 @@ def test_a_full_disk_loses_nothing(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 0
+
+
+def test_files_that_are_made_in_mapped_files_are_the_same(tmp_path, monkeypatch):
+    """Byte for byte: written, merged with removed pairs, and written again for a greater distance."""
+    made = []
+    for name, in_memory in (("small", segment.IN_MEMORY), ("large", 0)):
+        monkeypatch.setattr(segment, "IN_MEMORY", in_memory)
+        monkeypatch.setattr("dedup.store.segmented_table.STEP", 100)
+        filled(tmp_path / name)
+        table = opened(tmp_path / name)
+        assert table.merge()
+        assert len(table) == 599
+        SegmentedTable(tmp_path / name, 5, threading.RLock())
+        made.append([path.read_bytes() for path in (tmp_path / name).glob("segment-*")])
+    assert len(made[0]) == 1
+    assert made[0] == made[1]
+
+
+MERGES = """
+import resource, sys, threading
+from pathlib import Path
+import numpy as np
+from dedup.core.table import Table
+from dedup.store.segmented_table import Folder, SegmentedTable
+
+folder, half = Path(sys.argv[1]), int(sys.argv[2]) // 2
+made = Folder(folder, 8)
+for start in (0, half):
+    values = np.random.default_rng(start).integers(0, 2**64, half, dtype=np.uint64)
+    segment = made.write(values, np.arange(start, start + half, dtype=np.uint64))
+    made.commit([*made.segments, segment], (values[:0], values[:0]), start)
+del values
+table = SegmentedTable(folder, 8, threading.RLock())
+status = Path("/proc/self/status").read_text().split()
+held = int(status[status.index("VmData:") + 1]) << 10
+resource.setrlimit(resource.RLIMIT_DATA, (held + (40 << 20), -1))
+assert table.merge()
+print(len(table), len(table._segments))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a limit that leaves out mapped files")
+def test_a_merge_takes_no_more_memory_the_more_there_is_to_merge(tmp_path):
+    """Two million documents with 40 MB, where pairs and files take some hundred."""
+    command = [sys.executable, "-c", MERGES, str(tmp_path / "t"), "2000000"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == "2000000 1\n", done.stderr

@@ -196,3 +196,12 @@ def test_an_example_is_short_and_says_its_usage(name):
     assert done.returncode == 1
     assert f"usage: python examples/{name}" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_spider_says_its_usage():
+    """Without its argument it ends with one line, and no traceback."""
+    command = [sys.executable, "-m", "scrapy", "runspider", EXAMPLES / "spider.py", "-L", "ERROR"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == ("usage: scrapy runspider examples/spider.py -a url=URL")
+    assert "Traceback" not in done.stderr

@@ -76,7 +76,7 @@ def test_circles_are_found():
     assert house.circles(graph) == [["a", "b", "c"]]
 
 
-HEAVY = {"aiokafka", "hiredis", "lmdb", "numpy", "redis", "tldextract"}
+HEAVY = {"aiokafka", "hiredis", "lmdb", "numpy", "redis", "publicsuffixlist"}
 FRAMEWORKS = {"click", "scrapy", "starlette", "twisted"}
 
 

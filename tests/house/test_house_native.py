@@ -1,8 +1,18 @@
-"""The folders of native/: includes only go down, without circles."""
+"""The folders of native/: includes only go down, without circles; and whether the built core fits the Python code."""
 
 from __future__ import annotations
 
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
 import house_native
+
+import dedup
+from dedup.core import native
 
 
 def test_includes_have_no_circle():
@@ -45,3 +55,34 @@ def test_circles_and_upward_includes_are_seen():
         "bulk/e includes paper/f",
     ]
     assert house_native.circles({"base/a": {"base/b"}, "base/b": set()}) == []
+
+
+def test_the_interface_is_that_of_the_headers():
+    """dedup/core/native.py states the checksum of the declarations, so that a core of others is refused."""
+    binding = runpy.run_path(str(house_native.NATIVE / "build_ffi.py"))
+    names = ("ndd.h", "ndd_bulk.h", "ndd_paper.h")
+    headers = [house_native.NATIVE / "include" / name for name in names]
+    expected = binding["interface"](binding["declarations"](headers))
+    assert expected == native.INTERFACE, f"write INTERFACE = {expected} in dedup/core/native.py"
+
+
+def test_a_core_of_other_sources_is_one_error_at_the_import(tmp_path: Path):
+    """It names the file and says how to build it again; no page is read with it."""
+    package = tmp_path / "dedup"
+    shutil.copytree(Path(dedup.__file__).parent, package, ignore=shutil.ignore_patterns("lab"))
+    code = (package / "core" / "native.py").read_text()
+    changed = re.sub("INTERFACE = [0-9]+", "INTERFACE = 7", code)
+    assert changed != code
+    (package / "core" / "native.py").write_text(changed)
+    run = subprocess.run(
+        [sys.executable, "-c", "import dedup; dedup.fingerprint('<p>a page')"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 1
+    last = run.stderr.strip().splitlines()[-1]
+    assert last.startswith("ImportError: ")
+    assert f"its interface is {native.INTERFACE}, expected 7" in last
+    assert "pip install --force-reinstall" in last

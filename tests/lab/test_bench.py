@@ -6,6 +6,7 @@ import subprocess
 import sys
 from contextlib import contextmanager
 from pathlib import Path
+from shutil import which
 
 import numpy as np
 import pytest
@@ -293,6 +294,24 @@ def test_shards_are_measured_beside_one_service(kafka, monkeypatch):
         assert row["us of CPU a page, client"]["median"] > 0
     one, shards = (row["p50 ms"]["median"] for row in rows.values())
     assert rows["2 shards"]["times one service"]["median"] == pytest.approx(shards / one)
+
+
+@pytest.mark.long
+def test_events_are_applied_for_the_time(kafka, monkeypatch):
+    """All of them are, and what the start took is left out."""
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", kafka)
+    row = compared("events", "--quick")["rows"]["events applied"]
+    assert row["a CPU second"]["median"] * row["us"]["median"] == pytest.approx(1e6)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not which("redis-server"), reason="redis-server is not installed")
+def test_a_probe_is_compared_with_get():
+    """One at a time, and many in a write."""
+    rows = compared("redis", "--quick")["rows"]
+    for how in ("single", "64 in a write"):
+        get, probe = (rows[f"{name}, {how}"]["a CPU second"]["median"] for name in ("GET", "PROBE"))
+        assert rows[f"PROBE, {how}"]["of GET's"]["median"] == pytest.approx(probe / get)
 
 
 @pytest.mark.long

@@ -1,4 +1,6 @@
-"""What a scan compares a page with where thousands of pages are near its value and say something else."""
+"""What a scan compares a page with, where thousands of pages are near its value and say something else, too."""
+
+import random
 
 import pytest
 from detecting import page
@@ -60,3 +62,39 @@ def test_every_layer_gives_each_document_once_whatever_the_limits(tmp_path):
         keys = [document.key for document, _ in steps]
         assert len(keys) == len(set(keys)) == 60
         assert sorted(keys) == sorted(document.key for document, _ in all_at_once)
+
+
+def test_pages_that_are_looked_up_together_find_what_they_find_alone(tmp_path):
+    """Whatever was accepted, or replaced, since they were looked up; two pages of one value or key, too."""
+    chance = random.Random(9)
+    with Store.open(tmp_path / "base") as base, Store.open(tmp_path / "work") as work:
+        memory, alone = Memory(base, work), Memory(base, work)
+
+        def some(count: int) -> list[Document]:
+            return [
+                Document(
+                    f"http://example.com/{chance.randrange(400)}",
+                    page(1 << chance.randrange(6) | chance.randrange(4) << 20),
+                    "example.com",
+                    chance.random(),
+                )
+                for _ in range(count)
+            ]
+
+        base.insert_many(some(60))
+        for turn in range(12):
+            batch = some(90)
+            memory.look_up([(each.key, each.page.value) for each in batch], 3, 40)
+            for each in batch:
+                value = each.page.value
+                for k, limit, skip in ((3, 40, 0), (3, 160, 40), (2, 40, 0)):
+                    found, expected = (m.near(value, k, limit, skip) for m in (memory, alone))
+                    assert found == expected
+                    assert found.cut == expected.cut
+                assert (each.key in memory) == (each.key in alone)
+                memory.insert(each)
+                alone.insert(each)
+            if turn % 3 == 2:
+                memory.commit()
+                alone = Memory(base, work)
+                alone.resumed()

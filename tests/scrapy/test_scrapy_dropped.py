@@ -10,7 +10,9 @@ import time
 import pytest
 from crawling import Case, article, hub, run_case, run_cases, serve, words
 
+import dedup
 from dedup.report.drops import read_drops
+from dedup.scrapy.summary import Swallowing
 
 COPIES = 12
 PAGES = {
@@ -128,3 +130,26 @@ def test_a_kill_loses_no_line(tmp_path):
         subprocess.run([*map(str, command)], check=True, timeout=300)
     assert file.read_bytes().startswith(before)
     assert all(map(json.loads, file.read_text().splitlines()))
+
+
+@pytest.mark.parametrize("differs", ["price", "words"])
+def test_near_duplicates_with_other_numbers_are_said(tmp_path, differs):
+    """From 20 on, nine in ten of a callback: a line, unless the items show it. Other words are no such sign."""
+    swallowing = Swallowing()
+    with dedup.open(tmp_path) as detector:
+        for n in range(21):
+            said = f"{n} EUR" if differs == "price" else "abcdefghijklmnopqrstuvwxyz"[n]
+            page = dedup.fingerprint(f"<title>shirt</title><main><p>{words(1)} {said}</p></main>")
+            verdict = detector.reserve(page, f"http://shop.example/{n}")
+            if verdict.token is not None:
+                detector.insert(verdict)
+                continue
+            assert swallowing.lines == []
+            swallowing.compared(verdict, "item")
+    if differs == "words":
+        assert swallowing.lines == []
+        return
+    (line,) = swallowing.lines
+    assert line.startswith("20 of 20 near-duplicates of item have other numbers in their text")
+    swallowing.items_differ = {"item": 15}
+    assert swallowing.lines == []

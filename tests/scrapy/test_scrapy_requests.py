@@ -80,6 +80,19 @@ def test_a_custom_fingerprinter_counts(tmp_path):
     ours.close("finished")
 
 
+class Named(RequestFilter):
+    def request_fingerprint(self, request):
+        return request.url.lower()
+
+
+@pytest.mark.filterwarnings("ignore:Overriding RFPDupeFilter.request_fingerprint")
+def test_a_subclass_may_name_requests_as_scrapy_allows(tmp_path):
+    """By request_fingerprint(), the way before there were request fingerprinters."""
+    ours = Named(tmp_path)
+    assert [ours.request_seen(r) for r in REQUESTS[-2:]] == [False, True]
+    ours.close("finished")
+
+
 def test_duplicates_are_logged_as_by_scrapy(tmp_path, caplog):
     """One line, or each with DUPEFILTER_DEBUG; and counted."""
     for debug, lines in ((False, 1), (True, 2)):
@@ -140,12 +153,13 @@ def test_what_was_never_fetched_is_not_remembered(tmp_path, reason):
     ours.close("finished")
 
 
-def test_a_jobdir_resumes(tmp_path):
-    """A crawl that goes on remembers; one with another JOBDIR begins with nothing."""
+@pytest.mark.parametrize("reason", ["shutdown", "finished"])
+def test_a_jobdir_resumes(tmp_path, reason):
+    """A crawl that goes on remembers what it tried; one with another JOBDIR begins with nothing."""
     for job, seen in (("1", False), ("1", True), ("2", False), ("1", False)):
         ours = made(tmp_path / "store", JOBDIR=str(tmp_path / job))
         assert ours.request_seen(REQUESTS[0]) is seen, job
-        ours.close("shutdown")
+        ours.close(reason)
 
 
 @pytest.mark.parametrize("fault", ["locked", "file in the way", "fails later"])

@@ -1,6 +1,7 @@
 """The dashboard of a real service in a real browser: what it shows, looks up, and lets be chosen."""
 
 import json
+import os
 import random
 import time
 import urllib.error
@@ -93,10 +94,62 @@ def test_the_figures_are_those_of_the_service(browser, service):
         "Over 60 % near-duplicates: copies.example"
     )
     expect(page.locator("#namespaces tbody tr")).to_have_count(1)
-    assert fact(page, "oldest index") == "none yet"
+    assert fact(page, "index saved") == "not yet"
     assert page.locator("#hot tbody tr").first.inner_text().split()[-1] == "12"
     expect(page.locator("#rates svg path")).to_have_count(6)
     assert not page.errors
+
+
+def test_a_namespace_is_chosen(browser, service):
+    """Figures, charts, drops and connections are those of the one that is chosen; its spiders say who they are."""
+    url = f"redis://:{TOKEN.replace(' ', '%20')}@127.0.0.1:{service.port}"
+    with dedup.open(url, namespace="shop") as detector:
+        words = sketch(7)
+        first = dedup.PageFingerprint(1, words, 1 << 32, 100, RECIPE, parts=bytes(32))
+        other = dedup.PageFingerprint(3, words, 1 << 32, 100, RECIPE, parts=b"1" * 4 + bytes(28))
+        detector.insert(detector.reserve(first, "http://shop.example/a"))
+        assert detector.reserve(other, "http://shop.example/b").status == "near_duplicate"
+        assert detector.reserve(other, "http://shop.example/c").status == "near_duplicate"
+        detector.reserve(other, "http://shop.example/c", exempt="new_links")
+        page = shown(browser, service)
+        page.select_option("#only", "shop")
+        expect(page.locator("#drops tbody tr")).to_have_count(1)
+        expect(page.locator("#drops tbody tr td.key").first).to_have_text("http://shop.example/b")
+        expect(page.locator("#drops tbody tr td.words")).to_have_text("inline data")
+        assert fact(page, "judged") == "4"
+        assert fact(page, "saved*") == "1 25.0 %"
+        assert page.locator("#hosts tbody tr").count() == 1
+        expect(page.locator("#rates svg path")).to_have_count(4)
+        client = page.locator("#clients tbody tr")
+        expect(client).to_have_count(1)
+        name, address, namespace, _, *counts = client.locator("td").all_inner_texts()
+        assert name.endswith(f":{os.getpid()}")
+        assert (address, namespace, counts) == ("127.0.0.1", "shop", ["4", "2", "50.0 %"])
+        page.select_option("#only", "")
+        expect(page.locator("#drops tbody tr")).to_have_count(12)
+    expect(page.locator("#clients")).to_contain_text("None is connected.")
+    assert not page.errors
+
+
+def test_documents_are_searched_by_the_beginning_of_their_key(browser, service):
+    """What is stored and what was found to be a near-duplicate; a search of the whole store ends."""
+    page = shown(browser, service)
+    page.select_option("#where", NAMESPACE)
+    page.fill("#what", "http://site1.")
+    page.press("#what", "Enter")
+    expect(page.locator("#found")).to_contain_text("but 10 pages whose key begins so")
+    expect(page.locator("#found tbody tr")).to_have_count(10)
+    page.fill("#what", "http://copies.example/1")
+    page.press("#what", "Enter")  # itself, and 10 to 19 by their beginning
+    expect(page.locator("#found article").first).to_contain_text("Not stored")
+    page.fill("#what", "http://copies.exam")
+    page.press("#what", "Enter")
+    expect(page.locator("#found tbody tr")).to_have_count(20)
+    expect(page.locator("#found tbody tr").first).to_contain_text("near-duplicate, judged 20")
+    status, told = answered(service, f"/v1/search?ns={NAMESPACE}&prefix=http://kept")
+    assert (status, told["next"], len(told["results"])) == (200, None, 1)
+    assert answered(service, f"/v1/search?ns={NAMESPACE}&prefix=a&from=-1")[0] == 400
+    assert answered(service, "/v1/search?ns=none&prefix=a")[0] == 404
 
 
 def test_what_was_crawled_is_never_markup(browser, service):

@@ -6,7 +6,7 @@ from services import RECIPE
 
 from dedup.model.page import PageFingerprint
 from dedup.service.core import overview
-from dedup.service.core.overview import NearDuplicatesSeen, Tally
+from dedup.service.core.overview import HostView, NearDuplicatesSeen, Tally
 
 
 def verdict(key, of=None, *, reason="", value=7):
@@ -52,6 +52,29 @@ def test_exempt_reasons_are_counted(monkeypatch):
     counted = tally.exempt()
     assert counted["short"] == 50
     assert len(counted) <= 10
+
+
+def test_namespaces_are_counted_apart(monkeypatch):
+    """Verdicts, hosts and history; a near-duplicate that is kept after all is no drop; memory is bounded."""
+    monkeypatch.setattr(overview, "NAMESPACES", 10)
+    tally, none = Tally(), (0, 0, 0)
+    tally.sample(0.0, (0, 0, 0, 0, 0, 0), none, (0.1, 1.0))
+    for name in ("news", "shop"):
+        tally.judged(name, verdict("first"))
+        tally.judged(name, verdict("copy", "first"))
+    tally.judged("shop", verdict("copy", reason="new_links"))
+    tally.sample(9.0, (0, 2, 2, 0, 1, 0), none, (0.1, 1.0))
+    assert tally.namespace("news") == (2, 1, 1)
+    assert tally.namespace("shop") == (3, 1, 0)
+    assert (tally.history().unique, tally.history().exempt) == ([2], [1])
+    assert (tally.history("shop").unique, tally.history("news").exempt) == ([1], [0])
+    assert tally.hosts({"shop": {"a.example": 3}})[0].rules == 3
+    assert tally.hosts({"shop": {"a.example": 3}}, "news") == [HostView("a.example", 2, 1, 0)]
+    assert tally.exempt("news") == {}
+    for i in range(100):
+        tally.judged(f"{i}", verdict("a"))
+    assert tally.namespace("shop") == (3, 1, 0)
+    assert sum(tally.namespace(f"{i}")[0] for i in range(100)) <= 10
 
 
 def test_history_has_the_time_of_commands():

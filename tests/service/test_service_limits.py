@@ -86,6 +86,7 @@ PING = command(b"PING")
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
         b"*1\r\n:5\r\n",
         b"*1\r\n*1\r\n$4\r\nPING\r\n",
+        b"*1\r\n*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nPING\r\n",
         b"*2\r\n$4\r\nPING\r\n$-1\r\n",
         b"$4\r\nPING\r\n",
         b"+PING\r\n",

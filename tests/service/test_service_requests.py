@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from dedup.model.errors import DedupError, UsageError
@@ -167,3 +169,20 @@ def test_what_is_refused_changes_nothing(opened):
     with pytest.raises(Refused, match="--memory"):
         requests.seen("shop", ONE, pairs(1))
     assert opened().seen("shop", ONE, pairs(1)) == [0]
+
+
+def test_a_copy_of_the_folder_is_the_filter(opened, clock, tmp_path):
+    """Copied while nobody uses it: what was fetched is known, what waits is given to the next crawl."""
+    requests = opened()
+    requests.seen("shop", ONE, pairs(1, 2, 3))
+    requests.fetched("shop", ONE, [digest(2)])
+    requests.close()
+    copied = tmp_path / "copy" / "shop" / "requests"
+    shutil.copytree(tmp_path / "shop" / "requests", copied)
+    again = RequestsSeen(tmp_path / "copy", Limits(), clock)
+    try:
+        assert again.seen("shop", TWO, pairs(1, 2, 3, 4)) == [1, 1, 1, 0]
+        clock.now += DEAD_SECONDS + 1
+        assert left(again, TWO)[0] == [1, 3]
+    finally:
+        again.close()

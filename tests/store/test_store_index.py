@@ -194,7 +194,7 @@ def test_an_old_index_put_back_is_noticed(tmp_path, caplog):
 STEPS = [
     "store.documents.Documents.sync",
     "store.segmented_table.write_pairs",
-    "store.segment.replace_file",
+    "core.files.sync_folder",
     "store.segmented_table.replace_file",
     "store.segmented_table.write_checked",
     "core.files.replace_file",

@@ -293,11 +293,17 @@ def archives_texts(held: Any) -> str:
 def archives_memory(held: Any) -> str:
     """Memory of a scan with ever more short documents."""
     lines = [
-        (way.split()[2], f"{cells['MB']:,.0f}", f"{cells['us of CPU a page']:,.0f}")
+        (way.split()[2], *(f"{cells[name]:,.0f}" for name in ("own MB", "MB", "us of CPU a page")))
         for way, cells in held["archives"]["figures"]["ways"].items()
         if "short" in way
     ]
-    return rows(("short documents", "MB of the largest process", "us of CPU a document"), lines)
+    titles = (
+        "short documents",
+        "MB of its own memory",
+        "MB with mapped files",
+        "us of CPU a document",
+    )
+    return rows(titles, lines)
 
 
 MADE: dict[tuple[str, str], Callable[[Any], str]] = {

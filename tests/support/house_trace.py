@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 __all__ = ["HEAVY", "Closure", "PageTrace", "closure", "heavy_imports", "page_trace"]
 
-HEAVY = ("aiokafka", "hiredis", "lmdb", "numpy", "redis", "tldextract")
+HEAVY = ("aiokafka", "hiredis", "lmdb", "numpy", "redis", "publicsuffixlist")
 
 
 class Closure(NamedTuple):

@@ -3,27 +3,28 @@
     verdicts -> tally -> (a sample every SAMPLE_SECONDS) -> overview -> JSON
              -> the last SEEN near-duplicates -> by key, by original, by fingerprint
 
-Invariants: counting costs a verdict a microsecond or two, and memory is bounded, in pages and in characters. Of hosts,
-documents and reasons the less frequent half is dropped whenever there are too many: the frequent ones stay, and the
-count of one that was dropped before is too low.
+Invariants: counting costs a verdict a microsecond or two, and memory is bounded, in pages and in characters. Of
+namespaces, hosts, documents and reasons the less frequent half is dropped whenever there are too many: the frequent ones
+stay, and the count of one that was dropped before is too low.
 """
 
 import re
 import sys
 import time
 from collections import OrderedDict, deque
-from collections.abc import Mapping, Sequence
-from itertools import islice, pairwise
+from collections.abc import Iterable, Mapping, Sequence
+from heapq import nlargest
+from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec import Meta
 
-from dedup.model.page import Verdict, hex_fingerprint
+from dedup.model.page import Verdict, differing, hex_fingerprint
 from dedup.model.reasons import label_of
 
-__all__ = ["NearDuplicateView", "NearDuplicatesSeen", "Overview", "Tally", "overview"]
+__all__ = ["ClientView", "NearDuplicateView", "NearDuplicatesSeen", "Overview", "Tally", "overview"]
 
 
 SEEN = 10_000  # near-duplicates remembered
@@ -32,7 +33,10 @@ ANSWERED = 50  # of one question
 
 
 class NearDuplicateView(msgspec.Struct, frozen=True, gc=False):
-    """A page that was judged to be a near-duplicate: of which document, how far, when (Unix time)."""
+    """A page that was judged to be a near-duplicate: of which document, how far, when (Unix time).
+
+    differs  in what the two pages differ, as far as their fingerprints tell: a service has no texts
+    """
 
     key: str
     value: str
@@ -40,6 +44,8 @@ class NearDuplicateView(msgspec.Struct, frozen=True, gc=False):
     distance: int
     similarity: float
     judged_seconds: float
+    namespace: str
+    differs: list[str]
 
 
 class NearDuplicatesSeen:
@@ -49,22 +55,46 @@ class NearDuplicatesSeen:
         self._pages: OrderedDict[tuple[str, str], tuple[float, Verdict]] = OrderedDict()
         self._characters = 0
 
-    def judged(self, namespace: str, verdict: Verdict) -> None:
-        """Note a verdict."""
+    def judged(self, namespace: str, verdict: Verdict) -> bool:
+        """Note a verdict; return whether its page had been a near-duplicate."""
         pages, place = self._pages, (namespace, verdict.document.key)
-        if place in pages:
+        was_one = place in pages
+        if was_one:
             self._characters -= _size(pages.pop(place)[1])
         if verdict.status != "near_duplicate":
-            return
+            return was_one
         pages[place] = time.time(), verdict
         self._characters += _size(verdict)
         while len(pages) > SEEN or self._characters > SEEN_CHARACTERS:
             self._characters -= _size(pages.popitem(last=False)[1][1])
+        return was_one
 
     def about(self, namespace: str, text: str) -> list[NearDuplicateView]:
         """Return the last near-duplicates with this key or fingerprint, or of this document."""
         value = int(text, 16) if re.fullmatch("[0-9a-f]{16}", text) else None
-        found = (
+        return self._last(
+            ((of, key), (seconds, seen))
+            for (of, key), (seconds, seen) in reversed(self._pages.items())
+            if of == namespace and (text in (key, seen.of) or seen.page.value == value)
+        )
+
+    def last(
+        self, namespace: str | None, prefix: str = "", most: int = ANSWERED
+    ) -> list[NearDuplicateView]:
+        """Return the last near-duplicates, those of a namespace, or whose keys begin so."""
+        return self._last(
+            (
+                (place, page)
+                for place, page in reversed(self._pages.items())
+                if namespace in (None, place[0]) and place[1].startswith(prefix)
+            ),
+            most,
+        )
+
+    def _last(
+        self, pages: Iterable[tuple[tuple[str, str], tuple[float, Verdict]]], most: int = ANSWERED
+    ) -> list[NearDuplicateView]:
+        return [
             NearDuplicateView(
                 seen.key,
                 hex_fingerprint(seen.page.value),
@@ -72,11 +102,11 @@ class NearDuplicatesSeen:
                 seen.distance or 0,
                 seen.similarity or 0.0,
                 seconds,
+                namespace,
+                [] if seen.match is None else differing(seen.page, seen.match.document.page),
             )
-            for (of, key), (seconds, seen) in reversed(self._pages.items())
-            if of == namespace and (text in (key, seen.of) or seen.page.value == value)
-        )
-        return list(islice(found, ANSWERED))
+            for (namespace, _), (seconds, seen) in islice(pages, most)
+        ]
 
 
 def _size(seen: Verdict) -> int:
@@ -87,7 +117,10 @@ SAMPLE_SECONDS = 2.0
 SAMPLES = 450  # fifteen minutes
 HOSTS = 2000  # hosts that are counted
 HOT = 2000  # documents whose near-duplicates are counted
-REASONS = 100  # reasons that are counted
+REASONS = 100  # reasons that are counted, of a namespace
+NAMESPACES = 512  # namespaces that are counted
+SAMPLED = 32  # namespaces of one sample, the busiest
+CLIENTS = 50  # connections that are shown, the busiest
 SHOWN = 12  # of each, on the page
 
 Series = Annotated[list[int], Meta(description="One number for each sample, the oldest first.")]
@@ -100,6 +133,7 @@ Times = Annotated[
 class NamespaceView(msgspec.Struct, frozen=True):
     """A namespace: what it holds and what was judged in it since the start. Sizes in bytes.
 
+    dropped               near-duplicates that no spider kept after all: what `drop` does not parse, or would not
     snapshot_age_seconds  since the index was last written to disk; None: never
     tail_documents        changed since then: they are read one by one at the next start
     """
@@ -112,6 +146,21 @@ class NamespaceView(msgspec.Struct, frozen=True):
     file_bytes: int
     tail_documents: int
     snapshot_age_seconds: float | None
+    judged: int
+    near_duplicates: int
+    dropped: int
+
+
+class ClientView(msgspec.Struct, frozen=True):
+    """An open RESP connection: who (the name it gave itself), since when (Unix time), what it had judged.
+
+    namespace  the last one that it reserved a page in, "" before the first
+    """
+
+    name: str
+    address: str
+    namespace: str
+    connected_seconds: float
     judged: int
     near_duplicates: int
 
@@ -136,6 +185,7 @@ class HotView(msgspec.Struct, frozen=True):
 class History(msgspec.Struct, frozen=True):
     """What happened between one sample and the next; seconds is Unix time of each sample.
 
+    Where one namespace was asked for, probes, errors and times are still those of all.
     median_seconds, slow_seconds  a RESP command took at most so long in half of the cases, and in 99 of
                                   100: the bounds of /metrics' buckets; beyond the last one, that one
     """
@@ -154,11 +204,14 @@ class History(msgspec.Struct, frozen=True):
 class Overview(msgspec.Struct, frozen=True, omit_defaults=True):
     """All that the dashboard shows; counts are since the start.
 
+    distances, exempt, hosts, hot, history's verdicts, drops and clients are those of one namespace where one was asked for.
     partitions are those of the log that are held here: "0-3,6", say, or "*"; partition_count is how
     many the log has, 0 without a log.
     distances  near-duplicates by Hamming distance of value; [d] for d bits
-    exempt     pages that were kept all the same, by reason; the most frequent ones
+    exempt     pages that were kept, by reason; the most frequent ones
     labels     the label of each of these reasons, for people
+    drops      the last near-duplicates that no spider kept after all, the newest first
+    clients    the connections with the most pages judged
     log        of Kafka, where there is one: lag, age of the snapshot, and the like
     """
 
@@ -174,6 +227,8 @@ class Overview(msgspec.Struct, frozen=True, omit_defaults=True):
     hosts: list[HostView]
     hot: list[HotView]
     history: History
+    drops: list[NearDuplicateView]
+    clients: list[ClientView]
     partitions: str
     partition_count: int
     reason: str = ""
@@ -197,9 +252,43 @@ class _Frequent:
             counts = self.counts[name] = [0, 0]
         return counts
 
-    def top(self) -> list[tuple[Any, list[int]]]:
-        """Return the most frequent names and their counts."""
-        return sorted(self.counts.items(), key=lambda item: (-item[1][0], item[0]))[:SHOWN]
+
+def _top(counts: Iterable[tuple[Any, list[int]]]) -> list[tuple[Any, list[int]]]:
+    """Return the most frequent names and their counts."""
+    return sorted(counts, key=lambda item: (-item[1][0], item[0]))[:SHOWN]
+
+
+VERDICTS = {"unique": 0, "near_duplicate": 1, "refetch": 2, "exempt": 3}
+FIRST_VERDICT = 1  # of the counts of a sample: probes come before
+
+
+class _Counts:
+    """What was judged in one namespace: verdicts in the order of VERDICTS, and near-duplicates kept after all."""
+
+    def __init__(self) -> None:
+        self.verdicts = [0] * len(VERDICTS)
+        self.kept = 0
+        self.distances = [0] * 65
+        self.exempt = _Frequent(REASONS)
+
+    @property
+    def view(self) -> tuple[int, int, int]:
+        """Pages judged, near-duplicates, and those that nobody kept."""
+        near = self.verdicts[1]
+        return sum(self.verdicts), near, max(0, near - self.kept)
+
+
+class _Sample(NamedTuple):
+    """What happened since the sample before: the counts, the verdicts of the busiest namespaces, times of commands."""
+
+    seconds: float
+    counts: list[int]
+    namespaces: dict[str, list[int]]
+    times: list[float | None]
+
+
+def _judged(item: tuple[str, _Counts]) -> int:
+    return sum(item[1].verdicts)
 
 
 class Tally:
@@ -207,36 +296,43 @@ class Tally:
 
     def __init__(self) -> None:
         self.started = time.time()
-        self.distances = [0] * 65
-        self.namespaces: dict[str, list[int]] = {}  # judged, near-duplicates
         self.seen = NearDuplicatesSeen()
-        self._hosts = _Frequent(HOSTS)
-        self._hot = _Frequent(HOT)
-        self._exempt = _Frequent(REASONS)
-        self._samples: deque[tuple[float, tuple[int, ...], list[float | None]]] = deque(
-            maxlen=SAMPLES + 1
-        )
+        self._namespaces: dict[str, _Counts] = {}
+        self._hosts = _Frequent(HOSTS)  # by namespace and domain: judged, near-duplicates
+        self._hot = _Frequent(HOT)  # by namespace and key
+        self._samples: deque[_Sample] = deque(maxlen=SAMPLES)
+        self._before: tuple[int, ...] | None = None  # the counts of the last sample,
+        self._verdicts: dict[str, list[int]] = {}  # and its namespaces'
         self._durations: Sequence[int] = ()
         self._due = 0.0
 
     def judged(self, namespace: str, verdict: Verdict) -> None:
         """Count a verdict."""
-        if verdict.status == "pending":
+        status = verdict.status
+        if status == "pending":
             return  # it is asked for again
-        counts = self.namespaces.get(namespace)
+        counts = self._namespaces.get(namespace)
         if counts is None:
-            counts = self.namespaces[namespace] = [0, 0]
-        host = self._hosts.of(verdict.document.domain)
-        counts[0] += 1
+            counts = self._counted(namespace)
+        host = self._hosts.of((namespace, verdict.document.domain))
+        counts.verdicts[VERDICTS[status]] += 1
         host[0] += 1
-        if verdict.status == "near_duplicate":
-            counts[1] += 1
+        if status == "near_duplicate":
             host[1] += 1
-            self.distances[verdict.distance or 0] += 1
+            counts.distances[verdict.distance or 0] += 1
             self._hot.of((namespace, verdict.of))[0] += 1
-        elif verdict.status == "exempt":
-            self._exempt.of(verdict.reason)[0] += 1
-        self.seen.judged(namespace, verdict)
+        elif status == "exempt":
+            counts.exempt.of(verdict.reason)[0] += 1
+        if self.seen.judged(namespace, verdict) and status == "exempt":
+            counts.kept += 1
+
+    def _counted(self, namespace: str) -> _Counts:
+        """Return the new counts of a namespace."""
+        if len(self._namespaces) >= NAMESPACES:
+            busiest = nlargest(NAMESPACES // 2, self._namespaces.items(), _judged)
+            self._namespaces = dict(busiest)
+        counts = self._namespaces[namespace] = _Counts()
+        return counts
 
     def sample(
         self, now: float, counts: tuple[int, ...], durations: Sequence[int], bounds: Sequence[float]
@@ -246,39 +342,87 @@ class Tally:
         now is in seconds of a clock that never goes back; durations are commands by how long they
         took, up to each of the bounds in seconds, and beyond the last.
         """
-        if now >= self._due:
-            self._due = now + SAMPLE_SECONDS
-            before = self._durations or [0] * len(durations)
-            self._durations = list(durations)
-            taken = [n - b for n, b in zip(durations, before, strict=True)]
-            times = [_within(share, taken, bounds) for share in (0.5, 0.99)]
-            self._samples.append((time.time(), counts, times))
+        if now < self._due:
+            return
+        self._due = now + SAMPLE_SECONDS
+        before, self._before = self._before, counts
+        durations, last = list(durations), self._durations or [0] * len(durations)
+        self._durations = durations
+        verdicts, known = self._verdicts, {n: [*c.verdicts] for n, c in self._namespaces.items()}
+        self._verdicts = known
+        if before is None:
+            return
+        taken = [n - b for n, b in zip(durations, last, strict=True)]
+        times = [_within(share, taken, bounds) for share in (0.5, 0.99)]
+        none = [0] * len(VERDICTS)
+        new = {
+            name: [n - b for n, b in zip(now_, verdicts.get(name, none), strict=True)]
+            for name, now_ in known.items()
+            if now_ != verdicts.get(name, none)
+        }
+        busiest = dict(nlargest(SAMPLED, new.items(), lambda each: sum(each[1])))
+        steps = [n - b for n, b in zip(counts, before, strict=True)]
+        self._samples.append(_Sample(time.time(), steps, busiest, times))
 
-    def history(self) -> History:
-        """Return the last minutes."""
-        samples = list(self._samples)
-        steps = [
-            [b - a for a, b in zip(before, after, strict=True)]
-            for (_, before, _), (_, after, _) in pairwise(samples)
-        ]
-        columns = [list(column) for column in zip(*steps, strict=True)] or [[] for _ in range(6)]
-        times = [[sample[2][i] for sample in samples[1:]] for i in range(2)]
-        return History([sample[0] for sample in samples[1:]], *columns, *times)
+    def history(self, only: str | None = None) -> History:
+        """Return the last minutes; the verdicts of one namespace if it is given."""
+        rows = []
+        for each in self._samples:
+            row = [*each.counts]
+            if only is not None:
+                row[FIRST_VERDICT : FIRST_VERDICT + len(VERDICTS)] = each.namespaces.get(
+                    only, [0] * len(VERDICTS)
+                )
+            rows.append(row)
+        columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in range(6)]
+        times = [[each.times[i] for each in self._samples] for i in range(2)]
+        return History([each.seconds for each in self._samples], *columns, *times)
 
-    def hosts(self, rules: Mapping[str, Mapping[str, int]]) -> list[HostView]:
+    def namespace(self, name: str) -> tuple[int, int, int]:
+        """Return how many pages of a namespace were judged, were near-duplicates, and were not kept after all."""
+        return self._namespaces[name].view if name in self._namespaces else (0, 0, 0)
+
+    def distances(self, only: str | None = None) -> list[int]:
+        """Return near-duplicates by distance, 0 to 8 bits and more where there are any."""
+        found = [0] * 65
+        for counts in self._of(only):
+            found = [n + more for n, more in zip(found, counts.distances, strict=True)]
+        most = max((d for d, n in enumerate(found) if n), default=0)
+        return found[: max(most, 8) + 1]
+
+    def hosts(
+        self, rules: Mapping[str, Mapping[str, int]], only: str | None = None
+    ) -> list[HostView]:
         """Return the busiest hosts; rules are how many hold, by namespace and host."""
+        found: dict[str, list[int]] = {}
+        for (namespace, domain), (judged, copies) in self._hosts.counts.items():
+            if only in (None, namespace):
+                sums = found.setdefault(domain, [0, 0])
+                sums[0] += judged
+                sums[1] += copies
+        asked = [each for name, each in rules.items() if only in (None, name)]
         return [
-            HostView(name, judged, copies, sum(each.get(name, 0) for each in rules.values()))
-            for name, (judged, copies) in self._hosts.top()
+            HostView(name, judged, copies, sum(each.get(name, 0) for each in asked))
+            for name, (judged, copies) in _top(found.items())
         ]
 
-    def hot(self) -> list[HotView]:
+    def hot(self, only: str | None = None) -> list[HotView]:
         """Return the documents that most pages resembled."""
-        return [HotView(ns, key, counts[0]) for (ns, key), counts in self._hot.top()]
+        found = (item for item in self._hot.counts.items() if only in (None, item[0][0]))
+        return [HotView(ns, key, counts[0]) for (ns, key), counts in _top(found)]
 
-    def exempt(self) -> dict[str, int]:
+    def exempt(self, only: str | None = None) -> dict[str, int]:
         """Return the most frequent reasons for which pages were kept, and how many."""
-        return {reason: counts[0] for reason, counts in self._exempt.top()}
+        found: dict[str, list[int]] = {}
+        for counts in self._of(only):
+            for reason, (pages, _) in counts.exempt.counts.items():
+                found.setdefault(reason, [0])[0] += pages
+        return {reason: pages for reason, (pages,) in _top(found.items())}
+
+    def _of(self, only: str | None) -> list[_Counts]:
+        if only is None:
+            return list(self._namespaces.values())
+        return [self._namespaces[only]] if only in self._namespaces else []
 
 
 def overview(
@@ -286,17 +430,19 @@ def overview(
     verdicts: dict[str, int],
     namespaces: list[tuple[str, dict[str, Any]]],
     rules: Mapping[str, Mapping[str, int]],
+    clients: Iterable[ClientView],
     partitions: tuple[str, int],
     version: str,
     state: str,
     reason: str,
     log: dict[str, Any] | None,
+    only: str | None = None,
 ) -> Overview:
-    """Return all of it; namespaces are their names and what Detector.info() says.
+    """Return all of it, or what is of one namespace only.
 
-    rules are how many hold about URLs, by namespace and host. partitions are what Commands.held() says.
+    namespaces are their names and what Detector.info() says; rules are how many hold about URLs, by namespace and host.
+    partitions are what Commands.held() says.
     """
-    most = max((d for d, n in enumerate(tally.distances) if n), default=0)
     views = [
         NamespaceView(
             name,
@@ -307,24 +453,27 @@ def overview(
             info["documents_file_bytes"],
             info["tail_documents"],
             _snapshot_age_seconds(info["path"]),
-            *tally.namespaces.get(name, (0, 0)),
+            *tally.namespace(name),
         )
         for name, info in namespaces
     ]
     views.sort(key=lambda view: (-view.judged, view.name))
+    shown = (client for client in clients if only in (None, client.namespace))
     return Overview(
         version,
         state,
         time.time() - tally.started,
         _memory_bytes(),
         verdicts,
-        tally.distances[: max(most, 8) + 1],
-        exempt := tally.exempt(),
+        tally.distances(only),
+        exempt := tally.exempt(only),
         {reason: label_of(reason, "a reason of the client's") for reason in exempt},
         views,
-        tally.hosts(rules),
-        tally.hot(),
-        tally.history(),
+        tally.hosts(rules, only),
+        tally.hot(only),
+        tally.history(only),
+        tally.seen.last(only, most=SHOWN),
+        nlargest(CLIENTS, shown, lambda client: (client.judged, client.connected_seconds)),
         *partitions,
         reason,
         log,

@@ -89,7 +89,7 @@ COMMANDS = {
 PROBE = b"DEDUP.PROBE"
 
 # Paths of HTTP without a command.
-_READ = ("/v1/documents", "/v1/near-duplicates", "/v1/overview", "/metrics")
+_READ = ("/v1/documents", "/v1/near-duplicates", "/v1/search", "/v1/overview", "/metrics")
 _PATHS: dict[bytes | str, str] = {**dict.fromkeys(_READ, "read"), "/v1/export": "admin"}
 
 # What is not in it may be done with any token.

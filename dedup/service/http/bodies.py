@@ -206,6 +206,21 @@ class SeenAnswer(msgspec.Struct, frozen=True):
     results: list[NearDuplicateView]
 
 
+class Found(msgspec.Struct, frozen=True):
+    """The key of a stored document, and when it was inserted (Unix time)."""
+
+    key: str
+    inserted_seconds: float
+
+
+class SearchAnswer(msgspec.Struct, frozen=True):
+    """Documents whose keys begin with the prefix, among those looked at; next is where to go on, null at the end."""
+
+    results: list[Found]
+    looked_at: int
+    next: int | None
+
+
 class Health(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether the service is ready; the reason says why not, or why answers may be stale."""
 
@@ -296,7 +311,7 @@ ERRORS = {
 def openapi(version: str) -> dict[str, Any]:
     """Return the OpenAPI 3.1 description of the interface."""
     types = [kind for pair in ENDPOINTS.values() for kind in pair]
-    types += [DocumentAnswer, SeenAnswer, Health, Failed, Overview]
+    types += [DocumentAnswer, SeenAnswer, SearchAnswer, Health, Failed, Overview]
     schemas, components = msgspec.json.schema_components(
         types, ref_template="#/components/schemas/{name}"
     )
@@ -307,10 +322,14 @@ def openapi(version: str) -> dict[str, Any]:
 
     errors = {status: answer(Failed, text) for status, text in ERRORS.items()}
     elsewhere = errors.pop("421")  # of one item, not of a whole request
-    query = [
-        {"name": name, "in": "query", "required": True, "schema": {"type": "string"}}
-        for name in ("ns", "key")
-    ]
+
+    def asked_by(*names: str, required: bool = True) -> list[dict[str, Any]]:
+        return [
+            {"name": name, "in": "query", "required": required, "schema": {"type": "string"}}
+            for name in names
+        ]
+
+    go_on = {"name": "from", "in": "query", "schema": {"type": "integer", "default": 0}}
     open_to_all = {"403": errors["403"]}
     paths: dict[str, Any] = {
         f"/v1/{name}": {
@@ -328,7 +347,7 @@ def openapi(version: str) -> dict[str, Any]:
     paths["/v1/documents"] = {
         "get": {
             "summary": "A stored document.",
-            "parameters": query,
+            "parameters": asked_by("ns", "key"),
             "responses": {
                 "200": answer(DocumentAnswer, "The document."),
                 "404": answer(Failed, "There is none."),
@@ -339,11 +358,23 @@ def openapi(version: str) -> dict[str, Any]:
     }
     paths["/v1/near-duplicates"] = {
         "get": {
-            "summary": "Near-duplicates judged lately: with this key or fingerprint, or of this document.",
-            "parameters": query,
+            "summary": "Near-duplicates judged lately; with key: with this key or fingerprint, or of this document; "
+            "with prefix: whose keys begin so.",
+            "parameters": asked_by("ns", "key", "prefix", required=False),
             "responses": {
                 "200": answer(SeenAnswer, "The last ones, the newest first."),
                 **{status: errors[status] for status in ("400", "401", "403")},
+            },
+        }
+    }
+    paths["/v1/search"] = {
+        "get": {
+            "summary": "Stored documents whose keys begin with a text, among some of them, from an id on.",
+            "parameters": [*asked_by("ns", "prefix"), go_on],
+            "responses": {
+                "200": answer(SearchAnswer, "What was found, and where to go on."),
+                "404": answer(Failed, "There is no such namespace."),
+                **{status: errors[status] for status in ("400", "401", "403", "503")},
             },
         }
     }
@@ -357,10 +388,7 @@ def openapi(version: str) -> dict[str, Any]:
     paths["/v1/export"] = {
         "get": {
             "summary": "Documents of a namespace from an id on, as `dedup store import` takes them.",
-            "parameters": [
-                {"name": "ns", "in": "query", "required": True, "schema": {"type": "string"}},
-                {"name": "from", "in": "query", "schema": {"type": "integer", "default": 0}},
-            ],
+            "parameters": [*asked_by("ns"), go_on],
             "responses": {
                 "200": lines,
                 "404": answer(Failed, "There is no such namespace."),
@@ -370,7 +398,8 @@ def openapi(version: str) -> dict[str, Any]:
     }
     paths["/v1/overview"] = {
         "get": {
-            "summary": "What the dashboard shows.",
+            "summary": "What the dashboard shows; with ns, of one namespace.",
+            "parameters": asked_by("ns", required=False),
             "responses": {
                 "200": answer(Overview, (Overview.__doc__ or "").strip()),
                 **{status: errors[status] for status in ("401", "403")},

@@ -6,7 +6,7 @@ Invariant: the types in bodies.py say what requests and answers look like.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from importlib.resources import files
 from typing import Any
 
@@ -47,6 +47,7 @@ STATUS = {
 }
 INSERTED = 256  # inserts of one commit: others wait for it, some milliseconds
 EXPORTED = 500  # documents of one answer: others wait for it, some milliseconds
+SEARCHED = 1000  # documents that one search looks at: others wait for it, some milliseconds
 EXPORTED_BYTES = 1 << 20  # of their lines, from which on no more follow
 FILES = ("dashboard.css", "dashboard.js", "drawing.js")
 ASSETS = {"/": "index.html"} | {f"/{name}": name for name in FILES}
@@ -86,7 +87,7 @@ class _Endpoints:
         commands: Commands,
         metrics: Metrics,
         health: Callable[[], bodies.Health],
-        overview: Callable[[], Overview],
+        overview: Callable[[str | None], Overview],
     ) -> None:
         self._commands = commands
         self._metrics = metrics
@@ -239,19 +240,37 @@ class _Endpoints:
         return _missing("document") if found is None else _json(bodies.document(query["ns"], found))
 
     def near_duplicates(self, request: Request) -> Response:
-        """Answer with the last near-duplicates of a key or fingerprint: stores have originals only."""
-        query = request.query_params
-        if not {"ns", "key"} <= query.keys():
+        """Answer with the last near-duplicates, those of a key or fingerprint: stores have originals only."""
+        query, seen = request.query_params, self._commands.tally.seen
+        if "key" not in query:
+            return _json(bodies.SeenAnswer(seen.last(query.get("ns"), query.get("prefix", ""))))
+        if "ns" not in query:
             raise Refused("ERR", "the query is ns=NAMESPACE and key=KEY or fingerprint")
-        found = self._commands.tally.seen.about(query["ns"], query["key"])
-        return _json(bodies.SeenAnswer(found))
+        return _json(bodies.SeenAnswer(seen.about(query["ns"], query["key"])))
+
+    def search(self, request: Request) -> Response:
+        """Answer with documents whose keys begin so, among some from an id on: keys are in no order."""
+        query = request.query_params
+        if not {"ns", "prefix"} <= query.keys():
+            raise Refused("ERR", "the query is ns=NAMESPACE, prefix=TEXT and from=ID, from 0 on")
+        found = self._commands.documents_from(query["ns"], _first(query), SEARCHED)
+        if found is None:
+            return _missing("namespace")
+        prefix = query["prefix"]
+        hits = [
+            bodies.Found(document.key, document.inserted_seconds)
+            for _, document in found
+            if document.key.startswith(prefix)
+        ]
+        after = found[-1][0] + 1 if len(found) == SEARCHED else None
+        return _json(bodies.SearchAnswer(hits, len(found), after))
 
     def export(self, request: Request) -> Response:
         """Answer with documents as lines, from an id on; a header says where the next ones begin."""
-        namespace, first = request.query_params.get("ns"), request.query_params.get("from", "0")
-        if namespace is None or not (first.isascii() and first.isdigit() and len(first) < 19):
+        namespace = request.query_params.get("ns")
+        if namespace is None:
             raise Refused("ERR", "the query is ns=NAMESPACE and from=ID, from 0 on")
-        found = self._commands.documents_from(namespace, int(first), EXPORTED)
+        found = self._commands.documents_from(namespace, _first(request.query_params), EXPORTED)
         if found is None:
             return _missing("namespace")
         audit(request.state.caller, "EXPORT", namespace)
@@ -282,9 +301,17 @@ class _Endpoints:
         """Answer with the OpenAPI description."""
         return Response(self._openapi, media_type="application/json")
 
-    async def overview(self, _: Request) -> Response:
+    async def overview(self, request: Request) -> Response:
         """Answer with what the dashboard shows."""
-        return _json(self._overview())
+        return _json(self._overview(request.query_params.get("ns") or None))
+
+
+def _first(query: Mapping[str, str]) -> int:
+    """Return the id that a query asks to go on from. Raises Refused."""
+    first = query.get("from", "0")
+    if not (first.isascii() and first.isdigit() and len(first) < 19):
+        raise Refused("ERR", "from=ID is a number, from 0 on")
+    return int(first)
 
 
 def _asset(name: str) -> Callable[[Request], Awaitable[Response]]:
@@ -312,7 +339,7 @@ def made_app(
     commands: Commands,
     metrics: Metrics,
     health: Callable[[], bodies.Health],
-    overview: Callable[[], Overview],
+    overview: Callable[[str | None], Overview],
     tokens: Tokens,
     hosts: Iterable[str],
     limits: Limits,
@@ -323,6 +350,7 @@ def made_app(
     routes += [
         Route("/v1/documents", do.get(do.documents)),
         Route("/v1/near-duplicates", do.get(do.near_duplicates)),
+        Route("/v1/search", do.get(do.search)),
         Route("/v1/export", do.get(do.export)),
         Route("/livez", do.livez),
         Route("/readyz", do.readyz),

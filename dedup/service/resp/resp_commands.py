@@ -11,6 +11,7 @@ other clients have their turn: the order is promised, not isolation, so there is
 """
 
 import asyncio
+import time
 from asyncio import Future
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -33,6 +34,7 @@ from dedup.service.core.operations import (
     in_slices,
     probe_in_slices,
 )
+from dedup.service.core.overview import ClientView
 from dedup.service.core.roles import (
     COMMANDS,
     NO_ROLES,
@@ -45,9 +47,10 @@ from dedup.service.core.roles import (
 )
 from dedup.service.resp import protocol
 from dedup.wire import resp
-from dedup.wire.resp import NIL, OK, bulk, integer
+from dedup.wire.resp import ELEMENTS, NIL, OK, bulk, integer
 
 PLANS = 4096  # combinations of namespace and probe options that are cached
+NO_OPTIONS: tuple[tuple[bytes, ...], dict[str, Any], None] = (), {}, None
 FAILURES = 3  # wrong tokens before a connection is closed
 
 
@@ -93,6 +96,9 @@ class Session:
         self.name = b""
         self.closing = False
         self.address = self.subject = ""  # of who connected, and of its certificate
+        self.namespace = ""  # of the last page reserved
+        self.judged = self.near_duplicates = 0  # pages
+        self._connected = time.time()
         self._tokens = tokens
         self._shown, self._times = b"", tokens.times
         self._set_roles(NO_ROLES if tokens.asked else tokens.roles_of(b""))
@@ -105,6 +111,17 @@ class Session:
     def _set_roles(self, roles: Roles) -> None:
         self.roles, self.trusted = roles, bool(roles)
         self._batches_inserts = self.commands.inserts.commits and "crawl" in roles
+
+    def view(self) -> ClientView:
+        """Return what the dashboard shows of it."""
+        return ClientView(
+            self.name.decode(),
+            self.address,
+            self.namespace,
+            self._connected,
+            self.judged,
+            self.near_duplicates,
+        )
 
     @property
     def caller(self) -> Caller:
@@ -125,7 +142,7 @@ class Session:
 
     def can_batch(self, command: Any) -> bool:
         """Whether a command can be carried out together with others: with the same options, INSERTs, or PAGES."""
-        if type(command) is not list or not command:
+        if type(command) is not list or not command or type(command[0]) is not bytes:
             return False
         known = COMMANDS.get(command[0])
         if known is None or not known.together or len(command) < known.least:
@@ -174,7 +191,9 @@ class Plans:
     def of_page(self, arguments: list[bytes]) -> tuple[PagePlan, dict[str, Any], str | None]:
         """Return the plan of a RESERVE, the page's fields that are given by name, and its token."""
         self._check()
-        shared, fields, token = protocol.spelled(arguments[10:])
+        shared, fields, token = (
+            protocol.spelled(arguments[10:]) if len(arguments) > 10 else NO_OPTIONS
+        )
         if shared is not None:
             plan = self._page_plans.get((arguments[1], *arguments[8:10], *shared))
             if plan is not None:
@@ -350,7 +369,6 @@ GREETINGS: dict[bytes, Command] = {
 }
 
 
-ELEMENTS = 99_999  # of all queued commands, as one command may have
 ELEMENT_BYTES, COMMAND_BYTES = (
     48,
     128,
@@ -573,6 +591,8 @@ def _reserve(session: Session, arguments: list[bytes]) -> bytes:
         verdict = session.commands.reserve(namespace, key, page, given.asked, options)
     else:
         verdict = session.commands.judge(namespace, detector, page, key, options)
+    session.namespace = namespace
+    session.judged += 1
     nil = NIL[session.protocol_version]
     if verdict.status == "unique" and verdict.token is not None:  # the most frequent verdict
         nils = 5 + given.fields
@@ -582,6 +602,7 @@ def _reserve(session: Session, arguments: list[bytes]) -> bytes:
             verdict.token.encode(),
             nil * nils,
         )
+    session.near_duplicates += verdict.status == "near_duplicate"
     answer = [
         nil
         if field is None

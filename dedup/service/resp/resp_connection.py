@@ -35,7 +35,6 @@ __all__ = ["Connection"]
 
 BATCH = 512  # probes in one native call, inserts in one commit
 PAGES_BATCH = 32  # pages that are judged in one turn, unless they take long
-UNREAD = object()  # in place of a command: it is to be read
 WRITE_BYTES = 1 << 17  # of answers that are collected before they are written
 
 
@@ -126,7 +125,7 @@ class Connection(asyncio.Protocol):
         self._port = port
         self._limits = port.limits
         port.accepted += 1
-        self._session = Session(port.commands, port.plans, port.tokens, port.accepted)
+        self.session = Session(port.commands, port.plans, port.tokens, port.accepted)
         self._incoming = Incoming(port.limits.command_bytes, port.limits.greeting_bytes)
         self._answers = Answers(self)
         self._transport: Any = None
@@ -147,7 +146,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take a connection, unless there are too many."""
         self._transport = self._answers.transport = transport
-        port, session = self._port, self._session
+        port, session = self._port, self.session
         session.address, session.subject = address_of(transport), subject_of(transport)
         refused = port.admit(self, session.address, file_of(transport))
         if refused is not None:
@@ -159,7 +158,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  (asyncio's)
         """Drop the connection. Its reservations stay until they are ended or expire."""
-        self._port.gone(self, self._session.address)
+        self._port.gone(self, self.session.address)
         self._closed_since = monotonic()
         self._answers.close()
         self._singly.clear()
@@ -195,11 +194,19 @@ class Connection(asyncio.Protocol):
         if self._closed_since is not None or self._finishing:
             return
         began = self._read = monotonic()
-        form = self._form
-        if form is not None and self._is_free() and self._port.turn.take(self, form, data, began):
-            self._in_turn = True
-            return
-        self._receive(data, began)
+        if self._is_free():
+            form = self._form
+            if form is not None and self._port.turn.take(self, form, data, began):
+                self._in_turn = True
+                return
+            command = self._incoming.only(data)
+            if command is not MISSING:  # as in most reads
+                self._run_one(command, began)
+                self._answers.flush()
+                if self.session.queued is not None:
+                    self._all_taken()
+                return
+        self._receive(data)
 
     def _is_free(self) -> bool:
         """Whether nothing is left of what came before, and probes may be carried out as they come."""
@@ -209,9 +216,11 @@ class Connection(asyncio.Protocol):
             or self._paused
             or self._answers.waiting
             or self._scheduled
-            or self._session.closing
+            or self.session.closing
+            or self._has_partial
             or self._unread_since is not None
-            or not self._session.is_plain
+            or self.session.queued is not None
+            or not self.session.trusted
         )
 
     def probed(self, answer: bytes, now: float) -> None:
@@ -227,33 +236,17 @@ class Connection(asyncio.Protocol):
         """Carry out a read that was given to the turn."""
         self._in_turn = False
         if self._closed_since is None:
-            self._receive(data, monotonic())
+            self._receive(data)
 
-    def _receive(self, data: bytes, began: float) -> None:
+    def _receive(self, data: bytes) -> None:
         """Carry out the commands of some bytes, one by one or in batches of this connection."""
         try:
-            is_first = self._incoming.feed(data, self._session.trusted)
+            self._incoming.feed(data, self.session.trusted)
         except NotResp as fault:
             self._refuse(str(fault))
             return
-        if self._scheduled is not None or self._paused:
-            return
-        if not is_first or self._answers.waiting or self._has_partial:
+        if self._scheduled is None and not self._paused:
             self._work()
-            return
-        command = self._next_command()
-        if type(command) is not list or not command or not self._incoming.was_all():
-            self._work(command)
-            return
-        self._incoming.forget()  # one command is all there is, as in most reads
-        try:
-            self._run_one(command, began)
-        except NotResp as fault:
-            self._refuse(str(fault))
-        else:
-            self._answers.flush()
-            if self._session.queued is not None:
-                self._all_taken()
 
     def _next_command(self) -> Any:
         """Return the next whole command, MISSING, or what the parser refused as something else."""
@@ -272,20 +265,16 @@ class Connection(asyncio.Protocol):
 
     # ------------------------------------------------------------------------------------ the work
 
-    def _work(self, first: Any = UNREAD) -> None:
-        """Carry out commands until there is none, or it is the turn of other connections.
-
-        first is what _next_command() has returned already.
-        """
+    def _work(self) -> None:
+        """Carry out commands until there is none, or it is the turn of other connections."""
         self._scheduled = None
         deadline = monotonic() + SLICE_SECONDS
         try:
             while self._may_work():
                 if self._singly:
                     self._run_one(self._singly.popleft())
-                elif not self._next(first):
+                elif not self._next():
                     break
-                first = UNREAD
                 if monotonic() > deadline:
                     self._schedule()
                     break
@@ -293,15 +282,11 @@ class Connection(asyncio.Protocol):
             self._refuse(str(fault))
             return
         self._answers.flush()
-        if self._session.closing:
+        if self.session.closing:
             self._close_if_answered()
 
     def _may_work(self) -> bool:
-        if (
-            self._closed_since is not None
-            or self._session.closing
-            or self._unread_since is not None
-        ):
+        if self._closed_since is not None or self.session.closing or self._unread_since is not None:
             return False
         waiting = self._answers.waiting
         if not waiting:
@@ -312,14 +297,13 @@ class Connection(asyncio.Protocol):
         self._pause()
         return False
 
-    def _next(self, command: Any) -> bool:
+    def _next(self) -> bool:
         """Carry out the next commands that are whole; False if there is none."""
         incoming = self._incoming
         equal: list[list[bytes]] = []
-        if command is UNREAD:
-            command = self._next_command()
+        command = self._next_command()
         try:
-            if self._session.is_plain and self._session.can_batch(command):
+            if self.session.is_plain and self.session.can_batch(command):
                 command = self._take_alike(command, equal)
         except hiredis.HiredisError:
             command = None
@@ -356,7 +340,7 @@ class Connection(asyncio.Protocol):
             if type(command) is not list or not command or len(batch) == most:
                 return command
             if mark == "pages":
-                known = COMMANDS.get(command[0])
+                known = COMMANDS.get(command[0]) if type(command[0]) is bytes else None
                 if known is None or known.together != mark:
                     return command
             elif (
@@ -379,9 +363,9 @@ class Connection(asyncio.Protocol):
     def _all_taken(self) -> None:
         """Read on, or close where that is all that is left to do."""
         incoming = self._incoming
-        incoming.check_rest(self._read, trusted=self._session.trusted)
+        incoming.check_rest(self._read, trusted=self.session.trusted)
         partial = incoming.unparsed_bytes if incoming.unparsed_bytes > SMALL_BYTES else 0
-        partial += self._session.queued_memory
+        partial += self.session.queued_memory
         if partial or self._has_partial:
             self._has_partial = bool(partial)
             self._port.partial.note(self, partial)
@@ -402,7 +386,7 @@ class Connection(asyncio.Protocol):
             count = self._run_pages(equal, began + SLICE_SECONDS)
         else:
             try:
-                self._answers.add(run_together(self._session, equal))
+                self._answers.add(run_together(self.session, equal))
             except Exception:  # one of them at fault, or too much at once: one by one
                 self._singly.extend(equal)
                 return
@@ -418,7 +402,7 @@ class Connection(asyncio.Protocol):
         """Carry out RESERVE and RELEASE in their order; return how many: the rest waits for its turn."""
         for done, command in enumerate(pages, 1):
             try:
-                name, answer = run(self._session, command)
+                name, answer = run(self.session, command)
             except Exception as fault:
                 name, answer = b"refused", self._refusal(command, fault)
             self._port.asked[name] += 1
@@ -437,7 +421,7 @@ class Connection(asyncio.Protocol):
                 raise NotResp("an unknown inline command")
         if began is None:
             began = monotonic()
-        port, session = self._port, self._session
+        port, session = self._port, self.session
         try:
             name, answer = run(session, command)
             if name == PROBE and session.queued is None:
@@ -460,13 +444,13 @@ class Connection(asyncio.Protocol):
     def _speaks(self) -> None:
         """Note that this client is one: it has said something that counts."""
         self._is_silent = False
-        self._port.heard(self, self._session.address)
+        self._port.heard(self, self.session.address)
 
     def _refusal(self, command: list[bytes], fault: Exception) -> bytes:
         """Return the answer to a command that failed."""
         if any(type(each) is not bytes for each in command):
             raise NotResp("a command is an array of bulk strings") from fault
-        self._session.spoilt = True
+        self.session.spoilt = True
         return self.encoded_fault(fault)
 
     def encoded_fault(self, fault: BaseException) -> bytes:
@@ -504,7 +488,7 @@ class Connection(asyncio.Protocol):
         """Close a connection that does not speak RESP, or is beyond the bounds."""
         self._port.ended["protocol"] += 1
         self._answers.add(resp.error("ERR", f"Protocol error: {reason}"))
-        self._session.closing = True
+        self.session.closing = True
         self._singly.clear()
         self.finish()
 
@@ -527,7 +511,7 @@ class Connection(asyncio.Protocol):
     def overdue(self, now: float) -> str | None:
         """Return why this connection should end now, or None."""
         limits = self._limits
-        greeting = None if self._session.look_again() else self._began
+        greeting = None if self.session.look_again() else self._began
         for reason, since, seconds in (
             ("unread", self._closed_since, limits.unread_seconds),
             ("unread", self._unread_since, limits.unread_seconds),
@@ -542,7 +526,7 @@ class Connection(asyncio.Protocol):
     def abort(self, reason: str) -> None:
         """Close the connection at once."""
         self._port.ended[reason] += 1
-        self._port.gone(self, self._session.address)
+        self._port.gone(self, self.session.address)
         self._closed_since = monotonic()
         self._answers.close()
         self._transport.abort()

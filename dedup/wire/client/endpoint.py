@@ -13,10 +13,13 @@ redis.asyncio takes 15 times the CPU time with 16 commands under way.
 
 import asyncio
 import logging
+import re
 from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from functools import partial
+from os import getpid
+from socket import gethostname
 from typing import Any, cast
 
 import hiredis
@@ -32,6 +35,11 @@ __all__ = ["Connection", "Endpoint", "ReplyError"]
 
 LATER_SECONDS = 0.02  # for other commands: one alone costs the service twice as much
 WAITING_LIMIT = 10_000  # commands without a reply; beyond it a command is refused
+
+
+def _own_name() -> bytes:
+    """Return the name of this process on the service's dashboard: machine (or pod) and process id."""
+    return re.sub(rb"[^!-~]", b"-", f"{gethostname()[:100]}:{getpid()}".encode())
 
 
 class ReplyError(Exception):
@@ -376,6 +384,7 @@ class Endpoint:
         try:
             if address.token is not None:
                 await connection.send(pack((b"AUTH", address.token)))
+            connection.send_later(pack((b"CLIENT", b"SETNAME", _own_name())))
             try:
                 said = await connection.send(pack(PARTITIONS))
             except ReplyError as answer:

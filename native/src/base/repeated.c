@@ -1,4 +1,4 @@
-/* Records of one form, one after the other, as a client repeats a command with other numbers. */
+/* What a client sends: commands, and records of one form, as it repeats a command with other numbers. */
 #include <string.h>
 
 #include "base/bytes.h"
@@ -35,6 +35,33 @@ size_t ndd_repeated_read(const uint8_t *bytes, size_t size, const uint8_t *form,
         uint64_t word = 0;
         for (size_t i = 0; i < WORD; i++) word = word << 4 | hex_digit(record[word_at + i]);
         words[count] = word;
+    }
+    return count;
+}
+
+/* The number of a line "<sign>digits\r\n", and in *at where the next line begins; SIZE_MAX if it is none. */
+static size_t length_line(const uint8_t *bytes, size_t size, size_t *at, uint8_t sign) {
+    size_t i = *at, first = i + 1, length = 0;
+    if (i >= size || bytes[i] != sign) return SIZE_MAX;
+    for (i = first; i < size && i - first < 9 && is_ascii_digit(bytes[i]); i++) {
+        length = length * 10 + (size_t)(bytes[i] - '0');
+    }
+    if (i == first || size - i < 2 || bytes[i] != '\r' || bytes[i + 1] != '\n') return SIZE_MAX;
+    *at = i + 2;
+    return length;
+}
+
+size_t ndd_whole_commands(const uint8_t *bytes, size_t size, size_t most) {
+    size_t at = 0, count = 0;
+    for (; at < size; count++) {
+        size_t elements = length_line(bytes, size, &at, '*');
+        if (elements == 0 || elements == SIZE_MAX || elements > most) return 0;
+        for (; elements > 0; elements--) {
+            size_t length = length_line(bytes, size, &at, '$');
+            if (length == SIZE_MAX || size - at < 2 || length > size - at - 2) return 0;
+            at += length + 2;
+            if (bytes[at - 2] != '\r' || bytes[at - 1] != '\n') return 0;
+        }
     }
     return count;
 }

@@ -290,3 +290,13 @@ ndd_status ndd_segments_probe(const ndd_segment *const *segments, size_t count, 
     if (status != NDD_OK) answer->matches_count = 0;
     return status;
 }
+
+int ndd_may_be_near(const ndd_table *table, const ndd_segment *const *segments, size_t n, uint64_t value,
+                    uint32_t k, ndd_answer *answer) {
+    if (table != NULL) {
+        if (ndd_table_probe(table, &value, 1, 1, answer) != NDD_OK) return 1;
+        if (answer->matches_count > 0) return 1;
+    }
+    if (n == 0) return 0;
+    return ndd_segments_probe(segments, n, &value, 1, k, 1, answer) != NDD_OK || answer->matches_count > 0;
+}

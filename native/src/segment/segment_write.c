@@ -157,26 +157,26 @@ static void write_body(const struct plan *plan, const uint64_t *values, const ui
 }
 
 ndd_status ndd_segment_write(const uint64_t *values, const uint64_t *documents, size_t n, uint32_t k,
-                             uint64_t note, uint8_t *bytes, uint64_t size) {
+                             uint64_t note, uint64_t *scratch, uint8_t *bytes, uint64_t size) {
     struct plan plan;
     ndd_status status = plan_segment(&plan, values, documents, n, k);
     if (status != NDD_OK) return status;
-    size_t room = (size_t)plan.counts.values * sizeof(uint64_t) + 8;
-    uint64_t *scratch[2] = {malloc(room), malloc(room)};
+    size_t room = (size_t)plan.counts.values + 1;
+    uint64_t *memory = scratch == NULL ? malloc(2 * room * sizeof *memory) : scratch;
+    uint64_t *halves[2] = {memory, memory == NULL ? NULL : memory + room};
     struct segment_table *tables = malloc(plan.design.count * sizeof *tables);
     status = bytes == NULL || size != plan.size ? NDD_BAD_ARGUMENT : NDD_OK;
-    if (status == NDD_OK && (scratch[0] == NULL || scratch[1] == NULL || tables == NULL)) {
+    if (status == NDD_OK && (memory == NULL || tables == NULL)) {
         status = NDD_NO_MEMORY;
     }
     if (status == NDD_OK) {
         memset(bytes, 0, (size_t)size);
         write_header(&plan, n, k, note, bytes);
-        write_body(&plan, values, documents, n, scratch, tables, bytes);
+        write_body(&plan, values, documents, n, halves, tables, bytes);
         size_t covered = (size_t)size - SEGMENT_TRAILER;
         store8_le(bytes + covered, checksum(bytes, covered));
     }
-    free(scratch[0]);
-    free(scratch[1]);
+    if (scratch == NULL) free(memory);
     free(tables);
     design_close(&plan.design);
     return status;

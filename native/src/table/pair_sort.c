@@ -92,14 +92,15 @@ static void sort_rows(struct rows rows, struct rows scratch, struct rows to, siz
     }
 }
 
-ndd_status ndd_sort_pairs(uint64_t *values, uint64_t *documents, size_t n, size_t *distinct) {
+ndd_status ndd_sort_pairs(uint64_t *values, uint64_t *documents, size_t n, uint64_t *scratch,
+                          size_t *distinct) {
     if (n > 0 && (values == NULL || documents == NULL)) return NDD_BAD_ARGUMENT;
     if (n > SIZE_MAX / (2 * sizeof(uint64_t)) - 1) return NDD_NO_MEMORY;
-    uint64_t *memory = malloc((2 * n + 1) * sizeof *memory);
+    uint64_t *memory = scratch == NULL ? malloc((2 * n + 1) * sizeof *memory) : scratch;
     if (memory == NULL) return NDD_NO_MEMORY;
     struct rows rows = {values, documents};
     sort_rows(rows, (struct rows){memory, memory + n}, rows, n, 64, 1);
-    free(memory);
+    if (scratch == NULL) free(memory);
     size_t kept = 0;
     for (size_t i = 0; i < n; i++) {
         if (i > 0 && values[i] == values[kept - 1] && documents[i] == documents[kept - 1]) continue;

@@ -46,7 +46,7 @@ def main() -> None:
             ("dashboard-phone", 390, "dark", 1000),
         ):
             page = dashboard(browser, shown.service, width, scheme)
-            page.click("#hot a >> nth=0")
+            page.click("#drops td:nth-child(3) a >> nth=0")  # an original
             page.click("#found td a >> nth=0")
             expect(page.locator("#found .bits").first).to_be_visible()
             page.evaluate("scrollTo(0, 0)")

@@ -37,7 +37,7 @@ function rates(history) {
     ["refetch", "fetched again", "refetches"], ["exempt", "exempt", "exempt"]];
   const beside = [["probes", "probes", "probes"], ["errors", "errors", "errors"]];
   chart("rates", { title: "Pages a second", times, least: 1, tick: rate, shown: rate,
-    series: [...judged, ...beside].map(([kind, name, field]) => [kind, name, perSecond(field)]) });
+    series: [...judged, ...($("only").value ? [] : beside)].map(([kind, name, field]) => [kind, name, perSecond(field)]) });
 
   const all = times.map((_, i) => judged.reduce((sum, [, , field]) => sum + of(field)[i], 0));
   const shares = of("near_duplicates").map((n, i) => (all[i] ? n / all[i] : null));
@@ -46,8 +46,8 @@ function rates(history) {
 
   const ms = (field) => of(field).map((seconds) => (seconds === null ? null : 1000 * seconds));
   const told = (n) => `${n.toLocaleString("en", { maximumFractionDigits: 3 })} ms`;
-  chart("latency", { title: "Time of a command", times, least: 0.01, tick: told, shown: (n) => `up to ${told(n)}`,
-    series: [["unique", "half of them", ms("median_seconds")], ["near slow", "99 of 100", ms("slow_seconds")]] });
+  chart("latency", { title: "Response time", times, least: 0.01, tick: told, shown: (n) => `up to ${told(n)}`,
+    series: [["unique", "median", ms("median_seconds")], ["near slow", "99th percentile", ms("slow_seconds")]] });
 }
 
 // ---------------------------------------------------------------------------------------- overview
@@ -67,20 +67,21 @@ function bytes(n) {
 
 const SUSPICIOUS = 0.6;  // near-duplicates among the judged pages of a domain
 const LOG = {
-  log_status: ["log", String], log_lag_records: ["behind the log", (n) => counted(n, "record")],
-  log_behind_seconds: ["up to date since", (s) => (s ? `${duration(s)} not` : "now")],
-  log_manifest_age_seconds: ["log snapshot", (s) => `${duration(s)} ago`],
+  log_status: ["Kafka", String], log_lag_records: ["lag", (n) => counted(n, "record")],
+  log_behind_seconds: ["lagging for", (s) => (s ? duration(s) : "no lag")],
+  log_manifest_age_seconds: ["snapshot of the log", (s) => `${duration(s)} ago`],
 };
 
 function facts(o) {
-  const sum = (field) => o.namespaces.reduce((total, ns) => total + ns[field], 0);
-  const judged = ["unique", "near_duplicate", "refetch", "exempt"].reduce((n, v) => n + (o.verdicts[v] || 0), 0);
-  const near = o.verdicts.near_duplicate || 0;
-  const ages = o.namespaces.map((ns) => ns.snapshot_age_seconds).filter((age) => age !== null);
+  const only = $("only").value, chosen = o.namespaces.filter((ns) => !only || ns.name === only);
+  const sum = (field) => chosen.reduce((total, ns) => total + ns[field], 0);
+  const judged = sum("judged"), near = sum("near_duplicates"), dropped = sum("dropped");
+  const ages = chosen.map((ns) => ns.snapshot_age_seconds).filter((age) => age !== null);
   const pairs = [["documents", number(sum("documents"))], ["in flight", number(sum("in_flight"))],
     ["judged", number(judged)], ["near-duplicates", number(near)], ["share", percent(near, judged)],
+    ["saved*", [`${number(dropped)} `, made("small", percent(dropped, judged))]],
     ["memory", bytes(o.memory_bytes)], ["tables", bytes(sum("table_bytes"))], ["on disk", bytes(sum("file_bytes"))],
-    ["oldest index", ages.length ? `${duration(Math.max(...ages))} ago` : "none yet"],
+    ["index saved", ages.length ? `${duration(Math.max(...ages))} ago` : "not yet"],
     ["running for", duration(o.uptime_seconds)]];
   if (o.partitions !== "*") pairs.push(["partitions", `${o.partitions} of ${o.partition_count}`]);
   for (const [name, value] of Object.entries(o.log || {})) {
@@ -117,11 +118,29 @@ function namespaces(namespaces) {
     "There is none yet: a crawl makes its own.");
 }
 
+const since = (seconds) => duration(Math.max(0, Date.now() / 1000 - seconds));
+
+function clients(clients) {
+  const rows = clients.map((c) => [c.name || "(no name)", c.address || "local", c.namespace || "-", since(c.connected_seconds), c.judged,
+    c.near_duplicates, percent(c.near_duplicates, c.judged)]);
+  return table(["client", "address", "namespace", "connected for", "judged", "near-dup.", "share"], rows, "None is connected.");
+}
+
+function drops(drops) {
+  const rows = drops.map((d) => [clock(d.judged_seconds), made("td", [leads(d.namespace, d.key)], { class: "key" }),
+    made("td", [leads(d.namespace, d.of)], { class: "key" }), `${Math.floor(100 * d.similarity)} %`,
+    made("td", d.differs.join(", ") || "nothing that a fingerprint shows", { class: "words" })]);
+  return table(["time", "page", "near-duplicate of", "similar", "differs in"], rows, "None yet.");
+}
+
 function choices(o) {
   recipes = Object.fromEntries(o.namespaces.map((n) => [n.name, n.recipe]));
-  const names = Object.keys(recipes).sort(), chosen = $("where").value;
+  const names = Object.keys(recipes).sort(), chosen = $("where").value, only = $("only").value;
   if (names.join() !== [...$("where").options].map((option) => option.value).join()) {
-    $("where").replaceChildren(...names.map((name) => made("option", name, { value: name })));
+    const options = () => names.map((name) => made("option", name, { value: name }));
+    $("only").replaceChildren(made("option", "all", { value: "" }), ...options());
+    if (names.includes(only)) $("only").value = only;
+    $("where").replaceChildren(...options());
     if (names.includes(chosen)) $("where").value = chosen;
     else if (o.namespaces.length) $("where").value = o.namespaces[0].name;  // the busiest
   }
@@ -148,15 +167,21 @@ function state(o) {
   $("version").textContent = o.version;
 }
 
+let waiting = 0;
+
 async function update() {
+  clearTimeout(waiting);
   try {
-    const o = await ask("/v1/overview");
+    const only = $("only").value, o = await ask(`/v1/overview${only && `?ns=${encodeURIComponent(only)}`}`);
+    if (only !== $("only").value) return;  // another one was chosen meanwhile, and asked for
     $("access").hidden = true;
     $("main").hidden = false;
     state(o); latest = o.history; rates(latest); choices(o);
     redraw("facts", o, facts); redraw("distances", o.distances, distances); redraw("hosts", o.hosts, hosts);
     redraw("namespaces", o.namespaces, namespaces); redraw("hot", o.hot, hot);
     redraw("exempt", { exempt: o.exempt, labels: o.labels }, exempt);
+    redraw("clients", o.clients, clients); redraw("drops", o.drops, drops);
+    for (const each of document.querySelectorAll(".all")) each.hidden = !only;
   } catch (error) {
     if (error instanceof Refused) {
       $("state").textContent = token ? "the token is wrong" : "locked";
@@ -168,7 +193,7 @@ async function update() {
     $("state").textContent = `no answer from the service (${error.message})`;
     $("state").className = "wrong";
   }
-  setTimeout(update, EVERY_MS);
+  waiting = setTimeout(update, EVERY_MS);
 }
 
 // --------------------------------------------------------------------------------------- look up
@@ -196,7 +221,7 @@ async function documentOf(namespace, key) {
 const problem = (error) => (error instanceof Refused ? "the token is wrong" : error.message);
 
 const moment = (seconds) => `${new Date(1000 * seconds).toISOString().slice(0, 19).replace("T", " ")} UTC`;
-const alike = (similarity) => `${Math.floor(100 * similarity)} % similar`;
+const similar = (similarity) => `${Math.floor(100 * similarity)} % similar`;
 
 function shownDocument(namespace, found) {
   const forget = made("button", "Forget this document", { type: "button" });
@@ -223,7 +248,7 @@ function leads(namespace, key) {
 // What was found to be a near-duplicate is not stored: it is said of what, and when.
 function shownCopy(namespace, copy) {
   return made("article", [made("h3", copy.key), made("p", ["Not stored: a near-duplicate of ", leads(namespace, copy.of)]),
-    made("p", [`${counted(copy.distance, "bit")} apart, ${alike(copy.similarity)}; judged ${moment(copy.judged_seconds)}; value `,
+    made("p", [`${counted(copy.distance, "bit")} apart, ${similar(copy.similarity)}; judged ${moment(copy.judged_seconds)}; value `,
       made("code", copy.value)])]);
 }
 
@@ -232,12 +257,43 @@ function shownCopies(namespace, copies) {
     `${Math.floor(100 * copy.similarity)} %`, moment(copy.judged_seconds)]);
   const last = copies.length === 50 ? "the last " : "";
   return [made("p", `${last}${counted(copies.length, "near-duplicate")} of it, judged lately; they are not stored`),
-    table(["near-duplicate", "bits apart", "alike", "judged"], rows, "")];
+    table(["near-duplicate", "bits apart", "similar", "judged"], rows, "")];
+}
+
+// Keys are stored in no order: documents are looked through, SEARCHED at a time of the service, until SHOWN are found.
+const SHOWN = 50, ANSWERS = 200;
+let searching = null;
+
+async function search(namespace, prefix, from, before = []) {
+  const mine = searching = {}, shown = $("found"), query = `ns=${encodeURIComponent(namespace)}&prefix=${encodeURIComponent(prefix)}`;
+  const copies = from ? [] : (await ask(`/v1/near-duplicates?${query}`)).results.map((copy) => ({ ...copy, copy: true }));
+  const hits = [...before, ...copies];
+  let next = from, looked = 0;
+  for (let n = 0; n < ANSWERS && next !== null && hits.length - before.length < SHOWN; n += 1) {
+    const told = await ask(`/v1/search?${query}&from=${next}`);
+    if (searching !== mine) return;
+    hits.push(...told.results);
+    next = told.next;
+    looked += told.looked_at;
+    shown.replaceChildren(made("p", `${counted(hits.length, "page")} found among ${counted(from + looked, "document")}`));
+  }
+  const rows = hits.map((hit) => [made("td", [leads(namespace, hit.key)], { class: "key" }),
+    hit.copy ? `near-duplicate, judged ${moment(hit.judged_seconds)}` : `stored ${moment(hit.inserted_seconds)}`]);
+  const parts = [made("p", `There is no document with this key${hits.length ? `, but ${counted(hits.length, "page")} whose key begins so.`
+    : ", and none whose key begins so, nor among the near-duplicates judged lately."}`),
+    table(["page", ""], rows, "")];
+  if (next !== null) {
+    const more = made("button", "Search on", { type: "button" });
+    more.addEventListener("click", () => search(namespace, prefix, next, hits).catch((error) => more.after(made("p", problem(error)))));
+    parts.push(more);
+  }
+  shown.replaceChildren(...parts);
 }
 
 async function lookUp() {
   const namespace = $("where").value, what = $("what").value.trim(), shown = $("found");
   shown.replaceChildren(made("p", "looking"));
+  searching = null;
   try {
     const found = await documentOf(namespace, what);
     const isFingerprint = /^[0-9a-f]{16}$/i.test(what), asked = isFingerprint ? what.toLowerCase() : what;
@@ -245,7 +301,7 @@ async function lookUp() {
     const seen = (await ask(`/v1/near-duplicates?${query}`)).results;
     const copies = seen.filter((copy) => copy.of === what), itself = seen.filter((copy) => copy.of !== what);
     if (!found && !isFingerprint && !itself.length) {
-      shown.replaceChildren(made("p", "There is no document with this key in this namespace, and none of the near-duplicates judged lately has it. A key is the canonical URL that was requested first."));
+      await search(namespace, what, 0);
       return;
     }
     const value = found ? found.value : itself.length ? itself[0].value : asked;
@@ -265,7 +321,7 @@ async function lookUp() {
     for (const n of near) {
       const other = await documentOf(namespace, n.key);
       if (!other) continue;
-      const told = found ? `, ${alike(n.similarity)}` : "";
+      const told = found ? `, ${similar(n.similarity)}` : "";
       parts.push(made("article", [made("h3", n.key), made("p", [`${counted(n.distance, "bit")}${told}; value `, made("code", other.value)]),
         bits(BigInt(`0x${value}`), BigInt(`0x${other.value}`))]));
     }
@@ -277,6 +333,7 @@ async function lookUp() {
 
 for (let k = 0; k <= 15; k += 1) $("within").append(made("option", counted(k, "bit"), { value: k }));
 $("within").value = 8;
+$("only").addEventListener("change", () => { if ($("only").value) $("where").value = $("only").value; update(); });
 $("range").addEventListener("change", () => { if (latest) rates(latest); });
 addEventListener("resize", () => { if (latest) rates(latest); });
 $("look").addEventListener("submit", (event) => { event.preventDefault(); lookUp(); });

@@ -18,7 +18,7 @@ function made(tag, content = "", more = {}) {
 }
 
 const counted = (n, one) => `${number(n)} ${n === 1 ? one : `${one}s`}`;
-const isNumber = (value) => typeof value === "number" || /^[\d.,]+ (%|[kMGT]?B|d|h|min|s)$|^-$/.test(value);
+const isNumber = (value) => typeof value === "number" || /^[\d.,]+ (%|[kMGT]?B|d|h|min|s)$|^-$|^\d\d:\d\d:\d\d$/.test(value);
 
 // A cell is a number, a text, or a made td. Columns of numbers stand to the right.
 function table(headers, rows, nothing) {
@@ -58,7 +58,8 @@ function redraw(id, data, draw) {
 // A chart has two axes, lines, and a legend that reads out the time under the pointer, or the one that
 // the arrow keys chose; without one, the latest. All charts show the same time.
 
-const PLOT = { height: 190, left: 58, right: 14, top: 12, bottom: 24 };
+const PLOT = { height: 190, right: 14, top: 12, bottom: 24 };
+const DIGIT = 7;  // the width of a character of 12 pixels, at most
 const TICKS = 4;  // on the vertical axis, about
 const charts = {};
 let pointed = null;  // Unix time
@@ -120,16 +121,19 @@ function at(times) {
 
 function draw(one) {
   const { title, times, series, least, tick, shown } = one.given;
-  const width = Math.max(260, one.svg.parentElement.clientWidth), { height, left, right, top, bottom } = PLOT;
+  const width = Math.max(260, one.svg.parentElement.clientWidth), { height, right, top, bottom } = PLOT;
   const step = stepOf(Math.max(least, ...series.flatMap(([, , numbers]) => numbers)));
   const most = step * Math.ceil(Math.max(least, ...series.flatMap(([, , numbers]) => numbers)) / step - 0.001);
+  const ticks = [];
+  for (let n = 0; n <= most * 1.001; n += step) ticks.push([n, tick(n)]);
+  const left = 10 + DIGIT * Math.max(...ticks.map(([, text]) => text.length));
   const begin = times[0] || 0, span = Math.max(1, times.at(-1) - begin || 1);
   const y = (n) => height - bottom - (height - bottom - top) * n / most;
   one.x = (time) => left + (width - left - right) * (time - begin) / span;
   const parts = [];
-  for (let n = 0; n <= most * 1.001; n += step) {
+  for (const [n, text] of ticks) {
     parts.push(drawn("line", { x1: left, x2: width - right, y1: y(n), y2: y(n) }));
-    parts.push(drawn("text", { x: left - 6, y: y(n) + 4, "text-anchor": "end" }, tick(n)));
+    parts.push(drawn("text", { x: left - 6, y: y(n) + 4, "text-anchor": "end" }, text));
   }
   const labels = times.length ? Math.max(2, Math.floor((width - left) / 110)) : 0;
   for (let i = 0; i < labels; i += 1) {

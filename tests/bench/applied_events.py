@@ -1,0 +1,70 @@
+"""Events that a service applies: a Kafka topic of documents, read from its beginning by a new `dedup serve`.
+
+Invariants: the CPU time is that of the service's whole process from its start until all is applied, less that of a
+service whose topic has a thousand events.
+"""
+
+import asyncio
+import os
+import random
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from brokers import Cluster
+from sharded_service import _options, _write
+
+from dedup.lab.bench.runner import Bench, Progress, Round
+from dedup.lab.bench.service import WAIT_SECONDS, Connection, cpu_seconds, serving
+from dedup.lab.bench.store import NAMESPACE
+from dedup.wire.kafka import KafkaConfig, kafka_config
+
+FEW = 1000
+
+
+@contextmanager
+def open_case(events: int, distance: int, progress: Progress | None = None) -> Iterator[Bench]:
+    """Fill two topics, and measure. Raises NoBroker if no Kafka can be started here, OSError if a service does not start."""
+    del progress
+    rng = random.Random(1)
+    values = [rng.getrandbits(64) for _ in range(FEW + events)]
+    with ExitStack() as stack:
+        bootstrap = os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
+        bootstrap = bootstrap or stack.enter_context(Cluster()).bootstrap
+        configs = []
+        for some in (values, values[:FEW]):
+            config = kafka_config(bootstrap, f"dedup-bench-{uuid.uuid4()}", environ={})
+            asyncio.run(_write(config, some))
+            configs.append((config, len(some)))
+
+        def measure() -> Round:
+            all_of_them, few = (_cpu(*config, distance) for config in configs)
+            seconds = max(all_of_them - few, 1e-9)
+            return {
+                "events applied": {"a CPU second": events / seconds, "us": seconds / events * 1e6}
+            }
+
+        yield Bench({"events": events, "distance": distance}, measure, packages=("aiokafka",))
+
+
+def _cpu(config: KafkaConfig, count: int, distance: int) -> float:
+    """Return the CPU time of a new service until it has applied all events of a topic."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        serving(Path(folder), distance, *_options(config, "")) as (process, port),
+    ):
+        connection = Connection(port)
+        try:
+            deadline = time.monotonic() + WAIT_SECONDS
+            while f"documents:{count}\r\n" not in (
+                said := connection.ask([("DEDUP.INFO", NAMESPACE)])[0].decode()
+            ):
+                if time.monotonic() > deadline:
+                    raise OSError(f"a service has not applied {count:,} events: {said}")
+                time.sleep(0.05)
+            return cpu_seconds(process)
+        finally:
+            connection.close()
