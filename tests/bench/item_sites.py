@@ -217,9 +217,10 @@ def _sizes() -> Round:
     rows: dict[str, dict[str, float]] = {}
     for name, item in items.items():
         html = f"<p>{text}</p>"
-        numbers = read_page(html, numbers=True).numbers
+        reading = read_page(html, numbers=True)
         page = Read(
-            ("http://a.example/1",), html, 2500, 300, lambda found=numbers: found, str, None
+            *(("http://a.example/1",), lambda text=html: text, 2500, 300),
+            *(lambda found=reading: found, str, None),
         )
         digester = Digester(page, Names())
         digester.add(item)
