@@ -416,13 +416,18 @@ def differing(a: PageFingerprint, b: PageFingerprint) -> list[str]:
         found.append("title")
     if (a.identity ^ b.identity) & 0xFFFFFFFF:
         found.append("canonical URL")
-    if len(a.parts) == len(b.parts):
-        found += [
-            name
-            for name, at in zip(PART_NAMES, range(0, len(a.parts), 4), strict=False)
-            if a.parts[at : at + 4] != b.parts[at : at + 4]
-        ]
-    return found
+    return found + (differing_parts(a, b) or [])
+
+
+def differing_parts(a: PageFingerprint, b: PageFingerprint) -> list[str] | None:
+    """Return the names of the parts (PART_NAMES) that differ in two pages; None if those of one are not known."""
+    if len(a.parts) != len(b.parts) or not a.parts:
+        return None
+    return [
+        name
+        for name, at in zip(PART_NAMES, range(0, len(a.parts), 4), strict=False)
+        if a.parts[at : at + 4] != b.parts[at : at + 4]
+    ]
 
 
 _BOTH, _SELLER, _MAKER, _HALF_NUMBER = 3 << 30, 1 << 30, 2 << 30, 2**15 - 1

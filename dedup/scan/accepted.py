@@ -16,7 +16,7 @@ from dedup.core.table import Table
 from dedup.model.page import Document
 from dedup.store import Store
 
-YOUNG = 64  # fresh documents that are compared one by one, until they go into a table together
+NEWEST = 64  # fresh documents that are compared one by one, until they go into a table together
 
 
 class Layer:
@@ -27,9 +27,7 @@ class Layer:
         self.k = k
         self._documents: dict[str, tuple[int, Document]] = {}  # the newest last
         self._numbers: dict[int, Document] = {}
-        self._young: dict[
-            int, int
-        ] = {}  # values of the newest, by number; the others are in the table
+        self._newest: dict[int, int] = {}  # values by number; the others are in the table
         self._table: Table | None = None
         self._probed: dict[int, list[tuple[int, int]]] = {}  # answers of the table, by value
         self._number = 0
@@ -48,8 +46,8 @@ class Layer:
         self.k = max(self.k, k)
 
     def look_up(self, values: Sequence[int]) -> None:
-        """Search for some values at once: near() answers faster for them, until YOUNG more documents came."""
-        self._grow_up()
+        """Search for some values at once: near() answers faster for them, until NEWEST more documents came."""
+        self._move_to_table()
         if self._table is not None:
             found = self._table.probe_each(array("Q", values))
             self._probed = {
@@ -64,7 +62,7 @@ class Layer:
         bound, numbers = self.k if k is None else min(k, self.k), self._numbers
         near = [
             (distance, number)
-            for number, other in self._young.items()
+            for number, other in self._newest.items()
             if (distance := (value ^ other).bit_count()) <= bound
         ]
         if self._table is not None:
@@ -84,26 +82,26 @@ class Layer:
         before = self._documents.pop(document.key, None)
         if before is not None:
             number, replaced = before
-            if self._young.pop(number, None) is None and self._table is not None:
+            if self._newest.pop(number, None) is None and self._table is not None:
                 self._table.remove(replaced.page.value, number)
             del self._numbers[number]
         self._number += 1
-        self._young[self._number] = document.page.value
+        self._newest[self._number] = document.page.value
         self._documents[document.key] = self._number, document
         self._numbers[self._number] = document
-        if len(self._young) > YOUNG:
-            self._grow_up()
+        if len(self._newest) > NEWEST:
+            self._move_to_table()
         return before is not None
 
-    def _grow_up(self) -> None:
-        """Move the young documents into the table."""
+    def _move_to_table(self) -> None:
+        """Move the newest documents into the table."""
         self._probed = {}
-        if self._young:
+        if self._newest:
             if self._table is None:
                 self._table = Table(self.k, locked=False)
-            values, numbers = array("Q", self._young.values()), array("Q", self._young)
+            values, numbers = array("Q", self._newest.values()), array("Q", self._newest)
             self._table.insert_many(values, numbers)
-            self._young = {}
+            self._newest = {}
 
     def insert_many(self, documents: Sequence[Document]) -> int:
         """Take documents in their order; return how many replaced another."""

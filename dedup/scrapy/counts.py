@@ -16,12 +16,10 @@ from scrapy.crawler import Crawler
 from dedup.core.backoff import Backoff
 from dedup.core.say_once import SayOnce
 
-__all__ = ["Counts", "Meter", "kind_of", "logger"]
+__all__ = ["Counts", "Meter", "kind_of", "logger", "new_pauses"]
 
 logger = logging.getLogger("dedup")
 
-_FIRST_WAIT_SECONDS = 0.005
-_LONGEST_WAIT_SECONDS = 0.1
 
 _Result = TypeVar("_Result")
 
@@ -59,6 +57,11 @@ class Counts:
             stats.inc_value(f"dedup/{name}", number)
 
 
+def new_pauses() -> Backoff:
+    """Return the pauses between two looks at pages in flight."""
+    return Backoff(0.005, 0.1)
+
+
 class Meter:
     """Adds up the CPU time of the code inside it, in seconds of its thread. Must not be nested."""
 
@@ -74,7 +77,7 @@ class Meter:
 
     async def wait_while(self, holds: Callable[[], bool], seconds: float) -> bool:
         """Wait inside the meter while something holds, at most so long; return whether it waited."""
-        pauses, waited = Backoff(_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS), 0.0
+        pauses, waited = new_pauses(), 0.0
         while waited < seconds and holds():
             await self.pausing(asyncio.sleep(pause := pauses.next()))
             waited += pause

@@ -17,13 +17,12 @@ from scrapy.exceptions import NotConfigured
 from scrapy.http import Response, TextResponse
 from scrapy.utils.job import job_dir
 
-from dedup.core.backoff import Backoff
 from dedup.core.fingerprint import PageReading, hash_of_links, read_page
 from dedup.model.names import namespace_of
 from dedup.model.page import PageFingerprint, ReserveOptions, Verdict
 from dedup.model.recipes import Recipe
 from dedup.model.verdict_forms import to_plain
-from dedup.scrapy.counts import Counts, kind_of, logger
+from dedup.scrapy.counts import Counts, kind_of, logger, new_pauses
 from dedup.scrapy.in_flight import CrawlLinks, PagesInFlight, token_of
 from dedup.scrapy.kept_pages import Judged, KeptPages
 from dedup.scrapy.memory import advice
@@ -54,9 +53,6 @@ _ACTIONS: "dict[Mode, Action]" = {
     "skip_links": "links_skipped",
     "tag": "flagged",
 }
-_FIRST_WAIT_SECONDS = 0.005
-_LONGEST_WAIT_SECONDS = 0.1
-
 _judged_by: "WeakKeyDictionary[Request, Session]" = WeakKeyDictionary()
 _sessions: "WeakKeyDictionary[Crawler, Session]" = WeakKeyDictionary()
 
@@ -193,7 +189,7 @@ class Session:
         if verdict.token is None and _waits_for_insert(verdict.of or ""):
             self._commit_all()  # the original's stored text is about to be replaced
             verdict = await again()
-        pauses, waited = Backoff(_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS), 0.0
+        pauses, waited = new_pauses(), 0.0
         while verdict.status == "pending":
             self._commit_all()
             verdict = await again()

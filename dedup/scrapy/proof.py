@@ -32,7 +32,7 @@ from scrapy.utils.request import request_from_dict
 from dedup.core.files import PRIVATE, replace_file
 from dedup.core.fingerprint import PageReading, similarities
 from dedup.core.hash_set import HashSet
-from dedup.model.page import TEXT_HASH, Neighbour, PageFingerprint, Verdict
+from dedup.model.page import TEXT_HASH, Neighbour, PageFingerprint, Verdict, differing_parts
 from dedup.model.recipes import Recipe
 from dedup.report.texts import count
 from dedup.scrapy.counts import Counts, logger
@@ -768,17 +768,16 @@ def _key_hash(text: str) -> bytes:
     return (hash(text) & 0xFFFFFFFFFFFFFFFF).to_bytes(8, "little")
 
 
+_LETTERS = {name: letter for letter, name in PARTS.items()}
+
+
 def _letters(their: PageFingerprint, my: PageFingerprint) -> str:
     """Return the letters of what differs in two pages (evidence.PARTS); "?" if the parts of one are not known."""
-    theirs, mine = their.parts, my.parts
-    if len(theirs) != len(mine) or not mine:
+    found = differing_parts(their, my)
+    if found is None:
         return "?"
-    found = [
-        letter
-        for letter, at in zip(PARTS, range(0, len(mine), 4), strict=False)
-        if theirs[at : at + 4] != mine[at : at + 4]
-    ]
-    return "".join(found) + "w" * (their.sketch[TEXT_HASH:] != my.sketch[TEXT_HASH:])
+    letters = "".join(map(_LETTERS.__getitem__, found))
+    return letters + "w" * (their.sketch[TEXT_HASH:] != my.sketch[TEXT_HASH:])
 
 
 def _most(shapes: "Counter[str]", between: str = ", ") -> str:

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dedup.model.page import Verdict, differing
+from dedup.model.page import Verdict, differing_parts
 from dedup.report.texts import count
 from dedup.scrapy.counts import logger
 from dedup.scrapy.settings import Config
@@ -138,9 +138,8 @@ class Swallowing:
         self._other: list[str] = []  # URLs of the first drops with titles of their own
         self.judged = 0  # pages
         self.items_differ: Mapping[str, int] = {}  # by callback, pages whose items said so
-        self._numbers: dict[
-            str, list[int]
-        ] = {}  # by callback: near-duplicates, those with other numbers
+        # by callback: near-duplicates, and those of them with other numbers
+        self._numbers: dict[str, list[int]] = {}
 
     @property
     def lines(self) -> list[str]:
@@ -158,7 +157,10 @@ class Swallowing:
 
     def compared(self, verdict: Verdict, callback: str) -> None:
         """Note whether a near-duplicate has other numbers than its original, proven by items or not."""
-        if verdict.match is None or not verdict.page.parts:
+        if verdict.match is None:
+            return
+        parts = differing_parts(verdict.page, verdict.match.document.page)
+        if parts is None:
             return
         counts = self._numbers.get(callback)
         if counts is None:
@@ -166,7 +168,7 @@ class Swallowing:
                 return
             counts = self._numbers[callback] = [0, 0]
         counts[0] += 1
-        counts[1] += "numbers" in differing(verdict.page, verdict.match.document.page)
+        counts[1] += "numbers" in parts
 
     def dropped(self, verdict: Verdict, url: str) -> None:
         """Note a near-duplicate of which no items have shown that it is a copy."""

@@ -23,7 +23,7 @@ from dedup.model.errors import UsageError
 ROOM = 8  # documents of one value that are usual
 IN_MEMORY = (
     1 << 23
-)  # bytes of a batch or a file that is made in memory; a larger one is a file that is mapped
+)  # bytes of a batch or a file that is made in memory; larger ones are mapped files
 
 
 class Segment:

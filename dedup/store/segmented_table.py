@@ -50,7 +50,7 @@ from dedup.store.segment import Segment, Segments, pairs_of, write_pairs
 RATIO = 3  # a segment smaller than this many times all newer ones is merged with them
 MERGED_MOST = (
     1 << 25
-)  # documents of the largest segment that a merge makes; in mapped files of 54 bytes each
+)  # documents of the largest segment that a merge makes; 54 bytes each of mapped files
 STEP = 1 << 16  # pairs that are looked up together
 REMOVED_SHARE = 4  # a segment of which a quarter is removed is written again
 READERS = 4  # threads that verify files, each one of them

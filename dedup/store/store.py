@@ -379,8 +379,8 @@ class Store:
     ) -> dict[int, Near]:
         """Return the answer of near() for each of a batch of values that has any, by its index.
 
-        nearest is the limit of each answer. own is the id of the document that the first value is of, the next one's follows, and so on: no
-        answer has the document that its value is of, which is not read.
+        nearest is the limit of each answer. own is the id of the document that the first value is of, the next
+        one's follows, and so on: no answer has the document that its value is of, which is not read.
         Raises StoreDamaged, and TooMany if more than `limit` documents were to be read.
         """
         queries = packed(values, "values")

@@ -47,9 +47,9 @@ def open_case(
                     count = requests if depth == 1 else 8 * requests
                     get = _rate(redis, GET, depth, count)
                     probe = _rate(service, PROBE, depth, count)
-                    which = "single" if depth == 1 else f"{depth} in a write"
-                    rows[f"GET, {which}"] = {"a CPU second": get}
-                    rows[f"PROBE, {which}"] = {"a CPU second": probe, "of GET's": probe / get}
+                    way = "single" if depth == 1 else f"{depth} in a write"
+                    rows[f"GET, {way}"] = {"a CPU second": get}
+                    rows[f"PROBE, {way}"] = {"a CPU second": probe, "of GET's": probe / get}
                 return rows
 
             facts = {"documents": documents, "distance": distance}

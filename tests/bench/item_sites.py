@@ -219,8 +219,13 @@ def _sizes() -> Round:
         html = f"<p>{text}</p>"
         reading = read_page(html, numbers=True)
         page = Read(
-            *(("http://a.example/1",), lambda text=html: text, 2500, 300),
-            *(lambda found=reading: found, str, None),
+            urls=("http://a.example/1",),
+            text=lambda body=html: body,
+            size=2500,
+            words=300,
+            reading=lambda found=reading: found,
+            given=str,
+            noted=None,
         )
         digester = Digester(page, Names())
         digester.add(item)
