@@ -147,11 +147,14 @@ class _Kept:
 class Credit:
     """The accounts: by the key of the page that pages are most like, and by the class of the pair."""
 
-    def __init__(self, send: Callable[[Request], None]) -> None:
-        """Give every page full credit. send(request) fetches a dropped page again."""
+    def __init__(self, send: Callable[[Request], None], led_on: Callable[[str], None]) -> None:
+        """Give every page full credit.
+
+        send(request) fetches a dropped page again; led_on(token) is told of a kept page that brought something.
+        """
         self._accounts: OrderedDict[str | Class, _Account] = OrderedDict()
         self._of_page: OrderedDict[str, _Kept] = OrderedDict()  # by token
-        self._send = send
+        self._send, self._led_on = send, led_on
         self._dropped = 0
 
     def closed(self, request: Request, original: str, name: Class) -> bool:
@@ -227,6 +230,7 @@ class Credit:
     def _pay(self, token: str, page: _Kept) -> None:
         """Reset the accounts of a page that brought something."""
         page.paid = True
+        self._led_on(token)
         for account in page.accounts:
             account.led.pop(token, None)
             account.waiting.pop(token, None)

@@ -75,7 +75,7 @@ class KeptPages:
         self._new_links = "new_links" in config.exempt
         self.reads_links = self._new_links or config.unchanged == "drop"
         self._in_flight, self._links = in_flight, in_flight.links
-        self.credit = Credit(self._send_again)
+        self.credit = Credit(self._send_again, self._led_on)
         self.proof: Proof | None = None
         self.urls: KnownUrls | None = None  # made when there is something to learn
         self._counts = counts
@@ -158,6 +158,14 @@ class KeptPages:
     def _send_again(self, request: Request) -> None:
         self._counts.add("credit/again")
         self.send_again(request)
+
+    def _led_on(self, token: str) -> None:
+        if self.proof is None:
+            return
+        try:
+            self.proof.led_to_new(token)
+        except Exception as error:
+            self._counts.fault(error, "a page that led to something new is no evidence")
 
     def send_again(self, request: Request) -> None:
         """Fetch a page again that was dropped."""

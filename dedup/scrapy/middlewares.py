@@ -39,6 +39,7 @@ from dedup.scrapy.responses import (
 from dedup.scrapy.settings import Config, has_pipelines
 
 if TYPE_CHECKING:
+    from dedup.scrapy.in_flight import Flight
     from dedup.scrapy.proof import Proof
 
 __all__ = [
@@ -372,6 +373,8 @@ class _Output:
         self._is_unique = noted.get("status") == "unique"
         self._wanted: frozenset[str] = frozenset()
         self._asked = self._paid = self._new = self._followed = self._leads_on = False
+        self._beyond = False  # whether it leads on to pages without a link to them
+        self._made = 0  # requests
         self._proof = session.kept.proof
         self._flight = session.in_flight.get(self._token)
         tags = session.config.mode == "tag"
@@ -466,14 +469,25 @@ class _Output:
             request.meta[BEHIND] = self._behind
         if asks(request, self._wanted):
             self._asked = True
-        if self._proof is not None and self._look is not None and not self._leads_on:
-            self._leads_on = not self._proof.is_scheduled(request)
+        if self._proof is not None and self._flight is not None:
+            try:
+                self._compare_request(self._proof, self._flight, request)
+            except Exception as error:
+                self._session.counts.fault(error, f"{self._response} is taken to lead on")
+                self._leads_on = self._beyond = True
         if self._follows_nothing:
             return False
         if self._holds_requests and not self._asked:
             self._requests.append(request)
             return False
         return True
+
+    def _compare_request(self, proof: "Proof", flight: "Flight", request: Request) -> None:
+        proof.made(flight, request, self._response, self._made)
+        self._made += 1
+        if self._look is not None and not self._beyond:
+            self._leads_on = self._leads_on or not proof.is_scheduled(request)
+            self._beyond = proof.leads_beyond(flight, request, self._response)
 
     def held(self) -> Iterator[Any]:
         """Return what was held back, as the items are not equal, or not known."""
@@ -518,7 +532,13 @@ class _Output:
             return digest == self._before
         if self._look is None or self._asked:
             return False
-        equal = proof.ended(request, digest, leads_on=self._leads_on, digester=self._digester)
+        equal = proof.ended(
+            request,
+            digest,
+            leads_on=self._leads_on,
+            beyond=self._beyond,
+            digester=self._digester,
+        )
         if not equal or self._flight is None or self._flight.verdict.reason != "items":
             return False
         if self._on_credit is not None:

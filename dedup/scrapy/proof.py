@@ -30,7 +30,7 @@ from scrapy.http import Response
 from scrapy.utils.request import request_from_dict
 
 from dedup.core.files import PRIVATE, replace_file
-from dedup.core.fingerprint import PageReading, similarities
+from dedup.core.fingerprint import PageReading, read_page, similarities
 from dedup.core.hash_set import HashSet
 from dedup.model.page import TEXT_HASH, Neighbour, PageFingerprint, Verdict, differing_parts
 from dedup.model.recipes import Recipe
@@ -47,14 +47,15 @@ from dedup.scrapy.evidence import (
     decode_evidence,
     encode_evidence,
 )
+from dedup.scrapy.in_flight import token_of
 from dedup.scrapy.items import Comparison, Digest, Digester, Names, Page, compare, decode
 from dedup.scrapy.kept_pages import PRIVATE_META
 from dedup.scrapy.memory import EVIDENCE
-from dedup.scrapy.responses import CONTROL
+from dedup.scrapy.responses import CONTROL, links_to
 from dedup.scrapy.settings import Config
 
 if TYPE_CHECKING:
-    from dedup.scrapy.in_flight import PagesInFlight
+    from dedup.scrapy.in_flight import Flight, PagesInFlight
     from dedup.scrapy.journal import Proved
     from dedup.scrapy.kept_pages import Judged, KeptPages
     from dedup.scrapy.memory import Namespace
@@ -70,6 +71,10 @@ VOLATILE = 200  # fields and places of numbers of a callback
 SAVE_SECONDS = 10.0
 STORED = 20_000  # digests of the last pages of this crawl, for a store that does not keep them
 CONTROLS = 100  # pages that wait for another visit
+LEADING = 1000  # parsed near-duplicates that made new requests, until these bring something new
+# The requests of a callback that are compared with the links of their pages: of each page the first one, and up to
+BEYOND_PAGE, BEYOND = 10, 100  # of one page, and of all pages
+_LEADS_BEYOND = -1  # some lead to pages without a link to them
 DIFFERENCES = 2000  # classes and fields that are counted for the summary
 NOISE = 10  # pairs that differed in one field alone, in values of which no page has a word
 NOISY = 100  # such fields
@@ -139,6 +144,8 @@ class Proof:
         self._stored: OrderedDict[str, bytes] = OrderedDict()
         self._saved = time.monotonic()
         self._said_doubt = False
+        self._beyond: dict[str, int] = {}  # by callback: requests that were looked at
+        self._leading: OrderedDict[str, tuple[Namespace, Look]] = OrderedDict()  # by token
         self.noise: dict[str, set[int]] = {}  # fields that alone differed, with values of no page
         self.differing: Counter[tuple[Class, tuple[str, ...]]] = Counter()
 
@@ -182,7 +189,7 @@ class Proof:
         callback = judged.callback
         await self._await_in_flight(judged, verdict)
         found = await self._pairs(judged, verdict)
-        if text_says and not self._may_ask(found, verdict):
+        if text_says and not self._may_ask(found, verdict, callback):
             self._counts.add("items/by_text")
             self._kept.learn_text(judged.namespace, verdict)
             return verdict
@@ -225,11 +232,15 @@ class Proof:
     def _items_of(self, n: Neighbour) -> bytes:
         return n.document.items or self._stored.get(n.key, b"")
 
-    def _may_ask(self, found: "list[Pair]", verdict: Verdict) -> bool:
-        """Whether the items of a near-duplicate's original say something; else the text decides."""
+    def _may_ask(self, found: "list[Pair]", verdict: Verdict, callback: str) -> bool:
+        """Whether the items of a near-duplicate's original say something, or its requests; else the text decides."""
         for _, neighbour, digest, *_ in found:
             if neighbour.key == verdict.of:
-                return digest is None or (digest.number > 0 and not digest.silent)
+                return (
+                    digest is None
+                    or (digest.number > 0 and not digest.silent)
+                    or self._beyond.get(callback) == _LEADS_BEYOND
+                )
         return True
 
     async def _pairs(self, judged: "Judged", verdict: Verdict) -> "list[Pair]":
@@ -426,17 +437,57 @@ class Proof:
         self._note_scheduled()
         return not self._scheduled.missing(_key_hash(request.url))
 
+    def leads_beyond(self, flight: "Flight", request: Request, response: Response) -> bool:
+        """Whether a callback makes a new request to which its page has no link: to an interface, a frame."""
+        if self.is_scheduled(request):
+            return False
+        links, recipe = flight.reading.links, flight.namespace.detector.recipe
+        address = read_page(b"", url=request.url, recipe=recipe, links=True).address
+        if any(links[at : at + 8] == address for at in range(0, len(links), 8)):
+            return False
+        return not links_to(response, request.url)
+
+    def made(self, flight: "Flight", request: Request, response: Response, number: int) -> None:
+        """Note a request of an accepted page's callback, with its number in the page from 0 on."""
+        seen = self._beyond.get(flight.callback, 0)
+        if seen == _LEADS_BEYOND or not self._kept.reads_links:
+            return
+        if number and (number >= BEYOND_PAGE or seen >= BEYOND):
+            return
+        beyond = self.leads_beyond(flight, request, response)
+        self._beyond[flight.callback] = _LEADS_BEYOND if beyond else seen + 1
+
+    def led_to_new(self, token: str) -> None:
+        """Note that requests of a parsed near-duplicate brought something new: its class is none of copies."""
+        namespace, look = self._leading.pop(token, (None, None))
+        if namespace is None or look is None:
+            return
+        for pair in {pair.name: pair for pair in look.pairs}.values():
+            self._differ(namespace, pair.name, (look.key, pair.of.key, ()))
+
+    def _leads_on(self, request: Request, namespace: "Namespace", look: Look) -> bool:
+        """Note a near-duplicate that made new requests: what these bring is its evidence."""
+        self._counts.add("items/leads_on")
+        token = token_of(request.meta.get("dedup"))
+        if token is not None:
+            self._leading[token] = namespace, look
+        while len(self._leading) > LEADING:
+            self._leading.popitem(last=False)
+        return False
+
     def ended(
         self,
         request: Request,
         digest: Digest | None,
         *,
         leads_on: bool,
+        beyond: bool = False,
         digester: Digester | None = None,
     ) -> bool:
         """Compare the items of a page that was parsed; return whether they are those of a near-duplicate.
 
         leads_on  whether its callback asked for pages that no page asked for before
+        beyond    the same, and the page has no link to them
         digester  made the digest of its items
         """
         namespace, look = self._looks.pop(request)
@@ -444,8 +495,7 @@ class Proof:
             self._counts.add("items/unreadable")
             return False
         if not digest.number and leads_on:
-            self._counts.add("items/leads_on")
-            return False
+            return self._leads_on(request, namespace, look)
         volatile = self._volatile.get(look.callback, _NOTHING)
         ignored = volatile.fields, volatile.places
         compared = [(pair, compare(digest, pair.brought, *ignored)) for pair in look.pairs]
@@ -454,6 +504,8 @@ class Proof:
             found.add(
                 pair, result, digest, equal_back=compare(pair.brought, digest, *ignored).equal
             )
+        if found.original and beyond:
+            return self._leads_on(request, namespace, look)
         evidence = self._evidence[namespace]
         for name, weight in found.agreed():
             evidence.agree(name, weight)

@@ -14,6 +14,7 @@ from scrapy.http import HtmlResponse, Response, TextResponse
 from scrapy.http.request import NO_CALLBACK
 from scrapy.spiders import CrawlSpider
 from twisted.internet.defer import Deferred
+from w3lib.url import canonicalize_url
 
 from dedup.model.names import document_key
 from dedup.scrapy.settings import Config
@@ -32,6 +33,7 @@ __all__ = [
     "is_ordinary",
     "is_start",
     "key_of",
+    "links_to",
     "mark_own",
     "mark_scheduled",
     "wanted_urls",
@@ -117,6 +119,20 @@ def asks(yielded: Request, wanted: frozenset[str]) -> bool:
         or isinstance(yielded, FormRequest)
         or yielded.url in wanted
     )
+
+
+def links_to(response: Response, url: str) -> bool:
+    """Whether a page has a link to a URL anywhere, navigation and footer included."""
+    if not isinstance(response, TextResponse):
+        return False
+    wanted = canonicalize_url(url)
+    for href in response.xpath("//a/@href | //area/@href | //link/@href").getall():
+        try:
+            if canonicalize_url(response.urljoin(href.strip())) == wanted:
+                return True
+        except ValueError:  # no URL
+            continue
+    return False
 
 
 def mark_own(request: Request) -> None:

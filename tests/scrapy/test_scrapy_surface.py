@@ -58,10 +58,10 @@ def kwargs(self, response, word):
 """
 WAYS_PAGES = {
     "/": hub(),
-    **{f"/{way}": article(50 + n) for n, way in enumerate(("agen", "coroutine", "nothing"))},
     **{
-        f"/{way}/copy": article(50 + n, frame="copy")
+        f"/{way}{copy}": article(50 + n, *(["/behind"] if way == "agen" else []), frame=copy)
         for n, way in enumerate(("agen", "coroutine", "nothing"))
+        for copy in ("", "/copy")
     },
     "/kwargs": article(54),
     "/head": article(54),

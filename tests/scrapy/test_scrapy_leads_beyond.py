@@ -1,0 +1,114 @@
+"""Pages of one text whose callbacks ask for what they do not link to: data interfaces, frames, forms. Real crawls."""
+
+import json
+
+import pytest
+from crawling import Case, Crawl, Page, article, hub, run_cases
+
+FOLLOWS = """
+def parse(self, response):
+    self.note("parsed", response)
+    if "/page/" not in response.url:
+        yield from self.links(response)
+        return
+    {first}
+    yield response.follow({where}, self.parse_data)
+
+def parse_data(self, response):
+    data = json.loads(response.text)
+    self.note("item", item=data)
+    yield data
+"""
+BY_URL = '"/data/" + response.url.split("/")[-1].split("?")[0]'
+BY_DATA = 'response.css("[data-to]").attrib["data-to"]'
+SAYS_NOTHING = 'yield {"url": response.url}'
+SAYS_THE_SAME = 'yield {"brand": response.css("title::text").get()}'
+PAGES = 60
+
+
+def spider(first: str = "pass", where: str = BY_URL) -> str:
+    return FOLLOWS.replace("{first}", first).replace("{where}", where)
+
+
+def data(number: int) -> Page:
+    return Page(json.dumps({"number": number}).encode(), content_type="application/json")
+
+
+def shells() -> dict[str, Page]:
+    """One page for all addresses, as single-page applications answer; the data at an address of their own."""
+    pages = {f"/page/{n}": article(1) for n in range(PAGES)}
+    return {"/": hub(*pages)} | pages | {f"/data/{n}": data(n) for n in range(PAGES)}
+
+
+def frames() -> dict[str, Page]:
+    """Pages that differ in the address of what they show."""
+    pages = {
+        f"/page/{n}": article(1, text=f"{article(2).body.decode()}<b data-to='/data/{n}'></b>")
+        for n in range(PAGES)
+    }
+    return {"/": hub(*pages)} | pages | {f"/data/{n}": data(n) for n in range(PAGES)}
+
+
+def late() -> dict[str, Page]:
+    """Most of the pages lead to what is known; the last ones do not."""
+
+    def to(n: int) -> int:
+        return n if n >= PAGES else 0
+
+    pages = {
+        f"/page/{n}": article(
+            1, text=f"{article(2).body.decode()}<b data-n='{n}' data-to='/data/{to(n)}'></b>"
+        )
+        for n in range(PAGES + 40)
+    }
+    return {"/": hub(*pages)} | pages | {f"/data/{to(n)}": data(to(n)) for n in range(len(pages))}
+
+
+def copies() -> dict[str, Page]:
+    """Pages that ask for data, each under a second address."""
+    pages = {f"/page/{n}{q}": article(n) for q in ("", "?ref=mail") for n in range(1, PAGES + 1)}
+    return {"/": hub(*pages)} | pages | {f"/data/{n}": data(n) for n in range(1, PAGES + 1)}
+
+
+@pytest.fixture(scope="module")
+def crawls(tmp_path_factory):
+    cases = {
+        "shells": Case(shells(), spider()),
+        "silent": Case(shells(), spider(SAYS_NOTHING)),
+        "same": Case(shells(), spider(SAYS_THE_SAME)),
+        "frames": Case(frames(), spider(where=BY_DATA)),
+        "late": Case(late(), spider(where=BY_DATA)),
+        "copies": Case(copies(), spider()),
+        "copies_same": Case(copies(), spider(SAYS_THE_SAME)),
+    }
+    return run_cases(tmp_path_factory.mktemp("beyond"), cases, setup="import json\n")
+
+
+def numbers(crawl: Crawl) -> set[int]:
+    return {each["item"]["number"] for each in crawl.of("item")}
+
+
+def test_no_fault(crawls):
+    """None of these crawls meets a fault of ours."""
+    assert {name: crawl.faults for name, crawl in crawls.items() if crawl.faults} == {}
+
+
+@pytest.mark.parametrize("name", ["shells", "silent", "same", "frames"])
+def test_promise_1_pages_that_ask_for_data_of_their_own_are_kept(crawls, name):
+    """Whether they bring no item, one that says nothing, or the same one each: their requests tell them apart."""
+    assert numbers(crawls[name]) == set(range(PAGES))
+
+
+def test_promise_1_a_class_falls_when_a_page_of_it_leads_to_something_new(crawls):
+    """What was dropped of it is fetched again."""
+    crawl = crawls["late"]
+    assert numbers(crawl) == {0, *range(PAGES, PAGES + 40)}
+    assert crawl.stat("items/dropped") > 0
+    assert crawl.stat("items/again") > 0
+
+
+@pytest.mark.parametrize("name", ["copies", "copies_same"])
+def test_copies_that_ask_for_known_data_are_dropped(crawls, name):
+    """Their requests were made before: they bring nothing."""
+    assert numbers(crawls[name]) == set(range(1, PAGES + 1))
+    assert len(crawls[name].dropped) >= 0.6 * PAGES
