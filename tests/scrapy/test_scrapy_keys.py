@@ -94,8 +94,8 @@ CASES = {
             ),
         }
     ),
-    "site": Case(TWO_HOSTS, OTHER_HOST, {"DEDUP_SCOPE": "site"}),
-    "everywhere": Case(TWO_HOSTS, OTHER_HOST),
+    "site": Case(TWO_HOSTS, OTHER_HOST, {"DEDUP_SCOPE": "site", "DEDUP_PROOF": "text"}),
+    "everywhere": Case(TWO_HOSTS, OTHER_HOST, {"DEDUP_PROOF": "text"}),
     "first": Case(
         {"/": hub("/shared"), "/shared": article(80)}, settings={"DEDUP_NAMESPACE": "common"}
     ),
