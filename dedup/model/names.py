@@ -74,7 +74,7 @@ def document_key(url: str) -> str:
 
     That is w3lib.url.canonicalize_url(url), which takes its time even over plain URLs.
     """
-    if (plain := _PLAIN.fullmatch(url)) and _is_sorted(plain[1]):
+    if (plain := _PLAIN.fullmatch(url)) and (plain[1] is None or _is_sorted(plain[1])):
         return url
     # w3lib and publicsuffixlist are imported where they are used: a process that only reads a store
     # needs neither.
@@ -83,8 +83,8 @@ def document_key(url: str) -> str:
     return canonicalize_url(url)
 
 
-def _is_sorted(query: str | None) -> bool:
-    if query is None or "&" not in query:
+def _is_sorted(query: str) -> bool:
+    if "&" not in query:
         return True
     arguments = [argument.split("=") for argument in query.split("&")]
     return arguments == sorted(arguments)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+import msgspec
 from scrapy import Request
 
 from dedup.core.files import replace_file
@@ -48,36 +49,17 @@ class _Request(ref[Request]):
     token: str
 
 
-class Flight:
-    """A page in flight."""
+class Flight(msgspec.Struct, eq=False):
+    """A page in flight; items counts those that are still in the pipelines."""
 
-    __slots__ = (
-        "callback",
-        "called_back",
-        "items",
-        "namespace",
-        "paid",
-        "reading",
-        "request",
-        "verdict",
-    )
-
-    def __init__(
-        self,
-        namespace: "Namespace",
-        verdict: Verdict,
-        callback: str,
-        reading: PageReading,
-        request: _Request,
-    ) -> None:
-        """Begin without items."""
-        self.request = request
-        self.namespace = namespace
-        self.verdict = verdict
-        self.callback = callback
-        self.reading = reading
-        self.items = 0  # items that are still in the pipelines
-        self.paid = self.called_back = False
+    namespace: "Namespace"
+    verdict: Verdict
+    callback: str
+    reading: PageReading
+    request: _Request
+    items: int = 0
+    paid: bool = False
+    called_back: bool = False
 
 
 class PagesInFlight:
@@ -184,7 +166,7 @@ class PagesInFlight:
         parsed.append(verdict)
         if len(parsed) >= COMMIT_PAGES:
             self.commit()
-        else:
+        elif self._timer is None:
             self.schedule_commit()
 
     def yields_items(self, callback: str) -> bool:
