@@ -31,8 +31,6 @@ from dedup.scrapy.counts import Counts
 if TYPE_CHECKING:
     from dedup.scrapy.memory import Namespace
 
-__all__ = ["Accepted", "CrawlLinks", "Flight", "PagesInFlight", "token_of"]
-
 # Accepted pages; (None, document key) for one that is kept without being read.
 Accepted = deque[tuple["Namespace | None", Verdict | str]]
 

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from dedup.detector.url_rules.site_rules import Records
     from dedup.scrapy.memory import Namespace
 
-__all__ = ["KnownUrls"]
-
 LATER = 1_000_000  # by which the priority of a request that is put off falls
 CHECKED = 20  # one in this number of requests that rules would skip is fetched
 SAVE_SECONDS = 10.0  # least time between two writes of rules during the crawl

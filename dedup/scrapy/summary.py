@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from dedup.model.settings import Mode
     from dedup.scrapy.journal import HeldRule
 
-__all__ = ["Swallowing", "summary"]
-
 RULES_NAMED = 5
 
 _WHAT_BECAME = {
