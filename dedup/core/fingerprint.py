@@ -125,8 +125,13 @@ def token_hash(token: str, recipe: Recipe | str | None = None) -> int:
 
 def hash_of_links(links: bytes) -> int:
     """Return a hash of a page's set of links (PageReading.links), 64 bits, never 0."""
-    each = sorted(links[at : at + 8] for at in range(0, len(links), 8))
+    each = sorted(each_link(links))
     return int.from_bytes(blake2b(b"".join(each), digest_size=8).digest(), "big") or 1
+
+
+def each_link(links: bytes) -> Iterator[bytes]:
+    """Yield each hash of PageReading.links."""
+    return (links[at : at + 8] for at in range(0, len(links), 8))
 
 
 def fingerprint_text(text: bytes | str, *, recipe: Recipe | str | None = None) -> PageFingerprint:

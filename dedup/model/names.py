@@ -17,15 +17,6 @@ from dedup.model.errors import UsageError
 if TYPE_CHECKING:
     from publicsuffixlist import PublicSuffixList
 
-__all__ = [
-    "check_namespace",
-    "document_key",
-    "folder_of",
-    "namespace_of",
-    "registrable_domain",
-    "site_of",
-]
-
 HOST_BYTES = 255  # the longest name that a resolver takes
 NAMESPACE_LENGTH = 64
 NAMESPACE = r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}"

@@ -16,8 +16,6 @@ from scrapy.crawler import Crawler
 from dedup.core.backoff import Backoff
 from dedup.core.say_once import SayOnce
 
-__all__ = ["Counts", "Meter", "kind_of", "logger", "new_pauses"]
-
 logger = logging.getLogger("dedup")
 
 

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from dedup.scrapy.journal import Journal
     from dedup.scrapy.memory import Memory, Namespace
 
-__all__ = ["Session", "forget"]
-
 GONE = frozenset((404, 410))  # statuses of pages that no longer exist
 UNREAD = frozenset(("non_html", "too_large", "data_page"))  # reasons with which no text is known
 _ACTIONS: "dict[Mode, Action]" = {

@@ -38,8 +38,6 @@ from scrapy import Request
 from dedup.model.page import Verdict
 from dedup.scrapy.evidence import Class
 
-__all__ = ["Credit", "is_on_credit"]
-
 REASONS = frozenset(("new_links", "other_title", "barren", "items"))
 CREDIT = 80  # pages kept, and requests of theirs, that brought nothing
 LEAST = 5  # pages kept

@@ -41,16 +41,6 @@ from dedup.scrapy.settings import Config, has_pipelines
 if TYPE_CHECKING:
     from dedup.scrapy.proof import Proof
 
-__all__ = [
-    "Addon",
-    "CallbackMiddleware",
-    "DownloaderMiddleware",
-    "KnownUrl",
-    "NearDuplicate",
-    "SpiderMiddleware",
-    "near_duplicate_dropped",
-]
-
 near_duplicate_dropped = object()
 """Sent after a page was dropped, with request, response, verdict and spider."""
 

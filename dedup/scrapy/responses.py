@@ -18,25 +18,6 @@ from twisted.internet.defer import Deferred
 from dedup.model.names import document_key
 from dedup.scrapy.settings import Config
 
-__all__ = [
-    "BEHIND",
-    "CONTROL",
-    "KIND_CHARACTERS",
-    "PUT_OFF",
-    "asked_for_at",
-    "asks",
-    "callback_name",
-    "exemption",
-    "first_url",
-    "forget_copied",
-    "is_ordinary",
-    "is_start",
-    "key_of",
-    "mark_own",
-    "mark_scheduled",
-    "wanted_urls",
-]
-
 KIND_CHARACTERS = 32  # of a kind's name; a longer one is cut
 
 # Whose meta it is: the URL and the dedup_key of the request that a response came for.
