@@ -110,11 +110,13 @@ def number_runs(numbers: bytes) -> Iterator[list[int]]:
     A list for each run of them: the token before it (1: none), and those of the run. Hashes are keyed by the
     page's recipe, and 64 bits, never 0.
     """
-    hashes, start = memoryview(numbers).cast("Q").tolist(), 0
-    while start < len(hashes):
-        end = hashes.index(0, start)
-        yield hashes[start:end]
-        start = end + 1
+    run: list[int] = []
+    for each in memoryview(numbers).cast("Q"):
+        if each:
+            run.append(each)
+        else:
+            yield run
+            run = []
 
 
 def token_hash(token: str, recipe: Recipe | str | None = None) -> int:
