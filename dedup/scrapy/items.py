@@ -42,8 +42,6 @@ from dedup.core.fingerprint import (
 )
 from dedup.model.recipes import Recipe
 
-__all__ = ["Comparison", "Digest", "Digester", "Names", "compare", "decode", "encode"]
-
 VERSION = 4
 BUDGET = 4 << 20  # characters of all items of a page that are normalised
 VALUES = 20_000  # values in all items of a page
