@@ -122,12 +122,6 @@ class Session:
         Waits at most DEDUP_WAIT_SECONDS for a near-duplicate in flight, and at most
         DEDUP_TIMEOUT_SECONDS for each answer of a table service.
         """
-        verdict = await self._judged(request, response)
-        if verdict is None or verdict.status != "unique":  # that one is noted when it is parsed
-            self.kept.credit.came_back(request)
-        return verdict
-
-    async def _judged(self, request: Request, response: Response) -> Verdict | None:
         if self.in_flight.discarded:
             self.in_flight.release_discarded()
         if CONTROL in request.meta:

@@ -136,6 +136,8 @@ class DownloaderMiddleware:
         try:
             mark_own(request)
             verdict = await session.judge(request, response)
+            if verdict is None or verdict.status != "unique":  # that one is noted when it is parsed
+                session.kept.credit.came_back(request)
             if verdict is not None and verdict.reason == "items":
                 response.flags.append(FLAG_PARSED)
             if verdict is None or verdict.status != "near_duplicate":
