@@ -63,8 +63,6 @@ def as_utf8(html: bytes | str, encoding: str | None) -> tuple[bytes, bool]:
     """
     if isinstance(html, str):
         return html.encode("utf-8", "surrogatepass"), True
-    if encoding == "utf-8":
-        return html, True
     if encoding is None and lib.ndd_seems_utf8(ffi.from_buffer(html), len(html)):
         return html, False
     name = _caller_encoding(html, encoding) or _declared_encoding(html) or _encoding_by_signs(html)

@@ -88,7 +88,8 @@ def read_page(
     links says whether to gather where it leads, too, and numbers whether to gather those of its main text.
     """
     known = keyed_recipe(recipe)
-    with _Borrowed() as reader:
+    reader = _borrowed()
+    try:
         page = _read(reader, html, encoding, url, known, links)
         return PageReading(
             _page(page, known),
@@ -99,6 +100,8 @@ def read_page(
             *(_targets(reader) if links else _NO_TARGETS),
             _numbers(reader) if numbers else b"",
         )
+    finally:
+        _idle.append(reader)
 
 
 def number_runs(numbers: bytes) -> Iterator[list[int]]:
@@ -107,11 +110,13 @@ def number_runs(numbers: bytes) -> Iterator[list[int]]:
     A list for each run of them: the token before it (1: none), and those of the run. Hashes are keyed by the
     page's recipe, and 64 bits, never 0.
     """
-    hashes, start = memoryview(numbers).cast("Q").tolist(), 0
-    while start < len(hashes):
-        end = hashes.index(0, start)
-        yield hashes[start:end]
-        start = end + 1
+    run: list[int] = []
+    for each in memoryview(numbers).cast("Q"):
+        if each:
+            run.append(each)
+        else:
+            yield run
+            run = []
 
 
 def token_hash(token: str, recipe: Recipe | str | None = None) -> int:
@@ -122,18 +127,26 @@ def token_hash(token: str, recipe: Recipe | str | None = None) -> int:
 
 def hash_of_links(links: bytes) -> int:
     """Return a hash of a page's set of links (PageReading.links), 64 bits, never 0."""
-    each = sorted(links[at : at + 8] for at in range(0, len(links), 8))
+    each = sorted(each_link(links))
     return int.from_bytes(blake2b(b"".join(each), digest_size=8).digest(), "big") or 1
+
+
+def each_link(links: bytes) -> Iterator[bytes]:
+    """Yield each hash of PageReading.links."""
+    return (links[at : at + 8] for at in range(0, len(links), 8))
 
 
 def fingerprint_text(text: bytes | str, *, recipe: Recipe | str | None = None) -> PageFingerprint:
     """Return the fingerprint of plain text, which is one block; bytes are UTF-8."""
     known = keyed_recipe(recipe)
     data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
-    with _Borrowed() as reader:
+    reader = _borrowed()
+    try:
         page = reader.page
         check(lib.ndd_read_text(reader.native, ffi.from_buffer(data), len(data), known.key, page))
         return _page(page, known)
+    finally:
+        _idle.append(reader)
 
 
 class Excerpt(NamedTuple):
@@ -153,15 +166,18 @@ class Excerpt(NamedTuple):
 
 def read_excerpt(text: bytes, least_words: int) -> Excerpt:
     """Read such a text, in UTF-8, in one pass."""
-    with _Borrowed() as reader:
+    reader = _borrowed()
+    try:
         found = reader.excerpt
-        check(
-            lib.ndd_read_excerpt(
-                reader.native, ffi.from_buffer(text), len(text), least_words, found
-            )
-        )
-        sketch = bytes(ffi.buffer(found.sketch)) if found.words >= max(least_words, 1) else b""
-        return Excerpt(found.words, found.text, found.numbers, sketch)
+        data = ffi.from_buffer(text)
+        status = lib.ndd_read_excerpt(reader.native, data, len(text), least_words, found)
+        if status != lib.NDD_OK:
+            check(status)
+        words = found.words
+        sketch = bytes(ffi.buffer(found.sketch)) if words >= max(least_words, 1) else b""
+        return Excerpt(words, found.text, found.numbers, sketch)
+    finally:
+        _idle.append(reader)
 
 
 def main_words(
@@ -172,15 +188,16 @@ def main_words(
     Without navigation and other boilerplate; two versions of a page differ in the blocks that changed.
     """
     known = keyed_recipe(recipe)
-    with _Borrowed() as reader:
-        lib.ndd_reader_keep_words(reader.native, 1)
-        try:
-            _read(reader, html, encoding, None, known)
-            words, size = ffi.new("const uint8_t **"), ffi.new("size_t *")
-            check(lib.ndd_reader_words(reader.native, words, size))
-            lines = bytes(ffi.buffer(words[0], size[0])).decode() if size[0] else ""
-        finally:
-            lib.ndd_reader_keep_words(reader.native, 0)
+    reader = _borrowed()
+    lib.ndd_reader_keep_words(reader.native, 1)
+    try:
+        _read(reader, html, encoding, None, known)
+        words, size = ffi.new("const uint8_t **"), ffi.new("size_t *")
+        check(lib.ndd_reader_words(reader.native, words, size))
+        lines = bytes(ffi.buffer(words[0], size[0])).decode() if size[0] else ""
+    finally:
+        lib.ndd_reader_keep_words(reader.native, 0)
+        _idle.append(reader)
     split = (line.split("\t", 1) for line in lines.splitlines())
     return [Block(int(weight), tokens.split(" ")) for weight, tokens in split]
 
@@ -255,23 +272,15 @@ class _Reader:
         self.address = ffi.new("uint64_t *")
 
 
-class _Borrowed:
-    """A reader of those at rest, for one thread; taking from a list and adding to it are atomic."""
-
-    __slots__ = ("_reader",)
-
-    def __enter__(self) -> _Reader:
-        try:
-            self._reader = _idle.pop()
-        except IndexError:
-            self._reader = _Reader()
-        return self._reader
-
-    def __exit__(self, *_: object) -> None:
-        _idle.append(self._reader)
+_idle: list[_Reader] = []  # taking from a list and adding to it are atomic
 
 
-_idle: list[_Reader] = []
+def _borrowed() -> _Reader:
+    """Return an idle reader, which the caller gives back to _idle."""
+    try:
+        return _idle.pop()
+    except IndexError:
+        return _Reader()
 
 
 _NEWEST = recipe_of()
@@ -296,6 +305,8 @@ def _read(
     links: bool = False,
 ) -> Any:
     """Read a page in whatever encoding; twice, where nothing says which and it is not UTF-8."""
+    if encoding == "utf-8" and isinstance(html, bytes):  # as a crawl knows of most pages
+        return _read_html(reader, html, url, recipe, links)
     data, settled = as_utf8(html, encoding)
     page = _read_html(reader, data, url, recipe, links)
     if settled or page.invalid_bytes == 0:
@@ -327,7 +338,9 @@ def _targets(reader: _Reader) -> tuple[bytes, bytes]:
 
 def _numbers(reader: _Reader) -> bytes:
     """Return the numbers of the reader's last page, for number_runs()."""
-    check(lib.ndd_reader_numbers(reader.native, reader.hashes, reader.n))
+    status = lib.ndd_reader_numbers(reader.native, reader.hashes, reader.n)
+    if status != lib.NDD_OK:
+        check(status)
     return _hashes(reader)
 
 

@@ -41,7 +41,9 @@ class HashSet:
         """Add hashes, and return how many of them were missing. Raises MemoryError."""
         native, n = _native(hashes)
         missing: int = lib.ndd_hash_set_missing(self._set, native, n)
-        check(lib.ndd_hash_set_add(self._set, native, n), "a set of hashes")
+        status = lib.ndd_hash_set_add(self._set, native, n)
+        if status != lib.NDD_OK:
+            check(status, "a set of hashes")
         return missing
 
     def to_bytes(self) -> bytes:

@@ -7,7 +7,7 @@ call that takes or returns an array: a crawl runs without it.
 
 import sys
 from array import array
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from dedup.core.native import ffi
@@ -57,13 +57,14 @@ def max_distance(k: SupportsIndex) -> int:
     return integer
 
 
-def little_endian(numbers: bytes) -> bytes:
-    """Return 64-bit numbers of this machine as little-endian bytes, or the other way round."""
-    if sys.byteorder == "little":
-        return numbers
+def _swapped(numbers: bytes) -> bytes:
     swapped = array("Q", numbers)
     swapped.byteswap()
     return swapped.tobytes()
+
+
+# Returns 64-bit numbers of this machine as little-endian bytes, or the other way round.
+little_endian: Callable[[bytes], bytes] = bytes if sys.byteorder == "little" else _swapped
 
 
 # ------------------------------------------------------------------------------------------- batches

@@ -363,7 +363,9 @@ class EmbeddedDetector(Detector):
         if not _is_storable(page):
             raise _unstorable(page)
         held = self._reservations.get(token)
-        if held is not None and (held.document.key, held.document.page) != (key, page):
+        if held is not None:
+            if (held.document.key, held.document.page) == (key, page):
+                return True
             raise UsageError(
                 f"token {token!r} belongs to {held.document.key!r}, not to this page of {key!r}"
             )

@@ -11,16 +11,6 @@ DedupError
 A message says what happened, to what, and what to do next.
 """
 
-__all__ = [
-    "DedupError",
-    "EventInvalid",
-    "RecipeMismatch",
-    "ServiceUnavailable",
-    "StoreDamaged",
-    "StoreLocked",
-    "UsageError",
-]
-
 
 class DedupError(Exception):
     """The base of every error raised on purpose by this package."""

@@ -86,11 +86,21 @@ assert [field.form.place for field in RECORD] == list(range(len(RECORD)))
 assert [field.form.sparse for field in RECORD] == sorted(field.form.sparse for field in RECORD)
 
 
-def compiled(source: str, name: str, scope: Mapping[str, Any]) -> Any:
-    """Return a function of this module's source, compiled in a scope."""
-    names = dict(scope)
+_SCOPE: dict[str, Any] = {
+    "Document": Document,
+    "PageFingerprint": PageFingerprint,
+    "ReserveOptions": ReserveOptions,
+    "UNSET": UNSET,
+    "fromhex": bytes.fromhex,
+}
+
+
+def compiled(source: str, name: str, **more: Any) -> Callable[..., Any]:
+    """Return a function of generated source, which may use the structs of a page, and `more`."""
+    names = _SCOPE | more
     exec(compile(source, f"<dedup.model.forms {name}>", "exec"), names)  # noqa: S102 - our own source
-    return names[name]
+    function: Callable[..., Any] = names[name]
+    return function
 
 
 def built(struct: type[msgspec.Struct], values: Mapping[str, str]) -> str:
@@ -129,8 +139,7 @@ def storable() -> Callable[[PageFingerprint], bool]:
         elif form.codec == "bytes":
             wrong.append(f"not {form.least} <= len({value}) <= {form.most}")
     source = f"def is_storable(page):\n    return not ({' or '.join(wrong)})\n"
-    function: Callable[[PageFingerprint], bool] = compiled(source, "is_storable", {})
-    return function
+    return compiled(source, "is_storable")
 
 
 # -------------------------------------------------------------------- records on disk (MessagePack)
@@ -185,8 +194,7 @@ def to_record() -> Callable[[Document], tuple[Any, ...]]:
         "        del tail[-1]",
         "    return (*fixed, *tail)",
     ]
-    function: Callable[[Document], tuple[Any, ...]] = compiled("\n".join(lines), "to_record", {})
-    return function
+    return compiled("\n".join(lines), "to_record")
 
 
 @cache
@@ -197,10 +205,9 @@ def of_record() -> Callable[[Any, str], Document]:
         field.name: f"r.{field.name} or {field.default!r}" for field in RECORD if field.form.sparse
     }
     values["recipe"] = "recipe"
-    source = f"def of_record(r, recipe):\n    return {built(Document, values)}\n"
-    scope = {"Document": Document, "PageFingerprint": PageFingerprint}
-    function: Callable[[Any, str], Document] = compiled(source, "of_record", scope)
-    return function
+    return compiled(
+        f"def of_record(r, recipe):\n    return {built(Document, values)}\n", "of_record"
+    )
 
 
 # --------------------------------------------------------------------------------- JSON events
@@ -274,24 +281,14 @@ def to_event(limit: int) -> Callable[[int, str, Document, int], msgspec.Struct]:
         "    page = document.page\n"
         f"    return Event(version, namespace, {values})\n"
     )
-    scope = {"Event": event_struct(limit), "UNSET": UNSET}
-    function: Callable[[int, str, Document, int], msgspec.Struct]
-    function = compiled(source, "to_event", scope)
-    return function
+    return compiled(source, "to_event", Event=event_struct(limit))
 
 
 @cache
 def of_event() -> Callable[[Any], Document]:
     """Return the function that makes the document of an event, whose digits were checked."""
     values = {field.name: _of_json(field, f"r.{field.event}") for field in FIELDS}
-    source = f"def of_event(r):\n    return {built(Document, values)}\n"
-    scope = {
-        "Document": Document,
-        "PageFingerprint": PageFingerprint,
-        "fromhex": bytes.fromhex,
-    }
-    function: Callable[[Any], Document] = compiled(source, "of_event", scope)
-    return function
+    return compiled(f"def of_event(r):\n    return {built(Document, values)}\n", "of_event")
 
 
 @cache
@@ -302,9 +299,7 @@ def hex_digits() -> Callable[[Any], str]:
         for field in FIELDS
         if field.is_hex
     ]
-    source = f"def hex_digits(r):\n    return {' + '.join(parts)}\n"
-    function: Callable[[Any], str] = compiled(source, "hex_digits", {})
-    return function
+    return compiled(f"def hex_digits(r):\n    return {' + '.join(parts)}\n", "hex_digits")
 
 
 # -------------------------------------------------------------------------------- HTTP (JSON bodies)
@@ -371,9 +366,7 @@ def to_http() -> Callable[[Document], msgspec.Struct]:
         _to_json(field, _from(field), seconds=_from(field)) for field in (*ALWAYS, *SPARSE)
     )
     source = f"def to_http(document):\n    page = document.page\n    return Made({values})\n"
-    scope = {"Made": document_struct(), "UNSET": UNSET}
-    function: Callable[[Document], msgspec.Struct] = compiled(source, "to_http", scope)
-    return function
+    return compiled(source, "to_http", Made=document_struct())
 
 
 def page_of_http(fields: Iterable[Field]) -> Callable[[Any, str], PageFingerprint]:
@@ -385,18 +378,15 @@ def page_of_http(fields: Iterable[Field]) -> Callable[[Any, str], PageFingerprin
             source = f"({source} if item.identity else 0)"
         values[field.name] = source
     source = f"def page_of(item, recipe):\n    return {built(PageFingerprint, values)}\n"
-    scope = {"PageFingerprint": PageFingerprint, "fromhex": bytes.fromhex}
-    function: Callable[[Any, str], PageFingerprint] = compiled(source, "page_of", scope)
-    return function
+    return compiled(source, "page_of")
 
 
 def options_of_http() -> Callable[[Any], ReserveOptions]:
     """Return the function that makes the options of an item of a request."""
     values = {field.name: f"item.{field.name}" for field in OPTIONS} | {"domain": "item.domain"}
-    source = f"def options_of(item):\n    return {built(ReserveOptions, values)}\n"
-    scope = {"ReserveOptions": ReserveOptions}
-    function: Callable[[Any], ReserveOptions] = compiled(source, "options_of", scope)
-    return function
+    return compiled(
+        f"def options_of(item):\n    return {built(ReserveOptions, values)}\n", "options_of"
+    )
 
 
 def _sentence(text: str) -> str:

@@ -17,15 +17,6 @@ from dedup.model.errors import UsageError
 if TYPE_CHECKING:
     from publicsuffixlist import PublicSuffixList
 
-__all__ = [
-    "check_namespace",
-    "document_key",
-    "folder_of",
-    "namespace_of",
-    "registrable_domain",
-    "site_of",
-]
-
 HOST_BYTES = 255  # the longest name that a resolver takes
 NAMESPACE_LENGTH = 64
 NAMESPACE = r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}"
@@ -74,7 +65,7 @@ def document_key(url: str) -> str:
 
     That is w3lib.url.canonicalize_url(url), which takes its time even over plain URLs.
     """
-    if (plain := _PLAIN.fullmatch(url)) and _is_sorted(plain[1]):
+    if (plain := _PLAIN.fullmatch(url)) and (plain[1] is None or _is_sorted(plain[1])):
         return url
     # w3lib and publicsuffixlist are imported where they are used: a process that only reads a store
     # needs neither.
@@ -83,8 +74,8 @@ def document_key(url: str) -> str:
     return canonicalize_url(url)
 
 
-def _is_sorted(query: str | None) -> bool:
-    if query is None or "&" not in query:
+def _is_sorted(query: str) -> bool:
+    if "&" not in query:
         return True
     arguments = [argument.split("=") for argument in query.split("&")]
     return arguments == sorted(arguments)

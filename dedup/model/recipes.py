@@ -12,8 +12,6 @@ import msgspec
 
 from dedup.model.errors import RecipeMismatch, UsageError
 
-__all__ = ["NEWEST", "Recipe", "recipe_of", "same_recipe"]
-
 NEWEST = "words-0-5"
 _RETIRED = ("words-0-1", "words-0-2", "words-0-3", "words-0-4")
 

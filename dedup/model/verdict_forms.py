@@ -66,7 +66,7 @@ def from_reply(reply: Sequence[Any], document: Document, found: Document | None)
 
 def to_plain(verdict: Verdict) -> dict[str, str | int | float | None]:
     """Return a verdict as request.meta["dedup"] shows it."""
-    of, distance, similarity, identity = matched(verdict)
+    of, distance, similarity, identity = _NO_MATCH if verdict.match is None else matched(verdict)
     return {
         "status": verdict.status,
         "reason": verdict.reason,

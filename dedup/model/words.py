@@ -180,7 +180,7 @@ def real(word: bytes, name: str) -> float:
 _SCOPE: dict[str, Any] = {
     each.__name__: each
     for each in (text, number, hex_number, hex_bytes, switch, flag, span, pattern, real)
-} | {"PageFingerprint": PageFingerprint, "Document": Document}
+}
 
 Reader = Callable[[bytes], Any]
 
@@ -191,7 +191,7 @@ def _readers(fields: Sequence[Field]) -> dict[bytes, tuple[str, Reader]]:
     for field in fields:
         name = field.name.upper()
         source = f"def read(word):\n    return {_reads(field, name, 'word')}\n"
-        found[name.encode()] = field.name, compiled(source, "read", _SCOPE)
+        found[name.encode()] = field.name, compiled(source, "read", **_SCOPE)
     return found
 
 
@@ -213,26 +213,21 @@ def _page_reader() -> Callable[[Sequence[bytes], str], PageFingerprint]:
         for i, field in enumerate(PLACED)
     }
     source = f"def read_page(w, recipe):\n    return {built(PageFingerprint, values | {'recipe': 'recipe'})}\n"
-    function: Callable[[Sequence[bytes], str], PageFingerprint] = compiled(
-        source, "read_page", _SCOPE
-    )
-    return function
+    return compiled(source, "read_page", **_SCOPE)
 
 
 read_page = _page_reader()
 """Return the fingerprint of the positional words of RESERVE, given its recipe."""
 
 
-def _writer(name: str, argument: str, lines: Sequence[str]) -> Any:
+def _writer(name: str, argument: str, lines: Sequence[str]) -> Callable[..., Any]:
     body = "".join(f"    {line}\n" for line in lines)
-    return compiled(f"def {name}({argument}):\n{body}    return words\n", name, {})
+    return compiled(f"def {name}({argument}):\n{body}    return words\n", name)
 
 
 def _page_writer() -> Callable[[PageFingerprint], tuple[Any, ...]]:
     placed = ", ".join(_writes(field, f"page.{field.name}") for field in PLACED)
-    made: Callable[[PageFingerprint], tuple[Any, ...]]
-    made = _writer("write_page", "page", [f"words = ({placed},)"])
-    return made
+    return _writer("write_page", "page", [f"words = ({placed},)"])
 
 
 def _probe_writer() -> Callable[[PageFingerprint], tuple[Any, ...]]:
@@ -242,9 +237,7 @@ def _probe_writer() -> Callable[[PageFingerprint], tuple[Any, ...]]:
     words += ['b"RECIPE"', "page.recipe"]
     for field in named:
         words += [repr(field.name.upper().encode()), _writes(field, f"page.{field.name}")]
-    lines = [f"words = ({', '.join(words)})", *_sparse_lines()]
-    made: Callable[[PageFingerprint], tuple[Any, ...]] = _writer("write_probe", "page", lines)
-    return made
+    return _writer("write_probe", "page", [f"words = ({', '.join(words)})", *_sparse_lines()])
 
 
 def _sparse_lines() -> list[str]:
@@ -256,9 +249,7 @@ def _sparse_lines() -> list[str]:
 
 
 def _sparse_writer() -> Callable[[PageFingerprint], tuple[Any, ...]]:
-    lines = ["words = ()", *_sparse_lines()]
-    made: Callable[[PageFingerprint], tuple[Any, ...]] = _writer("write_sparse", "page", lines)
-    return made
+    return _writer("write_sparse", "page", ["words = ()", *_sparse_lines()])
 
 
 def _options_writer() -> Callable[[ReserveOptions], tuple[Any, ...]]:
@@ -269,8 +260,7 @@ def _options_writer() -> Callable[[ReserveOptions], tuple[Any, ...]]:
         value, name = f"options.{field.name}", field.name.upper().encode()
         differs = value if field.default in {None, ""} else f"{value} != {field.default!r}"
         lines.append(f"if {differs}: words += ({name!r}, {_writes(field, value)})")
-    made: Callable[[ReserveOptions], tuple[Any, ...]] = _writer("write_options", "options", lines)
-    return made
+    return _writer("write_options", "options", lines)
 
 
 def _insert_writer() -> Callable[[Document], tuple[Any, ...]]:
@@ -279,8 +269,7 @@ def _insert_writer() -> Callable[[Document], tuple[Any, ...]]:
         value, name = f"document.{field.name}", field.name.upper().encode()
         differs = f"{value} != {field.default!r}"
         lines.append(f"if {differs}: words += ({name!r}, {_writes(field, value)})")
-    made: Callable[[Document], tuple[Any, ...]] = _writer("write_insert", "document", lines)
-    return made
+    return _writer("write_insert", "document", lines)
 
 
 write_page = _page_writer()
@@ -314,8 +303,7 @@ def _document_writer() -> Callable[[Document], list[Any]]:
     for field in SPARSE:
         owner = "page" if field.of_page else "document"
         lines.append(f"if {owner}.{field.name}: words += ({source(field)})")
-    made: Callable[[Document], list[Any]] = _writer("write_document", "document", lines)
-    return made
+    return _writer("write_document", "document", lines)
 
 
 write_document = _document_writer()
@@ -327,7 +315,7 @@ _OF_WORDS = {
         compiled(
             f"def read(word):\n    return {_reads(field, field.name, 'word', bounded=False)}\n",
             "read",
-            _SCOPE,
+            **_SCOPE,
         ),
     )
     for field in _SHOWN

@@ -16,26 +16,18 @@ from dedup.core.files import replacing
 from dedup.detector import EmbeddedDetector
 from dedup.model.errors import UsageError
 from dedup.model.page import ReserveOptions, Verdict, hex_fingerprint
-from dedup.model.policy import Policy
-from dedup.model.recipes import Recipe
 from dedup.model.verdict_forms import to_columns
 from dedup.scan.values import (
     BROKEN_KEPT,
     Broken,
     Fault,
     Found,
-    Job,
     Large,
     Result,
     Row,
     Skipped,
     Summary,
 )
-
-
-def job_policy(job: Job, recipe: Recipe) -> Policy:
-    """Return the policy of a job: its own rule, or the recipe's."""
-    return job.options.policy(recipe)
 
 
 class Judge:

@@ -27,7 +27,7 @@ from dedup.model.recipes import Recipe
 from dedup.scan.accepted import Memory
 from dedup.scan.copies.records import drop_line
 from dedup.scan.formats.inputs import ARCHIVES, list_units
-from dedup.scan.judging import Judge, check_output, job_policy, publish, read_rows, to_line
+from dedup.scan.judging import Judge, check_output, publish, read_rows, to_line
 from dedup.scan.kept import check_kept, write_kept
 from dedup.scan.pool import read_all
 from dedup.scan.report import check_report, make_report, write_report
@@ -277,7 +277,7 @@ def _advance(position: Position, task: Task, results: list[Result], end: bool) -
 
 
 def _detector(job: Job, memory: Memory, recipe: Recipe) -> EmbeddedDetector:
-    policy = job_policy(job, recipe)
+    policy = job.options.policy(recipe)
     memory.widen(policy.distance)
     return EmbeddedDetector.over(memory, recipe, policy)
 

@@ -16,8 +16,6 @@ from scrapy.crawler import Crawler
 from dedup.core.backoff import Backoff
 from dedup.core.say_once import SayOnce
 
-__all__ = ["Counts", "Meter", "kind_of", "logger", "new_pauses"]
-
 logger = logging.getLogger("dedup")
 
 
@@ -27,18 +25,18 @@ _Result = TypeVar("_Result")
 class Counts:
     """The counts of one crawl that are not in Scrapy's stats yet, and a meter of CPU time."""
 
-    def __init__(self, crawler: Crawler, changed: Callable[[], None]) -> None:
-        """Count for a crawler; changed() is called when there is something to flush."""
+    def __init__(self, crawler: Crawler) -> None:
+        """Count for a crawler."""
         self.crawler = crawler
         self.meter = Meter()
-        self._changed = changed
+        self.changed: Callable[[], None] = lambda: None  # called when there is something to flush
         self._numbers: dict[str, int] = {}
         self._once = SayOnce()
 
     def add(self, name: str, number: int = 1) -> None:
         """Add to the stat dedup/NAME; Scrapy's collector gets it with the next flush()."""
         if not self._numbers:
-            self._changed()
+            self.changed()
         self._numbers[name] = self._numbers.get(name, 0) + number
 
     def fault(self, error: Exception, consequence: str, number: int = 1) -> None:

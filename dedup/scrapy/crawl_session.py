@@ -19,7 +19,7 @@ from scrapy.utils.job import job_dir
 
 from dedup.core.fingerprint import PageReading, hash_of_links, read_page
 from dedup.model.names import namespace_of
-from dedup.model.page import PageFingerprint, ReserveOptions, Verdict
+from dedup.model.page import ReserveOptions, Verdict
 from dedup.model.recipes import Recipe
 from dedup.model.verdict_forms import to_plain
 from dedup.scrapy.counts import Counts, kind_of, logger, new_pauses
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from dedup.scrapy.journal import Journal
     from dedup.scrapy.memory import Memory, Namespace
 
-__all__ = ["Session", "forget"]
-
 GONE = frozenset((404, 410))  # statuses of pages that no longer exist
 UNREAD = frozenset(("non_html", "too_large", "data_page"))  # reasons with which no text is known
 _ACTIONS: "dict[Mode, Action]" = {
@@ -64,7 +62,7 @@ class Session:
         """Private: Session.of() gives a crawler's session."""
         self.crawler = crawler
         self.config = config
-        self.counts = Counts(crawler, self._counted)
+        self.counts = Counts(crawler)
         self.swallowing = Swallowing(config.mode)
         if not config.service:  # now, not in the time of the first page
             import dedup.scrapy.embedded  # noqa: F401
@@ -76,6 +74,7 @@ class Session:
         self.journal = _new_journal(config, self._job_folder, self.counts)
         links = CrawlLinks(self._job_folder, self.counts.fault)
         self.in_flight = PagesInFlight(self.counts, links, learns_urls=config.urls != "off")
+        self.counts.changed = self.in_flight.schedule_commit  # which also flushes the stats
         self.kept = KeptPages(config, self.counts, self.in_flight)
         if config.proof == "items":
             from dedup.scrapy.proof import Proof
@@ -84,9 +83,6 @@ class Session:
                 config, self.counts, self._job_folder, self.kept, self.in_flight
             )
         self._name = config.namespace
-
-    def _counted(self) -> None:
-        self.in_flight.schedule_commit()  # which also flushes the stats
 
     @classmethod
     def of(cls, crawler: Crawler) -> "Session":
@@ -126,18 +122,15 @@ class Session:
         Waits at most DEDUP_WAIT_SECONDS for a near-duplicate in flight, and at most
         DEDUP_TIMEOUT_SECONDS for each answer of a table service.
         """
-        verdict = await self._judged(request, response)
-        self.kept.credit.came_back(request, verdict)
-        return verdict
-
-    async def _judged(self, request: Request, response: Response) -> Verdict | None:
         if self.in_flight.discarded:
             self.in_flight.release_discarded()
         if CONTROL in request.meta:
             request.meta["dedup"] = {"status": "exempt", "reason": "control"}
             return None
         with self.counts.meter:
-            if self._is_exempt(request, response):
+            reason = exemption(request, response, self.config, scheduling=self.scheduling)
+            if reason is not None:
+                self._exempt(request, response, reason)
                 return None
             namespace = self._namespace_of(request)
             if namespace is None:
@@ -147,7 +140,11 @@ class Session:
             if "data_page" in self.config.exempt and reading.data_bytes > reading.text_bytes:
                 self._keep_unjudged(request, "data_page")
                 return None
-            page, key = self._page(reading), key_of(request)
+            page, key = reading.fingerprint, key_of(request)
+            if self.kept.proof is None:
+                page = msgspec.structs.replace(page, parts=b"")
+            if self.config.unchanged == "drop":
+                page = msgspec.structs.replace(page, links=hash_of_links(reading.links))
             callback = callback_name(request, self.crawler.spider)
             options = self._options(request, response, callback)
             start = is_start(request) and "start" in self.config.exempt
@@ -212,17 +209,13 @@ class Session:
             options = msgspec.structs.replace(judged.options, exempt="fault")
             return await judged.namespace.detector.judge(verdict.page, verdict.key, options)
 
-    def _is_exempt(self, request: Request, response: Response) -> bool:
-        """Whether a page is kept without reading its bytes; note why."""
-        reason = exemption(request, response, self.config, scheduling=self.scheduling)
-        if reason is None:
-            return False
+    def _exempt(self, request: Request, response: Response, reason: str) -> None:
+        """Keep a page without reading its bytes."""
         if reason == "status" and response.status in GONE:
             namespace = self._namespace_of(request)
             if namespace is not None:  # a copy can take the place of a page that no longer exists
                 self.kept.forget(namespace, key_of(request))
         self._keep_unjudged(request, reason)
-        return True
 
     def _keep_unjudged(self, request: Request, reason: str) -> None:
         self.counts.add(f"exempt/{reason}")
@@ -241,15 +234,6 @@ class Session:
             kind=str(kind)[:KIND_CHARACTERS],
             tries=self.config.tries if self.in_flight.yields_items(callback) else 0,
         )
-
-    def _page(self, reading: PageReading) -> PageFingerprint:
-        """Return the fingerprint to judge, with what the session needs of it."""
-        page = reading.fingerprint
-        if self.kept.proof is None:
-            page = msgspec.structs.replace(page, parts=b"")
-        if self.config.unchanged == "drop":
-            page = msgspec.structs.replace(page, links=hash_of_links(reading.links))
-        return page
 
     def _namespace_of(self, request: Request) -> "Namespace | None":
         """Return the request's namespace, opened at its first page."""
@@ -342,11 +326,9 @@ class Session:
 
     # ---------------------------------------------------------------- a page is done with
 
-    def parsed(self, request: Request, *, paid: bool, accepted: bool) -> None:
-        """Note how the callback of a unique page ended: with items, or without."""
-        if not paid and accepted:
-            paid = not self.in_flight.has_yielded(callback_name(request, self.crawler.spider))
-        self.kept.credit.parsed(request, paid=paid)
+    def has_yielded(self, request: Request) -> bool:
+        """Whether a page of a request's callback brought an item."""
+        return self.in_flight.has_yielded(callback_name(request, self.crawler.spider))
 
     def forget(self, request: Request) -> None:
         """Forget a page without content, or whose item failed: it may come again under any URL."""

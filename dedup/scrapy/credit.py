@@ -38,8 +38,6 @@ from scrapy import Request
 from dedup.model.page import Verdict
 from dedup.scrapy.evidence import Class
 
-__all__ = ["Credit", "is_on_credit"]
-
 REASONS = frozenset(("new_links", "other_title", "barren", "items"))
 CREDIT = 80  # pages kept, and requests of theirs, that brought nothing
 LEAST = 5  # pages kept
@@ -261,24 +259,11 @@ class Credit:
         page = self._of_page.get(request.meta.get(_ON_CREDIT, ""))
         return page is not None and page.accounts[0] is self._accounts.get(original)
 
-    def came_back(
-        self, request: Request, verdict: Verdict | None = None, *, sent: bool = True
-    ) -> None:
-        """Note what became of a request: judged, kept without a verdict, or never sent.
+    def came_back(self, request: Request, *, sent: bool = True) -> None:
+        """Note that a request brought nothing new: its page was judged, kept without a verdict, or it was never sent.
 
-        A unique page is noted when its callback has ended: by parsed().
+        A unique page is noted when its callback has ended: by this, or by paid_for().
         """
-        if verdict is None or verdict.status != "unique":
-            self._brought_nothing(request, sent=sent)
-
-    def parsed(self, request: Request, *, paid: bool) -> None:
-        """Note how the callback of a unique page ended: whether the page is something new."""
-        if paid:
-            self.paid_for(request)
-        else:
-            self._brought_nothing(request)
-
-    def _brought_nothing(self, request: Request, *, sent: bool = True) -> None:
         token = request.meta.get(_ON_CREDIT, "")
         page = self._of_page.get(token)
         if page is not None:
@@ -287,6 +272,8 @@ class Credit:
 
     def paid_for(self, request: Request) -> None:
         """Note that the page of a request is, or brought, something new."""
+        if not self._of_page:  # as in most crawls
+            return
         token = _led_by(request)
         page = self._of_page.get(token)
         if page is not None:

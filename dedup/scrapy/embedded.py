@@ -18,8 +18,6 @@ from dedup.scrapy.counts import Counts, logger
 from dedup.scrapy.memory import begin, keep, mark
 from dedup.scrapy.settings import Config
 
-__all__ = ["EmbeddedMemory"]
-
 LAST = 20_000  # documents of an opened store from which URL rules are learned
 
 

@@ -27,18 +27,6 @@ import msgspec
 
 from dedup.model.page import PART_NAMES
 
-__all__ = [
-    "PARTS",
-    "Class",
-    "Evidence",
-    "Record",
-    "account_of",
-    "class_of",
-    "decode_evidence",
-    "encode_evidence",
-    "shape",
-]
-
 PROVE = 3  # equal pairs in a row, none other before, from which on copies are dropped
 REPROVE = 30  # the same after a pair with other items; doubled by each further one, up to
 MOST_REPROVE = 2000

@@ -19,18 +19,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+import msgspec
 from scrapy import Request
 
 from dedup.core.files import replace_file
-from dedup.core.fingerprint import PageReading
+from dedup.core.fingerprint import PageReading, each_link
 from dedup.core.hash_set import HashSet
 from dedup.model.page import Verdict
 from dedup.scrapy.counts import Counts
 
 if TYPE_CHECKING:
     from dedup.scrapy.memory import Namespace
-
-__all__ = ["Accepted", "CrawlLinks", "Flight", "PagesInFlight", "token_of"]
 
 # Accepted pages; (None, document key) for one that is kept without being read.
 Accepted = deque[tuple["Namespace | None", Verdict | str]]
@@ -48,36 +47,17 @@ class _Request(ref[Request]):
     token: str
 
 
-class Flight:
-    """A page in flight."""
+class Flight(msgspec.Struct, eq=False):
+    """A page in flight; items counts those that are still in the pipelines."""
 
-    __slots__ = (
-        "callback",
-        "called_back",
-        "items",
-        "namespace",
-        "paid",
-        "reading",
-        "request",
-        "verdict",
-    )
-
-    def __init__(
-        self,
-        namespace: "Namespace",
-        verdict: Verdict,
-        callback: str,
-        reading: PageReading,
-        request: _Request,
-    ) -> None:
-        """Begin without items."""
-        self.request = request
-        self.namespace = namespace
-        self.verdict = verdict
-        self.callback = callback
-        self.reading = reading
-        self.items = 0  # items that are still in the pipelines
-        self.paid = self.called_back = False
+    namespace: "Namespace"
+    verdict: Verdict
+    callback: str
+    reading: PageReading
+    request: _Request
+    items: int = 0
+    paid: bool = False
+    called_back: bool = False
 
 
 class PagesInFlight:
@@ -112,7 +92,7 @@ class PagesInFlight:
         missing = set(links)
         for flight in self._flights.values():
             if flight.namespace is namespace:
-                missing.difference_update(_each(flight.reading.links + flight.reading.address))
+                missing.difference_update(each_link(flight.reading.links + flight.reading.address))
         return not missing
 
     def parsed(self, namespace: "Namespace") -> list[Verdict]:
@@ -184,7 +164,7 @@ class PagesInFlight:
         parsed.append(verdict)
         if len(parsed) >= COMMIT_PAGES:
             self.commit()
-        else:
+        elif self._timer is None:
             self.schedule_commit()
 
     def yields_items(self, callback: str) -> bool:
@@ -278,7 +258,7 @@ class CrawlLinks:
         seen = self._memories[namespace][1]
         if not seen.missing(links):
             return frozenset()
-        return frozenset(link for link in _each(links) if seen.missing(link))
+        return frozenset(link for link in each_link(links) if seen.missing(link))
 
     def learn(self, namespace: object, reading: PageReading) -> None:
         """Remember the links of an accepted page, and the one that leads to it."""
@@ -310,7 +290,3 @@ def _saved_links(path: Path) -> bytes:
     if not sound or blake2b(hashes, digest_size=_DIGEST_BYTES).digest() != digest:
         raise ValueError(f"{path} is damaged")
     return hashes
-
-
-def _each(links: bytes) -> Iterator[bytes]:
-    return (links[at : at + 8] for at in range(0, len(links), 8))

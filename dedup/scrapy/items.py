@@ -42,8 +42,6 @@ from dedup.core.fingerprint import (
 )
 from dedup.model.recipes import Recipe
 
-__all__ = ["Comparison", "Digest", "Digester", "Names", "compare", "decode", "encode"]
-
 VERSION = 4
 BUDGET = 4 << 20  # characters of all items of a page that are normalised
 VALUES = 20_000  # values in all items of a page
@@ -490,12 +488,13 @@ class Digester:
         reading = self._page.reading()
         headings = int.from_bytes(reading.fingerprint.parts[_HEADINGS], "big")
         numbers: set[int] = set()
-        for before, *run in number_runs(reading.numbers):
-            if len(run) < 3 or not _is_today(run[:3], self._page.recipe, int(self._now) // 60):
-                place = before
-                for each in run:
-                    numbers.add((place & 0xFFFF) << 16 | each & 0xFFFF)
-                    place += _PLACE
+        for run in number_runs(reading.numbers):
+            if len(run) > 3 and _is_today(run[1:4], self._page.recipe, int(self._now) // 60):
+                continue
+            place = run[0]
+            for each in run[1:]:
+                numbers.add((place & 0xFFFF) << 16 | each & 0xFFFF)
+                place += _PLACE
         if len(numbers) <= NUMBERS:
             return headings, frozenset(numbers)
         first = sorted(numbers)

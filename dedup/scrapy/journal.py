@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
+import msgspec
+
 from dedup.core.fingerprint import main_words
 from dedup.model.recipes import recipe_of
 from dedup.report.drops import Action, Drop, compare_words, encode
@@ -84,13 +86,13 @@ class Proved(NamedTuple):
     original: str = ""
 
 
-class Example:
+class Example(msgspec.Struct):
     """A near-duplicate: its URL, distances in bits, and both texts if they were available."""
 
-    def __init__(self, url: str, distance: int, similarity: float) -> None:
-        """Begin without texts."""
-        self.url, self.distance, self.similarity = url, distance, similarity
-        self.texts: tuple[list[str], list[str], list[Hunk]] | None = None
+    url: str
+    distance: int
+    similarity: float
+    texts: tuple[list[str], list[str], list[Hunk]] | None = None
 
     def plain(self) -> dict[str, Any]:
         """Return the example for JSON, with its differences if both texts were available."""
@@ -111,24 +113,19 @@ class Example:
         return fields
 
 
-class Group:
-    """The near-duplicates of one page."""
+class Group(msgspec.Struct):
+    """The near-duplicates of one page; least is the least similarity of them."""
 
-    def __init__(self) -> None:
-        """Begin with none."""
-        self.count = 0
-        self.least = 1.0  # similarity
-        self.examples: list[Example] = []
+    count: int = 0
+    least: float = 1.0
+    examples: list[Example] = []
 
 
-class Host:
+class Host(msgspec.Struct):
     """The pages of one host: how many were judged, how many were near-duplicates."""
 
-    __slots__ = ("judged", "near_duplicates")
-
-    def __init__(self) -> None:
-        """Begin with none."""
-        self.judged = self.near_duplicates = 0
+    judged: int = 0
+    near_duplicates: int = 0
 
 
 class Journal:

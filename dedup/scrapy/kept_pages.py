@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from dedup.scrapy.memory import Namespace
     from dedup.scrapy.proof import Proof
 
-__all__ = ["PRIVATE_META", "Judged", "KeptPages"]
-
 # The least of a page that may be its original in another folder; others are not read again.
 MIRROR_SIMILARITY = 0.97
 MIRROR_FEATURES = 60

@@ -26,6 +26,7 @@ from weakref import WeakValueDictionary
 from scrapy import Request
 from scrapy.http import Response
 
+from dedup.core.fingerprint import each_link
 from dedup.model.names import document_key
 from dedup.model.page import Verdict
 from dedup.scrapy.counts import Counts, logger
@@ -46,8 +47,6 @@ if TYPE_CHECKING:
     from dedup.detector.url_rules import Known, Learner
     from dedup.detector.url_rules.site_rules import Records
     from dedup.scrapy.memory import Namespace
-
-__all__ = ["KnownUrls"]
 
 LATER = 1_000_000  # by which the priority of a request that is put off falls
 CHECKED = 20  # one in this number of requests that rules would skip is fetched
@@ -122,7 +121,7 @@ class KnownUrls:
         """Note the links of a page that is kept."""
         learner = self._learners.get(namespace)
         if learner is not None:
-            learner.met(key, _each(links), asked_for_at(request), request.meta.get(BEHIND, ()))
+            learner.met(key, each_link(links), asked_for_at(request), request.meta.get(BEHIND, ()))
 
     def forget(self, namespace: "Namespace", key: str) -> None:
         """Forget a page."""
@@ -347,7 +346,3 @@ def _links(body: bytes, base: str) -> Iterator[str]:
             yield urljoin(base, text.replace("&amp;", "&").strip())
         except ValueError:
             continue
-
-
-def _each(links: bytes) -> Iterator[bytes]:
-    return (links[at : at + 8] for at in range(0, len(links), 8))

@@ -15,8 +15,6 @@ from urllib.parse import quote
 
 from dedup.scrapy.counts import logger
 
-__all__ = ["find_service"]
-
 HOST, PORT = "127.0.0.1", 7700  # where `dedup serve` listens by default
 VARIABLE = "DEDUP_TOKEN"  # in the environment: the token, as for `dedup serve`
 

@@ -30,8 +30,6 @@ from dedup.store import FOR_ONE_CRAWL, empty
 if TYPE_CHECKING:
     from dedup.scrapy.service_memory import SharedRules
 
-__all__ = ["Memory", "Namespace"]
-
 EVIDENCE = "classes.json"  # what items have shown (proof.py)
 
 

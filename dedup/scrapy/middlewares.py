@@ -42,16 +42,6 @@ if TYPE_CHECKING:
     from dedup.scrapy.in_flight import Flight
     from dedup.scrapy.proof import Proof
 
-__all__ = [
-    "Addon",
-    "CallbackMiddleware",
-    "DownloaderMiddleware",
-    "KnownUrl",
-    "NearDuplicate",
-    "SpiderMiddleware",
-    "near_duplicate_dropped",
-]
-
 near_duplicate_dropped = object()
 """Sent after a page was dropped, with request, response, verdict and spider."""
 
@@ -147,6 +137,8 @@ class DownloaderMiddleware:
         try:
             mark_own(request)
             verdict = await session.judge(request, response)
+            if verdict is None or verdict.status != "unique":  # that one is noted when it is parsed
+                session.kept.credit.came_back(request)
             if verdict is not None and verdict.reason == "items":
                 response.flags.append(FLAG_PARSED)
             if verdict is None or verdict.status != "near_duplicate":
@@ -359,6 +351,14 @@ class _Output:
     are held back until the end, and withheld if they are equal to its original's.
     """
 
+    _look = _before = None
+    _digester: Digester | None = None
+    _hash: int | None = None  # of the item yielded last
+    _wanted: frozenset[str] = frozenset()
+    _asked = _paid = _new = _followed = _leads_on = _overflowed = False
+    _beyond = False  # whether it leads on to pages without a link to them
+    _made = 0  # requests
+
     def __init__(self, session: Session, response: Response) -> None:
         noted = _noted(response)
         self._session = session
@@ -369,17 +369,13 @@ class _Output:
         self._request = request = response.request
         self._response = response
         self._behind = request.meta.get(BEHIND) if request is not None else None
-        self._on_credit = noted if is_on_credit(noted) else None
+        is_like = noted.get("of") is not None  # as few pages are
+        self._on_credit = noted if is_like and is_on_credit(noted) else None
         self._is_unique = noted.get("status") == "unique"
-        self._wanted: frozenset[str] = frozenset()
-        self._asked = self._paid = self._new = self._followed = self._leads_on = False
-        self._beyond = False  # whether it leads on to pages without a link to them
-        self._made = 0  # requests
         self._proof = session.kept.proof
         self._flight = session.in_flight.get(self._token)
         tags = session.config.mode == "tag"
-        self._look = self._before = None
-        if self._proof is not None and noted.get("of") is not None:  # not of most pages
+        if self._proof is not None and is_like:
             self._look = self._proof.look(request)
         elif self._proof is not None and noted.get("reason") == "unchanged" and not tags:
             self._before = self._proof.before(request)
@@ -387,15 +383,12 @@ class _Output:
         self._control = (
             None if request is None or self._proof is None else request.meta.get(CONTROL)
         )
-        self._digester: Digester | None = None
-        self._hash: int | None = None  # of the item yielded last
         self._items: list[Any] = []
         self._requests: list[Request] = []
         self._holds_items = (self._look is not None and self._look.withheld) or (
             self._before is not None and not self._before.items  # compared all together
         )
         self._holds_requests = self._look is not None and self._look.checked is not None
-        self._overflowed = False
         if self._token is None or request is None:
             return
         try:
@@ -507,6 +500,8 @@ class _Output:
         except Exception as error:
             self._session.counts.fault(error, f"{self._response} is kept")
             equal = False
+        if not self._items and not self._requests:
+            return iter(())
         if not equal or self._overflowed:
             self._requests = [] if equal else self._requests
             return self.held()
@@ -552,15 +547,17 @@ class _Output:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         accepted = kind is None and not self._asked
+        session, request = self._session, self._request
         if self._look is not None and self._proof is not None:
-            self._proof.not_compared(self._request)
-        if self._is_unique and self._request is not None:
-            self._session.parsed(self._request, paid=self._paid, accepted=accepted)
+            self._proof.not_compared(request)
+        if self._is_unique and request is not None:
+            if self._paid or (accepted and not session.has_yielded(request)):
+                session.kept.credit.paid_for(request)
+            else:
+                session.kept.credit.came_back(request)
         if self._on_credit is not None and accepted:
-            self._session.kept.credit.ended(
-                self._on_credit, paid=self._new, followed=self._followed
-            )
-        self._session.in_flight.end(self._token, accepted=accepted)
+            session.kept.credit.ended(self._on_credit, paid=self._new, followed=self._followed)
+        session.in_flight.end(self._token, accepted=accepted)
 
 
 # -------------------------------------------------------------------------------------- the add-on

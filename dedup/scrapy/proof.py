@@ -60,8 +60,6 @@ if TYPE_CHECKING:
     from dedup.scrapy.kept_pages import Judged, KeptPages
     from dedup.scrapy.memory import Namespace
 
-__all__ = ["Findings", "Look", "Pair", "Proof"]
-
 NEIGHBOURS = 30  # near-duplicates that a page is compared with, at most
 KNOWN_ITEMS = 2_000_000  # items of the crawl by which new ones are told from others, 10 bytes each
 SCHEDULED = 5_000_000  # requests, by which new ones are told from others

@@ -25,8 +25,6 @@ from dedup.wire.kafka import KafkaConfig, Writer, ensure_topic
 from dedup.wire.kafka.login import LoginRefused, refusal
 from dedup.wire.kafka.writer import Outgoing
 
-__all__ = ["CLOSE_SECONDS", "DRAIN_SECONDS", "Publisher"]
-
 logger = logging.getLogger("dedup")
 
 Record = tuple[bytes, bytes | None]

@@ -19,26 +19,6 @@ from w3lib.url import canonicalize_url
 from dedup.model.names import document_key
 from dedup.scrapy.settings import Config
 
-__all__ = [
-    "BEHIND",
-    "CONTROL",
-    "KIND_CHARACTERS",
-    "PUT_OFF",
-    "asked_for_at",
-    "asks",
-    "callback_name",
-    "exemption",
-    "first_url",
-    "forget_copied",
-    "is_ordinary",
-    "is_start",
-    "key_of",
-    "links_to",
-    "mark_own",
-    "mark_scheduled",
-    "wanted_urls",
-]
-
 KIND_CHARACTERS = 32  # of a kind's name; a longer one is cut
 
 # Whose meta it is: the URL and the dedup_key of the request that a response came for.
@@ -66,8 +46,11 @@ def first_url(request: Request) -> str:
     """Return the URL that was requested first: before redirects, if there were any."""
     if "splash" in request.meta and (splash := _splash_arguments(request)) is not None:
         return str(splash.get("url", request.url))
-    redirects = request.meta.get("redirect_urls", ())[request.meta.get(_COPIED, 0) :]
-    return str(redirects[0]) if redirects else request.url
+    redirects = request.meta.get("redirect_urls")
+    if not redirects:
+        return request.url
+    own = redirects[request.meta.get(_COPIED, 0) :]
+    return str(own[0]) if own else request.url
 
 
 def _method(request: Request) -> str:
@@ -96,11 +79,11 @@ def wanted_urls(request: Request, response: Response) -> frozenset[str]:
 
     A redirect that only normalises the URL (a slash, the scheme, the case) does not count.
     """
-    redirects = request.meta.get("redirect_urls", ())[request.meta.get(_COPIED, 0) :]
+    redirects = request.meta.get("redirect_urls")
     if not redirects:
         return _NONE_WANTED
-    here = _path(response.url)
-    return frozenset(url for url in map(str, redirects) if _path(url) != here)
+    own, here = redirects[request.meta.get(_COPIED, 0) :], _path(response.url)
+    return frozenset(url for url in map(str, own) if _path(url) != here)
 
 
 def _path(url: str) -> str:

@@ -49,8 +49,6 @@ from dedup.wire.client.services import Services
 if TYPE_CHECKING:
     from dedup.scrapy.publisher import Publisher
 
-__all__ = ["CLOSE_SECONDS", "PendingUpdates", "ServiceMemory", "SharedRules"]
-
 
 class ServiceMemory:
     """The namespaces of a crawl, at DEDUP_SERVICE. Made in the crawl's running loop."""

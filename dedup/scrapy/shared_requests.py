@@ -43,8 +43,6 @@ from dedup.wire.client.command_codec import Request as Command
 from dedup.wire.client.command_codec import unreadable
 from dedup.wire.client.services import Services
 
-__all__ = ["Scheduler", "SharedRequests"]
-
 BATCH = 500  # requests of one command
 BATCH_BYTES = 1 << 19
 REQUEST_BYTES = 1 << 16  # a longer request is not kept by the service

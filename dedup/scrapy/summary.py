@@ -9,6 +9,8 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from dedup.model.page import Verdict, differing_parts
 from dedup.report.texts import count
 from dedup.scrapy.counts import logger
@@ -17,8 +19,6 @@ from dedup.scrapy.settings import Config
 if TYPE_CHECKING:
     from dedup.model.settings import Mode
     from dedup.scrapy.journal import HeldRule
-
-__all__ = ["Swallowing", "summary"]
 
 RULES_NAMED = 5
 
@@ -118,13 +118,10 @@ ADVICE = (
 TAG = ", or look at the whole crawl with DEDUP_MODE = 'tag'"
 
 
-class _Swallowed:
-    __slots__ = ("count", "examples", "said")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.examples: list[str] = []
-        self.said = False
+class _Swallowed(msgspec.Struct):
+    count: int = 0
+    examples: list[str] = []
+    said: bool = False
 
 
 class Swallowing:

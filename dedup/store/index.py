@@ -78,8 +78,8 @@ class Index:
         self._busy = self._ended = False
         self._due = FIRST
         self._covered = 0  # the id up to which the tables were frozen last
-        self._frozen: list[int] = []  # removed documents whose removals those tables know
-        self._removals: list[int] = []  # documents removed since
+        self._frozen = array("Q")  # removed documents whose removals those tables know
+        self._removals = array("Q")  # documents removed since
         self.k = k
         try:
             self._open()
@@ -90,7 +90,7 @@ class Index:
             for name in (VALUES, KEYS):
                 shutil.rmtree(folder / name, ignore_errors=True)
             documents.index_written(0, [])
-            self._removals.clear()
+            self._removals = array("Q")
             self._open()
         if not read_only and self.values.unwritten >= TAIL_AT_OPEN:
             self._freeze(documents.next_id)
@@ -179,7 +179,7 @@ class Index:
         ids, values, digests = _columns(removed)
         self.values.remove(values, ids)
         self.keys.remove(digests, ids)
-        self._removals += ids.tolist()
+        self._removals += ids
 
     def missing(self, documents: Sequence[Removal]) -> list[int]:
         """Return the ids of those documents that one of the tables does not have."""
@@ -237,7 +237,7 @@ class Index:
             table.freeze(covered, fresh)
         self._covered = covered
         self._frozen += self._removals
-        self._removals = []
+        self._removals = array("Q")
 
     def _work(self, merged_most: int = MERGED_MOST, *, freeze: bool = False) -> bool:
         """Write the frozen tables, and merge; return False after an error. Only one thread is in here."""
@@ -260,7 +260,7 @@ class Index:
     def _write(self) -> None:
         """Write the frozen tables, and forget the removals that they know."""
         with self._lock:
-            covered, known, self._frozen = self._covered, self._frozen, []
+            covered, known, self._frozen = self._covered, self._frozen, array("Q")
         try:
             self.documents.sync()  # never an index on disk of documents that are not there
             for table in (self.values, self.keys):

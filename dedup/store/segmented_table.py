@@ -82,7 +82,7 @@ class _Frozen:
     """A table that waits to be written, and the pairs removed before it was frozen."""
 
     table: Table
-    removed: list[Pairs]
+    removed: Pairs
     note: int
 
 
@@ -116,7 +116,7 @@ class SegmentedTable:
         self._pair = tuple(ffi.new("uint64_t[1]") for _ in range(3))  # append_one()'s
         self._removed = table_of(self._folder.removed)
         self._gone = len(self._removed)  # how many they are
-        self._since: list[Pairs] = []  # removed from segments since the table was last frozen
+        self._since = _none()  # removed from segments since the table was last frozen
         self._k = k
         self._table = Table(k, locked=False)
         self.unwritten = 0  # pairs appended since the table was last frozen
@@ -187,7 +187,8 @@ class SegmentedTable:
             )
             count += self._removed.insert_many(*removed)
             self._gone = len(self._removed)
-            self._since.append(removed)
+            for each, since in zip(removed, self._since, strict=True):
+                since.extend(each)
         return count
 
     def has(self, values: Packed, documents: Packed) -> bytes:
@@ -314,7 +315,7 @@ class SegmentedTable:
         The lock is held.
         """
         self._frozen = (*self._frozen, _Frozen(self._table, self._since, note))
-        self._table, self._since, self.unwritten = table, [], 0
+        self._table, self._since, self.unwritten = table, _none(), 0
 
     def write(self, note: int) -> None:
         """Write the tables frozen with this note, or before, as a segment. The lock is not held.
@@ -325,9 +326,7 @@ class SegmentedTable:
         written = [frozen for frozen in self._frozen if frozen.note <= note]
         if not written:
             return
-        removed = joined(
-            [self._folder.removed, *(pairs for each in written for pairs in each.removed)]
-        )
+        removed = joined([self._folder.removed, *(each.removed for each in written)])
         segments = self._folder.segments
         try:
             if any(len(each.table) for each in written):
@@ -365,10 +364,7 @@ class SegmentedTable:
             self._folder.commit(segments, kept, self.note)
             table = table_of(kept)
             with self._lock:
-                for since in [
-                    *(pairs for each in self._frozen for pairs in each.removed),
-                    *self._since,
-                ]:
+                for since in (*(each.removed for each in self._frozen), self._since):
                     table.insert_many(*since)
                 self._removed, self._gone = table, len(table)
                 self._take(segments)
@@ -413,7 +409,7 @@ def in_order(matches: Matches) -> None:
 # ------------------------------------------------------------------------------------------ pairs
 
 
-def none() -> Pairs:
+def _none() -> "tuple[array[int], array[int]]":
     """Return no pairs."""
     return zeros(0), zeros(0)
 
@@ -424,7 +420,7 @@ def joined(parts: Sequence[Pairs]) -> Pairs:
     if len(parts) == 1:
         return parts[0]
     if not parts:
-        return none()
+        return _none()
     import numpy as np
 
     values, documents = zip(*parts, strict=True)
@@ -560,7 +556,7 @@ class Folder:
 
     def _load_removed(self, listed: Listed | None) -> Pairs:
         if listed is None:
-            return none()
+            return _none()
         path = self.path / listed.name
         try:
             pairs = Table.load(path, 0).pairs()

@@ -26,7 +26,7 @@ from dedup.lab.bench.runner import Bench, Progress, Round
 from dedup.lab.bench.store import sketch_of
 from dedup.model.errors import DedupError, UsageError
 from dedup.model.recipes import recipe_of
-from dedup.scan.judging import Judge, job_policy, to_line
+from dedup.scan.judging import Judge, to_line
 from dedup.scan.values import Found, Job, Summary
 from dedup.scan.work_folder import Work
 from dedup.spark import judge_pages
@@ -95,7 +95,7 @@ def _plain(folder: Path) -> tuple[float, list[str]]:
     statuses: list[str] = []
     with TemporaryDirectory(dir=folder) as name:
         work = Work(Path(name) / "work", job, recipe, None)
-        over = EmbeddedDetector.over(work.memory, recipe, job_policy(job, recipe))
+        over = EmbeddedDetector.over(work.memory, recipe, job.options.policy(recipe))
         judge = Judge(over, False, Summary())
         lines: list[bytes] = []
         for batch in parquet.ParquetFile(folder / "all.parquet").iter_batches(

@@ -416,8 +416,11 @@ def tags(draw: st.DrawFn) -> str:
     return start + draw(st.sampled_from([">", ">", ">", ">", " >", "/>"]))
 
 
-PAGES = st.lists(st.one_of(tags(), st.sampled_from(PIECES)), max_size=80).map(
-    lambda pieces: "".join(pieces).encode()
+BEGINNINGS = st.sampled_from(["", "", "<?xml version='1.0'?>", "\ufeff\n<?xml ", "<?xmlx ?>"])
+PAGES = st.builds(
+    lambda beginning, pieces: "".join([beginning, *pieces]).encode(),
+    BEGINNINGS,
+    st.lists(st.one_of(tags(), st.sampled_from(PIECES)), max_size=80),
 )
 URLS = st.sampled_from([None, "http://h/d/page?x", "https://h/d/e/"])
 
@@ -438,6 +441,8 @@ def check_page(html: bytes, url: str | None = None) -> None:
 @example(b"<a href=/x title='never finished>", None)
 @example(b"<p>one<select><option>no</select>two", None)
 @example(b"<A hidden><<a>x", None)
+@example(b"<?xml version='1.0'?><title/><script/>one<nav/>two<p hidden/>three", None)
+@example(b"<?xml?><nav/>one", None)
 def test_pages_equal_the_oracle(html: bytes, url: str | None) -> None:
     """Words, weights, fingerprints and counts of generated pages are the oracle's."""
     check_page(html, url)
@@ -603,9 +608,12 @@ class TestGoldenPages:
         blocks = [(weight, tokens.split(" ")) for weight, tokens in page["blocks"]]
         html = (oracle.GOLDEN / page["file"]).read_bytes()
         judged, title = oracle.judged_page(html)
-        lists = [[token.data.decode() for token in block] for block in judged.lists]
+        lists, below = (
+            [[token.data.decode() for token in block] for block in part]
+            for part in (judged.lists, judged.below)
+        )
         value, sketch, features = oracle.fingerprint_blocks(
-            blocks, title=title, own=judged.own, lists=lists
+            blocks, (0, 0), title, judged.own, lists, below, judged.below_tokens
         )
         if features < 8:
             sketch = sketch[:33] + oracle.token_hash(html).to_bytes(8, "little")[:4]

@@ -221,12 +221,14 @@ def test_a_service_is_measured():
     assert done.exit_code == 0, done.output
     report = json.loads(done.stdout)
     assert report["facts"]["documents"] == 100_000
+    assert 0 < sum(report["facts"]["segments"]) <= 100_000
     *loads, half = report["rows"].values()
     assert [*report["rows"]] == [
         "PROBE, single",
         "PROBE, pipelined 64",
         "RESERVE + INSERT",
         "RESERVE + INSERT, 16 in a write",
+        "RESERVE + INSERT, on one core",
         "PROBE, at half load",
     ]
     for load in loads:

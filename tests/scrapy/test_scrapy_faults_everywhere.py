@@ -51,7 +51,7 @@ UNUSED = {
     "Index.covered", "Index.file_bytes", "Index.memory_bytes",
     "SegmentedTable.append", "SegmentedTable.probe_each",
     "SegmentedTable.stats", "SegmentedTable.written",
-    "Reservations.__len__", "Reservations.end_same", "Reservations.knows", "Reservations.pin", "Store.apply",
+    "Reservations.__len__", "Reservations.end_same", "Reservations.ending", "Reservations.knows", "Reservations.pin", "Store.apply",
     "Store.get", "Store.info", "Store.insert_many", "Store.close_after_fork", "Store.give_up", "Store.give_up_more", "Store.forget_before", "Store.forget_more_before", "Store.held", "Store.near_many", "Store.near_others", "Store.offsets",
     "Store.sync", "Store.write_index",
     "Table.find", "Table.insert", "Table.probe_each", "Table.k", "Table.load", "Table.note", "Table.remove", "Table.reserve",

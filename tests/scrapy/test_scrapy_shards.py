@@ -101,7 +101,7 @@ def test_a_shard_that_is_away_holds_up_no_other(kafka, tmp_path, monkeypatch):
             keys = [key_in("4-7", n) for n in range(5)] + [key_in("0-3", 5)]
             verdicts = [await detector.reserve(page(n), key) for n, key in enumerate(keys)]
             await asyncio.to_thread(shards[1].kill)
-            told = service_memory.PendingUpdates(detector, Counts(None, lambda: None))
+            told = service_memory.PendingUpdates(detector, Counts(None))
             for verdict in verdicts:
                 told.add("insert", verdict.key, verdict)
             told.add("release", verdicts[0].key, verdicts[0])  # stays behind its insert

@@ -796,6 +796,9 @@ class Page:
             if in_any(name, barrier):
                 return
 
+    def is_xml(self) -> bool:
+        return re.match(f"\ufeff?[{SPACE}]*<\\?xml[{SPACE}]", self.text) is not None
+
     def scan(self) -> None:
         """Read the page."""
         at = 0
@@ -848,6 +851,8 @@ class Page:
         self.parts_of(tag)
         if tag.has("RAW"):
             self.pieces.append(END_WORD)
+            if tag.closed and self.is_xml():
+                return tag.end
             try:
                 close = find(f"</(?i:{tag.name})(?=[{SPACE}/>]|\\Z)", self.text, tag.end)
             except Cut:
@@ -873,7 +878,9 @@ class Page:
                 self.canonical_path = path_of(raw(href[0]))
         if tag.has("REL") and href and tag.next() and "skipped" not in self.context:
             self.links.append((href[0], frozenset({"paging"})))
-        if tag.has("VOID") or (tag.closed and ("skipped" in self.context or tag.has("SKIP"))):
+        if tag.has("VOID") or (
+            tag.closed and (self.is_xml() or "skipped" in self.context or tag.has("SKIP"))
+        ):
             return tag.end
         if tag.has("BLOCK"):
             self.close(lambda name: in_any(name, "PARAGRAPH"), "BLOCK SKIP")
@@ -1150,12 +1157,16 @@ def main_alone(blocks: Blocks, void: AbstractSet[str]) -> bool:
 
 
 class Judged(NamedTuple):
-    """The kept blocks with their weights, what tokens of them are own, and the blocks of lists: all, and those below."""
+    """The kept blocks with their weights, what tokens of them are own, and the blocks of lists: all, and those below.
+
+    below_tokens: how many tokens those below count for.
+    """
 
     kept: list[tuple[int, list[Token]]]
     own: int
     lists: Blocks
     below: Blocks
+    below_tokens: int
 
 
 def judge(blocks: Blocks) -> Judged:
@@ -1199,7 +1210,9 @@ def judge(blocks: Blocks) -> Judged:
         above += len(block) if id(block) in first else 0
         if i in lists and 2 * above >= sum(len(one) for _, one in judged):
             below.append(block)
-    return Judged(judged, count(own), [blocks[i] for i in sorted(lists)], below)
+    outside = (sum("link" not in token.context for token in block) for block in below)
+    telling = sum(min(len(block) + more, 30) for block, more in zip(below, outside, strict=True))
+    return Judged(judged, count(own), [blocks[i] for i in sorted(lists)], below, telling)
 
 
 def judged_page(html: bytes) -> tuple[Judged, Sequence[str]]:
@@ -1277,6 +1290,7 @@ def fingerprint_blocks(
     own: int | None = None,
     lists: Iterable[Sequence[str]] = (),
     below: Iterable[Sequence[str]] = (),
+    below_tokens: int = 0,
 ) -> tuple[int, bytes, int]:
     """Return value, sketch and features of blocks (weight, tokens), the title's tokens and lists: all, and those below.
 
@@ -1299,7 +1313,7 @@ def fingerprint_blocks(
         of_title = runs_of_three(beside)
         of_title += [shingle_hash(sum_of(beside), i, 1) for i in range(times)]
     of_page: list[int] = []
-    if 0 < kept < 100 and listed_tokens(below) >= kept:
+    if 0 < kept < 100 and below_tokens >= kept:
         of_lists = least_entries(below, 2 + kept // 16, key)
     elif 80 <= kept < 400 and listed_tokens(lists) >= 4 * kept:
         of_page = least_entries(lists, 4 + kept // 8, key)
@@ -1352,7 +1366,7 @@ def finish(page: Page) -> Reading:
         [*page.meta, *hashes_of(page, frame)],
     ]
     value, sketch, features = fingerprint_blocks(
-        kept, page.key, page.title_tokens, judged.own, lists, below
+        kept, page.key, page.title_tokens, judged.own, lists, below, judged.below_tokens
     )
     return Reading(
         value,

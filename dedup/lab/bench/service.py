@@ -1,7 +1,7 @@
 """`dedup bench service`: what a table service reaches over RESP.
 
     documents -> a real `dedup serve` -> PROBE single and pipelined, RESERVE + INSERT single and pipelined
-                                      -> single probes at half of the full rate -> latencies
+                                      -> RESERVE + INSERT on one core -> single probes at half of the full rate -> latencies
 
 Invariants: rates are given for the CPU time of the service's process, system calls included, since the load
 comes from the same machine; latencies are counted from when a probe was due, not from when it was sent.
@@ -9,6 +9,7 @@ comes from the same machine; latencies are counted from when a probe was due, no
 
 import asyncio
 import json
+import os
 import random
 import re
 import socket
@@ -29,6 +30,8 @@ from dedup.lab.bench.store import NAMESPACE, keys_of, sketch_of
 from dedup.model.page import Document, PageFingerprint
 from dedup.model.recipes import NEWEST
 from dedup.store import Store
+from dedup.store.index import VALUES
+from dedup.store.segmented_table import read_manifest
 
 T = TypeVar("T")
 
@@ -52,6 +55,7 @@ def open_service(
     del progress
     with tempfile.TemporaryDirectory() as folder:
         queries = _queries(fill(Path(folder), documents, distance))
+        segments = _segments(Path(folder))
         with serving(Path(folder), distance) as (process, port):
             pages = Pages(FIRST)
 
@@ -65,11 +69,15 @@ def open_service(
                         process, port, pages, DEEP, requests // 10
                     ),
                 }
+                with on_one_core(process):
+                    rows["RESERVE + INSERT, on one core"] = _pages(
+                        process, port, pages, 1, requests // 10
+                    )
                 rate = single["a CPU second"] / 2
                 rows["PROBE, at half load"] = run(_half(rate, process, port, queries))
                 return rows
 
-            facts = {"documents": documents, "distance": distance}
+            facts = {"documents": documents, "distance": distance, "segments": segments}
             yield Bench(facts, measure, packages=("hiredis", "uvloop"))
 
 
@@ -101,6 +109,12 @@ def fill(folder: Path, documents: int, distance: int) -> list[int]:
                 ]
             )
     return values
+
+
+def _segments(folder: Path) -> list[int]:
+    """Return the sizes of the files that each probe searches: two runs compare if these are alike."""
+    manifest = read_manifest(folder / NAMESPACE / VALUES)
+    return [] if manifest is None else [listed.documents for listed in manifest.segments]
 
 
 def _queries(values: list[int]) -> list[bytes]:
@@ -155,6 +169,26 @@ def serving(
                 process.wait(STOP_SECONDS)
             except subprocess.TimeoutExpired:
                 process.kill()
+
+
+@contextmanager
+def on_one_core(process: "subprocess.Popen[str]") -> Iterator[None]:
+    """Keep the service's loop and this thread on one core until the block ends (Linux).
+
+    Where they take turns on two that are idle, each write wakes the other core from its sleep; on a virtual machine
+    that takes longer than the command, and is counted as the writer's time. Among other busy processes no core sleeps.
+    """
+    if sys.platform != "linux":
+        yield
+        return
+    both, cores = (0, process.pid), os.sched_getaffinity(0)
+    try:
+        for each in both:
+            os.sched_setaffinity(each, {max(cores)})
+        yield
+    finally:
+        for each in both:
+            os.sched_setaffinity(each, cores)
 
 
 def cpu_seconds(process: "subprocess.Popen[str]") -> float:

@@ -84,30 +84,27 @@ Held: Any = _item(
 )
 
 
-class ProbeRequest(_In, frozen=True):
+class _Batch(_In, frozen=True, kw_only=True):
+    ns: Namespace
+    recipe: RecipeId
+    distance: Bits | None = None
+    similarity: Share | None = None
+    scope: Literal["global", "site"] = "global"
+    fields: WithFields = False
+
+
+class ProbeRequest(_Batch, frozen=True, kw_only=True):
     """Pages to look up, of one namespace and recipe."""
 
-    ns: Namespace
-    recipe: RecipeId
     pages: Annotated[list[ProbedPage], Meta(max_length=ITEMS)]
-    distance: Bits | None = None
-    similarity: Share | None = None
-    scope: Literal["global", "site"] = "global"
     count: Annotated[int, Meta(ge=1)] | None = None
-    fields: WithFields = False
 
 
-class ReserveRequest(_In, frozen=True):
+class ReserveRequest(_Batch, frozen=True, kw_only=True):
     """Pages to be judged in this order, of one namespace and recipe."""
 
-    ns: Namespace
-    recipe: RecipeId
     pages: Annotated[list[ReservedPage], Meta(max_length=ITEMS)]
-    distance: Bits | None = None
-    similarity: Share | None = None
     features: Whole | None = None
-    scope: Literal["global", "site"] = "global"
-    fields: WithFields = False
 
 
 class InsertRequest(_In, frozen=True):
@@ -228,7 +225,7 @@ class Health(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str = ""
 
 
-def asked(request: ProbeRequest | ReserveRequest) -> Asked:
+def asked(request: _Batch) -> Asked:
     """Return the policy that a request asks for."""
     features = request.features if isinstance(request, ReserveRequest) else None
     return Asked(request.distance, request.similarity, features, request.scope)

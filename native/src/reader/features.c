@@ -167,6 +167,12 @@ static int is_entry(const struct ndd_reader *reader, const struct block *block) 
     return block->weight == 0 && !(block->context & IN_TAKEN) && stands_where(block, reader->needed);
 }
 
+/* What an entry below the text counts for: at most 30, its words outside of links twice, for a box of the site has none. */
+static uint32_t telling_tokens(const struct block *block) {
+    uint64_t tokens = 2 * (uint64_t)block->tokens - block->link_tokens;
+    return tokens < ENTRY_MOST ? (uint32_t)tokens : ENTRY_MOST;
+}
+
 static void add_entry(struct entries *entries, uint64_t entry) {
     uint64_t *least = entries->least;
     size_t at = 0;
@@ -203,7 +209,7 @@ static void add_lists(const struct ndd_reader *reader, struct sketch *sketch, si
         above += block->weight > 0 ? block->tokens : 0;
         if (!is_entry(reader, block)) continue;
         all += entry_tokens(block);
-        below += above < entries.above ? 0 : entry_tokens(block);
+        below += above < entries.above ? 0 : telling_tokens(block);
     }
     if (kept >= LISTED_TEXT || below < kept) {
         everywhere = kept >= LITTLE_TEXT && all >= LISTS_TIMES * kept;

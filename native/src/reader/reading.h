@@ -237,9 +237,10 @@ static inline int mostly_links(const struct block *block) {
     return 2 * (uint64_t)block->link_tokens > block->tokens;
 }
 
-/* What an entry of a list of links counts for: at most 30. */
+#define ENTRY_MOST 30 /* tokens that an entry of a list of links counts for */
+
 static inline uint32_t entry_tokens(const struct block *block) {
-    return block->tokens < 30 ? block->tokens : 30;
+    return block->tokens < ENTRY_MOST ? block->tokens : ENTRY_MOST;
 }
 
 static inline int stands_where(const struct block *block, uint32_t needed) {

@@ -29,6 +29,7 @@ struct scan {
     const uint8_t *end;
     uint32_t depth;
     uint32_t too_deep; /* open elements that found no room */
+    int xml;           /* the page is XHTML */
     uint32_t plain;    /* the depth of the lowest open element whose tag has no flags; 0 if there is none */
     struct element unmarked; /* the last one that was not put on the stack: only what its end tag looks like */
     struct element stack[STACK_DEPTH];
@@ -194,6 +195,7 @@ static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
     if (flags & TAG_RAW) {
         const uint8_t *content_end;
         words_break(reader);
+        if (scan->xml && attributes.closed) return after;
         const uint8_t *next = raw_end(scan, after, name, &content_end);
         if (flags & TAG_SCRIPT) {
             if (attributes.json) reader->data_bytes += (uint64_t)(content_end - after);
@@ -214,7 +216,7 @@ static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
         links_add(reader, attributes.href, attributes.href_length, IN_PAGING);
     }
     if (flags & TAG_VOID) return after;
-    if (attributes.closed && (reader->context & IN_SKIPPED || flags & TAG_SKIP)) return after; /* as in svg */
+    if (attributes.closed && (scan->xml || reader->context & IN_SKIPPED || flags & TAG_SKIP)) return after; /* as in svg */
     if (flags & (TAG_BLOCK | TAG_LINK)) implied_ends(scan, flags);
     uint32_t context = context_of(scan, flags, &attributes);
     if (flags & TAG_LINK && reader->address != NULL && attributes.href != NULL && !(context & IN_SKIPPED)) {
@@ -324,6 +326,13 @@ static const uint8_t *markup(struct scan *scan, const uint8_t *at) {
     return at + 1;
 }
 
+/* Whether a page is XHTML: it begins with an XML declaration. */
+static int is_xml(const uint8_t *at, const uint8_t *end) {
+    if (end - at >= 3 && memcmp(at, "\xEF\xBB\xBF", 3) == 0) at += 3;
+    while (at < end && is_html_space(*at)) at++;
+    return end - at >= 6 && memcmp(at, "<?xml", 5) == 0 && is_html_space(at[5]);
+}
+
 void reader_scan(struct ndd_reader *reader, const uint8_t *html, size_t n) {
     struct scan scan;
     scan.reader = reader;
@@ -331,6 +340,7 @@ void reader_scan(struct ndd_reader *reader, const uint8_t *html, size_t n) {
     scan.depth = 0;
     scan.too_deep = 0;
     scan.plain = 0;
+    scan.xml = is_xml(html, html + n);
     scan.unmarked.end_shift = 0;
     scan.unmarked.end = 0; /* no end tag's: none begins with a byte 0 */
     const uint8_t *at = html;
