@@ -28,6 +28,7 @@ import msgspec
 from scrapy import Request
 from scrapy.http import Response
 from scrapy.utils.request import request_from_dict
+from w3lib.url import canonicalize_url
 
 from dedup.core.files import PRIVATE, replace_file
 from dedup.core.fingerprint import PageReading, read_page, similarities
@@ -51,7 +52,7 @@ from dedup.scrapy.in_flight import token_of
 from dedup.scrapy.items import Comparison, Digest, Digester, Names, Page, compare, decode
 from dedup.scrapy.kept_pages import PRIVATE_META
 from dedup.scrapy.memory import EVIDENCE
-from dedup.scrapy.responses import CONTROL, links_to
+from dedup.scrapy.responses import CONTROL
 from dedup.scrapy.settings import Config
 
 if TYPE_CHECKING:
@@ -435,24 +436,35 @@ class Proof:
         self._note_scheduled()
         return not self._scheduled.missing(_key_hash(request.url))
 
-    def leads_beyond(self, flight: "Flight", request: Request, response: Response) -> bool:
-        """Whether a callback makes a new request to which its page has no link: to an interface, a frame."""
+    def leads_beyond(
+        self, flight: "Flight", request: Request, linked: Callable[[], frozenset[str]]
+    ) -> bool:
+        """Whether a callback makes a new request to which its page has no link: to an interface, a frame.
+
+        linked() returns the canonical URLs of all links of the page.
+        """
         if self.is_scheduled(request):
             return False
         links, recipe = flight.reading.links, flight.namespace.detector.recipe
         address = read_page(b"", url=request.url, recipe=recipe, links=True).address
         if any(links[at : at + 8] == address for at in range(0, len(links), 8)):
             return False
-        return not links_to(response, request.url)
+        return canonicalize_url(request.url) not in linked()
 
-    def made(self, flight: "Flight", request: Request, response: Response, number: int) -> None:
+    def made(
+        self,
+        flight: "Flight",
+        request: Request,
+        linked: Callable[[], frozenset[str]],
+        number: int,
+    ) -> None:
         """Note a request of an accepted page's callback, with its number in the page from 0 on."""
         seen = self._beyond.get(flight.callback, 0)
         if seen == _LEADS_BEYOND or not self._kept.reads_links:
             return
         if number and (number >= BEYOND_PAGE or seen >= BEYOND):
             return
-        beyond = self.leads_beyond(flight, request, response)
+        beyond = self.leads_beyond(flight, request, linked)
         self._beyond[flight.callback] = _LEADS_BEYOND if beyond else seen + 1
 
     def led_to_new(self, token: str) -> None:

@@ -5,6 +5,7 @@ copy meta from a response to new requests; that must not give a page another pag
 URL, or status of a start request.
 """
 
+from contextlib import suppress
 from time import time
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,6 +20,7 @@ from w3lib.url import canonicalize_url
 from dedup.model.names import document_key
 from dedup.scrapy.settings import Config
 
+MOST_LINKED = 2000  # links of a page whose URLs are compared with those of requests
 KIND_CHARACTERS = 32  # of a kind's name; a longer one is cut
 
 # Whose meta it is: the URL and the dedup_key of the request that a response came for.
@@ -104,18 +106,16 @@ def asks(yielded: Request, wanted: frozenset[str]) -> bool:
     )
 
 
-def links_to(response: Response, url: str) -> bool:
-    """Whether a page has a link to a URL anywhere, navigation and footer included."""
-    if not isinstance(response, TextResponse):
-        return False
-    wanted = canonicalize_url(url)
-    for href in response.xpath("//a/@href | //area/@href | //link/@href").getall():
-        try:
-            if canonicalize_url(response.urljoin(href.strip())) == wanted:
-                return True
-        except ValueError:  # no URL
-            continue
-    return False
+def linked_urls(response: Response) -> frozenset[str]:
+    """Return the canonical URLs of a page's links, navigation and footer included; of the first MOST_LINKED."""
+    found = set()
+    if isinstance(response, TextResponse):
+        for href in response.xpath("//a/@href | //area/@href | //link/@href").getall()[
+            :MOST_LINKED
+        ]:
+            with suppress(ValueError):  # no URL
+                found.add(canonicalize_url(response.urljoin(href.strip())))
+    return frozenset(found)
 
 
 def mark_own(request: Request) -> None:
