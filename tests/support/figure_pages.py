@@ -317,7 +317,7 @@ MADE: dict[tuple[str, str], Callable[[Any], str]] = {
     ("docs/quality.md", "labelled sets"): labelled_sets,
     ("docs/appendix/reading.md", "recall by source"): recall_by_source,
     ("docs/appendix/reading.md", "recall by kind"): recall_by_kind,
-    ("docs/quality.md", "by similarity"): quality_similarity,
+    ("docs/appendix/reading.md", "by similarity"): quality_similarity,
     ("docs/appendix/reading.md", "by distance"): quality_distance,
 }
 
