@@ -151,7 +151,7 @@ MEASUREMENTS = {
         for seed in SEEDS
     },
     "crawl-whole": Measurement(
-        ("bench", "crawl", "--count", "300", "--rounds", "3", "--json"), of_crawl
+        ("bench", "crawl", "--count", "300", "--rounds", "7", "--json"), of_crawl
     ),
     "set-development": Measurement(evaluation("--set", "dev"), of_set, "dev"),
     "set-second": Measurement(evaluation("--set", "second"), of_set, "second"),
