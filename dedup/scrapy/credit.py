@@ -225,6 +225,11 @@ class Credit:
         for account in page.accounts:
             account.ended(token, noted["reason"], page.level, followed=followed)
 
+    def has_paid(self, token: str) -> bool:
+        """Whether a page kept on credit, or a request of it, has brought something."""
+        page = self._of_page.get(token)
+        return page is not None and page.paid
+
     def _pay(self, token: str, page: _Kept) -> None:
         """Reset the accounts of a page that brought something."""
         page.paid = True

@@ -481,6 +481,8 @@ class Proof:
         token = token_of(request.meta.get("dedup"))
         if token is not None:
             self._leading[token] = namespace, look
+            if self._kept.credit.has_paid(token):  # before its callback ended
+                self.led_to_new(token)
         while len(self._leading) > LEADING:
             self._leading.popitem(last=False)
         return False
