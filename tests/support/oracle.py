@@ -1149,11 +1149,34 @@ def without_notice(blocks: Blocks, kept: set[int]) -> set[int]:
     return kept - behind
 
 
-def main_alone(blocks: Blocks, void: AbstractSet[str]) -> bool:
+def main_alone(blocks: Blocks, texts: Iterable[int]) -> bool:
     """Whether what stands outside of main is left out."""
-    texts = (block for block in blocks if is_content(block, void) and is_text(block))
-    inside = count(block for block in texts if "main" in block[0].context)
+    inside = count(blocks[i] for i in texts if "main" in blocks[i][0].context)
     return inside >= 80 and 100 * inside >= 15 * count(blocks)
+
+
+def shared_run(one: Sequence[bytes], other: Sequence[bytes]) -> int:
+    """Return the length of the longest run that two sequences share."""
+    runs = {tuple(other[i:j]) for i in range(len(other)) for j in range(i + 1, len(other) + 1)}
+    lengths = range(len(one), 0, -1)
+    return next(
+        (n for n in lengths if any(tuple(one[i : i + n]) in runs for i in range(len(one) - n + 1))), 0
+    )
+
+
+def above_headline(blocks: Blocks, texts: AbstractSet[int], title: Sequence[bytes]) -> int:
+    """Return how many blocks stand above the page's own text (specification, "Headline")."""
+    tops = [
+        (i, [token.data for token in block])
+        for i, block in enumerate(blocks)
+        if "top" in block[0].context and "dropped" not in block[0].context and len(block) <= 32
+    ]
+    runs = [(shared_run(title[:64], tokens), i, tokens) for i, tokens in tops[:64]]
+    fitting = [(run, -i) for run, i, tokens in runs if run and 2 * run >= len(tokens)]
+    headline = -max(fitting, default=(0, 0))[1]
+    above = count(blocks[i] for i in texts if i < headline)
+    below = count(blocks[i] for i in texts if i >= headline)
+    return 0 if above > 400 and above > 8 * below else headline
 
 
 class Judged(NamedTuple):
@@ -1169,13 +1192,16 @@ class Judged(NamedTuple):
     below_tokens: int
 
 
-def judge(blocks: Blocks) -> Judged:
+def judge(blocks: Blocks, title: Sequence[str]) -> Judged:
     """Return what is kept of a page's blocks, and what is not of its content."""
     void = hints_without_meaning(blocks)
     content = {i for i, block in enumerate(blocks) if is_content(block, void)}
-    has_main = any("main" in blocks[i][0].context for i in content)
     texts = {i for i in content if is_text(blocks[i])}
-    if main_alone(blocks, void):
+    first = above_headline(blocks, texts, [token.encode() for token in title])
+    content = {i for i in content if i >= first}
+    has_main = any("main" in blocks[i][0].context for i in content)
+    texts &= content
+    if main_alone(blocks, texts):
         content = {i for i in content if "main" in blocks[i][0].context}
     kept = without_labels(blocks, texts & content)
     tokens = count(blocks[i] for i in kept)
@@ -1204,10 +1230,10 @@ def judge(blocks: Blocks) -> Judged:
     own = [block for _, block in judged if not has_main or "main" in block[0].context]
     if listed and count(block for _, block in judged) >= 80:
         own = []
-    first = [id(block) for _, block in judged]
+    counted = [id(block) for _, block in judged]
     above, below = 0, []
     for i, block in enumerate(blocks):
-        above += len(block) if id(block) in first else 0
+        above += len(block) if id(block) in counted else 0
         if i in lists and 2 * above >= sum(len(one) for _, one in judged):
             below.append(block)
     outside = (sum("link" not in token.context for token in block) for block in below)
@@ -1219,7 +1245,8 @@ def judged_page(html: bytes) -> tuple[Judged, Sequence[str]]:
     """Return what is kept of a page of UTF-8 bytes, and the tokens of its title."""
     page = Page(html.decode("utf-8", "surrogateescape"))
     page.scan()
-    return judge(visible(words_of_tables(blocks_of(page.pieces)))), page.title_tokens
+    blocks = visible(words_of_tables(blocks_of(page.pieces)))
+    return judge(blocks, page.title_tokens), page.title_tokens
 
 
 def sketch_of(shingles: Iterable[int], beside: Iterable[int] = ()) -> bytes:
@@ -1342,7 +1369,7 @@ def hashes_of(page: Page, blocks: Iterable[list[Token]]) -> list[int]:
 def finish(page: Page) -> Reading:
     blocks_before = words_of_tables(blocks_of(page.pieces))
     blocks = visible(blocks_before)
-    judged = judge(blocks)
+    judged = judge(blocks, page.title_tokens)
     kept = [
         Block(weight, [token.data.decode() for token in block]) for weight, block in judged.kept
     ]

@@ -166,6 +166,7 @@ static void weigh_headings(struct ndd_reader *reader) {
 
 void blocks_weigh(struct ndd_reader *reader) {
     wrappers_open(reader);
+    headline_begin(reader);
     uint32_t needed = main_holds_the_text(reader) ? IN_MAIN : 0;
     reader->needed = needed;
     keep(reader, needed, 0);

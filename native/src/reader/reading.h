@@ -11,6 +11,7 @@
  *     links.c   where the page leads, when that is asked for
  *     hidden.c  whether what is hidden counts
  *     wrappers.c  which hints do not count, for most of the text is inside
+ *     headline.c  where the page's own text begins
  *     blocks.c  which blocks are main content, and their weights      (the one place of scoring)
  *     repeats.c which of them say again what the page said before
  *     features.c  tokens of the kept blocks -> ndd_page
@@ -46,7 +47,8 @@ enum {
     IN_VEILED = 1 << 13,  /* skipped only because it is hidden within a line: blocks inside are hidden */
     IN_TOP = 1 << 14,     /* h1 */
     IN_PROPERTY = 1 << 15, /* a thing that is a property of another one (microdata) */
-    IN_TAKEN = 1 << 16     /* of a block: kept at first, but it repeats another, or is a notice */
+    IN_TAKEN = 1 << 16,    /* of a block: kept at first, but it repeats another, or is a notice */
+    IN_ABOVE = 1 << 17     /* of a block: above the page's headline (headline.c) */
 };
 
 enum { ROW_CELLS = 16 }; /* from the last of so many on, cells have the same number */
@@ -225,11 +227,14 @@ void hidden_settle(struct ndd_reader *reader);
 void blocks_join_rows(struct ndd_reader *reader);
 void blocks_weigh(struct ndd_reader *reader);
 
+/* headline.c: leaves out what stands above the heading that says the title. */
+void headline_begin(struct ndd_reader *reader);
+
 /* wrappers.c */
 void wrappers_open(struct ndd_reader *reader);
 
 static inline int in_content(uint32_t context) {
-    if (context & (IN_DROPPED | IN_FORM | IN_ASIDE | IN_COMMENTS | IN_COMMENTS_INSIDE)) return 0;
+    if (context & (IN_DROPPED | IN_FORM | IN_ASIDE | IN_COMMENTS | IN_COMMENTS_INSIDE | IN_ABOVE)) return 0;
     return !(context & IN_HEADER) || (context & IN_MAIN) != 0;
 }
 
