@@ -1160,7 +1160,8 @@ def shared_run(one: Sequence[bytes], other: Sequence[bytes]) -> int:
     runs = {tuple(other[i:j]) for i in range(len(other)) for j in range(i + 1, len(other) + 1)}
     lengths = range(len(one), 0, -1)
     return next(
-        (n for n in lengths if any(tuple(one[i : i + n]) in runs for i in range(len(one) - n + 1))), 0
+        (n for n in lengths if any(tuple(one[i : i + n]) in runs for i in range(len(one) - n + 1))),
+        0,
     )
 
 
