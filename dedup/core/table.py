@@ -26,7 +26,7 @@ from typing import Any, SupportsIndex
 import msgspec
 
 from dedup.core.files import replace_file
-from dedup.core.matches import Answer, Answers, Found, Match, Matches, ProbedMany
+from dedup.core.matches import Answer, Answers, Match, Matches, ProbedMany
 from dedup.core.native import check, ffi, lib
 from dedup.core.numbers import Numbers, Packed, many, max_distance, number, packed, pointer, zeros
 from dedup.model.errors import UsageError
@@ -307,25 +307,20 @@ class Table:
         offsets[i + 1], in the order of probe(), at most `limit` for each value. The tuple's `cut`,
         a bool array of shape (n,), is True where a limit left others out.
         """
-        return self.find(many(values, "values"), limit_number(limit)).probed()
+        queries, most = many(values, "values"), limit_number(limit)
+        return self._answers.arrays(self._probed(queries, most), len(queries))
 
     def probe_each(self, values: Packed, limit: int = 0) -> dict[int, Matches]:
         """Return what probe() does for each of some values that has matches, by its index; a limit of 0 is none."""
-        answer, count = self._answers.take(), len(values)
-        with self._lock.reading:
-            status = lib.ndd_table_probe(self._handle, pointer(values), count, limit, answer.handle)
-        check(status, "probing a table")
-        return self._answers.each(answer, count)
+        return self._answers.each(self._probed(values, limit), len(values))
 
-    def find(self, queries: Packed, limit: int) -> Found:
-        """Return the answer of probe_many() with the values that match; a limit of 0 is none."""
-        answer, count = self._answers.take(), len(queries)
+    def _probed(self, values: Packed, limit: int) -> Answer:
+        """Return a native answer that holds the matches of some values; a limit of 0 is none."""
+        answer, handle = self._answers.take(), self._handle
         with self._lock.reading:
-            status = lib.ndd_table_probe(
-                self._handle, pointer(queries), count, limit, answer.handle
-            )
+            status = lib.ndd_table_probe(handle, pointer(values), len(values), limit, answer.handle)
         check(status, "probing a table")
-        return self._answers.found(answer, count)
+        return answer
 
     def has(self, values: Packed, documents: Packed) -> bytearray:
         """Return for each pair (values[i], documents[i]) 1 if it is there, else 0."""
