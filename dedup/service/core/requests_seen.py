@@ -25,8 +25,8 @@ from dedup.core.pending_records import PendingRecords, Record
 from dedup.model.errors import UsageError
 from dedup.model.names import check_namespace
 from dedup.model.policy import age_seconds
-from dedup.service.core.error_codes import Refused
 from dedup.service.core.limits import Limits
+from dedup.service.core.roles import Refused
 
 __all__ = ["RequestsSeen"]
 

@@ -42,7 +42,6 @@ from dedup.model.words import (
     write_probe,
     write_sparse,
 )
-from dedup.wire.client.address import Address
 from dedup.wire.resp import pack
 from dedup.wire.shards import PARTITIONS_LIMIT, Share, merged, partition_of
 
@@ -56,7 +55,6 @@ __all__ = [
     "holding_of",
     "neighbours_of_all",
     "new_token",
-    "unavailable",
     "unreadable",
     "verdict_of_all",
 ]
@@ -167,7 +165,7 @@ class Route:
 
 
 def unavailable(
-    route: Route, services: Sequence[tuple[Address, Holding, str]]
+    route: Route, services: Sequence[tuple[object, Holding, str]]
 ) -> ServiceUnavailable:
     """Return the error that says what keeps the services of a route from an answer.
 
