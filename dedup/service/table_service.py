@@ -36,7 +36,6 @@ from dedup.service.resp.resp_connection import Connection
 if TYPE_CHECKING:
     from dedup.service.replica.replica import Follower
 
-__all__ = ["Service", "run"]
 
 log = logging.getLogger(__name__)
 
@@ -208,13 +207,8 @@ class Service:
         """Return what the dashboard shows, of one namespace if it is given."""
         health = self.health()
         return overview(
-            self.commands.tally,
-            dict(self.commands.counts),
-            [(name, detector.info()) for name, detector in self.namespaces],
-            self.commands.rules_of_urls.held,
+            self.commands,
             [each.session.view() for each in self.port.open if isinstance(each, Connection)],
-            self.commands.held(),
-            self.commands.version,
             health.status,
             health.reason,
             None if self.follower is None else dict(self.follower.info()),

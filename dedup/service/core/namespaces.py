@@ -32,8 +32,6 @@ from dedup.service.core.limits import USUAL_LIMITS, Limits
 from dedup.service.core.roles import Refused
 from dedup.wire.shards import Share
 
-__all__ = ["Asked", "Namespaces", "Pruning", "pause_seconds"]
-
 
 class Asked(msgspec.Struct, frozen=True):
     """Per-command overrides of the recipe's policy; None leaves a field to the recipe."""

@@ -37,17 +37,6 @@ from dedup.service.core.requests_seen import RequestsSeen
 from dedup.service.core.roles import Refused
 from dedup.wire.shards import partition_of
 
-__all__ = [
-    "Commands",
-    "Inserts",
-    "RulesOfUrls",
-    "StoreInserts",
-    "in_slices",
-    "keys_size",
-    "probe_in_slices",
-]
-
-
 Given = Mapping[str, Any]  # fields of a document that are known only at its insert
 NOTHING: Given = {}
 

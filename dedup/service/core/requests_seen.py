@@ -28,8 +28,6 @@ from dedup.model.policy import age_seconds
 from dedup.service.core.limits import Limits
 from dedup.service.core.roles import Refused
 
-__all__ = ["RequestsSeen"]
-
 SCHEDULED, FETCHED, FREE = 1, 2, 3  # marks of a digest; FREE: never fetched, and may be made again
 DEAD_SECONDS = 20.0  # without a word from a crawl, after which its requests are given to others
 CRAWLS = 1024  # of a namespace

@@ -27,9 +27,6 @@ from dedup.service.core.namespaces import Asked
 from dedup.service.core.overview import NearDuplicateView, Overview
 from dedup.service.core.roles import COMMANDS
 
-__all__ = ["openapi"]
-
-
 ITEMS = 10_000  # of a batch; Limits.batch is at most that
 
 Namespace = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")]

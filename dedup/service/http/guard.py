@@ -29,8 +29,6 @@ from dedup.service.core.limits import LOCAL_NAMES, Limits
 from dedup.service.core.roles import NO_ROLES, Caller, Refused, Tokens, check_role, log_now_and_then
 from dedup.service.http.bodies import PATH_ROLES, Failed, Fault
 
-__all__ = ["Guard", "HttpConnections"]
-
 RESERVED_FILES = 16  # of those that may be open: for stores
 SMALL_BYTES = 1 << 14  # of a request; less is not counted
 

@@ -41,8 +41,6 @@ from dedup.service.http.guard import Guard, HttpConnections
 from dedup.service.resp.port import BOUNDS, Port
 from dedup.store.transfer import encode_line
 
-__all__ = ["made_app"]
-
 STATUS = {
     "NOAUTH": 401,
     "RECIPE": 409,

@@ -181,7 +181,7 @@ class State(msgspec.Struct, frozen=True):
     counts: dict[str, int]
 
 
-class Replica:
+class Replica(Lifecycle):
     """Keeps the namespaces of a folder equal to a log.
 
     await prepare()        before the stores are opened
@@ -207,6 +207,7 @@ class Replica:
 
         partitions and create are for a missing topic. rebuild starts over with empty stores.
         """
+        super().__init__()
         self._skip = skip
         self._config = config
         self._views = views
@@ -216,7 +217,6 @@ class Replica:
         self._rebuild = rebuild
         self._partitions = partitions
         self._create = create
-        self._lifecycle = Lifecycle()
         self._applying = Applying(config, views, self._look)
         self._checkpoint = Checkpoint(path, views, self._applying)
         self._topic: Topic | None = None  # once the log is identified
@@ -227,15 +227,6 @@ class Replica:
         self._goal: dict[int, int] | None = None  # where the log ended when it was nearly read
         self._progress = ""  # of giving partitions up
         self._began = self._current_at = time.monotonic()
-
-    async def reached(self, *phases: Phase) -> Phase:
-        """Wait until one of these states is reached; return it. FAILED and STOPPED end the wait too."""
-        return await self._lifecycle.reached(*phases)
-
-    @property
-    def phase(self) -> Phase:
-        """The state of now."""
-        return self._lifecycle.phase
 
     @property
     def ready(self) -> bool:
@@ -287,7 +278,7 @@ class Replica:
         if phase is Phase.FOLLOWING:
             return ""
         if phase in (Phase.FAILED, Phase.STOPPED):
-            return self._lifecycle.reason
+            return self.reason
         away = f"Kafka has not answered for {away_seconds:.0f} s"
         if reader is None:
             reason = self._progress or (away if away_seconds else "Kafka answers")
@@ -304,13 +295,13 @@ class Replica:
         reading = self._reader is not None and self._reader.alive
         match self.phase:
             case Phase.CONNECTING if reading:
-                self._lifecycle.move(Phase.CATCHING_UP)
+                self.move(Phase.CATCHING_UP)
             case Phase.CATCHING_UP if not reading:
-                self._lifecycle.move(Phase.CONNECTING)
+                self.move(Phase.CONNECTING)
             case Phase.FOLLOWING if not reading or self._applying.trouble:
-                self._lifecycle.move(Phase.STALE)
+                self.move(Phase.STALE)
             case Phase.STALE if reading and not self._applying.trouble:
-                self._lifecycle.move(Phase.FOLLOWING)
+                self.move(Phase.FOLLOWING)
 
     # --------------------------------------------------------------------------- identify the log
 
@@ -340,7 +331,7 @@ class Replica:
                     raise LogLost(f"{self._path} is not emptied: {former.other_log(self._topic)}")
                 await asyncio.to_thread(empty_stores, self._path)
         except Exception as error:
-            self._lifecycle.move(Phase.FAILED, str(error))
+            self.move(Phase.FAILED, str(error))
             raise
 
     def _former_manifest(self) -> Manifest | None:
@@ -393,7 +384,7 @@ class Replica:
         except Stopped:
             pass
         except Exception as error:
-            self._lifecycle.move(Phase.FAILED, str(error))
+            self.move(Phase.FAILED, str(error))
             log.error("stopped applying the Kafka log: %s", error)
             raise
         finally:
@@ -427,7 +418,7 @@ class Replica:
         if self._topic is None:
             gone = missing(path, checkpoint.manifest, applying.applied)
             if not gone and any(len(detector) for _, detector in self._views):
-                self._lifecycle.move(Phase.RESUMED)
+                self.move(Phase.RESUMED)
             await self._identify()
             applying.note_applied()
         assert self._topic is not None
@@ -493,14 +484,13 @@ class Replica:
     async def _step(self) -> None:
         reader = self._reader
         assert reader is not None
-        lifecycle = self._lifecycle
-        batch = await reader.batch(1.0 if lifecycle.phase in CAUGHT_UP else 0.2)
+        batch = await reader.batch(1.0 if self.phase in CAUGHT_UP else 0.2)
         if batch:
             await self._apply(batch)
         self._move_past(reader)
-        if lifecycle.phase not in CAUGHT_UP:
+        if self.phase not in CAUGHT_UP:
             await self._see_whether_caught_up(reader, idle=not batch)
-        if lifecycle.phase in CAUGHT_UP and reader.alive and not self._lag(reader):
+        if self.phase in CAUGHT_UP and reader.alive and not self._lag(reader):
             self._current_at = time.monotonic()
         if self._checkpoint.is_due:
             await self.checkpoint()
@@ -530,7 +520,7 @@ class Replica:
         self._look()  # Kafka may have gone away and come back since
         if self.phase is Phase.CONNECTING:
             return
-        self._lifecycle.move(Phase.FOLLOWING)
+        self.move(Phase.FOLLOWING)
         self._look()
         self._clearing = asyncio.create_task(self._clear())
         self._current_at = time.monotonic()
@@ -567,7 +557,7 @@ class Replica:
                 self._say_removed(name, gone, self.share)
 
     async def _apply(self, batch: dict[int, list[Any]]) -> None:
-        offsets, newer = await self._applying.batch(batch, judge=self._lifecycle.phase in CAUGHT_UP)
+        offsets, newer = await self._applying.batch(batch, judge=self.phase in CAUGHT_UP)
         self._offsets.update(offsets)
         if newer is not None:
             assert self._topic is not None
@@ -588,7 +578,7 @@ class Replica:
                 await self.checkpoint()
             await self._reader.stop()
         await self._applying.close()
-        self._lifecycle.move(Phase.STOPPED, "the replica was stopped")
+        self.move(Phase.STOPPED, "the replica was stopped")
 
     def _lag(self, reader: Reader) -> int:
         return sum(max(0, end - self._offsets.get(p, 0)) for p, end in reader.ends.items())

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from dedup.core.native import ffi, lib
 from dedup.model.page import SKETCH_BYTES
@@ -26,7 +26,7 @@ from dedup.service.core.connections import Buffers, Handshake
 from dedup.service.core.limits import Limits
 from dedup.service.core.operations import Commands
 from dedup.service.core.roles import PROBE, Tokens
-from dedup.service.resp.resp_commands import Plans, neighbours
+from dedup.service.resp.resp_commands import Plans, of_batch
 from dedup.wire import resp
 
 if TYPE_CHECKING:
@@ -142,19 +142,17 @@ class Turn:
         for read in reads:
             starts.append(starts[-1] + read.probes)
         commands = self._plans.commands
-        sketches = _Sketches(form, reads, starts)
+        sketches = cast(Sequence[bytes], _Sketches(form, reads, starts))
         found = commands.probe_many(plan.detector, values, sketches, plan.recipe, None, plan.most)
         if not found:
             return nothing
-        each = [resp.EMPTY] * len(values)
-        for i, near in found.items():
-            each[i] = neighbours(near)
+        each = of_batch(found, len(values))
         answers = [b"".join(each[a:b]) for a, b in pairwise(starts)]
         commands.check_answer(max(map(len, answers)))
         return answers
 
 
-class _Sketches(Sequence[bytes]):
+class _Sketches:
     """The sketches of the probes of some reads, decoded where they are asked for."""
 
     def __init__(self, form: Form, reads: Sequence[ProbeRead], starts: Sequence[int]) -> None:
@@ -163,13 +161,7 @@ class _Sketches(Sequence[bytes]):
     def __len__(self) -> int:
         return self._starts[-1]
 
-    @overload
-    def __getitem__(self, index: int) -> bytes: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[bytes]: ...
-
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: int) -> bytes:
         which = bisect_right(self._starts, index) - 1
         form = self._form
         at = (index - self._starts[which]) * len(form.command) + form.sketch_at

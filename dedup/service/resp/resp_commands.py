@@ -91,6 +91,14 @@ def neighbours(found: Sequence[Neighbour]) -> bytes:
     return b"".join(parts)
 
 
+def of_batch(found: Mapping[int, Sequence[Neighbour]], count: int) -> list[bytes]:
+    """Return the answers to a batch of probes, of which those with neighbours are given by their place."""
+    answers = [resp.EMPTY] * count
+    for i, near in found.items():
+        answers[i] = neighbours(near)
+    return answers
+
+
 def neighbours_with_identity(found: Sequence[Neighbour], *, fields: bool) -> bytes:
     """Return neighbours as an array of [key, distance, similarity, identity, domain].
 
@@ -756,14 +764,12 @@ def probes(plans: Plans, batch: list[list[bytes]]) -> list[bytes]:
         return [probe(plans, arguments) for arguments in batch]
     values = fingerprints([arguments[2] for arguments in batch])
     sketches = [sketch_of(arguments[3]) for arguments in batch]
-    answers = [resp.EMPTY] * len(batch)
-    if plan is not None:
-        found = plans.commands.probe_many(
-            plan.detector, values, sketches, plan.recipe, plan.domain, plan.most
-        )
-        for i, near in found.items():
-            answers[i] = neighbours(near)
-    return answers
+    if plan is None:
+        return [resp.EMPTY] * len(batch)
+    found = plans.commands.probe_many(
+        plan.detector, values, sketches, plan.recipe, plan.domain, plan.most
+    )
+    return of_batch(found, len(batch))
 
 
 def _mprobe(session: Session, arguments: list[bytes]) -> bytes | Later:
@@ -783,10 +789,7 @@ def _mprobe(session: Session, arguments: list[bytes]) -> bytes | Later:
     sketches = [sketch_of(sketch) for sketch in pairs[1::2]]
 
     def encoded(found: dict[int, list[Neighbour]]) -> bytes:
-        answers = [resp.EMPTY] * len(values)
-        for i, near in found.items():
-            answers[i] = neighbours(near)
-        return array(answers)
+        return array(of_batch(found, len(values)))
 
     if len(values) > PROBES:
         work = probe_in_slices(commands, detector, values, sketches, recipe, given.count)

@@ -45,21 +45,6 @@ from dedup.model.words import (
 from dedup.wire.resp import pack
 from dedup.wire.shards import PARTITIONS_LIMIT, Share, merged, partition_of
 
-__all__ = [
-    "NO_SERVICE",
-    "OLDER",
-    "Holding",
-    "Request",
-    "Route",
-    "facts_of_all",
-    "holding_of",
-    "neighbours_of_all",
-    "new_token",
-    "unreadable",
-    "verdict_of_all",
-]
-
-
 NO_SERVICE = -1  # in place of a service's number: none holds it
 
 
