@@ -47,7 +47,7 @@ async def find_service(timeout_seconds: float) -> tuple[str, ...]:
 async def _greet(timeout_seconds: float) -> tuple[str, str]:
     """Return what is wrong with the listener, or "", and the token that it accepted, or ""."""
     from dedup.wire.client.command_codec import PARTITIONS, holding_of
-    from dedup.wire.client.endpoint import Connection, ReplyError
+    from dedup.wire.client.services import Connection, ReplyError
     from dedup.wire.resp import pack
 
     _, connection = await asyncio.get_running_loop().create_connection(
@@ -74,7 +74,7 @@ async def _greet(timeout_seconds: float) -> tuple[str, str]:
 
 async def _hello(ask: Ask) -> tuple[Any, str]:
     """Return a service's answer to HELLO, and the token that it wanted, or "". Raises ReplyError."""
-    from dedup.wire.client.endpoint import ReplyError
+    from dedup.wire.client.services import ReplyError
 
     token = os.environ.get(VARIABLE, "")
     try:

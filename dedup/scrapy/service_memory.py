@@ -41,9 +41,8 @@ from dedup.model.policy import Options
 from dedup.report.texts import count
 from dedup.scrapy.counts import Counts, logger
 from dedup.scrapy.settings import Config
-from dedup.wire.client.address import addresses_of
 from dedup.wire.client.command_codec import Command, NoToken, Request, is_unjudged
-from dedup.wire.client.services import Services
+from dedup.wire.client.services import Services, addresses_of
 
 if TYPE_CHECKING:
     from dedup.scrapy.publisher import Publisher

@@ -38,10 +38,9 @@ from dedup.model.errors import ServiceUnavailable
 from dedup.scrapy.counts import logger
 from dedup.scrapy.local_service import find_service
 from dedup.scrapy.settings import Config
-from dedup.wire.client.address import addresses_of
 from dedup.wire.client.command_codec import Request as Command
 from dedup.wire.client.command_codec import unreadable
-from dedup.wire.client.services import Services
+from dedup.wire.client.services import Services, addresses_of
 
 BATCH = 500  # requests of one command
 BATCH_BYTES = 1 << 19
