@@ -11,7 +11,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from dedup.lab.demo.site.site import Site
+from dedup.lab.demo.site import Site
 
 
 def record(url, html):

@@ -12,7 +12,7 @@ try:
 except ModuleNotFoundError:
     sys.exit("pyspark is missing; run: pip install 'crawl-dedup[spark]' (it needs Java 17)")
 
-from dedup.lab.demo.site.site import Site
+from dedup.lab.demo.site import Site
 from dedup.spark import accepted_pages, fingerprint_pages, judge_pages
 
 os.environ["PYSPARK_PYTHON"] = sys.executable

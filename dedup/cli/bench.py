@@ -8,8 +8,7 @@ import click
 import msgspec
 
 from dedup.cli import terminal
-from dedup.lab.bench.cases import CASES
-from dedup.lab.bench.runner import Case, Option, Result, measure
+from dedup.lab.bench.cases import CASES, Case, Option, Result, measure
 
 
 class Cases(terminal.Group):

@@ -66,7 +66,7 @@ def demo(
     from dedup.lab.demo.crawl import crawl_site
     from dedup.lab.demo.judgement import as_json as plain
     from dedup.lab.demo.judgement import judge
-    from dedup.lab.demo.site.site import Site
+    from dedup.lab.demo.site import Site
 
     site = Site(pages, seed)
     progress = _Progress()
@@ -84,8 +84,7 @@ def demo(
 
 
 def _serve(pages: int, seed: int, port: int, *, as_json: bool) -> None:
-    from dedup.lab.demo.site.server import serve_forever
-    from dedup.lab.demo.site.site import Site
+    from dedup.lab.demo.site import Site, serve_forever
 
     def say(url: str) -> None:
         if as_json:

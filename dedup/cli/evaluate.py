@@ -28,9 +28,8 @@ from dedup.report.texts import differences, inline, running
 
 if TYPE_CHECKING:
     from dedup.lab.evaluate.corpora import CorpusFigures, CorpusPoint
-    from dedup.lab.evaluate.evaluation import Evaluation, View
     from dedup.lab.evaluate.mistakes import Mistake, MistakenPage
-    from dedup.lab.evaluate.score import Figures
+    from dedup.lab.evaluate.score import Evaluation, Figures, View
     from dedup.lab.evaluate.sets import Source
 
 
@@ -164,9 +163,9 @@ def evaluate(
 
 
 def _set(source: "Source", asked: _Asked, draws: int, seed: int) -> list["Mistake"]:
-    from dedup.lab.evaluate.evaluation import evaluate as evaluate_set
     from dedup.lab.evaluate.mistakes import mistakes
-    from dedup.lab.evaluate.page_files import measure
+    from dedup.lab.evaluate.score import evaluate as evaluate_set
+    from dedup.lab.evaluate.sets import measure
 
     prints = measure(source.pages(terminal.progress(f"reading {source.name}")), asked.recipe)
     labels = source.labels(prints.ids)

@@ -25,11 +25,11 @@ from dedup.detector.detector import CROWD
 from dedup.model.errors import DedupError, RecipeMismatch, UsageError
 from dedup.model.recipes import Recipe
 from dedup.scan.accepted import Memory
-from dedup.scan.copies.records import drop_line
-from dedup.scan.formats.inputs import ARCHIVES, list_units
+from dedup.scan.copies import drop_line
+from dedup.scan.inputs import ARCHIVES, list_units
 from dedup.scan.judging import Judge, check_output, publish, read_rows, to_line
 from dedup.scan.kept import check_kept, write_kept
-from dedup.scan.pool import read_all
+from dedup.scan.reading import read_all
 from dedup.scan.report import check_report, make_report, write_report
 from dedup.scan.values import (
     STDIN,

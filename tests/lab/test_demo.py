@@ -21,7 +21,7 @@ from dedup.cli import main
 from dedup.cli.demo import show
 from dedup.lab.demo.crawl import Crawl, Outcome, crawl_site
 from dedup.lab.demo.judgement import COPIES, Report, as_json, judge
-from dedup.lab.demo.site.site import Site
+from dedup.lab.demo.site import Site
 from dedup.model.errors import DedupError
 
 COMMAND = [sys.executable, "-c", "from dedup.cli import main; main()", "demo"]

@@ -21,14 +21,20 @@ from dedup import fingerprint, near_duplicate, recipe_of
 from dedup.cli import main
 from dedup.core.fingerprint import similarity
 from dedup.core.numbers import bit_counts
-from dedup.lab.demo.site.site import Site
+from dedup.lab.demo.site import Site
 from dedup.lab.evaluate import score as pairs_module
 from dedup.lab.evaluate.corpora import contents_of, twins
 from dedup.lab.evaluate.corpora import similarity as content_similarity
-from dedup.lab.evaluate.evaluation import SIMILARITIES, evaluate
-from dedup.lab.evaluate.page_files import measure
-from dedup.lab.evaluate.score import bootstrap, called, every_pair, shares, within
-from dedup.lab.evaluate.sets import FileSet, FolderSet, GeneratedSet, clusters, count_words
+from dedup.lab.evaluate.score import (
+    SIMILARITIES,
+    bootstrap,
+    called,
+    evaluate,
+    every_pair,
+    shares,
+    within,
+)
+from dedup.lab.evaluate.sets import FileSet, FolderSet, GeneratedSet, clusters, count_words, measure
 from dedup.model.errors import DedupError
 from dedup.model.page import identity_of
 from dedup.model.policy import Options

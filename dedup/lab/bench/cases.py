@@ -1,46 +1,199 @@
-"""The table of `dedup bench`: what can be measured on this machine, and with which options.
+"""The table of `dedup bench`, and its one runner: rounds of figures in, medians with their range out.
 
-A case's function is imported when it is opened.
+    Case (a line of CASES, or of tests/bench) -> Bench -> rounds -> Result
+
+Invariants: what is compared is measured in turns within each round, so that a slow minute of the machine
+hits both; a ratio compares figures of one round.
 """
 
+import os
+import platform
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from statistics import median
+from typing import Any, Literal
 
-from dedup.lab.bench.runner import Bench, Case, Option
+import msgspec
+
+Progress = Callable[[int, int], None]
+Round = Mapping[str, Mapping[str, float]]  # by row, then by column; the column says the unit
+
+
+class Samples(msgspec.Struct, frozen=True):
+    """Measurements of one thing, in one unit."""
+
+    median: float
+    lowest: float
+    highest: float
+    count: int
+
+    def text(self, digits: int | None = None) -> str:
+        """Return "8.21 (8.05 to 8.44)"; without digits three figures or more are shown."""
+        if digits is None:
+            digits = next((d for d, least in enumerate((100, 10, 1)) if self.median >= least), 3)
+        shown = f"{self.median:,.{digits}f}"
+        if self.count == 1:
+            return shown
+        return f"{shown} ({self.lowest:,.{digits}f} to {self.highest:,.{digits}f})"
+
+
+class Machine(msgspec.Struct, frozen=True):
+    """Where figures were taken: cores this process may use, and versions by package."""
+
+    cores: int
+    architecture: str
+    system: str
+    python: str
+    packages: dict[str, str]
+
+    def text(self) -> str:
+        """Return it in one line."""
+        packages = ", ".join(f"{name} {number}" for name, number in self.packages.items())
+        python = f"{self.cores} cores, {self.architecture}, {self.system}, Python {self.python}"
+        return f"{python}, {packages}" if packages else python
+
+
+def samples(measured: Sequence[float]) -> Samples:
+    """Return the median and the range of one measurement or more."""
+    return Samples(median(measured), min(measured), max(measured), len(measured))
+
+
+def machine(*packages: str) -> Machine:
+    """Return this machine, with the versions of those of the packages that are installed."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return Machine(
+        cores=cores or 1,
+        architecture=platform.machine(),
+        system=platform.system(),
+        python=platform.python_version(),
+        packages={name: found for name in packages if (found := installed(name))},
+    )
+
+
+def installed(package: str) -> str:
+    """Return the version of a package, or nothing."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
+# --------------------------------------------------------------------------------------- cases
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of a case, as --name of the command line and as an argument of its function.
+
+    kind  number, numbers (with commas between), flag, choice (of `choices`), text, folder, or path;
+          a path exists, a folder is made where it is missing
+    """
+
+    name: str
+    default: Any
+    help: str
+    kind: Literal["number", "numbers", "flag", "choice", "text", "folder", "path"] = "number"
+    least: int = 1
+    most: int | None = None
+    choices: tuple[str, ...] = ()
+
+
+@dataclass
+class Bench:
+    """A case that is ready: facts that are the same in all rounds, and what measures a round.
+
+    facts  may be completed by the rounds
+    ratio  column that is also shown as the ratio to that of the first row, round by round
+    """
+
+    facts: dict[str, Any]
+    measure: Callable[[], Round]
+    packages: tuple[str, ...] = ()
+    ratio: str | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """A benchmark.
+
+    measures  what, as the first line of its help; `note` is the rest
+    open      called with the options and progress; gives a Bench until the block ends
+    rounds    by default; None: it is measured once, and says itself how far it is
+    quick     values of options for a first look
+    """
+
+    name: str
+    measures: str
+    note: str
+    options: tuple[Option, ...]
+    open: Callable[..., AbstractContextManager[Bench]]
+    rounds: int | None = None
+    quick: Mapping[str, Any] = field(default_factory=dict)
+    quick_text: str = ""
+
+
+class Result(msgspec.Struct, frozen=True):
+    """The figures of a case: by row, then by column."""
+
+    bench: str
+    facts: dict[str, Any]
+    rounds: int
+    rows: dict[str, dict[str, Samples]]
+    machine: Machine
+
+
+def measure(
+    case: Case, rounds: int, options: Mapping[str, Any], progress: Progress | None = None
+) -> Result:
+    """Run a case. Raises what it raises."""
+    with case.open(**options, progress=progress) as bench:
+        found: dict[str, dict[str, list[float]]] = {}
+        for number in range(rounds):
+            measured = bench.measure()
+            for row, figures in (_with_ratios(measured, bench.ratio)).items():
+                for column, figure in figures.items():
+                    found.setdefault(row, {}).setdefault(column, []).append(figure)
+            if progress is not None and case.rounds is not None:
+                progress(number + 1, rounds)
+        return Result(
+            case.name,
+            bench.facts,
+            rounds,
+            {
+                row: {c: samples(taken) for c, taken in cells.items()}
+                for row, cells in found.items()
+            },
+            machine("crawl-dedup", *bench.packages),
+        )
+
+
+def _with_ratios(measured: Round, column: str | None) -> Round:
+    if column is None:
+        return measured
+    first, *_ = measured
+    name = f"times {first}"
+    return {
+        row: {**cells, name: cells[column] / measured[first][column]}
+        for row, cells in measured.items()
+    }
+
+
+def opened(module: str) -> Callable[..., AbstractContextManager[Bench]]:
+    """Return what opens the case of a module, which is imported then: some need an extra."""
+
+    def open_case(**options: Any) -> AbstractContextManager[Bench]:
+        found: AbstractContextManager[Bench] = import_module(module).open_case(**options)
+        return found
+
+    return open_case
+
+
+# ----------------------------------------------------------------------------------- the table
 
 DISTANCE = Option("distance", 3, "Greatest distance in bits.", least=0, most=15)
-Opened = AbstractContextManager[Bench]
-
-
-def _pages(**options: Any) -> Opened:
-    from dedup.lab.bench.pages import open_pages
-
-    return open_pages(**options)
-
-
-def _crawl(**options: Any) -> Opened:
-    from dedup.lab.bench.crawl import open_crawls
-
-    return open_crawls(**options)
-
-
-def _tables(**options: Any) -> Opened:
-    from dedup.lab.bench.tables import open_tables
-
-    return open_tables(**options)
-
-
-def _store(**options: Any) -> Opened:
-    from dedup.lab.bench.store import open_store
-
-    return open_store(**options)
-
-
-def _service(**options: Any) -> Opened:
-    from dedup.lab.bench.service import open_service
-
-    return open_service(**options)
-
 
 CASES = (
     Case(
@@ -57,7 +210,7 @@ CASES = (
             ),
             Option("count", 40, "Number of pages."),
         ),
-        _pages,
+        opened("dedup.lab.bench.pages"),
         rounds=7,
         quick={"count": 10, "rounds": 1},
         quick_text="10 pages, one round",
@@ -79,7 +232,7 @@ CASES = (
             ),
             Option("distances", (3, 6), "Distances to measure.", "numbers", 1, 15),
         ),
-        _tables,
+        opened("dedup.lab.bench.tables"),
         rounds=5,
         quick={"sizes": (100_000,), "rounds": 1},
         quick_text="100,000 stored, one round",
@@ -115,7 +268,7 @@ CASES = (
             ),
             Option("requests", 10_000, "Pages that are reserved and inserted.", least=100),
         ),
-        _store,
+        opened("dedup.lab.bench.store"),
         quick={"sizes": (200_000,), "requests": 2_000},
         quick_text="200,000 documents, 2,000 pages",
     ),
@@ -134,7 +287,7 @@ CASES = (
                 least=1000,
             ),
         ),
-        _service,
+        opened("dedup.lab.bench.service"),
         rounds=5,
         quick={"documents": 100_000, "requests": 20_000, "rounds": 1},
         quick_text="100,000 documents, one round",
@@ -161,7 +314,7 @@ CASES = (
             ),
             Option("service", False, "Use a table service in place of a store.", "flag"),
         ),
-        _crawl,
+        opened("dedup.lab.bench.crawl"),
         rounds=7,
         quick={"count": 60, "rounds": 1},
         quick_text="60 pages, one round",

@@ -18,9 +18,9 @@ from typing import Any
 
 import msgspec
 
+from dedup.lab.bench.cases import Bench, Progress, Round
 from dedup.lab.bench.crawl_spider import Outcome, Work
 from dedup.lab.bench.pages import find_pages, write_pages
-from dedup.lab.bench.runner import Bench, Progress, Round
 from dedup.lab.bench.service import serving
 from dedup.lab.loopback import Answer, Pages, child, serve_as_child
 from dedup.model.errors import DedupError
@@ -29,7 +29,7 @@ START = "/index.html"
 
 
 @contextmanager
-def open_crawls(
+def open_case(
     pages: Path | None,
     count: int,
     work: Work,

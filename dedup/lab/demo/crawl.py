@@ -25,7 +25,7 @@ from scrapy.crawler import CrawlerProcess
 from scrapy.http import HtmlResponse, Response
 from twisted.python.failure import Failure
 
-from dedup.lab.demo.site.server import serve_in_child
+from dedup.lab.demo.site import serve_in_child
 from dedup.model.errors import DedupError
 from dedup.model.settings import Mode, Urls
 from dedup.model.verdict_forms import to_plain

@@ -24,7 +24,7 @@ import oracle
 from compressed import compress
 
 from dedup.core.table import Table
-from dedup.lab.demo.site.site import Site
+from dedup.lab.demo.site import Site
 from dedup.store.segment import write_segment
 
 ROOT = Path(__file__).parents[3]
