@@ -210,13 +210,23 @@ def fetch(url: str) -> tuple[bytes, str | None]:
             encoding = _known(answer.headers.get_content_charset())
     except (OSError, ValueError, HTTPException) as error:
         raise DedupError(
-            f"{url}: {error}; check the URL, or save the page and give the file"
+            f"{url}: {reason_of(error)}; check the URL, or save the page and give the file"
         ) from error
     if len(body) > FETCH_BYTES:
         raise DedupError(
             f"{url}: more than {FETCH_BYTES >> 20} MiB; save the page and give the file"
         )
     return body, encoding
+
+
+def reason_of(error: Exception) -> str:
+    """Return why a request failed, without what urllib wraps around it."""
+    from urllib.error import HTTPError, URLError
+
+    inner = (
+        error.reason if isinstance(error, URLError) and not isinstance(error, HTTPError) else error
+    )
+    return getattr(inner, "strerror", None) or str(inner) or type(inner).__name__
 
 
 def _known(encoding: str | None) -> str | None:

@@ -24,7 +24,7 @@ from datetime import UTC, datetime
 from http.client import HTTPException
 from pathlib import Path
 from typing import IO, Any
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.parse import urlencode, urlsplit
 from urllib.request import Request, urlopen
 
@@ -32,7 +32,7 @@ import click
 import msgspec
 
 from dedup.cli import terminal
-from dedup.cli.common_options import json_option, output_option
+from dedup.cli.common_options import json_option, output_option, reason_of
 from dedup.core.files import FolderLock, replacing
 from dedup.model.errors import (
     DedupError,
@@ -417,11 +417,7 @@ def backup(url: str, namespace: str | None, output: str) -> None:
     DEDUP_TOKEN. FILE appears when it is complete and on disk. `dedup store import` restores it. For a
     store that no process uses, there is `dedup store export`.
     """
-    if urlsplit(url).scheme not in {"http", "https"}:
-        raise UsageError(
-            f"{url!r} is not the HTTP port of a service, such as http://127.0.0.1:7780; a store that "
-            "no process holds is written by `dedup store export`"
-        )
+    check_service(url, "; a store that no process holds is written by `dedup store export`")
     counts = _documents(url)
     if namespace is not None and namespace not in counts:
         raise UsageError(
@@ -454,6 +450,14 @@ def _lines(url: str, namespace: str) -> Iterator[bytes]:
         yield lines
 
 
+def check_service(url: str, hint: str = "") -> None:
+    """Raise UsageError for what is not the address of a service's HTTP port."""
+    if urlsplit(url).scheme not in {"http", "https"}:
+        raise UsageError(
+            f"{url!r} is not the HTTP port of a service, such as http://127.0.0.1:7780{hint}"
+        )
+
+
 def get(url: str, path: str) -> tuple[bytes, str | None]:
     """Return the body of an answer, and where the next documents begin. Raises ServiceUnavailable."""
     asked = Request(url.rstrip("/") + path)  # noqa: S310  (http or https: checked)
@@ -466,9 +470,8 @@ def get(url: str, path: str) -> tuple[bytes, str | None]:
         said = error.read(400).decode(errors="replace")
         hint = "; put its token into DEDUP_TOKEN" if error.code == 401 else ""
         raise ServiceUnavailable(f"{url} answers {error.code}: {said}{hint}") from error
-    except (URLError, OSError, HTTPException) as error:  # the latter: it ended within an answer
-        said = str(error) or type(error).__name__
-        raise ServiceUnavailable(f"{url} does not answer: {said}") from error
+    except (OSError, HTTPException) as error:  # the latter: it ended within an answer
+        raise ServiceUnavailable(f"{url} does not answer: {reason_of(error)}") from error
 
 
 # ------------------------------------------------------------------------------------------ rules

@@ -17,7 +17,7 @@ import msgspec
 
 from dedup.cli import terminal
 from dedup.cli.common_options import json_option, number_option
-from dedup.cli.store import get
+from dedup.cli.store import check_service, get
 from dedup.model.errors import ServiceUnavailable, UsageError
 from dedup.model.names import document_key
 from dedup.report.drops import Drop, advice, by_risk, read_drops
@@ -73,6 +73,7 @@ def why(
     if service is not None:
         if url is None:
             raise UsageError("--top needs --drops or --report; a service does not list drops")
+        check_service(service)
         found = _ask(service, namespace, url, as_json=as_json)
     else:
         listed = _read(drops, report)
@@ -95,7 +96,19 @@ def _read(drops: str | None, report: str | None) -> Iterator[Drop]:
             f"there is no {DROPS} here; crawl with DEDUP_DROPPED = '{DROPS}', or give --drops, "
             "--report or --service"
         )
-    return read_drops(Path(drops or DROPS))
+    return _of_file(Path(drops or DROPS))
+
+
+def _of_file(path: Path) -> Iterator[Drop]:
+    """Yield the drops in a file. Raises UsageError, at its end, for a file of something else."""
+    count = 0
+    for drop in read_drops(path):
+        count += 1
+        yield drop
+    if not count and path.stat().st_size:
+        raise UsageError(
+            f"{path} lists no drops; give a file that a crawl wrote with DEDUP_DROPPED"
+        )
 
 
 def _of_report(path: str) -> Iterator[Drop]:

@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from dedup.report.texts import differences, running
+from dedup.report.texts import count, differences, running
 
 Action = Literal["dropped", "links_skipped", "flagged"]
 
@@ -98,7 +98,8 @@ def advice(drop: Drop) -> list[str]:
         least = math.floor(1000 * drop.similarity + 1) / 1000
         found.append(f"DEDUP_SIMILARITY = {least:g} (the texts have {drop.similarity:.4f})")
         if drop.distance:
-            found.append(f"DEDUP_DISTANCE = {drop.distance - 1} ({drop.distance} bits apart)")
+            apart = count(drop.distance, "bit")
+            found.append(f"DEDUP_DISTANCE = {drop.distance - 1} ({apart} apart)")
     if drop.action == "dropped":
         found.append("DEDUP_MODE = 'tag' drops nothing, and still lists such pages")
     return found

@@ -3,8 +3,10 @@
 import json
 from urllib.parse import quote
 
+import msgspec
 import pytest
 from command_line import call
+from ports import free_ports
 from services import Serving
 
 from dedup.report.drops import Drop, advice, by_risk, compare_words, encode, read_drops
@@ -115,6 +117,9 @@ def test_why_reads_a_report(tmp_path):
         (("http://a.test/",), "DEDUP_DROPPED = 'dropped.jsonl'"),
         (("http://a.test/", "--drops", "a", "--report", "b"), "not both"),
         (("--top", 3, "--service", "http://127.0.0.1:1"), "does not list drops"),
+        (("http://a.test/", "--service", "redis://127.0.0.1:7700"), "is not the HTTP port"),
+        (("http://a.test/", "--service", "127.0.0.1:7780"), "such as http://127.0.0.1:7780"),
+        (("http://a.test/", "--drops", __file__), "lists no drops; give a file"),
     ],
 )
 def test_why_refuses_what_it_cannot_answer(tmp_path, monkeypatch, args, advised):
@@ -123,6 +128,22 @@ def test_why_refuses_what_it_cannot_answer(tmp_path, monkeypatch, args, advised)
     result = call("why", *args)
     assert result.exit_code == 2
     assert advised in result.stderr
+
+
+def test_a_service_that_is_not_there_is_named():
+    """Without the words of a library: which address, and why."""
+    url = f"http://127.0.0.1:{free_ports(1)[0]}"
+    result = call("why", "http://a.test/", "--service", url)
+    assert (result.exit_code, result.stderr) == (
+        1,
+        f"dedup: {url} does not answer: Connection refused\n",
+    )
+
+
+def test_one_bit_is_one_bit():
+    """The advice has the right number: 1 bit, 2 bits."""
+    near = msgspec.structs.replace(SHIRT, distance=1)
+    assert "DEDUP_DISTANCE = 0 (1 bit apart)" in advice(near)
 
 
 def test_numbers_are_told_from_words():

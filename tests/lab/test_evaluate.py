@@ -549,6 +549,8 @@ def test_the_generated_set_is_judged_well():
     assert all(f["recall"] == 1 for kind, f in kinds.items() if kind not in ("listing", "soft404"))
     assert kinds["listing"]["wrong"] == plain["all"]["wrong"]
     assert set(kinds) >= {"session", "print", "syndicated", "soft404"}
+    explained = "On generated pages the preset paper finds more than the default"
+    assert explained in call("--generated", "100", "--bootstrap", 0).stdout
 
 
 def test_the_report_for_a_person(folder):
@@ -556,6 +558,7 @@ def test_the_report_for_a_person(folder):
     seen = json.loads(call("--set", folder, "--json").stdout)
     result = call("--set", folder)
     assert result.exit_code == 0
+    assert "On generated pages" not in result.stdout
     near, found, wrong = counts(seen["all"])
     share = f"{seen['all']['precision']:.4f}"
     low, high = seen["all"]["intervals"]["precision"]

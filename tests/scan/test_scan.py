@@ -334,6 +334,12 @@ def test_stdin_to_stdout(tmp_path):
     assert done.returncode == 0
 
 
+def test_a_broken_line_of_stdin_is_named():
+    """It has the name that a person knows, not the dash of the command line."""
+    done = run("-", input=b"not json\n")
+    assert b"dedup: stdin line 1: not a JSON object with a page" in done.stderr
+
+
 def test_wrong_use_is_named(tmp_path):
     """Options that do not go together, names that say nothing, inputs that are not there."""
     file = write_lines(tmp_path / "p.jsonl", PAGES[:2])

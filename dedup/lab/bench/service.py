@@ -10,7 +10,6 @@ comes from the same machine; latencies are counted from when a probe was due, no
 import json
 import os
 import random
-import selectors
 import socket
 import subprocess
 import sys
@@ -20,7 +19,9 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from itertools import cycle
 from pathlib import Path
+from selectors import EVENT_READ, BaseSelector, DefaultSelector
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -193,14 +194,20 @@ def _load(
     process: "subprocess.Popen[str]", port: int, depth: int, queries: list[bytes], count: int
 ) -> dict[str, float]:
     """Keep a number of probes under way on each connection until all were answered."""
-    batches = [b"".join(queries[i : i + depth]) for i in range(0, len(queries), depth)]
-    with connected(port, CONNECTIONS if depth == 1 else PIPELINES) as connections:
+    batches = cycle([b"".join(queries[i : i + depth]) for i in range(0, len(queries), depth)])
+    with connected(port, CONNECTIONS if depth == 1 else PIPELINES) as (connections, ready):
         before, began, answered = cpu_seconds(process), time.perf_counter(), 0
+        under_way = dict.fromkeys(connections, depth)
+        for connection in connections:
+            connection.send(next(batches))
         while answered < count:
-            for i, connection in enumerate(connections):
-                connection.send(batches[(answered // depth + i) % len(batches)])
-            for connection in connections:
-                answered += len(connection.receive(depth))
+            for key, _ in ready.select():
+                arrived = len(key.data.arrived())
+                answered += arrived
+                under_way[key.data] -= arrived
+                if not under_way[key.data]:
+                    key.data.send(next(batches))
+                    under_way[key.data] = depth
         return _rates(answered, time.perf_counter() - began, cpu_seconds(process) - before)
 
 
@@ -213,7 +220,7 @@ def _pages(
     process: "subprocess.Popen[str]", port: int, pages: "Pages", depth: int, count: int
 ) -> dict[str, float]:
     """Reserve new pages and insert them, a number of them in a write; of both the CPU time of a page."""
-    with connected(port, 1) as (connection,):
+    with closing(Connection(port)) as connection:
         commands = pages.reserve(count)
         before, began = cpu_seconds(process), time.perf_counter()
         for i in range(0, count, depth):
@@ -227,11 +234,8 @@ def _half(
 ) -> dict[str, float]:
     """Send probes at a steady rate, whatever comes back when."""
     times: list[float] = []
-    due: dict[Connection, deque[float]] = {}
-    with connected(port, CONNECTIONS) as connections, selectors.DefaultSelector() as ready:
-        for connection in connections:
-            due[connection] = deque()
-            ready.register(connection.socket, selectors.EVENT_READ, connection)
+    with connected(port, CONNECTIONS) as (connections, ready):
+        due: dict[Connection, deque[float]] = {each: deque() for each in connections}
         began, before, sent = time.perf_counter(), cpu_seconds(process), 0
         while (now := time.perf_counter()) < began + HALF_SECONDS or len(times) < sent:
             while sent < min(now - began, HALF_SECONDS) * rate:
@@ -304,10 +308,14 @@ class Connection:
 
 
 @contextmanager
-def connected(port: int, count: int) -> Iterator[list[Connection]]:
-    """Connect so many times, until the block ends."""
+def connected(port: int, count: int) -> Iterator[tuple[list[Connection], BaseSelector]]:
+    """Connect so many times, until the block ends; give what says on which of them something arrived."""
     with ExitStack() as stack:
-        yield [stack.enter_context(closing(Connection(port))) for _ in range(count)]
+        connections = [stack.enter_context(closing(Connection(port))) for _ in range(count)]
+        ready = stack.enter_context(DefaultSelector())
+        for connection in connections:
+            ready.register(connection.socket, EVENT_READ, connection)
+        yield connections, ready
 
 
 class Pages:
