@@ -23,8 +23,8 @@ from dedup.core.bulk import out_of_core, streams
 from dedup.core.bulk.batch import Matches, Queries
 from dedup.core.bulk.out_of_core import memory_bytes
 from dedup.model.errors import DedupError
+from dedup.model.policy import PAPER_DISTANCE
 
-PAPER_DISTANCE = 3
 ROWS = 1 << 16  # pairs written at once
 
 CHUNK_BYTES = 1 << 20

@@ -18,6 +18,7 @@ from dedup.cli.common_options import (
     policy_options,
     secret_option,
     setting_option,
+    warn_of_paper,
 )
 from dedup.model.errors import UsageError
 from dedup.report.texts import alike
@@ -106,6 +107,7 @@ def scan(
     exit code is 1 if a file could not be read at all.
     """
     _check_stdout(options["output"], as_json=as_json, pairs=pairs, engine=engine)
+    warn_of_paper(options["similarity"], options["distance"])
     from dedup.core.native import cores
     from dedup.scan import Job
     from dedup.scan import scan as run

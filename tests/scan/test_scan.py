@@ -340,6 +340,15 @@ def test_a_broken_line_of_stdin_is_named():
     assert b"dedup: stdin line 1: not a JSON object with a page" in done.stderr
 
 
+def test_the_paper_at_a_greater_distance_is_warned_of(tmp_path):
+    """No texts are compared then: allowed, and said on stderr; not at the preset's own distance."""
+    file = write_lines(tmp_path / "p.jsonl", PAGES[:2])
+    for distance, warned in ((8, True), (3, False)):
+        done = run(file, "--similarity", "paper", "--distance", distance)
+        assert (b"--similarity paper compares no texts" in done.stderr) == warned
+        assert done.returncode == 0
+
+
 def test_wrong_use_is_named(tmp_path):
     """Options that do not go together, names that say nothing, inputs that are not there."""
     file = write_lines(tmp_path / "p.jsonl", PAGES[:2])
