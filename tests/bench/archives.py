@@ -26,7 +26,7 @@ import numpy.typing as npt
 from scan_rate import Run, run, scan, write_archives, write_warc, write_wet
 
 from dedup.core.fingerprint import main_words
-from dedup.lab.bench.cases import Bench, Progress, Round
+from dedup.lab.bench import Bench, Progress, Round
 from dedup.model.errors import UsageError
 from dedup.model.recipes import recipe_of
 from dedup.scan.values import RawPage, Reading

@@ -7,7 +7,7 @@ from fanout_page import fanout
 from tables_comparison import tables
 
 from dedup.cli.bench import Cases
-from dedup.lab.bench.cases import CASES, DISTANCE, Case, Option, opened
+from dedup.lab.bench import CASES, DISTANCE, Case, Option, opened
 
 THREADS = Option("threads", 0, "Number of threads; 0: one a core.", least=0)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from dedup.lab.bench.cases import Bench, Progress, Round, machine
+from dedup.lab.bench import Bench, Progress, Round, machine
 from dedup.lab.bench.pages import find_pages, write_pages
 from dedup.model.errors import DedupError
 

@@ -24,7 +24,7 @@ from brokers import Cluster
 
 import dedup
 from dedup.detector import AsyncDetector
-from dedup.lab.bench.cases import Bench, Progress, Round
+from dedup.lab.bench import Bench, Progress, Round
 from dedup.lab.bench.service import cpu_seconds, serving
 from dedup.lab.bench.store import sketch_of
 from dedup.model.events import encode

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from comparisons import bench as comparisons
 
 from dedup.cli import main
-from dedup.lab.bench.cases import installed
+from dedup.lab.bench import installed
 from dedup.lab.bench.pages import load_pages
 
 PAGES = [f"<p>page {number} has some words of its own" for number in range(10)]

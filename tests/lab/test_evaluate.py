@@ -268,8 +268,8 @@ def test_the_rule_is_that_of_near_duplicate(folder):
     """What is called for many pairs at once is what near_duplicate() calls for each."""
     source = FolderSet(folder)
     prints = measure(source.pages(), RECIPE)
-    prints.unread[3] = True
-    pages = [prints.page(i) for i in range(len(prints))]
+    pages = prints.pages
+    pages[3] = msgspec.structs.replace(pages[3], unread=True)
     pairs = every_pair(prints, source.labels(prints.ids), 15)
     expected = [
         near_duplicate(pages[a], pages[b], same_site=bool(site))

@@ -18,7 +18,7 @@ import msgspec
 
 from dedup.core.fingerprint import fingerprint
 from dedup.core.native import check, ffi, lib
-from dedup.lab.bench.cases import Bench, Progress, Round
+from dedup.lab.bench import Bench, Progress, Round
 from dedup.lab.demo.site import SCRIPT, style
 from dedup.lab.demo.stories import LANGUAGES, Writer
 from dedup.lab.evaluate.sets import read_records

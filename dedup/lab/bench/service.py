@@ -25,7 +25,7 @@ from selectors import EVENT_READ, BaseSelector, DefaultSelector
 from typing import Any
 from urllib.parse import urlsplit
 
-from dedup.lab.bench.cases import Bench, Progress, Round
+from dedup.lab.bench import Bench, Progress, Round
 from dedup.lab.bench.store import NAMESPACE, keys_of, sketch_of
 from dedup.model.page import Document, PageFingerprint
 from dedup.model.recipes import NEWEST

@@ -26,7 +26,7 @@ import numpy as np
 
 import dedup
 from dedup.core.bulk.out_of_core import memory_bytes
-from dedup.lab.bench.cases import Bench, Progress, Round
+from dedup.lab.bench import Bench, Progress, Round
 from dedup.model.errors import UsageError
 from dedup.model.page import SKETCH_BYTES, Document, PageFingerprint
 from dedup.model.recipes import NEWEST

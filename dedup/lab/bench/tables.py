@@ -19,7 +19,7 @@ import numpy as np
 
 from dedup.core.numbers import Array
 from dedup.core.table import PRESETS, Table
-from dedup.lab.bench.cases import Bench, Progress, Round
+from dedup.lab.bench import Bench, Progress, Round
 from dedup.model.errors import DedupError, UsageError
 
 GENERATED = ("uniform", "clustered")

@@ -247,7 +247,7 @@ def _verdicts(prints: Prints, policy: Policy, *, identity: bool) -> list[Verdict
     verdicts = []
     for number, url in enumerate(prints.ids):
         verdict = detector.reserve(
-            prints.page(number), document_key(url), domain=prints.domains[number], guard=identity
+            prints.pages[number], document_key(url), domain=prints.domains[number], guard=identity
         )
         if verdict.token is not None:
             detector.insert(verdict)

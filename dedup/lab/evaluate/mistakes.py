@@ -119,7 +119,7 @@ def read_mistakes(
                 break
     found = []
     for one in chosen:
-        a, b = prints.page(one.a), prints.page(one.b)
+        a, b = prints.pages[one.a], prints.pages[one.b]
         bits, estimated = distance(a.value, b.value), similarity(a, b)
         sides = read[one.a], read[one.b]
         found.append(Mistake(one.what, one.kind, bits, estimated, one.content, *sides))

@@ -163,9 +163,9 @@ def _pairs(
     other = np.array([identity_of(*both) == "other" for both in said], bool)
     copies, things = np.zeros(len(a), bool), np.zeros(len(a), bool)
     for i in np.flatnonzero((value == 0) & (prints.identity[a] == prints.identity[b])):
-        copies[i] = are_copies(prints.page(a[i]), prints.page(b[i]))
+        copies[i] = are_copies(prints.pages[a[i]], prints.pages[b[i]])
     for i in np.flatnonzero((site == 1) & (prints.thing[a] != prints.thing[b])):
-        things[i] = are_two_things(prints.page(a[i]), prints.page(b[i]))
+        things[i] = are_two_things(prints.pages[a[i]], prints.pages[b[i]])
     return Pairs(
         a,
         b,
@@ -187,8 +187,8 @@ def _similarities(prints: Prints, a: Numbers, b: Numbers) -> npt.NDArray[np.floa
     order = np.argsort(a, kind="stable")
     pages, begins = np.unique(a[order], return_index=True)
     for page, places in zip(pages.tolist(), np.split(order, begins[1:]), strict=True):
-        others = [prints.sketch[i] for i in b[places].tolist()]
-        found[places] = similarities(prints.sketch[page], others)
+        others = [prints.pages[i].sketch for i in b[places].tolist()]
+        found[places] = similarities(prints.pages[page].sketch, others)
     return found
 
 
@@ -530,7 +530,7 @@ def evaluate(
             )
     evaluation = Evaluation(
         len(prints),
-        int(prints.unread.sum()),
+        sum(page.unread for page in prints.pages),
         len(np.unique(labels.pages.groups)),
         prints.recipe.id,
         policy,

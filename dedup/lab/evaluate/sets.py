@@ -62,38 +62,23 @@ class Page(msgspec.Struct, frozen=True):
 
 
 class Prints(msgspec.Struct, frozen=True):
-    """The fingerprints of n pages, an array of shape (n,) for each number; ids in the same order.
+    """The fingerprints of n pages; their ids and domains ("" without a URL) in the same order.
 
-    domains  the registrable domain of each page's URL, "" where there is none
+    value, identity, features, thing   of all pages: an array of shape (n,) each
     """
 
     ids: list[str]
     domains: list[str]
+    pages: list[PageFingerprint]
+    recipe: Recipe
     value: Words
-    sketch: list[bytes]
     identity: Words
     features: npt.NDArray[np.int64]
-    unread: npt.NDArray[np.bool_]
     thing: Words
-    parts: list[bytes]
-    recipe: Recipe
 
     def __len__(self) -> int:
         """Return n."""
         return len(self.ids)
-
-    def page(self, index: int) -> PageFingerprint:
-        """Return the fingerprint of one page."""
-        return PageFingerprint(
-            int(self.value[index]),
-            self.sketch[index],
-            int(self.identity[index]),
-            int(self.features[index]),
-            self.recipe.id,
-            bool(self.unread[index]),
-            thing=int(self.thing[index]),
-            parts=self.parts[index],
-        )
 
 
 def measure(pages: Iterable[Page], recipe: Recipe) -> Prints:
@@ -105,18 +90,12 @@ def measure(pages: Iterable[Page], recipe: Recipe) -> Prints:
         ids.append(page.id)
         domains.append(registrable_domain(page.url) if page.url else "")
         prints.append(fingerprint(page.html, url=page.url or None, recipe=recipe))
-    return Prints(
-        ids,
-        domains,
-        np.array([p.value for p in prints], np.uint64),
-        [p.sketch for p in prints],
-        np.array([p.identity for p in prints], np.uint64),
-        np.array([p.features for p in prints], np.int64),
-        np.array([p.unread for p in prints], bool),
-        np.array([p.thing for p in prints], np.uint64),
-        [p.parts for p in prints],
-        recipe,
+    value, identity, thing = (
+        np.array([getattr(page, name) for page in prints], np.uint64)
+        for name in ("value", "identity", "thing")
     )
+    features = np.array([page.features for page in prints], np.int64)
+    return Prints(ids, domains, prints, recipe, value, identity, features, thing)
 
 
 def read_pages(path: Path, progress: Progress | None = None) -> Iterator[Page]:
