@@ -28,7 +28,7 @@ from dedup.report.texts import differences, inline, running
 
 if TYPE_CHECKING:
     from dedup.lab.evaluate.corpora import CorpusFigures, CorpusPoint
-    from dedup.lab.evaluate.mistakes import Mistake, MistakenPage
+    from dedup.lab.evaluate.mistakes import Mistake
     from dedup.lab.evaluate.score import Evaluation, Figures, View
     from dedup.lab.evaluate.sets import Source
 
@@ -246,23 +246,13 @@ def _source(
 
 
 def _json(source: "Source", evaluation: "Evaluation", found: list["Mistake"]) -> dict[str, Any]:
-    shown = {
-        "set": source.name,
-        "pages": evaluation.pages,
-        "unread": evaluation.unread,
-        "groups": evaluation.groups,
-        "recipe": evaluation.recipe,
-        **_policy(evaluation.policy),
-        "identity": evaluation.identity,
-    }
-    for view in evaluation.views:
-        shown[view.name] = msgspec.to_builtins(view.figures) | {
-            "paper": msgspec.to_builtins(view.paper),
-            "intervals": msgspec.to_builtins(view.intervals),
-            "curve": msgspec.to_builtins(view.curve),
-            "thresholds": msgspec.to_builtins(view.thresholds),
-            "slices": msgspec.to_builtins(view.slices),
-        }
+    plain: dict[str, Any] = msgspec.to_builtins(evaluation)
+    views = plain.pop("views")
+    shown = {"set": source.name} | plain | _policy(evaluation.policy)
+    del shown["policy"]
+    for view in views:
+        name, figures = view.pop("name"), view.pop("figures")
+        shown[name] = figures | view
     if found:
         shown["errors"] = [_mistake(one) for one in found]
     return shown
@@ -274,24 +264,15 @@ def _policy(policy: Policy) -> dict[str, Any]:
 
 
 def _mistake(one: "Mistake") -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(one)
     a, b = one.a.words, one.b.words
-    numbers = {"what": one.what, "kind": one.kind, "distance": one.distance}
-    return (
-        numbers
-        | {"similarity": one.similarity, "content": one.content}
-        | {"a": _page(one.a), "b": _page(one.b)}
-        | {
-            "differences": [
-                {"a": running(a[h.a_begin : h.a_end]), "b": running(b[h.b_begin : h.b_end])}
-                for h in differences(a, b)
-            ]
-        }
-    )
-
-
-def _page(page: "MistakenPage") -> dict[str, Any]:
-    shown: dict[str, Any] = msgspec.to_builtins(page)
-    return shown | {"words": len(page.words), "text": running(page.words)}
+    for side, words in (("a", a), ("b", b)):
+        plain[side] |= {"words": len(words), "text": running(words)}
+    plain["differences"] = [
+        {"a": running(a[h.a_begin : h.a_end]), "b": running(b[h.b_begin : h.b_end])}
+        for h in differences(a, b)
+    ]
+    return plain
 
 
 # ----------------------------------------------------------------------------------- for a person
