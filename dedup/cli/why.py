@@ -20,7 +20,7 @@ from dedup.cli.common_options import json_option, number_option
 from dedup.cli.store import check_service, get
 from dedup.model.errors import ServiceUnavailable, UsageError
 from dedup.model.names import document_key
-from dedup.report.drops import Drop, advice, by_risk, read_drops
+from dedup.report.drops import Drop, advice, are_numbers, by_risk, read_drops
 from dedup.report.texts import MARKS, alike
 
 DROPS = "dropped.jsonl"  # looked for where no source is given
@@ -123,7 +123,8 @@ def _of_report(path: str) -> Iterator[Drop]:
     did = {"drop": "dropped", "skip_links": "links_skipped"}.get(mode, "flagged")
     for group in groups:
         for example in group["examples"]:
-            differs = example.get("differences")
+            differs = [(each["of"], each["page"]) for each in example.get("differences") or ()]
+            words = " ".join(text for sides in differs for text in sides).split()
             yield msgspec.convert(
                 {
                     "time": read.get("end_time") or "",
@@ -136,7 +137,8 @@ def _of_report(path: str) -> Iterator[Drop]:
                     "identity": "unknown",
                     "reason": "",
                     "callback": "",
-                    "differs": differs and [(each["of"], each["page"]) for each in differs],
+                    "differs": None if example.get("differences") is None else differs,
+                    "numbers_only": are_numbers(words),
                 },
                 Drop,
             )

@@ -6,7 +6,7 @@ Invariants: a line that was cut off (a kill, a full disk) hides no other line.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -73,10 +73,14 @@ def compare_words(a: list[str], b: list[str]) -> tuple[list[tuple[str, str]], bo
     """Return the first differences of two texts, and whether all differences have digits."""
     hunks = differences(a, b)
     sides = [(a[h.a_begin : h.a_end], b[h.b_begin : h.b_end]) for h in hunks]
-    numbers = bool(sides) and all(
-        any(c.isdigit() for c in word) for side in sides for words in side for word in words
-    )
+    numbers = are_numbers(word for side in sides for words in side for word in words)
     return [(_first(one), _first(other)) for one, other in sides[:FEW]], numbers
+
+
+def are_numbers(words: Iterable[str]) -> bool:
+    """Tell whether there are differing words, and all of them have digits."""
+    digits = [any(c.isdigit() for c in word) for word in words]
+    return bool(digits) and all(digits)
 
 
 def _first(words: list[str]) -> str:

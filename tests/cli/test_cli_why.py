@@ -109,6 +109,28 @@ def test_why_reads_a_report(tmp_path):
     assert "DEDUP_REPORT = 'report.json'" in refused.stderr
 
 
+def test_a_report_s_riskiest_are_those_that_differ_in_numbers(tmp_path):
+    """As of a file of drops: numbers only before words, though more similar."""
+    report = tmp_path / "r.json"
+    examples = [
+        {"url": f"http://a.test/{name}", "distance": 1, "similarity": likeness}
+        | ({"differences": [{"of": old, "page": new}]} if old else {})
+        for name, likeness, old, new in (
+            ("unknown", 0.91, "", ""),
+            ("word", 0.92, "red", "blue 2"),
+            ("price", 0.99, "19 90", "24 90"),
+        )
+    ]
+    group = {"of": "http://a.test/a", "pages": 3, "examples": examples}
+    report.write_text(json.dumps({"mode": "drop", "near_duplicates": [group]}))
+    listed = call("why", "--report", report, "--top", 3, "--json").stdout.splitlines()
+    assert [json.loads(line)["url"].rpartition("/")[2] for line in listed] == [
+        "price",
+        "unknown",
+        "word",
+    ]
+
+
 @pytest.mark.parametrize(
     ("args", "advised"),
     [
