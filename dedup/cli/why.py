@@ -222,10 +222,16 @@ def _riskiest(listed: Iterator[Drop], top: int, *, as_json: bool) -> bool:
         )
         for drop in drops[:top]
     ]
-    if rows:
+    if terminal.columns_of_terminal() is not None:  # whose width would break the addresses
+        for similar, numbers, words, url, of in rows:
+            terminal.out(
+                f"{url}\n  = {of}  ({similar}{numbers and f', {numbers}'})  {words}".rstrip()
+            )
+    elif rows:
         terminal.out(
             terminal.table(("similar", "differ in", "first words", "page", "original"), rows)
         )
+    if rows:
         if any(drop.numbers_only for drop in drops[:top]):
             terminal.out("numbers: check whether these are two things, such as two products")
         terminal.out(f"{len(rows)} of {terminal.count(len(drops), 'drop')}, the riskiest first")

@@ -94,6 +94,15 @@ def test_why_lists_the_riskiest_first(drops):
     assert sorted([SHIRT, PRICE], key=by_risk) == [PRICE, SHIRT]
 
 
+def test_a_terminal_breaks_no_address(drops):
+    """There the riskiest come as pairs, as `dedup scan --pairs` prints them."""
+    lines = call("why", "--top", 20, env={"COLUMNS": "40"}).stdout.splitlines()
+    assert lines[:2] == [
+        "http://shop.test/price",
+        "  = http://shop.test/shirt  (99 %, numbers)  [-19.90-] {+24.90+}",
+    ]
+
+
 def test_why_reads_a_report(tmp_path):
     """A JSON report has examples of the drops; another file is refused with what to do."""
     report = tmp_path / "r.json"
