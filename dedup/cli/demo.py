@@ -69,11 +69,16 @@ def demo(
     from dedup.lab.demo.site import Site
 
     site = Site(pages, seed)
-    progress = _Progress()
+    shown = terminal.progress("pages fetched")
+
+    def progress(fetched: int, found: int) -> None:
+        if shown:
+            shown(fetched, 0, f", {terminal.count(found, 'near-duplicate')}")
+
     try:
         crawl = crawl_site(pages, seed, mode, urls, progress)
     finally:
-        progress.clear()
+        terminal.status.clear()
     report = judge(site, crawl)
     if as_json:
         terminal.out_json({"seed": seed} | plain(report))
@@ -99,24 +104,6 @@ def _serve(pages: int, seed: int, port: int, *, as_json: bool) -> None:
         raise DedupError(
             f"the site cannot be served on 127.0.0.1:{port}: {error.strerror}; give another --port"
         ) from error
-
-
-class _Progress:
-    """A line on stderr that says how far the crawl is, if stderr is a terminal."""
-
-    def __init__(self) -> None:
-        self._rate = terminal.Rate()
-        terminal.status.show("making the site ...")
-
-    def __call__(self, fetched: int, near_duplicates: int) -> None:
-        """Say the numbers, and how fast it goes; how many more there are only the end shows."""
-        rate = self._rate.text(fetched, 0)
-        shown = terminal.count(near_duplicates, "near-duplicate")
-        terminal.status.show(f"fetched {terminal.count(fetched, 'page')}{rate}, {shown} ...")
-
-    def clear(self) -> None:
-        """Leave an empty line."""
-        terminal.status.clear()
 
 
 # ---------------------------------------------------------------------------------- the report
