@@ -81,7 +81,7 @@ class _Number(ParameterType):
 
 def _fields(command: F) -> F:
     """Give a command an option for each field of the model that has a text; its range is the field's."""
-    for field in (*fields(Crawl), *fields(Machine)):
+    for field in reversed((*fields(Machine), *fields(Crawl))):  # the last is shown first
         if isinstance(form := type_info(field.type), Metadata):
             kind: Any = form.type
             flag, text = f"--{field.encode_name.replace('_', '-')}", form.extra_json_schema
@@ -115,7 +115,7 @@ def _fields(command: F) -> F:
 @click.option("--cluster", is_flag=True, help="Plan a sharded table service.")
 @click.option(
     "--rate",
-    type=click.FloatRange(0, 1e12, min_open=True),
+    type=click.FloatRange(0, min_open=True),
     metavar="PAGES",
     help="Pages a second that the crawl fetches.",
 )
