@@ -71,7 +71,7 @@ def give_up(
 
     Mostly none yet: they are marked, and clear() removes them. See dedup.store.give_up().
     """
-    return detector.give_up(
+    return detector.store.give_up(
         share.partitions,
         lambda key: partition_of(record_key(namespace, key), share.count),
         progress,
@@ -117,7 +117,7 @@ async def clear(
         while True:
             began = time.monotonic()
             try:
-                count = await asyncio.to_thread(detector.give_up_more)
+                count = await asyncio.to_thread(detector.store.give_up_more)
             except OSError as error:
                 log.error(
                     "%s: documents of other shards cannot be removed yet: %s", path / name, error
