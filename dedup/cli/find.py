@@ -19,8 +19,8 @@ import numpy.typing as npt
 from dedup.cli import terminal
 from dedup.cli.common_options import distance_option, output_option
 from dedup.core import pairs
-from dedup.core.bulk import out_of_core, streams
-from dedup.core.bulk.batch import Matches, Queries
+from dedup.core.bulk import out_of_core
+from dedup.core.bulk.batch import Matches, Queries, Source
 from dedup.core.bulk.out_of_core import memory_bytes
 from dedup.model.errors import DedupError
 
@@ -150,7 +150,7 @@ def _find_pairs(source: str, distance: int, as_hex: bool, memory: str | None) ->
             yield part[begin : begin + ROWS]
 
 
-def _stream(stored: str, raw: bool, as_hex: bool) -> streams.Source:
+def _stream(stored: str, raw: bool, as_hex: bool) -> Source:
     if raw:
         return stored
     return read_some(stored, as_hex)

@@ -74,7 +74,7 @@ def begin(folder: Path, job_folder: str | None) -> bytes | None:
         empty(folder)
         (folder / EVIDENCE).unlink(missing_ok=True)
         if (folder / "urls.json").exists():
-            from dedup.detector.url_rules.rule_file import begin_again
+            from dedup.detector.url_rules.rule_records import begin_again
 
             begin_again(folder)
         crawl = secrets.token_hex(16).encode()

@@ -32,8 +32,7 @@ import msgspec
 
 from dedup.core.backoff import Backoff
 from dedup.detector.remote import RemoteDetector
-from dedup.detector.url_rules.rule_file import decode_rules
-from dedup.detector.url_rules.site_rules import Records
+from dedup.detector.url_rules.rule_records import Records, decode_rules
 from dedup.model.errors import DedupError, ServiceUnavailable, UsageError
 from dedup.model.events import encode, record_key
 from dedup.model.page import (

@@ -50,9 +50,8 @@ FUNCTIONS = {
     "dedup.scrapy.crawl_session": "exemption is_start key_of read_page namespace_of summary",
     "dedup.store.documents": (
         "encode_records decode_record decode_removal sum_of_records pack_number unpack_number "
-        "encode_state decode_state wrote"
+        "encode_state decode_state wrote read_structure"
     ),
-    "dedup.store.structure": "read_structure",
     "dedup.store.index": "key_digest",
     "dedup.store.store": "agreed_recipe same_recipe check_namespace key_digest",
 }
