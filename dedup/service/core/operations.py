@@ -433,7 +433,7 @@ class Commands:
     ) -> list[tuple[int, Document]] | None:
         """Return some documents of a namespace, by id, from an id on; None: no such namespace."""
         detector = self._existing(namespace)
-        return None if detector is None else detector.documents_from(first, most)
+        return None if detector is None else detector.store.documents_from(first, most)
 
     def partitions(self) -> tuple[str, int]:
         """Return what held() does, once the service is ready. Raises Refused (NOTREADY)."""
