@@ -26,7 +26,7 @@ import numpy as np
 
 import dedup
 from dedup.core.bulk.out_of_core import memory_bytes
-from dedup.lab.bench.runner import Bench, Progress, Round
+from dedup.lab.bench import Bench, Progress, Round
 from dedup.model.errors import UsageError
 from dedup.model.page import SKETCH_BYTES, Document, PageFingerprint
 from dedup.model.recipes import NEWEST
@@ -424,7 +424,7 @@ def _fill(
 
 
 @contextmanager
-def open_store(
+def open_case(
     sizes: tuple[int, ...],
     distance: int,
     path: Path | None,
