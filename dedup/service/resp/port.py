@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from dedup.core.native import ffi, lib
 from dedup.model.page import SKETCH_BYTES
-from dedup.service.core.connections import Buffers, Handshake
+from dedup.service.connections import Buffers, Handshake
 from dedup.service.core.limits import Limits
 from dedup.service.core.operations import Commands
 from dedup.service.core.roles import PROBE, Tokens
