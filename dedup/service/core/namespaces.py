@@ -338,7 +338,9 @@ class Pruning:
         first = pruned = 0
         while not self._stop.is_set():
             began = time.monotonic()
-            batch = await asyncio.to_thread(detector.prune_more, before, first, latest)
+            batch = await asyncio.to_thread(
+                detector.store.forget_more_before, before, first, latest
+            )
             if batch is None:
                 break
             first = batch.last + 1

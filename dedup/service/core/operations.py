@@ -22,8 +22,15 @@ from typing import Any, Protocol, TypeVar
 
 from dedup.core.numbers import Numbers, Packed
 from dedup.detector import EmbeddedDetector
-from dedup.detector.url_rules.merged_rules import RULES_BYTES, bounded, encode_within, merged
-from dedup.detector.url_rules.rule_file import decode_rules, load_rules, save_rules
+from dedup.detector.url_rules.rule_records import (
+    RULES_BYTES,
+    bounded,
+    decode_rules,
+    encode_within,
+    load_rules,
+    merged,
+    save_rules,
+)
 from dedup.model.errors import UsageError
 from dedup.model.events import record_key
 from dedup.model.forms import PATTERNS
@@ -426,7 +433,7 @@ class Commands:
     ) -> list[tuple[int, Document]] | None:
         """Return some documents of a namespace, by id, from an id on; None: no such namespace."""
         detector = self._existing(namespace)
-        return None if detector is None else detector.documents_from(first, most)
+        return None if detector is None else detector.store.documents_from(first, most)
 
     def partitions(self) -> tuple[str, int]:
         """Return what held() does, once the service is ready. Raises Refused (NOTREADY)."""

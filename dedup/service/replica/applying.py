@@ -170,7 +170,7 @@ class Applying:
 
     def note_applied(self) -> None:
         """Read the offsets that the stores noted, of the partitions held here."""
-        noted = {name: detector.offsets() for name, detector in self._views}
+        noted = {name: detector.store.offsets() for name, detector in self._views}
         if self.share is not None:
             held = self.share.partitions
             noted = {

@@ -468,7 +468,7 @@ class Replica(Lifecycle):
                     "were looked at"
                 )
 
-            gone = detector.give_up(share.partitions, partition, progress)
+            gone = detector.store.give_up(share.partitions, partition, progress)
             if gone:
                 self.counts["given_up"] += gone
                 self._say_removed(name, gone, share)
@@ -541,7 +541,7 @@ class Replica(Lifecycle):
             while True:
                 began = time.monotonic()
                 try:
-                    count = await asyncio.to_thread(detector.give_up_more)
+                    count = await asyncio.to_thread(detector.store.give_up_more)
                 except OSError as error:
                     text = "%s: documents of other shards cannot be removed yet: %s"
                     log.error(text, self._path / name, error)

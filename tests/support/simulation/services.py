@@ -120,7 +120,7 @@ class Service:
     def clear(self) -> bool:
         """Remove a little of what was given up, if anything is left of it."""
         detector = self.namespaces.get(NS)
-        removed = None if detector is None else detector.give_up_more()
+        removed = None if detector is None else detector.store.give_up_more()
         self.world.counts["given up"] += removed or 0
         return removed is not None
 
