@@ -19,8 +19,8 @@ import numpy.typing as npt
 from dedup.cli import terminal
 from dedup.cli.common_options import distance_option, output_option
 from dedup.core import pairs
-from dedup.core.bulk import out_of_core, streams
-from dedup.core.bulk.batch import Matches, Queries
+from dedup.core.bulk import out_of_core
+from dedup.core.bulk.batch import Matches, Queries, Source
 from dedup.core.bulk.out_of_core import memory_bytes
 from dedup.model.errors import DedupError
 from dedup.model.policy import PAPER_DISTANCE
@@ -120,7 +120,7 @@ def find_all(
         raise click.UsageError("--checkpoint needs --output FILE, which it goes on with.")
     values = read(source, as_hex)
     queries = Queries(values, distance)
-    stream: streams.Source = stored if raw else read_some(stored, as_hex)
+    stream: Source = stored if raw else read_some(stored, as_hex)
 
     def form(matches: Matches) -> bytes:
         near = values[matches.hits["query"].astype(np.intp)]

@@ -528,7 +528,7 @@ def rules(
 
 
 def _say(folder: Path, said: dict[str, tuple[str, ...]]) -> None:
-    from dedup.detector.url_rules.rule_file import encode_rules, load_rules, save_rules
+    from dedup.detector.url_rules.rule_records import encode_rules, load_rules, save_rules
     from dedup.detector.url_rules.rule_set import rule_of
     from dedup.detector.url_rules.site_rules import Learner
     from dedup.model.names import registrable_domain
@@ -551,7 +551,7 @@ def _say(folder: Path, said: dict[str, tuple[str, ...]]) -> None:
 
 def _look(every: bool) -> Any:
     def look(folder: Path) -> Seen:
-        from dedup.detector.url_rules.rule_file import load_rules
+        from dedup.detector.url_rules.rule_records import load_rules
 
         found: list[Seen] = []
         for site, known in sorted(load_rules(folder).items()):
@@ -590,7 +590,7 @@ def _show(stores: list[Seen]) -> None:
 
 
 def _write_plugin_rules(stores: list[Seen]) -> None:
-    from dedup.detector.url_rules.rule_file import plugin_rules
+    from dedup.detector.url_rules.rule_records import plugin_rules
     from dedup.detector.url_rules.rule_set import rule_of
 
     held = {
