@@ -32,7 +32,6 @@ from dedup.model.page import (
     Verdict,
 )
 from dedup.model.policy import Options
-from dedup.wire.client.address import addresses_of
 from dedup.wire.client.command_codec import (
     NO_SERVICE,
     Command,
@@ -50,7 +49,7 @@ from dedup.wire.client.command_codec import (
     verdict_of,
     verdict_of_all,
 )
-from dedup.wire.client.services import Services
+from dedup.wire.client.services import Services, addresses_of
 
 T = TypeVar("T")
 

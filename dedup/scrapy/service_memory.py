@@ -47,7 +47,6 @@ from dedup.model.policy import Options
 from dedup.report.texts import count
 from dedup.scrapy.counts import Counts, logger
 from dedup.scrapy.settings import Config
-from dedup.wire.client.address import addresses_of
 from dedup.wire.client.command_codec import (
     PARTITIONS,
     Command,
@@ -56,8 +55,7 @@ from dedup.wire.client.command_codec import (
     holding_of,
     is_unjudged,
 )
-from dedup.wire.client.endpoint import Connection, ReplyError
-from dedup.wire.client.services import Services
+from dedup.wire.client.services import Connection, ReplyError, Services, addresses_of
 from dedup.wire.resp import pack
 
 if TYPE_CHECKING:

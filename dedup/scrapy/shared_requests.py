@@ -38,10 +38,9 @@ from dedup.model.errors import ServiceUnavailable
 from dedup.scrapy.counts import logger
 from dedup.scrapy.service_memory import find_service
 from dedup.scrapy.settings import Config
-from dedup.wire.client.address import addresses_of
 from dedup.wire.client.command_codec import Request as Command
 from dedup.wire.client.command_codec import unreadable
-from dedup.wire.client.services import Services
+from dedup.wire.client.services import Services, addresses_of
 
 if TYPE_CHECKING:
     from dedup.scrapy.request_filter import RequestFilter

@@ -23,7 +23,7 @@ from dedup.cli.common_options import distance_option, json_option
 from dedup.core.matches import ProbedMany
 from dedup.core.numbers import Array
 from dedup.core.table import Table
-from dedup.lab.bench.runner import Machine, Samples, machine, samples
+from dedup.lab.bench import Machine, Samples, machine, samples
 from dedup.lab.bench.tables import brute_force, flipped, make_data
 from dedup.model.errors import DedupError
 from dedup.store.segment import Segment
