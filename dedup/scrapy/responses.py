@@ -148,11 +148,13 @@ class PageLinks:
 
 
 def _end(url: str) -> str:
-    """Return the name in a URL's path after the last slash, _ANY_END if its canonical form may have another."""
+    """Return the last name in a URL's path, _ANY_END if its canonical form may have another."""
     path = url.partition("?")[0]  # there is no fragment
-    before, _, name = path.rpartition("/")
+    before, _, name = path.rstrip("/").rpartition("/")
     is_host = before.endswith("/") and "/" not in before[:-1]  # http://example.com
-    return _ANY_END if is_host or not _PLAIN_NAME.fullmatch(name) else name
+    if is_host or not _PLAIN_NAME.fullmatch(name):
+        return _ANY_END
+    return name + "/" * path.endswith("/")
 
 
 def mark_own(request: Request) -> None:
