@@ -25,11 +25,12 @@ from dedup.model.verdict_forms import to_plain
 from dedup.scrapy.counts import Counts, kind_of, logger, new_pauses
 from dedup.scrapy.in_flight import CrawlLinks, PagesInFlight, token_of
 from dedup.scrapy.kept_pages import Judged, KeptPages
-from dedup.scrapy.memory import advice
+from dedup.scrapy.memory import EmbeddedMemory, advice
 from dedup.scrapy.responses import (
     CONTROL,
     KIND_CHARACTERS,
-    callback_name,
+    Callback,
+    Callbacks,
     exemption,
     is_start,
     key_of,
@@ -64,8 +65,6 @@ class Session:
         self.config = config
         self.counts = Counts(crawler)
         self.swallowing = Swallowing(config.mode)
-        if not config.service:  # now, not in the time of the first page
-            import dedup.scrapy.embedded  # noqa: F401
         self._memory: Memory | None = None
         self._namespaces: dict[str, Namespace] = {}
         self.scheduling = False  # whether a request was scheduled, as those for callbacks are
@@ -83,6 +82,7 @@ class Session:
                 config, self.counts, self._job_folder, self.kept, self.in_flight
             )
         self._name = config.namespace
+        self.callback = Callbacks(crawler, config).of
 
     @classmethod
     def of(cls, crawler: Crawler) -> "Session":
@@ -109,9 +109,14 @@ class Session:
     async def begin(self) -> None:
         """Choose the crawl's memory, before its first page."""
         if self.config.auto:
-            from dedup.scrapy.local_service import find_service
+            try:
+                from dedup.scrapy.service_memory import find_service
 
-            found = await find_service(self.config.options.timeout_seconds)
+                found = await find_service(self.config.options.timeout_seconds)
+            except ModuleNotFoundError as error:
+                hint = "pip install 'crawl-dedup[client]'"
+                logger.warning("dedup: a store is used; to use a service run %s (%s)", hint, error)
+                found = ()
             self.config = msgspec.structs.replace(self.config, service=found)
 
     # ------------------------------------------------------------------ a page comes in
@@ -128,7 +133,8 @@ class Session:
             request.meta["dedup"] = {"status": "exempt", "reason": "control"}
             return None
         with self.counts.meter:
-            reason = exemption(request, response, self.config, scheduling=self.scheduling)
+            called = self.callback(request)
+            reason = exemption(request, response, self.config, called, scheduling=self.scheduling)
             if reason is not None:
                 self._exempt(request, response, reason)
                 return None
@@ -145,8 +151,8 @@ class Session:
                 page = msgspec.structs.replace(page, parts=b"")
             if self.config.unchanged == "drop":
                 page = msgspec.structs.replace(page, links=hash_of_links(reading.links))
-            callback = callback_name(request, self.crawler.spider)
-            options = self._options(request, response, callback)
+            callback = called.name
+            options = self._options(request, response, called)
             start = is_start(request) and "start" in self.config.exempt
             verdict = await namespace.detector.judge(
                 page, key, msgspec.structs.replace(options, exempt="start") if start else options
@@ -223,16 +229,14 @@ class Session:
         if reason in UNREAD:
             self.in_flight.accepted.append((None, key_of(request)))
 
-    def _options(self, request: Request, response: Response, callback: str) -> ReserveOptions:
+    def _options(self, request: Request, response: Response, callback: Callback) -> ReserveOptions:
         """Return the options for judging a page."""
         kind = request.meta.get("dedup_kind")
-        if kind is None:
-            kind = callback if self.config.kinds else ""
         return ReserveOptions(
             url=response.url,
             guard="other_title" in self.config.exempt,
-            kind=str(kind)[:KIND_CHARACTERS],
-            tries=self.config.tries if self.in_flight.yields_items(callback) else 0,
+            kind=callback.kind if kind is None else str(kind)[:KIND_CHARACTERS],
+            tries=self.config.tries if self.in_flight.yields_items(callback.name) else 0,
         )
 
     def _namespace_of(self, request: Request) -> "Namespace | None":
@@ -273,8 +277,6 @@ class Session:
 
                 self._memory = ServiceMemory(self.config, self.counts)
             else:
-                from dedup.scrapy.embedded import EmbeddedMemory
-
                 self._memory = EmbeddedMemory(self.config, self._job_folder, self.counts)
         return self._memory.open(name)
 
@@ -328,7 +330,7 @@ class Session:
 
     def has_yielded(self, request: Request) -> bool:
         """Whether a page of a request's callback brought an item."""
-        return self.in_flight.has_yielded(callback_name(request, self.crawler.spider))
+        return self.in_flight.has_yielded(self.callback(request).name)
 
     def forget(self, request: Request) -> None:
         """Forget a page without content, or whose item failed: it may come again under any URL."""

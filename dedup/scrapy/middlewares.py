@@ -29,10 +29,9 @@ from dedup.scrapy.items import Digest, Digester, encode
 from dedup.scrapy.responses import (
     BEHIND,
     CONTROL,
+    PageLinks,
     asks,
-    callback_name,
     forget_copied,
-    linked_urls,
     mark_own,
     mark_scheduled,
     wanted_urls,
@@ -359,7 +358,7 @@ class _Output:
     _asked = _paid = _new = _followed = _leads_on = _overflowed = False
     _beyond = False  # whether it leads on to pages without a link to them
     _made = 0  # requests
-    _linked: frozenset[str] | None = None  # the page's links, once they are asked for
+    _links: PageLinks | None = None  # once they are asked for
 
     def __init__(self, session: Session, response: Response) -> None:
         noted = _noted(response)
@@ -451,7 +450,7 @@ class _Output:
             words = flight.reading.words
             return proof.digester(response, flight.callback, recipe, words, lambda: flight.reading)
         recipe = session.recipe_of(request)
-        callback = callback_name(request, session.crawler.spider)
+        callback = session.callback(request).name
         return proof.digester(response, callback, recipe, 0, lambda: session.read(recipe, response))
 
     def _passes_request(self, request: Request) -> bool:
@@ -478,16 +477,16 @@ class _Output:
         return True
 
     def _compare_request(self, proof: "Proof", flight: "Flight", request: Request) -> None:
-        proof.made(flight, request, self._linked_urls, self._made)
+        proof.made(flight, request, self._is_linked, self._made)
         self._made += 1
         if self._look is not None and not self._beyond:
             self._leads_on = self._leads_on or not proof.is_scheduled(request)
-            self._beyond = proof.leads_beyond(flight, request, self._linked_urls)
+            self._beyond = proof.leads_beyond(flight, request, self._is_linked)
 
-    def _linked_urls(self) -> frozenset[str]:
-        if self._linked is None:
-            self._linked = linked_urls(self._response)
-        return self._linked
+    def _is_linked(self, url: str) -> bool:
+        if self._links is None:
+            self._links = PageLinks(self._response)
+        return self._links.lead_to(url)
 
     def held(self) -> Iterator[Any]:
         """Return what was held back, as the items are not equal, or not known."""

@@ -28,7 +28,6 @@ import msgspec
 from scrapy import Request
 from scrapy.http import Response
 from scrapy.utils.request import request_from_dict
-from w3lib.url import canonicalize_url
 
 from dedup.core.files import PRIVATE, replace_file
 from dedup.core.fingerprint import PageReading, read_page, similarities
@@ -437,11 +436,11 @@ class Proof:
         return not self._scheduled.missing(_key_hash(request.url))
 
     def leads_beyond(
-        self, flight: "Flight", request: Request, linked: Callable[[], frozenset[str]]
+        self, flight: "Flight", request: Request, is_linked: Callable[[str], bool]
     ) -> bool:
         """Whether a callback makes a new request to which its page has no link: to an interface, a frame.
 
-        linked() returns the canonical URLs of all links of the page.
+        is_linked() says whether a link of the page leads to a URL.
         """
         if self.is_scheduled(request):
             return False
@@ -449,13 +448,13 @@ class Proof:
         address = read_page(b"", url=request.url, recipe=recipe, links=True).address
         if any(links[at : at + 8] == address for at in range(0, len(links), 8)):
             return False
-        return canonicalize_url(request.url) not in linked()
+        return not is_linked(request.url)
 
     def made(
         self,
         flight: "Flight",
         request: Request,
-        linked: Callable[[], frozenset[str]],
+        is_linked: Callable[[str], bool],
         number: int,
     ) -> None:
         """Note a request of an accepted page's callback, with its number in the page from 0 on."""
@@ -464,7 +463,7 @@ class Proof:
             return
         if number and (number >= BEYOND_PAGE or seen >= BEYOND):
             return
-        beyond = self.leads_beyond(flight, request, linked)
+        beyond = self.leads_beyond(flight, request, is_linked)
         self._beyond[flight.callback] = _LEADS_BEYOND if beyond else seen + 1
 
     def led_to_new(self, token: str) -> None:

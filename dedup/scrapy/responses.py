@@ -5,12 +5,15 @@ copy meta from a response to new requests; that must not give a page another pag
 URL, or status of a start request.
 """
 
+import re
 from contextlib import suppress
 from time import time
-from typing import Any
+from types import FunctionType
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from scrapy import FormRequest, Request
+from scrapy.crawler import Crawler
 from scrapy.http import HtmlResponse, Response, TextResponse
 from scrapy.http.request import NO_CALLBACK
 from scrapy.spiders import CrawlSpider
@@ -30,6 +33,12 @@ _SCHEDULED = "_dedup_scheduled"
 _NONE_WANTED: frozenset[str] = frozenset()
 # When it was scheduled, as Unix time.
 _SCHEDULED_AT = "_dedup_scheduled_at"
+# A name in a path that has one spelling; and what stands for all others, as a relative link may have none at all.
+_PLAIN_NAME = re.compile(r"(?!\.\.?\Z)[A-Za-z0-9_.~-]+")
+_ANY_END = ""
+# Callbacks that are one object for all requests; and the one that stands for those of rules.
+_LASTING = (FunctionType, type(None))
+_OF_RULES = getattr(CrawlSpider, "_callback", CrawlSpider)
 _HTML_TYPES = (b"text/html", b"application/xhtml+xml")
 # In the meta of a copy that was kept for its links, and of everything reached through it: the rules of its
 # URL that are in doubt because of that.
@@ -106,16 +115,46 @@ def asks(yielded: Request, wanted: frozenset[str]) -> bool:
     )
 
 
-def linked_urls(response: Response) -> frozenset[str]:
-    """Return the canonical URLs of a page's links, navigation and footer included; of the first MOST_LINKED."""
-    found = set()
-    if isinstance(response, TextResponse):
-        for href in response.xpath("//a/@href | //area/@href | //link/@href").getall()[
-            :MOST_LINKED
-        ]:
-            with suppress(ValueError):  # no URL
-                found.add(canonicalize_url(response.urljoin(href.strip())))
-    return frozenset(found)
+class PageLinks:
+    """The links of a page, navigation and footer included; of the first MOST_LINKED.
+
+    Canonical URLs are compared, and only those of links that end as the URL in question does are made: a page has
+    hundreds, and each takes 50 us.
+    """
+
+    def __init__(self, response: Response) -> None:
+        """Gather them."""
+        self._response = response
+        self._by_end: dict[str, list[str]] = {}
+        self._canonical: dict[str, frozenset[str]] = {}  # the same, made when they are asked for
+        if isinstance(response, TextResponse):
+            found = response.selector.root.xpath("//a/@href | //area/@href | //link/@href")
+            for href in {href.strip().partition("#")[0] for href in found[:MOST_LINKED]}:
+                self._by_end.setdefault(_end(href), []).append(href)
+
+    def lead_to(self, url: str) -> bool:
+        """Whether one of them leads to a URL."""
+        wanted = canonicalize_url(url)
+        return wanted in self._ending(_end(wanted)) or wanted in self._ending(_ANY_END)
+
+    def _ending(self, end: str) -> frozenset[str]:
+        if end not in self._canonical:
+            found = set()
+            for href in self._by_end.get(end, ()):
+                with suppress(ValueError):  # no URL
+                    found.add(canonicalize_url(self._response.urljoin(href)))
+            self._canonical[end] = frozenset(found)
+        return self._canonical[end]
+
+
+def _end(url: str) -> str:
+    """Return the last name in a URL's path, _ANY_END if its canonical form may have another."""
+    path = url.partition("?")[0]  # there is no fragment
+    before, _, name = path.rstrip("/").rpartition("/")
+    is_host = before.endswith("/") and "/" not in before[:-1]  # http://example.com
+    if is_host or not _PLAIN_NAME.fullmatch(name):
+        return _ANY_END
+    return name + "/" * path.endswith("/")
 
 
 def mark_own(request: Request) -> None:
@@ -150,7 +189,7 @@ def is_ordinary(request: Request) -> bool:
         and meta.get(_SCHEDULED) == request.url
         and not is_start(request)
         and not any(meta.get(name) for name in _OWN_WAYS)
-        and not _has_no_spider_callback(request.callback)
+        and not _is_component(request.callback)
     )
 
 
@@ -175,8 +214,43 @@ def is_start(request: Request) -> bool:
     return bool(request.meta.get("is_start_request")) and _COPIED not in request.meta
 
 
+class Callback(NamedTuple):
+    """What a page's callback says of it.
+
+    name          of the method
+    kind          what the page is compared within, unless its request says otherwise
+    is_component  it is for a component (robots.txt, media), or for the shell, not for a spider
+    """
+
+    name: str
+    kind: str
+    is_component: bool
+
+
+class Callbacks:
+    """The callbacks of a crawl. Each is looked at once."""
+
+    def __init__(self, crawler: Crawler, config: Config) -> None:
+        """Know none."""
+        self._crawler = crawler
+        self._kinds = config.kinds
+        self._known: dict[object, Callback] = {}
+
+    def of(self, request: Request) -> Callback:
+        """Return the callback of a request."""
+        function = getattr(request.callback, "__func__", request.callback)
+        known = self._known.get(function) if isinstance(function, _LASTING) else None
+        if known is None:
+            name = callback_name(request, self._crawler.spider)
+            kind = name[:KIND_CHARACTERS] if self._kinds else ""
+            known = Callback(name, kind, _is_component(request.callback))
+            if isinstance(function, _LASTING) and function is not _OF_RULES:
+                self._known[function] = known
+        return known
+
+
 def exemption(
-    request: Request, response: Response, config: Config, *, scheduling: bool
+    request: Request, response: Response, config: Config, callback: Callback, *, scheduling: bool
 ) -> str | None:
     """Return the reason for which a page is not judged, before its bytes are read.
 
@@ -185,7 +259,7 @@ def exemption(
     if request.meta.get("dont_dedup"):
         return "dont_dedup"
     in_force = config.exempt
-    if "no_callback" in in_force and _has_no_spider_callback(request.callback):
+    if callback.is_component and "no_callback" in in_force:
         return "no_callback"
     if "inline" in in_force and scheduling and request.meta.get(_SCHEDULED) != request.url:
         return "inline"
@@ -208,7 +282,7 @@ def callback_name(request: Request, spider: Any) -> str:
     if callback is None:
         return "parse"
     callback = getattr(callback, "func", callback)  # functools.partial
-    if getattr(callback, "__func__", None) is getattr(CrawlSpider, "_callback", CrawlSpider):
+    if getattr(callback, "__func__", None) is _OF_RULES:
         try:
             callback = spider.rules[request.meta["rule"]].callback
         except (AttributeError, IndexError, KeyError, TypeError):
@@ -224,6 +298,6 @@ def _is_html(response: Response) -> bool:
     return isinstance(response, TextResponse) and kind in _HTML_TYPES
 
 
-def _has_no_spider_callback(callback: Any) -> bool:
-    """Whether a page is for a component (robots.txt, media) or for the shell, not for a spider."""
+def _is_component(callback: Any) -> bool:
+    """Whether a page is for a component or for the shell, not for a spider."""
     return callback is NO_CALLBACK or isinstance(getattr(callback, "__self__", None), Deferred)

@@ -296,9 +296,32 @@ void ndd_answer_queries(const ndd_answer *answer, size_t n, uint64_t *queries);
 size_t ndd_repeated_read(const uint8_t *bytes, size_t size, const uint8_t *form, size_t length,
                          size_t word_at, size_t digits_at, size_t digits, uint64_t *words, size_t most);
 
-/* How many RESP commands some bytes are, if they are nothing but whole ones, each an array of 1 to `most` bulk
- * strings (most < 10^9); else 0. */
-size_t ndd_whole_commands(const uint8_t *bytes, size_t size, size_t most);
+/* What is behind the RESP commands that were read. */
+typedef enum ndd_read {
+    NDD_PART = 0,      /* the begin of one, or nothing; or more of them */
+    NDD_OTHER = 1,     /* no array: a line of text, perhaps */
+    NDD_EMPTY = 2,     /* an array of no elements, which is no command; before `end` if no command was read */
+    NDD_MANY = 3,      /* an array of too many elements */
+    NDD_LONG = 4,      /* one with an element that is too long */
+    NDD_NO_LENGTH = 5, /* a length that is none */
+    NDD_NO_STRING = 6, /* an element that is no bulk string */
+} ndd_read;
+
+/* end       how many bytes were read to their end
+ * behind    what comes there
+ * at, left  how many bytes of it are known, and how many elements of a command follow these */
+typedef struct ndd_commands {
+    size_t end;
+    ndd_read behind;
+    size_t at;
+    size_t left;
+} ndd_commands;
+
+/* Reads RESP commands, arrays of up to `elements` bulk strings (below 10^9); returns how many are whole, `most` at most.
+ * One that is not whole may not announce a string of more than `length` bytes. To go on with it, call with its bytes
+ * so far and more, and with `at` and `left` as they are; else they are 0. What was known is not read again. */
+size_t ndd_commands_read(const uint8_t *bytes, size_t size, size_t most, size_t elements, size_t length,
+                         ndd_commands *commands);
 
 /* Checks every rule of the structure; NDD_DAMAGED, and *reason names the broken one (static), if
  * one does not hold. For tests and fuzzers, and called by ndd_table_load. */

@@ -1,0 +1,280 @@
+"""Where a service listens, and its connections: TCP with or without TLS, a Unix socket.
+
+    bind -> serve -> (SIGHUP: certificate and tokens are read again) -> close, and remove the socket's file
+    accepted -> admitted by the port -> handshake -> the port's own protocol
+
+Invariants: a Unix socket is for its owner alone. A file in its place is removed only if it is a socket at which no
+one answers. A port knows of every connection from its first moment; the event loop's own TLS servers would tell of
+one only after the handshake. Where the bytes of all connections are too many, the one that has the most is closed.
+"""
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import socket
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic
+from typing import Any, Protocol
+
+from dedup.service.core.limits import Address, Config
+from dedup.service.core.roles import Tokens
+
+log = logging.getLogger(__name__)
+BACKLOG = 1024
+
+
+class Listening:
+    """The sockets of a service, and what is read again while they are open."""
+
+    def __init__(self, config: Config, tokens: Tokens) -> None:
+        """Read the certificate. Raises OSError."""
+        self._config, self._tokens = config, tokens
+        self._context = _tls(config)
+        self._servers: list[asyncio.AbstractServer] = []
+        self._file: Path | None = None
+
+    async def listen(
+        self, address: Address, port: Any, made: Callable[[], asyncio.Protocol]
+    ) -> Address:
+        """Listen at an address; made() makes a connection's protocol. Raises OSError that names it."""
+        seconds = self._config.limits.greeting_seconds
+
+        def protocol() -> asyncio.Protocol:
+            context = self._context  # of now: SIGHUP makes a new one
+            return made() if context is None else Handshake(port, made, context, seconds)
+
+        sock = bound(address)
+        loop = asyncio.get_running_loop()
+        self._servers.append(await loop.create_server(protocol, sock=sock, backlog=BACKLOG))
+        return _address(sock)
+
+    async def listen_unix(self, path: Path, made: Callable[[], asyncio.Protocol]) -> None:
+        """Listen at a path of this machine. Raises OSError that names it."""
+        sock = _bound_unix(path)
+        self._file = path
+        loop = asyncio.get_running_loop()
+        self._servers.append(await loop.create_unix_server(made, sock=sock, backlog=BACKLOG))
+
+    def close(self) -> None:
+        """Take no more connections."""
+        for server in self._servers:
+            server.close()
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.unlink()
+
+    def read_again(self) -> None:
+        """Read certificate and tokens again; what is not right stays as it was."""
+        read = []
+        for what, again in (("certificate", self._read_tls), ("tokens", self._read_tokens)):
+            try:
+                if again():
+                    read.append(what)
+            except (OSError, ValueError) as error:
+                log.error("SIGHUP: cannot read the %s, what is in use stays: %s", what, error)
+        log.info("SIGHUP: read again: %s", " and ".join(read) or "nothing")
+
+    def _read_tls(self) -> bool:
+        if self._context is None:
+            return False
+        # A new context as a whole: one that exists would trust a removed authority for ever.
+        self._context = _tls(self._config)
+        return True
+
+    def _read_tokens(self) -> bool:
+        if self._config.tokens is None:
+            return False
+        self._tokens.read()
+        return True
+
+
+def bound(address: Address) -> socket.socket:
+    """Return a socket that is bound to an address. Raises OSError that names it."""
+    try:
+        found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+        family, kind, protocol, _, place = found[0]
+        made = socket.socket(family, kind, protocol)
+        try:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.bind(place)
+            made.setblocking(False)
+        except BaseException:
+            made.close()
+            raise
+        return made
+    except OSError as error:
+        raise OSError(
+            error.errno, f"cannot listen on {address}: {error.strerror or error}"
+        ) from error
+
+
+def _address(bound: socket.socket) -> Address:
+    """Return where a socket listens, with its real port."""
+    host, port = bound.getsockname()[:2]
+    return Address(host, port)
+
+
+def _bound_unix(path: Path) -> socket.socket:
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(1.0)
+        if path.is_socket() and client.connect_ex(os.fspath(path)) == errno.ECONNREFUSED:
+            path.unlink()  # left by a kill
+    made = socket.socket(socket.AF_UNIX)
+    before = os.umask(0o177)
+    try:
+        made.bind(os.fspath(path))
+    except OSError as error:
+        made.close()
+        raise OSError(error.errno, f"cannot listen on {path}: {error.strerror or error}") from error
+    finally:
+        os.umask(before)
+    made.setblocking(False)
+    return made
+
+
+def _tls(config: Config) -> ssl.SSLContext | None:
+    if config.tls_cert is None:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(config.tls_cert, config.tls_key)
+    if config.tls_client_ca is not None:
+        context.load_verify_locations(config.tls_client_ca)
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+# ---------------------------------------------------------------------------------- connections
+
+
+def address_of(transport: Any) -> str:
+    """Return the address that a connection comes from; "" for one of this machine's sockets."""
+    peer = transport.get_extra_info("peername")
+    return str(peer[0]) if isinstance(peer, tuple) else ""
+
+
+def file_of(transport: Any) -> int:
+    """Return the number of a connection as an open file: the least that was free."""
+    sock = transport.get_extra_info("socket")
+    return -1 if sock is None else int(sock.fileno())
+
+
+def subject_of(transport: Any) -> str:
+    """Return the subject of the certificate that the other side has shown; "" for none."""
+    parts = (transport.get_extra_info("peercert") or {}).get("subject", ())
+    return ",".join(f"{name}={value}" for part in parts for name, value in part)
+
+
+class Holder(Protocol):
+    """A connection, as its bytes see it."""
+
+    def abort(self, reason: str) -> None:
+        """Close the connection at once."""
+
+
+class Buffers:
+    """The bytes of one kind, by connection."""
+
+    def __init__(self, most: int) -> None:
+        self.total = 0
+        self._most = most
+        self._sizes: dict[Holder, int] = {}
+
+    def note(self, holder: Holder, size: int) -> None:
+        """Note how many bytes a connection has; the greatest may be ended, this one too."""
+        before = self._sizes.pop(holder, 0)
+        self.total += size - before
+        if size:
+            self._sizes[holder] = size
+        while self.total > self._most:
+            greatest = max(self._sizes, key=self._sizes.__getitem__)
+            self.total -= self._sizes.pop(greatest)
+            greatest.abort("memory")
+
+
+class Handshake(asyncio.Protocol):
+    """One of them, as both ports want their connections to be."""
+
+    is_answered = False
+
+    def __init__(
+        self, port: Any, made: Callable[[], asyncio.Protocol], tls: ssl.SSLContext, seconds: float
+    ) -> None:
+        """Port admits and counts it, until made() makes the protocol that goes on."""
+        self._port, self._made, self._tls, self._seconds = port, made, tls, seconds
+        self.since = self.turn_since = monotonic()
+        self.transport: Any = None
+        self.address, self.file = "", -1
+        self._task: asyncio.Task[None] | None = None
+        self._early = b""  # read behind the handshake's last bytes
+        self._is_over = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Wait for the first bytes, unless there are too many connections."""
+        self.transport = transport
+        self.address, self.file = address_of(transport), file_of(transport)
+        refused = self._port.admit(self, self.address, self.file)
+        if refused is not None:
+            self.abort(refused)
+
+    def data_received(self, data: bytes) -> None:
+        """Start the handshake with the first bytes; later ones are buffered for the wrapped protocol."""
+        if self._task is None:
+            self.transport.pause_reading()
+            self._task = asyncio.get_running_loop().create_task(self._shake(data))
+        else:
+            self._early += data
+
+    async def _shake(self, hello: bytes) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            shaking = loop.create_task(
+                loop.start_tls(self.transport, self, self._tls, server_side=True,
+                               ssl_handshake_timeout=self._seconds)
+            )  # fmt: skip
+            for _ in range(2):  # it begins; TLS is told of its connection, then of what was read
+                await asyncio.sleep(0)
+            if not shaking.done():
+                feed = self.transport.get_protocol()
+                feed.get_buffer(len(hello))[: len(hello)] = hello
+                feed.buffer_updated(len(hello))
+            tls = await shaking
+        except OSError:  # TLS's, or a broken connection: a stranger's
+            self._port.ended["handshake"] += 1
+            self.transport.abort()
+            return
+        finally:
+            self._port.gone(self, self.address)
+        if self._is_over or tls is None:
+            return
+        protocol = self._made()
+        tls.set_protocol(protocol)
+        protocol.connection_made(tls)
+        if self._early:
+            protocol.data_received(self._early)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  (asyncio's)
+        """Note that there is nothing to go on with."""
+        self._is_over = True
+        self._port.gone(self, self.address)
+
+    def overdue(self, now: float) -> str | None:
+        """Return why it should end now, or None."""
+        return "greeting" if now - self.since > self._seconds else None
+
+    def abort(self, reason: str) -> None:
+        """Close the connection at once."""
+        self._is_over = True
+        self._port.ended[reason] += 1
+        self._port.gone(self, self.address)
+        self.transport.abort()
+
+    def finish(self) -> None:
+        """End: the service stops."""
+        self.abort("stopped")
+
+    shutdown = finish
