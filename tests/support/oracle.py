@@ -1180,6 +1180,14 @@ def above_headline(blocks: Blocks, texts: AbstractSet[int], title: Sequence[byte
     return 0 if above > 400 and above > 8 * below else headline
 
 
+def own_content(blocks: Blocks, void: AbstractSet[str], title: Sequence[str]) -> set[int]:
+    """Return the blocks that are content, by their numbers, from the headline on."""
+    content = {i for i, block in enumerate(blocks) if is_content(block, void)}
+    texts = {i for i in content if is_text(blocks[i])}
+    first = above_headline(blocks, texts, [token.encode() for token in title])
+    return {i for i in content if i >= first}
+
+
 class Judged(NamedTuple):
     """The kept blocks with their weights, what tokens of them are own, and the blocks of lists: all, and those below.
 
@@ -1196,12 +1204,9 @@ class Judged(NamedTuple):
 def judge(blocks: Blocks, title: Sequence[str]) -> Judged:
     """Return what is kept of a page's blocks, and what is not of its content."""
     void = hints_without_meaning(blocks)
-    content = {i for i, block in enumerate(blocks) if is_content(block, void)}
-    texts = {i for i in content if is_text(blocks[i])}
-    first = above_headline(blocks, texts, [token.encode() for token in title])
-    content = {i for i in content if i >= first}
+    content = own_content(blocks, void, title)
     has_main = any("main" in blocks[i][0].context for i in content)
-    texts &= content
+    texts = {i for i in content if is_text(blocks[i])}
     if main_alone(blocks, texts):
         content = {i for i in content if "main" in blocks[i][0].context}
     kept = without_labels(blocks, texts & content)
@@ -1443,7 +1448,9 @@ def read_links(html: bytes, url: bytes = b"", key: Key = (0, 0)) -> list[int]:
     blocks = visible(every)
     void = hints_without_meaning(blocks)
     shown = {"hidden"} if all_shown(every) else set()
-    needed = {"main"} if main_alone(blocks, void) else set()
+    content = own_content(blocks, void, page.title_tokens)
+    texts = {i for i in content if is_text(blocks[i])}
+    needed = {"main"} if main_alone(blocks, texts) else set()
     own = Address.of_page(url)
     found: dict[int, None] = {}
     for href, marks in page.links:
