@@ -50,7 +50,7 @@ STEPS = (
     8,
     13,
 )  # up to which pages have the first and the second level; others have the third
-DROPPED = 100  # pages dropped for want of credit that one account remembers, the last ones
+DROPPED = 1000  # pages dropped for want of credit that one account remembers, the last ones
 ALL_DROPPED = 5000
 AGAIN = 10  # of them that are sent again when something was brought, the oldest ones
 ALL_LEAST = 10  # the same of all classes of a callback; then LEAST of each are enough
@@ -229,6 +229,11 @@ class Credit:
         """Whether a page kept on credit, or a request of it, has brought something."""
         page = self._of_page.get(token)
         return page is not None and page.paid
+
+    def waits_for(self, token: str) -> bool:
+        """Whether the requests of a page kept on credit are waited for, to know whether it brought something."""
+        page = self._of_page.get(token)
+        return page is not None and any(token in account.waiting for account in page.accounts)
 
     def _pay(self, token: str, page: _Kept) -> None:
         """Reset the accounts of a page that brought something."""

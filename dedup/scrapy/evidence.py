@@ -110,9 +110,9 @@ class Record(msgspec.Struct):
         """The number of equal pairs in a row that prove the class."""
         return PROVE if not self.others else min(REPROVE << min(self.others - 1, 20), MOST_REPROVE)
 
-    def check_later(self) -> None:
-        """Set the page that is the next check."""
-        self.due = max(self.due, min(self.used * GROWTH + 1, self.used + EVERY))
+    def checked_at(self, use: int) -> None:
+        """Set the page that is the next check, as one has been checked."""
+        self.due = max(self.due, min(use * GROWTH + 1, use + EVERY))
 
 
 class Evidence(Generic[R]):
@@ -165,10 +165,11 @@ class Evidence(Generic[R]):
             return pairs >= PROVE
         return pairs > 0 and not record.others and record.run + pairs >= PROVE
 
-    def decide(self, name: Class, back: Class) -> bool:
+    def decide(self, name: Class, back: Class, *, must: bool = False) -> bool:
         """Use a proven class for a page: whether the page is parsed, to check the class.
 
         back  the class of the two pages the other way round, which shares the checks if it is proven
+        must  whether it is parsed in any case
         """
         found = [self._of(name)]
         other = self._records.get(back)
@@ -177,12 +178,17 @@ class Evidence(Generic[R]):
         for record in found:
             record.used += 1
         self.changed = True
-        if found[0].used < found[0].due:
+        if found[0].used < found[0].due and not must:
             return False
         for record in found:
-            record.check_later()
+            record.checked_at(record.used)
         found[0].checked += 1
         return True
+
+    def used(self, name: Class) -> int:
+        """Return how many pages a class has decided about since it was proven."""
+        record = self._records.get(name)
+        return 0 if record is None else record.used
 
     def drop(self, name: Class, page: R) -> None:
         """Remember a page that was dropped."""
@@ -198,12 +204,15 @@ class Evidence(Generic[R]):
             longest.popleft()
             self._count -= 1
 
-    def agree(self, name: Class, weight: float = 1.0) -> None:
-        """Note a pair with equal items."""
+    def agree(self, name: Class, weight: float = 1.0, use: int = 0) -> None:
+        """Note a pair with equal items.
+
+        use  used(name) when its page was judged: the pair is as good as a check there, not of what was dropped since
+        """
         for each in (name, *name.single()):
             record = self._of(each)
-            if record.is_proven:  # the pair is as good as a check
-                record.check_later()
+            if each is name and record.is_proven and use <= record.used:
+                record.checked_at(use)
             record.equal += 1
             record.run += weight
         self.changed = True

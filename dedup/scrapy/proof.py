@@ -39,6 +39,7 @@ from dedup.report.texts import count
 from dedup.scrapy.counts import Counts, logger
 from dedup.scrapy.evidence import (
     EMPTY,
+    EVERY,
     PARTS,
     REMEMBERED,
     Class,
@@ -88,6 +89,7 @@ class Look(NamedTuple):
     checked   the proven class that the page checks, or None
     withheld  whether its items are held back until they are compared
     again     a request for the page, for a control visit, or None
+    uses      of the classes of the pairs, when the page was judged (Evidence.used())
     """
 
     key: str
@@ -96,6 +98,7 @@ class Look(NamedTuple):
     checked: Class | None
     withheld: bool
     again: Request | None
+    uses: dict[Class, int]
 
 
 class _Volatile:
@@ -131,6 +134,8 @@ class Proof:
         self._paths: dict[Namespace, Path] = {}
         self._volatile: dict[str, _Volatile] = {}
         self._looks: WeakKeyDictionary[Request, tuple[Namespace, Look]] = WeakKeyDictionary()
+        # by token: what the open checks check, and how many pages their class had dropped by then
+        self._checks: dict[str, tuple[Namespace, Class, int]] = {}
         self.proven: WeakSet[Request] = WeakSet()  # of dropped pages, by their class
         self._before: WeakKeyDictionary[Request, Digest] = WeakKeyDictionary()
         self._controls: OrderedDict[str, tuple[str, Digest]] = OrderedDict()
@@ -199,7 +204,7 @@ class Proof:
         drops = self._config.mode != "tag" and (text_says or verdict.reason == "other_title")
         for _, neighbour, _, name, back in found if drops else ():
             if evidence.is_proven(name):
-                if evidence.decide(name, back):
+                if evidence.decide(name, back, must=self._must_check(judged.namespace, name)):
                     self._counts.add("items/checked")
                     checked = name
                     break
@@ -211,6 +216,7 @@ class Proof:
             checked,
             text_says and self._config.mode == "drop" and self._config.proof_items == "withhold",
             self._again(judged.request, callback) if text_says else None,
+            {name: evidence.used(name) for name in _decided_by(pairs)},
         )
         if text_says and self._config.mode != "tag":
             of = verdict.of or ""
@@ -223,10 +229,31 @@ class Proof:
             if kept.token is None:  # too short, or no service answered
                 return kept
             self._credit.kept(judged.request, kept, of, account)
+            if checked is not None:
+                self._note_check(judged.namespace, checked, kept.token)
             verdict = msgspec.structs.replace(kept, match=verdict.match)
         if pairs:
             self._looks[judged.request] = judged.namespace, look
         return verdict
+
+    def _note_check(self, namespace: "Namespace", name: Class, token: str) -> None:
+        record = self._evidence[namespace].record(name)
+        assert record is not None
+        self._checks = {each: found for each, found in self._checks.items() if self._is_open(each)}
+        self._checks[token] = namespace, name, record.dropped
+
+    def _is_open(self, token: str) -> bool:
+        """Whether it is not known yet what a page, or the first of its requests, brings."""
+        return token in self._in_flight or self._credit.waits_for(token)
+
+    def _must_check(self, namespace: "Namespace", name: Class) -> bool:
+        """Whether a class dropped as many pages since the check before an open one as it can send again."""
+        record = self._evidence[namespace].record(name)
+        forgotten = 0 if record is None else record.dropped - REMEMBERED + EVERY
+        return any(
+            at <= forgotten and (namespace, name) == (where, which) and self._is_open(token)
+            for token, (where, which, at) in self._checks.items()
+        )
 
     def _items_of(self, n: Neighbour) -> bytes:
         return n.document.items or self._stored.get(n.key, b"")
@@ -520,7 +547,7 @@ class Proof:
             return self._leads_on(request, namespace, look)
         evidence = self._evidence[namespace]
         for name, weight in found.agreed():
-            evidence.agree(name, weight)
+            evidence.agree(name, weight, look.uses[name])
         for name, (page, of, fields) in found.differed():
             if name in found.ahead or evidence.record(name) is not None:
                 self._differ(namespace, name, (page, of, self._named(fields)))
