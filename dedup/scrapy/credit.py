@@ -36,7 +36,9 @@ from typing import Any
 from scrapy import Request
 
 from dedup.model.page import Verdict
+from dedup.scrapy.counts import Counts
 from dedup.scrapy.evidence import Class
+from dedup.scrapy.responses import again, send
 
 REASONS = frozenset(("new_links", "other_title", "barren", "items"))
 CREDIT = 80  # pages kept, and requests of theirs, that brought nothing
@@ -145,15 +147,14 @@ class _Kept:
 class Credit:
     """The accounts: by the key of the page that pages are most like, and by the class of the pair."""
 
-    def __init__(self, send: Callable[[Request], None], led_on: Callable[[str], None]) -> None:
-        """Give every page full credit.
-
-        send(request) fetches a dropped page again; led_on(token) is told of a kept page that brought something.
-        """
+    def __init__(self, counts: Counts) -> None:
+        """Give every page full credit."""
         self._accounts: OrderedDict[str | Class, _Account] = OrderedDict()
         self._of_page: OrderedDict[str, _Kept] = OrderedDict()  # by token
-        self._send, self._led_on = send, led_on
+        self._counts = counts
         self._dropped = 0
+        # told the token of a kept page that brought something
+        self.led_on: Callable[[str], None] = lambda token: None  # noqa: ARG005
 
     def closed(self, request: Request, original: str, name: Class) -> bool:
         """Whether the credit of pages like this one, or of their class, is used up."""
@@ -238,7 +239,7 @@ class Credit:
     def _pay(self, token: str, page: _Kept) -> None:
         """Reset the accounts of a page that brought something."""
         page.paid = True
-        self._led_on(token)
+        self.led_on(token)
         for account in page.accounts:
             account.led.pop(token, None)
             account.waiting.pop(token, None)
@@ -246,7 +247,8 @@ class Credit:
         for account in page.accounts:
             for _ in range(min(AGAIN, len(account.dropped))):
                 self._dropped -= 1
-                self._send(account.dropped.popleft())
+                self._counts.add("credit/again")
+                send(self._counts.crawler, again(account.dropped.popleft()))
 
     # -------------------------------------------------- requests that such pages yielded
 

@@ -166,7 +166,9 @@ def led(*to: int) -> dict[str, Page]:
 
 
 @pytest.mark.parametrize("known", [30, 1], ids=["a class", "credit"])
-def test_promise_1_what_is_dropped_can_be_sent_again_however_late_it_proves_otherwise(tmp_path, known):
+def test_promise_1_what_is_dropped_can_be_sent_again_however_late_it_proves_otherwise(
+    tmp_path, known
+):
     """By a class before its check is known, and for want of credit: what the pages lead to comes last of all."""
     numbered = (*[0] * known, *range(1, SLOW + 1))
     crawl = run_case(tmp_path, Case(led(*numbered), HELD), setup="import json\n")
