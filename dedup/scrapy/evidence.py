@@ -47,9 +47,10 @@ PARTS = dict(zip("jsdhnbaf", PART_NAMES, strict=True)) | {
     "w": "words",
     "t": "title",
     "0": "no items in the original",
+    "r": "requests of its own in the original",
 }
 
-_NO_PART = frozenset("0?")  # letters that say something else than where two pages differ
+_NO_PART = frozenset("0?r")  # letters that say something else than where two pages differ
 
 _DIGITS = re.compile(r"[\d.,_-]*\d[\d.,_-]*")
 
@@ -317,14 +318,22 @@ def decode_evidence(
 
 
 def class_of(
-    callback: str, site: str, letters: str, original: str, page: str, *, empty: bool = False
+    callback: str,
+    site: str,
+    letters: str,
+    original: str,
+    page: str,
+    *,
+    empty: bool = False,
+    led: bool = False,
 ) -> Class:
     """Return the class of a page (by its document key) and a near-duplicate that was accepted before.
 
     letters  which parts of the two differ (PARTS)
     empty    whether the original brought no item
+    led      whether it was like others, too, and asked for pages without a link to them, which none had asked for
     """
-    return Class(callback, site, letters + "0" * empty, shape(original, page))
+    return Class(callback, site, letters + "0" * empty + "r" * led, shape(original, page))
 
 
 def account_of(callback: str, site: str, original: str, page: str) -> Class:

@@ -37,6 +37,7 @@ class Met:
         # None if the memory holds no pages of other crawls
         self._own = HashSet(OWN) if config.memory != "crawl" or config.service else None
         self._reads_links = "new_links" in config.exempt or config.unchanged == "drop"
+        self._led = HashSet(OWN)  # near-duplicates that led beyond
         self._beyond: dict[str, int] = {}  # by callback: requests that were looked at
 
     def is_new_item(self, kind: str, item: int | None) -> bool:
@@ -54,6 +55,14 @@ class Met:
     def is_own(self, key: str) -> bool:
         """Whether this crawl accepted a page."""
         return self._own is None or not self._own.missing(_hash(key))
+
+    def note_led(self, key: str) -> None:
+        """Note a near-duplicate that made new requests for pages to which it has no link."""
+        self._led.add(_hash(key))
+
+    def has_led(self, key: str) -> bool:
+        """Whether a near-duplicate did that."""
+        return not self._led.missing(_hash(key))
 
     def schedule(self, request: Request) -> None:
         """Note a request that the crawl makes."""

@@ -272,7 +272,8 @@ class Proof:
             if "n" in letters and says and not self.met.is_own(n.key):
                 continue
             empty = digest is not None and not digest.number
-            name = class_of(judged.callback, site, letters, n.key, key, empty=empty)
+            led = self.met.has_led(n.key)
+            name = class_of(judged.callback, site, letters, n.key, key, empty=empty, led=led)
             back = class_of(judged.callback, n.domain, letters, key, n.key)
             found.append(Pair(key, n, digest, name, back))
         found.sort(key=lambda pair: len(pair.name.parts))
@@ -442,6 +443,8 @@ class Proof:
         if digest is None:
             self._counts.add("items/unreadable")
             return False
+        if beyond:
+            self.met.note_led(look.key)
         if not digest.number and leads_on:
             return self._leads_on(request, namespace, look)
         volatile = self._controls.of(look.callback)

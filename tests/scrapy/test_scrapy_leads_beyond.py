@@ -198,3 +198,21 @@ class Note:
     crawl = run_case(tmp_path, case, setup="import asyncio, json\n" + note)
     assert {e["item"]["number"] for e in crawl.of("item")} == {*numbered}
     assert not crawl.faults
+
+
+def test_promise_1_a_page_with_requests_of_its_own_is_another_original(tmp_path):
+    """What copies of one page show says nothing of pages that are like another one, in URLs of the same shape."""
+    known, own = 60, 12
+    text = article(2).body.decode()
+    where = [(f"/page/0/{n}", 0) for n in range(known)] + [
+        (f"/page/1/{1000 + n}", n) for n in range(1, own + 1)
+    ]
+    pages = {
+        path: article(1, text=f"{text}<b data-n='{path}' data-to='/data/{d}'></b>")
+        for path, d in where
+    }
+    site = {"/": hub(*pages)} | pages | {f"/data/{n}": data(n) for n in range(own + 1)}
+    crawl = run_case(tmp_path, Case(site, spider(where=BY_DATA)), setup="import json\n")
+    assert numbers(crawl) == {*range(own + 1)}
+    assert crawl.stat("items/dropped") > 40
+    assert not crawl.faults
