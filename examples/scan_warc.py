@@ -1,17 +1,16 @@
 """Find the near-duplicates in WARC files: python examples/scan_warc.py [FILE.warc.gz ...]
 
-Without a file it makes one, of the sample site that `dedup demo` crawls.
+Without a file it makes one, of pages that have copies under session ids.
 """
 
 import gzip
 import json
+import random
 import subprocess
 import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
-
-from dedup.lab.demo.site.site import Site
 
 
 def record(url, html):
@@ -26,12 +25,15 @@ def record(url, html):
 
 
 def sample(path):
-    """Write the pages of the sample site."""
-    site = Site(200)
+    """Write made-up pages, each with four copies: another address, and another time of day."""
+    rng = random.Random(1)  # noqa: S311
     with path.open("wb") as file:
-        for number, page in enumerate(site.truth):
-            _, _, html = site.render(page, number)
-            file.write(record(f"http://news.example.com{page}", html))
+        for number in range(40):
+            text = " ".join(f"word{rng.randrange(3000)}" for _ in range(200))
+            for copy in range(5):
+                html = f"<p>Seen at {10 + copy}:00.</p><article><p>{text}</p></article>"
+                url = f"http://news.example.com/{number}" + f"?sid={copy}" * (copy > 0)
+                file.write(record(url, html.encode()))
 
 
 with tempfile.TemporaryDirectory() as folder:

@@ -1,10 +1,11 @@
 """Near-duplicates on Spark, two days of a crawl: python examples/spark_job.py
 
 Needs Java 17 and pip install 'crawl-dedup[spark]'; runs on this machine. In a cluster, read your own
-tables in place of the sample site, and write verdicts and accepted pages with .write.parquet(...).
+tables in place of the made-up pages, and write verdicts and accepted pages with .write.parquet(...).
 """
 
 import os
+import random
 import sys
 
 try:
@@ -12,7 +13,6 @@ try:
 except ModuleNotFoundError:
     sys.exit("pyspark is missing; run: pip install 'crawl-dedup[spark]' (it needs Java 17)")
 
-from dedup.lab.demo.site.site import Site
 from dedup.spark import accepted_pages, fingerprint_pages, judge_pages
 
 os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -27,10 +27,11 @@ spark = (
 )
 spark.sparkContext.setLogLevel("ERROR")
 
-site = Site(120)
-pages = [
-    (number, f"http://news.example.com{path}", site.render(path, number)[2])
-    for number, path in enumerate(site.truth)
+rng = random.Random(1)  # noqa: S311
+texts = [" ".join(f"word{rng.randrange(3000)}" for _ in range(200)) for _ in range(50)]
+pages = [  # made up: some texts come again under another address
+    (number, f"http://news.example.com/{number}", f"<p>{rng.choice(texts)}</p>".encode())
+    for number in range(120)
 ]
 accepted = None
 for day, some in (("monday", pages[:80]), ("tuesday", pages[80:])):

@@ -7,8 +7,11 @@ import asyncio
 import json
 import sys
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+try:
+    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+    from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+except ModuleNotFoundError:
+    sys.exit("aiokafka is missing; run: pip install 'crawl-dedup[worker]'")
 
 STORY = "<article><h1>Bridge reopens</h1><p>" + " ".join(
     "the old bridge over the river reopened on friday after two years of repairs engineers "

@@ -1,4 +1,4 @@
-"""`dedup bench`: a command for each case of dedup.lab.bench.cases, and one way to show its figures."""
+"""`dedup bench`: a command for each case of dedup.lab.bench, and one way to show its figures."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -8,8 +8,7 @@ import click
 import msgspec
 
 from dedup.cli import terminal
-from dedup.lab.bench.cases import CASES
-from dedup.lab.bench.runner import Case, Option, Result, measure
+from dedup.lab.bench import CASES, Case, Option, Result, measure
 
 
 class Cases(terminal.Group):
@@ -129,6 +128,8 @@ def shown(result: Result) -> str:
 
 
 def _plain(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 

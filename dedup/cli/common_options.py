@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 import click
 from msgspec.inspect import FloatType, IntType
 
+from dedup.cli import terminal
 from dedup.model.errors import DedupError, UsageError
+from dedup.model.policy import PAPER_DISTANCE
 from dedup.model.settings import SETTINGS, Setting
 
 FETCH_SECONDS = 30.0
@@ -159,7 +161,7 @@ def _meant(value: Any) -> str:
         number = float(str(value).removesuffix("%"))
     except ValueError:
         return ""
-    return f" ({number / 100:g}?)" if 1 < number <= 100 else ""
+    return f" ({number / 100:g}?)" if 10 <= number <= 100 else ""
 
 
 similarity_option = setting_option("similarity", type=_Similarity(), metavar="NUMBER|careful|paper")
@@ -175,6 +177,15 @@ def policy_options(command: F) -> F:
     ):
         command = option(command)
     return command
+
+
+def warn_of_paper(similarity: Any, distance: int | None) -> None:
+    """Say on stderr that the preset paper, at a greater distance than its own, compares no texts."""
+    if similarity == "paper" and (distance or 0) > PAPER_DISTANCE:
+        terminal.error(
+            f"--similarity paper compares no texts, and --distance is {distance}: pages of other content "
+            f"count as near-duplicates; leave --distance out, or set it to {PAPER_DISTANCE} or less"
+        )
 
 
 def identity_option(command: F) -> F:
@@ -210,13 +221,23 @@ def fetch(url: str) -> tuple[bytes, str | None]:
             encoding = _known(answer.headers.get_content_charset())
     except (OSError, ValueError, HTTPException) as error:
         raise DedupError(
-            f"{url}: {error}; check the URL, or save the page and give the file"
+            f"{url}: {reason_of(error)}; check the URL, or save the page and give the file"
         ) from error
     if len(body) > FETCH_BYTES:
         raise DedupError(
             f"{url}: more than {FETCH_BYTES >> 20} MiB; save the page and give the file"
         )
     return body, encoding
+
+
+def reason_of(error: Exception) -> str:
+    """Return why a request failed, without what urllib wraps around it."""
+    from urllib.error import HTTPError, URLError
+
+    inner = (
+        error.reason if isinstance(error, URLError) and not isinstance(error, HTTPError) else error
+    )
+    return getattr(inner, "strerror", None) or str(inner) or type(inner).__name__
 
 
 def _known(encoding: str | None) -> str | None:

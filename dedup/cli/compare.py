@@ -270,23 +270,19 @@ def _page_rows(result: _Result) -> list[tuple[str | int, ...]]:
 def _figure_rows(result: _Result) -> list[tuple[str, str, str]]:
     asked = "" if result.least > 1 else f"threshold {result.least:.1%}"
     return [
-        ("distance of value", _bits(result.distance), f"compared up to {result.limits.distance}"),
+        (
+            "distance of value",
+            terminal.count(result.distance, "bit"),
+            f"compared up to {result.limits.distance}",
+        ),
         (
             "similarity",
-            f"{_share(result.similarity)} %",
+            f"{int(100 * result.similarity)} %",
             asked and f"{asked} ({_SITES[result.same_site]})",
         ),
         ("title", result.title, ""),
         ("canonical URL", result.canonical, ""),
     ]
-
-
-def _bits(number: int) -> str:
-    return f"{number} {'bit' if number == 1 else 'bits'}"
-
-
-def _share(similarity: float) -> int:
-    return int(100 * similarity)
 
 
 def _verdict(result: _Result) -> tuple[str, str]:
@@ -305,7 +301,7 @@ def _verdict(result: _Result) -> tuple[str, str]:
             why = f"short page: {name} has {terminal.count(page.features, 'feature')}, "
             why += f"judged are pages from {least} up ({_SITES[result.same_site]})"
         case "distance":
-            why = f"distance: {_bits(result.distance)}, more than {result.limits.distance}"
+            why = f"distance: {terminal.count(result.distance, 'bit')}, more than {result.limits.distance}"
         case _:
             under = "" if result.near_duplicate else f", fewer than {result.least:.1%}"
             why = f"{alike(result.similarity)}{under}"

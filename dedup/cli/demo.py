@@ -66,14 +66,19 @@ def demo(
     from dedup.lab.demo.crawl import crawl_site
     from dedup.lab.demo.judgement import as_json as plain
     from dedup.lab.demo.judgement import judge
-    from dedup.lab.demo.site.site import Site
+    from dedup.lab.demo.site import Site
 
     site = Site(pages, seed)
-    progress = _Progress()
+    shown = terminal.progress("pages fetched")
+
+    def progress(fetched: int, found: int) -> None:
+        if shown:
+            shown(fetched, 0, f", {terminal.count(found, 'near-duplicate')}")
+
     try:
         crawl = crawl_site(pages, seed, mode, urls, progress)
     finally:
-        progress.clear()
+        terminal.status.clear()
     report = judge(site, crawl)
     if as_json:
         terminal.out_json({"seed": seed} | plain(report))
@@ -84,8 +89,7 @@ def demo(
 
 
 def _serve(pages: int, seed: int, port: int, *, as_json: bool) -> None:
-    from dedup.lab.demo.site.server import serve_forever
-    from dedup.lab.demo.site.site import Site
+    from dedup.lab.demo.site import Site, serve_forever
 
     def say(url: str) -> None:
         if as_json:
@@ -100,24 +104,6 @@ def _serve(pages: int, seed: int, port: int, *, as_json: bool) -> None:
         raise DedupError(
             f"the site cannot be served on 127.0.0.1:{port}: {error.strerror}; give another --port"
         ) from error
-
-
-class _Progress:
-    """A line on stderr that says how far the crawl is, if stderr is a terminal."""
-
-    def __init__(self) -> None:
-        self._rate = terminal.Rate()
-        terminal.status.show("making the site ...")
-
-    def __call__(self, fetched: int, near_duplicates: int) -> None:
-        """Say the numbers, and how fast it goes; how many more there are only the end shows."""
-        rate = self._rate.text(fetched, 0)
-        shown = terminal.count(near_duplicates, "near-duplicate")
-        terminal.status.show(f"fetched {terminal.count(fetched, 'page')}{rate}, {shown} ...")
-
-    def clear(self) -> None:
-        """Leave an empty line."""
-        terminal.status.clear()
 
 
 # ---------------------------------------------------------------------------------- the report
@@ -187,6 +173,8 @@ def _totals_table(report: "Report") -> str:
     row("pages fetched", report.fetched)
     row("  accepted and parsed", report.accepted)
     row(f"  near-duplicates {_BECAME[report.mode]}", report.near_duplicates)
+    if again := report.fetched - report.accepted - report.near_duplicates:
+        row("  fetched a second time", again, "control visits and retries")
     row("  refetches (same key, never dropped)", report.refetches)
     row("  kept as exempt", sum(report.exempt.values()), _listed(report.exempt))
     row("outlinks never requested", report.outlinks_never_requested, "linked from near-duplicates")

@@ -19,12 +19,12 @@ import numpy.typing as npt
 from dedup.cli import terminal
 from dedup.cli.common_options import distance_option, output_option
 from dedup.core import pairs
-from dedup.core.bulk import out_of_core, streams
-from dedup.core.bulk.batch import Matches, Queries
+from dedup.core.bulk import out_of_core
+from dedup.core.bulk.batch import Matches, Queries, Source
 from dedup.core.bulk.out_of_core import memory_bytes
 from dedup.model.errors import DedupError
+from dedup.model.policy import PAPER_DISTANCE
 
-PAPER_DISTANCE = 3
 ROWS = 1 << 16  # pairs written at once
 
 CHUNK_BYTES = 1 << 20
@@ -120,7 +120,7 @@ def find_all(
         raise click.UsageError("--checkpoint needs --output FILE, which it goes on with.")
     values = read(source, as_hex)
     queries = Queries(values, distance)
-    stream = _stream(stored, raw, as_hex)
+    stream: Source = stored if raw else read_some(stored, as_hex)
 
     def form(matches: Matches) -> bytes:
         near = values[matches.hits["query"].astype(np.intp)]
@@ -148,12 +148,6 @@ def _find_pairs(source: str, distance: int, as_hex: bool, memory: str | None) ->
     for part in out_of_core.find_all(read_some(source, as_hex), distance, size, progress=show):
         for begin in range(0, len(part), ROWS):
             yield part[begin : begin + ROWS]
-
-
-def _stream(stored: str, raw: bool, as_hex: bool) -> streams.Source:
-    if raw:
-        return stored
-    return read_some(stored, as_hex)
 
 
 @click.command("find-clusters", epilog="Example: dedup find-clusters --hex --input values.txt")

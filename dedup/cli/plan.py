@@ -7,13 +7,16 @@
 Invariants: exact and estimated figures are distinguished.
 """
 
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 import msgspec
 from click.core import ParameterSource
+from msgspec.inspect import Metadata, type_info
+from msgspec.structs import fields
 
 from dedup.cli import terminal
 from dedup.cli.common_options import ParameterType, distance_option, json_option, number_option
@@ -33,6 +36,8 @@ from dedup.lab.capacity import (
 )
 from dedup.model.errors import UsageError
 from dedup.model.recipes import NEWEST, recipe_of
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 SUFFIXES = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 WIDTH = 64
@@ -74,6 +79,19 @@ class _Number(ParameterType):
         )
 
 
+def _fields(command: F) -> F:
+    """Give a command an option for each field of the model that has a text; its range is the field's."""
+    for field in reversed((*fields(Machine), *fields(Crawl))):  # the last is shown first
+        if isinstance(form := type_info(field.type), Metadata):
+            kind: Any = form.type
+            flag, text = f"--{field.encode_name.replace('_', '-')}", form.extra_json_schema
+            option = number_option(
+                flag, (text or {})["description"], field.default, least=kind.ge, most=kind.le
+            )
+            command = option(command)
+    return command
+
+
 @click.command(
     epilog="Examples: dedup plan --documents 200M; dedup plan --documents 17179869184 --distance 3 --memory 512G; "
     "dedup plan --cluster --documents 8000000000 --rate 2000 --memory 64G --cores 8"
@@ -95,34 +113,19 @@ class _Number(ParameterType):
     help="Memory for the tables: bytes, 512M, 16G, 1.5T. With --cluster: memory of a machine.",
 )
 @click.option("--cluster", is_flag=True, help="Plan a sharded table service.")
-@click.option("--rate", type=float, metavar="PAGES", help="Pages a second that the crawl fetches.")
-@number_option("--cores", "Cores of a machine; each service uses one.", 1, least=1, most=1024)
-@number_option(
-    "--copies",
-    "Copies of each shard, on different machines; all but one may fail.",
-    2,
-    least=1,
-    most=64,
+@click.option(
+    "--rate",
+    type=click.FloatRange(0, min_open=True),
+    metavar="PAGES",
+    help="Pages a second that the crawl fetches.",
 )
-@number_option("--unique", "Share of the pages that are accepted and stored.", 1.0, least=0, most=1)
-@number_option("--key-bytes", "Mean length of a document key, in bytes.", 67, least=1, most=8192)
+@_fields
 @click.option(
     "--busy",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=0.5,
     show_default=True,
     help="Greatest load of a core, 0 to 1.",
-)
-@number_option("--kafka-copies", "Replication factor of the topic.", 3, least=1, most=64)
-@number_option(
-    "--room", "Partitions of a shard: it can be split into this many later.", 4, least=1, most=64
-)
-@number_option(
-    "--together",
-    "Pages that a client sends in one write: with many a page costs less.",
-    1,
-    least=1,
-    most=16,
 )
 @click.option("--price", type=click.FloatRange(0), help="Price of a machine for an hour.")
 @click.option(

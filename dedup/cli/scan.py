@@ -18,6 +18,7 @@ from dedup.cli.common_options import (
     policy_options,
     secret_option,
     setting_option,
+    warn_of_paper,
 )
 from dedup.model.errors import UsageError
 from dedup.report.texts import alike
@@ -106,6 +107,7 @@ def scan(
     exit code is 1 if a file could not be read at all.
     """
     _check_stdout(options["output"], as_json=as_json, pairs=pairs, engine=engine)
+    warn_of_paper(options["similarity"], options["distance"])
     from dedup.core.native import cores
     from dedup.scan import Job
     from dedup.scan import scan as run
@@ -120,8 +122,8 @@ def scan(
     )
 
     def broken(fault: "Fault") -> None:
-        place = f" {fault.place}" if fault.place else ""
-        faults.add(f"{fault.path}{place}: {fault.reason}")
+        path = "stdin" if fault.path == STDOUT else fault.path  # "-", too
+        faults.add(f"{f'{path} {fault.place}'.rstrip()}: {fault.reason}")
 
     shown = _progress() if engine == "local" and not quiet else None  # Spark shows its own
     emit = _print_pairs if pairs else _emit(job.output)
@@ -136,7 +138,8 @@ def scan(
         terminal.status.clear()
     faults.close()
     if as_json or not quiet:
-        _print_summary(summary, job, as_json=as_json)
+        listed = pairs or bool(job.output or job.report or job.kept)
+        _print_summary(summary, job, as_json=as_json, listed=listed)
     if summary.unread_files or summary.uncopied_files:
         click.get_current_context().exit(1)
 
@@ -151,7 +154,8 @@ def _check_stdout(output: str | None, *, as_json: bool, pairs: bool, engine: str
         raise UsageError("--pairs is not implemented on Spark; read them from --output")
 
 
-def _print_summary(summary: "Summary", job: "Job", *, as_json: bool) -> None:
+def _print_summary(summary: "Summary", job: "Job", *, as_json: bool, listed: bool) -> None:
+    """Print the totals; listed says that what was found is to be seen elsewhere."""
     if as_json:
         import msgspec
 
@@ -162,6 +166,8 @@ def _print_summary(summary: "Summary", job: "Job", *, as_json: bool) -> None:
         lines.append(f"the input without its near-duplicates is in {job.kept}")
     for line in lines:
         click.echo(line, err=job.output == STDOUT)
+    if summary.near_duplicate and not listed and sys.stderr.isatty():
+        click.echo("--pairs prints the near-duplicates, --output FILE all verdicts", err=True)
 
 
 def _print_pairs(lines: bytes) -> None:

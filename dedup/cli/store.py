@@ -24,7 +24,7 @@ from datetime import UTC, datetime
 from http.client import HTTPException
 from pathlib import Path
 from typing import IO, Any
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.parse import urlencode, urlsplit
 from urllib.request import Request, urlopen
 
@@ -32,7 +32,7 @@ import click
 import msgspec
 
 from dedup.cli import terminal
-from dedup.cli.common_options import json_option, output_option
+from dedup.cli.common_options import json_option, output_option, reason_of
 from dedup.core.files import FolderLock, replacing
 from dedup.model.errors import (
     DedupError,
@@ -84,6 +84,27 @@ def each(path: str, look: Callable[[Path], Seen]) -> tuple[list[Seen], bool]:
     return stores, failed
 
 
+def show_each(
+    path: str,
+    look: Callable[[Path], Seen],
+    show: Callable[[list[Seen]], object],
+    *,
+    as_json: bool,
+    **facts: object,
+) -> None:
+    """Look at every store at a path, and print it: as JSON, with the facts, or by show() those that are sound.
+
+    The exit code is 1 if a look failed.
+    """
+    stores, failed = each(path, look)
+    if as_json:
+        terminal.out_json({"path": path, **facts, "stores": stores})
+    elif sound := [s for s in stores if "error" not in s]:
+        show(sound)
+    if failed:
+        click.get_current_context().exit(1)
+
+
 def is_store(folder: Path) -> bool:
     """Tell whether a folder holds a file of a store."""
     return (folder / DOCUMENTS).is_file() or (folder / VALUES).is_dir()
@@ -122,28 +143,16 @@ def store() -> None:
 @json_option()
 def info(path: str, as_json: bool) -> None:
     """Show recipe, documents and size of the stores at PATH. Nothing is changed."""
-    stores, failed = each(path, _info)
-    if as_json:
-        terminal.out_json({"path": path, "stores": stores})
-    elif sound := [s for s in stores if "error" not in s]:
-        terminal.out(
-            terminal.table(
-                ("namespace", "documents", "recipe", "bytes", "changes since index", "path"),
-                [
-                    (
-                        s["namespace"],
-                        s["documents"],
-                        s["recipe"],
-                        s["documents_file_bytes"] + s["index_file_bytes"],
-                        s["tail_documents"],
-                        s["path"],
-                    )
-                    for s in sound
-                ],
-            )
-        )
-    if failed:
-        click.get_current_context().exit(1)
+    headers = ("namespace", "documents", "recipe", "bytes", "changes since index", "path")
+
+    def row(s: Seen) -> tuple[str | int, ...]:
+        size = s["documents_file_bytes"] + s["index_file_bytes"]
+        return s["namespace"], s["documents"], s["recipe"], size, s["tail_documents"], s["path"]
+
+    def show(stores: list[Seen]) -> None:
+        terminal.out(terminal.table(headers, [*map(row, stores)]))
+
+    show_each(path, _info, show, as_json=as_json)
 
 
 @store.command(epilog="Example: dedup store verify .scrapy/dedup/my-spider")
@@ -220,16 +229,13 @@ def prune(path: str, before: float, dry_run: bool, as_json: bool) -> None:
         named = {"path": str(folder), "namespace": folder.name}
         return named | {"pruned": pruned, "documents": left}
 
-    stores, failed = each(path, remove)
-    if as_json:
-        terminal.out_json({"path": path, "before": before, "dry_run": dry_run, "stores": stores})
-    for s in stores if not as_json else []:
-        if "error" not in s:
-            verb = "would be pruned" if dry_run else "pruned"
+    def show(stores: list[Seen]) -> None:
+        verb = "would be pruned" if dry_run else "pruned"
+        for s in stores:
             documents = terminal.count(s["pruned"], "document")
             terminal.out(f"{s['path']}: {documents} {verb}, {s['documents']:,} left")
-    if failed:
-        click.get_current_context().exit(1)
+
+    show_each(path, remove, show, as_json=as_json, before=before, dry_run=dry_run)
 
 
 def _info(folder: Path) -> Seen:
@@ -417,11 +423,7 @@ def backup(url: str, namespace: str | None, output: str) -> None:
     DEDUP_TOKEN. FILE appears when it is complete and on disk. `dedup store import` restores it. For a
     store that no process uses, there is `dedup store export`.
     """
-    if urlsplit(url).scheme not in {"http", "https"}:
-        raise UsageError(
-            f"{url!r} is not the HTTP port of a service, such as http://127.0.0.1:7780; a store that "
-            "no process holds is written by `dedup store export`"
-        )
+    check_service(url, "; a store that no process holds is written by `dedup store export`")
     counts = _documents(url)
     if namespace is not None and namespace not in counts:
         raise UsageError(
@@ -454,6 +456,14 @@ def _lines(url: str, namespace: str) -> Iterator[bytes]:
         yield lines
 
 
+def check_service(url: str, hint: str = "") -> None:
+    """Raise UsageError for what is not the address of a service's HTTP port."""
+    if urlsplit(url).scheme not in {"http", "https"}:
+        raise UsageError(
+            f"{url!r} is not the HTTP port of a service, such as http://127.0.0.1:7780{hint}"
+        )
+
+
 def get(url: str, path: str) -> tuple[bytes, str | None]:
     """Return the body of an answer, and where the next documents begin. Raises ServiceUnavailable."""
     asked = Request(url.rstrip("/") + path)  # noqa: S310  (http or https: checked)
@@ -466,9 +476,8 @@ def get(url: str, path: str) -> tuple[bytes, str | None]:
         said = error.read(400).decode(errors="replace")
         hint = "; put its token into DEDUP_TOKEN" if error.code == 401 else ""
         raise ServiceUnavailable(f"{url} answers {error.code}: {said}{hint}") from error
-    except (URLError, OSError, HTTPException) as error:  # the latter: it ended within an answer
-        said = str(error) or type(error).__name__
-        raise ServiceUnavailable(f"{url} does not answer: {said}") from error
+    except (OSError, HTTPException) as error:  # the latter: it ended within an answer
+        raise ServiceUnavailable(f"{url} does not answer: {reason_of(error)}") from error
 
 
 # ------------------------------------------------------------------------------------------ rules
@@ -509,19 +518,17 @@ def rules(
         if len(folders) > 1:
             raise UsageError(f"{path} holds {len(folders)} stores: give the folder of one")
         _say(folders[0], said)
-    stores, failed = each(path, _look(every))
-    if format_ != "table":
-        _write_plugin_rules(stores)
-    elif as_json:
-        terminal.out_json({"path": path, "stores": stores})
+    if format_ == "table":
+        show_each(path, _look(every), _show, as_json=as_json)
     else:
-        _show(stores)
-    if failed:
-        click.get_current_context().exit(1)
+        stores, failed = each(path, _look(every))
+        _write_plugin_rules(stores)
+        if failed:
+            click.get_current_context().exit(1)
 
 
 def _say(folder: Path, said: dict[str, tuple[str, ...]]) -> None:
-    from dedup.detector.url_rules.rule_file import encode_rules, load_rules, save_rules
+    from dedup.detector.url_rules.rule_records import encode_rules, load_rules, save_rules
     from dedup.detector.url_rules.rule_set import rule_of
     from dedup.detector.url_rules.site_rules import Learner
     from dedup.model.names import registrable_domain
@@ -544,7 +551,7 @@ def _say(folder: Path, said: dict[str, tuple[str, ...]]) -> None:
 
 def _look(every: bool) -> Any:
     def look(folder: Path) -> Seen:
-        from dedup.detector.url_rules.rule_file import load_rules
+        from dedup.detector.url_rules.rule_records import load_rules
 
         found: list[Seen] = []
         for site, known in sorted(load_rules(folder).items()):
@@ -568,7 +575,7 @@ def _look(every: bool) -> Any:
 def _show(stores: list[Seen]) -> None:
     lines = []
     for store in stores:
-        for rule in store.get("rules", ()):
+        for rule in store["rules"]:
             example = rule.get("against") or next(iter(rule.get("examples", ())), ("", ""))
             shown = (
                 " = ".join(example) if rule["state"] != "fell" else " differs from ".join(example)
@@ -578,12 +585,12 @@ def _show(stores: list[Seen]) -> None:
             )
     if lines:
         terminal.out(terminal.table(("namespace", "rule", "state", "pairs", "example"), lines))
-    elif any("error" not in store for store in stores):
+    else:
         terminal.out("no rule holds; --all also lists what fell, and what lacks evidence")
 
 
 def _write_plugin_rules(stores: list[Seen]) -> None:
-    from dedup.detector.url_rules.rule_file import plugin_rules
+    from dedup.detector.url_rules.rule_records import plugin_rules
     from dedup.detector.url_rules.rule_set import rule_of
 
     held = {

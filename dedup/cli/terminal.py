@@ -18,7 +18,7 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import click
 
@@ -324,7 +324,14 @@ def _left(rate: float, done: int, total: int) -> str:
     return f", {_duration((total - done) / rate)} left" if total > done else ""
 
 
-def progress(label: str) -> Callable[[int, int], None] | None:
+class Progress(Protocol):
+    """Shows how far something is, and more."""
+
+    def __call__(self, done: int, total: int, more: str = "", /) -> None:
+        """Show it. A total of 0 is unknown."""
+
+
+def progress(label: str) -> Progress | None:
     """Return a function that shows (done, total) on stderr, with rate and remaining time.
 
     A total of 0 is unknown. None if stderr is not a terminal.
@@ -336,10 +343,10 @@ def progress(label: str) -> Callable[[int, int], None] | None:
     if context is not None:
         context.call_on_close(status.clear)  # also if the end is unknown or never reached
 
-    def show(done: int, total: int) -> None:
+    def show(done: int, total: int, more: str = "", /) -> None:
         of = f" of {total:,} ({100 * done // total} %)" if total else ""
         ends = total > 0 and done >= total
-        figures = f": {done:,}{of}{rate.text(done, total)}"
+        figures = f": {done:,}{of}{rate.text(done, total)}{more}"
         room = max(8, shutil.get_terminal_size((80, 24)).columns - 1 - len(figures))
         name = label if len(label) <= room else f"...{label[3 - room :]}"
         status.show(f"{name}{figures}", at_once=ends)

@@ -17,10 +17,10 @@ import msgspec
 
 from dedup.cli import terminal
 from dedup.cli.common_options import json_option, number_option
-from dedup.cli.store import get
+from dedup.cli.store import check_service, get
 from dedup.model.errors import ServiceUnavailable, UsageError
 from dedup.model.names import document_key
-from dedup.report.drops import Drop, advice, by_risk, read_drops
+from dedup.report.drops import Drop, advice, are_numbers, by_risk, read_drops
 from dedup.report.texts import MARKS, alike
 
 DROPS = "dropped.jsonl"  # looked for where no source is given
@@ -73,6 +73,7 @@ def why(
     if service is not None:
         if url is None:
             raise UsageError("--top needs --drops or --report; a service does not list drops")
+        check_service(service)
         found = _ask(service, namespace, url, as_json=as_json)
     else:
         listed = _read(drops, report)
@@ -95,7 +96,19 @@ def _read(drops: str | None, report: str | None) -> Iterator[Drop]:
             f"there is no {DROPS} here; crawl with DEDUP_DROPPED = '{DROPS}', or give --drops, "
             "--report or --service"
         )
-    return read_drops(Path(drops or DROPS))
+    return _of_file(Path(drops or DROPS))
+
+
+def _of_file(path: Path) -> Iterator[Drop]:
+    """Yield the drops in a file. Raises UsageError, at its end, for a file of something else."""
+    count = 0
+    for drop in read_drops(path):
+        count += 1
+        yield drop
+    if not count and path.stat().st_size:
+        raise UsageError(
+            f"{path} lists no drops; give a file that a crawl wrote with DEDUP_DROPPED"
+        )
 
 
 def _of_report(path: str) -> Iterator[Drop]:
@@ -110,7 +123,8 @@ def _of_report(path: str) -> Iterator[Drop]:
     did = {"drop": "dropped", "skip_links": "links_skipped"}.get(mode, "flagged")
     for group in groups:
         for example in group["examples"]:
-            differs = example.get("differences")
+            differs = [(each["of"], each["page"]) for each in example.get("differences") or ()]
+            words = " ".join(text for sides in differs for text in sides).split()
             yield msgspec.convert(
                 {
                     "time": read.get("end_time") or "",
@@ -123,7 +137,8 @@ def _of_report(path: str) -> Iterator[Drop]:
                     "identity": "unknown",
                     "reason": "",
                     "callback": "",
-                    "differs": differs and [(each["of"], each["page"]) for each in differs],
+                    "differs": None if example.get("differences") is None else differs,
+                    "numbers_only": are_numbers(words),
                 },
                 Drop,
             )
@@ -207,10 +222,16 @@ def _riskiest(listed: Iterator[Drop], top: int, *, as_json: bool) -> bool:
         )
         for drop in drops[:top]
     ]
-    if rows:
+    if terminal.columns_of_terminal() is not None:  # whose width would break the addresses
+        for similar, numbers, words, url, of in rows:
+            terminal.out(
+                f"{url}\n  = {of}  ({similar}{numbers and f', {numbers}'})  {words}".rstrip()
+            )
+    elif rows:
         terminal.out(
             terminal.table(("similar", "differ in", "first words", "page", "original"), rows)
         )
+    if rows:
         if any(drop.numbers_only for drop in drops[:top]):
             terminal.out("numbers: check whether these are two things, such as two products")
         terminal.out(f"{len(rows)} of {terminal.count(len(drops), 'drop')}, the riskiest first")

@@ -25,6 +25,7 @@ from dedup.cli.common_options import (
     policy_options,
     set_up_logs,
     setting_option,
+    warn_of_paper,
 )
 
 if TYPE_CHECKING:
@@ -143,6 +144,7 @@ def worker(kafka: str, log_form: LogForm, metrics: str | None, **options: Any) -
     pages go to the dead letters. DEDUP_SECRET is the secret key of the fingerprints.
     """
     terminal.say("extra", "worker")
+    warn_of_paper(options["similarity"], options["distance"])
     config = _config(kafka, metrics, options)
     set_up_logs(
         log_form,

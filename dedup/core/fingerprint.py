@@ -110,13 +110,11 @@ def number_runs(numbers: bytes) -> Iterator[list[int]]:
     A list for each run of them: the token before it (1: none), and those of the run. Hashes are keyed by the
     page's recipe, and 64 bits, never 0.
     """
-    run: list[int] = []
-    for each in memoryview(numbers).cast("Q"):
-        if each:
-            run.append(each)
-        else:
-            yield run
-            run = []
+    each, start = memoryview(numbers).cast("Q").tolist(), 0
+    for _ in range(each.count(0)):
+        end = each.index(0, start)
+        yield each[start:end]
+        start = end + 1
 
 
 def token_hash(token: str, recipe: Recipe | str | None = None) -> int:

@@ -17,6 +17,8 @@ Invariants:
 """
 
 import os
+import threading
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, SupportsIndex
@@ -27,13 +29,91 @@ from dedup.core.files import replace_file
 from dedup.core.matches import Answer, Answers, Found, Match, Matches, ProbedMany
 from dedup.core.native import check, ffi, lib
 from dedup.core.numbers import Numbers, Packed, many, max_distance, number, packed, pointer, zeros
-from dedup.core.read_write_lock import ReadWriteLock
 from dedup.model.errors import UsageError
 
 __all__ = ["Match", "Matches", "ProbedMany", "Table", "TableStats"]
 
 PRESETS = {"auto": lib.NDD_AUTO, "compact": lib.NDD_COMPACT, "fast": lib.NDD_FAST}
 INSERT_STEP = 1 << 14  # pairs, some milliseconds, after which a large insert admits other threads
+
+
+class ReadWriteLock:
+    """A fair lock: `with lock.reading:` for many threads at once, `with lock.writing:` for one alone.
+
+    A reader that finds a writer, holding the lock or waiting for it, waits. A writer that releases the lock admits
+    all readers that wait at once, then the next writer. So neither starves, however often others come back.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition(threading.Lock())
+        self._readers = 0  # that hold the lock, or were admitted to it
+        self._writer = False  # holds the lock
+        self._turns = 0  # of writers, that ended
+        self.waiting_readers = self.waiting_writers = 0
+        self.reading = _Side(self._begin_reading, self._end_reading)
+        self.writing = _Side(self._begin_writing, self._end_writing)
+
+    def _begin_reading(self) -> None:
+        with self._changed:
+            if not self._writer and not self.waiting_writers:
+                self._readers += 1
+                return
+            turn = self._turns
+            self.waiting_readers += 1
+            try:
+                self._changed.wait_for(
+                    lambda: self._turns != turn or not (self._writer or self.waiting_writers)
+                )
+            except BaseException:  # interrupted; maybe after a writer had admitted it
+                if self._turns == turn:
+                    self.waiting_readers -= 1
+                else:
+                    self._leave()
+                raise
+            if self._turns == turn:  # the writer before it was interrupted
+                self.waiting_readers -= 1
+                self._readers += 1
+
+    def _end_reading(self) -> None:
+        with self._changed:
+            self._leave()
+
+    def _leave(self) -> None:
+        self._readers -= 1
+        if not self._readers and self.waiting_writers:
+            self._changed.notify_all()
+
+    def _begin_writing(self) -> None:
+        with self._changed:
+            self.waiting_writers += 1
+            try:
+                self._changed.wait_for(lambda: not self._writer and not self._readers)
+                self._writer = True
+            finally:
+                self.waiting_writers -= 1
+                if not self._writer:  # interrupted
+                    self._changed.notify_all()
+
+    def _end_writing(self) -> None:
+        with self._changed:
+            self._writer = False
+            self._turns += 1
+            self._readers += self.waiting_readers
+            self.waiting_readers = 0
+            self._changed.notify_all()
+
+
+class _Side:
+    """A side of a lock, as a context manager."""
+
+    def __init__(self, begin: Callable[[], None], end: Callable[[], None]) -> None:
+        self._begin, self._end = begin, end
+
+    def __enter__(self) -> None:
+        self._begin()
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
 
 
 class _Unlocked:

@@ -4,26 +4,22 @@ interface.py     Detector and AsyncDetector: what every detector does
 detector.py      EmbeddedDetector: probe, reserve, insert, release; all steps of a page; and for asyncio
 rules.py         which of the nearby pages count
 reservations.py  the pages in flight
-open_stores.py   each store is opened once in a process, and shared by its detectors
-remote.py        a detector whose store is a table service's; blocking.py: the same for threads
+remote.py        a detector whose store is a table service's: for asyncio, and for threads
 
 Both kinds of detector have the same interface. The client, and the library it needs, are imported only when
 a URL is opened.
 """
 
 import os
-from collections.abc import Callable, Coroutine, Generator
-from pathlib import Path
+from collections.abc import Coroutine, Generator
+from types import ModuleType
 from typing import Any, Unpack
 
-from dedup.detector.detector import AsyncEmbeddedDetector, EmbeddedDetector
+from dedup.detector.detector import AsyncEmbeddedDetector, EmbeddedDetector, open_embedded
 from dedup.detector.interface import AsyncDetector, Detector, Question
-from dedup.detector.open_stores import give_back, take
 from dedup.detector.reservations import MemoryBudget, TooManyReserved
 from dedup.model.errors import UsageError
 from dedup.model.policy import OpenOptions, Options
-from dedup.model.recipes import Recipe
-from dedup.store import agreed_recipe
 
 __all__ = [
     "AsyncDetector",
@@ -70,19 +66,20 @@ def open(target: str | os.PathLike[str], **options: Unpack[OpenOptions]) -> Dete
     checked = Options(**options)
     if not _is_service(target):
         return open_embedded(target, checked)
-    from dedup.detector.blocking import BlockingDetector
+    remote = _remote()
+    detector: Detector = remote.BlockingDetector(
+        lambda: remote.open_remote(os.fspath(target), checked)
+    )
+    return detector
 
-    opening = _remote()
-    return BlockingDetector(lambda: opening(os.fspath(target), checked))
 
-
-def _remote() -> Callable[[str, Options], Coroutine[Any, Any, AsyncDetector]]:
-    """Return what opens a detector of a service. Raises UsageError where its client is not installed."""
+def _remote() -> ModuleType:
+    """Return the module of a service's detectors. Raises UsageError where its client is not installed."""
     try:
-        from dedup.detector.remote import open_remote
+        from dedup.detector import remote
     except ModuleNotFoundError as error:
         raise UsageError(f"{_EXTRA} ({error})") from error
-    return open_remote
+    return remote
 
 
 class Opening(Coroutine[Any, Any, AsyncDetector]):
@@ -128,33 +125,8 @@ async def _open_async(target: str | os.PathLike[str], options: OpenOptions) -> A
     checked = Options(**options)
     if not _is_service(target):
         return AsyncEmbeddedDetector(open_embedded(target, checked))
-    return await _remote()(os.fspath(target), checked)
-
-
-def open_embedded(target: str | os.PathLike[str], options: Options) -> EmbeddedDetector:
-    """Open a detector on the store at <target>/<namespace>. Raises as open() does."""
-    name = os.fsdecode(target)
-    if not name:
-        raise UsageError("target '' names no folder; the current one is '.'")
-    if "://" in name:
-        raise UsageError(f"target {name!r} is neither a folder nor a service URL (redis://)")
-    shared = take(
-        Path(name), options.namespace, options.distance, options.recipe_id, options.secret
-    )
-    try:
-        recipe = agreed_recipe(
-            shared.store.path, shared.store.recipe, options.recipe_id, options.secret
-        )
-        if isinstance(options.recipe, Recipe):
-            recipe = options.recipe
-        policy = options.policy(recipe)
-        with shared.lock:
-            shared.store.widen(policy.distance)
-            shared.reservations.widen(policy.distance)
-        return EmbeddedDetector(shared, recipe, policy, options.clock)
-    except BaseException:
-        give_back(shared)
-        raise
+    detector: AsyncDetector = await _remote().open_remote(os.fspath(target), checked)
+    return detector
 
 
 def _is_service(target: str | os.PathLike[str]) -> bool:

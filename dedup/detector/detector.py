@@ -14,14 +14,20 @@ Invariants:
   - A reservation ends after its document is in the store, never before. A page is late when it was unique,
     but a near-duplicate of it was inserted since: both stay, and the caller is told.
 
-rules.py decides when two pages are near-duplicates. Detectors of one process that open the same store share
-it, and the pages in flight with it (open_stores.py).
+  - LMDB forbids a process to open a file twice, and two spiders of one process must see each other's pages in
+    flight. So each store is opened once, under its real path, and detectors share it, and the pages in flight
+    with it; the last one closes it. A forked process does not use the stores of its parent.
+
+rules.py decides when two pages are near-duplicates.
 """
 
+import os
+import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Self, TypeVar
+from pathlib import Path
+from typing import Any, Protocol, Self, TypeVar, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -29,8 +35,7 @@ from msgspec.structs import replace
 from dedup.core.matches import Nearest
 from dedup.core.numbers import Numbers, packed
 from dedup.detector.interface import AsyncDetector, Detector, Question
-from dedup.detector.open_stores import Accepted, OpenStore, give_back
-from dedup.detector.reservations import Ending, MemoryBudget
+from dedup.detector.reservations import Ending, MemoryBudget, Reservation, Reservations
 from dedup.detector.rules import (
     NO_KEY,
     decided,
@@ -54,9 +59,9 @@ from dedup.model.page import (
     Status,
     Verdict,
 )
-from dedup.model.policy import Policy
+from dedup.model.policy import Options, Policy
 from dedup.model.recipes import Recipe, same_recipe
-from dedup.store import NEAR_LIMIT, Applied, Removed
+from dedup.store import NEAR_LIMIT, Applied, Store, agreed_recipe
 
 CROWD = 128  # candidates that are compared first: a directory may have 100,000
 GROWTH = 4  # factor by which the number of candidates grows
@@ -80,6 +85,41 @@ class Seen(msgspec.Struct, frozen=True, gc=False):
     reason: str
     policy: Policy
     inserts: int
+
+
+class Accepted(Protocol):
+    """The part of a store that judging needs."""
+
+    @property
+    def k(self) -> int:
+        """The greatest distance near() finds, in bits."""
+
+    def __contains__(self, key: object) -> bool:
+        """Return whether a document with this key is held."""
+
+    def near(
+        self, value: int, k: int | None = None, limit: int | None = None, skip: int = 0
+    ) -> Nearest[Document]:
+        """Return the documents within distance k of a value, with their distances, as Store.near()."""
+
+    def insert(self, document: Document) -> object:
+        """Insert a document; one with the same key is replaced."""
+
+    def insert_many(self, documents: Sequence[Document]) -> object:
+        """Insert documents in their order."""
+
+
+class OpenStore:
+    """A store, its pages in flight, its lock, and the number of its users."""
+
+    def __init__(self, place: str, store: Store) -> None:
+        self.place = place
+        self.store = store
+        self.reservations = Reservations(store.k)
+        self.cut = 0  # answers and verdicts that left out nearby pages, since there were too many
+        self.lock = threading.RLock()
+        self.users = 0
+        self.left = False  # in a process forked since then: the store is the parent's
 
 
 class EmbeddedDetector(Detector):
@@ -114,7 +154,7 @@ class EmbeddedDetector(Detector):
         They must find distances up to the policy's; the caller closes them. Only these methods may be
         called: probe, reserve, insert, insert_many, release and accept.
         """
-        return cls(OpenStore.over(documents), recipe, policy, clock)
+        return cls(OpenStore("", cast("Store", documents)), recipe, policy, clock)
 
     def __enter__(self) -> Self:
         self._check_open()
@@ -122,8 +162,13 @@ class EmbeddedDetector(Detector):
 
     def __len__(self) -> int:
         """Return the number of documents in the store."""
+        return len(self.store)
+
+    @property
+    def store(self) -> Store:
+        """The store, which has a lock of its own. Raises UsageError if the detector is closed."""
         self._check_open()
-        return len(self._store)
+        return self._store
 
     def probe(self, page: PageFingerprint, *, domain: str | None = None) -> list[Neighbour]:
         """Return the stored near-duplicates of a page. See Detector.probe()."""
@@ -189,7 +234,9 @@ class EmbeddedDetector(Detector):
                 asked,
                 now=now,
                 seconds=options.seconds or self.policy.reservation_seconds,
-                judged=Seen(verdict.status, verdict.reason, self.policy, self._shared.inserts),
+                judged=Seen(
+                    verdict.status, verdict.reason, self.policy, self._reservations.inserts
+                ),
                 token=token,
                 home=options.home,
             )
@@ -210,7 +257,7 @@ class EmbeddedDetector(Detector):
             verdict = self._judged(asked, options, self._clock())
             if verdict.status not in _DROPPED:
                 self._store.insert(replace(asked, inserted_seconds=time.time()))
-                self._shared.note_inserted([page.value])
+                self._reservations.note_inserted((page.value,))
             return verdict
 
     def _judged(self, asked: Document, options: ReserveOptions, now: float) -> Verdict:
@@ -221,21 +268,28 @@ class EmbeddedDetector(Detector):
         if home and (key in self._store or self._reservations.holds(key, now)):
             same = page.links and is_unchanged(asked, self._store.get(key))
             return Verdict("refetch", "unchanged" if same else "", asked)
-        guard = options.guard
-        inserted, in_flight = self._alike_now(asked, now, home=home, guard=guard)
+        value, distance = page.value, self.policy.distance
+        found = self._store.near(value, distance, CROWD)
+        flying = self._reservations.near(value, distance, now, CROWD)
+        inserted: list[Neighbour] = []
+        in_flight: list[Neighbour] = []
+        if found or flying or found.cut:
+            inserted, in_flight = self._alike(asked, found, flying, options, now)
         if not inserted and not in_flight:
             return Verdict(*unlike_any(page, self.policy), asked)
-        return decided(asked, inserted, in_flight, guard=guard, tries=options.tries)
+        return decided(asked, inserted, in_flight, guard=options.guard, tries=options.tries)
 
-    def _alike_now(
-        self, asked: Document, now: float, *, home: bool, guard: bool
+    def _alike(
+        self,
+        asked: Document,
+        found: Nearest[Document],
+        flying: Nearest[Reservation],
+        options: ReserveOptions,
+        now: float,
     ) -> tuple[list[Neighbour], list[Neighbour]]:
         """Return the near-duplicates that decide about a page: stored ones, and those in flight."""
         policy, value, distance = self.policy, asked.page.value, self.policy.distance
-        found = self._store.near(value, distance, CROWD)
-        flying = self._reservations.near(value, distance, now, CROWD)
-        if not found and not flying and not found.cut:
-            return [], []
+        guard, home = options.guard, options.home
         inserted: list[Neighbour] = []
         in_flight: list[Neighbour] = []
 
@@ -311,20 +365,25 @@ class EmbeddedDetector(Detector):
         Those must find each other in the store.
         """
         late: list[bool] = []
-        batch: list[Verdict] = []
+        batch: list[Document] = []
+        tokens: list[str] = []
         with self._shared.lock:
             if self._closed or self._shared.left:
                 self._check_open()
+            now = time.time()
             for verdict in verdicts:
-                if batch and _are_near(verdict, batch, self.policy.distance):
-                    self._insert_verdicts(batch)
-                    batch = []
-                due = self._is_due(verdict)
-                late.append(due and verdict.status == "unique" and self._is_late(verdict))
+                token = verdict.token or ""
+                if batch and (token in tokens or self._is_near(verdict, batch)):
+                    self._insert(batch, tokens)
+                    batch, tokens = [], []
+                held = self._reservations.get(token)
+                due = self._is_due(verdict, held)
+                late.append(due and verdict.status == "unique" and self._is_late(verdict, held))
                 if due:
-                    batch.append(verdict)
+                    batch.append(replace(verdict.document, inserted_seconds=now))
+                    tokens.append(token)
             if batch:
-                self._insert_verdicts(batch)
+                self._insert(batch, tokens)
         return late
 
     def insert_held(self, pages: Sequence[tuple[str, str, Mapping[str, Any]]]) -> bool:
@@ -348,11 +407,11 @@ class EmbeddedDetector(Detector):
                 if not _is_storable(document.page):
                     raise _unstorable(document.page)
                 documents.append(replace(document, inserted_seconds=now, **given))
-            self._insert_batch(documents, [token for _, token, _ in pages])
+            self._insert(documents, [token for _, token, _ in pages])
         return True
 
-    def _is_due(self, verdict: Verdict) -> bool:
-        """Whether there is something to insert. Raises what insert() raises before it begins."""
+    def _is_due(self, verdict: Verdict, held: Reservation | None) -> bool:
+        """Whether there is something to insert; held has its token. Raises what insert() raises before it begins."""
         token, key, page = verdict.token, verdict.document.key, verdict.document.page
         if token is None:
             raise UsageError(
@@ -362,9 +421,8 @@ class EmbeddedDetector(Detector):
             same_recipe(self.recipe.id, page.recipe)
         if not _is_storable(page):
             raise _unstorable(page)
-        held = self._reservations.get(token)
         if held is not None:
-            if (held.document.key, held.document.page) == (key, page):
+            if held.document.key == key and held.document.page == page:
                 return True
             raise UsageError(
                 f"token {token!r} belongs to {held.document.key!r}, not to this page of {key!r}"
@@ -374,37 +432,35 @@ class EmbeddedDetector(Detector):
             raise UsageError(f"{key!r} was released: reserve it again to insert it")
         return ending != "inserted"
 
-    def _is_late(self, verdict: Verdict) -> bool:
+    def _is_late(self, verdict: Verdict, held: Reservation | None) -> bool:
         """Whether a near-duplicate of a page that was unique has been inserted since."""
         document = verdict.document
         value = document.page.value
-        held = self._reservations.get(verdict.token or "")
         seen = None if held is None else held.judged
         if (
             isinstance(seen, Seen)
             and seen.status == "unique"
             and seen.policy is self.policy
             # nothing was near when the page was reserved: only later inserts can be
-            and not self._shared.near_since(seen.inserts, value, self.policy.distance)
+            and not self._reservations.near_since(seen.inserts, value, self.policy.distance)
         ):
             return False
         found = self._store.near(value, self.policy.distance)
         return _has_paid(near_duplicates(document, found, self.policy))
 
-    def _insert_verdicts(self, batch: list[Verdict]) -> None:
-        now = time.time()
-        documents = [replace(verdict.document, inserted_seconds=now) for verdict in batch]
-        tokens = [verdict.token for verdict in batch if verdict.token is not None]  # each has one
-        self._insert_batch(documents, tokens)
+    def _is_near(self, verdict: Verdict, batch: list[Document]) -> bool:
+        """Whether a page must see those of a batch in the store before it can be inserted."""
+        value, k = verdict.document.page.value, self.policy.distance
+        return any((value ^ other.page.value).bit_count() <= k for other in batch)
 
-    def _insert_batch(self, documents: list[Document], tokens: list[str]) -> None:
+    def _insert(self, documents: list[Document], tokens: list[str]) -> None:
+        """Store documents in one transaction, and end the reservations of these tokens."""
         if len(documents) == 1:
             self._store.insert(documents[0])
         else:
             self._store.insert_many(documents)
-        self._shared.note_inserted([document.page.value for document in documents])
-        for token in tokens:
-            self._reservations.end(token, "inserted")
+        for document, token in zip(documents, tokens, strict=True):
+            self._reservations.end(token, "inserted", document.page.value)
 
     def apply(
         self,
@@ -431,7 +487,7 @@ class EmbeddedDetector(Detector):
                         self._reservations.end_same(key, document.page, "inserted")
             stored = [document for document in dict(changes).values() if document is not None]
             values = [document.page.value for document in stored]
-            self._shared.note_inserted(values)
+            self._reservations.note_inserted(values)
             if not judge or not stored:
                 return counts, 0
             near = self._store.near_others(values, self.policy.distance)
@@ -439,32 +495,6 @@ class EmbeddedDetector(Detector):
                 _has_paid(near_duplicates(stored[i], found, self.policy))
                 for i, found in near.items()
             )
-
-    def offsets(self) -> dict[int, int]:
-        """Return the next offset of each applied partition of the log; {} if none was applied."""
-        with self._shared.lock:
-            self._check_open()
-            return self._store.offsets()
-
-    def give_up(
-        self,
-        held: Collection[int],
-        partition_of: Callable[[str], int],
-        progress: Callable[[int, int], None] | None = None,
-    ) -> int:
-        """Give up all partitions of the log except those held. See dedup.store.give_up()."""
-        self._check_open()
-        return self._store.give_up(held, partition_of, progress)
-
-    def give_up_more(self) -> int | None:
-        """Remove some documents of given-up partitions; None: all are removed. See dedup.store."""
-        self._check_open()
-        return self._store.give_up_more()
-
-    def sync(self) -> None:
-        """Flush to disk what was committed. Raises OSError."""
-        self._check_open()
-        self._store.sync()
 
     def release(self, verdict: Verdict) -> bool:
         """Release a reservation. See Detector.release()."""
@@ -526,21 +556,6 @@ class EmbeddedDetector(Detector):
             self._check_open()
             return self._store.forget(key)
 
-    def prune(self, seconds: float) -> int:
-        """Remove the documents that were inserted before a Unix time; return how many."""
-        self._check_open()
-        return self._store.forget_before(seconds)
-
-    def prune_more(self, seconds: float, first: int, latest: float) -> Removed | None:
-        """Do so for some documents with id >= first, and for those later than `latest`. See dedup.store."""
-        self._check_open()
-        return self._store.forget_more_before(seconds, first, latest)
-
-    def documents_from(self, first: int, most: int) -> list[tuple[int, Document]]:
-        """Return the next `most` (id, document) with id >= first, by id. Raises StoreDamaged."""
-        self._check_open()
-        return self._store.documents_from(first, most)
-
     def info(self) -> dict[str, Any]:
         """Return information on the store, the policy, and the pages in flight."""
         with self._shared.lock:
@@ -587,18 +602,95 @@ class EmbeddedDetector(Detector):
             )
 
 
-def _are_near(verdict: Verdict, batch: list[Verdict], k: int) -> bool:
-    """Whether a page must see those of a batch in the store before it can be judged."""
-    value = verdict.document.page.value
-    return any(
-        (value ^ other.document.page.value).bit_count() <= k or verdict.token == other.token
-        for other in batch
-    )
-
-
 def _has_paid(alike: list[Neighbour]) -> bool:
     """Whether one of the near-duplicates has paid and does not declare itself another page."""
     return any(n.document.paid for n in not_other(alike))
+
+
+# ------------------------------------------------------------------ each store once in a process
+
+
+def open_embedded(target: str | os.PathLike[str], options: Options) -> EmbeddedDetector:
+    """Open a detector on the store at <target>/<namespace>. Raises as open() does."""
+    name = os.fsdecode(target)
+    if not name:
+        raise UsageError("target '' names no folder; the current one is '.'")
+    if "://" in name:
+        raise UsageError(f"target {name!r} is neither a folder nor a service URL (redis://)")
+    shared = take(
+        Path(name), options.namespace, options.distance, options.recipe_id, options.secret
+    )
+    try:
+        recipe = agreed_recipe(
+            shared.store.path, shared.store.recipe, options.recipe_id, options.secret
+        )
+        if isinstance(options.recipe, Recipe):
+            recipe = options.recipe
+        policy = options.policy(recipe)
+        with shared.lock:
+            shared.store.widen(policy.distance)
+            shared.reservations.widen(policy.distance)
+        return EmbeddedDetector(shared, recipe, policy, options.clock)
+    except BaseException:
+        give_back(shared)
+        raise
+
+
+_stores: dict[str, OpenStore] = {}
+_stores_lock = threading.Lock()
+
+
+def take(
+    path: Path, namespace: str, k: int | None, recipe_id: str | None, secret: str | None
+) -> OpenStore:
+    """Return the store of a namespace, opened if necessary. Raises what Store.open() raises."""
+    place = _place(path / namespace)
+    with _stores_lock:
+        shared = _stores.get(place)
+        if shared is None:
+            store = Store.open(path, namespace, k, recipe_id, secret=secret)
+            shared = _stores[place] = OpenStore(place, store)
+        elif shared.store.namespace != namespace:  # a file system without case, or a link
+            raise UsageError(
+                f"{path / namespace} is the folder of the namespace {shared.store.namespace!r} on this "
+                "file system: take a name that differs in more than case"
+            )
+        shared.users += 1
+        return shared
+
+
+def is_open(folder: Path) -> bool:
+    """Whether the store in a folder is open in this process."""
+    with _stores_lock:
+        return _place(folder) in _stores
+
+
+def _place(folder: Path) -> str:
+    return os.path.normcase(os.path.realpath(folder))
+
+
+def give_back(shared: OpenStore) -> None:
+    """Close a store that no other detector uses. Raises OSError if the last flush fails."""
+    with _stores_lock:
+        shared.users -= 1
+        if not shared.users:
+            if not shared.left:
+                del _stores[shared.place]
+            shared.store.close()
+
+
+def _leave() -> None:
+    """In a forked process: leave the stores to the parent, whose threads may hold their locks."""
+    global _stores_lock  # noqa: PLW0603
+    _stores_lock = threading.Lock()
+    for shared in _stores.values():
+        shared.left = True
+        shared.lock = threading.RLock()
+    _stores.clear()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_leave)
 
 
 # ------------------------------------------------------------------------------------ for asyncio

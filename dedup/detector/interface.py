@@ -1,6 +1,6 @@
 """The interface of every detector: Detector blocks, AsyncDetector is the same for asyncio.
 
-    Detector       EmbeddedDetector (detector.py), BlockingDetector (blocking.py, a table service)
+    Detector       EmbeddedDetector (detector.py), BlockingDetector (remote.py, a table service)
     AsyncDetector  AsyncEmbeddedDetector (detector.py), RemoteDetector (remote.py, a table service)
 
 Users of a detector need not know whether its store is a folder or a service.

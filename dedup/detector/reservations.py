@@ -18,8 +18,10 @@ about another's.
 """
 
 import secrets
-from collections import OrderedDict
+from collections import OrderedDict, deque
+from collections.abc import Sequence
 from heapq import heappop, heappush
+from itertools import islice
 from math import inf
 from sys import getsizeof
 from typing import Literal
@@ -40,6 +42,7 @@ TOKEN_DIGITS = 32
 DRAWN = 16  # tokens whose random bits are drawn at once
 ENDED_LIMIT = 10_000  # ended tokens that are remembered
 SWEPT = 16  # expired reservations removed with each new one
+RECENT = 64  # last inserted values, which are compared one by one
 COMPARED = 32  # values in flight that are compared one by one, at most
 
 
@@ -106,7 +109,9 @@ class Reservations:
         self._due = inf  # no reservation is removed before
         self._pinned: dict[int, None] = {}  # the oldest first
         self._ended: OrderedDict[str, Ending] = OrderedDict()
-        self._random = ""  # digits of tokens to come
+        self._tokens: list[str] = []  # to come
+        self.inserts = 0  # since the store was opened
+        self._recent: deque[int] = deque(maxlen=RECENT)  # the values of the last of them
 
     def __len__(self) -> int:
         """Return the number of reservations held, including expired ones not yet removed."""
@@ -169,7 +174,10 @@ class Reservations:
             self._make_room(size, now)
         number = self._count
         self._count += 1
-        token = token or self._new_token()
+        if token is None:
+            if not self._tokens:
+                self._draw_tokens()
+            token = self._tokens.pop()
         expires = now + seconds
         reservation = Reservation(token, number, document, seconds, expires, judged, home, size)
         if len(self._young) >= COMPARED:
@@ -193,12 +201,11 @@ class Reservations:
             expiring[number] = None
         return token
 
-    def _new_token(self) -> str:
-        """Return a token of 128 random bits; the system is asked for those of many at once."""
-        if not self._random:
-            self._random = secrets.token_hex(TOKEN_DIGITS // 2 * DRAWN)
-        token, self._random = self._random[:TOKEN_DIGITS], self._random[TOKEN_DIGITS:]
-        return OWN_TOKEN + token
+    def _draw_tokens(self) -> None:
+        """Make tokens of 128 random bits; the system is asked for those of many at once."""
+        drawn = secrets.token_hex(TOKEN_DIGITS // 2 * DRAWN)
+        starts = range(0, len(drawn), TOKEN_DIGITS)
+        self._tokens = [OWN_TOKEN + drawn[i : i + TOKEN_DIGITS] for i in starts]
 
     def get(self, token: str) -> Reservation | None:
         """Return the reservation of a token, expired or not, or None once it is removed."""
@@ -253,16 +260,33 @@ class Reservations:
         near.cut = cut
         return near
 
-    def end(self, token: str, ending: Ending) -> Reservation | None:
+    def end(self, token: str, ending: Ending, value: int | None = None) -> Reservation | None:
         """End the reservation of a token and return it, or None if it is not held.
 
-        The last 10,000 ends of tokens are remembered, whether or not they were still held.
+        value is the one that was inserted, if near_since() is to know of it. The last 10,000 ends of tokens are
+        remembered, whether or not they were still held.
         """
+        if value is not None:
+            self.inserts += 1
+            self._recent.append(value)
         self._ended.setdefault(token, ending)
         if len(self._ended) > ENDED_LIMIT:
             self._ended.popitem(last=False)
         number = self._numbers.get(token)
         return None if number is None else self._take_out(number)
+
+    def note_inserted(self, values: Sequence[int]) -> None:
+        """Count inserts without a reservation, and remember their values."""
+        self.inserts += len(values)
+        self._recent.extend(values)
+
+    def near_since(self, inserts: int, value: int, k: int) -> bool:
+        """Whether a value inserted since a given number of inserts may be within distance k."""
+        count = self.inserts - inserts
+        if count > len(self._recent):
+            return True
+        newest_first = islice(reversed(self._recent), count)
+        return any((value ^ other).bit_count() <= k for other in newest_first)
 
     def end_same(self, key: str, page: PageFingerprint, ending: Ending) -> None:
         """End every reservation with this key and the value and sketch of this page."""

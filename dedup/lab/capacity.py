@@ -14,7 +14,7 @@ segments are being merged, a log is not compacted yet.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Annotated
 
@@ -23,7 +23,6 @@ import numpy as np
 import numpy.typing as npt
 
 from dedup.core.bulk.designs import plan
-from dedup.core.numbers import number
 from dedup.model.errors import UsageError
 from dedup.store.index import MOST
 from dedup.store.segmented_table import MERGED_MOST, RATIO
@@ -33,6 +32,7 @@ MOST_SETS = 64
 HARDLY_MORE = 1.15  # times the fewest machines
 LATENCY_DRAWS = 4_000_000  # service times drawn to simulate a cluster, at most
 LATENCY_PAGES = 20_000
+MEANS = 1 << 16  # steps of the distribution whose mean is taken
 LOG_BEFORE_COMPACTION = 2  # a topic has up to this many times the records that stay
 MONTH_HOURS = 730
 ANSWER_PROBE_US = 7.0  # the search in the answers measured below, by the model
@@ -105,29 +105,35 @@ def read_costs(data: bytes) -> Costs:
 # ------------------------------------------------------------------------------------- one shard
 
 
+def _text(words: str) -> msgspec.Meta:
+    return msgspec.Meta(description=words)
+
+
+_Few = Annotated[int, msgspec.Meta(ge=1, le=64)]
+
+
 class Crawl(msgspec.Struct, frozen=True):
-    """What is to be remembered, and how it comes.
+    """What is to be remembered, and how it comes. A field's range and text are also those of `dedup plan`."""
 
-    documents    accepted pages that are stored
-    rate         pages fetched a second, each of which is judged
-    k            greatest distance, in bits
-    key_bytes    of a document key, on the average
-    unique       share of the pages fetched that are accepted and stored
-    copies       whole sets of shards; all but one may be lost
-    kafka_copies replication factor of the topic
-    room         partitions a shard: so often each may be split
-    together     pages that a client sends in one write, 1 to TOGETHER
-    """
-
-    documents: int
-    rate: float
+    documents: Annotated[int, msgspec.Meta(ge=1)]
+    rate: Annotated[float, msgspec.Meta(gt=0, le=1e12)]  # pages a second, each of which is judged
     k: int
-    key_bytes: int = 67
-    unique: float = 1.0
-    copies: int = 2
-    kafka_copies: int = 3
-    room: int = 4
-    together: int = 1
+    unique: Annotated[
+        float, msgspec.Meta(ge=0, le=1), _text("Share of the pages that are accepted and stored.")
+    ] = 1.0
+    key_bytes: Annotated[
+        int, msgspec.Meta(ge=1, le=8192), _text("Mean length of a document key, in bytes.")
+    ] = 67
+    copies: Annotated[
+        _Few, _text("Copies of each shard, on different machines; all but one may fail.")
+    ] = 2
+    kafka_copies: Annotated[_Few, _text("Replication factor of the topic.")] = 3
+    room: Annotated[_Few, _text("Partitions of a shard: it can be split into this many later.")] = 4
+    together: Annotated[
+        int,
+        msgspec.Meta(ge=1, le=TOGETHER),
+        _text("Pages that a client sends in one write: with many a page costs less."),
+    ] = 1
 
 
 class Shard(msgspec.Struct, frozen=True):
@@ -299,8 +305,6 @@ def _at_home(shards: int, home: float, away: float) -> float:
 # ------------------------------------------------------------------ waiting for the slowest shard
 
 Times = npt.NDArray[np.float64]
-Draw = Callable[[np.random.Generator, int], Times]  # a number of service times, in seconds
-
 WARM_UP = 0.1  # of all pages: they meet queues that are still too short, and are not counted
 
 
@@ -319,26 +323,6 @@ class FanOut(msgspec.Struct, frozen=True):
     p999: float
 
 
-def of_quantiles(shares: Sequence[float], seconds: Sequence[float]) -> tuple[Draw, float]:
-    """Return what draws times with this mean, of which this share is below a number of seconds.
-
-    Between two shares times are evenly spread. shares rise from 0; beyond the last one times are as
-    long as at it. Raises UsageError for what is no distribution.
-    """
-    at, values = np.array(shares, float), np.array(seconds, float)
-    if len(at) != len(values) or len(at) < 2 or at[0] != 0 or not np.all(np.diff(at) > 0):
-        raise UsageError("shares must rise from 0, and there must be a time for each")
-    if at[-1] > 1 or values[0] < 0 or np.any(np.diff(values) < 0):
-        raise UsageError("shares are at most 1, and times rise from 0")
-    mean = float(np.sum(np.diff(at) * (values[:-1] + values[1:]) / 2) + (1 - at[-1]) * values[-1])
-
-    def draw(rng: np.random.Generator, count: int) -> Times:
-        times: Times = np.interp(rng.random(count), at, values)
-        return times
-
-    return draw, mean
-
-
 def waits(arrivals: Times, services: Times) -> Times:
     """Return how long each of a server's jobs waits for its turn, in the order of arrival.
 
@@ -348,26 +332,6 @@ def waits(arrivals: Times, services: Times) -> Times:
     backlog = np.concatenate(([0.0], np.cumsum(services[:-1] - np.diff(arrivals))))
     waited: Times = backlog - np.minimum.accumulate(np.minimum(backlog, 0.0))
     return waited
-
-
-def slowest(
-    took: Callable[[np.random.Generator, Times, int], Times],
-    arrivals_seconds: float,
-    shards: int,
-    pages: int,
-    seed: int,
-) -> Times:
-    """Return how long pages take until their last shard has answered, in seconds.
-
-    took returns how long pages with these arrival times take at a shard, given by its number;
-    arrivals_seconds is the mean time between two pages. The first pages are left out (WARM_UP).
-    """
-    rng = np.random.default_rng(seed)
-    arrivals = np.cumsum(rng.exponential(arrivals_seconds, pages))
-    latest = np.zeros(pages)
-    for shard in range(shards):
-        np.maximum(latest, took(rng, arrivals, shard), out=latest)
-    return latest[int(pages * WARM_UP) :]
 
 
 # ----------------------------------------------------------------------------------- the cluster
@@ -381,9 +345,11 @@ class Machine(msgspec.Struct, frozen=True):
     """
 
     memory: int
-    cores: int = 1
-    memory_share: float = 0.85
-    core_share: float = 0.5
+    cores: Annotated[
+        int, msgspec.Meta(ge=1, le=1024), _text("Cores of a machine; each service uses one.")
+    ] = 1
+    memory_share: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.85
+    core_share: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.5
 
 
 class Cluster(msgspec.Struct, frozen=True):
@@ -431,7 +397,8 @@ def capacity(
     price is that of a machine-hour, in any currency. Raises UsageError for arguments out of range,
     and when no number of machines up to 100,000 does it, saying what stands in the way.
     """
-    _check(crawl, machine, price)
+    _check(crawl)
+    _check(machine)
     tries: list[_Try] = []
     why = "memory"
     for each in range(1, machine.cores + 1):
@@ -545,16 +512,17 @@ def latency(shards: int, shard: Shard) -> FanOut:
     Their times are those measured for RESERVE, with the search of their size in place of that of the
     measured one. Machines stand beside each other: the network between them is not in it.
     """
-    more = max(0.0, shard.probe_us - ANSWER_PROBE_US)
-    draw, mean = of_quantiles(ANSWER_SHARES, [(us + more) / 1e6 for us in ANSWER_US])
+    us = np.array(ANSWER_US) + max(0.0, shard.probe_us - ANSWER_PROBE_US)
+    mean = np.interp((np.arange(MEANS) + 0.5) / MEANS, ANSWER_SHARES, us).mean() / 1e6
     pages = max(1_000, min(LATENCY_PAGES, LATENCY_DRAWS // shards))
     load = min(shard.core_share, 0.95)
-
-    def took(rng: np.random.Generator, arrivals: Times, _shard: int) -> Times:
-        services = draw(rng, pages)
-        return waits(arrivals, services) + services
-
-    times = slowest(took, mean / load, shards, pages, seed=1)
+    rng = np.random.default_rng(1)
+    arrivals = np.cumsum(rng.exponential(mean / load, pages))
+    latest = np.zeros(pages)
+    for _ in range(shards):
+        services = np.interp(rng.random(pages), ANSWER_SHARES, us) / 1e6
+        np.maximum(latest, waits(arrivals, services) + services, out=latest)
+    times = latest[int(pages * WARM_UP) :]
     return FanOut(shards, load, len(times), *fan_out(times))
 
 
@@ -596,24 +564,12 @@ def _notes(crawl: Crawl, shard: Shard, found: _Try) -> Iterator[str]:
 # ---------------------------------------------------------------------------------- what is wrong
 
 
-def _check(crawl: Crawl, machine: Machine, price: float | None) -> None:
-    if number(crawl.documents, "documents") == 0:
-        raise UsageError("documents is 0; it must be an int from 1 up")
-    if not 0 < crawl.rate < math.inf:
-        raise UsageError(f"the rate is {crawl.rate} pages a second; it must be above 0")
-    if not 0 <= crawl.unique <= 1:
-        raise UsageError(f"unique is {crawl.unique}; it is a share of the pages, 0 to 1")
-    for name, most in (("copies", 64), ("kafka_copies", 64), ("room", 64), ("together", TOGETHER)):
-        if not 1 <= getattr(crawl, name) <= most:
-            raise UsageError(f"{name} is {getattr(crawl, name)}; it must be 1 to {most}")
-    if not 1 <= crawl.key_bytes <= 8192:
-        raise UsageError(f"key_bytes is {crawl.key_bytes}; a document key has 1 to 8192 bytes")
-    if not 1 <= machine.cores <= 1024:
-        raise UsageError(f"cores is {machine.cores}; it must be 1 to 1024")
-    if not (0 < machine.memory_share <= 1 and 0 < machine.core_share < 1):
-        raise UsageError("memory_share and core_share must be above 0; at most 1, and below 1")
-    if price is not None and not 0 <= price < math.inf:
-        raise UsageError(f"the price is {price}; it must be 0 or more for a machine-hour")
+def _check(value: msgspec.Struct) -> None:
+    """Raise UsageError for a field that is not in its range."""
+    try:
+        msgspec.convert(msgspec.to_builtins(value), type(value))
+    except msgspec.ValidationError as error:
+        raise UsageError(f"this cannot be planned: {error}") from error
 
 
 def _impossible(crawl: Crawl, machine: Machine, costs: Costs, why: str) -> str:

@@ -6,6 +6,7 @@ Invariants: it listens on 127.0.0.1 only. A child ends with its parent: it reads
 its parent holds open and never writes to, and stops at the end of it.
 """
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -108,32 +109,44 @@ def serve_as_child(pages: Pages, start: str = "", log: str | Path | None = None)
 
 
 @contextmanager
-def child(module: str, *options: str) -> Iterator[str]:
-    """Run `python -m module`, which calls serve_as_child(), until the block ends; give the URL it prints.
-
-    So a crawler's CPU time is the crawler's alone. Raises DedupError if it does not start.
-    """
-    command = [sys.executable, "-m", module, *options]
+def running(
+    module: str, *options: str, folder: str | None = None
+) -> Iterator["subprocess.Popen[str]"]:
+    """Run `python -m module` in a folder until the block ends, which ends it, too; its output is a pipe."""
+    # a project's settings, named by the environment, are not those of a demo or a benchmark
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("SCRAPY_")}
     with subprocess.Popen(  # noqa: S603 - a module of this package
-        command,
+        [sys.executable, "-m", module, *options],
+        cwd=folder,
+        env=environment,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        start_new_session=True,  # Ctrl-C is for the crawler; the child sees the end of its stdin
+        start_new_session=True,  # Ctrl-C is for its parent, which ends it
     ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
         try:
-            url = process.stdout.readline().strip()
-            if not url:
-                raise DedupError(
-                    f"the site's server did not start: {' '.join(command)} ended with exit code "
-                    f"{process.wait(_CHILD_ENDS_WITHIN_SECONDS)}; its error is above"
-                )
-            yield url
+            yield process
         finally:
-            process.stdin.close()
-            try:
-                process.wait(_CHILD_ENDS_WITHIN_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
+            if process.poll() is None:
+                process.terminate()
+                try:
+                    process.wait(_CHILD_ENDS_WITHIN_SECONDS)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+
+
+@contextmanager
+def child(module: str, *options: str) -> Iterator[str]:
+    """Run a module that calls serve_as_child() until the block ends; give the URL it prints.
+
+    So a crawler's CPU time is the crawler's alone. Raises DedupError if it does not start.
+    """
+    with running(module, *options) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        if not url:
+            raise DedupError(
+                f"the site's server did not start: {module} ended with exit code "
+                f"{process.wait(_CHILD_ENDS_WITHIN_SECONDS)}; its error is above"
+            )
+        yield url

@@ -12,19 +12,18 @@ from typing import Any, cast, get_args
 from dedup.model.page import Document, Identity, Neighbour, PageFingerprint, Status, Verdict
 
 _STATUSES = frozenset(get_args(Status))
-
 _IDENTITIES = frozenset(get_args(Identity))
 
 Reply = tuple[Status, str | None, str | None, int | None, float | None, str | None, Identity | None]
 Columns = tuple[Status, str, str | None, int | None, float | None, Identity | None, str]
+
 Matched = tuple[str | None, int | None, float | None, Identity | None]
 
 _NO_MATCH: Matched = (None, None, None, None)
 
 
-def matched(verdict: Verdict) -> Matched:
-    """Return of, distance, similarity and identity of the verdict's match; None without one."""
-    match = verdict.match
+def matched(match: Neighbour | None) -> Matched:
+    """Return of, distance, similarity and identity of a verdict's match; None without one."""
     if match is None:
         return _NO_MATCH
     return match.document.key, match.distance, match.similarity, match.identity
@@ -32,7 +31,7 @@ def matched(verdict: Verdict) -> Matched:
 
 def to_reply(verdict: Verdict) -> Reply:
     """Return the answer to RESERVE; None in place of fields that it does not have."""
-    of, distance, similarity, identity = matched(verdict)
+    of, distance, similarity, identity = matched(verdict.match)
     reason = verdict.reason or None
     return verdict.status, verdict.token, of, distance, similarity, reason, identity
 
@@ -44,19 +43,14 @@ def from_reply(reply: Sequence[Any], document: Document, found: Document | None)
     Raises ValueError, TypeError or AttributeError for anything else.
     """
     status, token, of, distance, similarity, reason, identity = reply
-    text = status.decode()
     match = None
     if of is not None:
-        said = identity.decode()
-        if said not in _IDENTITIES:
-            raise ValueError(said)
         if found is None:
             found = Document(of.decode(), PageFingerprint(0, b"", 0, 0, document.page.recipe))
-        match = Neighbour(found, int(distance), float(similarity), cast(Identity, said))
-    if text not in _STATUSES:
-        raise ValueError(text)
+        said = cast("Identity", _one_of(_IDENTITIES, identity))
+        match = Neighbour(found, int(distance), float(similarity), said)
     return Verdict(
-        cast(Status, text),
+        cast("Status", _one_of(_STATUSES, status)),
         "" if reason is None else reason.decode(),
         document,
         None if token is None else token.decode(),
@@ -64,9 +58,15 @@ def from_reply(reply: Sequence[Any], document: Document, found: Document | None)
     )
 
 
+def _one_of(known: frozenset[str], word: bytes) -> str:
+    if (text := word.decode()) not in known:
+        raise ValueError(text)
+    return text
+
+
 def to_plain(verdict: Verdict) -> dict[str, str | int | float | None]:
     """Return a verdict as request.meta["dedup"] shows it."""
-    of, distance, similarity, identity = _NO_MATCH if verdict.match is None else matched(verdict)
+    of, distance, similarity, identity = matched(verdict.match)
     return {
         "status": verdict.status,
         "reason": verdict.reason,
@@ -81,13 +81,9 @@ def to_plain(verdict: Verdict) -> dict[str, str | int | float | None]:
 
 def to_headers(verdict: Verdict) -> dict[str, str | int | float | None]:
     """Return the headers that explain the verdict on a page."""
-    headers: dict[str, str | int | float | None] = {"status": verdict.status}
-    if verdict.reason:
-        headers["reason"] = verdict.reason
-    if verdict.match is not None:
-        names = ("of", "distance", "similarity", "identity")
-        headers |= dict(zip(names, matched(verdict), strict=True))
-    return headers
+    shown = to_plain(verdict)
+    names = ("status", "reason", "of", "distance", "similarity", "identity")
+    return {name: shown[name] for name in names if shown[name] not in {None, ""}}
 
 
 def to_columns(verdict: Verdict) -> Columns:
@@ -95,7 +91,6 @@ def to_columns(verdict: Verdict) -> Columns:
 
     A page that is kept is its own original, even if its match is known.
     """
-    key = verdict.document.key
-    if verdict.status != "near_duplicate" or verdict.match is None:
-        return verdict.status, verdict.reason, *_NO_MATCH, key
-    return verdict.status, verdict.reason, *matched(verdict), verdict.match.document.key
+    match = verdict.match if verdict.status == "near_duplicate" else None
+    original = verdict.document if match is None else match.document
+    return verdict.status, verdict.reason, *matched(match), original.key

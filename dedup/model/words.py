@@ -11,8 +11,8 @@ docs/protocol.md describes the commands. A bad word raises UsageError, which nam
 import re
 from binascii import Error as NotHex
 from binascii import unhexlify
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from dedup.model.errors import UsageError
 from dedup.model.forms import (
@@ -29,6 +29,8 @@ from dedup.model.forms import (
     compiled,
 )
 from dedup.model.page import Document, PageFingerprint, ReserveOptions
+
+T = TypeVar("T")
 
 LONGEST_SPAN = 86_400.0  # seconds; a client's wish is cut to it
 REAL_LENGTH = 32  # of a number with a point; commands are cached by their spelling
@@ -207,106 +209,86 @@ PROBE_WORDS |= PAGE_WORDS
 INSERT_WORDS = _readers(GIVEN_AT_INSERT)
 
 
-def _page_reader() -> Callable[[Sequence[bytes], str], PageFingerprint]:
-    values = {
-        field.name: _reads(field, "fingerprint" if field.name == "value" else field.name, f"w[{i}]")
-        for i, field in enumerate(PLACED)
-    }
-    source = f"def read_page(w, recipe):\n    return {built(PageFingerprint, values | {'recipe': 'recipe'})}\n"
-    return compiled(source, "read_page", **_SCOPE)
+_PAGE = {
+    field.name: _reads(field, "fingerprint" if field.name == "value" else field.name, f"w[{i}]")
+    for i, field in enumerate(PLACED)
+} | {"recipe": "recipe"}
 
-
-read_page = _page_reader()
+read_page: Callable[[Sequence[bytes], str], PageFingerprint] = compiled(
+    f"def read_page(w, recipe):\n    return {built(PageFingerprint, _PAGE)}\n",
+    "read_page",
+    **_SCOPE,
+)
 """Return the fingerprint of the positional words of RESERVE, given its recipe."""
 
 
-def _writer(name: str, argument: str, lines: Sequence[str]) -> Callable[..., Any]:
+def _writer(owner: str, first: Sequence[str], given: Sequence[Field], *, upper: bool = True) -> Any:
+    """Return the function that writes words: the first ones always, then NAME value of what is given.
+
+    owner  what the fields are of: the function's argument, or the page of a document
+    """
+    lines = [f"words = [{', '.join(first)}]"]
+    for field in given:
+        value = f"page.{field.name}" if field.of_page else f"{owner}.{field.name}"
+        differs = f"{value} != {field.default!r}" if field.default else value
+        lines.append(f"if {differs}: words += ({_named(field, value, upper=upper)})")
+    if owner == "document":
+        lines.insert(0, "page = document.page")
     body = "".join(f"    {line}\n" for line in lines)
-    return compiled(f"def {name}({argument}):\n{body}    return words\n", name)
+    return compiled(f"def write({owner}):\n{body}    return words\n", "write")
 
 
-def _page_writer() -> Callable[[PageFingerprint], tuple[Any, ...]]:
-    placed = ", ".join(_writes(field, f"page.{field.name}") for field in PLACED)
-    return _writer("write_page", "page", [f"words = ({placed},)"])
+def _named(field: Field, value: str, *, upper: bool = True) -> str:
+    name = field.name.upper() if upper else field.name
+    return f"{name.encode()!r}, {_writes(field, value)}"
 
 
-def _probe_writer() -> Callable[[PageFingerprint], tuple[Any, ...]]:
-    placed = [f for f in PLACED if f.name in {"value", "sketch"}]
-    named = [f for f in PLACED if f.name.upper().encode() in PROBE_WORDS]
-    words = [_writes(field, f"page.{field.name}") for field in placed]
-    words += ['b"RECIPE"', "page.recipe"]
-    for field in named:
-        words += [repr(field.name.upper().encode()), _writes(field, f"page.{field.name}")]
-    return _writer("write_probe", "page", [f"words = ({', '.join(words)})", *_sparse_lines()])
+def _of_page(fields: Iterable[Field]) -> list[str]:
+    return [_writes(field, f"page.{field.name}") for field in fields]
 
 
-def _sparse_lines() -> list[str]:
-    lines = []
-    for field in _SPARSE_OF_PAGE:
-        value, name = f"page.{field.name}", field.name.upper().encode()
-        lines.append(f"if {value}: words += ({name!r}, {_writes(field, value)})")
-    return lines
+_PROBED = [field for field in PLACED if field.name in {"value", "sketch"}]
+_SHOWN = [field for field in (*ALWAYS, *SPARSE) if field.name != "key"]
+Writer = Callable[[T], list[Any]]
 
-
-def _sparse_writer() -> Callable[[PageFingerprint], tuple[Any, ...]]:
-    return _writer("write_sparse", "page", ["words = ()", *_sparse_lines()])
-
-
-def _options_writer() -> Callable[[ReserveOptions], tuple[Any, ...]]:
-    lines = ["words = ()"]
-    for field in OPTIONS:
-        if field.name == "token":  # the client's own: the last word of its command
-            continue
-        value, name = f"options.{field.name}", field.name.upper().encode()
-        differs = value if field.default in {None, ""} else f"{value} != {field.default!r}"
-        lines.append(f"if {differs}: words += ({name!r}, {_writes(field, value)})")
-    return _writer("write_options", "options", lines)
-
-
-def _insert_writer() -> Callable[[Document], tuple[Any, ...]]:
-    lines = ["words = ()"]
-    for field in GIVEN_AT_INSERT:
-        value, name = f"document.{field.name}", field.name.upper().encode()
-        differs = f"{value} != {field.default!r}"
-        lines.append(f"if {differs}: words += ({name!r}, {_writes(field, value)})")
-    return _writer("write_insert", "document", lines)
-
-
-write_page = _page_writer()
+write_page: Writer[PageFingerprint] = _writer("page", _of_page(PLACED), ())
 """Return the positional words of RESERVE."""
 
-write_probe = _probe_writer()
+write_probe: Writer[PageFingerprint] = _writer(
+    "page",
+    [
+        *_of_page(_PROBED),
+        'b"RECIPE", page.recipe',
+        *(_named(f, f"page.{f.name}") for f in PLACED if f.name.upper().encode() in PROBE_WORDS),
+    ],
+    _SPARSE_OF_PAGE,
+)
 """Return the words of PROBE that say the page: value sketch RECIPE id, then NAME value."""
 
-write_sparse = _sparse_writer()
+write_sparse: Writer[PageFingerprint] = _writer("page", (), _SPARSE_OF_PAGE)
 """Return NAME value of a page's sparse fields, where they are set."""
 
-write_options = _options_writer()
-"""Return NAME value of the options that differ from their defaults, without the token."""
+write_options: Writer[ReserveOptions] = _writer(
+    "options", (), [field for field in OPTIONS if field.name != "token"]
+)
+"""Return NAME value of the options that differ from their defaults, without the token, which comes last."""
 
-write_insert = _insert_writer()
+write_insert: Writer[Document] = _writer("document", (), GIVEN_AT_INSERT)
 """Return NAME value of the fields given at the insert that differ from their defaults."""
 
 
 # ---------------------------------------------------------------------------- documents in answers
 
-_SHOWN = [field for field in (*ALWAYS, *SPARSE) if field.name != "key"]
-
-
-def _document_writer() -> Callable[[Document], list[Any]]:
-    def source(field: Field) -> str:
-        owner = "page" if field.of_page else "document"
-        return f"{field.name.encode()!r}, {_writes(field, f'{owner}.{field.name}')}"
-
-    always = ", ".join(source(field) for field in _SHOWN if not field.form.sparse)
-    lines = ["page = document.page", f"words = [{always}]"]
-    for field in SPARSE:
-        owner = "page" if field.of_page else "document"
-        lines.append(f"if {owner}.{field.name}: words += ({source(field)})")
-    return _writer("write_document", "document", lines)
-
-
-write_document = _document_writer()
+write_document: Writer[Document] = _writer(
+    "document",
+    [
+        _named(f, f"{'page' if f.of_page else 'document'}.{f.name}", upper=False)
+        for f in _SHOWN
+        if not f.form.sparse
+    ],
+    SPARSE,
+    upper=False,
+)
 """Return name value ... of a document, without its key."""
 
 _OF_WORDS = {

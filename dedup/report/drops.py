@@ -6,13 +6,13 @@ Invariants: a line that was cut off (a kill, a full disk) hides no other line.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-from dedup.report.texts import differences, running
+from dedup.report.texts import count, differences, running
 
 Action = Literal["dropped", "links_skipped", "flagged"]
 
@@ -73,10 +73,14 @@ def compare_words(a: list[str], b: list[str]) -> tuple[list[tuple[str, str]], bo
     """Return the first differences of two texts, and whether all differences have digits."""
     hunks = differences(a, b)
     sides = [(a[h.a_begin : h.a_end], b[h.b_begin : h.b_end]) for h in hunks]
-    numbers = bool(sides) and all(
-        any(c.isdigit() for c in word) for side in sides for words in side for word in words
-    )
+    numbers = are_numbers(word for side in sides for words in side for word in words)
     return [(_first(one), _first(other)) for one, other in sides[:FEW]], numbers
+
+
+def are_numbers(words: Iterable[str]) -> bool:
+    """Tell whether there are differing words, and all of them have digits."""
+    digits = [any(c.isdigit() for c in word) for word in words]
+    return bool(digits) and all(digits)
 
 
 def _first(words: list[str]) -> str:
@@ -98,7 +102,8 @@ def advice(drop: Drop) -> list[str]:
         least = math.floor(1000 * drop.similarity + 1) / 1000
         found.append(f"DEDUP_SIMILARITY = {least:g} (the texts have {drop.similarity:.4f})")
         if drop.distance:
-            found.append(f"DEDUP_DISTANCE = {drop.distance - 1} ({drop.distance} bits apart)")
+            apart = count(drop.distance, "bit")
+            found.append(f"DEDUP_DISTANCE = {drop.distance - 1} ({apart} apart)")
     if drop.action == "dropped":
         found.append("DEDUP_MODE = 'tag' drops nothing, and still lists such pages")
     return found

@@ -19,10 +19,10 @@ import msgspec
 
 from dedup.core.files import replace_file, sync_folder
 from dedup.model.errors import DedupError, UsageError
-from dedup.scan.copies.records import Copy, Drops, copy_lines, copy_parquet, copy_warc
-from dedup.scan.copies.wacz import copy_wacz
-from dedup.scan.formats.inputs import is_list, kind_of, list_units, listed_paths, local_path, shown
-from dedup.scan.values import STDIN, Fault, Job, Kind, Progress, Summary, Unit
+from dedup.scan.archive_copies import copy_wacz, copy_warc
+from dedup.scan.copies import Copy, Drops, copy_lines, copy_parquet
+from dedup.scan.inputs import is_list, kind_of, list_units, listed_paths, local_path
+from dedup.scan.values import STDIN, Fault, Job, Kind, Progress, Summary, Unit, shown
 
 _MAGIC = re.compile(r"[*?[]")
 

@@ -1,18 +1,35 @@
-"""Read a unit: its records become what the judge needs of them.
+"""Read units, here or in worker processes: their records become what the judge needs of them, in input order.
 
-Invariant: the results of a unit are the same however often and from wherever it is read; `skip` counts
-them from its beginning.
+    tasks, in order -> a thread for each worker process -> a bounded queue for each unit -> in input order
+
+Invariants:
+  - The results of a unit are the same however often and from wherever it is read; `skip` counts them
+    from its beginning.
+  - A worker process reads one unit at a time. A full queue blocks its worker; beyond AHEAD_BATCHES no
+    further unit is begun.
+  - A worker that dies ends the scan with an error; nothing is skipped. It ends with its stdin, so that a
+    scan that is killed leaves no process.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import islice
+from queue import Full, Queue
+from typing import IO
+
+import msgspec
 
 from dedup.core.fingerprint import fingerprint, fingerprint_text
-from dedup.model.errors import UsageError
+from dedup.model.errors import DedupError, UsageError
 from dedup.model.names import document_key, registrable_domain
 from dedup.model.page import PageFingerprint
-from dedup.scan.formats.inputs import shown
 from dedup.scan.values import (
     Batch,
     Broken,
@@ -23,6 +40,7 @@ from dedup.scan.values import (
     Result,
     Skipped,
     Task,
+    shown,
 )
 
 KEY_BYTES = 1 << 16
@@ -52,7 +70,7 @@ def read_task(task: Task, reading: Reading) -> Iterator[Result]:
     try:
         raws, left = _reader(task, reading), task.skip
         if task.unit.kind in {"warc", "wet"} and task.offset:
-            from dedup.scan.formats.warc import begins, read_warc
+            from dedup.scan.warc import begins, read_warc
 
             texts = task.unit.kind == "wet"
             if begins(path, task.offset):
@@ -68,42 +86,29 @@ def _reader(task: Task, reading: Reading) -> Iterator[Raw]:
     paths = [os.fsdecode(path) for path in task.unit.paths]
     match task.unit.kind:
         case "warc" | "wet":
-            from dedup.scan.formats.warc import read_warc
+            from dedup.scan.warc import read_warc
 
             return read_warc(paths[0], reading, texts=task.unit.kind == "wet")
         case "wacz":
-            from dedup.scan.formats.wacz import read_wacz
+            from dedup.scan.archives import read_wacz
 
             return read_wacz(paths[0], reading)
         case "cdxj":
-            from dedup.scan.formats.cdxj import read_selected
+            from dedup.scan.archives import read_selected
 
             return read_selected(paths[0], reading)
         case "parquet":
-            from dedup.scan.formats.parquet import read_parquet
+            from dedup.scan.records import read_parquet
 
             return read_parquet(paths[0], reading)
         case "jsonl":
-            from dedup.scan.formats.json_lines import read_lines
+            from dedup.scan.records import read_lines
 
             return read_lines(paths[0], reading)
         case "html":
-            return _read_files(paths, reading)
+            from dedup.scan.records import read_files
 
-
-def _read_files(paths: Sequence[str], reading: Reading) -> Iterator[RawPage | Broken]:
-    """Yield each HTML file as a page. Its path, as it was given, is its document key."""
-    offset = 0
-    for number, path in enumerate(paths, 1):
-        key = shown(os.fsencode(path))
-        try:
-            with open(path, "rb") as file:  # noqa: PTH123 - a path as text
-                html = file.read(reading.max_bytes + 1)
-        except OSError as error:
-            yield Broken(offset, key, "", error.strerror or str(error), rest=True)
-            continue
-        offset += len(html)
-        yield RawPage("", key, html, None, offset, "", number)
+            return read_files(paths, reading)
 
 
 def result_of(raw: RawPage, name: str, reading: Reading) -> Found | Large | Broken:
@@ -137,3 +142,158 @@ def _fingerprint(
         return fingerprint(html, encoding=encoding, url=url, recipe=reading.recipe)
     except UsageError:  # the header names an unknown encoding: what the page itself declares counts
         return fingerprint(html, url=url, recipe=reading.recipe)
+
+
+# ------------------------------------------------------------------------------ worker processes
+
+AHEAD_UNITS = 256  # that were begun before their turn
+AHEAD_BATCHES = 1024  # of results before their turn, in all
+UNIT_BATCHES = 256  # and of one unit
+
+Part = tuple[Task, list[Result], bool]
+
+
+class Order(msgspec.Struct, frozen=True):
+    """The task of a worker process."""
+
+    task: Task
+    reading: Reading
+
+
+def read_all(tasks: Iterator[Task], reading: Reading, processes: int) -> Iterator[Part]:
+    """Yield the results of all tasks in order: the task, some results, whether they are its last.
+
+    With one process everything is read in this one, as stdin must be. Raises what iterating the tasks
+    raises, and DedupError if a worker process dies.
+    """
+    if processes <= 1:
+        for task in tasks:
+            for batch in batches(task, reading):
+                yield task, batch.results, batch.end
+        return
+    with _Workers(reading, processes) as workers:
+        window: deque[tuple[Task, _Unit]] = deque()
+        while True:
+            while len(window) < processes or (
+                len(window) < AHEAD_UNITS
+                and sum(unit.qsize() for _, unit in window) < AHEAD_BATCHES
+            ):
+                following = next(tasks, None)
+                if following is None:
+                    break
+                window.append((following, workers.submit(following)))
+            if not window:
+                return
+            task, unit = window[0]
+            part = unit.get()
+            if isinstance(part, BaseException):
+                raise part
+            if part.end:
+                window.popleft()
+            yield task, part.results, part.end
+
+
+_Unit = Queue[Batch | BaseException]  # the batches of a unit that wait for their turn
+
+
+class _Workers(ThreadPoolExecutor):
+    """Threads, each of which drives a worker process. At the exit they are killed."""
+
+    def __init__(self, reading: Reading, processes: int) -> None:
+        super().__init__(processes, "dedup-scan")
+        self._reading = reading
+        self._own = threading.local()
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._closed = False
+
+    def submit(self, task: Task) -> _Unit:  # type: ignore[override]
+        unit: _Unit = Queue(UNIT_BATCHES)
+        super().submit(self._read, task, unit)
+        return unit
+
+    def __exit__(self, *_: object) -> None:
+        self._closed = True
+        for process in self._processes:
+            process.kill()
+        self.shutdown(cancel_futures=True)
+        for process in self._processes:
+            process.kill()  # a thread may have started one after the others were killed
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                assert pipe is not None
+                with suppress(OSError):  # an order that the worker no longer read
+                    pipe.close()
+
+    def _read(self, task: Task, unit: _Unit) -> None:
+        try:
+            for batch in self._batches(task):
+                self._put(unit, batch)
+        except BaseException as error:
+            self._put(unit, error)
+
+    def _put(self, unit: _Unit, batch: Batch | BaseException) -> None:
+        while not self._closed:
+            with suppress(Full):
+                unit.put(batch, timeout=0.5)
+                return
+
+    def _batches(self, task: Task) -> Iterator[Batch]:
+        process: subprocess.Popen[bytes] = getattr(self._own, "process", None) or self._start()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with suppress(BrokenPipeError):  # it has died: there is no frame to read, either
+            _write_frame(process.stdin, msgspec.msgpack.encode(Order(task, self._reading)))
+        end = False
+        while not end:
+            frame = _read_frame(process.stdout)
+            if frame is None:
+                raise DedupError(
+                    f"{shown(task.unit.paths[0])}: the process that read it ended (code "
+                    f"{process.wait()}); the work done so far is kept"
+                )
+            batch = msgspec.msgpack.decode(frame, type=Batch)
+            end = batch.end
+            yield batch
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        process = self._own.process = subprocess.Popen(
+            # not -m, which warns that the package has imported the module already
+            [sys.executable, "-c", "from dedup.scan.reading import main; main()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self._processes.append(process)
+        return process
+
+
+def main() -> None:
+    """Serve orders from stdin, until it ends; write batches to stdout.
+
+    A frame is its length (4 bytes, big-endian) and MessagePack.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C is the scan's
+    orders, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints must not come between the frames
+    decode, encode = msgspec.msgpack.Decoder(Order).decode, msgspec.msgpack.Encoder().encode
+    try:
+        while (body := _read_frame(orders)) is not None:
+            order = decode(body)
+            for batch in batches(order.task, order.reading):
+                _write_frame(answers, encode(batch))
+    except BrokenPipeError:
+        os._exit(1)  # the scan has ended; nothing is left to flush
+
+
+def _read_frame(stream: IO[bytes]) -> bytes | None:
+    """Return the next frame; None at the end of the stream, also in the middle of a frame."""
+    head = stream.read(4)
+    if len(head) < 4:
+        return None
+    length = int.from_bytes(head, "big")
+    body = stream.read(length)
+    return body if len(body) == length else None
+
+
+def _write_frame(stream: IO[bytes], body: bytes) -> None:
+    stream.write(len(body).to_bytes(4, "big") + body)
+    stream.flush()

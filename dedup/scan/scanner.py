@@ -12,11 +12,10 @@ import glob
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Self
 
 import msgspec
 
@@ -25,11 +24,11 @@ from dedup.detector.detector import CROWD
 from dedup.model.errors import DedupError, RecipeMismatch, UsageError
 from dedup.model.recipes import Recipe
 from dedup.scan.accepted import Memory
-from dedup.scan.copies.records import drop_line
-from dedup.scan.formats.inputs import ARCHIVES, list_units
+from dedup.scan.copies import drop_line
+from dedup.scan.inputs import ARCHIVES, list_units
 from dedup.scan.judging import Judge, check_output, publish, read_rows, to_line
 from dedup.scan.kept import check_kept, write_kept
-from dedup.scan.pool import read_all
+from dedup.scan.reading import read_all
 from dedup.scan.report import check_report, make_report, write_report
 from dedup.scan.values import (
     STDIN,
@@ -72,16 +71,19 @@ def scan(
     """
     _check(job)
     with ExitStack() as stack:
-        base = stack.enter_context(_Base(job))
+        base = _open_store(job, create=False)
+        if base is not None:
+            stack.enter_context(base)
+        recipe = _recipe(job, base)
         folder = _folder(job, stack)
         begins = not (folder / "job.json").exists()
         if job.kept is not None:
             check_kept(job, begins=begins)
         total_bytes = _bytes_of(job) if begins else 0  # a wrong input leaves no work behind
-        work = stack.enter_context(Work(folder, job, base.recipe, base.store))
+        work = stack.enter_context(Work(folder, job, recipe, base))
         if work.position.phase == "scan":
             total_bytes = total_bytes or _bytes_of(job)
-            _read(job, work, base.recipe, total_bytes, progress, fault, emit)
+            _read(job, work, recipe, total_bytes, progress, fault, emit)
         return _end(job, work, base, progress, fault)
 
 
@@ -113,47 +115,29 @@ def _folder(job: Job, stack: ExitStack) -> Path:
     return folder
 
 
-class _Base:
-    """The store that a scan compares with, and the recipe of everything in it."""
-
-    def __init__(self, job: Job) -> None:
-        self._job = job
-        self.store: Store | None = None
-        self.recipe: Recipe
-
-    def __enter__(self) -> Self:
-        job = self._job
-        if job.store is not None:
-            try:
-                self.open(create=False)
-            except FileNotFoundError:
-                if not job.update:
-                    raise
-        held = "" if self.store is None else self.store.recipe
-        where = Path(job.store or "") / job.namespace
-        try:
-            self.recipe = agreed_recipe(where, held, None, job.secret)
-            if self.recipe.key is None:
-                raise RecipeMismatch(
-                    f"the store {where} holds fingerprints of recipe {held!r}, which needs its "
-                    "secret; give it by --secret"
-                )
-        except BaseException:
-            self.__exit__()
+def _open_store(job: Job, *, create: bool) -> Store | None:
+    """Open the store that a scan compares with; None if there is none (yet)."""
+    if job.store is None:
+        return None
+    try:
+        return Store.open(job.store, job.namespace, job.distance, secret=job.secret, create=create)
+    except FileNotFoundError:
+        if not job.update:
             raise
-        return self
+        return None
 
-    def open(self, *, create: bool) -> Store:
-        job = self._job
-        assert job.store is not None
-        self.store = Store.open(
-            job.store, job.namespace, job.distance, secret=job.secret, create=create
+
+def _recipe(job: Job, base: Store | None) -> Recipe:
+    """Return the recipe of everything in a scan. Raises RecipeMismatch where a secret is missing."""
+    held = "" if base is None else base.recipe
+    where = Path(job.store or "") / job.namespace
+    recipe = agreed_recipe(where, held, None, job.secret)
+    if recipe.key is None:
+        raise RecipeMismatch(
+            f"the store {where} holds fingerprints of recipe {held!r}, which needs its "
+            "secret; give it by --secret"
         )
-        return self.store
-
-    def __exit__(self, *_: object) -> None:
-        if self.store is not None:
-            self.store.close()
+    return recipe
 
 
 # ---------------------------------------------------------------------------------- reading
@@ -288,7 +272,7 @@ def _detector(job: Job, memory: Memory, recipe: Recipe) -> EmbeddedDetector:
 def _end(
     job: Job,
     work: Work,
-    base: _Base,
+    base: Store | None,
     progress: Callable[[Progress], None] | None,
     fault: Callable[[Fault], None] | None,
 ) -> Summary:
@@ -297,7 +281,7 @@ def _end(
     if job.kept is not None:
         summary.uncopied_files = write_kept(job, work.folder, summary, progress, fault)
     if job.update:
-        summary.inserted = _update(work, base)
+        summary.inserted = _update(job, work, base)
     if job.report is not None and work.verdicts.exists():  # else it was written before a kill
         write_report(make_report(summary, read_rows(work.verdicts)), job.report)
     if job.output is not None and job.output != STDOUT:
@@ -306,17 +290,18 @@ def _end(
     return summary
 
 
-def _update(work: Work, base: _Base) -> int:
+def _update(job: Job, work: Work, base: Store | None) -> int:
     """Insert what was accepted into the store; known keys are replaced."""
-    store = base.open(create=True) if base.store is None else base.store
     first, count = 0, 0
-    documents = work.documents()
-    try:
+    with ExitStack() as stack:
+        store = base
+        if store is None and (store := _open_store(job, create=True)) is not None:
+            stack.enter_context(store)
+        assert store is not None
+        documents = stack.enter_context(closing(work.documents()))
         while batch := documents.batch(first, UPDATE_DOCUMENTS):
             store.insert_many([document for _, document in batch])
             first = batch[-1][0] + 1
             count += len(batch)
-    finally:
-        documents.close()
-    store.sync()
+        store.sync()
     return count

@@ -78,6 +78,11 @@ class Unit(msgspec.Struct, frozen=True):
     bytes: int
 
 
+def shown(path: bytes) -> str:
+    """Return a path as text that can be written anywhere; odd bytes become escapes."""
+    return path.decode("utf-8", "backslashreplace")
+
+
 class Reading(msgspec.Struct, frozen=True):
     """How records are read and fingerprinted."""
 

@@ -16,22 +16,22 @@ together is refused.)
 
 import os
 import shutil
-import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Literal, Self
 
 import msgspec
 
-from dedup.core.files import replace_file
-from dedup.model.errors import DedupError
+from dedup.core.files import checksum, read_checked, replace_file
+from dedup.model.errors import DedupError, StoreDamaged
 from dedup.model.recipes import Recipe
 from dedup.scan.accepted import Memory
 from dedup.scan.values import Job, Summary
 from dedup.store import Store
 from dedup.store.documents import Documents
 
-VERSION = 2
+VERSION = 3
 
 Phase = Literal["scan", "end"]
 
@@ -185,15 +185,11 @@ class Work:
         replace_file(self.folder / "job.json", content)
 
     def _write_position(self, slot: int, position: Position) -> None:
-        body = msgspec.json.encode(position)
-        data = b"%08x %08x %s" % (zlib.crc32(body), len(body), body)
-        flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0)
-        fd = os.open(self.folder / f"position.{slot}", flags, 0o666)
-        try:
-            while data:
-                data = data[os.write(fd, data) :]
-        finally:
-            os.close(fd)
+        line = msgspec.json.encode(position)
+        content = b"%s\n%s\n" % (line, checksum(line).encode())
+        (self.folder / f"position.{slot}").write_bytes(
+            content
+        )  # torn by a kill: the other one holds
 
     def _read_position(self) -> Position:
         held = [p for slot in (0, 1) if (p := self._position_in(slot)) is not None]
@@ -203,15 +199,9 @@ class Work:
         raise DedupError(f"the files in {self.folder} do not match each other; {self._advice}")
 
     def _position_in(self, slot: int) -> Position | None:
-        try:
-            data = (self.folder / f"position.{slot}").read_bytes()
-            checksum, length = int(data[:8], 16), int(data[9:17], 16)
-            body = data[18 : 18 + length]
-            if zlib.crc32(body) != checksum or len(body) != length:
-                return None
-            return msgspec.json.decode(body, type=Position)
-        except (FileNotFoundError, ValueError):
-            return None
+        with suppress(StoreDamaged):
+            return read_checked(self.folder / f"position.{slot}", Position)
+        return None
 
     def _open_lines(self, path: Path, size: int) -> IO[bytes]:
         """Open a file of lines for more of them, cut to its size at the last commit."""

@@ -9,11 +9,11 @@ The steps of a page:
     kept_pages.py     near-duplicates that are kept: by their links, on credit (credit.py), by their items (proof.py)
     middlewares.py    the callback's output passes, and its items go through the pipelines
     in_flight.py      insert when that succeeded, release when not; the links of accepted pages
-    embedded.py       the memory: a store; service_memory.py: a table service
+    memory.py         the memory: a store, emptied as DEDUP_MEMORY says; service_memory.py: a table service
 
 request_filter.py is the filter of requests; shared_requests.py shares it through a service.
 
-settings.py reads the settings, memory.py empties the store, responses.py decides which pages are not judged,
+settings.py reads the settings, responses.py decides which pages are not judged,
 summary.py warns and writes the summary.
 """
 

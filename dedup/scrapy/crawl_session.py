@@ -25,7 +25,7 @@ from dedup.model.verdict_forms import to_plain
 from dedup.scrapy.counts import Counts, kind_of, logger, new_pauses
 from dedup.scrapy.in_flight import CrawlLinks, PagesInFlight, token_of
 from dedup.scrapy.kept_pages import KeptPages
-from dedup.scrapy.memory import advice
+from dedup.scrapy.memory import EmbeddedMemory, advice
 from dedup.scrapy.proof import Judged
 from dedup.scrapy.responses import (
     CONTROL,
@@ -65,8 +65,6 @@ class Session:
         self.config = config
         self.counts = Counts(crawler)
         self.swallowing = Swallowing(config.mode)
-        if not config.service:  # now, not in the time of the first page
-            import dedup.scrapy.embedded  # noqa: F401
         self._memory: Memory | None = None
         self._namespaces: dict[str, Namespace] = {}
         self.scheduling = False  # whether a request was scheduled, as those for callbacks are
@@ -104,9 +102,14 @@ class Session:
     async def begin(self) -> None:
         """Choose the crawl's memory, before its first page."""
         if self.config.auto:
-            from dedup.scrapy.local_service import find_service
+            try:
+                from dedup.scrapy.service_memory import find_service
 
-            found = await find_service(self.config.options.timeout_seconds)
+                found = await find_service(self.config.options.timeout_seconds)
+            except ModuleNotFoundError as error:
+                hint = "pip install 'crawl-dedup[client]'"
+                logger.warning("dedup: a store is used; to use a service run %s (%s)", hint, error)
+                found = ()
             self.config = msgspec.structs.replace(self.config, service=found)
 
     # ------------------------------------------------------------------ a page comes in
@@ -268,8 +271,6 @@ class Session:
 
                 self._memory = ServiceMemory(self.config, self.counts)
             else:
-                from dedup.scrapy.embedded import EmbeddedMemory
-
                 self._memory = EmbeddedMemory(self.config, self._job_folder, self.counts)
         return self._memory.open(name)
 

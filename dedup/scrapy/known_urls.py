@@ -45,7 +45,7 @@ from dedup.scrapy.settings import Config
 
 if TYPE_CHECKING:
     from dedup.detector.url_rules import Known, Learner
-    from dedup.detector.url_rules.site_rules import Records
+    from dedup.detector.url_rules.rule_records import Records
     from dedup.scrapy.memory import Namespace
 
 LATER = 1_000_000  # by which the priority of a request that is put off falls
@@ -244,7 +244,7 @@ class KnownUrls:
             for namespace, learner in self._learners.items():
                 folder = namespace.folder
                 if folder is not None and folder not in self._left_alone and learner.records():
-                    from dedup.detector.url_rules.rule_file import encode_rules, save_rules
+                    from dedup.detector.url_rules.rule_records import encode_rules, save_rules
 
                     save_rules(folder, encode_rules(learner.records()))
                 elif namespace.shared_rules is not None:
@@ -273,7 +273,7 @@ class KnownUrls:
     def _begin(self, learner: "Learner", namespace: "Namespace", folder: Path) -> None:
         """Give a learner the documents of a store."""
         from dedup.detector.url_rules import Page
-        from dedup.detector.url_rules.rule_file import load_rules
+        from dedup.detector.url_rules.rule_records import load_rules
 
         try:
             for document in namespace.documents():
@@ -312,7 +312,7 @@ class KnownUrls:
             if folder is None:
                 self._exchange(namespace)
                 return
-            from dedup.detector.url_rules.rule_file import encode_rules, save_rules
+            from dedup.detector.url_rules.rule_records import encode_rules, save_rules
 
             content = encode_rules(self._learners[namespace].records())
             loop = asyncio.get_running_loop()
@@ -327,7 +327,7 @@ class KnownUrls:
             return
         content = b""
         if learner is not None:
-            from dedup.detector.url_rules.merged_rules import encode_within, told
+            from dedup.detector.url_rules.rule_records import encode_within, told
 
             if records := told(learner.records()):
                 content = encode_within(records)
@@ -339,7 +339,7 @@ class KnownUrls:
         if found is None:
             self._unsaved.add(namespace)
             return
-        from dedup.detector.url_rules.merged_rules import news
+        from dedup.detector.url_rules.rule_records import news
 
         with self._counts.meter:
             for records in found:

@@ -1,4 +1,6 @@
-"""What a crawl remembers: of earlier crawls (DEDUP_MEMORY), and the interface of embedded.py and service_memory.py.
+"""What a crawl remembers: the interface, an embedded store, and what it keeps of earlier crawls (DEDUP_MEMORY).
+
+The other implementation is a table service (service_memory.py).
 
     "crawl"  the store is emptied when the next crawl begins, and kept when a crawl resumes from its
              JOBDIR, like Scrapy's own filter
@@ -8,22 +10,28 @@ Invariants:
   - A store is emptied only if nothing but crawls with DEDUP_MEMORY = "crawl" filled it. The file `crawl` in its folder
     says so; it holds the number of the last crawl, and the JOBDIR has a copy. Anything else that opens the store to
     fill it (dedup.open(), a service, an import) removes the file; crawls then keep the store.
+  - Every call of an embedded memory is complete on return, and takes microseconds; nothing waits.
   - An error while a page is judged keeps the page, also while a service is unavailable. A memory itself counts the
     results of insert, release and forget, at once or later; none of its errors reaches the crawl.
 """
 
 import secrets
+import time
 from collections.abc import Iterable
+from contextlib import closing, suppress
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
+
 from dedup.core.files import PRIVATE, PRIVATE_FOLDER, FolderLock, replace_file
-from dedup.detector import AsyncDetector
-from dedup.detector.open_stores import is_open
-from dedup.model.errors import StoreLocked
+from dedup.detector import AsyncDetector, AsyncEmbeddedDetector, EmbeddedDetector, open_embedded
+from dedup.detector.detector import is_open
+from dedup.model.errors import RecipeMismatch, StoreLocked
 from dedup.model.page import Document, Verdict
-from dedup.scrapy.counts import logger
+from dedup.report.texts import count
+from dedup.scrapy.counts import Counts, logger
 from dedup.scrapy.settings import Config
 from dedup.store import FOR_ONE_CRAWL, empty
 
@@ -31,6 +39,7 @@ if TYPE_CHECKING:
     from dedup.scrapy.service_memory import SharedRules
 
 EVIDENCE = "classes.json"  # what items have shown (proof.py)
+LAST = 20_000  # documents of an opened store from which URL rules are learned
 
 
 def begin(folder: Path, job_folder: str | None) -> bytes | None:
@@ -65,7 +74,7 @@ def begin(folder: Path, job_folder: str | None) -> bytes | None:
         empty(folder)
         (folder / EVIDENCE).unlink(missing_ok=True)
         if (folder / "urls.json").exists():
-            from dedup.detector.url_rules.rule_file import begin_again
+            from dedup.detector.url_rules.rule_records import begin_again
 
             begin_again(folder)
         crawl = secrets.token_hex(16).encode()
@@ -106,7 +115,7 @@ def advice(error: Exception, config: Config) -> str:
     )
 
 
-# ---------------------------------------------- the interface of embedded.py and service_memory.py
+# --------------------------------------------------------------------------------- the interface
 
 
 class Namespace(Protocol):
@@ -145,3 +154,108 @@ class Memory(Protocol):
 
     async def close(self) -> str:
         """Finish, close everything, and return what is remembered, and where."""
+
+
+# ------------------------------------------------------------------------------ an embedded store
+
+
+class EmbeddedMemory:
+    """The stores of a crawl, below DEDUP_PATH."""
+
+    def __init__(self, config: Config, job_folder: str | None, counts: Counts) -> None:
+        """Open nothing yet. job_folder is the crawl's JOBDIR."""
+        self._config = config
+        self._job_folder = job_folder
+        self._counts = counts
+        self._detectors: list[EmbeddedDetector] = []
+        self._namespaces: list[str] = []
+
+    def open(self, namespace: str) -> "EmbeddedNamespace":
+        """Open a namespace's store. Raises what open_embedded() raises."""
+        config, folder = self._config, self._config.path / namespace
+        crawl = begin(folder, self._job_folder) if config.memory == "crawl" else None
+        options = msgspec.structs.replace(config.options, namespace=namespace)
+        detector = open_embedded(config.path, options)
+        if detector.recipe.key is None:
+            detector.close()
+            raise RecipeMismatch(
+                f"the store {config.path / namespace} was made with a secret: set DEDUP_SECRET to it"
+            )
+        self._detectors.append(detector)
+        self._namespaces.append(namespace)
+        if config.memory == "crawl":
+            mark(folder, crawl)
+        else:
+            keep(folder)
+        if isinstance(config.memory, int):
+            pruned = detector.store.forget_before(time.time() - config.memory)
+            logger.info("dedup: %r forgot %s", namespace, count(pruned, "old document"))
+        return EmbeddedNamespace(detector, folder, self._counts)
+
+    async def close(self) -> str:
+        """Close the stores."""
+        documents = 0
+        for detector in self._detectors:
+            try:
+                with self._counts.meter, closing(detector):
+                    documents += len(detector)
+            except Exception as error:
+                self._counts.fault(error, "the store may not hold the last pages of this crawl")
+        only_one = len(self._namespaces) == 1
+        where = self._config.path / (self._namespaces[0] if only_one else "")
+        return f"{count(documents, 'document')} in {where}"
+
+
+class EmbeddedNamespace:
+    """The pages of one store."""
+
+    def __init__(self, detector: EmbeddedDetector, folder: Path, counts: Counts) -> None:
+        """Private: EmbeddedMemory.open() makes it."""
+        self.folder = folder
+        self.shared_rules = None
+        self.detector = AsyncEmbeddedDetector(detector)
+        self._detector = detector
+        self._counts = counts
+
+    def documents(self) -> list[Document]:
+        """Return the last documents of the store, at most LAST. Raises StoreDamaged."""
+        return [document for _, document in self._detector.store.documents_from(-LAST, LAST)]
+
+    def insert(self, verdicts: list[Verdict]) -> None:
+        """Insert pages together; after an error one by one, as many as possible."""
+        try:
+            with self._counts.meter:
+                late = self._detector.insert_many(verdicts)
+        except Exception as error:
+            if len(verdicts) == 1:
+                self._counts.fault(error, f"{verdicts[0].key} was parsed, but is not remembered")
+                with suppress(Exception):  # otherwise its copies would wait for it
+                    self._detector.release(verdicts[0])
+                return
+            for verdict in verdicts:
+                self.insert([verdict])
+            return
+        self._counts.add("inserted", len(late))
+        if any(late):
+            self._counts.add("late_duplicate", sum(late))
+
+    def release(self, verdict: Verdict) -> None:
+        """Release a page."""
+        try:
+            with self._counts.meter:
+                self._detector.release(verdict)
+            self._counts.add("released")
+        except Exception as error:
+            self._counts.fault(
+                error, f"{verdict.key} stays in flight until its reservation expires"
+            )
+
+    def forget(self, key: str) -> None:
+        """Remove a document."""
+        try:
+            with self._counts.meter:
+                forgotten = self._detector.forget(key)
+            if forgotten:
+                self._counts.add("released")
+        except Exception as error:
+            self._counts.fault(error, f"{key} stays remembered although its item failed")

@@ -8,7 +8,6 @@ from struct import pack
 from typing import TYPE_CHECKING
 
 from scrapy import Request
-from w3lib.url import canonicalize_url
 
 from dedup.core.fingerprint import read_page
 from dedup.core.hash_set import HashSet
@@ -80,11 +79,11 @@ class Met:
         return not self._requests.missing(_hash(request.url))
 
     def leads_beyond(
-        self, flight: "Flight", request: Request, linked: Callable[[], frozenset[str]]
+        self, flight: "Flight", request: Request, is_linked: Callable[[str], bool]
     ) -> bool:
         """Whether a callback makes a new request to which its page has no link: to an interface, a frame.
 
-        linked() returns the canonical URLs of all links of the page.
+        is_linked() says whether a link of the page leads to a URL.
         """
         if self.is_scheduled(request):
             return False
@@ -92,13 +91,13 @@ class Met:
         address = read_page(b"", url=request.url, recipe=recipe, links=True).address
         if any(links[at : at + 8] == address for at in range(0, len(links), 8)):
             return False
-        return canonicalize_url(request.url) not in linked()
+        return not is_linked(request.url)
 
     def follow(
         self,
         flight: "Flight",
         request: Request,
-        linked: Callable[[], frozenset[str]],
+        is_linked: Callable[[str], bool],
         number: int,
     ) -> None:
         """Note a request of an accepted page's callback, with its number in the page from 0 on."""
@@ -107,7 +106,7 @@ class Met:
             return
         if number and (number >= BEYOND_PAGE or seen >= BEYOND):
             return
-        beyond = self.leads_beyond(flight, request, linked)
+        beyond = self.leads_beyond(flight, request, is_linked)
         self._beyond[flight.callback] = _LEADS_BEYOND if beyond else seen + 1
 
     def goes_beyond(self, callback: str) -> bool:

@@ -29,10 +29,10 @@ from dedup.scrapy.items import Digest, Digester, encode
 from dedup.scrapy.responses import (
     BEHIND,
     CONTROL,
+    PageLinks,
     asks,
     callback_name,
     forget_copied,
-    linked_urls,
     mark_own,
     mark_scheduled,
     wanted_urls,
@@ -359,7 +359,7 @@ class _Output:
     _asked = _paid = _new = _followed = _leads_on = _overflowed = False
     _beyond = False  # whether it leads on to pages without a link to them
     _made = 0  # requests
-    _linked: frozenset[str] | None = None  # the page's links, once they are asked for
+    _links: PageLinks | None = None  # once they are asked for
 
     def __init__(self, session: Session, response: Response) -> None:
         noted = _noted(response)
@@ -480,16 +480,16 @@ class _Output:
         return True
 
     def _compare_request(self, proof: "Proof", flight: "Flight", request: Request) -> None:
-        proof.met.follow(flight, request, self._linked_urls, self._made)
+        proof.met.follow(flight, request, self._is_linked, self._made)
         self._made += 1
         if self._look is not None and not self._beyond:
             self._leads_on = self._leads_on or not proof.met.is_scheduled(request)
-            self._beyond = proof.met.leads_beyond(flight, request, self._linked_urls)
+            self._beyond = proof.met.leads_beyond(flight, request, self._is_linked)
 
-    def _linked_urls(self) -> frozenset[str]:
-        if self._linked is None:
-            self._linked = linked_urls(self._response)
-        return self._linked
+    def _is_linked(self, url: str) -> bool:
+        if self._links is None:
+            self._links = PageLinks(self._response)
+        return self._links.lead_to(url)
 
     def held(self) -> Iterator[Any]:
         """Return what was held back, as the items are not equal, or not known."""

@@ -2,25 +2,35 @@
 
     add -> outbox (on disk) -> kept() -> Kafka's acknowledgement -> out of the outbox
 
-Invariant: after kept() a record survives any failure of the process or of Kafka. Records are
-sent in the order in which they came, those that an earlier crawl left first. Only the sending task
-waits for Kafka; writes to disk are done in a thread.
+Invariants:
+  - What Outbox.add() returned from is there after a kill or a power cut, until remove() took it out; a record comes out
+    as it went in, or StoreDamaged names the file. So after kept() a record survives any failure of the process or of
+    Kafka.
+  - Records are sent in the order in which they came, those that an earlier crawl left first. A process has an outbox of
+    its own, `<folder>/<n>` with the first free number; left_over() finds those that others left behind, when they were
+    killed or Kafka was away.
+  - Only the sending task waits for Kafka. Calls of an outbox take a disk's time, one thread at a time: they are made in
+    a thread.
 """
 
 import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
+from zlib import crc32
+
+import lmdb
 
 from dedup.core.backoff import Backoff
+from dedup.core.files import FolderLock
 from dedup.core.say_once import SayOnce
-from dedup.model.errors import DedupError
-from dedup.scrapy.outbox import Outbox
+from dedup.model.errors import DedupError, StoreDamaged, StoreLocked
 from dedup.wire.kafka import KafkaConfig, Writer, ensure_topic
 from dedup.wire.kafka.login import LoginRefused, refusal
 from dedup.wire.kafka.writer import Outgoing
@@ -37,6 +47,153 @@ LONGEST_PAUSE_SECONDS = 5.0
 DRAIN_SECONDS = 10.0  # how long the first page waits for the records of an earlier crawl
 STOP_SECONDS = 2.0  # for closing the producer, which has nothing left to send
 CLOSE_SECONDS = 10.0  # how long the end of a crawl waits for Kafka
+
+
+# ---------------------------------------------------------------------------- the outbox on disk
+
+FILE = "records.mdb"
+MAP_BYTES = 4 << 30  # of address space; records beyond it are refused
+OUTBOXES = 1000  # processes at once that share a folder
+
+
+class OutboxFull(DedupError):
+    """The outbox has no room for more records, or its disk has none."""
+
+
+class Kept(NamedTuple):
+    """A record that waits, and its number. A value of None is a tombstone."""
+
+    number: int
+    key: bytes
+    value: bytes | None
+
+
+class Outbox:
+    """The records of one process. A context manager."""
+
+    def __init__(self, folder: Path, lock: FolderLock) -> None:
+        """Private: own() and left_over() make it."""
+        self.folder = folder
+        self.path = folder / FILE
+        self._lock: FolderLock | None = lock
+        self._env = lmdb.open(str(self.path), subdir=False, map_size=MAP_BYTES, lock=False)
+        with self._env.begin() as txn, txn.cursor() as cursor:
+            self._next = int.from_bytes(cursor.key(), "big") + 1 if cursor.last() else 0
+            self._count = txn.stat()["entries"]
+
+    @classmethod
+    def own(cls, folder: Path) -> Self:
+        """Open the first outbox below a folder that no process holds; it may hold records.
+
+        Raises OSError with the path, StoreDamaged, and StoreLocked if 1000 processes share it.
+        """
+        for number in range(OUTBOXES):
+            place = folder / str(number)
+            place.mkdir(parents=True, exist_ok=True)
+            try:
+                lock = FolderLock(place / "lock")
+            except StoreLocked:
+                continue
+            return cls._opened(place, lock)
+        raise StoreLocked(
+            f"{OUTBOXES} processes use the outboxes in {folder}: set another DEDUP_PATH"
+        )
+
+    @classmethod
+    def left_over(cls, folder: Path) -> Iterator[Self]:
+        """Yield, one by one, the outboxes below a folder that hold records and are free.
+
+        Each is closed before the next one comes. Raises OSError and StoreDamaged.
+        """
+        for place in sorted(folder.glob("*")):
+            if not place.name.isdigit() or not (place / FILE).exists():
+                continue
+            try:
+                lock = FolderLock(place / "lock")
+            except StoreLocked:
+                continue
+            with cls._opened(place, lock) as outbox:
+                if len(outbox):
+                    yield outbox
+
+    @classmethod
+    def _opened(cls, place: Path, lock: FolderLock) -> Self:
+        try:
+            return cls(place, lock)
+        except BaseException as error:
+            lock.close()
+            if isinstance(error, lmdb.Error):
+                raise _damaged(place / FILE, str(error)) from error
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        """Return how many records wait."""
+        return self._count
+
+    def add(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:
+        """Keep records. On disk on return, all of them or, when it raises OutboxFull, none."""
+        try:
+            with self._env.begin(write=True) as txn:
+                for number, (key, value) in zip(count(self._next), records):
+                    txn.put(number.to_bytes(8, "big"), _packed(key, value), append=True)
+        except (lmdb.Error, OSError) as error:
+            raise OutboxFull(f"{self.path}: {error}") from error
+        self._next += len(records)
+        self._count += len(records)
+
+    def first(self, most: int) -> list[Kept]:
+        """Return the first records, in the order of adding. Raises StoreDamaged."""
+        found: list[Kept] = []
+        with self._env.begin() as txn, txn.cursor() as cursor:
+            for number, packed in cursor:
+                if len(found) >= most:
+                    break
+                found.append(self._unpacked(int.from_bytes(number, "big"), packed))
+        return found
+
+    def remove(self, records: Sequence[Kept]) -> None:
+        """Take acknowledged records out. Raises OutboxFull if the disk has no room to do so."""
+        try:
+            with self._env.begin(write=True) as txn:
+                removed = sum(txn.delete(kept.number.to_bytes(8, "big")) for kept in records)
+        except (lmdb.Error, OSError) as error:
+            raise OutboxFull(f"{self.path}: {error}") from error
+        self._count -= removed
+
+    def close(self) -> None:
+        """Give the outbox back; what it holds stays. Closing twice does nothing."""
+        if self._lock is not None:
+            self._env.close()
+            self._lock.close()
+            self._lock = None
+
+    def _unpacked(self, number: int, packed: bytes) -> Kept:
+        body = packed[4:]
+        if len(packed) < 9 or crc32(body) != int.from_bytes(packed[:4], "big"):
+            raise _damaged(self.path, f"record {number} is not what was written")
+        has_value, length = body[0], int.from_bytes(body[1:5], "big")
+        value = body[5 + length :] if has_value else None
+        return Kept(number, body[5 : 5 + length], value)
+
+
+def _packed(key: bytes, value: bytes | None) -> bytes:
+    body = b"%c%b%b%b" % (value is not None, len(key).to_bytes(4, "big"), key, value or b"")
+    return crc32(body).to_bytes(4, "big") + body
+
+
+def _damaged(path: Path, what: str) -> StoreDamaged:
+    return StoreDamaged(
+        f"the outbox {path} is damaged: {what}; move it away to go on without the records in it"
+    )
+
+
+# ------------------------------------------------------------------------------- and out of it to Kafka
 
 
 class _Added(NamedTuple):

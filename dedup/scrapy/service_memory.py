@@ -10,24 +10,29 @@
     SharedRules     rules about URLs (DEDUP.RULES): no page waits for an exchange, and its errors are no faults. It has its
                     own connections while it lasts: on those of the pages, every later answer would wait for it. A service
                     that does not know the command is not asked again
+    find_service    DEDUP_SERVICE = "auto": the service on this machine, if one answers when a crawl begins. Decided once, before
+                    the first page, within DEDUP_TIMEOUT_SECONDS, and logged. Anything on its port but a table service that
+                    holds everything is not used
 
 With DEDUP_KAFKA an accepted page goes to the outbox first (publisher.py), and from there to Kafka; the service is told
 ("pin") to hold its reservation until it reads the event. A pin that fails costs nothing, and is not repeated.
 """
 
 import asyncio
+import os
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from urllib.parse import quote
 
 import msgspec
 
 from dedup.core.backoff import Backoff
 from dedup.detector.remote import RemoteDetector
-from dedup.detector.url_rules.rule_file import decode_rules
-from dedup.detector.url_rules.site_rules import Records
+from dedup.detector.url_rules.rule_records import Records, decode_rules
 from dedup.model.errors import DedupError, ServiceUnavailable, UsageError
 from dedup.model.events import encode, record_key
 from dedup.model.page import (
@@ -42,9 +47,16 @@ from dedup.model.policy import Options
 from dedup.report.texts import count
 from dedup.scrapy.counts import Counts, logger
 from dedup.scrapy.settings import Config
-from dedup.wire.client.address import addresses_of
-from dedup.wire.client.command_codec import Command, NoToken, Request, is_unjudged
-from dedup.wire.client.services import Services
+from dedup.wire.client.command_codec import (
+    PARTITIONS,
+    Command,
+    NoToken,
+    Request,
+    holding_of,
+    is_unjudged,
+)
+from dedup.wire.client.services import Connection, ReplyError, Services, addresses_of
+from dedup.wire.resp import pack
 
 if TYPE_CHECKING:
     from dedup.scrapy.publisher import Publisher
@@ -405,3 +417,68 @@ class PendingUpdates:
         self._counts.fault(error, _GIVEN_UP[update.kind].format(update.key))
         if update.verdict is not None:
             self._detector.release_later(update.verdict)
+
+
+# ------------------------------------------------------- DEDUP_SERVICE = "auto": the one on this machine
+
+
+HOST, PORT = "127.0.0.1", 7700  # where `dedup serve` listens by default
+VARIABLE = "DEDUP_TOKEN"  # in the environment: the token, as for `dedup serve`
+
+Ask = Callable[..., Awaitable[Any]]
+
+
+async def find_service(timeout_seconds: float) -> tuple[str, ...]:
+    """Return the URL of the table service on this machine, none if none can be used."""
+    place = f"redis://{HOST}:{PORT}"
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            trouble, token = await _greet(timeout_seconds)
+    except ConnectionRefusedError:
+        logger.info("dedup: no table service listens at %s, a store is used", place)
+        return ()
+    except TimeoutError:
+        trouble = f"no answer within {timeout_seconds:g} s"
+    except Exception as error:
+        trouble = str(error) or type(error).__name__
+    if trouble:
+        logger.warning("dedup: a store is used, not the table service %s: %s", place, trouble)
+        return ()
+    logger.info("dedup: the table service at %s is used, not a store", place)
+    login = f":{quote(token, safe='')}@" if token else ""
+    return (f"redis://{login}{HOST}:{PORT}",)
+
+
+async def _greet(timeout_seconds: float) -> tuple[str, str]:
+    """Return what is wrong with the listener, or "", and the token that it accepted, or ""."""
+    _, connection = await asyncio.get_running_loop().create_connection(
+        lambda: Connection(timeout_seconds, nullcontext()), HOST, PORT
+    )
+
+    def ask(*words: bytes | str | int) -> Awaitable[Any]:
+        return connection.send(pack(words))
+
+    try:
+        facts, token = await _hello(ask)
+        if b"dedup" not in facts:
+            return "what listens there is not a table service", ""
+        try:
+            holding = holding_of(await ask(*PARTITIONS))
+        except ReplyError as answer:
+            return ("", token) if "NOTREADY" in str(answer) else (f"it answers {answer}", "")
+        return (f"it holds {holding} only" if holding.share else ""), token
+    except ReplyError as answer:
+        return f"it answers {answer}; its token is read from the environment, {VARIABLE}", ""
+    finally:
+        connection.close()
+
+
+async def _hello(ask: Ask) -> tuple[Any, str]:
+    """Return a service's answer to HELLO, and the token that it wanted, or "". Raises ReplyError."""
+    token = os.environ.get(VARIABLE, "")
+    try:
+        return await ask(b"HELLO", b"2"), ""
+    except ReplyError as answer:
+        if not token or not str(answer).startswith("NOAUTH"):
+            raise
+    return await ask(b"HELLO", b"2", b"AUTH", b"default", token.encode()), token

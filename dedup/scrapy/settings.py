@@ -223,7 +223,7 @@ def _service(settings: BaseSettings) -> tuple[str, ...]:
         try:
             import hiredis  # noqa: F401
 
-            from dedup.wire.client.address import addresses_of
+            from dedup.wire.client.services import addresses_of
         except ModuleNotFoundError as error:
             raise NotConfigured(
                 f"DEDUP_SERVICE needs more: pip install 'crawl-dedup[client]' ({error})"

@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from scrapy import Request, Spider, signals
@@ -36,12 +36,14 @@ from dedup.core.backoff import Backoff
 from dedup.core.files import PRIVATE, PRIVATE_FOLDER, replace_file
 from dedup.model.errors import ServiceUnavailable
 from dedup.scrapy.counts import logger
-from dedup.scrapy.local_service import find_service
+from dedup.scrapy.service_memory import find_service
 from dedup.scrapy.settings import Config
-from dedup.wire.client.address import addresses_of
 from dedup.wire.client.command_codec import Request as Command
 from dedup.wire.client.command_codec import unreadable
-from dedup.wire.client.services import Services
+from dedup.wire.client.services import Services, addresses_of
+
+if TYPE_CHECKING:
+    from dedup.scrapy.request_filter import RequestFilter
 
 BATCH = 500  # requests of one command
 BATCH_BYTES = 1 << 19
@@ -59,33 +61,6 @@ HOME = "requests"  # stands for a document key: all spiders ask the same service
 Answered = Callable[[Request, bool], None]
 
 
-class Owner(Protocol):
-    """The filter of a crawl (request_filter.py), as it is used here."""
-
-    @property
-    def spider(self) -> Spider | None:
-        """The spider of the crawl."""
-
-    @property
-    def slot(self) -> Any:
-        """What Scrapy's engine has under way, or None."""
-
-    def name_of(self, request: Request) -> bytes:
-        """Return the request fingerprint."""
-
-    def note_progress(self) -> None:
-        """Pass on what was fetched since."""
-
-    def resumed(self, count: int) -> None:
-        """Count requests that are made again."""
-
-    def fault(self, error: Exception, what: str, count: int = 1) -> None:
-        """Log a fault, and count it."""
-
-    def count_faults(self, count: int) -> None:
-        """Count requests that passed because of a fault."""
-
-
 class _Asked(NamedTuple):
     digest: bytes  # in hex, as it goes over the wire
     content: bytes
@@ -100,7 +75,7 @@ class SharedRequests:
 
     def __init__(
         self,
-        owner: Owner,
+        owner: "RequestFilter",
         config: Config,
         namespace: str,
         crawler: Crawler,

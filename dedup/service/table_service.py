@@ -21,24 +21,21 @@ from msgspec.structs import replace
 
 from dedup.core.files import FolderLock
 from dedup.model.errors import StoreLocked, UsageError
-from dedup.service.core.error_codes import log_now_and_then
+from dedup.service.core.connections import Listening
 from dedup.service.core.limits import Address, Config, check_config
 from dedup.service.core.namespaces import Namespaces, Pruning
 from dedup.service.core.operations import Commands, StoreInserts
 from dedup.service.core.overview import Overview, overview
-from dedup.service.core.roles import Tokens
+from dedup.service.core.roles import Tokens, log_now_and_then
 from dedup.service.http.bodies import Health
 from dedup.service.http.guard import HttpConnections
-from dedup.service.http.prometheus import Metrics
-from dedup.service.http.server import made_app
-from dedup.service.listening import Listening
+from dedup.service.http.server import Metrics, made_app
 from dedup.service.resp.port import BOUNDS, Port
 from dedup.service.resp.resp_connection import Connection
 
 if TYPE_CHECKING:
-    from dedup.service.replica.follower import Follower
+    from dedup.service.replica.replica import Follower
 
-__all__ = ["Service", "run"]
 
 log = logging.getLogger(__name__)
 
@@ -65,9 +62,10 @@ class Service:
         self.commands = Commands(self.namespaces, inserts, config.limits)
         self.tokens = Tokens(config.token, config.tokens)
         self.port = Port(self.commands, config.limits, self.tokens)
-        metrics = Metrics(self.commands, self.port)
-        if self.follower is not None:
-            metrics.more.append(self.follower.metrics)
+        if self.follower is None:
+            metrics = Metrics(self.commands, self.port)
+        else:
+            metrics = Metrics(self.commands, self.port, self.follower.metrics)
             self.commands.more_info = self.follower.info
         app = made_app(
             self.commands,
@@ -82,7 +80,7 @@ class Service:
             app, config.limits, self.port.unread, self.port.partial
         )
         self.port.files = self.http_connections.files = files
-        metrics.more.append(self.http_connections.metrics)
+        metrics.http = self.http_connections
         self.stop = asyncio.Event()
         self.pruning: Pruning | None = None
         if config.keep_seconds is not None:
@@ -209,13 +207,8 @@ class Service:
         """Return what the dashboard shows, of one namespace if it is given."""
         health = self.health()
         return overview(
-            self.commands.tally,
-            dict(self.commands.counts),
-            [(name, detector.info()) for name, detector in self.namespaces],
-            self.commands.rules_of_urls.held,
+            self.commands,
             [each.session.view() for each in self.port.open if isinstance(each, Connection)],
-            self.commands.held(),
-            self.commands.version,
             health.status,
             health.reason,
             None if self.follower is None else dict(self.follower.info()),
@@ -233,7 +226,7 @@ class Service:
 def _follower(config: Config, namespaces: Namespaces) -> "Follower | None":
     if config.kafka is None:
         return None
-    from dedup.service.replica.follower import Follower
+    from dedup.service.replica.replica import Follower
 
     return Follower(
         config.kafka,

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from dedup.model.errors import UsageError
 from dedup.model.page import hex_fingerprint
 from dedup.model.recipes import recipe_of
-from dedup.scan.formats.inputs import list_units
+from dedup.scan.inputs import list_units
 from dedup.scan.judging import check_output, count_other, count_row, publish, read_rows, to_line
 from dedup.scan.reading import read_task
 from dedup.scan.report import check_report, make_report, write_report

@@ -1,9 +1,8 @@
 """The embedded store: the accepted documents of a namespace, on disk, in one folder.
 
 store.py            Store: documents and index in one folder, changed together; its locking and opening
-documents.py        documents.mdb: transactions
+documents.py        documents.mdb: transactions; its pages are verified first (native/src/lmdb/pages.c)
 record_format.py    its records as bytes
-structure.py        verification of its pages
 index.py            finds documents by value (within k) and by key
 segmented_table.py  one table in memory and on disk, for more than memory holds
 segment.py          one file of it

@@ -16,17 +16,20 @@ import contextlib
 import errno
 import itertools
 import logging
+import mmap
 import os
 import shutil
+import sys
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import lmdb
 import msgspec
 
 from dedup.core.files import PRIVATE
+from dedup.core.native import check, ffi, lib
 from dedup.model.errors import DedupError, StoreDamaged
 from dedup.model.page import Document
 from dedup.store.record_format import (
@@ -47,9 +50,6 @@ from dedup.store.record_format import (
     unpack_removal,
     wrote,
 )
-
-if TYPE_CHECKING:
-    from dedup.store.structure import Structure
 
 RECENT = (
     8192  # documents kept in memory after reading them for a probe: as many as one is compared with
@@ -96,7 +96,7 @@ class Documents:
         self._state = State(FORMAT, "", "")
         self._recent: dict[int, Document] = {}
         try:
-            found = _structure(path)
+            found = read_structure(path)
             # No LMDB lock file: the store's own lock keeps other processes out, its other lock
             # other threads. No writemap: a stray write would reach the file.
             self._env = lmdb.open(
@@ -424,15 +424,48 @@ class Documents:
         return OSError(code, text, os.fspath(self._path))
 
 
-def _structure(path: Path) -> "Structure | None":
-    """Verify the structure of a file; None for a new one, and for a layout that LMDB verifies itself."""
+class Structure(NamedTuple):
+    """What a sound file holds: the number of documents, and the XOR of the checksums of their records.
+
+    states  the number of each meta page's transaction, and the state record in force after it;
+            an older one only where it still can be read
+    """
+
+    documents: int
+    records_sum: int
+    states: list[tuple[int, bytes]]
+
+
+def read_structure(path: Path) -> Structure | None:
+    """Verify the pages of a file, which LMDB trusts (native/src/lmdb/pages.c); time is linear in their number.
+
+    None for a new file, and for a layout that LMDB verifies itself. Raises ValueError saying what is wrong, and
+    OSError.
+    """
+    if sys.byteorder != "little" or sys.maxsize < 2**32:
+        return None
     if not path.exists() or not path.stat().st_size:
         return None
-    from dedup.store.structure import (
-        read_structure,  # imports numpy, which a new store needs not
-    )
-
-    return read_structure(path)
+    found, reason = ffi.new("ndd_lmdb *"), ffi.new("char[]", 100)
+    with (
+        path.open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
+        ffi.from_buffer("uint8_t[]", content) as data,
+    ):
+        status = lib.ndd_lmdb_check(data, len(content), found, reason, len(reason))
+        if status == lib.NDD_BAD_VERSION:
+            return None
+        if status == lib.NDD_DAMAGED:
+            raise ValueError(ffi.string(reason).decode())
+        check(status, f"verifying {path}")
+        states = [
+            (int(number), content[at : at + size])
+            for number, at, size in zip(
+                found.transaction, found.state_at, found.state_size, strict=True
+            )
+            if size
+        ]
+    return Structure(int(found.documents), int(found.records_sum), states)
 
 
 class Flusher:

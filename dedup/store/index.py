@@ -189,10 +189,10 @@ class Index:
 
     def find(self, key: str, digest: int | None = None) -> tuple[int, Document] | None:
         """Return the document with a key, whose digest may be known, and its id. Raises StoreDamaged."""
-        for document_id in self.keys.documents(key_digest(key) if digest is None else digest):
-            (document,) = self.documents.read([document_id])
+        for match in self.keys.probe(key_digest(key) if digest is None else digest):
+            (document,) = self.documents.read([match.document])
             if document.key == key:
-                return document_id, document
+                return match.document, document
         return None
 
     def find_many(self, keys: Sequence[str]) -> list[tuple[int, Document]]:

@@ -1,6 +1,6 @@
 """One segment: an immutable table in a file, memory-mapped, and searched where it is.
 
-    pairs -> write_segment -> file -> Segment -> probe, has, pairs
+    pairs -> write_pairs -> file -> Segment -> Segments.probe, has, pairs_of
 
 Invariants: a file is used only after every byte of it was read and every rule verified
 (native/src/segment/segment.h); it is replaced atomically, and private to its owner.
@@ -8,120 +8,59 @@ Invariants: a file is used only after every byte of it was read and every rule v
 
 import mmap
 import os
-from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 from dedup.core.files import PRIVATE, allocate, replacing
-from dedup.core.matches import Answers, Found, Matches
+from dedup.core.matches import Answer, Answers, Matches
 from dedup.core.native import check, ffi, lib
-from dedup.core.numbers import Numbers, Packed, number, packed, pointer, zeros
-from dedup.model.errors import UsageError
+from dedup.core.numbers import Packed, number, pointer, zeros
 
-ROOM = 8  # documents of one value that are usual
 IN_MEMORY = (
     1 << 23
 )  # bytes of a batch or a file that is made in memory; larger ones are mapped files
 
 
 class Segment:
-    """The pairs (value, document) of a file, and the search for values within k bits.
+    """The pairs (value, document) of a file. Immutable, so threads may share it.
 
-    Immutable, so threads may share it. The file must not change while it is open; on Unix it may be
-    deleted. Raises StoreDamaged, naming the file, for one that is cut, altered, or of another
-    format or version; OSError for one that cannot be read.
+    path    the file, which must not change while it is open; on Unix it may be deleted
+    bytes   its size
+    k       the greatest distance that it was made for, in bits
+    handle  the native segment
+
+    Raises StoreDamaged, naming the file, for one that is cut, altered, or of another format or version; OSError
+    for one that cannot be read.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._path = Path(path)
+    def __init__(self, path: Path) -> None:
+        self.path = path
         handle, reason = ffi.new("ndd_segment **"), ffi.new("char **")
-        content = _mapped(self._path)
+        content = _mapped(path)
         self._content = ffi.from_buffer("uint8_t[]", content)
         status = lib.ndd_segment_open(self._content, len(content), handle, reason)
         if status != lib.NDD_OK:
-            check(status, f"{self._path}: {ffi.string(reason[0]).decode()}")
+            check(status, f"{path}: {ffi.string(reason[0]).decode()}")
         # From now on a page that memory lacks is read without its neighbours.
         if isinstance(content, mmap.mmap) and hasattr(mmap, "MADV_RANDOM"):
             content.madvise(mmap.MADV_RANDOM)
-        self._handle = ffi.gc(handle[0], lib.ndd_segment_close)
-        self._stats: Any = ffi.new("ndd_segment_stats *")
-        lib.ndd_segment_stats_get(self._handle, self._stats)
-        self._answers = Answers()
-
-    @property
-    def handle(self) -> Any:
-        """The native segment."""
-        return self._handle
-
-    @property
-    def path(self) -> Path:
-        """The file."""
-        return self._path
-
-    @property
-    def k(self) -> int:
-        """The greatest distance that it was made for, in bits."""
-        return int(self._stats.k)
-
-    @property
-    def note(self) -> int:
-        """The number that it was written with."""
-        return int(self._stats.note)
-
-    @property
-    def values(self) -> int:
-        """How many distinct fingerprints it holds."""
-        return int(self._stats.values)
-
-    @property
-    def bytes(self) -> int:
-        """The size of the file."""
-        return int(self._stats.bytes)
-
-    @property
-    def keys(self) -> int:
-        """Buckets visited by a probe for its k."""
-        return int(self._stats.keys)
+        self.handle: Any = ffi.gc(handle[0], lib.ndd_segment_close)
+        stats = ffi.new("ndd_segment_stats *")
+        lib.ndd_segment_stats_get(self.handle, stats)
+        self.k, self.bytes, self._documents = int(stats.k), len(content), int(stats.documents)
 
     def __len__(self) -> int:
         """Return the number of documents: pairs (value, document)."""
-        return int(self._stats.documents)
+        return self._documents
 
-    def find(self, values: Numbers, k: int, limit: int = 0) -> Found:
-        """Return the matches within k of each value; at most `limit` each, unless that is 0.
-
-        Raises UsageError for a k beyond that of the segment.
-        """
-        queries, k = packed(values, "values"), number(k, "k")
-        if k > self.k:
-            raise UsageError(f"k is {k}; {self._path} was made for distances up to {self.k}")
-        answer, count = self._answers.take(), len(queries)
-        status = lib.ndd_segment_probe(
-            self._handle, pointer(queries), count, k, limit, answer.handle
-        )
-        check(status, f"probing {self._path}")
-        return self._answers.found(answer, count)
-
-    def has(self, values: Numbers, documents: Numbers) -> bytearray:
+    def has(self, values: Packed, documents: Packed) -> bytearray:
         """Return for each pair (values[i], documents[i]) 1 if it is there, else 0."""
-        value_words, document_words = packed(values, "values"), packed(documents, "documents")
-        if len(value_words) != len(document_words):
-            raise UsageError("there must be one document for each value")
-        found = bytearray(len(value_words))
-        lib.ndd_segment_has(
-            self._handle,
-            pointer(value_words),
-            pointer(document_words),
-            len(value_words),
-            ffi.from_buffer("uint8_t[]", found, require_writable=True),
-        )
+        found = bytearray(len(values))
+        flags = ffi.from_buffer("uint8_t[]", found, require_writable=True)
+        lib.ndd_segment_has(self.handle, pointer(values), pointer(documents), len(values), flags)
         return found
-
-    def pairs(self) -> tuple[Packed, Packed]:
-        """Return all pairs, in no order: the values, and the document of each."""
-        return pairs_of([self])
 
 
 class Segments:
@@ -134,38 +73,27 @@ class Segments:
         self._segments = segments  # keeps the handles alive
         self.handles = ffi.new("ndd_segment *[]", [segment.handle for segment in segments])
         self.count = len(segments)
-        self._room = ffi.new("uint64_t[]", ROOM)
         self._answers = Answers()
-
-    def documents(self, value: int) -> list[int]:
-        """Return the documents of a value."""
-        count = self.count
-        held = lib.ndd_segments_documents(self.handles, count, value, self._room, len(self._room))
-        if held > len(self._room):
-            self._room = ffi.new("uint64_t[]", held)
-            return self.documents(value)
-        return list(self._room[0:held]) if held else []
 
     def probe(self, value: int, k: int, limit: int = 0) -> Matches:
         """Return the matches within k of each segment in turn, at most `limit` each unless that is 0."""
-        count, answer = self.count, self._answers.take()
+        answer = self._answers.take()
         answer.query[0] = value
-        status = lib.ndd_segments_probe(
-            self.handles, count, answer.query, 1, k, limit, answer.handle
-        )
-        if status != lib.NDD_OK:
-            check(status, f"probing {count} segments")
-        return self._answers.matches(answer, count)
+        self._probe(answer, answer.query, 1, k, limit)
+        return self._answers.matches(answer, self.count)
 
     def probe_each(self, values: Packed, k: int, limit: int = 0) -> dict[int, Matches]:
         """Return what probe() does for each of some values that has matches, by its index."""
-        count, answer = self.count, self._answers.take()
+        answer = self._answers.take()
+        self._probe(answer, pointer(values), len(values), k, limit)
+        return self._answers.each(answer, len(values), self.count)
+
+    def _probe(self, answer: Answer, values: Any, count: int, k: int, limit: int) -> None:
         status = lib.ndd_segments_probe(
-            self.handles, count, pointer(values), len(values), k, limit, answer.handle
+            self.handles, self.count, values, count, k, limit, answer.handle
         )
         if status != lib.NDD_OK:
-            check(status, f"probing {count} segments")
-        return self._answers.each(answer, len(values), count)
+            check(status, f"probing {self.count} segments")
 
 
 # ------------------------------------------------------------------------------------------ writing
@@ -204,24 +132,13 @@ def _mapped(path: Path) -> mmap.mmap | bytes:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
-def write_segment(
-    path: str | os.PathLike[str], values: Numbers, documents: Numbers, k: int = 3, note: int = 0
-) -> int:
+def write_pairs(path: Path, values: Packed, documents: Packed, k: int, note: int = 0) -> int:
     """Write the pairs (values[i], documents[i]) as a segment for distances up to k; return how many.
 
-    A pair that is given twice is written once. k is in 0 .. 15, note in 0 .. 2**64 - 1. Takes 16 bytes of
-    memory a pair for a while, and 16 MB. Raises OSError when the file cannot be written; then there
-    is none, or the one that was there before.
+    A pair that is given twice is written once. k is in 0 .. 15, note in 0 .. 2**64 - 1. The batches are sorted on
+    return. Takes no more than 16 MB of memory. Raises OSError when the file cannot be written; then there is none, or
+    the one that was there before.
     """
-    value_words = array("Q", packed(values, "values").tobytes())
-    document_words = array("Q", packed(documents, "documents").tobytes())
-    if len(value_words) != len(document_words):
-        raise UsageError("there must be one document for each value")
-    return write_pairs(Path(path), value_words, document_words, k, note)
-
-
-def write_pairs(path: Path, values: Packed, documents: Packed, k: int, note: int = 0) -> int:
-    """Write pairs as write_segment() does, and leave the batches sorted. Takes no more than 16 MB of memory."""
     k, note = number(k, "k"), number(note, "note")
     subject, count, size = f"writing {path}", ffi.new("size_t *"), ffi.new("uint64_t *")
     pointers, scratch = (

@@ -41,7 +41,7 @@ import msgspec
 
 from dedup.core.files import PRIVATE, PRIVATE_FOLDER, read_checked, replace_file, write_checked
 from dedup.core.matches import Answer, Matches
-from dedup.core.native import check, ffi, lib
+from dedup.core.native import ffi, lib
 from dedup.core.numbers import Numbers, Packed, number, zeros
 from dedup.core.table import Table, limit_number
 from dedup.model.errors import StoreDamaged
@@ -113,7 +113,6 @@ class SegmentedTable:
         self._segments = self._folder.segments
         self._together = Segments(self._segments)
         self._answer = Answer()  # of _is_far()
-        self._pair = tuple(ffi.new("uint64_t[1]") for _ in range(3))  # append_one()'s
         self._removed = table_of(self._folder.removed)
         self._gone = len(self._removed)  # how many they are
         self._since = _none()  # removed from segments since the table was last frozen
@@ -167,12 +166,7 @@ class SegmentedTable:
 
     def append_one(self, value: int, document: int) -> None:
         """Store a pair of numbers that was never stored before. Raises MemoryError."""
-        values, documents, inserted = self._pair
-        values[0], documents[0] = value, document
-        status = lib.ndd_table_insert(self._table.handle, values, documents, 1, inserted)
-        if status != lib.NDD_OK:
-            check(status, "inserting into a table")
-        self.unwritten += 1
+        self.unwritten += self._table.insert(value, document)
 
     def remove(self, values: Packed, documents: Packed) -> int:
         """Remove the pairs (values[i], documents[i]); return how many were there."""
@@ -198,20 +192,6 @@ class SegmentedTable:
             there = bytes(map(gt, there, self._removed.has(values, documents)))
         return there
 
-    def documents(self, value: int) -> list[int]:
-        """Return the documents of a value itself, in no order; for a table with k = 0."""
-        if self._is_far(value):
-            return []
-        found = [match.document for match in self._table.probe(value)] if self.unwritten else []
-        if not (self._frozen or self._segments):
-            return found
-        older = self._together.documents(value)
-        older += [m.document for each in self._frozen for m in each.table.probe(value)]
-        if older and self._gone:
-            dead = {match.document for match in self._removed.probe(value)}
-            older = [document for document in older if document not in dead]
-        return found + older
-
     def probe(self, value: int, limit: int | None = None) -> Matches:
         """Return the documents of all values within k of a value, as Table.probe() does."""
         if self._is_far(value):
@@ -220,23 +200,26 @@ class SegmentedTable:
         if not (self._frozen or self._segments):
             return found
         most = limit if type(limit) is int and limit > 0 else limit_number(limit)
-        older = self._together.probe(value, self._k, most + 1 if most else 0)
-        if not older and not self._frozen:
-            return found
-        newest = len(found)
-        if older.cut and self._gone:
-            for segment in self._segments:
-                found += self._left(Segments([segment]), value, most)
-        else:
-            found += self._not_removed(older)
-        for frozen in self._frozen:
-            found += self._left(frozen.table, value, most)
-        if len(found) > newest:
-            in_order(found)
-        found.cut = most > 0 and (found.cut or len(found) > most)
-        if most:
-            del found[most:]
-        return found
+        older = self._older(value, most)
+        return nearest(Matches(found + older), most, cut=found.cut) if older else found
+
+    def _older(self, value: int, most: int) -> Matches:
+        """Return what segments and frozen tables have, less what was removed.
+
+        All of it, or of each place the nearest `most` + 1 at least.
+        """
+        limit = most + 1 if most else 0
+        while True:
+            found = self._together.probe(value, self._k, limit)
+            cut = found.cut
+            for frozen in self._frozen:
+                more = frozen.table.probe(value, limit or None)
+                found += more
+                cut = cut or more.cut
+            left = self._not_removed(found)
+            if not cut or limit > most + len(found) - len(left):
+                return left
+            limit *= 2
 
     def _is_far(self, value: int) -> bool:
         """Whether nothing lies within k of a value, as is so for most: one native call, if nothing is frozen."""
@@ -249,63 +232,37 @@ class SegmentedTable:
             table, segments.handles, segments.count, value, self._k, self._answer.handle
         )
 
-    def _left(self, place: Table | Segments, value: int, most: int) -> Matches:
-        """Return the matches of an older place less the removed ones: the nearest `most` + 1, or all."""
-        limit = most + 1 if most else 0
-        while True:
-            if isinstance(place, Table):
-                found = place.probe(value, limit or None)
-            else:
-                found = place.probe(value, self._k, limit)
-            left = self._not_removed(found)
-            if not found.cut or len(left) > most:
-                return left
-            limit *= 2
-
     def _not_removed(self, matches: Matches) -> Matches:
-        if matches and self._gone:
-            return matches_less_removed(matches, self._removed)
-        return matches
+        if not matches or not self._gone:
+            return matches
+        values = array("Q", [match.value for match in matches])
+        dead = self._removed.has(values, array("Q", [match.document for match in matches]))
+        left = Matches(match for match, gone in zip(matches, dead, strict=True) if not gone)
+        left.cut = matches.cut
+        return left
 
     def probe_each(self, values: Packed, limit: int | None = None) -> dict[int, Matches]:
         """Return what probe() does for each of some values that has matches, by its index.
 
-        One native call searches all segments for all of them.
+        One native call searches all segments for all of them. Only a value that has matches in several places, or
+        more than the limit where some are removed, is probed once more by itself.
         """
         most = limit_number(limit)
         found = self._table.probe_each(values, most) if self.unwritten else {}
         if not (self._frozen or self._segments):
             return found
-        older = [self._together.probe_each(values, self._k, most + 1 if most else 0)]
-        older += [
-            frozen.table.probe_each(values, most + 1 if most else 0) for frozen in self._frozen
-        ]
-        again: set[int] = set()  # a place left some out, which may count where others are removed
+        older = [self._together.probe_each(values, self._k, most)]
+        older += [frozen.table.probe_each(values, most) for frozen in self._frozen]
+        again = set()
         for place in older:
             for i, matches in place.items():
-                if matches.cut:
+                if i in found or (matches.cut and self._gone):
                     again.add(i)
-                if i in found:
-                    cut = found[i].cut
-                    found[i] = Matches((*found[i], *matches))
-                    found[i].cut = cut
-                else:
-                    found[i] = matches
-        for i in sorted(found):
-            matches = found[i]
-            if matches.cut or i in again:
-                matches = self.probe(int(values[i]), limit)
-            else:
-                matches = self._not_removed(matches)
-                in_order(matches)
-                matches.cut = 0 < most < len(matches)
-                if most:
-                    del matches[most:]
-            if matches:
-                found[i] = matches
-            else:
-                del found[i]
-        return found
+                elif left := self._not_removed(matches):
+                    found[i] = nearest(left, most, cut=left.cut)
+        for i in again:
+            found[i] = self.probe(int(values[i]), limit)
+        return {i: matches for i, matches in found.items() if matches} if again else found
 
     # -------------------------------------------------------------------------------------- on disk
 
@@ -394,16 +351,16 @@ class SegmentedTable:
 # ----------------------------------------------------------------------------------------- answers
 
 
-def matches_less_removed(matches: Matches, removed: Table) -> Matches:
-    """Return the matches of one probe, less the removed pairs."""
-    values = array("Q", [match.value for match in matches])
-    dead = removed.has(values, array("Q", [match.document for match in matches]))
-    return Matches(match for match, gone in zip(matches, dead, strict=True) if not gone)
+def nearest(matches: Matches, most: int, *, cut: bool) -> Matches:
+    """Return matches as an answer has them: by distance, document, value, and at most `most` of them, 0 for all.
 
-
-def in_order(matches: Matches) -> None:
-    """Sort the matches of one probe as an answer is sorted: by distance, document, value."""
+    cut says whether some were left out before.
+    """
     matches.sort(key=lambda match: (match.distance, match.document, match.value))
+    matches.cut = most > 0 and (cut or len(matches) > most)
+    if most:
+        del matches[most:]
+    return matches
 
 
 # ------------------------------------------------------------------------------------------ pairs
@@ -571,7 +528,7 @@ class Folder:
     def _widen(self, k: int) -> None:
         """Rewrite every segment for distances up to k."""
         note, self.manifest = self.manifest.note, Manifest(k)
-        self.commit([self.write(*each.pairs()) for each in self.segments], self.removed, note)
+        self.commit([self.write(*pairs_of([each])) for each in self.segments], self.removed, note)
         self.delete()
 
     def write(self, values: Packed, documents: Packed) -> Segment:

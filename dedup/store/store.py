@@ -32,7 +32,6 @@ from typing import Any, NamedTuple, Self
 from dedup.core.files import PRIVATE_FOLDER, FolderLock
 from dedup.core.matches import Matches, Nearest
 from dedup.core.numbers import Numbers, packed
-from dedup.core.table import Match
 from dedup.model.errors import RecipeMismatch, StoreDamaged, UsageError
 from dedup.model.names import check_namespace
 from dedup.model.page import Document
@@ -77,46 +76,6 @@ def agreed_recipe(
             "another namespace"
         )
     return recipe
-
-
-def open_folder(
-    folder: Path, namespace: str, recipe_id: str | None, secret: str | None, *, create: bool
-) -> tuple[Documents, FolderLock, Recipe]:
-    """Lock the folder of a store, or make it; return its documents, its lock and its recipe.
-
-    Raises what Store.open() raises.
-    """
-    file = folder / DOCUMENTS
-    if create:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        folder.mkdir(PRIVATE_FOLDER, exist_ok=True)
-    elif not file.exists():
-        raise FileNotFoundError(errno.ENOENT, "there is no store here", str(folder))
-    lock = FolderLock(folder / "lock")
-    documents: Documents | None = None
-    try:
-        if (folder / VALUES).exists() and not (file.exists() and file.stat().st_size):
-            raise StoreDamaged(
-                f"{file} is missing or empty, but {folder / VALUES} is there: restore it from a copy, "
-                "or move the folder away to start with an empty store"
-            )
-        documents = Documents(file)
-        if create:  # who opens it to fill it wants it kept; a crawl marks its own store again
-            (folder / FOR_ONE_CRAWL).unlink(missing_ok=True)
-        recipe = agreed_recipe(folder, documents.recipe, recipe_id, secret)
-        if not documents.recipe:
-            documents.name(namespace, recipe.id)
-        elif documents.namespace != namespace:
-            raise UsageError(
-                f"the store {folder} belongs to the namespace {documents.namespace!r}, not to "
-                f"{namespace!r}"
-            )
-        return documents, lock, recipe
-    except BaseException:
-        if documents is not None:
-            documents.close()
-        lock.close()
-        raise
 
 
 def empty(folder: Path) -> None:
@@ -258,13 +217,33 @@ class Store:
         path if the folder cannot be made, read or written.
         """
         folder = Path(path) / check_namespace(namespace)
-        documents, lock, recipe = open_folder(folder, namespace, recipe_id, secret, create=create)
-        try:
-            return cls(folder, recipe.distance if k is None else k, documents, lock)
-        except BaseException:
-            documents.close()
-            lock.close()
-            raise
+        file = folder / DOCUMENTS
+        if create:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(PRIVATE_FOLDER, exist_ok=True)
+        elif not file.exists():
+            raise FileNotFoundError(errno.ENOENT, "there is no store here", str(folder))
+        with contextlib.ExitStack() as opened:
+            lock = opened.enter_context(contextlib.closing(FolderLock(folder / "lock")))
+            if (folder / VALUES).exists() and not (file.exists() and file.stat().st_size):
+                raise StoreDamaged(
+                    f"{file} is missing or empty, but {folder / VALUES} is there: restore it from a copy, "
+                    "or move the folder away to start with an empty store"
+                )
+            documents = opened.enter_context(contextlib.closing(Documents(file)))
+            if create:  # who opens it to fill it wants it kept; a crawl marks its own store again
+                (folder / FOR_ONE_CRAWL).unlink(missing_ok=True)
+            recipe = agreed_recipe(folder, documents.recipe, recipe_id, secret)
+            if not documents.recipe:
+                documents.name(namespace, recipe.id)
+            elif documents.namespace != namespace:
+                raise UsageError(
+                    f"the store {folder} belongs to the namespace {documents.namespace!r}, not to "
+                    f"{namespace!r}"
+                )
+            store = cls(folder, recipe.distance if k is None else k, documents, lock)
+            opened.pop_all()
+        return store
 
     def __enter__(self) -> Self:
         return self
@@ -347,21 +326,7 @@ class Store:
             index = self._index
             bound = index.k if k is None else min(k, index.k)
             probed = index.values.probe(value, NEAR_LIMIT if limit is None else limit)
-            answer: Near = Nearest()
-            if not probed:
-                return answer
-            answer.cut = probed.cut and probed[-1].distance <= bound
-            matches: list[Match] = probed[skip:] if skip else probed
-            if bound < index.k:
-                matches = [m for m in matches if m.distance <= bound]
-            found = self._documents.read([m.document for m in matches])
-            given_up = self._given_up is not None
-            for match, document in zip(matches, found, strict=True):
-                if document.page.value != match.value:
-                    raise self._mismatch()
-                if not given_up or self._is_found(match.document, document.key):
-                    answer.append((document, match.distance))
-            return answer
+            return self._read_near({0: probed}, bound, skip)[0] if probed else Nearest()
 
     def near_others(self, values: Sequence[int], k: int) -> dict[int, Near]:
         """Return near_many() for the values of the documents stored last, in their order, without themselves."""
@@ -391,50 +356,40 @@ class Store:
             bound = index.k if k is None else min(k, index.k)
             for begin in range(0, len(queries), SLICE):
                 part = index.values.probe_each(queries[begin : begin + SLICE], nearest)
-                if not part:
-                    continue
                 count += sum(map(len, part.values()))
                 if limit is not None and count > limit:
                     raise TooMany(
                         f"more than {limit:,} documents lie near these {len(queries):,} values, which is "
                         "what one answer may hold: probe fewer at once"
                     )
-                self._read_near(part, begin, bound, own, answers)
+                near = self._read_near(part, bound, own=None if own is None else own + begin)
+                answers |= {begin + i: answer for i, answer in near.items() if answer}
             return answers
 
     def _read_near(
-        self,
-        probed: Mapping[int, Matches],
-        begin: int,
-        bound: int,
-        own: int | None,
-        answers: dict[int, Near],
-    ) -> None:
-        """Add what was found within `bound`, read, to the answers; the first value probed has the index `begin`."""
+        self, probed: Mapping[int, Matches], bound: int, skip: int = 0, own: int | None = None
+    ) -> dict[int, Near]:
+        """Return the answers of what was found for some values: without the first `skip`, and within `bound`."""
         kept = {
-            begin + i: [
-                m
-                for m in matches
-                if m.distance <= bound and (own is None or m.document != own + begin + i)
+            i: [
+                match
+                for match in matches[skip:]
+                if match.distance <= bound and (own is None or match.document != own + i)
             ]
             for i, matches in probed.items()
         }
         documents = iter(self._documents.read([m.document for each in kept.values() for m in each]))
+        answers: dict[int, Near] = {}
         for i, matches in kept.items():
-            found = probed[i - begin]
-            answer: Near = Nearest()
-            answer.cut = found.cut and found[-1].distance <= bound
+            answer = answers[i] = Nearest()
+            answer.cut = probed[i].cut and probed[i][-1].distance <= bound
             for match in matches:
                 document = next(documents)
                 if document.page.value != match.value:
-                    raise self._mismatch()
+                    raise self._documents.damaged("its documents do not match the index")
                 if self._is_found(match.document, document.key):
                     answer.append((document, match.distance))
-            if answer:
-                answers[i] = answer
-
-    def _mismatch(self) -> StoreDamaged:
-        return self._documents.damaged("its documents do not match the index")
+        return answers
 
     def _ready(self) -> Index:
         """Return the index, which covers every committed change. The lock is held."""

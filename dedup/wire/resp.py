@@ -1,16 +1,14 @@
 """RESP, the wire format of Redis, for both sides: commands and answers as bytes, and the bounded reader of commands.
 
-    command -> pack() -> bytes -> Incoming: (array lengths) -> hiredis -> commands -> (what is no whole command yet)
-                                                              | what it refuses: reread()
+    command -> pack() -> bytes -> Incoming: (where whole commands end) -> hiredis -> commands
+                                            (a line of text) -> Inline
     bulk(), integer(), array(), ... -> an answer -> hiredis.Reader of the client
 
-Redis takes inline commands, empty lines and empty arrays, which a strict parser does not: reread() takes them, slowly.
-What is neither RESP nor a line of printable text raises NotResp.
+As with Redis a command may be a line of text; empty lines and empty arrays are none. What is neither RESP nor a
+line of printable text raises NotResp, once what came before it was taken.
 
-Invariants: nothing is parsed or kept without a bound: the elements of an array, and the bytes of a command that is not
-whole. hiredis does not tell how far it has read. So each read is cut before its last line that may begin a command: if
-the parser has nothing left there once it gave a command, the next one does begin there, and what came before need not
-be kept for rereading.
+Invariant: nothing is parsed or kept without a bound, and no byte is looked at again and again: the native core finds
+where commands end, and goes on where it stopped. hiredis is given whole commands only.
 """
 
 import re
@@ -19,18 +17,13 @@ from typing import Any
 
 import hiredis
 
-from dedup.core.native import lib
+from dedup.core.native import ffi, lib
 
 OK = b"+OK\r\n"
 EMPTY = b"*0\r\n"
 NIL = {2: b"$-1\r\n", 3: b"_\r\n"}
 
 _BREAKS = re.compile(r"[\r\n]+")
-INLINE_BYTES = 4096
-
-_PRINTABLE = re.compile(rb"[\t\r\n\x20-\x7e]*")
-_NUMBER = re.compile(rb"-?[0-9]{1,9}")
-_BULK = re.compile(rb"\n\$([0-9]{7,})\r")
 
 
 def pack(command: Sequence[bytes | str | int]) -> bytes:
@@ -75,218 +68,118 @@ def error(code: str, message: str) -> bytes:
 
 # ------------------------------------------------------------------------------------- reading
 
+ELEMENTS = 99_999  # of one command
+GREETING_ELEMENTS = 99  # of one before the client is trusted
+INLINE_BYTES = 4096
+ALL = 1 << 30  # commands of one read
+COPIED_BYTES = 1 << 14  # that are copied when more comes; more of them are kept in place
+MISSING = object()  # what next() returns where no whole command is left
+
+_PRINTABLE = re.compile(rb"[\t\r\n\x20-\x7e]*")
+_FAULTS = {
+    lib.NDD_MANY: "an array of this many elements is not allowed",
+    lib.NDD_LONG: "a command of this many bytes is not allowed",
+    lib.NDD_NO_LENGTH: "invalid length",
+    lib.NDD_NO_STRING: "a command is an array of bulk strings",
+}
+
 
 class NotResp(Exception):
-    """What came is not RESP, or beyond the bounds; commands are those before it."""
-
-    def __init__(self, message: str, commands: Sequence[list[bytes]] = ()) -> None:
-        super().__init__(message)
-        self.commands = list(commands)
+    """What came is not RESP, or beyond the bounds."""
 
 
 class Inline(list[bytes]):
     """A command that was sent as a line of text."""
 
 
-def reread(data: bytes) -> tuple[list[list[bytes]], int]:
-    """Return the whole commands at the begin of some bytes, and where the next one begins.
-
-    Raises NotResp for what can be none; then the commands before it are in its `commands`.
-    """
-    commands: list[list[bytes]] = []
-    at = 0
-    try:
-        while at < len(data):
-            read = _array if data[at] == ord("*") else _inline
-            command, end = read(data, at)
-            if end < 0:
-                break
-            if command:
-                commands.append(command)
-            at = end
-    except NotResp as fault:
-        raise NotResp(str(fault), commands) from None
-    return commands, at
-
-
-def too_long_bulk(data: bytes, most: int) -> bool:
-    """Whether a bulk string in a command that is not whole is announced with more bytes than allowed."""
-    return any(int(found[1][:10]) > most for found in _BULK.finditer(data))
-
-
-def _inline(data: bytes, at: int) -> tuple[list[bytes], int]:
-    end = data.find(b"\n", at)
-    line = data[at : end if end >= 0 else len(data)]
-    if len(line) > INLINE_BYTES or not _PRINTABLE.fullmatch(line):
-        raise NotResp("a command is an array of bulk strings, or a line of text")
-    return Inline(line.split()), end + 1 if end >= 0 else -1
-
-
-def _array(data: bytes, at: int) -> tuple[list[bytes], int]:
-    count, at = _length(data, at)
-    if at < 0:
-        return [], -1
-    arguments = []
-    for _ in range(count):  # an empty array, and one of -1 elements, is no command
-        if at >= len(data):
-            return [], -1
-        if data[at] != ord("$"):
-            raise NotResp("a command is an array of bulk strings")
-        length, at = _length(data, at)
-        if at < 0:
-            return [], -1
-        if length < 0:
-            raise NotResp("invalid bulk length")
-        if len(data) < at + length + 2:
-            return [], -1
-        arguments.append(data[at : at + length])
-        at += length + 2  # as hiredis does, without a look at these two
-    return arguments, at
-
-
-def _length(data: bytes, at: int) -> tuple[int, int]:
-    """Return the number of a line, and where the next line begins; -1: it is not whole."""
-    end = data.find(b"\n", at)
-    digits = data[at + 1 : end if end >= 0 else len(data)].removesuffix(b"\r")
-    if end < 0 and digits in {b"", b"-"}:
-        return 0, -1
-    if not _NUMBER.fullmatch(digits) or (end >= 0 and data[end - 1] != ord("\r")):
-        raise NotResp("invalid length")
-    return (int(digits), end + 1) if end >= 0 else (0, -1)
-
-
-ELEMENTS = 99_999  # of one command
-MISSING = object()  # what next() returns where no whole command is left
-
-# hiredis makes room for an array when it has read its length, so that is checked before. A line
-# that begins with the sign of an array and a long number is refused wherever it stands, in a bulk
-# string too.
-_LONG_ARRAY = re.compile(rb"\n[*>~%|][0-9]{6}")
-_LONG_GREETING = re.compile(rb"\n[*>~%|][0-9]{3}")
-_MAY_BE_LONG = re.compile(rb"\*[0-9]{6}")  # found several times as fast, where there is none
-_TAIL = 8  # bytes that such a start can have in the read before, and more
-
-
 class Incoming:
     """The bytes of one connection.
 
-    only            returns the command that some bytes are, or MISSING: then they are to be fed
-    next            returns the next whole command, or MISSING; raises hiredis.HiredisError
-    has_more        whether bytes are left behind the command that next() gave
-    is_at_end       to be set by who took a command: whether none were
-    taken           commands that next() gave since the begin of what is kept; to be counted, too
-    unparsed_bytes  since the last whole command, at most
-    whole           to be set by who took a whole command
+    unparsed_bytes  of what next() did not return, at most
     partial_since   since when a command is not whole; None: there is none
     """
 
     __slots__ = (
-        "_behind", "_kept", "_most", "_read_bytes", "_reader", "_tail", "has_more", "is_at_end",
-        "next", "partial_since", "taken", "unparsed_bytes", "whole",
+        "_at", "_data", "_fed", "_most", "_read", "_reader", "_whole", "partial_since", "unparsed_bytes",
     )  # fmt: skip
 
     def __init__(self, command_bytes: int, greeting_bytes: int) -> None:
         """A command has up to command_bytes, or greeting_bytes while the client is not trusted."""
         self._most = greeting_bytes, command_bytes
-        self._begin_again()
+        self._reader: Any = hiredis.Reader()
+        self._whole = 0  # commands that it was given, and next() did not return
+        self._data: bytes | bytearray = b""
+        self._at = 0  # where what it was not given begins
+        self._fed = 0.0  # when some bytes came last
+        self._read = ffi.new("ndd_commands *")
         self.unparsed_bytes = 0
-        self.whole = False
         self.partial_since: float | None = None
-        self._tail = b"\n"
-        self._read_bytes = 0  # of the last read
 
-    def _begin_again(self) -> None:
-        self._reader: Any = hiredis.Reader(notEnoughData=MISSING)
-        self.next, self.has_more = self._reader.gets, self._reader.has_data
-        self.is_at_end = True
-        self._kept: list[bytes] = []  # from a begin of a command on
-        self._behind: bytes | None = None  # what comes behind, and is not given to the parser yet
-        self.taken = 0
-
-    def feed(self, data: bytes, trusted: bool) -> None:
-        """Take some bytes. Raises NotResp."""
-        seen = self._tail + data
-        if not trusted:
-            is_long = _LONG_GREETING.search(seen)
-        elif (
-            _MAY_BE_LONG.search(seen)
-            or b">" in seen
-            or b"~" in seen
-            or b"%" in seen
-            or b"|" in seen
-        ):
-            is_long = _LONG_ARRAY.search(seen)
+    def feed(self, data: bytes, now: float) -> None:
+        """Take some bytes."""
+        self._fed = now
+        self.unparsed_bytes += len(data)
+        if not self._data:
+            self._data = data
+        elif len(self._data) - self._at < COPIED_BYTES:
+            self._data, self._at = bytes(self._data[self._at :]) + data, 0
         else:
-            is_long = None
-        if is_long:
-            raise NotResp("an array of this many elements is not allowed")
-        self._tail = seen[-_TAIL:]
-        length = self._read_bytes = len(data)
-        self.unparsed_bytes += length
-        if self._behind is not None:
-            self._behind += data
-        elif data.endswith(b"\r\n") or not (cut := data.rfind(b"\n*") + 1):
-            self._give(data)  # most likely a whole command
-        else:
-            self._behind = data[cut:]
-            self._give(data[:cut])
+            if isinstance(self._data, bytes):
+                self._data = bytearray(self._data)
+            del self._data[: self._at]
+            self._at = 0
+            self._data += data
 
-    def _give(self, data: bytes) -> None:
-        self._kept.append(data)
-        self._reader.feed(data)
-        self.is_at_end = False
+    def next(self, trusted: bool) -> Any:
+        """Return the next whole command, or MISSING. Raises NotResp."""
+        command = MISSING
+        while not self._whole and self._at < len(self._data):
+            found = self._frame(trusted)
+            if self._whole or found != lib.NDD_OTHER:
+                break
+            command = self._line()
+            if command is MISSING or command:
+                break
+        if self._whole:
+            self._whole -= 1
+            command = self._reader.gets()
+        if not self._whole:
+            self.unparsed_bytes = len(self._data) - self._at
+            if not self.unparsed_bytes:
+                self._data, self._at = b"", 0
+        if command is not MISSING or not self.unparsed_bytes:
+            self.partial_since = None
+        elif self.partial_since is None:
+            self.partial_since = self._fed
+        return command or MISSING
 
-    def only(self, data: bytes) -> Any:
-        """Return the command that bytes of a trusted client are, if they are one, and nothing was left before."""
-        if self.unparsed_bytes or lib.ndd_whole_commands(data, len(data), ELEMENTS) != 1:
-            return MISSING
-        self._tail = b"\n"
-        self._reader.feed(data)
-        return self.next()
+    def _frame(self, trusted: bool) -> int:
+        """Give hiredis the whole commands that come next; return what comes behind. Raises NotResp.
 
-    def more(self) -> bool:
-        """Once next() has no more: give the parser what is left; False if nothing was."""
-        behind = self._behind
-        if self.is_at_end:
-            self._kept.clear()
-            self.taken = 0
-        if behind is None:
-            return False
-        self._behind = None
-        self._give(behind)
-        return True
-
-    def reread(self) -> list[list[bytes]]:
-        """Return the whole commands behind those taken, after the parser has refused them.
-
-        Raises NotResp; then the commands before it are in its `commands`.
+        Of a client that is not trusted yet one at a time: it may make itself trusted.
         """
-        data, taken = b"".join(self._kept) + (self._behind or b""), self.taken
-        try:
-            commands, end = reread(data)
-        except NotResp as fault:
-            raise NotResp(str(fault), fault.commands[taken:]) from None
-        self._begin_again()
-        if end < len(data):
-            self._give(data[end:])
-        return commands[taken:]
+        data, at, read = self._data, self._at, self._read
+        size, most = len(data) - at, self._most[trusted]
+        found: int = lib.ndd_commands_read(
+            data if not at and type(data) is bytes else ffi.from_buffer(data) + at,
+            size, ALL if trusted else 1, ELEMENTS if trusted else GREETING_ELEMENTS, most, read,
+        )  # fmt: skip
+        self._at = at + read.end
+        if read.count:
+            self._reader.feed(bytes(data[at + read.begin : self._at]))
+            self._whole = read.count
+        elif found in _FAULTS or size - read.end > most:
+            raise NotResp(_FAULTS.get(found, _FAULTS[lib.NDD_LONG]))
+        return found
 
-    def check_rest(self, now: float, *, trusted: bool) -> None:
-        """Note how much of the next command is there, and since when. Raises NotResp."""
-        if not self._kept:
-            self.unparsed_bytes, self.partial_since = 0, None
-        else:
-            if self.whole:
-                self.unparsed_bytes = min(self.unparsed_bytes, self._read_bytes)
-                self.partial_since = now
-            elif self.partial_since is None:
-                self.partial_since = now
-            most = self._most[trusted]
-            if self.unparsed_bytes > most or too_long_bulk(self._newest(), most):
-                raise NotResp("a command of this many bytes is not allowed")
-        self.whole = False
-
-    def _newest(self) -> bytes:
-        """Return what was read last, and the end of what came before."""
-        before = self._kept[-2][-16:] if len(self._kept) > 1 else b"\n"
-        return before + self._kept[-1]
+    def _line(self) -> Any:
+        """Return the words of the next line, or MISSING. Raises NotResp."""
+        data, at = self._data, self._at
+        end = data.find(b"\n", at, at + INLINE_BYTES + 1) + 1
+        line = bytes(data[at : end or len(data)])
+        if len(line) > INLINE_BYTES + 1 or not _PRINTABLE.fullmatch(line):
+            raise NotResp("a command is an array of bulk strings, or a line of text")
+        if not end:
+            return MISSING
+        self._at = end
+        return Inline(line.split())

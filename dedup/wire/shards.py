@@ -26,8 +26,6 @@ from dedup.core.native import lib
 from dedup.model.errors import UsageError
 from dedup.model.page import Verdict
 
-__all__ = ["Share", "check_partitions", "merged", "partition_of"]
-
 PARTITIONS_LIMIT = 10_000  # of a topic
 KAFKA_SEED = 0x9747B28C
 

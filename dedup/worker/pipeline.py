@@ -1,6 +1,6 @@
 """A batch of records, from the input to the commit: its state machine, and what drives and retries it.
 
-    Record -> (a verdict, or an error) -> Output: the same key, value, timestamp and headers, and ours
+    Record -> (a verdict, or an error) -> an output: the same key, value, timestamp and headers, and ours
     undecided -> decided -> acknowledged -> done
         ^          |
         +- pending-+
@@ -21,14 +21,14 @@ Invariants:
     as a page kept unjudged (an internal error), or ends the worker before anything is committed (a
     store of another recipe, or damaged). A dead letter that its topic refuses at any size is logged.
 
-Detector and outputs are interfaces, and the clock is an argument: nothing here does I/O.
+Detector and writer do the I/O, and the clock is an argument.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any
 
 import msgspec
 
@@ -38,11 +38,10 @@ from dedup.detector import AsyncDetector, Question
 from dedup.model.errors import RecipeMismatch, ServiceUnavailable, StoreDamaged
 from dedup.model.page import PageFingerprint, ReserveOptions, Verdict
 from dedup.model.verdict_forms import to_headers
+from dedup.wire.kafka import writer
 from dedup.wire.kafka.login import Refused
-from dedup.wire.kafka.writer import error_headers
-
-Headers = tuple[tuple[str, bytes], ...]
-Way = Literal["unique", "duplicates", "dead"]
+from dedup.wire.kafka.writer import Headers, Outgoing, Writer
+from dedup.worker.adapters import Topics
 
 OURS = "dedup."
 
@@ -72,52 +71,33 @@ def record_of(found: Any) -> Record:
     )
 
 
-class Output(msgspec.Struct, frozen=True):
-    """A record to be written, and which of the three topics it goes to."""
-
-    way: Way
-    timestamp_ms: int | None
-    key: bytes | None
-    value: bytes | None
-    headers: Headers
-
-
-def judged(record: Record, verdict: Verdict) -> Output:
+def judged(record: Record, verdict: Verdict, topics: Topics) -> Outgoing:
     """Return the output of a judged page; raises ValueError while its verdict is pending."""
     if verdict.status == "pending":
         raise ValueError(f"{verdict.key!r} is not decided yet")
-    way: Way = "duplicates" if verdict.status == "near_duplicate" else "unique"
-    return _output(record, way, to_headers(verdict).items())
+    topic = topics.duplicates if verdict.status == "near_duplicate" else topics.unique
+    return _output(record, topic, to_headers(verdict).items())
 
 
-def kept(record: Record, reason: str) -> Output:
+def kept(record: Record, reason: str, topics: Topics) -> Outgoing:
     """Return the output of a page that was not judged, for a reason."""
-    return _output(record, "unique", {"status": "exempt", "reason": reason}.items())
+    return _output(record, topics.unique, {"status": "exempt", "reason": reason}.items())
 
 
-def dead_letter(record: Record, stage: str, error: Exception, left_out: int = 0) -> Output:
-    """Return the dead letter of a record that could not be read or written.
-
-    stage     where it failed: "read" or "produce"
-    left_out  1: the value, 2: key and headers, too, where the topic does not take them
-    """
-    ours = error_headers(
-        (record.topic, record.partition, record.offset),
-        stage,
-        error,
-        value_bytes=len(record.value or b"") if left_out else None,
-    )
-    if left_out == 2:  # Kafka takes no record without key and value
-        return Output("dead", record.timestamp_ms, None, b"", ours)
-    value = None if left_out else record.value
-    if record.key is None and value is None:
-        value = b""
-    return Output("dead", record.timestamp_ms, record.key, value, _theirs(record) + ours)
+def dead_letter(
+    record: Record, stage: str, error: Exception, topics: Topics, left_out: int = 0
+) -> Outgoing:
+    """Return the dead letter of a record that could not be read or written, see dedup.wire.kafka.writer."""
+    place = record.topic, record.partition, record.offset
+    theirs = msgspec.structs.replace(record, headers=_theirs(record))
+    made = writer.dead_letter(theirs, place, stage, error, left_out)
+    return Outgoing(*made, topics.dead, timestamp_ms=record.timestamp_ms)
 
 
-def _output(record: Record, way: Way, ours: Iterable[tuple[str, object]]) -> Output:
+def _output(record: Record, topic: str, ours: Iterable[tuple[str, object]]) -> Outgoing:
     made = tuple((OURS + name, str(value).encode("utf-8", "replace")) for name, value in ours)
-    return Output(way, record.timestamp_ms, record.key, record.value, _theirs(record) + made)
+    headers = _theirs(record) + made
+    return Outgoing(record.key, record.value, headers, topic, timestamp_ms=record.timestamp_ms)
 
 
 def _theirs(record: Record) -> Headers:
@@ -141,22 +121,23 @@ class Reading(msgspec.Struct, frozen=True):
 class Batch:
     """The records of one read, known by number to questions(), to_send() and to_insert()."""
 
-    def __init__(self, readings: Sequence[Reading], *, guard: bool = False) -> None:
+    def __init__(self, readings: Sequence[Reading], topics: Topics, *, guard: bool = False) -> None:
         """Start with readings in the order of their offsets, of any partitions.
 
         guard keeps pages that are another page of their site by title or canonical URL.
         """
         self._guard = guard
+        self._topics = topics
         self._readings = readings
         self._undecided: dict[int, None] = {}  # in order, for they are asked about again
-        self._outputs: dict[int, Output] = {}  # decided, and not acknowledged
+        self._outputs: dict[int, Outgoing] = {}  # decided, and not acknowledged
         self._verdicts: dict[int, Verdict] = {}  # that hold a token, and are not inserted
         self._acknowledged: dict[int, None] = {}  # of those
         self._left_out: dict[int, int] = {}  # of dead letters
         self.counts: dict[str, int] = {}
         for number, reading in enumerate(readings):
             if reading.error is not None:
-                self._outputs[number] = dead_letter(reading.record, "read", reading.error)
+                self._outputs[number] = dead_letter(reading.record, "read", reading.error, topics)
                 self._count("dead")
             elif reading.page is None:
                 self.keep(number, reading.exempt or "error")
@@ -190,7 +171,7 @@ class Batch:
         if verdict.status == "pending":
             return
         del self._undecided[number]
-        self._outputs[number] = judged(self._readings[number].record, verdict)
+        self._outputs[number] = judged(self._readings[number].record, verdict, self._topics)
         if verdict.token is not None:
             self._verdicts[number] = verdict
         self._count(verdict.status + (f"/{verdict.reason}" if verdict.reason else ""))
@@ -198,12 +179,12 @@ class Batch:
     def keep(self, number: int, reason: str) -> None:
         """Keep a page that could not be judged; it is never an original."""
         self._undecided.pop(number, None)
-        self._outputs[number] = kept(self._readings[number].record, reason)
+        self._outputs[number] = kept(self._readings[number].record, reason, self._topics)
         self._count(f"exempt/{reason}")
 
     # -------------------------------------------------------------------------------- writing
 
-    def to_send(self) -> list[tuple[int, Output]]:
+    def to_send(self) -> list[tuple[int, Outgoing]]:
         """Return the outputs that are decided and not acknowledged, in the order of the records."""
         return sorted(self._outputs.items(), key=lambda pair: pair[0])
 
@@ -220,18 +201,23 @@ class Batch:
         Returns the verdict to be released: a page that is in no output is no original.
         """
         left_out = int(too_large)
-        if self._outputs[number].way == "dead":
+        if self.is_dead(number):
             left_out = self._left_out.get(number, 0) + 1
         else:
             self._count("dead")
         self._left_out[number] = left_out
-        letter = dead_letter(self._readings[number].record, "produce", error, left_out)
-        self._outputs[number] = msgspec.structs.replace(letter, timestamp_ms=None)
+        record = self._readings[number].record
+        letter = dead_letter(record, "produce", error, self._topics, left_out)
+        self._outputs[number] = letter._replace(timestamp_ms=None)
         return self._verdicts.pop(number, None)
+
+    def is_dead(self, number: int) -> bool:
+        """Whether the output of a record is a dead letter."""
+        return self._outputs[number].topic == self._topics.dead
 
     def can_shrink(self, number: int) -> bool:
         """Whether refuse() can make a record's dead letter smaller."""
-        return self._outputs[number].way != "dead" or self._left_out.get(number, 0) < 2
+        return not self.is_dead(number) or self._left_out.get(number, 0) < 2
 
     def place(self, number: int) -> tuple[str, int, int]:
         """Return the topic, partition and offset of a record."""
@@ -305,16 +291,6 @@ FATAL = (RecipeMismatch, StoreDamaged)  # nothing may be judged or committed aft
 PASSING = (ServiceUnavailable, OSError)  # TimeoutError is one, too
 
 
-class Outputs(Protocol):
-    """The topics that are written to."""
-
-    async def send(self, outputs: Sequence[Output]) -> list[Exception | None]:
-        """Write each and wait for the acknowledgements; return None for one, else its error.
-
-        Refused is final, everything else may be retried.
-        """
-
-
 @dataclass(frozen=True, slots=True)
 class Events:
     """Callbacks of the pipeline: a fault (the step, the error), and counts of events."""
@@ -329,7 +305,7 @@ class Pipeline:
     def __init__(
         self,
         detector: AsyncDetector,
-        outputs: Outputs,
+        outputs: Writer,
         events: Events,
         *,
         wait_seconds: float,
@@ -424,13 +400,15 @@ class Pipeline:
     async def _write(self, batch: Batch) -> None:
         retry = _retry_pauses()
         while sending := batch.to_send():
-            results = await self._outputs.send([output for _, output in sending])
-            sent, failed = [], None
-            for (number, output), result in zip(sending, results, strict=True):
-                if result is None:
+            results = await self._outputs.send_each([output for _, output in sending])
+            sent: list[int] = []
+            failed: Exception | None = None
+            for (number, _), result in zip(sending, results, strict=True):
+                if not isinstance(result, Exception):
                     sent.append(number)
                 elif isinstance(result, Refused):
-                    if output.way == "dead" and not result.too_large:
+                    is_dead = batch.is_dead(number)
+                    if is_dead and not result.too_large:
                         raise result  # not even as a dead letter: the topic itself is wrong
                     self._events.fault("refused", result)
                     if not batch.can_shrink(number):
@@ -442,7 +420,7 @@ class Pipeline:
                         self._events.count("dead_lost", 1)
                         sent.append(number)
                         continue
-                    if output.way != "dead":
+                    if not is_dead:
                         self._say_dead(batch.place(number), result)
                     verdict = batch.refuse(number, result, too_large=result.too_large)
                     if verdict is not None:

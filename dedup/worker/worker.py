@@ -44,19 +44,17 @@ from dedup.model.recipes import Recipe
 from dedup.wire.kafka import (
     KafkaConfig,
     KafkaUnavailable,
-    Outgoing,
     Writer,
     describe_topic,
     ensure_topic,
 )
-from dedup.wire.kafka.group import Member
 from dedup.wire.kafka.login import refusal
+from dedup.wire.kafka.reader import Member
 from dedup.worker.adapters import Config, Page, Topics, adapter
 from dedup.worker.pipeline import (
     Batch,
     Events,
     Offsets,
-    Output,
     Pipeline,
     Reading,
     Record,
@@ -292,35 +290,6 @@ class Reader:
         return None if reading.data_bytes > reading.text_bytes else reading.fingerprint
 
 
-class OutputTopics:
-    """Writes outputs to their topics; connects at the first one."""
-
-    def __init__(self, config: KafkaConfig, topics: Topics) -> None:
-        """Write to the topics of a cluster."""
-        self._names = msgspec.structs.asdict(topics)
-        self._writer = Writer(config)
-
-    async def send(self, outputs: Sequence[Output]) -> list[Exception | None]:
-        """Write each and wait for its acknowledgement; see pipeline.Outputs."""
-        results = await self._writer.send_each(
-            [
-                Outgoing(
-                    each.key,
-                    each.value,
-                    each.headers,
-                    self._names[each.way],
-                    timestamp_ms=each.timestamp_ms,
-                )
-                for each in outputs
-            ]
-        )
-        return [each if isinstance(each, KafkaUnavailable) else None for each in results]
-
-    async def stop(self) -> None:
-        """Close the producer, within a bound; a later send() makes another."""
-        await self._writer.stop(STOP_SECONDS)
-
-
 async def ensure_topics(config: KafkaConfig, topics: Topics) -> None:
     """Create missing outputs, with as many partitions as the input has.
 
@@ -464,7 +433,7 @@ class Worker:
         self._config = config
         self._metrics = metrics
         self._health = health
-        self._outputs = OutputTopics(config.kafka, config.topics)
+        self._outputs = Writer(config.kafka)  # which connects at the first record
         self._pipeline: Pipeline
         self._member: Member | None = None
         self._queue: asyncio.Queue[tuple[int, list[Reading]]] = asyncio.Queue(1)
@@ -508,7 +477,7 @@ class Worker:
                     await self._end_batch(config.stop_seconds)
                     if self._member is not None:
                         await self._member.stop()
-                    await self._outputs.stop()
+                    await self._outputs.stop(STOP_SECONDS)
 
     async def _until(self, stop: asyncio.Event, working: Awaitable[None]) -> None:
         """Work until it ends or fails, or until told to stop."""
@@ -656,7 +625,9 @@ class Worker:
             if self._config.identity:
                 self._warn_of_siteless(readings)
             self._settling = asyncio.create_task(
-                self._take(Batch(readings, guard=self._config.identity), member)
+                self._take(
+                    Batch(readings, self._config.topics, guard=self._config.identity), member
+                )
             )
             await asyncio.wait({self._settling})
             if not self._settling.cancelled():

@@ -4,6 +4,7 @@
  *     segment  pairs (value, document) -> bytes that are searched where they are, such as a mapped file
  *     pairs    a set of fingerprints   -> all pairs within k, and their clusters
  *     batch    queries, and a stream   -> every match, without holding the stream
+ *     lmdb     the bytes of a file     -> whether LMDB can be trusted with them
  *
  * The rules of ndd.h hold here too.
  */
@@ -54,11 +55,8 @@ ndd_status ndd_segment_open(const uint8_t *bytes, uint64_t size, ndd_segment **s
 void ndd_segment_close(ndd_segment *segment);
 void ndd_segment_stats_get(const ndd_segment *segment, ndd_segment_stats *stats);
 
-/* As ndd_table_probe, for any k up to that of the segment, else NDD_BAD_DISTANCE. */
-ndd_status ndd_segment_probe(const ndd_segment *segment, const uint64_t *values, size_t n, uint32_t k,
-                             uint64_t limit, ndd_answer *answer);
-
-/* The same in several segments: the matches of values[i] in segments[s] are those of query s * n + i. */
+/* As ndd_table_probe in each of several segments, for any k up to that of each, else NDD_BAD_DISTANCE: the matches
+ * of values[i] in segments[s] are those of query s * n + i. */
 ndd_status ndd_segments_probe(const ndd_segment *const *segments, size_t count, const uint64_t *values,
                               size_t n, uint32_t k, uint64_t limit, ndd_answer *answer);
 
@@ -66,11 +64,6 @@ ndd_status ndd_segments_probe(const ndd_segment *const *segments, size_t count, 
 void ndd_segment_has(const ndd_segment *segment, const uint64_t *values, const uint64_t *documents,
                      size_t n, uint8_t *found);
 void ndd_segment_list(const ndd_segment *segment, uint64_t *values, uint64_t *documents);
-
-/* The documents of one value in n segments, those of each segment ascending: the first `most` of them into
- * an array; returns how many there are. */
-uint64_t ndd_segments_documents(const ndd_segment *const *segments, size_t n, uint64_t value,
-                                uint64_t *documents, uint64_t most);
 
 /* 0 if neither a table (NULL: none) nor one of n segments holds a value within k bits of this one, the table
  * within its own k; 1 if one does, or memory or a segment's k does not allow to tell. Overwrites the answer. */
@@ -168,6 +161,22 @@ void ndd_hits_get(const ndd_hits *hits, const ndd_hit **items, uint64_t *count);
 /* Numbers first .. first + n - 1 of the stream of splitmix64 (Steele, Lea and Flood, OOPSLA 2014)
  * from a seed: spread evenly, all different, any of them at once. For measuring and testing. */
 void ndd_generate(uint64_t seed, uint64_t first, size_t n, uint64_t *values);
+
+/* ------------------------------------------------------------------------------------ lmdb */
+
+/* What a sound documents.mdb holds (native/src/lmdb/pages.c). */
+typedef struct ndd_lmdb {
+    uint64_t documents;      /* records in the tree "documents" */
+    uint64_t records_sum;    /* the XOR of their first 8 bytes, big-endian */
+    uint64_t transaction[2]; /* the number of each meta page's transaction */
+    uint64_t state_at[2];    /* and where the record "state" in force after it is: its place in the file, */
+    uint64_t state_size[2];  /* and its size; 0 where an older one cannot be read any more */
+} ndd_lmdb;
+
+/* Verifies the pages of an LMDB file, in time linear in their number; takes a bit of memory a page.
+ * NDD_DAMAGED, and the reason in `room` bytes, for a file that is cut or altered; NDD_BAD_VERSION for one of
+ * another LMDB. */
+ndd_status ndd_lmdb_check(const uint8_t *bytes, uint64_t size, ndd_lmdb *found, char *reason, size_t room);
 
 /* cffi: end */
 

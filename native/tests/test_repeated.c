@@ -1,4 +1,4 @@
-/* Records of one form: what is read of them, and that nothing is read beyond them (under sanitizers). */
+/* Records of one form, and commands: what is read of them, and that nothing is read beyond them (under sanitizers). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,33 +59,61 @@ static void test_a_form_out_of_bounds_reads_nothing(void) {
     CHECK(ndd_repeated_read(form, LENGTH, form, LENGTH, SIZE_MAX, 18, 0, words, 2) == 0);
 }
 
-/* Count commands in memory of just their size. */
-static size_t whole(const char *text, size_t size, size_t most) {
+/* Read commands in memory of just their size. */
+static ndd_read commands(const char *text, size_t size, size_t most, ndd_commands *read) {
     uint8_t *bytes = malloc(size > 0 ? size : 1);
     CHECK(bytes != NULL);
     memcpy(bytes, text, size);
-    size_t count = ndd_whole_commands(bytes, size, most);
+    ndd_read then = ndd_commands_read(bytes, size, most, 2, 5, read);
     free(bytes);
-    return count;
+    return then;
 }
 
-static void test_whole_commands_are_counted(void) {
-    static const char two[] = "*2\r\n$4\r\nECHO\r\n$3\r\n\r\n*\r\n*1\r\n$0\r\n\r\n";
+static void test_commands_are_read_at_once_and_in_pieces(void) {
+    static const char two[] = "*2\r\n$4\r\nECHO\r\n$3\r\n\r\n*\r\n*0\r\n*-1\r\n*1\r\n$0\r\n\r\n";
     size_t first = 23, size = sizeof two - 1;
-    for (size_t cut = 0; cut <= size; cut++) {
-        CHECK(whole(two, cut, 2) == (cut == first ? 1u : cut == size ? 2u : 0u));
+    for (size_t step = 1; step <= size; step++) {
+        ndd_commands read = {0};
+        size_t begin = 0, count = 0;
+        for (size_t end = 0; end < size;) {
+            end = end + step < size ? end + step : size;
+            do {
+                CHECK(commands(two + begin, end - begin, SIZE_MAX, &read) == NDD_PART);
+                CHECK(read.begin <= read.end && read.at <= end - begin - read.end);
+                CHECK(read.count == 0 || two[begin + read.begin + 1] != '0');
+                begin += read.end;
+                count += read.count;
+            } while (read.count > 0);
+            CHECK(count == (end < first ? 0u : end < size ? 1u : 2u));
+        }
+        CHECK(begin == size && read.at == 0 && read.left == 0);
     }
-    CHECK(whole(two, size, 1) == 0);
-    static const char *const others[] = {
-        "PING\r\n", "\r\n", "*0\r\n", "*-1\r\n", "*\r\n", "*1\r\n:1\r\n", "*1\r\n$-1\r\n", "*1\r\n$\r\n",
-        "*1\n$1\na\n", "*1\r\n$1\r\nabc", "*1\r\n$2\r\na\r\n", "*1\r\n$1000000000\r\na\r\n", "*1\r\n$1 \r\na\r\n",
-        "*1\r\n*1\r\n$1\r\na\r\n", "*+1\r\n$1\r\na\r\n", "*1\r\n$1\r\na\r\n ",
+    ndd_commands read = {0};
+    CHECK(commands(two, size, 1, &read) == NDD_PART && read.count == 1 && read.end == first);
+}
+
+static void test_what_is_no_command_ends_them(void) {
+    static const struct {
+        const char *text;
+        ndd_read then;
+    } cases[] = {
+        {"PING\r\n", NDD_OTHER},           {"\r\n", NDD_OTHER},          {"*3\r\n", NDD_MANY},
+        {"*\r\n", NDD_NO_LENGTH},          {"*+1\r\n", NDD_NO_LENGTH},   {"*01\r\n", NDD_NO_LENGTH},
+        {"*1\n", NDD_NO_LENGTH},           {"*1\r\r", NDD_NO_LENGTH},    {"*1234567890\r\n", NDD_NO_LENGTH},
+        {"*1\r\n:1\r\n", NDD_NO_STRING},   {"*1\r\n*1\r\n", NDD_NO_STRING}, {"*1\r\n$-1\r\n", NDD_NO_LENGTH},
+        {"*1\r\n$6\r\n", NDD_LONG},        {"*1\r\n$1 \r\n", NDD_NO_LENGTH}, {"*1\r\n$5\r\n", NDD_PART},
+        {"*1\r\n$00\r\n", NDD_NO_LENGTH},  {"*-", NDD_PART},             {"*1\r", NDD_PART},
     };
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        CHECK(whole(others[i], strlen(others[i]), 9) == 0);
+    static const char ping[] = "*1\r\n$6\r\nLONGER\r\n";
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[64];
+        size_t before = sizeof ping - 1, behind = strlen(cases[i].text);
+        memcpy(text, ping, before);
+        memcpy(text + before, cases[i].text, behind);
+        ndd_commands read = {0};
+        CHECK(commands(text, before + behind, SIZE_MAX, &read) == cases[i].then);
+        CHECK(read.count == 1 && read.end == before);
     }
-    static const char padded[] = "*03\r\n$1\r\na\r\n$1\r\nb\r\n$01\r\nc\r\n";
-    CHECK(whole(padded, sizeof padded - 1, 9) == 1);
 }
 
 int main(void) {
@@ -93,6 +121,7 @@ int main(void) {
     test_a_byte_of_another_form_ends_them();
     test_digits_are_a_number();
     test_a_form_out_of_bounds_reads_nothing();
-    test_whole_commands_are_counted();
+    test_commands_are_read_at_once_and_in_pieces();
+    test_what_is_no_command_ends_them();
     return 0;
 }

@@ -20,7 +20,7 @@ static void check_probes(const ndd_segment *segment, const struct pairs *pairs,
     const ndd_match *matches;
     CHECK(expected != NULL && ndd_answer_open(&answer) == NDD_OK);
     for (size_t l = 0; l < sizeof limits / sizeof *limits; l++) {
-        CHECK(ndd_segment_probe(segment, queries, n, k, limits[l], answer) == NDD_OK);
+        CHECK(probe_segment(segment, queries, n, k, limits[l], answer) == NDD_OK);
         ndd_answer_get(answer, &offsets, &matches);
         CHECK(offsets[0] == 0);
         for (size_t i = 0; i < n; i++) {
@@ -105,7 +105,7 @@ static uint64_t count_steps(const uint64_t *values, size_t n, uint32_t k, uint64
     uint8_t *bytes = write_segment(&pairs, k, 0, &size);
     ndd_segment *segment = open_segment(bytes, size);
     probe_steps = 0;
-    CHECK(ndd_segment_probe(segment, &query, 1, k, 0, answer) == NDD_OK);
+    CHECK(probe_segment(segment, &query, 1, k, 0, answer) == NDD_OK);
     uint64_t taken = probe_steps;
     ndd_answer_get(answer, &offsets, &matches);
     *matched = offsets[1];
@@ -175,9 +175,9 @@ static void test_every_processor_finds_the_same(void) {
     ndd_answer *plain, *lanes;
     CHECK(ndd_answer_open(&plain) == NDD_OK && ndd_answer_open(&lanes) == NDD_OK);
     for (size_t i = 0; i < QUERIES; i++) queries[i] = flipped(pairs.values[below(pairs.n)], 3);
-    CHECK(ndd_segment_probe(segment, queries, QUERIES, 4, 0, lanes) == NDD_OK);
+    CHECK(probe_segment(segment, queries, QUERIES, 4, 0, lanes) == NDD_OK);
     without_lanes = 1;
-    CHECK(ndd_segment_probe(segment, queries, QUERIES, 4, 0, plain) == NDD_OK);
+    CHECK(probe_segment(segment, queries, QUERIES, 4, 0, plain) == NDD_OK);
     without_lanes = 0;
     check_same(plain, lanes, QUERIES);
     ndd_answer_close(plain);
@@ -211,7 +211,7 @@ static void test_segments_are_probed_together_as_each_alone(void) {
                 if (fits) ndd_answer_queries(together, 2 * some, queries);
                 for (size_t query = 0; query < 2 * some; query++) {
                     const ndd_segment *which = both[query / some];
-                    CHECK(ndd_segment_probe(which, values + query % some, 1, 3, limit, alone) == NDD_OK);
+                    CHECK(probe_segment(which, values + query % some, 1, 3, limit, alone) == NDD_OK);
                     ndd_answer_get(alone, &at, &one);
                     CHECK(ends[query + 1] - ends[query] == at[1]);
                     CHECK(ndd_answer_cut(together)[query] == ndd_answer_cut(alone)[0]);
@@ -275,30 +275,6 @@ static void test_what_is_near_no_value_is_told_in_one_call(void) {
     }
 }
 
-static void test_segments_tell_the_documents_of_a_value(void) {
-    for (int kind = 0; kind < KINDS; kind++) {
-        struct pairs pairs = make_pairs(kind, 2000);
-        uint64_t size, documents[8];
-        uint8_t *bytes = write_segment(&pairs, 0, 0, &size);
-        ndd_segment *segment = open_segment(bytes, size);
-        const ndd_segment *twice[2] = {segment, segment};
-        for (size_t i = 0; i < pairs.n; i += 7) {
-            uint64_t value = i % 2 ? flipped(pairs.values[i], 1) : pairs.values[i], held = 0, first = 0;
-            for (size_t j = 0; j < pairs.n; j++) {
-                if (pairs.values[j] == value && held++ == 0) first = j;
-            }
-            CHECK(ndd_segments_documents(twice, 2, value, documents, 8) == 2 * held);
-            for (uint64_t j = 0; j < held && j < 8; j++) CHECK(documents[j] == pairs.documents[first + j]);
-            if (held < 8 && held > 0) CHECK(documents[held] == pairs.documents[first]);
-            CHECK(ndd_segments_documents(twice, 2, value, NULL, 0) == 2 * held);
-        }
-        CHECK(ndd_segments_documents(NULL, 0, 1, NULL, 0) == 0);
-        ndd_segment_close(segment);
-        free(bytes);
-        drop_pairs(&pairs);
-    }
-}
-
 static void test_a_segment_tells_what_it_holds(void) {
     for (int kind = 0; kind < KINDS; kind++) {
         struct pairs pairs = make_pairs(kind, 3000);
@@ -348,7 +324,6 @@ int main(void) {
     test_every_processor_finds_the_same();
     test_segments_are_probed_together_as_each_alone();
     test_what_is_near_no_value_is_told_in_one_call();
-    test_segments_tell_the_documents_of_a_value();
     test_a_segment_tells_what_it_holds();
     return 0;
 }

@@ -134,9 +134,9 @@ static void test_pairs_out_of_order_are_refused(void) {
     ndd_segment *segment = open_segment((uint8_t *)bytes, size);
     ndd_answer *answer;
     CHECK(ndd_answer_open(&answer) == NDD_OK);
-    CHECK(ndd_segment_probe(segment, values, 1, 4, 0, answer) == NDD_BAD_DISTANCE);
-    CHECK(ndd_segment_probe(segment, NULL, 1, 3, 0, answer) == NDD_BAD_ARGUMENT);
-    CHECK(ndd_segment_probe(segment, NULL, 0, 3, 0, answer) == NDD_OK);
+    CHECK(probe_segment(segment, values, 1, 4, 0, answer) == NDD_BAD_DISTANCE);
+    CHECK(probe_segment(segment, NULL, 1, 3, 0, answer) == NDD_BAD_ARGUMENT);
+    CHECK(probe_segment(segment, NULL, 0, 3, 0, answer) == NDD_OK);
     ndd_answer_close(answer);
     ndd_segment_close(segment);
     ndd_segment_close(NULL);
@@ -163,7 +163,7 @@ static void test_calls_without_memory_change_nothing(void) {
                 status = ndd_segment_write(pairs.values, pairs.documents, pairs.n, 3, 0, NULL, again, size);
                 break;
             case 3: status = ndd_segment_open(bytes, size, &segment, &reason); break;
-            default: status = ndd_segment_probe(segment, pairs.values, 300, 3, 0, answer);
+            default: status = probe_segment(segment, pairs.values, 300, 3, 0, answer);
             }
             allocations_left = -1;
             CHECK(status == NDD_OK || status == NDD_NO_MEMORY);

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import click
 
-sys.path.append(str(Path(__file__).parents[1] / "support"))  # brokers, marks in pages
+sys.path += [
+    str(Path(__file__).parents[1] / each) for each in ("support", "paper")
+]  # brokers, tables
 from comparisons import bench
 
 from dedup.cli import terminal

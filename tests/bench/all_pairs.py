@@ -16,7 +16,7 @@ import numpy as np
 from dedup.core.native import lib
 from dedup.core.numbers import Array, bit_counts, pointer
 from dedup.core.pairs import cores, find_all
-from dedup.lab.bench.runner import Bench, Progress, Round
+from dedup.lab.bench import Bench, Progress, Round
 from dedup.model.errors import DedupError
 
 REFERENCE_MOST = 10_000_000  # more take minutes and several times the memory

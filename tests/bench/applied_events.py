@@ -17,7 +17,7 @@ from pathlib import Path
 from brokers import Cluster
 from sharded_service import _options, _write
 
-from dedup.lab.bench.runner import Bench, Progress, Round
+from dedup.lab.bench import Bench, Progress, Round
 from dedup.lab.bench.service import WAIT_SECONDS, Connection, cpu_seconds, serving
 from dedup.lab.bench.store import NAMESPACE
 from dedup.wire.kafka import KafkaConfig, kafka_config

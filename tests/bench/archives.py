@@ -26,11 +26,11 @@ import numpy.typing as npt
 from scan_rate import Run, run, scan, write_archives, write_warc, write_wet
 
 from dedup.core.fingerprint import main_words
-from dedup.lab.bench.runner import Bench, Progress, Round
+from dedup.lab.bench import Bench, Progress, Round
 from dedup.model.errors import UsageError
 from dedup.model.recipes import recipe_of
-from dedup.scan.formats.warc import read_warc
 from dedup.scan.values import RawPage, Reading
+from dedup.scan.warc import read_warc
 
 SIMILAR, HALF, SAME = 0.8, 0.5, 0.9  # Jaccard similarity of word triples
 CONTENDERS = Path(__file__).with_name("archive_contenders.py")

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from dedup.core.bulk.batch import HIT, PIECE, Queries
 from dedup.core.native import lib
 from dedup.core.numbers import Array, pointer
-from dedup.lab.bench.runner import Bench, Progress, Round, machine
+from dedup.lab.bench import Bench, Progress, Round, machine
 from dedup.model.errors import DedupError
 
 PAPER_STORED = 1 << 33  # section 3.3: 8 G fingerprints

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from shutil import which
 
-from dedup.lab.bench.runner import Bench, Progress, Round
+from dedup.lab.bench import Bench, Progress, Round
 from dedup.lab.bench.service import cpu_seconds, fill, serving
 from dedup.lab.bench.store import NAMESPACE, sketch_of
 from dedup.model.errors import DedupError

@@ -19,7 +19,7 @@ from service_commands import CommandFigures, LogFigures
 
 from dedup.cli import terminal
 from dedup.cli.bench import numbers
-from dedup.lab.bench.runner import Machine, machine
+from dedup.lab.bench import Machine, machine
 from dedup.lab.bench.store import StoreFigures, lines_of, measure_stores, store_rows
 from dedup.lab.capacity import MEASURED, Costs, estimated_us, index_bytes, probe_us, working_bytes
 from dedup.model.errors import UsageError

@@ -1,9 +1,5 @@
 """The table of comparisons: cases for the runner of `dedup bench`, and commands that write pages."""
 
-from contextlib import AbstractContextManager
-from importlib import import_module
-from typing import Any
-
 import click
 from capacity_comparison import capacity
 from crowd_costs import crowds
@@ -11,20 +7,9 @@ from fanout_page import fanout
 from tables_comparison import tables
 
 from dedup.cli.bench import Cases
-from dedup.lab.bench.cases import CASES, DISTANCE
-from dedup.lab.bench.runner import Bench, Case, Option
+from dedup.lab.bench import CASES, DISTANCE, Case, Option, opened
 
 THREADS = Option("threads", 0, "Number of threads; 0: one a core.", least=0)
-
-
-def opened(module: str) -> Any:
-    """Return what opens the case of a module, imported when it is opened: some need an extra."""
-
-    def open_case(**options: Any) -> AbstractContextManager[Bench]:
-        found: AbstractContextManager[Bench] = import_module(module).open_case(**options)
-        return found
-
-    return open_case
 
 
 PAGES = next(case for case in CASES if case.name == "pages")

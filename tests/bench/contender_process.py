@@ -122,7 +122,9 @@ class Process:
 def start(entry: Entry, k: int, folder: Path) -> Iterator[Process]:
     """Start a contender over the data in a folder, and end it."""
     command = [sys.executable, __file__, entry.name, str(k), str(folder)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+    paths = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, env=paths) as child:
         try:
             yield Process(entry.name, child)
         finally:

@@ -16,16 +16,17 @@ import click
 import msgspec
 import numpy as np
 from page_figures import marked, out_result, put, rate, rows, short
+from segment_data import find, write_segment
 
 from dedup.cli import terminal
 from dedup.cli.common_options import distance_option, json_option
 from dedup.core.matches import ProbedMany
 from dedup.core.numbers import Array
 from dedup.core.table import Table
-from dedup.lab.bench.runner import Machine, Samples, machine, samples
+from dedup.lab.bench import Machine, Samples, machine, samples
 from dedup.lab.bench.tables import brute_force, flipped, make_data
 from dedup.model.errors import DedupError
-from dedup.store.segment import Segment, write_segment
+from dedup.store.segment import Segment
 
 _CENTRE = np.uint64(0x9E3779B97F4A7C15)
 _FARTHEST = 20  # bits from the centre of a neighbourhood, at most
@@ -243,7 +244,7 @@ def _probe(
     measured: list[tuple[float, float, float]] = [
         (
             _microseconds(table.probe_many, queries, limit),
-            _microseconds(lambda q, n: segment.find(q, table.k, n or 0), queries, limit),
+            _microseconds(lambda q, n: find(segment, q, table.k, n or 0), queries, limit),
             _microseconds(single, queries, limit),
         )
         for _ in range(rounds)
@@ -257,7 +258,7 @@ def _compare(
     """Return the matches of a probe, on average; raise DedupError where answers differ."""
     asked = queries[: _CHECKED * 8]
     ours = table.probe_many(asked, limit)
-    other = segment.find(asked, table.k, limit or 0).probed()
+    other = find(segment, asked, table.k, limit or 0).probed()
     if not _same(ours, other):
         raise DedupError(f"{made.name}: table and segment differ; please report this")
     if limit is None:

@@ -6,7 +6,7 @@ Invariant: nothing is measured; the same distribution and seed give the same fig
 machine.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +17,7 @@ from page_figures import marked, out_result, put, rows
 
 from dedup.cli import terminal
 from dedup.cli.common_options import json_option
-from dedup.lab.capacity import (
-    ANSWER_SHARES,
-    ANSWER_US,
-    Draw,
-    FanOut,
-    Times,
-    fan_out,
-    of_quantiles,
-    slowest,
-    waits,
-)
+from dedup.lab.capacity import ANSWER_SHARES, ANSWER_US, WARM_UP, FanOut, Times, fan_out, waits
 from dedup.model.errors import UsageError
 
 SHARDS = (1, 2, 4, 8, 16, 32, 64)
@@ -35,6 +25,28 @@ LOADS = (0.2, 0.5, 0.8)
 TIMEOUT = (
     0.005  # seconds, so that something is late: the client's usual one is a hundred times as long
 )
+
+Draw = Callable[[np.random.Generator, int], Times]  # a number of service times, in seconds
+
+
+def of_quantiles(shares: Sequence[float], seconds: Sequence[float]) -> tuple[Draw, float]:
+    """Return what draws times with this mean, of which this share is below a number of seconds.
+
+    Between two shares times are evenly spread. shares rise from 0; beyond the last one times are as
+    long as at it. Raises UsageError for what is no distribution.
+    """
+    at, values = np.array(shares, float), np.array(seconds, float)
+    if len(at) != len(values) or len(at) < 2 or at[0] != 0 or not np.all(np.diff(at) > 0):
+        raise UsageError("shares must rise from 0, and there must be a time for each")
+    if at[-1] > 1 or values[0] < 0 or np.any(np.diff(values) < 0):
+        raise UsageError("shares are at most 1, and times rise from 0")
+    mean = float(np.sum(np.diff(at) * (values[:-1] + values[1:]) / 2) + (1 - at[-1]) * values[-1])
+
+    def draw(rng: np.random.Generator, count: int) -> Times:
+        times: Times = np.interp(rng.random(count), at, values)
+        return times
+
+    return draw, mean
 
 
 class Stalls(msgspec.Struct, frozen=True):
@@ -110,7 +122,12 @@ def simulate(
         own = shared if stalls.together else _stall_times(rng, stalls, arrivals[-1])
         return _held_up(arrivals, services, own, stalls.seconds)
 
-    times = slowest(took, mean / load, shards, pages, seed)
+    rng = np.random.default_rng(seed)
+    arrivals = np.cumsum(rng.exponential(mean / load, pages))
+    latest = np.zeros(pages)
+    for shard in range(shards):
+        np.maximum(latest, took(rng, arrivals, shard), out=latest)
+    times = latest[int(pages * WARM_UP) :]
     late_share = float(np.mean(times > timeout))
     return Simulated(shards, load, len(times), *fan_out(times), late_share)
 

@@ -25,7 +25,7 @@ from crawling import Answers, Case, Page, article, hub, run_case
 
 from dedup.core.fingerprint import read_page
 from dedup.core.hash_set import HashSet
-from dedup.lab.bench.runner import Bench, Progress, Round
+from dedup.lab.bench import Bench, Progress, Round
 from dedup.model.errors import DedupError
 from dedup.scrapy.items import Digester, Names, encode
 from dedup.scrapy.items import Page as Read

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dedup.core.fingerprint import fingerprint
+from dedup.lab.bench import Bench, Progress, installed
 from dedup.lab.bench.pages import Work, bench_ways, load_pages, native_core
-from dedup.lab.bench.runner import Bench, Progress, installed
 
 
 def _resiliparse() -> Work:

@@ -17,8 +17,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+from dedup.lab.bench import Bench, Progress, Round, machine
 from dedup.lab.bench.pages import find_pages, write_pages
-from dedup.lab.bench.runner import Bench, Progress, Round, machine
 from dedup.model.errors import DedupError
 
 DISTINCT = 1000  # generated pages; beyond these, each one comes again in other words

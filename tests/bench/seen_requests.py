@@ -21,7 +21,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from dedup.lab.bench.runner import Bench, Progress, Round, installed
+from dedup.lab.bench import Bench, Progress, Round, installed
 from dedup.model.errors import DedupError
 
 TIMED = 100_000  # requests at the end that are timed, by CHUNK: other work on the machine disturbs few of them

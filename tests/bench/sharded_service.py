@@ -13,19 +13,19 @@ import random
 import subprocess
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from brokers import Cluster
 
 import dedup
 from dedup.detector import AsyncDetector
-from dedup.lab.bench.runner import Bench, Progress, Round
-from dedup.lab.bench.service import cpu_seconds, run, serving
+from dedup.lab.bench import Bench, Progress, Round
+from dedup.lab.bench.service import cpu_seconds, serving
 from dedup.lab.bench.store import sketch_of
 from dedup.model.events import encode
 from dedup.model.page import Document, PageFingerprint
@@ -58,6 +58,16 @@ class _Side:
 
     def cpu(self) -> float:
         return sum(map(cpu_seconds, self.processes))
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    """Run the load in the faster event loop, where there is one."""
+    try:
+        from uvloop import new_event_loop
+    except ImportError:
+        return asyncio.run(work)
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(work)
 
 
 @contextmanager

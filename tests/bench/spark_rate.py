@@ -22,7 +22,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from dedup.detector import EmbeddedDetector
-from dedup.lab.bench.runner import Bench, Progress, Round
+from dedup.lab.bench import Bench, Progress, Round
 from dedup.lab.bench.store import sketch_of
 from dedup.model.errors import DedupError, UsageError
 from dedup.model.recipes import recipe_of

@@ -21,7 +21,7 @@ from page_figures import marked, put, rate, short
 
 from dedup.cli import terminal
 from dedup.cli.bench import numbers
-from dedup.lab.bench.runner import Machine, Samples, machine, samples
+from dedup.lab.bench import Machine, Samples, machine, samples
 from dedup.lab.bench.tables import GENERATED, Data, brute_force, check_data, make_data
 from dedup.model.errors import DedupError, UsageError
 

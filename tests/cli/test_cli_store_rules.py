@@ -14,7 +14,7 @@ from needing import lacking
 import dedup
 from dedup.cli import main
 from dedup.detector.url_rules import Learner, Page, rule_of
-from dedup.detector.url_rules.rule_file import (
+from dedup.detector.url_rules.rule_records import (
     FILE,
     begin_again,
     decode_rules,

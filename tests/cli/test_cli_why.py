@@ -3,8 +3,10 @@
 import json
 from urllib.parse import quote
 
+import msgspec
 import pytest
 from command_line import call
+from ports import free_ports
 from services import Serving
 
 from dedup.report.drops import Drop, advice, by_risk, compare_words, encode, read_drops
@@ -92,6 +94,15 @@ def test_why_lists_the_riskiest_first(drops):
     assert sorted([SHIRT, PRICE], key=by_risk) == [PRICE, SHIRT]
 
 
+def test_a_terminal_breaks_no_address(drops):
+    """There the riskiest come as pairs, as `dedup scan --pairs` prints them."""
+    lines = call("why", "--top", 20, env={"COLUMNS": "40"}).stdout.splitlines()
+    assert lines[:2] == [
+        "http://shop.test/price",
+        "  = http://shop.test/shirt  (99 %, numbers)  [-19.90-] {+24.90+}",
+    ]
+
+
 def test_why_reads_a_report(tmp_path):
     """A JSON report has examples of the drops; another file is refused with what to do."""
     report = tmp_path / "r.json"
@@ -107,6 +118,28 @@ def test_why_reads_a_report(tmp_path):
     assert "DEDUP_REPORT = 'report.json'" in refused.stderr
 
 
+def test_a_report_s_riskiest_are_those_that_differ_in_numbers(tmp_path):
+    """As of a file of drops: numbers only before words, though more similar."""
+    report = tmp_path / "r.json"
+    examples = [
+        {"url": f"http://a.test/{name}", "distance": 1, "similarity": likeness}
+        | ({"differences": [{"of": old, "page": new}]} if old else {})
+        for name, likeness, old, new in (
+            ("unknown", 0.91, "", ""),
+            ("word", 0.92, "red", "blue 2"),
+            ("price", 0.99, "19 90", "24 90"),
+        )
+    ]
+    group = {"of": "http://a.test/a", "pages": 3, "examples": examples}
+    report.write_text(json.dumps({"mode": "drop", "near_duplicates": [group]}))
+    listed = call("why", "--report", report, "--top", 3, "--json").stdout.splitlines()
+    assert [json.loads(line)["url"].rpartition("/")[2] for line in listed] == [
+        "price",
+        "unknown",
+        "word",
+    ]
+
+
 @pytest.mark.parametrize(
     ("args", "advised"),
     [
@@ -115,6 +148,9 @@ def test_why_reads_a_report(tmp_path):
         (("http://a.test/",), "DEDUP_DROPPED = 'dropped.jsonl'"),
         (("http://a.test/", "--drops", "a", "--report", "b"), "not both"),
         (("--top", 3, "--service", "http://127.0.0.1:1"), "does not list drops"),
+        (("http://a.test/", "--service", "redis://127.0.0.1:7700"), "is not the HTTP port"),
+        (("http://a.test/", "--service", "127.0.0.1:7780"), "such as http://127.0.0.1:7780"),
+        (("http://a.test/", "--drops", __file__), "lists no drops; give a file"),
     ],
 )
 def test_why_refuses_what_it_cannot_answer(tmp_path, monkeypatch, args, advised):
@@ -123,6 +159,22 @@ def test_why_refuses_what_it_cannot_answer(tmp_path, monkeypatch, args, advised)
     result = call("why", *args)
     assert result.exit_code == 2
     assert advised in result.stderr
+
+
+def test_a_service_that_is_not_there_is_named():
+    """Without the words of a library: which address, and why."""
+    url = f"http://127.0.0.1:{free_ports(1)[0]}"
+    result = call("why", "http://a.test/", "--service", url)
+    assert (result.exit_code, result.stderr) == (
+        1,
+        f"dedup: {url} does not answer: Connection refused\n",
+    )
+
+
+def test_one_bit_is_one_bit():
+    """The advice has the right number: 1 bit, 2 bits."""
+    near = msgspec.structs.replace(SHIRT, distance=1)
+    assert "DEDUP_DISTANCE = 0 (1 bit apart)" in advice(near)
 
 
 def test_numbers_are_told_from_words():

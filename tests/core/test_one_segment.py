@@ -4,11 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from segment_data import ALL, numbered, spread
+from segment_data import ALL, find, numbered, spread, stats_of, write_segment
 
 from dedup.core.table import Table
 from dedup.model.errors import StoreDamaged, UsageError
-from dedup.store.segment import Segment, Segments, write_segment
+from dedup.store.segment import Segment, Segments, pairs_of
 
 
 def test_the_bytes_are_those_of_the_specification(tmp_path):
@@ -22,7 +22,7 @@ def test_the_bytes_are_those_of_the_specification(tmp_path):
 @pytest.mark.parametrize("spread_over", [1, 1 << 32, (1 << 64) // 7_000])
 @pytest.mark.parametrize("k", [0, 3, 6, 15])
 def test_a_segment_answers_as_the_table_of_its_pairs(tmp_path, k, spread_over):
-    """find() and probe() give what dedup.Table gives, for its k and smaller ones, with limits.
+    """Probes of it, one and many, give what dedup.Table gives, for its k and smaller ones, with limits.
 
     Also of documents that 4 bytes do not tell apart.
     """
@@ -33,14 +33,14 @@ def test_a_segment_answers_as_the_table_of_its_pairs(tmp_path, k, spread_over):
         set(zip(values.tolist(), documents.tolist(), strict=True))
     )
     segment = Segment(tmp_path / "s")
-    assert (segment.k, segment.note) == (k, 5)
-    assert segment.values == len(np.unique(values))
+    assert (segment.k, stats_of(segment).note) == (k, 5)
+    assert stats_of(segment).values == len(np.unique(values))
     queries = np.concatenate([values[:50], values[50:100] ^ np.uint64(5), spread(50, 2)])
     for smaller in {k, k // 2, 0}:
         table = Table(smaller)
         table.insert_many(values, documents)
         for limit in (0, 1, 10):
-            found, expected = segment.find(queries, smaller, limit), table.find(queries, limit)
+            found, expected = find(segment, queries, smaller, limit), table.find(queries, limit)
             assert np.array_equal(found.offsets, expected.offsets)
             assert np.array_equal(found.matches, expected.matches)
             assert np.array_equal(found.cut, expected.cut)
@@ -48,12 +48,12 @@ def test_a_segment_answers_as_the_table_of_its_pairs(tmp_path, k, spread_over):
 
 
 def test_a_segment_tells_its_pairs(tmp_path):
-    """pairs() has each pair once, and has() tells these from others."""
+    """pairs_of() has each pair once, and has() tells these from others."""
     values = spread(3000) % np.uint64(1000)
     documents = spread(3000, 2) % np.uint64(50)
     write_segment(tmp_path / "s", values, documents)
     segment = Segment(tmp_path / "s")
-    pairs = set(zip(*(part.tolist() for part in segment.pairs()), strict=True))
+    pairs = set(zip(*(part.tolist() for part in pairs_of([segment])), strict=True))
     assert pairs == set(zip(values.tolist(), documents.tolist(), strict=True))
     assert len(segment) == len(pairs)
     others = np.repeat(np.arange(1000, dtype=np.uint64), 50), np.tile(numbered(np.empty(50)), 1000)
@@ -69,10 +69,10 @@ def test_a_static_segment_takes_at_most_13_bytes_a_fingerprint(tmp_path):
 
 
 def test_a_distance_beyond_a_segments_design_is_refused(tmp_path):
-    """The error names both distances."""
+    """It would not be exact."""
     write_segment(tmp_path / "s", [1], [1], 3)
-    with pytest.raises(UsageError, match="k is 4; .* up to 3"):
-        Segment(tmp_path / "s").find([1], 4)
+    with pytest.raises(UsageError, match="probing 1 segments: .*distance"):
+        Segments([Segment(tmp_path / "s")]).probe(1, 4)
 
 
 @pytest.mark.parametrize(

@@ -116,13 +116,6 @@ class Pairs(RuleBasedStateMachine):
         assert list(rows) == [(match.document, match.distance) for match in expected]
         return expected
 
-    @rule(value=values)
-    def documents(self, value):
-        if self.k == 0:
-            assert sorted(self.table.documents(value)) == sorted(
-                d for v, d in self.pairs if v == value
-            )
-
     @rule()
     def has(self):
         pairs = [*sorted(self.pairs), (0xBEEF, 0)]

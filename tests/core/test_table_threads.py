@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 from table_oracle import clustered, uniform
 
-from dedup.core.read_write_lock import ReadWriteLock
-from dedup.core.table import Match, Table
+from dedup.core.table import Match, ReadWriteLock, Table
 
 
 def test_probes_are_right_while_another_thread_inserts(tmp_path: Path) -> None:
@@ -116,10 +115,10 @@ def test_a_writer_that_comes_back_lets_waiting_readers_in_first() -> None:
     threads = []
     with lock.writing:
         for kind in ("writer", "reader", "writer", "reader"):
-            waiting = sum(map(len, lock.waiting.values()))
+            waiting = lock.waiting_readers + lock.waiting_writers
             threads.append(threading.Thread(target=come_in, args=(kind,)))
             threads[-1].start()
-            while sum(map(len, lock.waiting.values())) == waiting:
+            while lock.waiting_readers + lock.waiting_writers == waiting:
                 time.sleep(0.001)
     for thread in threads:
         thread.join()

@@ -16,8 +16,8 @@ from network import Proxy
 from services import Serving
 
 import dedup
-from dedup.detector.blocking import BlockingDetector
 from dedup.detector.interface import AsyncDetector
+from dedup.detector.remote import BlockingDetector
 from dedup.model.errors import ServiceUnavailable, UsageError
 
 
@@ -166,7 +166,7 @@ assert os.read(read, 100).decode() != new_token()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
-@pytest.mark.parametrize("module", ["dedup", "dedup.detector.remote", "dedup.detector.blocking"])
+@pytest.mark.parametrize("module", ["dedup", "dedup.detector.remote"])
 def test_it_is_imported_where_there_is_no_fork(module):
     """As on Windows: neither os.fork nor os.register_at_fork."""
     code = f"import os; del os.fork, os.register_at_fork; import {module}"

@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from sizes import examples
 
 import dedup
-import dedup.detector.open_stores
 import dedup.detector.reservations
 import dedup.model.names
 from dedup.model.errors import RecipeMismatch, StoreLocked, UsageError
@@ -231,7 +230,7 @@ def test_late_duplicates_are_told_however_pages_are_inserted(values, sizes, rece
     """
     clock = Clock()
     with (
-        mock.patch.object(dedup.detector.open_stores, "RECENT", recent),
+        mock.patch.object(dedup.detector.reservations, "RECENT", recent),
         tempfile.TemporaryDirectory() as folder,
         dedup.open(folder, clock=clock) as detector,
     ):
@@ -375,8 +374,7 @@ def test_a_closed_detector_is_closed_while_others_share_its_store(tmp_path):
         for action in (
             detector.__len__,
             detector.__enter__,
-            detector.sync,
-            lambda: detector.give_up((), len),
+            lambda: detector.store,
         ):
             with pytest.raises(UsageError, match="closed"):
                 action()

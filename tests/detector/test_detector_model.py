@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from sizes import examples
 
 import dedup
-import dedup.detector.open_stores
 import dedup.detector.reservations
 from dedup.core.fingerprint import similarity
 from dedup.model.page import PageFingerprint, Verdict
@@ -207,7 +206,7 @@ class CrawlOfFewValues(Crawl):
     def __init__(self) -> None:
         super().__init__()
         self.patches = [
-            mock.patch.object(dedup.detector.open_stores, "RECENT", 2),
+            mock.patch.object(dedup.detector.reservations, "RECENT", 2),
             mock.patch.object(dedup.detector.reservations, "COMPARED", 2),
         ]
         for patch in self.patches:

@@ -6,9 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dedup.detector.url_rules import Learner, Page, Record, rule_of
-from dedup.detector.url_rules.merged_rules import encode_within, merged, news, told
-from dedup.detector.url_rules.rule_file import decode_rules
-from dedup.detector.url_rules.site_rules import Said
+from dedup.detector.url_rules.rule_records import (
+    Said,
+    decode_rules,
+    encode_within,
+    merged,
+    news,
+    told,
+)
 
 SID, REF = rule_of("drop:sid a.com"), rule_of("drop:ref a.com")
 FELL = ("http://a.com/1", "http://a.com/2")

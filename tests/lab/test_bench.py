@@ -19,8 +19,7 @@ from comparisons import bench as comparisons
 from dedup.cli import main
 from dedup.cli.bench import shown
 from dedup.core.pairs import find_all
-from dedup.lab.bench.cases import CASES
-from dedup.lab.bench.runner import Bench, Case, Option, measure
+from dedup.lab.bench import CASES, Bench, Case, Option, measure
 
 
 def bench(*arguments):

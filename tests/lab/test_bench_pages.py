@@ -10,8 +10,8 @@ from click.testing import CliRunner, Result
 from comparisons import bench as comparisons
 
 from dedup.cli import main
+from dedup.lab.bench import installed
 from dedup.lab.bench.pages import load_pages
-from dedup.lab.bench.runner import installed
 
 PAGES = [f"<p>page {number} has some words of its own" for number in range(10)]
 OURS = ["dedup", "dedup, its native core alone"]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -21,7 +22,7 @@ from dedup.cli import main
 from dedup.cli.demo import show
 from dedup.lab.demo.crawl import Crawl, Outcome, crawl_site
 from dedup.lab.demo.judgement import COPIES, Report, as_json, judge
-from dedup.lab.demo.site.site import Site
+from dedup.lab.demo.site import Site
 from dedup.model.errors import DedupError
 
 COMMAND = [sys.executable, "-c", "from dedup.cli import main; main()", "demo"]
@@ -244,6 +245,27 @@ def test_a_page_parsed_as_evidence_is_no_miss(made_up: MadeUp) -> None:
     lines: list[str] = []
     show(report, lines.append)
     assert "parsed as evidence" in "\n".join(lines)
+
+
+def test_the_rows_of_fetched_pages_add_up(made_up: MadeUp) -> None:
+    """A page that a control visit fetches once more has a row: accepted, dropped and such make the sum."""
+    made_up.outcomes["once more"] = Outcome("/", "exempt", "control")
+    report = made_up.judged()
+    lines: list[str] = []
+    show(report, lines.append)
+    numbers = {
+        name.strip(): int(value)
+        for name, value in re.findall(
+            r"^( *[a-z].*?)  +(\d+)(?:  .*)?$", "\n".join(lines), re.MULTILINE
+        )
+    }
+    parts = (
+        "accepted and parsed",
+        "near-duplicates dropped before parsing",
+        "fetched a second time",
+    )
+    assert numbers["fetched a second time"] == 1
+    assert numbers["pages fetched"] == sum(numbers[part] for part in parts)
 
 
 def test_a_refetch_is_no_miss(made_up: MadeUp) -> None:

@@ -18,10 +18,9 @@ from urllib.request import urlopen
 
 import pytest
 
-from dedup.lab.demo.site.plan import KINDS, Truth
-from dedup.lab.demo.site.server import serve, serve_in_child
-from dedup.lab.demo.site.site import Site
-from dedup.lab.demo.site.stories import LANGUAGES
+from dedup.lab.demo.plan import KINDS, Truth
+from dedup.lab.demo.site import Site, serve, serve_in_child
+from dedup.lab.demo.stories import LANGUAGES
 from dedup.model.errors import DedupError, UsageError
 
 COPIES = ("session", "print", "stamp", "related", "syndicated", "soft404")
@@ -111,7 +110,7 @@ def test_same_seed_same_site(site: Site) -> None:
 def test_same_site_in_another_process() -> None:
     """Python's salted hash() decides nothing: other processes make the same bytes."""
     program = (
-        "import hashlib; from dedup.lab.demo.site.site import Site; s = Site(120, 5); d = hashlib.sha256();"
+        "import hashlib; from dedup.lab.demo.site import Site; s = Site(120, 5); d = hashlib.sha256();"
         "[d.update(p.encode() + s.render(p, 1)[2]) for p in s.truth]; print(d.hexdigest())"
     )
     digests = {
@@ -429,7 +428,7 @@ def test_child_that_cannot_start_says_so(tmp_path: Path) -> None:
 def parent() -> Iterator["subprocess.Popen[str]"]:
     """A process that started a server of its own and says its URL."""
     program = (
-        "import time; from dedup.lab.demo.site.server import serve_in_child\n"
+        "import time; from dedup.lab.demo.site import serve_in_child\n"
         "with serve_in_child(pages=100) as url:\n"
         "    print(url, flush=True); time.sleep(600)\n"
     )

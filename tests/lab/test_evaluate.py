@@ -21,14 +21,20 @@ from dedup import fingerprint, near_duplicate, recipe_of
 from dedup.cli import main
 from dedup.core.fingerprint import similarity
 from dedup.core.numbers import bit_counts
-from dedup.lab.demo.site.site import Site
+from dedup.lab.demo.site import Site
 from dedup.lab.evaluate import score as pairs_module
 from dedup.lab.evaluate.corpora import contents_of, twins
 from dedup.lab.evaluate.corpora import similarity as content_similarity
-from dedup.lab.evaluate.evaluation import SIMILARITIES, evaluate
-from dedup.lab.evaluate.page_files import measure
-from dedup.lab.evaluate.score import bootstrap, called, every_pair, shares, within
-from dedup.lab.evaluate.sets import FileSet, FolderSet, GeneratedSet, clusters, count_words
+from dedup.lab.evaluate.score import (
+    SIMILARITIES,
+    bootstrap,
+    called,
+    evaluate,
+    every_pair,
+    shares,
+    within,
+)
+from dedup.lab.evaluate.sets import FileSet, FolderSet, GeneratedSet, clusters, count_words, measure
 from dedup.model.errors import DedupError
 from dedup.model.page import identity_of
 from dedup.model.policy import Options
@@ -262,8 +268,8 @@ def test_the_rule_is_that_of_near_duplicate(folder):
     """What is called for many pairs at once is what near_duplicate() calls for each."""
     source = FolderSet(folder)
     prints = measure(source.pages(), RECIPE)
-    prints.unread[3] = True
-    pages = [prints.page(i) for i in range(len(prints))]
+    pages = prints.pages
+    pages[3] = msgspec.structs.replace(pages[3], unread=True)
     pairs = every_pair(prints, source.labels(prints.ids), 15)
     expected = [
         near_duplicate(pages[a], pages[b], same_site=bool(site))
@@ -543,6 +549,8 @@ def test_the_generated_set_is_judged_well():
     assert all(f["recall"] == 1 for kind, f in kinds.items() if kind not in ("listing", "soft404"))
     assert kinds["listing"]["wrong"] == plain["all"]["wrong"]
     assert set(kinds) >= {"session", "print", "syndicated", "soft404"}
+    explained = "On generated pages the preset paper finds more than the default"
+    assert explained in call("--generated", "100", "--bootstrap", 0).stdout
 
 
 def test_the_report_for_a_person(folder):
@@ -550,6 +558,7 @@ def test_the_report_for_a_person(folder):
     seen = json.loads(call("--set", folder, "--json").stdout)
     result = call("--set", folder)
     assert result.exit_code == 0
+    assert "On generated pages" not in result.stdout
     near, found, wrong = counts(seen["all"])
     share = f"{seen['all']['precision']:.4f}"
     low, high = seen["all"]["intervals"]["precision"]

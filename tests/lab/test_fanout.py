@@ -7,9 +7,9 @@ import math
 
 import numpy as np
 import pytest
-from fanout_page import Stalls, simulate
+from fanout_page import Stalls, of_quantiles, simulate
 
-from dedup.lab.capacity import of_quantiles, waits
+from dedup.lab.capacity import waits
 from dedup.model.errors import UsageError
 
 MEAN = 100e-6

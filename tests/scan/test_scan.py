@@ -34,7 +34,7 @@ from dedup.cli import main
 from dedup.model.errors import DedupError, UsageError
 from dedup.model.recipes import recipe_of
 from dedup.scan import Job, scan
-from dedup.scan.pool import read_all
+from dedup.scan.reading import read_all
 from dedup.scan.report import COUNTED, EXAMPLES, EXEMPLIFIED, Example, _Most
 from dedup.scan.values import Reading, Task, Unit
 from dedup.store import Store
@@ -334,6 +334,21 @@ def test_stdin_to_stdout(tmp_path):
     assert done.returncode == 0
 
 
+def test_a_broken_line_of_stdin_is_named():
+    """It has the name that a person knows, not the dash of the command line."""
+    done = run("-", input=b"not json\n")
+    assert b"dedup: stdin line 1: not a JSON object with a page" in done.stderr
+
+
+def test_the_paper_at_a_greater_distance_is_warned_of(tmp_path):
+    """No texts are compared then: allowed, and said on stderr; not at the preset's own distance."""
+    file = write_lines(tmp_path / "p.jsonl", PAGES[:2])
+    for distance, warned in ((8, True), (3, False)):
+        done = run(file, "--similarity", "paper", "--distance", distance)
+        assert (b"--similarity paper compares no texts" in done.stderr) == warned
+        assert done.returncode == 0
+
+
 def test_wrong_use_is_named(tmp_path):
     """Options that do not go together, names that say nothing, inputs that are not there."""
     file = write_lines(tmp_path / "p.jsonl", PAGES[:2])
@@ -441,9 +456,9 @@ def test_a_report_counts_in_bounded_memory():
 
 def test_what_waits_for_its_turn_is_bounded(tmp_path, monkeypatch):
     """With no room ahead, workers wait; the order and the results stay."""
-    monkeypatch.setattr("dedup.scan.pool.AHEAD_BATCHES", 1)
-    monkeypatch.setattr("dedup.scan.pool.UNIT_BATCHES", 1)
-    monkeypatch.setattr("dedup.scan.pool.AHEAD_UNITS", 3)
+    monkeypatch.setattr("dedup.scan.reading.AHEAD_BATCHES", 1)
+    monkeypatch.setattr("dedup.scan.reading.UNIT_BATCHES", 1)
+    monkeypatch.setattr("dedup.scan.reading.AHEAD_UNITS", 3)
     units = []
     for i in range(8):
         path = write_lines(tmp_path / f"{i}.jsonl", PAGES[i::8])
@@ -460,7 +475,7 @@ def test_a_worker_that_dies_is_an_error(tmp_path, monkeypatch):
     file = write_lines(tmp_path / "p.jsonl", PAGES)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     (tmp_path / "sitecustomize.py").write_text(
-        "import sys, os\nif 'dedup.scan.pool' in sys.orig_argv[-1]: os._exit(9)\n"
+        "import sys, os\nif 'dedup.scan.reading' in sys.orig_argv[-1]: os._exit(9)\n"
     )
     with pytest.raises(DedupError, match=r"p\.jsonl.*ended \(code 9\)"):
         scan(Job(inputs=(str(file),), processes=2))

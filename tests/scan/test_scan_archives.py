@@ -24,8 +24,8 @@ from dedup.cli import main
 from dedup.model.errors import DedupError, UsageError
 from dedup.model.recipes import recipe_of
 from dedup.scan import Job, scan
-from dedup.scan.formats.warc import begins, read_warc
 from dedup.scan.values import Broken, RawPage, Reading
+from dedup.scan.warc import begins, read_warc
 
 PAGES = mixed(120, 7)
 RECORDS = records(PAGES)

@@ -25,9 +25,9 @@ from scanning import (
 
 from dedup.model.recipes import recipe_of
 from dedup.scan import Job, scan
-from dedup.scan.formats.json_lines import read_lines
-from dedup.scan.formats.warc import read_warc
+from dedup.scan.records import read_lines
 from dedup.scan.values import Broken, RawPage, Reading
+from dedup.scan.warc import read_warc
 
 PAGES = mixed(30, 3)
 LIMIT_MB = 256  # a bare scan takes about 60; what the bombs below hold is 400 MB and more

@@ -20,11 +20,11 @@ NO_CLIENT = "import sys; sys.modules['hiredis'] = None\n"
 def crawl(folder, port: int, setup: str = PATIENT, pages=PAGES, **settings):
     """Crawl where the usual port of a service is this one."""
     case = Case(pages, settings=TRUSTING | settings)
-    return run_case(folder, case, setup=setup + at(port))
+    return run_case(folder, case, setup=setup if setup == NO_CLIENT else setup + at(port))
 
 
 def at(port: int) -> str:
-    return f"import dedup.scrapy.local_service as local; local.PORT = {port}\n"
+    return f"import dedup.scrapy.service_memory as local; local.PORT = {port}\n"
 
 
 @contextmanager

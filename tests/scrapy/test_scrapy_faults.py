@@ -210,7 +210,7 @@ def test_store_without_documents_is_closed_with_its_crawl(tmp_path):
     left = tmp_path / "left"
     setup = f"""
 import atexit, pathlib, dedup.detector
-count = lambda: pathlib.Path({str(left)!r}).write_text(str(len(dedup.detector.open_stores._stores)))
+count = lambda: pathlib.Path({str(left)!r}).write_text(str(len(dedup.detector.detector._stores)))
 atexit.register(count)
 """
     body = "def parse(self, response): raise ValueError('the callback is broken')"

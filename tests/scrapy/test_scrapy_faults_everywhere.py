@@ -44,14 +44,14 @@ DROPPED = {"/b", "/gone-copy"}
 # Called by other programs only.
 UNUSED = {
     "EmbeddedDetector.accept", "EmbeddedDetector.apply", "EmbeddedDetector.ending", "EmbeddedDetector.get", "EmbeddedDetector.insert_held",
-    "EmbeddedDetector.give_up", "EmbeddedDetector.give_up_more", "EmbeddedDetector.held", "EmbeddedDetector.info", "EmbeddedDetector.offsets", "EmbeddedDetector.over",
-    "EmbeddedDetector.pin", "EmbeddedDetector.prune", "EmbeddedDetector.prune_more", "EmbeddedDetector.probe_many", "EmbeddedDetector.sync",
-    "EmbeddedDetector.withdraw", "EmbeddedDetector.documents_from", "EmbeddedDetector.share_memory", "Reservations.share", "Documents.damaged", "Documents.file_bytes",
+    "EmbeddedDetector.held", "EmbeddedDetector.info", "EmbeddedDetector.over",
+    "EmbeddedDetector.pin", "EmbeddedDetector.probe_many",
+    "EmbeddedDetector.withdraw", "EmbeddedDetector.share_memory", "Reservations.share", "Documents.damaged", "Documents.file_bytes",
     "Documents.name", "Documents.note_offsets", "Documents.offsets",
     "Index.covered", "Index.file_bytes", "Index.memory_bytes",
     "SegmentedTable.append", "SegmentedTable.probe_each",
     "SegmentedTable.stats", "SegmentedTable.written",
-    "Reservations.__len__", "Reservations.end_same", "Reservations.ending", "Reservations.knows", "Reservations.pin", "Store.apply",
+    "Reservations.__len__", "Reservations.end_same", "Reservations.ending", "Reservations.knows", "Reservations.note_inserted", "Reservations.pin", "Store.apply",
     "Store.get", "Store.info", "Store.insert_many", "Store.close_after_fork", "Store.give_up", "Store.give_up_more", "Store.forget_before", "Store.forget_more_before", "Store.held", "Store.near_many", "Store.near_others", "Store.offsets",
     "Store.sync", "Store.write_index",
     "Table.find", "Table.insert", "Table.probe_each", "Table.k", "Table.load", "Table.note", "Table.remove", "Table.reserve",
@@ -70,7 +70,7 @@ KINDS = itertools.cycle(faulting.KINDS)
 # A map that is full once is enlarged, and nothing failed.
 ONCE = itertools.cycle(kind for kind in faulting.KINDS if kind != "map")
 OUTER = [
-    "scrapy.embedded.open_embedded", "scrapy.crawl_session.read_page", "EmbeddedDetector.judge", "EmbeddedDetector.insert_many",
+    "scrapy.memory.open_embedded", "scrapy.crawl_session.read_page", "EmbeddedDetector.judge", "EmbeddedDetector.insert_many",
     "EmbeddedDetector.release", "EmbeddedDetector.forget", "EmbeddedDetector.close",
 ]  # fmt: skip
 USED = [point for point in faulting.POINTS if point not in UNUSED]

@@ -11,7 +11,7 @@ from item_pages import ITEMS, item
 from network import Proxy
 from services import Serving
 
-from dedup.detector.url_rules.rule_file import FILE, load_rules
+from dedup.detector.url_rules.rule_records import FILE, load_rules
 
 ARTICLES = 40
 NEVER = "redis://127.0.0.1:1"  # nobody listens there

@@ -13,7 +13,7 @@ from item_pages import ITEMS, item
 from scrapy import FormRequest, Request
 
 from dedup.detector.url_rules import rule_of
-from dedup.detector.url_rules.rule_file import FILE, load_rules
+from dedup.detector.url_rules.rule_records import FILE, load_rules
 from dedup.scrapy.responses import is_ordinary, mark_scheduled
 
 ARTICLES = 40

@@ -96,7 +96,7 @@ def test_every_command_and_error_is_in_the_document():
     """The page names every command that the service knows, and every code that it answers."""
     from dedup.service.core.roles import COMMANDS
     from dedup.service.http.server import STATUS
-    from dedup.service.replica.follower import Follower
+    from dedup.service.replica.replica import Follower
 
     text = PAGE.read_text(encoding="utf-8")
     for name in COMMANDS:

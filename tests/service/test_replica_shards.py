@@ -50,7 +50,7 @@ def offsets(path) -> dict[str, dict[int, int]]:
     namespaces = Namespaces(path)
     namespaces.open_all()
     try:
-        return {name: detector.offsets() for name, detector in namespaces}
+        return {name: detector.store.offsets() for name, detector in namespaces}
     finally:
         namespaces.close()
 

@@ -8,9 +8,9 @@ import pytest
 
 from dedup.model.errors import DedupError, UsageError
 from dedup.service.core import requests_seen
-from dedup.service.core.error_codes import Refused
 from dedup.service.core.limits import Limits
 from dedup.service.core.requests_seen import DEAD_SECONDS, RequestsSeen
+from dedup.service.core.roles import Refused
 
 ONE, TWO, THREE = (f"{number:032x}" for number in (1, 2, 3))
 

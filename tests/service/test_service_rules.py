@@ -10,15 +10,19 @@ from services import Serving
 
 import dedup
 from dedup.detector.url_rules import Record, rule_of
-from dedup.detector.url_rules.merged_rules import RULES_BYTES, TOLD_PAIRS
-from dedup.detector.url_rules.rule_file import (
+from dedup.detector.url_rules.rule_records import (
     FILE,
+    FOR,
+    MOST_RULES,
+    MOST_SITES,
+    RULES_BYTES,
+    TOLD_PAIRS,
+    Records,
     decode_rules,
     encode_rules,
     load_rules,
     save_rules,
 )
-from dedup.detector.url_rules.site_rules import FOR, MOST_RULES, MOST_SITES, Records
 
 SID, REF, PAGE = (rule_of(f"drop:{name} a.com") for name in ("sid", "ref", "page"))
 CRAWL, ADMIN = "a-crawl-token-of-this-test", "an-admin-token-of-this-test"

@@ -17,7 +17,7 @@ from services import Serving
 
 import dedup
 from dedup.model.errors import ServiceUnavailable
-from dedup.wire.client.address import addresses_of
+from dedup.wire.client.services import addresses_of
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no Unix sockets")
 

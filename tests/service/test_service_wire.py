@@ -13,7 +13,7 @@ from dedup.model.errors import UsageError
 from dedup.model.recipes import NEWEST
 from dedup.service.core.namespaces import Asked, Namespaces
 from dedup.service.core.operations import Commands, StoreInserts
-from dedup.service.resp import protocol, resp_commands
+from dedup.service.resp import resp_commands
 from dedup.service.resp.resp_commands import Plans
 
 WORDS = (
@@ -22,9 +22,11 @@ WORDS = (
 )  # fmt: skip
 
 
-def plainly(arguments: list[bytes]) -> tuple[protocol.Options, dict[str, Any], str | None] | str:
+def plainly(
+    arguments: list[bytes],
+) -> tuple[resp_commands.Options, dict[str, Any], str | None] | str:
     try:
-        given = protocol.options("RESERVE", arguments)
+        given = resp_commands.options("RESERVE", arguments)
     except UsageError as error:
         return str(error)
     shared = replace(given, page={}, reserve=replace(given.reserve, token=None))
@@ -44,7 +46,7 @@ def plans(tmp_path_factory):
 
 def quickly(
     plans: Plans, options: list[bytes]
-) -> tuple[protocol.Options, dict[str, Any], str | None] | str:
+) -> tuple[resp_commands.Options, dict[str, Any], str | None] | str:
     command = [b"DEDUP.RESERVE", b"ns", b"key", *[b""] * 5, b"RECIPE", NEWEST.encode(), *options]
     try:
         plan, page, token = plans.of_page(command)

@@ -32,8 +32,8 @@ from scanning import (
 
 from dedup.core.pairs import find_clusters
 from dedup.spark import accepted_pages, fingerprint_pages, judge_pages, probe_fingerprints
-from dedup.spark.components import components, edges_within
 from dedup.spark.fingerprints import signed, unsigned
+from dedup.spark.verdicts import components, edges_within
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of pyspark and pandas
 

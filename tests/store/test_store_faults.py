@@ -17,7 +17,7 @@ from stores import document, fill, is_sound, replace, run, spread, verified
 from dedup.model.errors import DedupError, StoreDamaged, StoreLocked
 from dedup.store import Store
 from dedup.store import documents as documents_file
-from dedup.store.structure import read_structure
+from dedup.store.documents import read_structure
 from dedup.store.verify import verify_store
 
 # --------------------------------------------------------------------------------- processes

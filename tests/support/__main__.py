@@ -23,7 +23,7 @@ def listed() -> str:
 def main() -> None:
     if len(sys.argv) < 2 or not (TOOLS / f"{sys.argv[1]}.py").is_file():
         sys.exit(f"python tests/support NAME [ARGUMENT ...]\n\n{listed()}")
-    sys.path.append(str(TOOLS.parents[1] / "bench"))  # as pytest does
+    sys.path += [str(TOOLS.parents[1] / each) for each in ("bench", "paper")]  # as pytest does
     name = sys.argv.pop(1)
     runpy.run_module(f"tools.{name}", run_name="__main__", alter_sys=True)
 

@@ -17,8 +17,7 @@ from pathlib import Path
 
 from services import Serving
 
-from dedup.lab.demo.site.server import serve
-from dedup.lab.demo.site.site import Site
+from dedup.lab.demo.site import Site, serve
 
 __all__ = ["NAMESPACE", "TOKEN", "DemoPages", "demo_pages"]
 

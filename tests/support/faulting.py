@@ -43,17 +43,15 @@ KINDS: dict[str, Callable[[str], Exception]] = {
 
 # Where each function is looked up when it is called: module, and the names in it.
 FUNCTIONS = {
-    "dedup.detector.detector": "site_of",
-    "dedup.detector": "agreed_recipe",
-    "dedup.scrapy.embedded": "open_embedded",
+    "dedup.detector.detector": "site_of agreed_recipe",
+    "dedup.scrapy.memory": "open_embedded",
     "dedup.scrapy.middlewares": "forget_copied mark_own wanted_urls",
     "dedup.scrapy.responses": "document_key",
     "dedup.scrapy.crawl_session": "exemption is_start key_of read_page namespace_of summary",
     "dedup.store.documents": (
         "encode_records decode_record decode_removal sum_of_records pack_number unpack_number "
-        "encode_state decode_state wrote"
+        "encode_state decode_state wrote read_structure"
     ),
-    "dedup.store.structure": "read_structure",
     "dedup.store.index": "key_digest",
     "dedup.store.store": "agreed_recipe same_recipe check_namespace key_digest",
 }

@@ -31,10 +31,10 @@ from brokers import Cluster, brokers_answering
 from fleet_spider import Note
 from ports import free_ports
 
-from dedup.lab.demo.site.server import serve_in_child
+from dedup.lab.demo.site import serve_in_child
 from dedup.model.errors import DedupError
 from dedup.model.events import decode
-from dedup.scrapy.outbox import Outbox
+from dedup.scrapy.publisher import Outbox
 from dedup.wire.kafka import KafkaConfig, Reader, describe_topic, kafka_config
 
 __all__ = ["FleetReport", "run_fleet"]

@@ -17,7 +17,7 @@ FLOORS = (
     ("hash",),
     ("reader", "design"),
     ("table",),
-    ("segment", "bulk", "paper"),
+    ("segment", "bulk", "paper", "lmdb"),
 )
 
 Modules = Mapping[str, set[str]]

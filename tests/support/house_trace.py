@@ -3,9 +3,11 @@
     closure()     (modules, lines) of dedup that are loaded once a default crawl judged a page
     page_trace()  (calls, files, returns) of dedup's Python code, request -> verdict -> insert
 
+    --service     the same of a RESERVE and an INSERT of the table service, bytes -> reply, and of an insert event
+
 Each runs in a process of its own, so that nothing else is loaded. A page passes the add-on's real
 middlewares, session and store, without a network: `python tests/support/house_trace.py` prints both,
-`--calls` also the calls in their order.
+`--calls` also the calls in their order; `--service-calls` those of the service.
 """
 
 import asyncio
@@ -155,7 +157,85 @@ async def _crawl(folder: str, traced: _Calls) -> None:
     assert crawler.stats.get_value("dedup/inserted") == 2, crawler.stats.get_stats()
 
 
+async def _serve(folder: str) -> dict[str, _Calls]:
+    """Have a service carry out some of each command; the last ones are traced."""
+    from types import SimpleNamespace
+
+    from fuzzing_resp import Wire, command
+    from sketches import sketch
+
+    from dedup.model.events import encode
+    from dedup.model.page import Document, PageFingerprint
+    from dedup.model.recipes import NEWEST
+    from dedup.service.core.limits import Limits
+    from dedup.service.core.namespaces import Namespaces
+    from dedup.service.core.operations import Commands, StoreInserts
+    from dedup.service.core.roles import Tokens
+    from dedup.service.replica.applying import Applying
+    from dedup.service.resp.port import Port
+    from dedup.service.resp.resp_connection import Connection
+    from dedup.wire.kafka import kafka_config
+
+    namespaces = Namespaces(Path(folder))
+    commands = Commands(namespaces, StoreInserts())
+    commands.not_ready = None
+    connection, wire = Connection(Port(commands, Limits(), Tokens(None, None))), Wire()
+    connection.connection_made(wire)
+    found: dict[str, _Calls] = {}
+
+    def ask(*words: object) -> bytes:
+        wire.written.clear()
+        data = command(*words)
+        traced = found[str(words[0])] = _Calls()
+        sys.setprofile(traced)
+        try:
+            connection.data_received(data)
+        finally:
+            sys.setprofile(None)
+        return bytes(wire.written)
+
+    for number in (1, 2, 3):
+        url, value = f"http://example.com/{number}", f"{number * 0x9E3779B97F4A7C15 % 2**64:016x}"
+        page = (value, sketch(number).hex(), "0" * 16, 300, "example.com", "RECIPE", NEWEST)
+        answer = ask("DEDUP.RESERVE", "traced", url, *page, "TOKEN", f"a-token-of-sixteen-{number}")
+        assert answer.split()[2] == b"unique", answer
+        answer = ask("DEDUP.INSERT", "traced", url, f"a-token-of-sixteen-{number}")
+        assert answer == b"+OK\r\n", answer
+
+    async def at_once(function: Any, *arguments: Any, **named: Any) -> Any:
+        return function(*arguments, **named)
+
+    asyncio.to_thread = at_once
+    applying = Applying(kafka_config("localhost"), namespaces)
+    for number in (4, 5):
+        page_ = PageFingerprint(number * 0x9E3779B97F4A7C15 % 2**64, sketch(number), 0, 300, NEWEST)
+        key, value_ = encode("traced", Document(f"http://a/{number}", page_, "a", 1.7e9))
+        record = SimpleNamespace(key=key, value=value_, offset=number, headers=(), timestamp=0)
+        traced = found["an insert event"] = _Calls()
+        sys.setprofile(traced)
+        try:
+            await applying.batch({0: [record]}, judge=True)
+        finally:
+            sys.setprofile(None)
+    assert applying.counts["inserted"] == 2
+    namespaces.close()
+    return found
+
+
+def _main_service(what: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        found = asyncio.run(_serve(folder))
+    for command, traced in found.items():
+        if what == "--service-calls":
+            for file, name in traced.names:
+                print(f"{file:40} {name}")
+        print("{}: {} calls in {} files, {} returns".format(command, *traced.summed()))
+
+
 def _main(what: str) -> None:
+    if what.startswith("--service"):
+        _main_service(what)
+        return
     from scrapy.utils.reactor import install_reactor
 
     install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")

@@ -1,8 +1,17 @@
-"""Values for tables of segments, and a plain scan."""
+"""Values for tables of segments, a plain scan, and one segment written, searched and described."""
+
+from array import array
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from dedup.core.matches import Answers, Found
+from dedup.core.native import check, ffi, lib
+from dedup.core.numbers import Numbers, packed, pointer
 from dedup.core.table import Match
+from dedup.model.errors import UsageError
+from dedup.store.segment import Segment, Segments, write_pairs
 
 ALL = 2**64 - 1
 
@@ -19,3 +28,33 @@ def scan(pairs: set[tuple[int, int]], value: int, k: int) -> list[Match]:
     """Return what a probe must return, by comparing with every pair."""
     rows = sorted(((v ^ value).bit_count(), d, v) for v, d in pairs if (v ^ value).bit_count() <= k)
     return [Match(document, found, distance) for distance, document, found in rows]
+
+
+def write_segment(
+    path: Path, values: Numbers, documents: Numbers, k: int = 3, note: int = 0
+) -> int:
+    """Write a segment of any batches, which stay as they are."""
+    value_words = array("Q", packed(values, "values").tobytes())
+    document_words = array("Q", packed(documents, "documents").tobytes())
+    if len(value_words) != len(document_words):
+        raise UsageError("there must be one document for each value")
+    return write_pairs(path, value_words, document_words, k, note)
+
+
+def find(segment: Segment, values: Numbers, k: int, limit: int = 0) -> Found:
+    """Return what Table.find() does, for one segment."""
+    queries, answers, one = packed(values, "values"), Answers(), Segments([segment])
+    answer = answers.take()
+    check(
+        lib.ndd_segments_probe(
+            one.handles, 1, pointer(queries), len(queries), k, limit, answer.handle
+        )
+    )
+    return answers.found(answer, len(queries))
+
+
+def stats_of(segment: Segment) -> Any:
+    """Return the native description of a segment."""
+    stats = ffi.new("ndd_segment_stats *")
+    lib.ndd_segment_stats_get(segment.handle, stats)
+    return stats

@@ -18,12 +18,12 @@ from services import Serving
 import dedup
 from dedup.model.errors import RecipeMismatch, ServiceUnavailable, UsageError
 from dedup.model.page import Document, Verdict
-from dedup.wire.client.address import addresses_of
 from dedup.wire.client.command_codec import error_of, verdict_of
-from dedup.wire.client.endpoint import (
+from dedup.wire.client.services import (
     FIRST_PAUSE_SECONDS,
     LONGEST_PAUSE_SECONDS,
     CircuitBreaker,
+    addresses_of,
 )
 
 NEVER = "redis://127.0.0.1:1"  # nobody listens there
@@ -111,19 +111,17 @@ def test_what_a_url_may_not_say_is_refused_without_its_secrets(url):
 # --------------------------------------------------------------------------------------- breaker
 
 
-def test_a_breaker_opens_after_failures_in_a_row_only():
-    """Two failures, an answer, two failures: closed; a third in a row opens it."""
-    breaker = CircuitBreaker(3)
-    for fails in (True, True, False, True, True):
+def test_a_failure_opens_a_breaker_and_an_answer_closes_it():
+    """An answer of one that is closed changes nothing."""
+    breaker = CircuitBreaker()
+    for fails in (False, True, False, True):
         breaker.failed(0.0) if fails else breaker.answered()
-        assert breaker.allows(0.0)
-    breaker.failed(0.0)
-    assert not breaker.allows(0.0)
+        assert breaker.allows(0.0) is not fails
 
 
 def test_a_half_open_breaker_lets_one_through():
     """Once the pause is over one caller may try; its answer closes the breaker for all."""
-    breaker = CircuitBreaker(1)
+    breaker = CircuitBreaker()
     breaker.failed(0.0)
     assert not breaker.allows(FIRST_PAUSE_SECONDS / 2)
     assert [breaker.allows(FIRST_PAUSE_SECONDS) for _ in range(3)] == [True, False, False]
@@ -133,7 +131,7 @@ def test_a_half_open_breaker_lets_one_through():
 
 def test_a_breaker_pauses_ever_longer_up_to_a_bound():
     """Each failed trial doubles the pause; none is longer than the longest."""
-    breaker, now, pauses = CircuitBreaker(1), 0.0, []
+    breaker, now, pauses = CircuitBreaker(), 0.0, []
     for _ in range(10):
         breaker.failed(now)
         pauses.append(breaker.rests(now))

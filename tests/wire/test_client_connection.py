@@ -8,8 +8,8 @@ from contextlib import nullcontext, suppress
 import hiredis
 import pytest
 
-from dedup.wire.client import endpoint as connection_module
-from dedup.wire.client.endpoint import Connection
+from dedup.wire.client import services as connection_module
+from dedup.wire.client.services import Connection
 
 FOR_EVER = 3600.0
 

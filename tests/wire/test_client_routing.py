@@ -12,7 +12,6 @@ from dedup.model.errors import ServiceUnavailable
 from dedup.model.events import record_key
 from dedup.model.page import Document, Neighbour, PageFingerprint
 from dedup.model.recipes import NEWEST
-from dedup.wire.client.address import addresses_of
 from dedup.wire.client.command_codec import (
     NO_SERVICE,
     OLDER,
@@ -27,6 +26,7 @@ from dedup.wire.client.command_codec import (
     unavailable,
     verdict_of_all,
 )
+from dedup.wire.client.services import addresses_of
 from dedup.wire.shards import Share
 
 EVERYTHING = Holding(None, 16)

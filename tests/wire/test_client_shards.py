@@ -254,10 +254,10 @@ def test_a_partition_that_moves_takes_its_pages_along(kafka, tmp_path):
 
 OLDER = """
 from dedup.service.core import roles
-from dedup.service.resp import protocol, resp_commands
+from dedup.service.resp import resp_commands
 del roles.COMMANDS[b"DEDUP.PARTITIONS"]
 for word in (b"TOKEN", b"HOME", b"FIELDS"):
-    del protocol._ALLOWED["RESERVE"][word]
+    del resp_commands._ALLOWED["RESERVE"][word]
 from dedup.cli import main
 main()
 """

@@ -17,8 +17,10 @@ from dedup.detector import AsyncEmbeddedDetector
 from dedup.model.errors import EventInvalid, RecipeMismatch, ServiceUnavailable
 from dedup.model.recipes import recipe_of
 from dedup.wire.kafka import Refused
+from dedup.wire.kafka.writer import Outgoing, Sent
 from dedup.worker.adapters import FORMATS, adapter
-from dedup.worker.pipeline import Batch, Events, Output, Pipeline, Reading, Record
+from dedup.worker.adapters import Topics as Names
+from dedup.worker.pipeline import Batch, Events, Pipeline, Reading, Record
 from dedup.worker.worker import Reader
 
 SCHEDULES = 120
@@ -42,20 +44,23 @@ class Chance:
             raise error("by chance")
 
 
+NAMES = Names("pages", "unique", "duplicates", "dead")
+
+
 class Topics:
     """The outputs: a list of what was written, in order."""
 
     def __init__(self, chance: Chance) -> None:
-        self.written: list[Output] = []
+        self.written: list[Outgoing] = []
         self.refused: dict[bytes, bool] = {}  # key -> too_large
         self.chance = chance
 
-    async def send(self, outputs: Sequence[Output]) -> list[Exception | None]:
+    async def send_each(self, outputs: Sequence[Outgoing]) -> list[Sent | Exception]:
         assert outputs
-        results: list[Exception | None] = []
+        results: list[Sent | Exception] = []
         for output in outputs:
             too_large = self.refused.get(output.key or b"")
-            if too_large is not None and (output.way != "dead" or (too_large and output.value)):
+            if too_large is not None and (output.topic != "dead" or (too_large and output.value)):
                 results.append(Refused("refused", too_large=too_large))
                 continue
             try:
@@ -65,11 +70,11 @@ class Topics:
             except OSError as error:
                 results.append(error)
             else:
-                results.append(None)
+                results.append((0, len(self.written)))
         return results
 
-    def of(self, way: str) -> list[Output]:
-        return [output for output in self.written if output.way == way]
+    def of(self, way: str) -> list[Outgoing]:
+        return [output for output in self.written if output.topic == way]
 
 
 class FailingDetector(AsyncEmbeddedDetector):
@@ -121,7 +126,7 @@ class Worker:
         await asyncio.sleep(0)
 
     async def settle(self, records: Sequence[Record], *, guard: bool = False) -> Batch:
-        batch = Batch(await self.reader.read(records), guard=guard)
+        batch = Batch(await self.reader.read(records), NAMES, guard=guard)
         await self.pipeline.settle(batch)
         for name, number in batch.counts.items():
             self.count(name, number)
@@ -139,7 +144,7 @@ def working(folder: Path, topics: Topics | None = None, chance: Chance | None = 
             asyncio.run(worker.detector.__aexit__())
 
 
-def header(output: Output, name: str) -> str:
+def header(output: Outgoing, name: str) -> str:
     (found,) = [value for key, value in output.headers if key == name]
     return found.decode()
 
@@ -240,10 +245,10 @@ def test_another_page_by_its_title_is_kept_where_asked(tmp_path, guard):
     first, second = topics.written
     assert header(first, "dedup.status") == "unique"
     if guard:
-        assert (header(second, "dedup.status"), second.way) == ("exempt", "unique")
+        assert (header(second, "dedup.status"), second.topic) == ("exempt", "unique")
         assert header(second, "dedup.reason") == "other_title"
     else:
-        assert (header(second, "dedup.status"), second.way) == ("near_duplicate", "duplicates")
+        assert (header(second, "dedup.status"), second.topic) == ("near_duplicate", "duplicates")
         assert header(second, "dedup.identity") == "other"
 
 
@@ -288,8 +293,8 @@ def test_a_batch_given_up_releases_its_pages(tmp_path):
             await asyncio.Event().wait()
             return []
 
-        topics.send = never
-        batch = Batch(await worker.reader.read(log(5, 1, seed=3)))
+        topics.send_each = never
+        batch = Batch(await worker.reader.read(log(5, 1, seed=3)), NAMES)
         task = asyncio.create_task(worker.pipeline.settle(batch))
         await started.wait()
         task.cancel()
@@ -320,7 +325,7 @@ def test_cancelled_while_it_asks_a_batch_holds_nothing(tmp_path):
             return answers
 
         worker.detector.reserve_many = slow
-        batch = Batch(await worker.reader.read(log(5, 1, seed=3)))
+        batch = Batch(await worker.reader.read(log(5, 1, seed=3)), NAMES)
         task = asyncio.create_task(worker.pipeline.settle(batch))
         await asked.wait()
         task.cancel()
@@ -424,11 +429,11 @@ def test_a_dead_letter_that_is_too_large_is_smaller_or_passed(tmp_path, caplog, 
     """Without its value, then without key and headers; refused at any size it stops nothing."""
 
     class Small(Topics):
-        async def send(self, outputs: Sequence[Output]) -> list[Exception | None]:
-            results = await super().send(outputs)
+        async def send_each(self, outputs: Sequence[Outgoing]) -> list[Sent | Exception]:
+            results = await super().send_each(outputs)
             for i, output in enumerate(outputs):
                 size = bool(output.key) + bool(output.value)
-                if output.way == "dead" and size >= most:
+                if output.topic == "dead" and size >= most:
                     self.written.remove(output)
                     results[i] = Refused("too large", too_large=True)
             return results
@@ -479,10 +484,10 @@ def test_whatever_fails_nothing_is_lost(tmp_path, seed):
         assert output.key is not None
         content, copy = by_key[output.key]
         seen.add(output.key)
-        if output.way == "unique":
+        if output.topic == "unique":
             accepted.add(pagestream.url(content, copy))
             continue
-        assert output.way == "duplicates"
+        assert output.topic == "duplicates"
         of = header(output, "dedup.of")
         assert of in accepted
         assert of != pagestream.url(content, copy)

@@ -1,6 +1,7 @@
 """Batch search: many queries at once against a stream of fingerprints that never fits in memory.
 
     queries -> Queries (indexed once)
+    array | file | arrays one after the other | function of a position -> pieces of a stream
     stream -> pieces -> a thread each -> the matches of each piece, in the order of the stream
 
 This is the batch problem of Manku, Jain and Das Sarma, "Detecting Near-Duplicates for Web Crawling"
@@ -10,6 +11,8 @@ Invariants:
   - The result equals that of comparing every query with every fingerprint.
   - Memory is that of the queries and of a few pieces, however long the stream; pieces are read only
     as fast as their matches are taken.
+  - A piece is read by the thread that calls its function, and not before; only arrays one after the other are
+    read as pieces are requested.
   - A checkpoint counts only fingerprints whose matches were taken. It is replaced atomically.
 """
 
@@ -17,8 +20,9 @@ import os
 import time
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import IO, Annotated, Any
@@ -27,12 +31,25 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from dedup.core.bulk import streams
-from dedup.core.bulk.streams import Source
 from dedup.core.files import replace_file
 from dedup.core.native import check, cores, ffi, lib
 from dedup.core.numbers import Array, Numbers, many, max_distance, number, pointer
 from dedup.model.errors import StoreDamaged, UsageError
+
+Source = (
+    npt.NDArray[Any]
+    | str
+    | os.PathLike[str]
+    | Iterable[npt.NDArray[Any]]
+    | Callable[[int], Iterable[npt.NDArray[Any]]]
+)
+"""A stream: an array; the path of a file of little-endian uint64; arrays one after the other; or a
+function that returns those from a position on."""
+
+Piece = tuple[int, Callable[[], Array]]
+"""A number of fingerprints, and the function that returns them."""
+
+COMPRESSED_BEGINS = b"NDDSORTD"  # of files that earlier releases read, docs/appendix/plan.md
 
 HIT = np.dtype([("query", "u8"), ("position", "u8"), ("distance", "u4"), ("reserved", "u4")])
 """A match: the index of the query, the position in the stream, and the distance in bits."""
@@ -216,7 +233,7 @@ class Queries:
         if not workers:
             raise UsageError("threads is 0; it must be an int from 1 up, or None for every core")
         done = self._resume(path, output)
-        pieces, total = streams.pieces(source, PIECE, done)
+        pieces, total = pieces_of(source, PIECE, done)
         first = done
         pool = ThreadPoolExecutor(workers, "dedup-batch")
         waiting: deque[Future[Matches]] = deque()
@@ -274,3 +291,76 @@ class Queries:
             written = output.tell()
         checkpoint = _Checkpoint(1, **self._identity, done=done, written=written)
         replace_file(path, msgspec.json.encode(checkpoint))
+
+
+# ------------------------------------------------------------------------------ streams in pieces
+
+
+def pieces_of(source: Source, most: int, done: int = 0) -> tuple[Iterator[Piece], int]:
+    """Return the pieces of a stream after its first `done` fingerprints, and its length or 0.
+
+    Each has up to `most`. Raises UsageError for a stream that has less than `done` and for a file of
+    compressed fingerprints, StoreDamaged for a file that ends within a fingerprint, OSError.
+    """
+    if isinstance(source, (str, os.PathLike)):
+        return _of_file(Path(source), most, done)
+    if isinstance(source, np.ndarray):
+        values = many(source, "source")
+        _check(done, len(values))
+        return _of_arrays([values[done:]], most), len(values)
+    if callable(source):
+        return _of_arrays(source(done), most), 0
+    return _of_arrays(_after(source, done), most), 0
+
+
+def _check(done: int, total: int) -> None:
+    if done > total:
+        raise UsageError(
+            f"the checkpoint has {done:,} fingerprints done and the stream has only {total:,}; "
+            "it is another stream, or was truncated"
+        )
+
+
+def _after(arrays: Iterable[npt.NDArray[Any]], done: int) -> Iterator[npt.NDArray[Any]]:
+    left = done
+    for array in arrays:
+        if left < len(array):
+            yield array[left:]
+        left = max(0, left - len(array))
+    _check(done, done - left)
+
+
+def _of_arrays(arrays: Iterable[npt.NDArray[Any]], most: int) -> Iterator[Piece]:
+    for array in arrays:
+        values = many(array, "source")
+        for begin in range(0, len(values), most):
+            part = values[begin : begin + most]
+            yield len(part), partial(_same, part)
+
+
+def _same(values: Array) -> Array:
+    return values
+
+
+def _of_file(path: Path, most: int, done: int) -> tuple[Iterator[Piece], int]:
+    with path.open("rb") as file:
+        if file.read(len(COMPRESSED_BEGINS)) == COMPRESSED_BEGINS:
+            raise UsageError(
+                f"{path} holds compressed fingerprints, which this release does not read: write them as "
+                "little-endian numbers of 8 bytes"
+            )
+    total, odd = divmod(path.stat().st_size, 8)
+    if odd:
+        raise StoreDamaged(
+            f"{path}: size {path.stat().st_size} is not a multiple of 8: truncated, or not fingerprints"
+        )
+    _check(done, total)
+    counts = ((first, min(most, total - first)) for first in range(done, total, most))
+    return ((count, partial(_read, path, first, count)) for first, count in counts), total
+
+
+def _read(path: Path, first: int, count: int) -> Array:
+    values = np.fromfile(path, dtype="<u8", count=count, offset=8 * first)
+    if len(values) != count:
+        raise StoreDamaged(f"{path}: truncated while it was read")
+    return values.astype(np.uint64, copy=False)

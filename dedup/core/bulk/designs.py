@@ -48,7 +48,7 @@ SET_BYTES = 13  # of a distinct value in the set that a dedup.Table keeps
 class Design(msgspec.Struct, frozen=True):
     """One way to find what lies within k, for the number of documents that was given.
 
-    kind              "paper" (PermutedTables of tests/bench), "ours" (dedup.Table), or "segment"
+    kind              "paper" (PermutedTables of tests/paper), "ours" (dedup.Table), or "segment"
                       (dedup.store.segment: immutable, on disk)
     preset            ours: the preset of dedup.Table that has it; else None
     name              the design in words

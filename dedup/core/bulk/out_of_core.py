@@ -27,11 +27,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dedup.core.bulk import streams
+from dedup.core.bulk.batch import Source, pieces_of
 from dedup.core.native import check, cores, lib
 from dedup.core.numbers import Array, max_distance, number, pointer
 from dedup.core.pairs import find_part, merge
-from dedup.core.pairs import merge as merge_pairs
 from dedup.model.errors import UsageError
 
 FAN = 128  # runs merged at once; more are merged in rounds
@@ -90,7 +89,7 @@ class Runs:
         most = max(LEAST_ROWS, rows // max(1, len(bounds)))
         fits: Callable[[Array, Any], int]
         combine: Callable[[Sequence[Array]], Array]
-        fits, combine = (_fits, _sorted) if self._width == 1 else (_fit_pairs, merge_pairs)
+        fits, combine = (_fits, _sorted) if self._width == 1 else (_fit_pairs, merge)
         cursors = list(bounds)
         heads = [np.array(stored[begin : min(end, begin + most)]) for begin, end in bounds]
         while heads:
@@ -153,7 +152,7 @@ def memory_bytes(memory: int | str) -> int:
 
 
 def find_all(
-    source: streams.Source,
+    source: Source,
     k: int,
     memory: int,
     *,
@@ -178,7 +177,7 @@ def find_all(
 
 
 def find_clusters(
-    source: streams.Source,
+    source: Source,
     k: int,
     memory: int,
     *,
@@ -229,12 +228,12 @@ class _Stored(NamedTuple):
     repeated: Array  # (n, 2): the value, and how often
 
 
-def _store(source: streams.Source, job: _Job, path: Path) -> _Stored:
+def _store(source: Source, job: _Job, path: Path) -> _Stored:
     runs, distinct, repeated = (
         Runs(path / name, width) for name, width in (("input", 1), ("distinct", 1), ("repeated", 2))
     )
     waiting: list[Array] = []
-    for count, load in streams.pieces(source, min(job.values, 1 << 20))[0]:
+    for count, load in pieces_of(source, min(job.values, 1 << 20))[0]:
         if sum(map(len, waiting)) + count > job.values:
             runs.append([np.sort(np.concatenate(waiting))] if waiting else [])
             waiting = []
@@ -264,7 +263,7 @@ def _add(values: Array, counts: npt.NDArray[np.int64], distinct: Runs, repeated:
 # ------------------------------------------------------------------------------------------- pairs
 
 
-def _pairs(source: streams.Source, job: _Job, path: Path) -> tuple[Runs, _Stored]:
+def _pairs(source: Source, job: _Job, path: Path) -> tuple[Runs, _Stored]:
     """Return all pairs, in sorted runs, and what was read."""
     stored = _store(source, job, path)
     found = Runs(path / "pairs", 2)

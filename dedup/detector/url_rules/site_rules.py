@@ -21,12 +21,22 @@ registrable domain, and then for that one.
 
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 from zlib import crc32
 
 import msgspec
 
 from dedup.core.fingerprint import similarities
+from dedup.detector.url_rules.rule_records import (
+    EXAMPLES,
+    FOR,
+    MOST_RULES,
+    MOST_SITES,
+    ORIGINALS,
+    Record,
+    Records,
+    Said,
+)
 from dedup.detector.url_rules.rule_set import (
     Atom,
     Rule,
@@ -71,36 +81,10 @@ def is_same(a: PageFingerprint | None, b: PageFingerprint | None, recipe: Recipe
 
 
 LIKELY = 3  # pairs that speak for a rule, of two pages, from which on it is likely to come to hold
-FOR = 10  # pairs that speak for a rule, from which on it holds
-ORIGINALS = 3  # pages that these are copies of, at least
-MOST_RULES = 512  # of a site, those that fell among them
 PAGES = 20_000  # of a site that are remembered, 500 bytes each
 DOUBTS = 4096  # links of a site that rules are in doubt for
 TOGETHER = 16  # accepted pages that rules may map together
 MOST_ATOMS = 6  # by which a pair may differ that still is evidence
-EXAMPLES = 3
-
-Said = Literal["", "pin", "forbid"]
-
-
-class Record(msgspec.Struct, omit_defaults=True):
-    """What is known of a rule.
-
-    pairs      that speak for it
-    originals  pages that these are copies of, by a hash; ORIGINALS at most
-    examples   of such pairs: the copy, the original
-    against    two pages of other texts that it would map together: it is dead
-    said       "pin" or "forbid" where a person decided
-    doubts     copies that were kept for links that were met nowhere else yet
-    """
-
-    pairs: int = 0
-    originals: list[int] = []
-    examples: list[tuple[str, str]] = []
-    against: tuple[str, str] | None = None
-    said: Said = ""
-    holds: bool = False
-    doubts: int = 0
 
 
 class Known(NamedTuple):
@@ -450,10 +434,7 @@ def _scopes(atom: Atom, inside: tuple[str, ...]) -> tuple[str, ...]:
 # ----------------------------------------------------------------------------- all sites of a crawl
 
 
-MOST_SITES = 1000
 MOST_PAGES = 50_000  # of all sites, 500 bytes each
-
-Records = dict[str, dict[Rule, Record]]  # by site
 
 
 class Learner:

@@ -18,18 +18,19 @@ from typing import Any
 
 import msgspec
 
+from dedup.lab.bench import Bench, Progress, Round
 from dedup.lab.bench.crawl_spider import Outcome, Work
 from dedup.lab.bench.pages import find_pages, write_pages
-from dedup.lab.bench.runner import Bench, Progress, Round
 from dedup.lab.bench.service import serving
 from dedup.lab.loopback import Answer, Pages, child, serve_as_child
 from dedup.model.errors import DedupError
 
 START = "/index.html"
+SPIDER = str(Path(__file__).with_name("crawl_spider.py"))
 
 
 @contextmanager
-def open_crawls(
+def open_case(
     pages: Path | None,
     count: int,
     work: Work,
@@ -124,7 +125,8 @@ def _steps(outcome: Outcome) -> Round:
 def _crawl(
     url: str, work: Work, service: str | None, *, addon: bool, steps: bool = False
 ) -> Outcome:
-    command = [sys.executable, "-m", "dedup.lab.bench.crawl_spider", f"--url={url}"]
+    # by its path: with -m its packages would be imported, which are ours
+    command = [sys.executable, "-P", SPIDER, f"--url={url}"]
     command.append(f"--work={work}")
     # a project's settings, named by the environment, are not the benchmark's
     environment = {k: v for k, v in os.environ.items() if not k.startswith("SCRAPY_")}

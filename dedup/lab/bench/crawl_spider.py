@@ -1,6 +1,6 @@
 """One crawl of `dedup bench crawl`, in a process of its own; the outcome as JSON on stdout.
 
-    python -m dedup.lab.bench.crawl_spider --url START [--addon [--service URL]] [--steps] [--work ...]
+    python crawl_spider.py --url START [--addon [--service URL]] [--steps] [--work ...]
 
     fetch   nothing is done with a page
     parse   an item: the title, the links, made absolute, and the visible text
@@ -166,7 +166,7 @@ class _Steps:
 
 def main() -> None:
     """Crawl, and write the outcome."""
-    parser = argparse.ArgumentParser(prog="python -m dedup.lab.bench.crawl_spider")
+    parser = argparse.ArgumentParser(prog="crawl_spider.py")
     parser.add_argument("--url", required=True)
     parser.add_argument("--work", choices=get_args(Work), default="parse")
     parser.add_argument("--addon", action="store_true")

@@ -5,8 +5,6 @@ visible text, 16 KB of style and script, and the rest in attributes. (460 pages 
 news and documentation, had 56 KB, 463, 86, 5.8 KB and 16.6 KB on average.)
 """
 
-import io
-import json
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,12 +14,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import msgspec
+
 from dedup.core.fingerprint import fingerprint
 from dedup.core.native import check, ffi, lib
-from dedup.lab.bench.runner import Bench, Progress, Round
-from dedup.lab.demo.site.site import SCRIPT, style
-from dedup.lab.demo.site.stories import LANGUAGES, Writer
-from dedup.model.errors import UsageError
+from dedup.lab.bench import Bench, Progress, Round
+from dedup.lab.demo.site import SCRIPT, style
+from dedup.lab.demo.stories import LANGUAGES, Writer
+from dedup.lab.evaluate.sets import read_records
+from dedup.model.errors import DedupError, UsageError
 
 Work = Callable[[bytes], object]
 
@@ -30,7 +31,7 @@ SUFFIXES = (".html", ".htm", ".xhtml")
 
 
 @contextmanager
-def open_pages(pages: Path | None, count: int, progress: Progress | None = None) -> Iterator[Bench]:
+def open_case(pages: Path | None, count: int, progress: Progress | None = None) -> Iterator[Bench]:
     """Measure our ways on up to `count` pages; load_pages() says what pages may be."""
     del progress
     ways: dict[str, Work] = {"dedup": fingerprint, "dedup, its native core alone": native_core()}
@@ -97,13 +98,19 @@ def load_pages(source: Path | None, count: int) -> list[bytes]:
             return [path.read_bytes() for path in find_pages(Path(folder), count)]
     if source.is_dir():
         return [path.read_bytes() for path in _spread(find_pages(source, 10**9), count)]
-    with _lines(source) as lines:
-        places = set(_spread(range(sum(1 for _ in lines)), count))
-    with _lines(source) as lines:
-        pages = [_page(line, source, i + 1) for i, line in enumerate(lines) if i in places]
+    try:
+        places = set(_spread(range(sum(1 for _ in read_records(source, _Record))), count))
+        read = enumerate(read_records(source, _Record))
+        pages = [page.html.encode() for i, (_, page) in read if i in places]
+    except DedupError as error:
+        raise UsageError(f'{error}; a line is a JSON object with a page under "html"') from error
     if not pages:
         raise UsageError(f"{source} holds no pages; give a folder or a .jsonl file")
     return pages
+
+
+class _Record(msgspec.Struct):
+    html: str
 
 
 def find_pages(folder: Path, count: int) -> list[Path]:
@@ -121,28 +128,6 @@ def _spread(items: Any, count: int) -> list[Any]:
     if len(items) <= count:
         return list(items)
     return [items[i * len(items) // count] for i in range(count)]
-
-
-@contextmanager
-def _lines(source: Path) -> Iterator[Iterator[bytes]]:
-    with source.open("rb") as file:
-        if source.suffix != ".zst":
-            yield iter(file)
-            return
-        import zstandard
-
-        with zstandard.ZstdDecompressor(max_window_size=2**31).stream_reader(file) as plain:
-            yield iter(io.BufferedReader(plain))
-
-
-def _page(line: bytes, source: Path, number: int) -> bytes:
-    try:
-        html = json.loads(line)["html"]
-        return bytes(html.encode("utf-8", "surrogatepass"))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError(
-            f'{source}: line {number} is not a JSON object with a page under "html"'
-        ) from error
 
 
 # ---------------------------------------------------------------------------- generated pages

@@ -7,11 +7,9 @@ Invariants: rates are given for the CPU time of the service's process, system ca
 comes from the same machine; latencies are counted from when a probe was due, not from when it was sent.
 """
 
-import asyncio
 import json
 import os
 import random
-import re
 import socket
 import subprocess
 import sys
@@ -19,13 +17,15 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from itertools import cycle
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from selectors import EVENT_READ, BaseSelector, DefaultSelector
+from typing import Any
 from urllib.parse import urlsplit
 
-from dedup.lab.bench.runner import Bench, Progress, Round
+from dedup.lab.bench import Bench, Progress, Round
 from dedup.lab.bench.store import NAMESPACE, keys_of, sketch_of
 from dedup.model.page import Document, PageFingerprint
 from dedup.model.recipes import NEWEST
@@ -33,10 +33,8 @@ from dedup.store import Store
 from dedup.store.index import VALUES
 from dedup.store.segmented_table import read_manifest
 
-T = TypeVar("T")
-
 QUERIES = 4096  # different probes, in turns; one in eight near a stored document
-CONNECTIONS = 16  # of single probes
+CONNECTIONS, PIPELINES = 16, 4  # of single probes, and of pipelined ones
 DEPTH = 64  # pipelined probes of a connection
 DEEP = 16  # pages reserved in one write, as a spider's turn of the loop makes them
 FIRST = 10**10  # the number of the first page that is reserved: no store is filled so far
@@ -48,7 +46,7 @@ TICK_SECONDS = 0.0001  # between two sendings at half load; counts as part of th
 
 
 @contextmanager
-def open_service(
+def open_case(
     documents: int, distance: int, requests: int, progress: Progress | None = None
 ) -> Iterator[Bench]:
     """Fill a store, serve it, and measure. Raises OSError if the service does not start."""
@@ -74,21 +72,11 @@ def open_service(
                         process, port, pages, 1, requests // 10
                     )
                 rate = single["a CPU second"] / 2
-                rows["PROBE, at half load"] = run(_half(rate, process, port, queries))
+                rows["PROBE, at half load"] = _half(rate, process, port, queries)
                 return rows
 
             facts = {"documents": documents, "distance": distance, "segments": segments}
             yield Bench(facts, measure, packages=("hiredis", "uvloop"))
-
-
-def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run the load in the faster event loop, where there is one."""
-    try:
-        from uvloop import new_event_loop
-    except ImportError:
-        return asyncio.run(work)
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        return runner.run(work)
 
 
 def fill(folder: Path, documents: int, distance: int) -> list[int]:
@@ -205,9 +193,22 @@ def cpu_seconds(process: "subprocess.Popen[str]") -> float:
 def _load(
     process: "subprocess.Popen[str]", port: int, depth: int, queries: list[bytes], count: int
 ) -> dict[str, float]:
-    before, began = cpu_seconds(process), time.perf_counter()
-    run(_full(depth, port, queries, count))
-    return _rates(count, time.perf_counter() - began, cpu_seconds(process) - before)
+    """Keep a number of probes under way on each connection until all were answered."""
+    batches = cycle([b"".join(queries[i : i + depth]) for i in range(0, len(queries), depth)])
+    with connected(port, CONNECTIONS if depth == 1 else PIPELINES) as (connections, ready):
+        before, began, answered = cpu_seconds(process), time.perf_counter(), 0
+        under_way = dict.fromkeys(connections, depth)
+        for connection in connections:
+            connection.send(next(batches))
+        while answered < count:
+            for key, _ in ready.select():
+                arrived = len(key.data.arrived())
+                answered += arrived
+                under_way[key.data] -= arrived
+                if not under_way[key.data]:
+                    key.data.send(next(batches))
+                    under_way[key.data] = depth
+        return _rates(answered, time.perf_counter() - began, cpu_seconds(process) - before)
 
 
 def _rates(count: int, wall: float, cpu: float) -> dict[str, float]:
@@ -219,164 +220,83 @@ def _pages(
     process: "subprocess.Popen[str]", port: int, pages: "Pages", depth: int, count: int
 ) -> dict[str, float]:
     """Reserve new pages and insert them, a number of them in a write; of both the CPU time of a page."""
-    connection = Connection(port)
-    try:
+    with closing(Connection(port)) as connection:
         commands = pages.reserve(count)
         before, began = cpu_seconds(process), time.perf_counter()
         for i in range(0, count, depth):
             some = commands[i : i + depth]
             connection.ask(ending("INSERT", some, connection.ask(some)))
         return _rates(count, time.perf_counter() - began, cpu_seconds(process) - before)
-    finally:
-        connection.close()
 
 
-class _Client(asyncio.Protocol):
-    """A connection that counts whole answers; each begins with the length of an array at depth 0.
-
-    Answers are not parsed, but for their number: an empty one is `*0`, and of one that is not the
-    keys have no line that begins like an outer array.
-    """
-
-    def __init__(self, answered: Callable[["_Client", int], None]) -> None:
-        self._answered = answered
-        self._left = b""
-        self.due: deque[float] = deque()
-        self.transport: asyncio.WriteTransport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep it."""
-        self.transport = cast(asyncio.WriteTransport, transport)  # uvloop's says it is none
-
-    def data_received(self, data: bytes) -> None:
-        """Count."""
-        data = self._left + data
-        whole = data.rfind(b"\r\n") + 2
-        self._left = data[whole:]
-        if b"-" in data and (error := re.search(rb"^-\w.*", data, re.MULTILINE)):
-            raise RuntimeError(f"the service answered {error[0]!r}")
-        # inner arrays are *3; probes here have at most two neighbours
-        count = data.count(b"*", 0, whole) - data.count(b"*3\r\n", 0, whole)
-        if count:
-            self._answered(self, count)
-
-
-async def _connected(
-    port: int, count: int, answered: Callable[[_Client, int], None]
-) -> list[_Client]:
-    loop = asyncio.get_running_loop()
-    return [
-        (await loop.create_connection(lambda: _Client(answered), "127.0.0.1", port))[1]
-        for _ in range(count)
-    ]
-
-
-async def _full(depth: int, port: int, queries: list[bytes], count: int) -> None:
-    """Keep a number of probes under way on each connection until all were answered."""
-    done = asyncio.Event()
-    batches = [b"".join(queries[i : i + depth]) for i in range(0, len(queries), depth)]
-    sent = answers = 0
-    open_: dict[_Client, int] = {}
-
-    def send(client: _Client) -> None:
-        nonlocal sent
-        if sent < count:
-            assert client.transport is not None
-            client.transport.write(batches[sent // depth % len(batches)])
-            open_[client] = depth
-            sent += depth
-
-    def answered(client: _Client, number: int) -> None:
-        nonlocal answers
-        answers += number
-        open_[client] -= number
-        if answers >= count:
-            done.set()
-        elif open_[client] <= 0:
-            send(client)
-
-    clients = await _connected(port, CONNECTIONS if depth == 1 else 4, answered)
-    for client in clients:
-        send(client)
-    await asyncio.wait_for(done.wait(), 600)
-    for client in clients:
-        assert client.transport is not None
-        client.transport.close()
-
-
-async def _half(
+def _half(
     rate: float, process: "subprocess.Popen[str]", port: int, queries: list[bytes]
 ) -> dict[str, float]:
     """Send probes at a steady rate, whatever comes back when."""
     times: list[float] = []
-    all_answered = asyncio.Event()
-
-    def answered(client: _Client, number: int) -> None:
-        now = time.perf_counter()
-        times.extend(now - client.due.popleft() for _ in range(number))
-        if len(times) == sent:
-            all_answered.set()
-
-    sent = 0
-    clients = await _connected(port, CONNECTIONS, answered)
-    began, before = time.perf_counter(), cpu_seconds(process)
-    while (now := time.perf_counter()) < began + HALF_SECONDS:
-        while sent < (now - began) * rate:
-            client = clients[sent % len(clients)]
-            client.due.append(began + sent / rate)
-            assert client.transport is not None
-            client.transport.write(queries[sent % len(queries)])
-            sent += 1
-        time.sleep(TICK_SECONDS)  # noqa: ASYNC251  (a timer of the loop would be late by 1 ms)
-        await asyncio.sleep(0)
-    cpu = cpu_seconds(process) - before
-    took = time.perf_counter() - began
-    if len(times) < sent:
-        all_answered.clear()
-        await asyncio.wait_for(all_answered.wait(), 30)
-    for client in clients:
-        assert client.transport is not None
-        client.transport.close()
+    with connected(port, CONNECTIONS) as (connections, ready):
+        due: dict[Connection, deque[float]] = {each: deque() for each in connections}
+        began, before, sent = time.perf_counter(), cpu_seconds(process), 0
+        while (now := time.perf_counter()) < began + HALF_SECONDS or len(times) < sent:
+            while sent < min(now - began, HALF_SECONDS) * rate:
+                connection = connections[sent % len(connections)]
+                due[connection].append(began + sent / rate)
+                connection.send(queries[sent % len(queries)])
+                sent += 1
+            time.sleep(TICK_SECONDS)  # a selector's own wait is a whole millisecond
+            for key, _ in ready.select(0):
+                answered = key.data.arrived()
+                now = time.perf_counter()
+                times.extend(now - due[key.data].popleft() for _ in answered)
+        found = _rates(sent, time.perf_counter() - began, cpu_seconds(process) - before)
     times.sort()
-
-    def percentile(share: float) -> float:
-        return times[min(int(len(times) * share), len(times) - 1)] * 1000
-
-    shares = {"p50 ms": 0.5, "p99 ms": 0.99, "p99.9 ms": 0.999}
-    return _rates(sent, took, cpu) | {name: percentile(share) for name, share in shares.items()}
+    for name, share in {"p50 ms": 0.5, "p99 ms": 0.99, "p99.9 ms": 0.999}.items():
+        found[name] = times[min(int(len(times) * share), len(times) - 1)] * 1000
+    return found
 
 
 # ------------------------------------------------------------------------- commands, answered
 
 
 class Connection:
-    """A connection that sends commands and waits for their answers."""
+    """A connection that sends commands and reads their answers. An error among them raises OSError."""
 
     def __init__(self, port: int) -> None:
         import hiredis
 
         self._hiredis = hiredis
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=WAIT_SECONDS)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=WAIT_SECONDS)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._reader = hiredis.Reader()
         self.sent = self.received = 0
 
     def ask(self, commands: Sequence[tuple[str, ...]]) -> list[Any]:
-        """Send commands in one write and return their answers; raise OSError for an error."""
+        """Send commands in one write and return their answers."""
         pack: Any = self._hiredis.pack_command
-        data = b"".join(pack(command) for command in commands)
-        self._socket.sendall(data)
+        self.send(b"".join(pack(command) for command in commands))
+        return self.receive(len(commands))
+
+    def send(self, data: bytes) -> None:
+        """Send commands as they go over the wire."""
+        self.socket.sendall(data)
         self.sent += len(data)
+
+    def receive(self, count: int) -> list[Any]:
+        """Wait for a number of answers."""
         answers: list[Any] = []
-        while len(answers) < len(commands):
-            answer = self._reader.gets()
-            if answer is False:
-                read = self._socket.recv(1 << 16)
-                if not read:
-                    raise OSError("the service closed the connection")
-                self.received += len(read)
-                self._reader.feed(read)
-                continue
+        while len(answers) < count:
+            answers += self.arrived()
+        return answers
+
+    def arrived(self) -> list[Any]:
+        """Wait until something arrives, and return the answers that are complete with it."""
+        read = self.socket.recv(1 << 16)
+        if not read:
+            raise OSError("the service closed the connection")
+        self.received += len(read)
+        self._reader.feed(read)
+        answers: list[Any] = []
+        while (answer := self._reader.gets()) is not False:
             if isinstance(answer, self._hiredis.ReplyError):
                 raise OSError(f"the service answered {answer}")
             answers.append(answer)
@@ -384,7 +304,18 @@ class Connection:
 
     def close(self) -> None:
         """End it."""
-        self._socket.close()
+        self.socket.close()
+
+
+@contextmanager
+def connected(port: int, count: int) -> Iterator[tuple[list[Connection], BaseSelector]]:
+    """Connect so many times, until the block ends; give what says on which of them something arrived."""
+    with ExitStack() as stack:
+        connections = [stack.enter_context(closing(Connection(port))) for _ in range(count)]
+        ready = stack.enter_context(DefaultSelector())
+        for connection in connections:
+            ready.register(connection.socket, EVENT_READ, connection)
+        yield connections, ready
 
 
 class Pages:

@@ -26,7 +26,7 @@ import numpy as np
 
 import dedup
 from dedup.core.bulk.out_of_core import memory_bytes
-from dedup.lab.bench.runner import Bench, Progress, Round
+from dedup.lab.bench import Bench, Progress, Round
 from dedup.model.errors import UsageError
 from dedup.model.page import SKETCH_BYTES, Document, PageFingerprint
 from dedup.model.recipes import NEWEST
@@ -271,12 +271,11 @@ def judge(folder: Path, small_folder: Path, k: int, small: int, requests: int) -
 def _probe_us(segments: Sequence[Segment], k: int, count: int) -> tuple[float, float]:
     """Return microseconds of CPU that segments take for a value: one a call, and of a thousand."""
     values = np.random.default_rng(count).integers(0, 2**64, count, np.uint64)
+    ones, together = values.tolist(), Segments(segments)
     cpu = time.process_time()
     for i in range(0, count, BATCH):
-        for segment in segments:
-            segment.find(values[i : i + BATCH], k)
+        together.probe_each(values[i : i + BATCH], k)
     batch = time.process_time() - cpu
-    ones, together = values.tolist(), Segments(segments)
     cpu = time.process_time()
     for value in ones:
         together.probe(value, k)
@@ -425,7 +424,7 @@ def _fill(
 
 
 @contextmanager
-def open_store(
+def open_case(
     sizes: tuple[int, ...],
     distance: int,
     path: Path | None,

@@ -19,7 +19,7 @@ import numpy as np
 
 from dedup.core.numbers import Array
 from dedup.core.table import PRESETS, Table
-from dedup.lab.bench.runner import Bench, Progress, Round
+from dedup.lab.bench import Bench, Progress, Round
 from dedup.model.errors import DedupError, UsageError
 
 GENERATED = ("uniform", "clustered")
@@ -191,7 +191,7 @@ class _Measured:
 
 
 @contextmanager
-def open_tables(
+def open_case(
     data: str, sizes: tuple[int, ...], distances: tuple[int, ...], progress: Progress | None = None
 ) -> Iterator[Bench]:
     """Build each preset in each setting, then measure them in turns. Raises DedupError for wrong answers."""

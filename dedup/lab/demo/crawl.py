@@ -8,12 +8,10 @@ once and the CPU time measured is to be the crawl's; its folder is temporary and
 """
 
 import argparse
-import os
-import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,14 +23,14 @@ from scrapy.crawler import CrawlerProcess
 from scrapy.http import HtmlResponse, Response
 from twisted.python.failure import Failure
 
-from dedup.lab.demo.site.server import serve_in_child
+from dedup.lab.demo.site import serve_in_child
+from dedup.lab.loopback import running
 from dedup.model.errors import DedupError
 from dedup.model.settings import Mode, Urls
 from dedup.model.verdict_forms import to_plain
 from dedup.scrapy import KnownUrl, NearDuplicate
 
 _PROGRESS_EVERY_PAGES = 20
-_CHILD_ENDS_WITHIN_SECONDS = 5
 _LOG, _RESULT = "requests.log", "crawl.json"
 
 
@@ -91,7 +89,12 @@ def crawl_site(
     """
     with TemporaryDirectory(prefix="dedup-demo-") as folder:
         log, result = Path(folder, _LOG), Path(folder, _RESULT)
-        with serve_in_child(pages, seed, log) as url, _crawler(folder, url, mode, urls) as child:
+        with (
+            serve_in_child(pages, seed, log) as url,
+            running(
+                __name__, f"--url={url}", f"--mode={mode}", f"--urls={urls}", folder=folder
+            ) as child,
+        ):
             assert child.stdout is not None
             for line in child.stdout:
                 if progress is not None:
@@ -110,38 +113,6 @@ def crawl_site(
 def _requested(log: Path) -> frozenset[str]:
     lines = log.read_text(encoding="utf-8").splitlines()
     return frozenset(line.partition(" ")[2] for line in lines)
-
-
-@contextmanager
-def _crawler(folder: str, url: str, mode: Mode, urls: Urls) -> Iterator["subprocess.Popen[str]"]:
-    """Start the crawl in that folder; whatever ends the block early also ends the crawl."""
-    # a project's settings, named by the environment, are not the demo's
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("SCRAPY_")}
-    with subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "dedup.lab.demo.crawl",
-            f"--url={url}",
-            f"--mode={mode}",
-            f"--urls={urls}",
-        ],
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,  # Ctrl-C is for the parent, which ends the crawl
-    ) as child:
-        try:
-            yield child
-        finally:
-            if child.poll() is None:
-                child.terminate()
-                try:
-                    child.wait(_CHILD_ENDS_WITHIN_SECONDS)
-                except subprocess.TimeoutExpired:
-                    child.kill()
 
 
 # In the crawl's own process

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import msgspec
 
 from dedup.lab.demo.crawl import Crawl, Outcome
-from dedup.lab.demo.site.plan import Kind, Truth
+from dedup.lab.demo.plan import Kind, Truth
 from dedup.model.settings import Mode
 
 # The reasons of near-duplicates that are parsed before any of their class is dropped, or once more to see

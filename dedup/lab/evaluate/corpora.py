@@ -20,13 +20,10 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from dedup.core.fingerprint import distance
-from dedup.core.fingerprint import similarity as estimated
 from dedup.detector import EmbeddedDetector
-from dedup.lab.evaluate.evaluation import SIMILARITIES, at_similarity
-from dedup.lab.evaluate.mistakes import Mistake, read_mistaken
-from dedup.lab.evaluate.page_files import Page, Prints, Progress, measure, read_records
-from dedup.lab.evaluate.sets import Numbers
+from dedup.lab.evaluate.mistakes import Chosen, Mistake, read_mistakes
+from dedup.lab.evaluate.score import SIMILARITIES, at_similarity
+from dedup.lab.evaluate.sets import Numbers, Page, Prints, Progress, measure, read_records
 from dedup.model.errors import DedupError, UsageError
 from dedup.model.names import document_key
 from dedup.model.page import Verdict
@@ -250,7 +247,7 @@ def _verdicts(prints: Prints, policy: Policy, *, identity: bool) -> list[Verdict
     verdicts = []
     for number, url in enumerate(prints.ids):
         verdict = detector.reserve(
-            prints.page(number), document_key(url), domain=prints.domains[number], guard=identity
+            prints.pages[number], document_key(url), domain=prints.domains[number], guard=identity
         )
         if verdict.token is not None:
             detector.insert(verdict)
@@ -295,21 +292,6 @@ def _mistakes(corpus: Corpus, prints: Prints, done: _Crawl, most: int) -> list[M
     """Return the worst drops that are not right, and missed twins, with what was read of them."""
     wrong = [drop for drop in done.drops if drop.content < SAME][:most]
     missed = done.missed[:: max(1, len(done.missed) // most)][:most]
-    wanted = {number for pair in (*wrong, *missed) for number in (pair.page, pair.kept)}
-    read = read_mistaken(prints, None, corpus.pages(), wanted)
-    found = []
-    for what, pairs in (("wrong", wrong), ("missed", missed)):
-        for content, page, kept in pairs:
-            a, b = prints.page(kept), prints.page(page)
-            found.append(
-                Mistake(
-                    "wrong" if what == "wrong" else "missed",
-                    corpus.name,
-                    distance(a.value, b.value),
-                    estimated(a, b),
-                    content,
-                    read[kept],
-                    read[page],
-                )
-            )
-    return found
+    chosen = [Chosen("wrong", corpus.name, d.kept, d.page, d.content) for d in wrong]
+    chosen += [Chosen("missed", corpus.name, m.kept, m.page, m.content) for m in missed]
+    return read_mistakes(prints, corpus.pages(), chosen)

@@ -8,16 +8,14 @@ does not hide the others; within a kind the worst come first (for wrong ones the
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, zip_longest
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 import numpy as np
 
-from dedup.core.fingerprint import main_words
-from dedup.lab.evaluate.evaluation import Judged
-from dedup.lab.evaluate.page_files import Page, Prints
-from dedup.lab.evaluate.score import Pairs
-from dedup.lab.evaluate.sets import Numbers, Pages
+from dedup.core.fingerprint import distance, main_words, similarity
+from dedup.lab.evaluate.score import Judged, Pairs
+from dedup.lab.evaluate.sets import Numbers, Page, Pages, Prints
 from dedup.report.html import html_page
 from dedup.report.parts import Entry, Part, Report, Section, Text, Texts
 from dedup.report.texts import alike, count, differences
@@ -53,6 +51,16 @@ class Mistake(msgspec.Struct, frozen=True):
     b: MistakenPage
 
 
+class Chosen(NamedTuple):
+    """A mistake to be shown: what and kind as in Mistake, and the numbers of the pages."""
+
+    what: Literal["wrong", "missed"]
+    kind: str
+    a: int
+    b: int
+    content: float | None = None
+
+
 def mistakes(
     prints: Prints, facts: Pages, judged: Judged, pages: Iterable[Page], most: int
 ) -> list[Mistake]:
@@ -63,35 +71,16 @@ def mistakes(
     pairs, found = judged
     wrong = np.flatnonzero((pairs.label == 0) & found)
     missed = np.flatnonzero((pairs.label == 1) & ~found)
+    worst = wrong[np.argsort(-pairs.similarity[wrong], kind="stable")]
+    least = missed[np.argsort(pairs.similarity[missed], kind="stable")]
+    sorts: tuple[tuple[Literal["wrong", "missed"], Numbers], ...]
+    sorts = ("wrong", worst), ("missed", least)
     chosen = [
-        (
-            "wrong",
-            _in_turn(
-                pairs, facts, wrong[np.argsort(-pairs.similarity[wrong], kind="stable")], most
-            ),
-        ),
-        (
-            "missed",
-            _in_turn(
-                pairs, facts, missed[np.argsort(pairs.similarity[missed], kind="stable")], most
-            ),
-        ),
+        Chosen(what, _kind(pairs, facts, i), int(pairs.a[i]), int(pairs.b[i]))
+        for what, places in sorts
+        for i in _in_turn(pairs, facts, places, most)
     ]
-    wanted = {int(end[i]) for _, places in chosen for i in places for end in (pairs.a, pairs.b)}
-    read = read_mistaken(prints, facts, pages, wanted)
-    return [
-        Mistake(
-            "wrong" if what == "wrong" else "missed",
-            _kind(pairs, facts, i),
-            int(pairs.value[i]),
-            float(pairs.similarity[i]),
-            None,
-            read[int(pairs.a[i])],
-            read[int(pairs.b[i])],
-        )
-        for what, places in chosen
-        for i in places
-    ]
+    return read_mistakes(prints, pages, chosen, facts)
 
 
 def _in_turn(pairs: Pairs, facts: Pages, places: Numbers, count: int) -> list[int]:
@@ -113,22 +102,28 @@ def _kind(pairs: Pairs, facts: Pages, i: int) -> str:
     return " and ".join(sorted({facts.kinds[pairs.a[i]], facts.kinds[pairs.b[i]]}))
 
 
-def read_mistaken(
-    prints: Prints, facts: Pages | None, pages: Iterable[Page], wanted: set[int]
-) -> dict[int, MistakenPage]:
-    """Return the pages with these numbers, and their words."""
+def read_mistakes(
+    prints: Prints, pages: Iterable[Page], chosen: Sequence[Chosen], facts: Pages | None = None
+) -> list[Mistake]:
+    """Return mistakes with the words of both their pages, which are read from the set once more."""
+    wanted = {number for one in chosen for number in (one.a, one.b)}
     read: dict[int, MistakenPage] = {}
     for number, given in enumerate(pages) if wanted else ():
         if number in wanted:
             blocks = main_words(given.html, recipe=prints.recipe)
             words = [token for block in blocks for token in block.tokens]
             kind = facts.kinds[number] if facts and facts.kinds else ""
-            read[number] = MistakenPage(
-                given.id, given.url, kind, int(prints.features[number]), words
-            )
+            features = int(prints.features[number])
+            read[number] = MistakenPage(given.id, given.url, kind, features, words)
             if len(read) == len(wanted):
                 break
-    return read
+    found = []
+    for one in chosen:
+        a, b = prints.pages[one.a], prints.pages[one.b]
+        bits, estimated = distance(a.value, b.value), similarity(a, b)
+        sides = read[one.a], read[one.b]
+        found.append(Mistake(one.what, one.kind, bits, estimated, one.content, *sides))
+    return found
 
 
 def mistakes_page(name: str, found: Sequence[Mistake]) -> str:

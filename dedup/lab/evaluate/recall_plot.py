@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dedup.lab.evaluate.corpora import CorpusFigures
-from dedup.lab.evaluate.evaluation import Evaluation
+from dedup.lab.evaluate.score import Evaluation
 from dedup.model.errors import UsageError
 
 FORMATS = (".svg", ".png")

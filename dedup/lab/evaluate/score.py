@@ -1,10 +1,12 @@
-"""Precision and recall: of the pairs found, how many are right; of the right ones, how many found.
+"""The whole measurement, precision and recall: a set and a policy in, every figure out.
 
     values -> every pair within reach (find_all) + every labelled near-duplicate -> Pairs
     Pairs, policy -> which are called near-duplicates -> Figures, in all and by kind, language, length
                   -> Intervals: how far the figures would move with other pages
+    all pairs, real pages, labelled pairs -> a View each -> Evaluation
 
 Invariants:
+  - What is not labelled is not guessed: a set whose list of pairs is not complete has no figures over all pairs.
   - Memory grows with the pairs that matter, never with n * n. A pair that is neither within reach nor
     labelled a near-duplicate is right at every distance, and is not kept.
   - Figures are counts first, and a share of nothing is None. called() decides as near_duplicate() does, for
@@ -18,6 +20,7 @@ group drawn w times counts w times within itself, and v * w times with a group d
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -26,11 +29,11 @@ import numpy.typing as npt
 from dedup.core.fingerprint import similarities
 from dedup.core.numbers import bit_counts
 from dedup.core.pairs import find_all
-from dedup.lab.evaluate.page_files import Prints
-from dedup.lab.evaluate.sets import Labels, Marks, Numbers, Pages, pair_keys
+from dedup.lab.evaluate.sets import Labels, Marks, Numbers, Pages, Prints, pair_keys
 from dedup.model.errors import DedupError
 from dedup.model.page import are_copies, are_two_things, identity_of
-from dedup.model.policy import NEVER, Policy
+from dedup.model.policy import NEVER, Options, Policy
+from dedup.model.recipes import Recipe
 
 # -------------------------------------------------------------------------------------------- pairs
 
@@ -160,9 +163,9 @@ def _pairs(
     other = np.array([identity_of(*both) == "other" for both in said], bool)
     copies, things = np.zeros(len(a), bool), np.zeros(len(a), bool)
     for i in np.flatnonzero((value == 0) & (prints.identity[a] == prints.identity[b])):
-        copies[i] = are_copies(prints.page(a[i]), prints.page(b[i]))
+        copies[i] = are_copies(prints.pages[a[i]], prints.pages[b[i]])
     for i in np.flatnonzero((site == 1) & (prints.thing[a] != prints.thing[b])):
-        things[i] = are_two_things(prints.page(a[i]), prints.page(b[i]))
+        things[i] = are_two_things(prints.pages[a[i]], prints.pages[b[i]])
     return Pairs(
         a,
         b,
@@ -184,8 +187,8 @@ def _similarities(prints: Prints, a: Numbers, b: Numbers) -> npt.NDArray[np.floa
     order = np.argsort(a, kind="stable")
     pages, begins = np.unique(a[order], return_index=True)
     for page, places in zip(pages.tolist(), np.split(order, begins[1:]), strict=True):
-        others = [prints.sketch[i] for i in b[places].tolist()]
-        found[places] = similarities(prints.sketch[page], others)
+        others = [prints.pages[i].sketch for i in b[places].tolist()]
+        found[places] = similarities(prints.pages[page].sketch, others)
     return found
 
 
@@ -382,3 +385,179 @@ def _middle(above: npt.NDArray[np.float64], below: npt.NDArray[np.float64]) -> I
         return None
     low, high = np.percentile(above[there] / below[there], SHARE)
     return float(low), float(high)
+
+
+# ------------------------------------------------------------------------------------- all of it
+
+
+CURVE = range(1, 11)  # the distances k that a curve shows
+SIMILARITIES = (
+    0.5,
+    0.6,
+    0.7,
+    0.75,
+    0.8,
+    0.82,
+    0.84,
+    0.86,
+    0.875,
+    0.89,
+    0.91,
+    0.93,
+    0.95,
+    0.97,
+    0.99,
+)
+
+
+class Point(msgspec.Struct, frozen=True):
+    """The figures at one k: with the similarity asked for, and of the simhash alone."""
+
+    k: int
+    confirmed: Figures
+    alone: Figures
+
+
+class Threshold(msgspec.Struct, frozen=True):
+    """The figures at one similarity, asked of pages of one site (at_similarity())."""
+
+    similarity: float
+    figures: Figures
+
+
+class View(msgspec.Struct, frozen=True):
+    """The figures over some pairs.
+
+    name        all, all_real, labelled or labelled_real
+    figures     by the policy
+    paper       by the preset "paper": k = 3, the simhash alone
+    intervals   of figures; None if no draws were asked for
+    curve       a point for each k from 1 to 10
+    thresholds  a point for each of SIMILARITIES
+    slices      figures by what the pairs are sorted by, then by slice
+    """
+
+    name: str
+    figures: Figures
+    paper: Figures
+    intervals: Intervals | None
+    curve: list[Point]
+    thresholds: list[Threshold]
+    slices: dict[str, dict[str, Figures]]
+
+
+class Evaluation(msgspec.Struct, frozen=True):
+    """What measuring a set came to.
+
+    pages     their number, unread ones among them; groups: what the bootstrap drew
+    recipe    id of the fingerprints' recipe
+    identity  pages that are other pages by their own word did not count as near-duplicates
+    views     all pairs first, if all have labels
+    """
+
+    pages: int
+    unread: int
+    groups: int
+    recipe: str
+    policy: Policy
+    identity: bool
+    views: list[View]
+
+
+class Judged(NamedTuple):
+    """Pairs, and which of them the policy calls near-duplicates."""
+
+    pairs: Pairs
+    found: Mask
+
+
+def at_similarity(policy: Policy, recipe: Recipe, similarity: float) -> Policy:
+    """Return a policy that asks another similarity of pages of one site.
+
+    Of two sites it asks less, by as much as the recipe does.
+    """
+    return msgspec.structs.replace(
+        policy,
+        similarity=similarity,
+        similarity_across=similarity - recipe.similarity + recipe.similarity_across,
+        similarity_short=max(similarity, recipe.similarity_short),
+    )
+
+
+def evaluate(
+    prints: Prints, labels: Labels, policy: Policy, draws: int, seed: int, *, identity: bool = False
+) -> tuple[Evaluation, Judged]:
+    """Return all figures, and the pairs they are mainly about: all pairs, or else those listed.
+
+    draws is the number of bootstrap draws, 0 for none. Raises DedupError if too many pairs lie
+    within reach.
+    """
+    reach = max(policy.distance, CURVE[-1])
+    views, judged = [], []
+    for name, pairs in (
+        ("all", every_pair(prints, labels, reach)),
+        ("labelled", listed_pairs(prints, labels)),
+    ):
+        if pairs is None:
+            continue
+        found = called(pairs, policy, identity=identity)
+        judged.append(Judged(pairs, found))
+        real = real_pairs(labels.pages, pairs)
+        wheres = [(name, None)] + ([] if real is None else [(f"{name}_real", real)])
+        masks = slices(labels.pages, prints, pairs)
+        curve = [(k, *_at_distance(pairs, prints.recipe, policy, k, identity)) for k in CURVE]
+        at = {
+            s: called(pairs, at_similarity(policy, prints.recipe, s), identity=identity)
+            for s in SIMILARITIES
+        }
+        paper = called(pairs, Options(similarity="paper").policy(prints.recipe))
+        for view, where in wheres:
+            views.append(
+                View(
+                    view,
+                    figures(pairs, found, where),
+                    figures(pairs, paper, where),
+                    bootstrap(pairs, found, where, labels.pages.groups, draws, seed)
+                    if draws
+                    else None,
+                    [
+                        Point(k, figures(pairs, with_, where), figures(pairs, alone, where))
+                        for k, with_, alone in curve
+                    ],
+                    [Threshold(s, figures(pairs, met, where)) for s, met in at.items()],
+                    _sliced(pairs, found, where, masks),
+                )
+            )
+    evaluation = Evaluation(
+        len(prints),
+        sum(page.unread for page in prints.pages),
+        len(np.unique(labels.pages.groups)),
+        prints.recipe.id,
+        policy,
+        identity,
+        views,
+    )
+    return evaluation, judged[0]
+
+
+def _at_distance(
+    pairs: Pairs, recipe: Recipe, policy: Policy, k: int, identity: bool
+) -> tuple[Mask, Mask]:
+    """Return what is near-duplicate at distance k: by the policy else, and by the simhash alone."""
+    alone = Options(distance=k, similarity="paper").policy(recipe)
+    confirmed = msgspec.structs.replace(policy, distance=k)
+    return called(pairs, confirmed, identity=identity), called(pairs, alone)
+
+
+def _sliced(
+    pairs: Pairs, found: Mask, where: Mask | None, masks: dict[str, dict[str, Mask]]
+) -> dict[str, dict[str, Figures]]:
+    """Return the figures of the slices in which anything was counted."""
+    by = {}
+    for sort, named in masks.items():
+        counted = {
+            name: figures(pairs, found, mask if where is None else mask & where)
+            for name, mask in named.items()
+        }
+        by[sort] = {n: f for n, f in counted.items() if f.near_duplicates or f.wrong}
+    return by

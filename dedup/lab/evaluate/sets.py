@@ -1,5 +1,7 @@
 """Labelled sets: a folder with all there is to know, pages and a list of pairs, or the demo's pages.
 
+    file -> lines -> Page(id, url, html) -> Prints (an array for each field)
+
     folder:  pages.jsonl[.zst]         id, url, html: a page a line
              pairs.tsv                 page_a, page_b, label (1, 0 or U), kind ...
              labels_meta.jsonl[.zst]   id, src, grp, kind, lang, main (the reference text)
@@ -9,6 +11,7 @@
     labels -> is this pair of near-duplicates? 1 yes, 0 no, -1 left open
 
 Invariants:
+  - A set is read through and never held; memory does not grow with the pages' bytes.
   - Pages are their numbers, 0 to n - 1, and a pair (a, b) has a < b.
   - Whatever is not as stated is named, with its file and line, before anything is measured with it. Of all
     pairs, J >= 0.9 is a near-duplicate, J > 0.5 is left open, and a pair without a row is none; two soft 404
@@ -17,20 +20,186 @@ Invariants:
     product are left open (they are alike by the paper's definition, and not the same); all other pairs are none.
 """
 
+import io
 import re
 import zipfile
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import combinations
 from pathlib import Path
-from typing import Protocol
+from typing import IO, Any, Protocol, TypeVar
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from dedup.lab.evaluate.page_files import Page, Progress, read_pages, read_records
+from dedup.core.fingerprint import fingerprint
 from dedup.model.errors import DedupError, UsageError
+from dedup.model.names import registrable_domain
+from dedup.model.page import PageFingerprint
+from dedup.model.recipes import Recipe
+
+# -------------------------------------------------------------------------------------------- pages
+
+WINDOW_BYTES = 2**31  # the widest window that zstd's --ultra --long writes
+LINE_BYTES = 1 << 28  # of the longest line
+CHUNK_BYTES = 1 << 20  # of text handed on at once
+READ_BYTES = 1 << 14  # read at once from a compressed file
+STEP = 64  # pages between two calls of progress
+
+Progress = Callable[[int, int], None]  # done, in all
+Words = npt.NDArray[np.uint64]
+T = TypeVar("T")
+
+
+class Page(msgspec.Struct, frozen=True):
+    """A page of a set; its id is unique there, its url may be empty."""
+
+    id: str
+    html: str
+    url: str = ""
+
+
+class Prints(msgspec.Struct, frozen=True):
+    """The fingerprints of n pages; their ids and domains ("" without a URL) in the same order.
+
+    value, identity, features, thing   of all pages: an array of shape (n,) each
+    """
+
+    ids: list[str]
+    domains: list[str]
+    pages: list[PageFingerprint]
+    recipe: Recipe
+    value: Words
+    identity: Words
+    features: npt.NDArray[np.int64]
+    thing: Words
+
+    def __len__(self) -> int:
+        """Return n."""
+        return len(self.ids)
+
+
+def measure(pages: Iterable[Page], recipe: Recipe) -> Prints:
+    """Fingerprint every page, in order. Raises what reading them raises, and RecipeMismatch."""
+    ids: list[str] = []
+    domains: list[str] = []
+    prints: list[PageFingerprint] = []
+    for page in pages:
+        ids.append(page.id)
+        domains.append(registrable_domain(page.url) if page.url else "")
+        prints.append(fingerprint(page.html, url=page.url or None, recipe=recipe))
+    value, identity, thing = (
+        np.array([getattr(page, name) for page in prints], np.uint64)
+        for name in ("value", "identity", "thing")
+    )
+    features = np.array([page.features for page in prints], np.int64)
+    return Prints(ids, domains, prints, recipe, value, identity, features, thing)
+
+
+def read_pages(path: Path, progress: Progress | None = None) -> Iterator[Page]:
+    """Yield the pages of a file of JSON lines (`.zst`: compressed), fields id, html and url.
+
+    progress is called with the bytes read and the bytes of the file. Raises OSError, DedupError
+    naming a line, and UsageError if zstandard is needed and not installed.
+    """
+    known: set[str] = set()
+    for number, page in read_records(path, Page, progress):
+        if not page.id or page.id in known:
+            fault = f"the id {page.id!r} was there before" if page.id else "the id is empty"
+            raise DedupError(f"{path}: line {number}: {fault}; give each page an id of its own")
+        known.add(page.id)
+        yield page
+    if not known:
+        raise DedupError(f"{path}: there is no page in it; give JSON lines with id, url and html")
+
+
+def read_records(
+    path: Path, kind: type[T], progress: Progress | None = None
+) -> Iterator[tuple[int, T]]:
+    """Yield (line number, record) for each line of a file of JSON; blank lines are skipped."""
+    decode = msgspec.json.Decoder(kind).decode
+    with _lines(path) as (file, raw):
+        total, number = path.stat().st_size, 0
+        while line := _line(path, file, number + 1):
+            number += 1
+            if line.isspace():
+                continue
+            try:
+                record = decode(line)
+            except (ValueError, RecursionError) as error:
+                raise DedupError(f"{path}: line {number}: {error}; correct or remove it") from error
+            yield number, record
+            if progress and number % STEP == 0:
+                progress(min(raw.tell(), total - 1), total)
+        if progress:
+            progress(total, total)
+
+
+def _line(path: Path, file: IO[bytes], number: int) -> bytes:
+    line = file.readline(LINE_BYTES)
+    if len(line) == LINE_BYTES:
+        raise DedupError(f"{path}: line {number} has no end; give a page a line")
+    return line
+
+
+@contextmanager
+def _lines(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+    """Open a file; yield what its lines are read from, and the file itself."""
+    with path.open("rb") as raw:
+        if path.suffix != ".zst":
+            yield raw, raw
+            return
+        with io.BufferedReader(_Decompressed(path, raw), CHUNK_BYTES) as lines:
+            yield lines, raw
+
+
+class _Decompressed(io.RawIOBase):
+    """What a zstd file holds, frame after frame; one that is cut or damaged raises DedupError."""
+
+    def __init__(self, path: Path, raw: IO[bytes]) -> None:
+        try:
+            from zstandard import ZstdDecompressor, ZstdError
+        except ModuleNotFoundError as error:
+            raise UsageError(
+                f"{path} is compressed, and zstandard is not installed; "
+                "run: pip install 'crawl-dedup[eval]'"
+            ) from error
+        self._path, self._raw, self._error = path, raw, ZstdError
+        self._zstd = ZstdDecompressor(max_window_size=WINDOW_BYTES)
+        self._frame: Any = None  # the one that is being read
+        self._compressed = self._ready = b""
+
+    def readable(self) -> bool:
+        """Return that it can be read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer and return how many bytes it took; 0 at the end."""
+        while not self._ready:
+            self._compressed = self._compressed or self._raw.read(READ_BYTES)
+            if not self._compressed:
+                if self._frame is not None:
+                    raise self._damaged("it ends in the middle")
+                return 0
+            if self._frame is None:
+                self._frame = self._zstd.decompressobj()
+            try:
+                self._ready = self._frame.decompress(self._compressed)
+            except self._error as error:
+                raise self._damaged(str(error)) from error
+            self._compressed = self._frame.unused_data
+            if self._frame.eof:
+                self._frame = None
+        count = min(len(buffer), len(self._ready))
+        buffer[:count] = self._ready[:count]
+        self._ready = self._ready[count:]
+        return count
+
+    def _damaged(self, reason: str) -> DedupError:
+        return DedupError(f"{self._path}: {reason}; it is no whole zstd file, fetch it again")
+
 
 # ------------------------------------------------------------------------------------------- labels
 
@@ -155,32 +324,36 @@ class _Meta(msgspec.Struct, frozen=True):
     main: str | None = None
 
 
-class FolderSet:
-    """A set in a folder. Raises UsageError if it has no pages, or no labels of pairs."""
+class FileSet:
+    """Pages and a list of labelled pairs, both in files.
 
-    def __init__(self, folder: Path) -> None:
-        self.name = str(folder)
-        pages = _either(folder, "pages.jsonl")
-        if pages is None:
-            raise UsageError(f"{folder} is no labelled set: there is no pages.jsonl or .zst in it")
-        self._pages = pages
-        self._meta = _either(folder, "labels_meta.jsonl")
-        self._pairs = folder / "pairs.tsv"
-        self._every = folder / "allpairs_j.npz"
-        if not (self._pairs.is_file() or self._every.is_file()):
-            raise UsageError(f"{folder} has no labels: neither pairs.tsv nor allpairs_j.npz")
+    complete says that the list names every near-duplicate, so that all pairs have a label.
+    """
+
+    def __init__(self, pages: Path, pairs: Path, *, complete: bool = False) -> None:
+        self.name = str(pages)
+        self._pages, self._pairs, self._complete = pages, pairs, complete
+        self._meta: Path | None = None  # what sorts the pages
+        self._every: Path | None = None  # labels of all pairs
 
     def pages(self, progress: Progress | None = None) -> Iterator[Page]:
         """Yield the pages."""
         return read_pages(self._pages, progress)
 
     def labels(self, ids: list[str]) -> Labels:
-        """Return what the folder tells. Raises DedupError naming a file, OSError."""
+        """Return what the files tell. Raises DedupError naming a file or a line, OSError."""
         listed = _read_pairs(self._pairs, ids) if self._pairs.is_file() else None
         pages = self._read_meta(ids, listed)
-        every = self._read_every(ids, pages) if self._every.is_file() else None
-        if self._meta is None and every is not None:
-            pages = Pages(clusters(*every.near(), len(ids)))
+        every = None
+        if self._every is not None:
+            every = self._read_every(self._every, ids, pages)
+            if self._meta is None:
+                pages = Pages(clusters(*every.near(), len(ids)))
+        elif self._complete and listed is not None:
+            keys = pair_keys(listed.a, listed.b, len(ids))
+            order = np.argsort(keys)
+            order = order[listed.label[order] != 0]
+            every = Every(keys[order], listed.label[order], np.zeros(len(ids), bool))
         return Labels(pages, listed, every)
 
     def _read_meta(self, ids: list[str], listed: Listed | None) -> Pages:
@@ -209,10 +382,10 @@ class FolderSet:
             None if None in lengths else np.array(lengths, np.int64),
         )
 
-    def _read_every(self, ids: list[str], pages: Pages) -> Every:
+    def _read_every(self, file: Path, ids: list[str], pages: Pages) -> Every:
         n = len(ids)
-        at = _order(self._every.with_name("order.json"), ids)
-        rows = _rows(self._every, n)
+        at = _order(file.with_name("order.json"), ids)
+        rows = _rows(file, n)
         a, b = at[rows[:, 0].astype(np.int64)], at[rows[:, 1].astype(np.int64)]
         label = np.where(rows[:, 2] >= NEAR, 1, OPEN).astype(np.int8)
         kept = rows[:, 2] > FAR
@@ -226,30 +399,20 @@ class FolderSet:
         return Every(keys, label[first], soft)
 
 
-class FileSet:
-    """Pages and a list of labelled pairs.
+class FolderSet(FileSet):
+    """A set in a folder. Raises UsageError if it has no pages, or no labels of pairs."""
 
-    complete says that the list names every near-duplicate, so that all pairs have a label.
-    """
-
-    def __init__(self, pages: Path, pairs: Path, *, complete: bool = False) -> None:
-        self.name = str(pages)
-        self._pages, self._pairs, self._complete = pages, pairs, complete
-
-    def pages(self, progress: Progress | None = None) -> Iterator[Page]:
-        """Yield the pages."""
-        return read_pages(self._pages, progress)
-
-    def labels(self, ids: list[str]) -> Labels:
-        """Return the labels of the list. Raises DedupError naming a line, OSError."""
-        listed = _read_pairs(self._pairs, ids)
-        every = None
-        if self._complete:
-            keys = pair_keys(listed.a, listed.b, len(ids))
-            order = np.argsort(keys)
-            order = order[listed.label[order] != 0]
-            every = Every(keys[order], listed.label[order], np.zeros(len(ids), bool))
-        return Labels(_unknown(listed, len(ids)), listed, every)
+    def __init__(self, folder: Path) -> None:
+        pages = _either(folder, "pages.jsonl")
+        if pages is None:
+            raise UsageError(f"{folder} is no labelled set: there is no pages.jsonl or .zst in it")
+        super().__init__(pages, folder / "pairs.tsv")
+        self.name = str(folder)
+        self._meta = _either(folder, "labels_meta.jsonl")
+        every = folder / "allpairs_j.npz"
+        self._every = every if every.is_file() else None
+        if self._every is None and not self._pairs.is_file():
+            raise UsageError(f"{folder} has no labels: neither pairs.tsv nor allpairs_j.npz")
 
 
 def count_words(text: str) -> int:
@@ -379,7 +542,7 @@ class GeneratedSet:
 
     def __init__(self, pages: int, seed: int = 1) -> None:
         self.name = f"generated site, {pages} pages, seed {seed}"
-        from dedup.lab.demo.site.site import Site  # only this set reads the demo's words
+        from dedup.lab.demo.site import Site  # only this set reads the demo's words
 
         self._site = Site(pages, seed)
 

@@ -28,11 +28,9 @@ from dedup.model.errors import RecipeMismatch, UsageError
 from dedup.model.names import check_namespace
 from dedup.model.policy import Options, Scope
 from dedup.model.recipes import recipe_of
-from dedup.service.core.error_codes import Refused
 from dedup.service.core.limits import USUAL_LIMITS, Limits
+from dedup.service.core.roles import Refused
 from dedup.wire.shards import Share
-
-__all__ = ["Asked", "Namespaces", "Pruning", "pause_seconds"]
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -340,7 +338,9 @@ class Pruning:
         first = pruned = 0
         while not self._stop.is_set():
             began = time.monotonic()
-            batch = await asyncio.to_thread(detector.prune_more, before, first, latest)
+            batch = await asyncio.to_thread(
+                detector.store.forget_more_before, before, first, latest
+            )
             if batch is None:
                 break
             first = batch.last + 1

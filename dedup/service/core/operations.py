@@ -5,7 +5,7 @@
     forget, drop, rules, document, info
 
 Invariants: of a reservation a client keeps the token only, the service has the rest; an insert is stored, or sent to
-the log, by `inserts`. Errors are DedupErrors and OSErrors (error_codes.py). URL rules are in urls.json of a namespace's
+the log, by `inserts`. Errors are DedupErrors and OSErrors (roles.py). URL rules are in urls.json of a namespace's
 folder, read and written in a thread, one at a time, and never in the log: any crawl learns them again.
 """
 
@@ -22,31 +22,27 @@ from typing import Any, Protocol, TypeVar
 
 from dedup.core.numbers import Numbers, Packed
 from dedup.detector import EmbeddedDetector
-from dedup.detector.url_rules.merged_rules import RULES_BYTES, bounded, encode_within, merged
-from dedup.detector.url_rules.rule_file import decode_rules, load_rules, save_rules
+from dedup.detector.url_rules.rule_records import (
+    RULES_BYTES,
+    bounded,
+    decode_rules,
+    encode_within,
+    load_rules,
+    merged,
+    save_rules,
+)
 from dedup.model.errors import UsageError
 from dedup.model.events import record_key
 from dedup.model.forms import PATTERNS
 from dedup.model.page import Document, Neighbour, PageFingerprint, ReserveOptions, Verdict
 from dedup.model.recipes import same_recipe
 from dedup.model.words import check_field, check_given
-from dedup.service.core.error_codes import Refused
 from dedup.service.core.limits import USUAL_LIMITS, Limits
 from dedup.service.core.namespaces import Asked, Namespaces
 from dedup.service.core.overview import Tally
 from dedup.service.core.requests_seen import RequestsSeen
+from dedup.service.core.roles import Refused
 from dedup.wire.shards import partition_of
-
-__all__ = [
-    "Commands",
-    "Inserts",
-    "RulesOfUrls",
-    "StoreInserts",
-    "in_slices",
-    "keys_size",
-    "probe_in_slices",
-]
-
 
 Given = Mapping[str, Any]  # fields of a document that are known only at its insert
 NOTHING: Given = {}
@@ -437,7 +433,7 @@ class Commands:
     ) -> list[tuple[int, Document]] | None:
         """Return some documents of a namespace, by id, from an id on; None: no such namespace."""
         detector = self._existing(namespace)
-        return None if detector is None else detector.documents_from(first, most)
+        return None if detector is None else detector.store.documents_from(first, most)
 
     def partitions(self) -> tuple[str, int]:
         """Return what held() does, once the service is ready. Raises Refused (NOTREADY)."""

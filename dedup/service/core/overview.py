@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from heapq import nlargest
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -24,7 +24,8 @@ from msgspec import Meta
 from dedup.model.page import Verdict, differing, hex_fingerprint
 from dedup.model.reasons import label_of
 
-__all__ = ["ClientView", "NearDuplicateView", "NearDuplicatesSeen", "Overview", "Tally", "overview"]
+if TYPE_CHECKING:
+    from dedup.service.core.operations import Commands
 
 
 SEEN = 10_000  # near-duplicates remembered
@@ -426,23 +427,15 @@ class Tally:
 
 
 def overview(
-    tally: Tally,
-    verdicts: dict[str, int],
-    namespaces: list[tuple[str, dict[str, Any]]],
-    rules: Mapping[str, Mapping[str, int]],
+    commands: "Commands",
     clients: Iterable[ClientView],
-    partitions: tuple[str, int],
-    version: str,
     state: str,
     reason: str,
     log: dict[str, Any] | None,
     only: str | None = None,
 ) -> Overview:
-    """Return all of it, or what is of one namespace only.
-
-    namespaces are their names and what Detector.info() says; rules are how many hold about URLs, by namespace and host.
-    partitions are what Commands.held() says.
-    """
+    """Return all of it, or what is of one namespace only."""
+    tally = commands.tally
     views = [
         NamespaceView(
             name,
@@ -455,26 +448,26 @@ def overview(
             _snapshot_age_seconds(info["path"]),
             *tally.namespace(name),
         )
-        for name, info in namespaces
+        for name, info in ((name, detector.info()) for name, detector in commands.namespaces)
     ]
     views.sort(key=lambda view: (-view.judged, view.name))
     shown = (client for client in clients if only in (None, client.namespace))
     return Overview(
-        version,
+        commands.version,
         state,
         time.time() - tally.started,
         _memory_bytes(),
-        verdicts,
+        dict(commands.counts),
         tally.distances(only),
         exempt := tally.exempt(only),
         {reason: label_of(reason, "a reason of the client's") for reason in exempt},
         views,
-        tally.hosts(rules, only),
+        tally.hosts(commands.rules_of_urls.held, only),
         tally.hot(only),
         tally.history(only),
         tally.seen.last(only, most=SHOWN),
         nlargest(CLIENTS, shown, lambda client: (client.judged, client.connected_seconds)),
-        *partitions,
+        *commands.held(),
         reason,
         log,
     )

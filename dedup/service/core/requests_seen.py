@@ -25,10 +25,8 @@ from dedup.core.pending_records import PendingRecords, Record
 from dedup.model.errors import UsageError
 from dedup.model.names import check_namespace
 from dedup.model.policy import age_seconds
-from dedup.service.core.error_codes import Refused
 from dedup.service.core.limits import Limits
-
-__all__ = ["RequestsSeen"]
+from dedup.service.core.roles import Refused
 
 SCHEDULED, FETCHED, FREE = 1, 2, 3  # marks of a digest; FREE: never fetched, and may be made again
 DEAD_SECONDS = 20.0  # without a word from a crawl, after which its requests are given to others

@@ -1,10 +1,12 @@
-"""Commands and who may use them: one table of commands, tokens with roles, the audit log.
+"""Commands and who may use them: one table of commands, how one is refused, tokens with roles, the audit log.
 
     COMMANDS -> dispatch, arity, roles, batching, MULTI, paths over HTTP
+    an exception -> code (the first word on the wire) and message (in one line)
     DEDUP_TOKEN (every role), a file with lines "role token" -> the roles of a token that is shown
 
 Invariants: a token is in no message, and is compared in constant time. An invalid file changes nothing. A role may
-have several tokens, so that a new one can be handed out before the old one ends. Only audit() logs namespaces and keys.
+have several tokens, so that a new one can be handed out before the old one ends. No line of the log has a token, a key
+or other arguments of a command, but for those of audit().
 """
 
 import hmac
@@ -17,11 +19,11 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from dedup.core.say_once import SayOnce
-from dedup.model.errors import UsageError
-from dedup.service.core.error_codes import Refused
-
-__all__ = ["ALL", "Caller", "Roles", "Tokens", "audit", "check_role"]
-
+from dedup.detector import TooManyReserved
+from dedup.model.errors import DedupError, RecipeMismatch, StoreDamaged, StoreLocked, UsageError
+from dedup.model.words import TooLong
+from dedup.store import TooMany
+from dedup.wire.kafka.login import KafkaUnavailable
 
 Role = Literal["", "crawl", "read", "admin"]
 
@@ -88,18 +90,53 @@ COMMANDS = {
 
 PROBE = b"DEDUP.PROBE"
 
-# Paths of HTTP without a command.
-_READ = ("/v1/documents", "/v1/near-duplicates", "/v1/search", "/v1/overview", "/metrics")
-_PATHS: dict[bytes | str, str] = {**dict.fromkeys(_READ, "read"), "/v1/export": "admin"}
+# ------------------------------------------------------------------------------------ how one is refused
 
-# What is not in it may be done with any token.
-ROLES: dict[bytes | str, str] = {
-    name: command.role
-    for command in COMMANDS.values()
-    for name in (command.name, command.path)
-    if command.role and name
-} | _PATHS
+AGAIN_SECONDS = 60.0
+MESSAGE_LENGTH = 1000  # of a message, which may quote what the client sent
+_once = SayOnce(again_seconds=AGAIN_SECONDS)
 
+
+class Refused(DedupError):
+    """A command that is not carried out; code is the first word of the error a client gets."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def code(error: Exception) -> str:
+    """Return the first word of the error that a client gets."""
+    match error:
+        case Refused():
+            return error.code
+        case RecipeMismatch():
+            return "RECIPE"
+        case TooMany() | TooLong() | TooManyReserved():
+            return "LIMIT"
+        case StoreDamaged() | StoreLocked() | OSError() | KafkaUnavailable():
+            return "STORE"
+        case _:
+            return "ERR"
+
+
+def message(error: Exception) -> str:
+    """Return an error in one line."""
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror or error}"
+    text = str(error) if isinstance(error, DedupError) else f"internal error: {error!r}"
+    return " ".join(text[:MESSAGE_LENGTH].split())
+
+
+def log_now_and_then(
+    log: logging.Logger, kind: str, text: str, error: BaseException | None = None
+) -> None:
+    """Log an error, at most once a minute for each kind."""
+    _once.log(log, kind, "%s", text, error=error)
+
+
+# ------------------------------------------------------------------------------------ tokens and roles
 
 Roles = frozenset[str]
 
@@ -188,13 +225,11 @@ def _lines(file: Path) -> Iterator[tuple[str, bytes]]:
             raise UsageError(f"{file} has no token: no client could authenticate")
 
 
-def check_role(what: bytes | str, roles: Roles) -> None:
-    """Raise Refused (NOPERM) unless these roles may do this: a command, or a path of HTTP."""
-    needed = ROLES.get(what)
-    if needed is not None and needed not in roles:
-        name = what if isinstance(what, str) else what.decode()
+def check_role(what: str, needed: str, roles: Roles) -> None:
+    """Raise Refused (NOPERM) unless these roles may do this, a command or a path of HTTP, which needs one."""
+    if needed and needed not in roles:
         raise Refused(
-            "NOPERM", f"{name} needs a token of the role {needed}; this one's is {_shown(roles)}"
+            "NOPERM", f"{what} needs a token of the role {needed}; this one's is {_shown(roles)}"
         )
 
 

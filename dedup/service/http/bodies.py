@@ -3,7 +3,7 @@
 Bodies are derived from the fields of pages, options and verdicts (dedup/model/forms.py).
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -20,13 +20,12 @@ from dedup.model.forms import (
     to_http,
 )
 from dedup.model.page import Document, Identity, Neighbour, Status, Verdict
+from dedup.model.policy import Scope
 from dedup.model.verdict_forms import to_reply
 from dedup.model.words import FIELD_BYTES
 from dedup.service.core.namespaces import Asked
 from dedup.service.core.overview import NearDuplicateView, Overview
-
-__all__ = ["openapi"]
-
+from dedup.service.core.roles import COMMANDS
 
 ITEMS = 10_000  # of a batch; Limits.batch is at most that
 
@@ -89,8 +88,13 @@ class _Batch(_In, frozen=True, kw_only=True):
     recipe: RecipeId
     distance: Bits | None = None
     similarity: Share | None = None
-    scope: Literal["global", "site"] = "global"
+    scope: Scope = "global"
     fields: WithFields = False
+
+    @property
+    def asked(self) -> Asked:
+        """The policy that is asked for."""
+        return Asked(self.distance, self.similarity, getattr(self, "features", None), self.scope)
 
 
 class ProbeRequest(_Batch, frozen=True, kw_only=True):
@@ -107,19 +111,17 @@ class ReserveRequest(_Batch, frozen=True, kw_only=True):
     features: Whole | None = None
 
 
-class InsertRequest(_In, frozen=True):
-    """Reservations whose pages were processed."""
-
-    ns: Namespace
-    items: Annotated[list[Held], Meta(max_length=ITEMS)]
-    pin: bool = False
-
-
 class ReleaseRequest(_In, frozen=True):
     """Reservations to be given back."""
 
     ns: Namespace
     items: Annotated[list[Held], Meta(max_length=ITEMS)]
+
+
+class InsertRequest(ReleaseRequest, frozen=True):
+    """Reservations whose pages were processed."""
+
+    pin: bool = False
 
 
 class ForgetRequest(_In, frozen=True):
@@ -225,12 +227,6 @@ class Health(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str = ""
 
 
-def asked(request: _Batch) -> Asked:
-    """Return the policy that a request asks for."""
-    features = request.features if isinstance(request, ReserveRequest) else None
-    return Asked(request.distance, request.similarity, features, request.scope)
-
-
 _to_http = to_http()
 probed = page_of_http(_PROBED)
 fingerprint = page_of_http(_OF_PAGE)
@@ -293,14 +289,65 @@ ENDPOINTS: dict[str, tuple[type[_In], type[msgspec.Struct]]] = {
 }
 
 
+class Get(NamedTuple):
+    """A path that is read: what routes, roles and the description need to know of it.
+
+    answer  its type, or its media type
+    role    that a token needs; "": any token; None: none is asked for
+    query   its parameters, those in brackets may be left out
+    errors  statuses of them
+    """
+
+    path: str
+    summary: str
+    answer: Any
+    role: str | None = None
+    query: str = ""
+    errors: str = "403"
+
+
+FILES = ("dashboard.css", "dashboard.js", "drawing.js")
+GETS = (
+    Get("/v1/documents", "A stored document.", DocumentAnswer, "read", "ns key", "400 401 403 404 421 503"),
+    Get(
+        "/v1/near-duplicates",
+        "Near-duplicates judged lately; with key: with this key or fingerprint, or of this document; "
+        "with prefix: whose keys begin so.",
+        SeenAnswer, "read", "[ns] [key] [prefix]", "400 401 403",
+    ),
+    Get(
+        "/v1/search",
+        "Stored documents whose keys begin with a text, among some of them, from an id on.",
+        SearchAnswer, "read", "ns prefix [from]", "400 401 403 404 503",
+    ),
+    Get(
+        "/v1/export",
+        "Documents of a namespace, one a line, from an id on, as `dedup store import` takes them.",
+        "application/x-ndjson", "admin", "ns [from]", "400 401 403 404 503",
+    ),
+    Get("/v1/overview", "What the dashboard shows; with ns, of one namespace.", Overview, "read", "[ns]", "401 403"),
+    Get("/metrics", "Figures for Prometheus.", "text/plain", "read", "", "401 403"),
+    Get("/livez", "The process works.", Health),
+    Get("/readyz", "Probes are answered.", Health),
+    Get("/openapi.json", "This description.", "application/json"),
+    Get("/", "The dashboard.", "text/html"),
+    Get("/dashboard.css", "Its style.", "text/css"),
+    Get("/dashboard.js", "Its script.", "text/javascript"),
+    Get("/drawing.js", "The part of it that draws.", "text/javascript"),
+)  # fmt: skip
+PATH_ROLES: dict[str, str | None] = {
+    command.path: command.role for command in COMMANDS.values()
+} | {get.path: get.role for get in GETS}  # of other paths any token's
+
 ERRORS = {
     "400": "The request is not what this document says.",
     "401": "The token is missing or wrong.",
     "403": "The Host is not one of this service's, or the token's role may not do this (NOPERM).",
+    "404": "There is no such document, or no such namespace.",
     "409": "RECIPE or DISTANCE: this namespace cannot judge such pages.",
     "413": "LIMIT: too much at once.",
-    "421": "ELSEWHERE: the key belongs to a partition that is not held here.",
     "415": "The body is not JSON.",
+    "421": "ELSEWHERE: the key belongs to a partition that is not held here.",
     "503": "NOTREADY or STORE: keep the page, and ask again later.",
 }
 
@@ -308,26 +355,20 @@ ERRORS = {
 def openapi(version: str) -> dict[str, Any]:
     """Return the OpenAPI 3.1 description of the interface."""
     types = [kind for pair in ENDPOINTS.values() for kind in pair]
-    types += [DocumentAnswer, SeenAnswer, SearchAnswer, Health, Failed, Overview]
+    types += [get.answer for get in GETS if not isinstance(get.answer, str)] + [Failed]
     schemas, components = msgspec.json.schema_components(
         types, ref_template="#/components/schemas/{name}"
     )
     of = dict(zip(types, schemas, strict=True))
 
-    def answer(kind: type, text: str) -> dict[str, Any]:
+    def answer(kind: Any, text: str) -> dict[str, Any]:
+        if isinstance(kind, str):
+            schema = {"type": "object" if kind == "application/json" else "string"}
+            return {"description": text, "content": {kind: {"schema": schema}}}
         return {"description": text, "content": {"application/json": {"schema": of[kind]}}}
 
     errors = {status: answer(Failed, text) for status, text in ERRORS.items()}
-    elsewhere = errors.pop("421")  # of one item, not of a whole request
-
-    def asked_by(*names: str, required: bool = True) -> list[dict[str, Any]]:
-        return [
-            {"name": name, "in": "query", "required": required, "schema": {"type": "string"}}
-            for name in names
-        ]
-
-    go_on = {"name": "from", "in": "query", "schema": {"type": "integer", "default": 0}}
-    open_to_all = {"403": errors["403"]}
+    of_post = {status: each for status, each in errors.items() if status not in {"404", "421"}}
     paths: dict[str, Any] = {
         f"/v1/{name}": {
             "post": {
@@ -336,106 +377,25 @@ def openapi(version: str) -> dict[str, Any]:
                     "required": True,
                     "content": {"application/json": {"schema": of[request]}},
                 },
-                "responses": {"200": answer(answered, (answered.__doc__ or "").strip()), **errors},
+                "responses": {"200": answer(answered, (answered.__doc__ or "").strip()), **of_post},
             }
         }
         for name, (request, answered) in ENDPOINTS.items()
     }
-    paths["/v1/documents"] = {
-        "get": {
-            "summary": "A stored document.",
-            "parameters": asked_by("ns", "key"),
-            "responses": {
-                "200": answer(DocumentAnswer, "The document."),
-                "404": answer(Failed, "There is none."),
-                **{status: errors[status] for status in ("400", "401", "403", "503")},
-                "421": elsewhere,
-            },
-        }
-    }
-    paths["/v1/near-duplicates"] = {
-        "get": {
-            "summary": "Near-duplicates judged lately; with key: with this key or fingerprint, or of this document; "
-            "with prefix: whose keys begin so.",
-            "parameters": asked_by("ns", "key", "prefix", required=False),
-            "responses": {
-                "200": answer(SeenAnswer, "The last ones, the newest first."),
-                **{status: errors[status] for status in ("400", "401", "403")},
-            },
-        }
-    }
-    paths["/v1/search"] = {
-        "get": {
-            "summary": "Stored documents whose keys begin with a text, among some of them, from an id on.",
-            "parameters": [*asked_by("ns", "prefix"), go_on],
-            "responses": {
-                "200": answer(SearchAnswer, "What was found, and where to go on."),
-                "404": answer(Failed, "There is no such namespace."),
-                **{status: errors[status] for status in ("400", "401", "403", "503")},
-            },
-        }
-    }
-    lines = {"description": "A document a line.", "content": {"application/x-ndjson": {}}}
-    lines["headers"] = {
-        "x-dedup-next": {
-            "description": "The id to go on from; absent at the end.",
-            "schema": {"type": "integer"},
-        }
-    }
-    paths["/v1/export"] = {
-        "get": {
-            "summary": "Documents of a namespace from an id on, as `dedup store import` takes them.",
-            "parameters": [*asked_by("ns"), go_on],
-            "responses": {
-                "200": lines,
-                "404": answer(Failed, "There is no such namespace."),
-                **{status: errors[status] for status in ("400", "401", "403", "503")},
-            },
-        }
-    }
-    paths["/v1/overview"] = {
-        "get": {
-            "summary": "What the dashboard shows; with ns, of one namespace.",
-            "parameters": asked_by("ns", required=False),
-            "responses": {
-                "200": answer(Overview, (Overview.__doc__ or "").strip()),
-                **{status: errors[status] for status in ("401", "403")},
-            },
-        }
-    }
-    for path, text in (("/livez", "The process works."), ("/readyz", "Probes are answered.")):
-        paths[path] = {
-            "get": {
-                "summary": text,
-                "security": [],
-                "responses": {
-                    "200": answer(Health, text),
-                    "503": answer(Health, "Not so; the reason says why."),
-                    **open_to_all,
-                },
-            }
-        }
-    for path, kind, text in (
-        ("/metrics", "text/plain", "Figures for Prometheus."),
-        ("/openapi.json", "application/json", "This description."),
-        ("/", "text/html", "The dashboard."),
-        ("/dashboard.css", "text/css", "Its style."),
-        ("/dashboard.js", "text/javascript", "Its script."),
-        ("/drawing.js", "text/javascript", "The part of it that draws."),
-    ):
-        schema = {"type": "object" if kind == "application/json" else "string"}
-        paths[path] = {
-            "get": {
-                "summary": text,
-                "responses": {
-                    "200": {"description": text, "content": {kind: {"schema": schema}}},
-                    **open_to_all,
-                },
-            }
-        }
-    paths["/metrics"]["get"]["responses"]["401"] = errors["401"]
-    for path in ("/openapi.json", "/", "/dashboard.css", "/dashboard.js", "/drawing.js"):
-        paths[path]["get"]["security"] = []
+    for get in GETS:
+        responses = {"200": answer(get.answer, get.summary)}
+        responses |= {status: errors[status] for status in get.errors.split()}
+        if get.answer is Health:
+            responses["503"] = answer(Health, "Not so; the reason says why.")
+        described: dict[str, Any] = {"summary": get.summary, "responses": responses}
+        if get.query:
+            described["parameters"] = [_parameter(name) for name in get.query.split()]
+        if get.role is None:
+            described["security"] = []
+        paths[get.path] = {"get": described}
+    text = "The id to go on from; absent at the end."
+    headers = {"x-dedup-next": {"description": text, "schema": {"type": "integer"}}}
+    paths["/v1/export"]["get"]["responses"]["200"]["headers"] = headers
     return {
         "openapi": "3.1.0",
         "info": {
@@ -450,3 +410,9 @@ def openapi(version: str) -> dict[str, Any]:
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }
+
+
+def _parameter(text: str) -> dict[str, Any]:
+    name = text.strip("[]")
+    schema = {"type": "integer", "default": 0} if name == "from" else {"type": "string"}
+    return {"name": name, "in": "query", "required": name == text, "schema": schema}

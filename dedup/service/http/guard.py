@@ -18,7 +18,6 @@ from time import monotonic
 
 import msgspec
 from h11 import LocalProtocolError
-from prometheus_client.core import GaugeMetricFamily, Metric
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn import Config as UvicornConfig
@@ -26,23 +25,15 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from dedup.service.core.connections import Buffers, Handshake, address_of, file_of, subject_of
-from dedup.service.core.error_codes import Refused, log_now_and_then
 from dedup.service.core.limits import LOCAL_NAMES, Limits
-from dedup.service.core.roles import NO_ROLES, Caller, Tokens, check_role
-from dedup.service.http.bodies import Failed, Fault
-from dedup.service.http.prometheus import counters
-
-__all__ = ["Guard", "HttpConnections"]
+from dedup.service.core.roles import NO_ROLES, Caller, Refused, Tokens, check_role, log_now_and_then
+from dedup.service.http.bodies import PATH_ROLES, Failed, Fault
 
 RESERVED_FILES = 16  # of those that may be open: for stores
 SMALL_BYTES = 1 << 14  # of a request; less is not counted
 
 log = logging.getLogger(__name__)
 
-OPEN_TO_ALL = (  # what the dashboard shows is asked for with the token
-    *("/", "/dashboard.css", "/dashboard.js", "/drawing.js"),
-    *("/livez", "/readyz", "/openapi.json"),
-)
 HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
@@ -101,7 +92,8 @@ class Guard:
         if len(hosts) != 1 or not self._is_known_host(hosts[0]):
             return _refusal(403, "ERR", "Host header not allowed; add it with --host-name")
         given = dict(headers)
-        if scope["path"] not in OPEN_TO_ALL:
+        needed = PATH_ROLES.get(scope["path"], "")
+        if needed is not None:
             scheme, _, token = given.get(b"authorization", b"").partition(b" ")
             is_bearer = scheme.lower() == b"bearer" or not self._tokens.asked
             roles = self._tokens.roles_of(token.strip()) if is_bearer else NO_ROLES
@@ -110,7 +102,7 @@ class Guard:
                 answer.headers["www-authenticate"] = "Bearer"
                 return answer
             try:
-                check_role(scope["path"], roles)
+                check_role(scope["path"], needed, roles)
             except Refused as error:
                 return _refusal(403, error.code, str(error))
             state = scope["state"]
@@ -207,13 +199,6 @@ class HttpConnections:
 
     def __len__(self) -> int:
         return len(self.state.connections)
-
-    def metrics(self) -> Iterator[Metric]:
-        """Yield what /metrics has of them."""
-        yield GaugeMetricFamily("dedup_http_connections", "Connections on the HTTP port", len(self))
-        yield counters(
-            "dedup_http_connections_ended", "HTTP connections ended by us", "reason", self.ended
-        )
 
     def admit(self, client: Handshake, _: str, __: int) -> str | None:
         """Take a connection whose TLS handshake begins; another one makes room for it."""

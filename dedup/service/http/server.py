@@ -6,12 +6,22 @@ Invariant: the types in bodies.py say what requests and answers look like.
 """
 
 import asyncio
+import os
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from importlib.resources import files
 from typing import Any
 
 import msgspec
 import numpy as np
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -21,18 +31,15 @@ from starlette.types import ASGIApp
 
 from dedup.model.page import Neighbour
 from dedup.model.words import check_field
-from dedup.service.core.error_codes import Refused, code, message
 from dedup.service.core.limits import Limits
 from dedup.service.core.operations import Commands, in_slices, keys_size, probe_in_slices
 from dedup.service.core.overview import Overview
-from dedup.service.core.roles import Tokens, audit
+from dedup.service.core.roles import Refused, Tokens, audit, code, message
 from dedup.service.http import bodies
 from dedup.service.http.bodies import openapi
-from dedup.service.http.guard import Guard
-from dedup.service.http.prometheus import Metrics
+from dedup.service.http.guard import Guard, HttpConnections
+from dedup.service.resp.port import BOUNDS, Port
 from dedup.store.transfer import encode_line
-
-__all__ = ["made_app"]
 
 STATUS = {
     "NOAUTH": 401,
@@ -49,9 +56,6 @@ INSERTED = 256  # inserts of one commit: others wait for it, some milliseconds
 EXPORTED = 500  # documents of one answer: others wait for it, some milliseconds
 SEARCHED = 1000  # documents that one search looks at: others wait for it, some milliseconds
 EXPORTED_BYTES = 1 << 20  # of their lines, from which on no more follow
-FILES = ("dashboard.css", "dashboard.js", "drawing.js")
-ASSETS = {"/": "index.html"} | {f"/{name}": name for name in FILES}
-MEDIA = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
 
 
 def _json(value: Any, status: int = 200) -> Response:
@@ -77,6 +81,96 @@ def _done(result: Any) -> bodies.Done:
     if isinstance(result, Exception):
         return bodies.Done(done=False, error=_fault(result))
     return bodies.Done(done=result is None or bool(result))
+
+
+class Metrics(Collector):
+    """The metrics of one service, read from plain counters when they are scraped: docs/operations.md lists them."""
+
+    media_type = "text/plain; version=0.0.4; charset=utf-8"  # what generate_latest() writes
+
+    def __init__(
+        self, commands: Commands, port: Port, log: Callable[[], Iterable[Metric]] = list
+    ) -> None:
+        """Log has those of the log."""
+        self._commands, self._port, self._log = commands, port, log
+        self.http: HttpConnections | None = None
+        self._started = time.time()
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(self)
+
+    def text(self) -> bytes:
+        """Return the metrics as they are now."""
+        return generate_latest(self._registry)
+
+    def describe(self) -> list[Metric]:
+        """Return nothing: the names are not checked beforehand."""
+        return []
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield every metric."""
+        commands, port = self._commands, self._port
+        usage = os.times()
+        gauge, counter = GaugeMetricFamily, CounterMetricFamily
+        yield gauge("dedup_ready", "1 if probes are answered", float(commands.not_ready is None))
+        yield gauge("dedup_start_time_seconds", "Unix time of the start", self._started)
+        yield counter("dedup_cpu_seconds", "CPU time of the process", usage.user + usage.system)
+        yield gauge("dedup_connections", "Connections on the RESP port", len(port.open))
+        yield gauge("dedup_unread_bytes", "Answers that clients have not read", port.unread.total)
+        yield gauge("dedup_partial_bytes", "Commands that are not whole", port.partial.total)
+        yield counters("dedup_connections_ended", "Connections ended by us", "reason", port.ended)
+        asked = {name.decode(): count for name, count in port.asked.items()}
+        yield counters("dedup_commands", "RESP commands", "command", asked)
+        yield counters("dedup_errors", "Error answers", "code", port.errors)
+        yield counters("dedup_results", "Verdicts and changes", "result", commands.counts)
+        yield self._durations()
+        yield from self._namespaces()
+        if (http := self.http) is not None:
+            yield gauge("dedup_http_connections", "Connections on the HTTP port", len(http))
+            text = "HTTP connections ended by us"
+            yield counters("dedup_http_connections_ended", text, "reason", http.ended)
+        yield from self._log()
+
+    def _durations(self) -> Metric:
+        durations = self._port.durations
+        buckets, total = [], 0
+        for bound, count in zip((*map(str, BOUNDS), "+Inf"), durations.counts, strict=True):
+            total += count
+            buckets.append((bound, float(total)))
+        family = HistogramMetricFamily(
+            "dedup_command_seconds", "Time a RESP command took, or the native call it was part of"
+        )
+        family.add_metric((), buckets, durations.sum)
+        return family
+
+    def _namespaces(self) -> Iterable[Metric]:
+        families = {
+            field: GaugeMetricFamily(f"dedup_{field}", text, labels=("namespace",))
+            for field, text in (
+                ("documents", "Documents stored"),
+                ("in_flight", "Pages reserved"),
+                ("in_flight_bytes", "Memory of the pages reserved"),
+                ("table_bytes", "Memory of the table"),
+                ("documents_file_bytes", "Size of documents.mdb"),
+            )
+        }
+        cut = CounterMetricFamily(
+            "dedup_cut", "Answers and verdicts that left pages out", labels=("namespace",)
+        )
+        for name, detector in self._commands.namespaces:
+            info = detector.info()
+            cut.add_metric((name,), float(info["cut"]))
+            for field, family in families.items():
+                family.add_metric((name,), float(info[field]))
+        yield from families.values()
+        yield cut
+
+
+def counters(name: str, text: str, label: str, counts: dict[str, int]) -> Metric:
+    """Return a counter with a label."""
+    family = CounterMetricFamily(name, text, labels=(label,))
+    for value, count in sorted(counts.items()):
+        family.add_metric((value,), float(count))
+    return family
 
 
 class _Endpoints:
@@ -124,7 +218,7 @@ class _Endpoints:
     async def _probe(self, asked: bodies.ProbeRequest) -> bodies.ProbeAnswer:
         commands, pages = self._commands, asked.pages
         check_field("recipe", asked.recipe)
-        detector = commands.detector(asked.ns, asked.recipe, bodies.asked(asked))
+        detector = commands.detector(asked.ns, asked.recipe, asked.asked)
         answers: list[list[Neighbour]] = [[] for _ in pages]
         probed = [bodies.probed(page, asked.recipe) for page in pages]
         if asked.scope == "site" or asked.fields or any(page.domain for page in pages):
@@ -151,7 +245,7 @@ class _Endpoints:
 
     async def _reserve(self, asked: bodies.ReserveRequest) -> bodies.ReserveAnswer:
         results: list[bodies.Judged] = []
-        judgement = bodies.asked(asked)
+        judgement = asked.asked
         self._commands.check_ready()
         async for page in in_slices(asked.pages):
             try:
@@ -218,16 +312,21 @@ class _Endpoints:
             await asyncio.wait(coming)
         return bodies.DoneAnswer([_done(result) for result in results])
 
-    def get(
-        self, answer: Callable[[Request], Response]
-    ) -> Callable[[Request], Awaitable[Response]]:
-        """Return the endpoint of an answer, whose errors are told."""
+    def get(self, get: bodies.Get) -> Callable[[Request], Awaitable[Response]]:
+        """Return the endpoint of a path that is read: a file of the dashboard, or what the method of its name answers."""
+        name = get.path.rpartition("/")[2]
+        file = files("dedup.service.http") / "dashboard" / (name or "index.html")
+        content = file.read_bytes() if file.is_file() else None
+        answer = None if file.is_file() else getattr(self, name.partition(".")[0].replace("-", "_"))
 
         async def endpoint(request: Request) -> Response:
+            if answer is None:
+                return Response(content, media_type=get.answer)
             try:
-                return answer(request)
+                found: Response = answer(request)
             except Exception as error:
                 return _failure(error)
+            return found
 
         return endpoint
 
@@ -284,24 +383,24 @@ class _Endpoints:
             answer.headers["x-dedup-next"] = str(last + 1)
         return answer
 
-    async def livez(self, _: Request) -> Response:
+    def livez(self, _: Request) -> Response:
         """Say that the process works."""
         return _json(bodies.Health("ok"))
 
-    async def readyz(self, _: Request) -> Response:
+    def readyz(self, _: Request) -> Response:
         """Say whether pages are answered for."""
         health = self._health()
         return _json(health, 503 if health.status == "not_ready" else 200)
 
-    async def metrics(self, _: Request) -> Response:
+    def metrics(self, _: Request) -> Response:
         """Answer with the metrics."""
         return Response(self._metrics.text(), media_type=self._metrics.media_type)
 
-    async def openapi(self, _: Request) -> Response:
+    def openapi(self, _: Request) -> Response:
         """Answer with the OpenAPI description."""
         return Response(self._openapi, media_type="application/json")
 
-    async def overview(self, request: Request) -> Response:
+    def overview(self, request: Request) -> Response:
         """Answer with what the dashboard shows."""
         return _json(self._overview(request.query_params.get("ns") or None))
 
@@ -312,17 +411,6 @@ def _first(query: Mapping[str, str]) -> int:
     if not (first.isascii() and first.isdigit() and len(first) < 19):
         raise Refused("ERR", "from=ID is a number, from 0 on")
     return int(first)
-
-
-def _asset(name: str) -> Callable[[Request], Awaitable[Response]]:
-    """Return the endpoint of a file of the dashboard, which is read once."""
-    content = (files("dedup.service.http") / "dashboard" / name).read_bytes()
-    media = MEDIA[name.rpartition(".")[2]]
-
-    async def endpoint(_: Request) -> Response:
-        return Response(content, media_type=media)
-
-    return endpoint
 
 
 def _no_answer(request: Request, error: Exception) -> Response:
@@ -347,17 +435,6 @@ def made_app(
     """Return the port as an ASGI application. hosts are the names that clients may call it by."""
     do = _Endpoints(commands, metrics, health, overview)
     routes = [Route(f"/v1/{name}", do.post(name), methods=["POST"]) for name in bodies.ENDPOINTS]
-    routes += [
-        Route("/v1/documents", do.get(do.documents)),
-        Route("/v1/near-duplicates", do.get(do.near_duplicates)),
-        Route("/v1/search", do.get(do.search)),
-        Route("/v1/export", do.get(do.export)),
-        Route("/livez", do.livez),
-        Route("/readyz", do.readyz),
-        Route("/metrics", do.metrics),
-        Route("/openapi.json", do.openapi),
-        Route("/v1/overview", do.overview),
-    ]
-    routes += [Route(path, _asset(name)) for path, name in ASSETS.items()]
+    routes += [Route(get.path, do.get(get)) for get in bodies.GETS]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _no_answer, 500: _no_answer})
     return Guard(app, tokens, hosts, limits)

@@ -24,7 +24,7 @@ from dedup.model.page import Document
 from dedup.model.recipes import recipe_of
 from dedup.service.core.namespaces import Namespaces
 from dedup.wire.kafka import KafkaConfig, KafkaUnavailable, Outgoing, Refused, Writer, ensure_topic
-from dedup.wire.kafka.writer import error_headers
+from dedup.wire.kafka.writer import dead_letter
 from dedup.wire.shards import Share, partition_of
 
 FIRST_RETRY_SECONDS = 0.5  # after a store or the dead letters failed
@@ -111,10 +111,7 @@ def sort_batch(
 
 
 class Letter(NamedTuple):
-    """A record that is no event, its error, and how much of the record the dead letter leaves out.
-
-    left_out  0: nothing; 1: the value; 2: the key and its own headers, too
-    """
+    """A record that is no event, its error, and how much of it the dead letter leaves out (writer.dead_letter)."""
 
     partition: int
     record: Any
@@ -122,25 +119,10 @@ class Letter(NamedTuple):
     left_out: int = 0
 
     def outgoing(self, config: KafkaConfig) -> Outgoing:
-        """Return the letter as a record for the dead letters.
-
-        Key, value and headers are the record's own, unless left out; dedup.error.* headers are added.
-        Each replica writes its own copy: topic, partition and offset identify copies of one record.
-        """
-        record = self.record
-        added = error_headers(
-            (config.topic, self.partition, record.offset),
-            "decode",
-            self.error,
-            value_bytes=len(record.value or b"") if self.left_out else None,
-        )
-        if self.left_out == 2:  # Kafka takes no record without a key and a value
-            return Outgoing(None, b"", added, config.dead_letters, partition=0)
-        value = None if self.left_out else record.value
-        headers = (*(record.headers or ()), *added)
-        if record.key is None and value is None:
-            value = b""
-        return Outgoing(record.key, value, headers, config.dead_letters, partition=0)
+        """Return the letter as a record: each replica writes its own copy, which its place in the log identifies."""
+        place = config.topic, self.partition, self.record.offset
+        made = dead_letter(self.record, place, "decode", self.error, self.left_out)
+        return Outgoing(*made, config.dead_letters, partition=0)
 
 
 class Stopped(Exception):
@@ -188,7 +170,7 @@ class Applying:
 
     def note_applied(self) -> None:
         """Read the offsets that the stores noted, of the partitions held here."""
-        noted = {name: detector.offsets() for name, detector in self._views}
+        noted = {name: detector.store.offsets() for name, detector in self._views}
         if self.share is not None:
             held = self.share.partitions
             noted = {

@@ -176,7 +176,7 @@ class Checkpoint:
             for name in touched:
                 detector = self._views.get(name)
                 if detector is not None:
-                    await asyncio.to_thread(detector.sync)
+                    await asyncio.to_thread(detector.store.sync)
             if manifest != self.manifest:
                 await asyncio.to_thread(write_manifest, self._path, manifest)
                 self.manifest = manifest

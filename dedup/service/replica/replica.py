@@ -29,17 +29,21 @@ import contextlib
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from enum import Enum, auto
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from dedup.detector import EmbeddedDetector
 from dedup.model.errors import StoreDamaged
-from dedup.model.events import EventNewer, record_key
+from dedup.model.events import EventNewer, encode, record_key
+from dedup.model.page import Verdict
 from dedup.service.core.namespaces import Namespaces
+from dedup.service.core.operations import Given, check_same_key
 from dedup.service.replica.applying import Applying, Stopped
 from dedup.service.replica.manifest import (
     Checkpoint,
@@ -51,7 +55,15 @@ from dedup.service.replica.manifest import (
     read_manifest,
     write_manifest,
 )
-from dedup.wire.kafka import KafkaConfig, KafkaUnavailable, LogLost, Reader, Topic, ensure_topic
+from dedup.wire.kafka import (
+    KafkaConfig,
+    KafkaUnavailable,
+    LogLost,
+    Reader,
+    Topic,
+    Writer,
+    ensure_topic,
+)
 from dedup.wire.kafka.login import started
 from dedup.wire.shards import Share, partition_of
 
@@ -59,84 +71,6 @@ PAUSE_FACTOR = 4.0  # the pause after removing some documents, as a multiple of 
 RETRY_SECONDS = 10.0  # after a store took no changes
 
 log = logging.getLogger(__name__)
-
-
-def give_up(
-    namespace: str,
-    detector: EmbeddedDetector,
-    share: Share,
-    progress: Callable[[int, int], None] | None = None,
-) -> int:
-    """Have a store give up the partitions outside a share; return how many documents were removed.
-
-    Mostly none yet: they are marked, and clear() removes them. See dedup.store.give_up().
-    """
-    return detector.give_up(
-        share.partitions,
-        lambda key: partition_of(record_key(namespace, key), share.count),
-        progress,
-    )
-
-
-def give_up_all(
-    views: Iterable[tuple[str, EmbeddedDetector]],
-    path: Path,
-    share: Share,
-    say: Callable[[str], None],
-) -> int:
-    """Do give_up() for every namespace of a folder; say() is told the progress."""
-    removed = 0
-    for name, detector in views:
-
-        def progress(done: int, count: int, name: str = name) -> None:
-            say(
-                f"documents of other shards are being removed from {name}: {done:,} of {count:,} "
-                "were looked at"
-            )
-
-        gone = give_up(name, detector, share, progress)
-        if gone:
-            _say_removed(path / name, gone, share)
-        removed += gone
-    return removed
-
-
-async def clear(
-    views: Iterable[tuple[str, EmbeddedDetector]],
-    path: Path,
-    share: Share,
-    removed: Callable[[str, int], None],
-) -> None:
-    """Remove what was given up, a little at a time, while the service answers for the rest.
-
-    removed is told the namespace and how many documents were removed. Raises StoreDamaged; a store that
-    takes no changes is tried again. May be cancelled: the next start goes on.
-    """
-    for name, detector in views:
-        gone = 0
-        while True:
-            began = time.monotonic()
-            try:
-                count = await asyncio.to_thread(detector.give_up_more)
-            except OSError as error:
-                log.error(
-                    "%s: documents of other shards cannot be removed yet: %s", path / name, error
-                )
-                await asyncio.sleep(RETRY_SECONDS)
-                continue
-            if count is None:
-                break
-            gone += count
-            removed(name, count)
-            await asyncio.sleep(PAUSE_FACTOR * (time.monotonic() - began))
-        if gone:
-            _say_removed(path / name, gone, share)
-
-
-def _say_removed(store: Path, count: int, share: Share) -> None:
-    log.warning(
-        "%s: %s documents of partitions other than %s were removed", store, f"{count:,}", share
-    )
 
 
 CATCHING_UP_RECORDS = 20_000  # of one batch, before the service is ready
@@ -247,7 +181,7 @@ class State(msgspec.Struct, frozen=True):
     counts: dict[str, int]
 
 
-class Replica:
+class Replica(Lifecycle):
     """Keeps the namespaces of a folder equal to a log.
 
     await prepare()        before the stores are opened
@@ -273,6 +207,7 @@ class Replica:
 
         partitions and create are for a missing topic. rebuild starts over with empty stores.
         """
+        super().__init__()
         self._skip = skip
         self._config = config
         self._views = views
@@ -282,7 +217,6 @@ class Replica:
         self._rebuild = rebuild
         self._partitions = partitions
         self._create = create
-        self._lifecycle = Lifecycle()
         self._applying = Applying(config, views, self._look)
         self._checkpoint = Checkpoint(path, views, self._applying)
         self._topic: Topic | None = None  # once the log is identified
@@ -293,15 +227,6 @@ class Replica:
         self._goal: dict[int, int] | None = None  # where the log ended when it was nearly read
         self._progress = ""  # of giving partitions up
         self._began = self._current_at = time.monotonic()
-
-    async def reached(self, *phases: Phase) -> Phase:
-        """Wait until one of these states is reached; return it. FAILED and STOPPED end the wait too."""
-        return await self._lifecycle.reached(*phases)
-
-    @property
-    def phase(self) -> Phase:
-        """The state of now."""
-        return self._lifecycle.phase
 
     @property
     def ready(self) -> bool:
@@ -353,7 +278,7 @@ class Replica:
         if phase is Phase.FOLLOWING:
             return ""
         if phase in (Phase.FAILED, Phase.STOPPED):
-            return self._lifecycle.reason
+            return self.reason
         away = f"Kafka has not answered for {away_seconds:.0f} s"
         if reader is None:
             reason = self._progress or (away if away_seconds else "Kafka answers")
@@ -370,13 +295,13 @@ class Replica:
         reading = self._reader is not None and self._reader.alive
         match self.phase:
             case Phase.CONNECTING if reading:
-                self._lifecycle.move(Phase.CATCHING_UP)
+                self.move(Phase.CATCHING_UP)
             case Phase.CATCHING_UP if not reading:
-                self._lifecycle.move(Phase.CONNECTING)
+                self.move(Phase.CONNECTING)
             case Phase.FOLLOWING if not reading or self._applying.trouble:
-                self._lifecycle.move(Phase.STALE)
+                self.move(Phase.STALE)
             case Phase.STALE if reading and not self._applying.trouble:
-                self._lifecycle.move(Phase.FOLLOWING)
+                self.move(Phase.FOLLOWING)
 
     # --------------------------------------------------------------------------- identify the log
 
@@ -406,7 +331,7 @@ class Replica:
                     raise LogLost(f"{self._path} is not emptied: {former.other_log(self._topic)}")
                 await asyncio.to_thread(empty_stores, self._path)
         except Exception as error:
-            self._lifecycle.move(Phase.FAILED, str(error))
+            self.move(Phase.FAILED, str(error))
             raise
 
     def _former_manifest(self) -> Manifest | None:
@@ -429,17 +354,13 @@ class Replica:
 
     async def _identify(self, within_seconds: float | None = None) -> None:
         """Find the log, and check that it is the one of the stores. Raises KafkaUnavailable."""
+        config = self._config
 
-        async def look() -> Topic:
-            try:
-                return await ensure_topic(
-                    self._config, partitions=self._partitions, create=self._create
-                )
-            except KafkaUnavailable as error:
-                raise ConnectionError(str(error)) from error  # which is retried
+        def look() -> Awaitable[Topic]:
+            return ensure_topic(config, partitions=self._partitions, create=self._create)
 
-        what = f"looking for the topic {self._config.topic}"
-        topic = await started(look, what, within_seconds=within_seconds, config=self._config)
+        what = f"looking for the topic {config.topic}"
+        topic = await started(look, what, within_seconds=within_seconds, config=config)
         manifest = self._checkpoint.manifest
         self.share = self._share_of(topic.partitions)
         if manifest is None:
@@ -463,7 +384,7 @@ class Replica:
         except Stopped:
             pass
         except Exception as error:
-            self._lifecycle.move(Phase.FAILED, str(error))
+            self.move(Phase.FAILED, str(error))
             log.error("stopped applying the Kafka log: %s", error)
             raise
         finally:
@@ -497,7 +418,7 @@ class Replica:
         if self._topic is None:
             gone = missing(path, checkpoint.manifest, applying.applied)
             if not gone and any(len(detector) for _, detector in self._views):
-                self._lifecycle.move(Phase.RESUMED)
+                self.move(Phase.RESUMED)
             await self._identify()
             applying.note_applied()
         assert self._topic is not None
@@ -511,11 +432,7 @@ class Replica:
         if manifest != written:
             write_manifest(path, manifest)
         checkpoint.adopt(manifest)
-        removed = await asyncio.to_thread(
-            give_up_all, self._views, path, share, self._note_progress
-        )
-        if removed:
-            self.counts["given_up"] = removed
+        await asyncio.to_thread(self._give_up, share)
         self._progress = ""
         applying.note_applied()
         reader = Reader(
@@ -538,20 +455,42 @@ class Replica:
         self._reader = reader
         self._look()
 
-    def _note_progress(self, text: str) -> None:
-        self._progress = text
+    def _give_up(self, share: Share) -> None:
+        """Give up the partitions outside a share: mostly documents are marked only, and _clear() removes them."""
+        for name, detector in self._views:
+
+            def partition(key: str, name: str = name) -> int:
+                return partition_of(record_key(name, key), share.count)
+
+            def progress(done: int, count: int, name: str = name) -> None:
+                self._progress = (
+                    f"documents of other shards are being removed from {name}: {done:,} of {count:,} "
+                    "were looked at"
+                )
+
+            gone = detector.store.give_up(share.partitions, partition, progress)
+            if gone:
+                self.counts["given_up"] += gone
+                self._say_removed(name, gone, share)
+
+    def _say_removed(self, name: str, count: int, share: Share) -> None:
+        log.warning(
+            "%s: %s documents of partitions other than %s were removed",
+            self._path / name,
+            f"{count:,}",
+            share,
+        )
 
     async def _step(self) -> None:
         reader = self._reader
         assert reader is not None
-        lifecycle = self._lifecycle
-        batch = await reader.batch(1.0 if lifecycle.phase in CAUGHT_UP else 0.2)
+        batch = await reader.batch(1.0 if self.phase in CAUGHT_UP else 0.2)
         if batch:
             await self._apply(batch)
         self._move_past(reader)
-        if lifecycle.phase not in CAUGHT_UP:
+        if self.phase not in CAUGHT_UP:
             await self._see_whether_caught_up(reader, idle=not batch)
-        if lifecycle.phase in CAUGHT_UP and reader.alive and not self._lag(reader):
+        if self.phase in CAUGHT_UP and reader.alive and not self._lag(reader):
             self._current_at = time.monotonic()
         if self._checkpoint.is_due:
             await self.checkpoint()
@@ -581,7 +520,7 @@ class Replica:
         self._look()  # Kafka may have gone away and come back since
         if self.phase is Phase.CONNECTING:
             return
-        self._lifecycle.move(Phase.FOLLOWING)
+        self.move(Phase.FOLLOWING)
         self._look()
         self._clearing = asyncio.create_task(self._clear())
         self._current_at = time.monotonic()
@@ -592,17 +531,33 @@ class Replica:
             await self.checkpoint()
 
     async def _clear(self) -> None:
-        """Remove the documents of dropped partitions, now that the service answers."""
+        """Remove what was given up, a little at a time, while the service answers for the rest.
+
+        Raises StoreDamaged; a store that takes no changes is tried again. May be cancelled: the next start goes on.
+        """
         assert self.share is not None
-
-        def removed(name: str, count: int) -> None:
-            self.counts["given_up"] += count
-            self._applying.touched.add(name)
-
-        await clear(list(self._views), self._path, self.share, removed)
+        for name, detector in list(self._views):
+            gone = 0
+            while True:
+                began = time.monotonic()
+                try:
+                    count = await asyncio.to_thread(detector.store.give_up_more)
+                except OSError as error:
+                    text = "%s: documents of other shards cannot be removed yet: %s"
+                    log.error(text, self._path / name, error)
+                    await asyncio.sleep(RETRY_SECONDS)
+                    continue
+                if count is None:
+                    break
+                gone += count
+                self.counts["given_up"] += count
+                self._applying.touched.add(name)
+                await asyncio.sleep(PAUSE_FACTOR * (time.monotonic() - began))
+            if gone:
+                self._say_removed(name, gone, self.share)
 
     async def _apply(self, batch: dict[int, list[Any]]) -> None:
-        offsets, newer = await self._applying.batch(batch, judge=self._lifecycle.phase in CAUGHT_UP)
+        offsets, newer = await self._applying.batch(batch, judge=self.phase in CAUGHT_UP)
         self._offsets.update(offsets)
         if newer is not None:
             assert self._topic is not None
@@ -623,7 +578,200 @@ class Replica:
                 await self.checkpoint()
             await self._reader.stop()
         await self._applying.close()
-        self._lifecycle.move(Phase.STOPPED, "the replica was stopped")
+        self.move(Phase.STOPPED, "the replica was stopped")
 
     def _lag(self, reader: Reader) -> int:
         return sum(max(0, end - self._offsets.get(p, 0)) for p, end in reader.ends.items())
+
+
+class LogInserts:
+    """Inserts of a service that follows a log.
+
+    OK means that Kafka acknowledged the event. The reservation is kept until the event is applied, so that no client
+    gets `unique` for the same content in between; without Kafka's acknowledgement it is kept too, and the client's
+    retry inserts the same page again. Nothing is written to a log before its identity was checked, nor while Kafka is
+    known to be away: that is refused at once.
+    """
+
+    commits = False
+
+    def __init__(self, writer: Writer, unwritable: Callable[[], str] = lambda: "") -> None:
+        """unwritable() returns why nothing may be written to the log now, or ""."""
+        self._writer = writer
+        self._unwritable = unwritable
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def insert(
+        self, namespace: str, detector: EmbeddedDetector, key: str, token: str, given: Given
+    ) -> "asyncio.Future[None] | bool":
+        """Produce the event; the future is done when Kafka has it. False: the reservation is not held.
+
+        Raises EventInvalid, and KafkaUnavailable where the log must not or cannot be written to.
+        """
+        verdict = detector.held(token)
+        if verdict is None:
+            return False
+        check_same_key(verdict, key)
+        self._check_log()
+        document = replace(verdict.document, inserted_seconds=time.time(), **given)
+        return self._task(self._insert(detector, token, *encode(namespace, document)))
+
+    def pin(self, namespace: str, detector: EmbeddedDetector, verdict: Verdict) -> None:  # noqa: ARG002
+        """Keep the reservation until the client's own event is applied."""
+        assert verdict.token is not None
+        detector.pin(verdict.token)
+
+    def forget(
+        self, namespace: str, detector: EmbeddedDetector, key: str
+    ) -> "asyncio.Future[bool] | bool":
+        """Produce a tombstone; return whether this view has the document.
+
+        Raises KafkaUnavailable where the log must not or cannot be written to.
+        """
+        self._check_log()
+        known = detector.get(key) is not None
+        return self._task(self._forget(record_key(namespace, key), known=known))
+
+    @property
+    def unacknowledged(self) -> int:
+        """Number of records that wait for Kafka."""
+        return self._writer.unacknowledged
+
+    async def drain(self, seconds: float) -> bool:
+        """Wait for unacknowledged records, this many seconds at most; return whether all are done."""
+        if not self._tasks:
+            return True
+        return not (await asyncio.wait(set(self._tasks), timeout=seconds))[1]
+
+    def _check_log(self) -> None:
+        if why := self._unwritable():
+            raise KafkaUnavailable(why)
+
+    async def _insert(
+        self, detector: EmbeddedDetector, token: str, key: bytes, value: bytes
+    ) -> None:
+        await self._writer.send(key, value)
+        detector.pin(token)  # the event will come: until now the reservation could expire
+
+    async def _forget(self, key: bytes, *, known: bool) -> bool:
+        await self._writer.send(key, None)
+        return known
+
+    def _task(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+class Follower:
+    """The log of one service: its replica and its writer."""
+
+    def __init__(
+        self,
+        config: KafkaConfig,
+        namespaces: Namespaces,
+        path: Path,
+        *,
+        partitions: str | None = None,
+        rebuild: bool = False,
+        skip: Mapping[int, int] | None = None,
+    ) -> None:
+        """Hold these partitions of the log ("0-3,6", for example; None: all).
+
+        skip is {partition: offset} of the last records to skip.
+        """
+        self._namespaces = namespaces
+        self.writer = Writer(config)
+        self.replica = Replica(
+            config, namespaces, path, share=partitions, rebuild=rebuild, skip=skip
+        )
+        self.inserts = LogInserts(self.writer, lambda: self.replica.unwritable)
+        self._task: asyncio.Task[None] | None = None
+
+    async def prepare(self) -> None:
+        """Identify the log. Raises as Replica.prepare() does."""
+        await self.replica.prepare()
+        self._namespaces.share = self.replica.share
+
+    async def catch_up(self) -> None:
+        """Follow the log; return once the stores may be served. Raises what ends Replica.run() before."""
+        self._task = asyncio.create_task(self.replica.run())
+        if await self.replica.reached(*SERVING) not in SERVING:
+            await asyncio.wait({self._task})
+            self._task.result()
+
+    @property
+    def not_ready(self) -> str | None:
+        """Why pages may not be answered for, or None if they may."""
+        state = self.replica.state()
+        return None if state.ready else f"{state.status}: {state.reason}"
+
+    @property
+    def stale(self) -> str:
+        """Why answers may be behind the log, or ""."""
+        state = self.replica.state()
+        return state.reason if state.ready and state.status != "current" else ""
+
+    async def stop(self, seconds: float) -> None:
+        """Wait for Kafka's acknowledgements, this long at most; stop applying; disconnect."""
+        await self.inserts.drain(seconds)
+        self.replica.stop()
+        if self._task is not None:
+            await asyncio.wait({self._task}, timeout=seconds)
+            if not self._task.done():
+                self._task.cancel()
+                await asyncio.wait({self._task})
+            if not self._task.cancelled():
+                self._task.exception()  # which the replica has logged
+        await self.writer.stop()
+
+    def info(self) -> dict[str, object]:
+        """Return the replica's state in flat fields, for DEDUP.INFO."""
+        state = self.replica.state()
+        return {
+            "log_status": state.status,
+            "log_lag_records": state.lag_records,
+            "log_behind_seconds": round(state.behind_seconds, 1),
+            "log_manifest_age_seconds": round(state.manifest_seconds, 1),
+        }
+
+    def metrics(self) -> Iterable[Metric]:
+        """Yield the metrics of the log."""
+        state, share = self.replica.state(), self.replica.share
+        for name, text, value in (
+            ("dedup_log_stale", "1 if ready, but not up to date", bool(self.stale)),
+            ("dedup_log_lag_records", "Records of the log not applied yet", state.lag_records),
+            (
+                "dedup_log_uncommitted_records",
+                "Records that wait for the end of a transaction",
+                self.replica.uncommitted,
+            ),
+            ("dedup_log_behind_seconds", "Since it was up to date", state.behind_seconds),
+            ("dedup_log_away_seconds", "Since Kafka last answered", state.away_seconds),
+            ("dedup_log_manifest_age_seconds", "Since the last manifest", state.manifest_seconds),
+            (
+                "dedup_log_unacknowledged",
+                "Inserts that wait for Kafka",
+                self.inserts.unacknowledged,
+            ),
+            ("dedup_log_partitions", "Partitions of the log", 0 if share is None else share.count),
+            (
+                "dedup_log_partitions_held",
+                "Partitions of the log that are held here",
+                0 if share is None else len(share.partitions),
+            ),
+        ):
+            yield GaugeMetricFamily(name, text, float(value))
+        for name, text, offsets in (
+            ("dedup_log_applied_offset", "Next offset to be applied", state.offsets),
+            ("dedup_log_end_offset", "End of the log, as last heard", state.ends),
+        ):
+            gauge = GaugeMetricFamily(name, text, labels=("partition",))
+            for partition, offset in sorted(offsets.items()):
+                gauge.add_metric((str(partition),), float(offset))
+            yield gauge
+        events = CounterMetricFamily("dedup_log_events", "Events by result", labels=("result",))
+        for result, count in sorted(state.counts.items()):
+            events.add_metric((result,), float(count))
+        yield events

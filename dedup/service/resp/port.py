@@ -18,19 +18,19 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from time import monotonic
-from typing import Any, NamedTuple, Protocol, overload
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from dedup.core.native import ffi, lib
 from dedup.model.page import SKETCH_BYTES
-from dedup.service.core.connections import Buffers
+from dedup.service.core.connections import Buffers, Handshake
 from dedup.service.core.limits import Limits
 from dedup.service.core.operations import Commands
 from dedup.service.core.roles import PROBE, Tokens
-from dedup.service.resp import protocol
-from dedup.service.resp.resp_commands import Plans
+from dedup.service.resp.resp_commands import Plans, of_batch
 from dedup.wire import resp
 
-__all__ = ["Form", "Port", "Turn"]
+if TYPE_CHECKING:
+    from dedup.service.resp.resp_connection import Connection
 
 
 PROBES = 512  # of one native call
@@ -47,20 +47,10 @@ class Form(NamedTuple):
     sketch_at: int
 
 
-class Prober(Protocol):
-    """A connection, as a turn sees it."""
-
-    def probed(self, answer: bytes, now: float) -> None:
-        """Write the answers of a read that was given to the turn."""
-
-    def take_back(self, data: bytes) -> None:
-        """Carry out a read that was given to the turn."""
-
-
 class ProbeRead(NamedTuple):
     """Bytes of a connection, and how many probes they are."""
 
-    client: Prober
+    client: "Connection"
     data: bytes
     probes: int
 
@@ -99,7 +89,7 @@ class Turn:
         self._forms[key] = form
         return form
 
-    def take(self, client: Prober, form: Form, data: bytes, now: float) -> bool:
+    def take(self, client: "Connection", form: Form, data: bytes, now: float) -> bool:
         """Take a read if it is nothing but probes of a form; the client is called back once this turn ends."""
         if form is not self._form or self._count + len(data) // len(form.command) > PROBES:
             self.run()
@@ -152,19 +142,17 @@ class Turn:
         for read in reads:
             starts.append(starts[-1] + read.probes)
         commands = self._plans.commands
-        sketches = _Sketches(form, reads, starts)
+        sketches = cast(Sequence[bytes], _Sketches(form, reads, starts))
         found = commands.probe_many(plan.detector, values, sketches, plan.recipe, None, plan.most)
         if not found:
             return nothing
-        each = [resp.EMPTY] * len(values)
-        for i, near in found.items():
-            each[i] = protocol.neighbours(near)
+        each = of_batch(found, len(values))
         answers = [b"".join(each[a:b]) for a, b in pairwise(starts)]
         commands.check_answer(max(map(len, answers)))
         return answers
 
 
-class _Sketches(Sequence[bytes]):
+class _Sketches:
     """The sketches of the probes of some reads, decoded where they are asked for."""
 
     def __init__(self, form: Form, reads: Sequence[ProbeRead], starts: Sequence[int]) -> None:
@@ -173,13 +161,7 @@ class _Sketches(Sequence[bytes]):
     def __len__(self) -> int:
         return self._starts[-1]
 
-    @overload
-    def __getitem__(self, index: int) -> bytes: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[bytes]: ...
-
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: int) -> bytes:
         which = bisect_right(self._starts, index) - 1
         form = self._form
         at = (index - self._starts[which]) * len(form.command) + form.sketch_at
@@ -208,19 +190,6 @@ class Durations:
         self.sum += seconds
 
 
-class Client(Protocol):
-    """A connection, as the port sees it."""
-
-    def overdue(self, now: float) -> str | None:
-        """Return why this connection should end now, or None."""
-
-    def finish(self) -> None:
-        """Take no more bytes; answer what was taken, then close."""
-
-    def abort(self, reason: str) -> None:
-        """Close the connection at once."""
-
-
 class Port:
     """The state of the port.
 
@@ -242,7 +211,7 @@ class Port:
         self.plans = Plans(commands)
         self.limits = limits
         self.tokens = tokens
-        self.open: set[Client] = set()
+        self.open: set[Connection | Handshake] = set()
         self.none_open = asyncio.Event()
         self.accepted = 0
         self.asked: Counter[bytes] = Counter()
@@ -251,7 +220,7 @@ class Port:
         self.durations = Durations()
         self.turn = Turn(self.plans, self._probed)
         self.draining = False
-        self.silent: dict[str, dict[Client, None]] = {}
+        self.silent: dict[str, dict[Connection | Handshake, None]] = {}
         self.unread = Buffers(limits.unread_memory)
         self.partial = Buffers(limits.partial_memory)
         self.files = 1 << 30
@@ -261,7 +230,7 @@ class Port:
         self.asked[PROBE] += probes
         self.durations.note(seconds, probes)
 
-    def admit(self, client: Client, address: str, file: int) -> str | None:
+    def admit(self, client: "Connection | Handshake", address: str, file: int) -> str | None:
         """Take a connection; return why it is one too many, or None.
 
         file is its number as a file: the least that was free. A connection without an address comes
@@ -285,7 +254,7 @@ class Port:
         self.silent.setdefault(address, {})[client] = None
         return None
 
-    def heard(self, client: Client, address: str) -> None:
+    def heard(self, client: "Connection | Handshake", address: str) -> None:
         """Note that a connection has said something that counts."""
         silent = self.silent.get(address)
         if silent is not None and client in silent:
@@ -293,7 +262,7 @@ class Port:
             if not silent:
                 del self.silent[address]
 
-    def gone(self, client: Client, address: str) -> None:
+    def gone(self, client: "Connection | Handshake", address: str) -> None:
         """Note that a connection has ended, or is about to."""
         if client not in self.open:
             return

@@ -13,18 +13,43 @@ other clients have their turn: the order is promised, not isolation, so there is
 import asyncio
 import time
 from asyncio import Future
-from collections.abc import Callable, Sequence
+from binascii import Error as NotHex
+from binascii import unhexlify
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
+from dedup.core.numbers import Packed, big_endian
 from dedup.detector import EmbeddedDetector
 from dedup.model.errors import UsageError
 from dedup.model.forms import GIVEN_AT_INSERT
-from dedup.model.page import Neighbour, PageFingerprint
+from dedup.model.page import (
+    SKETCH_BYTES,
+    USUAL,
+    Document,
+    Neighbour,
+    PageFingerprint,
+    ReserveOptions,
+)
 from dedup.model.verdict_forms import to_reply
-from dedup.model.words import INSERT_WORDS, hex_number, read_page, text
-from dedup.service.core.error_codes import Refused, code, message
+from dedup.model.words import (
+    INSERT_WORDS,
+    OPTION_WORDS,
+    PAGE_WORDS,
+    PROBE_WORDS,
+    REAL_LENGTH,
+    Reader,
+    hex_bytes,
+    hex_number,
+    number,
+    read_page,
+    switch,
+    text,
+    write_document,
+)
+from dedup.service.core.namespaces import Asked
 from dedup.service.core.operations import (
     ANY_FEATURES,
     NOTHING,
@@ -40,14 +65,216 @@ from dedup.service.core.roles import (
     NO_ROLES,
     PROBE,
     Caller,
+    Refused,
     Roles,
     Tokens,
     audit,
     check_role,
+    code,
+    message,
 )
-from dedup.service.resp import protocol
 from dedup.wire import resp
-from dedup.wire.resp import ELEMENTS, NIL, OK, bulk, integer
+from dedup.wire.resp import ELEMENTS, NIL, OK, array, bulk, integer, real
+
+UNIQUE = b"*%d\r\n$6\r\nunique\r\n$%d\r\n%b\r\n%b"
+
+
+def neighbours(found: Sequence[Neighbour]) -> bytes:
+    """Return neighbours as an array of [key, distance, similarity]."""
+    parts = [b"*%d\r\n" % len(found)]
+    for n in found:
+        key, similarity = n.key.encode(), b"%.4f" % n.similarity
+        parts.append(
+            b"*3\r\n$%d\r\n%b\r\n:%d\r\n$%d\r\n%b\r\n"
+            % (len(key), key, n.distance, len(similarity), similarity)
+        )
+    return b"".join(parts)
+
+
+def of_batch(found: Mapping[int, Sequence[Neighbour]], count: int) -> list[bytes]:
+    """Return the answers to a batch of probes, of which those with neighbours are given by their place."""
+    answers = [resp.EMPTY] * count
+    for i, near in found.items():
+        answers[i] = neighbours(near)
+    return answers
+
+
+def neighbours_with_identity(found: Sequence[Neighbour], *, fields: bool) -> bytes:
+    """Return neighbours as an array of [key, distance, similarity, identity, domain].
+
+    With fields it is [key, distance, similarity, identity, [name, value, ...]].
+    """
+    return array(
+        [
+            array(
+                [
+                    bulk(n.document.key.encode()),
+                    integer(n.distance),
+                    real(n.similarity),
+                    bulk(n.identity.encode()),
+                    document(n.document) if fields else bulk(n.document.domain.encode()),
+                ]
+            )
+            for n in found
+        ]
+    )
+
+
+def document(found: Document) -> bytes:
+    """Return the fields of a document as an array of name, value, name, value and so on."""
+    return array(
+        [
+            bulk(word if isinstance(word, bytes) else str(word).encode())
+            for word in write_document(found)
+        ]
+    )
+
+
+# ------------------------------------------------------------------------------------ arguments
+
+
+def sketch_of(argument: bytes) -> bytes:
+    """Return a sketch, 74 hex digits."""
+    return hex_bytes(argument, "sketch", SKETCH_BYTES, SKETCH_BYTES)
+
+
+def fingerprints(arguments: Sequence[bytes]) -> Packed:
+    """Return a batch of fingerprints."""
+    joined = b"".join(arguments)
+    if len(joined) == 16 * len(arguments) and set(map(len, arguments)) <= {16}:
+        try:
+            return big_endian(unhexlify(joined))
+        except NotHex:
+            pass
+    bad = next(argument for argument in arguments if not _is_fingerprint(argument))
+    raise UsageError(f"fingerprint {bad[:40]!r} is not allowed: 16 hex digits")
+
+
+def _is_fingerprint(argument: bytes) -> bool:
+    try:
+        return len(argument) == len(unhexlify(argument)) * 2 == 16
+    except NotHex:
+        return False
+
+
+class Options(msgspec.Struct, frozen=True):
+    """A command's options, which follow its fixed arguments.
+
+    page    fields of the page that are given by name
+    fields  whether the answer has the fields of documents
+    """
+
+    asked: Asked = Asked()
+    reserve: ReserveOptions = USUAL
+    page: dict[str, Any] = {}
+    domain: str | None = None
+    count: int | None = None
+    fields: bool = False
+
+
+def _similarity(argument: bytes) -> float:
+    try:
+        similarity = float(argument) if len(argument) <= REAL_LENGTH else -1.0
+    except ValueError:
+        similarity = -1.0
+    if not 0 <= similarity <= 1:
+        raise UsageError(f"SIMILARITY {argument[:40]!r} is not allowed: a number from 0 to 1")
+    return similarity
+
+
+def _scope(argument: bytes) -> str:
+    if argument.lower() not in {b"site", b"global"}:
+        raise UsageError(f"SCOPE {argument[:40]!r} is not allowed: site or global")
+    return argument.lower().decode()
+
+
+Words = dict[
+    bytes, tuple[str, str, Reader]
+]  # by name: the part of Options, the field, how it is read
+
+
+def _words(part: str, words: Mapping[bytes, tuple[str, Reader]]) -> Words:
+    return {name: (part, *each) for name, each in words.items()}
+
+
+_WORDS = _words(
+    "asked",
+    {
+        b"SCOPE": ("scope", _scope),
+        b"DISTANCE": ("distance", lambda argument: number(argument, "DISTANCE", 64)),
+        b"SIMILARITY": ("similarity", _similarity),
+        b"FEATURES": ("min_features", lambda argument: number(argument, "FEATURES")),
+    },
+) | _words(
+    "",
+    {
+        b"COUNT": ("count", lambda argument: max(number(argument, "COUNT"), 1)),
+        b"FIELDS": ("fields", lambda argument: switch(argument, "FIELDS")),
+        b"DOMAIN": ("domain", lambda argument: text(argument, "domain")),
+    },
+)
+
+
+def _some(names: str) -> Words:
+    return {name: _WORDS[name] for name in names.encode().split()}
+
+
+_ALLOWED = {
+    "PROBE": _some("SCOPE DISTANCE SIMILARITY COUNT FIELDS DOMAIN") | _words("page", PROBE_WORDS),
+    "MPROBE": _some("DISTANCE SIMILARITY COUNT"),
+    "RESERVE": _some("SCOPE DISTANCE SIMILARITY FEATURES FIELDS")
+    | _words("reserve", OPTION_WORDS)
+    | _words("page", PAGE_WORDS),
+}
+
+
+def options(command: str, arguments: Sequence[bytes]) -> Options:
+    """Return the options of a command, each given once at most."""
+    given: dict[str, dict[str, Any]] = {"asked": {}, "reserve": {}, "page": {}, "": {}}
+    allowed, words = _ALLOWED[command], iter(arguments)
+    for word in words:
+        name = word.upper()
+        part, field, read = allowed.get(name, ("", "", None))
+        if read is None or field in given[part]:
+            names = ", ".join(sorted(each.decode() for each in allowed))
+            raise UsageError(f"{word[:40]!r} is not an option here; each once: {names}")
+        try:
+            given[part][field] = read(next(words))
+            if command == "PROBE" and field == "scope" and given["asked"]["scope"] == "site":
+                given[""]["domain"] = text(next(words), "domain")
+        except StopIteration:
+            raise UsageError(f"{name.decode()} has too few arguments") from None
+    return Options(
+        Asked(**given["asked"]), ReserveOptions(**given["reserve"]), given["page"], **given[""]
+    )
+
+
+def spelled(
+    arguments: Sequence[bytes],
+) -> tuple[tuple[bytes, ...] | None, dict[str, Any], str | None]:
+    """Split a RESERVE's options: those that several pages may share, the page's own fields, the token.
+
+    None in place of the first: parse them with options(), which names the first word that is wrong, and takes
+    names in lower case.
+    """
+    token: str | None = None
+    page: dict[str, Any] = {}
+    shared: list[bytes] = []
+    try:
+        for name, word in zip(arguments[::2], arguments[1::2], strict=True):
+            if name == b"TOKEN" and token is None:
+                token = OPTION_WORDS[b"TOKEN"][1](word)
+            elif name in PAGE_WORDS and PAGE_WORDS[name][0] not in page:
+                field, read = PAGE_WORDS[name]
+                page[field] = read(word)
+            else:
+                shared += (name, word)
+    except ValueError:  # UsageError is one
+        return None, {}, None
+    return tuple(shared), page, token
+
+
+# ------------------------------------------------------------------------------------ plans, sessions
 
 PLANS = 4096  # combinations of namespace and probe options that are cached
 NO_OPTIONS: tuple[tuple[bytes, ...], dict[str, Any], None] = (), {}, None
@@ -82,7 +309,7 @@ class PagePlan(NamedTuple):
     namespace: str
     recipe: str
     detector: EmbeddedDetector | None  # None: the namespace is to be created
-    given: protocol.Options
+    given: Options
 
 
 class Session:
@@ -140,10 +367,8 @@ class Session:
         """Whether commands are carried out as they come."""
         return self.trusted and self.queued is None
 
-    def can_batch(self, command: Any) -> bool:
+    def can_batch(self, command: list[bytes]) -> bool:
         """Whether a command can be carried out together with others: with the same options, INSERTs, or PAGES."""
-        if type(command) is not list or not command or type(command[0]) is not bytes:
-            return False
         known = COMMANDS.get(command[0])
         if known is None or not known.together or len(command) < known.least:
             return False
@@ -191,9 +416,7 @@ class Plans:
     def of_page(self, arguments: list[bytes]) -> tuple[PagePlan, dict[str, Any], str | None]:
         """Return the plan of a RESERVE, the page's fields that are given by name, and its token."""
         self._check()
-        shared, fields, token = (
-            protocol.spelled(arguments[10:]) if len(arguments) > 10 else NO_OPTIONS
-        )
+        shared, fields, token = spelled(arguments[10:]) if len(arguments) > 10 else NO_OPTIONS
         if shared is not None:
             plan = self._page_plans.get((arguments[1], *arguments[8:10], *shared))
             if plan is not None:
@@ -202,7 +425,7 @@ class Plans:
             raise UsageError(
                 "a page is `value sketch identity features domain RECIPE id`: RECIPE is missing"
             )
-        commands, given = self.commands, protocol.options("RESERVE", arguments[10:])
+        commands, given = self.commands, options("RESERVE", arguments[10:])
         namespace, recipe = text(arguments[1], "namespace"), text(arguments[9], "recipe")
         detector = commands.detector(namespace, recipe, given.asked)
         whole, own = given.page, given.reserve.token
@@ -219,7 +442,7 @@ class Plans:
         check_arity(arguments, 6)
         if arguments[4].upper() != b"RECIPE":
             raise UsageError("DEDUP.PROBE ns value sketch RECIPE id [options]: RECIPE is missing")
-        given = protocol.options("PROBE", arguments[6:])
+        given = options("PROBE", arguments[6:])
         recipe = text(arguments[5], "recipe")
         detector = commands.detector(text(arguments[1], "namespace"), recipe, given.asked)
         if detector is None:
@@ -356,7 +579,7 @@ def _quit(session: Session, _: list[bytes]) -> bytes:
 _CONFIG = {
     name: (bulk(name), bulk(value)) for name, value in ((b"save", b""), (b"appendonly", b"no"))
 }
-GREETINGS: dict[bytes, Command] = {
+_GREETINGS: dict[bytes, Command] = {
     b"PING": _ping,
     b"ECHO": _echo,
     b"AUTH": _auth,
@@ -432,7 +655,7 @@ def execute(session: Session, run: Run) -> bytes | Later:
     if not queued:
         return resp.EMPTY
     work = _answers(session, queued, run)
-    return Later(asyncio.ensure_future(work), resp.array, alone=True)
+    return Later(asyncio.ensure_future(work), array, alone=True)
 
 
 async def _answers(session: Session, queued: list[list[bytes]], run: Run) -> list[bytes]:
@@ -473,9 +696,9 @@ def run(session: Session, arguments: list[bytes]) -> tuple[bytes, bytes | Later]
     if not session.trusted and (command is None or not command.greeting):
         raise Refused("NOAUTH", "authenticate first: AUTH default <token>")
     if command is None:
-        raise UsageError(f"unknown command {shown(arguments[0])}; see docs/protocol.md")
+        raise UsageError(f"unknown command {shown(arguments[0])}; see docs/md")
     if command.role and command.role not in session.roles:
-        check_role(name, session.roles)
+        check_role(name.decode(), command.role, session.roles)
     count = len(arguments)
     if count < command.least or (command.most is not None and count > command.most):
         raise UsageError(f"wrong number of arguments for {shown(arguments[0])}")
@@ -515,7 +738,7 @@ def probe(plans: Plans, arguments: list[bytes]) -> bytes:
     """Carry out one DEDUP.PROBE."""
     plan = plans.of(arguments)
     value = hex_number(arguments[2], "fingerprint")
-    sketch = protocol.sketch_of(arguments[3])
+    sketch = sketch_of(arguments[3])
     if plan is None:
         return resp.EMPTY
     page = plan.page
@@ -527,9 +750,9 @@ def probe(plans: Plans, arguments: list[bytes]) -> bytes:
         return resp.EMPTY
     some = found if plan.most is None else found[: plan.most]
     if plan.fields or "identity" in page:
-        answer = protocol.neighbours_with_identity(some, fields=plan.fields)
+        answer = neighbours_with_identity(some, fields=plan.fields)
     else:
-        answer = protocol.neighbours(some)
+        answer = neighbours(some)
     plans.commands.check_answer(len(answer))
     return answer
 
@@ -539,16 +762,14 @@ def probes(plans: Plans, batch: list[list[bytes]]) -> list[bytes]:
     plan = plans.of(batch[0])
     if plan is not None and (plan.page or plan.fields):
         return [probe(plans, arguments) for arguments in batch]
-    values = protocol.fingerprints([arguments[2] for arguments in batch])
-    sketches = [protocol.sketch_of(arguments[3]) for arguments in batch]
-    answers = [resp.EMPTY] * len(batch)
-    if plan is not None:
-        found = plans.commands.probe_many(
-            plan.detector, values, sketches, plan.recipe, plan.domain, plan.most
-        )
-        for i, near in found.items():
-            answers[i] = protocol.neighbours(near)
-    return answers
+    values = fingerprints([arguments[2] for arguments in batch])
+    sketches = [sketch_of(arguments[3]) for arguments in batch]
+    if plan is None:
+        return [resp.EMPTY] * len(batch)
+    found = plans.commands.probe_many(
+        plan.detector, values, sketches, plan.recipe, plan.domain, plan.most
+    )
+    return of_batch(found, len(batch))
 
 
 def _mprobe(session: Session, arguments: list[bytes]) -> bytes | Later:
@@ -558,20 +779,17 @@ def _mprobe(session: Session, arguments: list[bytes]) -> bytes | Later:
     if b"VALUES" not in head:
         raise UsageError("DEDUP.MPROBE ns RECIPE id [options] VALUES value sketch ...")
     first = 4 + head.index(b"VALUES")
-    given = protocol.options("MPROBE", arguments[4:first])
+    given = options("MPROBE", arguments[4:first])
     pairs = arguments[first + 1 :]
     if len(pairs) % 2:
         raise UsageError("after VALUES come pairs of value and sketch")
     commands, recipe = session.commands, text(arguments[3], "recipe")
     detector = commands.detector(text(arguments[1], "namespace"), recipe, given.asked)
-    values = protocol.fingerprints(pairs[::2])
-    sketches = [protocol.sketch_of(sketch) for sketch in pairs[1::2]]
+    values = fingerprints(pairs[::2])
+    sketches = [sketch_of(sketch) for sketch in pairs[1::2]]
 
     def encoded(found: dict[int, list[Neighbour]]) -> bytes:
-        answers = [resp.EMPTY] * len(values)
-        for i, near in found.items():
-            answers[i] = protocol.neighbours(near)
-        return resp.array(answers)
+        return array(of_batch(found, len(values)))
 
     if len(values) > PROBES:
         work = probe_in_slices(commands, detector, values, sketches, recipe, given.count)
@@ -596,7 +814,7 @@ def _reserve(session: Session, arguments: list[bytes]) -> bytes:
     nil = NIL[session.protocol_version]
     if verdict.status == "unique" and verdict.token is not None:  # the most frequent verdict
         nils = 5 + given.fields
-        return protocol.UNIQUE % (
+        return UNIQUE % (
             2 + nils,
             len(verdict.token),
             verdict.token.encode(),
@@ -608,15 +826,15 @@ def _reserve(session: Session, arguments: list[bytes]) -> bytes:
         if field is None
         else integer(field)
         if isinstance(field, int)
-        else resp.real(field)
+        else real(field)
         if isinstance(field, float)
         else bulk(field.encode())
         for field in to_reply(verdict)
     ]
     if given.fields:
         match = verdict.match
-        answer.append(nil if match is None else protocol.document(match.document))
-    return resp.array(answer)
+        answer.append(nil if match is None else document(match.document))
+    return array(answer)
 
 
 def _token_arguments(arguments: list[bytes]) -> tuple[str, str, str]:
@@ -705,7 +923,7 @@ def _join(session: Session, arguments: list[bytes]) -> bytes:
 
 def _seen(session: Session, arguments: list[bytes]) -> bytes:
     seen = session.commands.requests().seen(*_crawl_arguments(arguments), arguments[3:])
-    return resp.array(tuple(map(integer, seen)))
+    return array(tuple(map(integer, seen)))
 
 
 def _fetched(session: Session, arguments: list[bytes]) -> bytes:
@@ -723,7 +941,7 @@ def _left(session: Session, arguments: list[bytes]) -> bytes:
     answer = [integer(waiting)]
     for digest, request in records:
         answer += (bulk(digest.hex().encode()), bulk(request))
-    return resp.array(answer)
+    return array(answer)
 
 
 def _leave(session: Session, arguments: list[bytes]) -> bytes:
@@ -737,7 +955,7 @@ def _leave(session: Session, arguments: list[bytes]) -> bytes:
 
 def _partitions(session: Session, _: list[bytes]) -> bytes:
     held, count = session.commands.partitions()
-    return resp.array((bulk(held.encode()), integer(count)))
+    return array((bulk(held.encode()), integer(count)))
 
 
 def _dedup_info(session: Session, arguments: list[bytes]) -> bytes:
@@ -754,7 +972,7 @@ def _dedup_info(session: Session, arguments: list[bytes]) -> bytes:
 def _command(_: Session, arguments: list[bytes]) -> bytes:
     if arguments[1:2] and arguments[1].upper() == b"COUNT":
         return integer(len(COMMANDS))
-    return resp.EMPTY  # DOCS, INFO: docs/protocol.md has them
+    return resp.EMPTY  # DOCS, INFO: docs/md has them
 
 
 _HANDLERS: dict[bytes, Command] = {
@@ -779,6 +997,6 @@ _HANDLERS: dict[bytes, Command] = {
     b"DISCARD": discard,
     b"WATCH": watch,
     b"UNWATCH": unwatch,
-    **GREETINGS,
+    **_GREETINGS,
 }
 assert _HANDLERS.keys() == COMMANDS.keys()

@@ -17,35 +17,19 @@ import asyncio
 import logging
 from collections import deque
 from time import monotonic
-from typing import Any, Protocol
-
-import hiredis
+from typing import Any
 
 from dedup.model.errors import DedupError
 from dedup.service.core.connections import address_of, file_of, subject_of
-from dedup.service.core.error_codes import code, log_now_and_then, message
-from dedup.service.core.roles import COMMANDS, PROBE
+from dedup.service.core.roles import COMMANDS, PROBE, code, log_now_and_then, message
 from dedup.service.resp.port import Form, Port
 from dedup.service.resp.resp_commands import Later, Session, is_known, run, run_together
 from dedup.wire import resp
 from dedup.wire.resp import MISSING, Incoming, Inline, NotResp
 
-__all__ = ["Connection"]
-
-
 BATCH = 512  # probes in one native call, inserts in one commit
 PAGES_BATCH = 32  # pages that are judged in one turn, unless they take long
 WRITE_BYTES = 1 << 17  # of answers that are collected before they are written
-
-
-class Owner(Protocol):
-    """The connection, as its answers see it."""
-
-    def encoded_fault(self, fault: BaseException) -> bytes:
-        """Return the answer for an error."""
-
-    def answers_arrived(self) -> None:
-        """Go on: answers that were waited for have been written."""
 
 
 class Answers:
@@ -55,10 +39,10 @@ class Answers:
     transport  where they are written to; None: the connection is closed
     """
 
-    def __init__(self, owner: Owner) -> None:
+    def __init__(self, owner: "Connection") -> None:
         self.waiting: deque[bytes | Later] = deque()
         self.transport: Any = None
-        self._owner: Owner | None = owner
+        self._owner: Connection | None = owner
         self._ready: list[bytes] = []
         self._ready_bytes = 0
 
@@ -129,7 +113,7 @@ class Connection(asyncio.Protocol):
         self._incoming = Incoming(port.limits.command_bytes, port.limits.greeting_bytes)
         self._answers = Answers(self)
         self._transport: Any = None
-        self._singly: deque[Any] = deque()  # commands that are not to be batched
+        self._singly: deque[list[bytes]] = deque()  # commands that are not to be batched
         self._scheduled: asyncio.Handle | None = None  # the next slice of work
         self._paused = False  # reading
         self._finishing = False  # to be closed once everything is answered
@@ -193,20 +177,12 @@ class Connection(asyncio.Protocol):
             self._port.turn.run()
         if self._closed_since is not None or self._finishing:
             return
-        began = self._read = monotonic()
-        if self._is_free():
-            form = self._form
-            if form is not None and self._port.turn.take(self, form, data, began):
-                self._in_turn = True
-                return
-            command = self._incoming.only(data)
-            if command is not MISSING:  # as in most reads
-                self._run_one(command, began)
-                self._answers.flush()
-                if self.session.queued is not None:
-                    self._all_taken()
-                return
-        self._receive(data)
+        self._read = monotonic()
+        form = self._form
+        if form is not None and self._is_free():
+            self._in_turn = self._port.turn.take(self, form, data, self._read)
+        if not self._in_turn:
+            self._receive(data)
 
     def _is_free(self) -> bool:
         """Whether nothing is left of what came before, and probes may be carried out as they come."""
@@ -240,42 +216,32 @@ class Connection(asyncio.Protocol):
 
     def _receive(self, data: bytes) -> None:
         """Carry out the commands of some bytes, one by one or in batches of this connection."""
-        try:
-            self._incoming.feed(data, self.session.trusted)
-        except NotResp as fault:
-            self._refuse(str(fault))
-            return
+        self._incoming.feed(data, self._read)
         if self._scheduled is None and not self._paused:
             self._work()
-
-    def _next_command(self) -> Any:
-        """Return the next whole command, MISSING, or what the parser refused as something else."""
-        try:
-            return self._incoming.next()
-        except hiredis.HiredisError:
-            return None
-
-    def _take(self, command: list[bytes]) -> None:
-        """Have a command carried out by itself."""
-        incoming = self._incoming
-        incoming.taken += 1
-        incoming.whole = True
-        incoming.is_at_end = not incoming.has_more()
-        self._singly.append(command)
 
     # ------------------------------------------------------------------------------------ the work
 
     def _work(self) -> None:
         """Carry out commands until there is none, or it is the turn of other connections."""
         self._scheduled = None
-        deadline = monotonic() + SLICE_SECONDS
+        until = monotonic() + SLICE_SECONDS
+        incoming, session, singly = self._incoming, self.session, self._singly
         try:
             while self._may_work():
-                if self._singly:
-                    self._run_one(self._singly.popleft())
-                elif not self._next():
+                if singly:
+                    self._run_one(singly.popleft())
+                elif (command := incoming.next(session.trusted)) is MISSING:
+                    self._all_taken()
                     break
-                if monotonic() > deadline:
+                elif incoming.unparsed_bytes and session.is_plain and session.can_batch(command):
+                    self._run_together(self._alike(command))
+                else:
+                    self._run_one(command)
+                if not incoming.unparsed_bytes and not singly:
+                    self._all_taken()
+                    break
+                if monotonic() > until:
                     self._schedule()
                     break
         except NotResp as fault:
@@ -297,75 +263,41 @@ class Connection(asyncio.Protocol):
         self._pause()
         return False
 
-    def _next(self) -> bool:
-        """Carry out the next commands that are whole; False if there is none."""
-        incoming = self._incoming
-        equal: list[list[bytes]] = []
-        command = self._next_command()
-        try:
-            if self.session.is_plain and self.session.can_batch(command):
-                command = self._take_alike(command, equal)
-        except hiredis.HiredisError:
-            command = None
-        if equal:
-            incoming.whole = True
-            incoming.taken += len(equal)
-            self._run_together(equal)
-        if command is not MISSING:
-            if type(command) is list and command:
-                self._take(command)
-            else:
-                self._reread()
-        if self._singly or (command is MISSING and incoming.more()):
-            return True
-        self._all_taken()
-        return False
+    def _alike(self, command: list[bytes]) -> list[list[bytes]]:
+        """Return a command and those behind it that go with it; the next one is to be run by itself.
 
-    def _take_alike(self, command: list[bytes], batch: list[list[bytes]]) -> Any:
-        """Add a command to a batch, and those behind it that go with it; return the next one, or MISSING.
-
-        Which those are says its mark in the table of commands. Raises hiredis.HiredisError; the batch stays right.
+        Which those are says its mark in the table of commands.
         """
-        incoming = self._incoming
-        next_command, has_more = incoming.next, incoming.has_more
+        take, batch = self._incoming.next, [command]
         name, namespace, options, length = command[0], command[1], command[4:], len(command)
         mark = COMMANDS[name].together
         most = PAGES_BATCH if mark == "pages" else BATCH
-        while True:
-            batch.append(command)
-            if not has_more():
-                incoming.is_at_end = True
-                return MISSING
-            command = next_command()
-            if type(command) is not list or not command or len(batch) == most:
-                return command
+        while len(batch) < most:
+            try:
+                command = take(True)
+            except NotResp:  # which next() raises again, once the batch was carried out
+                break
+            if command is MISSING:
+                break
             if mark == "pages":
-                known = COMMANDS.get(command[0]) if type(command[0]) is bytes else None
-                if known is None or known.together != mark:
-                    return command
-            elif (
-                command[0] != name
-                or (len(command) < 4 if mark == "inserts" else len(command) != length)
-                or (command[4:] != options and mark != "inserts")
-                or command[1] != namespace
-            ):
-                return command
-
-    def _reread(self) -> None:
-        """Take the commands that the parser has refused, or at least the one that it did not expect."""
-        incoming = self._incoming
-        try:
-            self._singly.extend(incoming.reread())
-        except NotResp as fault:
-            self._singly.extend((*fault.commands, fault))
-        incoming.whole |= bool(self._singly)
+                known = COMMANDS.get(command[0])
+                is_alike = known is not None and known.together == mark
+            else:
+                is_alike = command[0] == name and command[1:2] == [namespace] and (
+                    len(command) >= 4
+                    if mark == "inserts"
+                    else len(command) == length and command[4:] == options
+                )  # fmt: skip
+            if not is_alike:
+                self._singly.append(command)
+                break
+            batch.append(command)
+        return batch
 
     def _all_taken(self) -> None:
         """Read on, or close where that is all that is left to do."""
-        incoming = self._incoming
-        incoming.check_rest(self._read, trusted=self.session.trusted)
-        partial = incoming.unparsed_bytes if incoming.unparsed_bytes > SMALL_BYTES else 0
-        partial += self.session.queued_memory
+        partial = self._incoming.unparsed_bytes
+        partial = (partial if partial > SMALL_BYTES else 0) + self.session.queued_memory
         if partial or self._has_partial:
             self._has_partial = bool(partial)
             self._port.partial.note(self, partial)
@@ -388,7 +320,7 @@ class Connection(asyncio.Protocol):
             try:
                 self._answers.add(run_together(self.session, equal))
             except Exception:  # one of them at fault, or too much at once: one by one
-                self._singly.extend(equal)
+                self._singly.extendleft(reversed(equal))
                 return
             port.asked[equal[0][0]] += count
             if equal[0][0] == PROBE:
@@ -404,30 +336,25 @@ class Connection(asyncio.Protocol):
             try:
                 name, answer = run(self.session, command)
             except Exception as fault:
-                name, answer = b"refused", self._refusal(command, fault)
+                name, answer = b"refused", self._refusal(fault)
             self._port.asked[name] += 1
             assert isinstance(answer, bytes)  # neither of them waits for anything
             self._answers.add(answer)
             if monotonic() > deadline:  # a page near thousands of others takes milliseconds
-                self._singly.extend(pages[done:])
+                self._singly.extendleft(reversed(pages[done:]))
                 return done
         return len(pages)
 
-    def _run_one(self, command: Any, began: float | None = None) -> None:
-        if type(command) is not list:
-            if not isinstance(command, Inline):
-                raise command
-            if not is_known(command[0]):
-                raise NotResp("an unknown inline command")
-        if began is None:
-            began = monotonic()
-        port, session = self._port, self.session
+    def _run_one(self, command: list[bytes]) -> None:
+        if type(command) is Inline and not is_known(command[0]):
+            raise NotResp("an unknown inline command")
+        began, port, session = monotonic(), self._port, self.session
         try:
             name, answer = run(session, command)
             if name == PROBE and session.queued is None:
                 self._form = port.turn.form_of(command)
         except Exception as fault:
-            name, answer = b"refused", self._refusal(command, fault)
+            name, answer = b"refused", self._refusal(fault)
         port.asked[name] += 1
         self._heard = now = monotonic()
         port.durations.note(now - began, 1)
@@ -446,10 +373,8 @@ class Connection(asyncio.Protocol):
         self._is_silent = False
         self._port.heard(self, self.session.address)
 
-    def _refusal(self, command: list[bytes], fault: Exception) -> bytes:
+    def _refusal(self, fault: Exception) -> bytes:
         """Return the answer to a command that failed."""
-        if any(type(each) is not bytes for each in command):
-            raise NotResp("a command is an array of bulk strings") from fault
         self.session.spoilt = True
         return self.encoded_fault(fault)
 

@@ -1,11 +1,11 @@
 """How a process reaches table services (docs/protocol.md), for an asyncio loop.
 
-    Request -> services.py (which are asked: a route) -> endpoint.py -> a service
+    Request -> services.py (which are asked: a route) -> a connection -> a service
                                                      <- replies, merged into one verdict
 
-command_codec.py writes commands, reads replies and merges those of several services, without I/O; address.py parses
-URLs; endpoint.py is one connection, and decides when a service that failed is asked again. dedup.detector.remote is
-the detector made of these.
+command_codec.py writes commands, reads replies and merges those of several services, without I/O; services.py parses
+URLs, holds the connections, and decides when a service that failed is asked again. dedup.detector.remote is the
+detector made of these.
 
 Invariants: a request takes a bounded time and ends in a reply or in ServiceUnavailable.
 """

@@ -42,25 +42,8 @@ from dedup.model.words import (
     write_probe,
     write_sparse,
 )
-from dedup.wire.client.address import Address
 from dedup.wire.resp import pack
 from dedup.wire.shards import PARTITIONS_LIMIT, Share, merged, partition_of
-
-__all__ = [
-    "NO_SERVICE",
-    "OLDER",
-    "Holding",
-    "Request",
-    "Route",
-    "facts_of_all",
-    "holding_of",
-    "neighbours_of_all",
-    "new_token",
-    "unavailable",
-    "unreadable",
-    "verdict_of_all",
-]
-
 
 NO_SERVICE = -1  # in place of a service's number: none holds it
 
@@ -167,7 +150,7 @@ class Route:
 
 
 def unavailable(
-    route: Route, services: Sequence[tuple[Address, Holding, str]]
+    route: Route, services: Sequence[tuple[object, Holding, str]]
 ) -> ServiceUnavailable:
     """Return the error that says what keeps the services of a route from an answer.
 

@@ -3,8 +3,7 @@
     login        where the brokers are, how to log in; start with back-off, stop within a bound; the errors
     topics       create the topics or check them; identify the log
     writer       write records, each acknowledged by all in-sync replicas
-    reader       read partitions from given offsets, detect that Kafka is away
-    group        read as a member of a consumer group
+    reader       read partitions from given offsets, detect that Kafka is away; read as a member of a consumer group
 
 Invariants: nothing waits for Kafka without a timeout or a way to be cancelled; Kafka being away is a
 state that callers see, not an end. aiokafka is imported when a connection is made.

@@ -247,7 +247,7 @@ async def started(
     """Call start() until it returns, with growing pauses; return its result.
 
     start must clean up after itself when it raises. Without within_seconds it is retried until
-    cancelled. Raises KafkaUnavailable at the timeout, also in the middle of a try, and DedupErrors of
+    cancelled. Raises KafkaUnavailable at the timeout, also in the middle of a try, and other DedupErrors of
     start() at once. With a config also LoginRefused, after LOGIN_SECONDS of refusals.
     """
     began, backoff = time.monotonic(), Backoff(FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS)
@@ -256,9 +256,9 @@ async def started(
         try:
             async with asyncio.timeout_at(until):
                 return await start()
-        except DedupError:
-            raise
         except Exception as error:
+            if isinstance(error, DedupError) and not isinstance(error, KafkaUnavailable):
+                raise
             passed, pause = time.monotonic() - began, backoff.next()
             if within_seconds is not None and passed + pause > within_seconds:
                 raise KafkaUnavailable(

@@ -7,6 +7,8 @@ deletes by age would silently lose documents, so it is refused.
 import asyncio
 import logging
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import cache
 from io import BytesIO
 from typing import Any
@@ -52,7 +54,7 @@ async def describe_topic(config: KafkaConfig, name: str | None = None) -> Topic 
     """
     name = name or config.topic
     until = time.monotonic() + MISSING_SECONDS
-    async with _Admin(config) as admin:
+    async with _admin(config) as admin:
         while (  # noqa: ASYNC110  (Kafka has no such event)
             topic := await _describe(admin, name)
         ) is None and time.monotonic() < until:
@@ -78,7 +80,7 @@ async def ensure_topic(
     Raises KafkaUnavailable, and TopicUnfit saying what to do.
     """
     name = name or config.topic
-    async with _Admin(config) as admin:
+    async with _admin(config) as admin:
         topic = await _describe(admin, name)
         is_new = topic is None
         if is_new:
@@ -100,45 +102,26 @@ async def ensure_topic(
         return ready
 
 
-class _Admin:
-    """aiokafka's admin client with a time limit; its failures become KafkaUnavailable."""
+@asynccontextmanager
+async def _admin(config: KafkaConfig) -> AsyncIterator[Any]:
+    """Yield aiokafka's admin client, with a time limit; its failures become KafkaUnavailable."""
+    from aiokafka.admin import AIOKafkaAdminClient
+    from aiokafka.errors import KafkaError
 
-    def __init__(self, config: KafkaConfig) -> None:
-        self._config = config
-
-    async def __aenter__(self) -> Any:
-        from aiokafka.admin import AIOKafkaAdminClient
-
-        options = self._config.options()
-        self._client = AIOKafkaAdminClient(**options)
-        self._timeout = asyncio.timeout(self._config.request_timeout_seconds * 3)
-        await self._timeout.__aenter__()
+    client = AIOKafkaAdminClient(**config.options())
+    try:
         try:
-            await self._client.start()
-        except BaseException as error:
-            await self._end(error)
-            raise AssertionError from error  # _end raises
-        return self._client
-
-    async def __aexit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        await self._end(error)
-
-    async def _end(self, error: BaseException | None) -> None:
-        from aiokafka.errors import KafkaError
-
-        try:
-            await self._timeout.__aexit__(type(error) if error else None, error, None)
-        except TimeoutError as late:
-            error = late
-        await ended(self._client.close(), "closing the connection to Kafka")
-        if isinstance(error, KafkaError | OSError | TimeoutError):
-            login = " or refuses the login" if self._config.protocol != "PLAINTEXT" else ""
-            raise KafkaUnavailable(
-                f"Kafka at {','.join(self._config.bootstrap)} does not answer{login}: "
-                f"{type(error).__name__}: {error}"
-            ) from error
-        if error is not None:
-            raise error
+            async with asyncio.timeout(config.request_timeout_seconds * 3):
+                await client.start()
+                yield client
+        finally:
+            await ended(client.close(), "closing the connection to Kafka")
+    except (KafkaError, OSError, TimeoutError) as error:
+        login = " or refuses the login" if config.protocol != "PLAINTEXT" else ""
+        raise KafkaUnavailable(
+            f"Kafka at {','.join(config.bootstrap)} does not answer{login}: "
+            f"{type(error).__name__}: {error}"
+        ) from error
 
 
 async def _describe(admin: Any, name: str) -> Topic | None:

@@ -30,6 +30,7 @@ LINGER_MS = 5
 REQUEST_BYTES = 1 << 30  # the topic limits the size of a record, not the producer
 UNACKNOWLEDGED = 20_000  # records of this writer that wait for Kafka at once
 
+Headers = tuple[tuple[str, bytes], ...]
 Sent = tuple[int, int]  # the partition and offset of a written record
 
 
@@ -266,18 +267,24 @@ def _is_refusal(error: BaseException, *, size: bool = False) -> bool:
 MESSAGE_BYTES = 1000  # of the error's message
 
 
-def error_headers(
-    place: tuple[str, int, int], stage: str, error: Exception, *, value_bytes: int | None = None
-) -> tuple[tuple[str, bytes], ...]:
-    """Return the headers for a record read at (topic, partition, offset).
+def dead_letter(
+    record: Any,
+    place: tuple[str, int, int],
+    stage: str,
+    error: Exception,
+    left_out: int = 0,
+) -> tuple[bytes | None, bytes | None, Headers]:
+    """Return key, value and headers of the dead letter of a record that was read at (topic, partition, offset).
 
+    They are the record's own, and added to the headers:
     dedup.error.topic, dedup.error.partition, dedup.error.offset   where it was read
     dedup.error.stage                                              decode, read or produce
     dedup.error.class, dedup.error.message                         why it failed
     dedup.error.value_bytes                                        size of a value that was left out
+    left_out  what it is made smaller by; 1: the value, 2: key and headers, too
     """
     topic, partition, offset = place
-    headers = {
+    added = {
         "topic": topic,
         "partition": partition,
         "offset": offset,
@@ -285,9 +292,15 @@ def error_headers(
         "class": type(error).__name__,
         "message": str(error),
     }
-    if value_bytes is not None:
-        headers["value_bytes"] = value_bytes
-    return tuple(
+    if left_out:
+        added["value_bytes"] = len(record.value or b"")
+    ours = tuple(
         (f"dedup.error.{name}", str(value).encode(errors="replace")[:MESSAGE_BYTES])
-        for name, value in headers.items()
+        for name, value in added.items()
     )
+    if left_out == 2:  # Kafka takes no record without key and value
+        return None, b"", ours
+    value = None if left_out else record.value
+    if record.key is None and value is None:
+        value = b""
+    return record.key, value, (*(record.headers or ()), *ours)

@@ -39,29 +39,60 @@ size_t ndd_repeated_read(const uint8_t *bytes, size_t size, const uint8_t *form,
     return count;
 }
 
-/* The number of a line "<sign>digits\r\n", and in *at where the next line begins; SIZE_MAX if it is none. */
-static size_t length_line(const uint8_t *bytes, size_t size, size_t *at, uint8_t sign) {
-    size_t i = *at, first = i + 1, length = 0;
-    if (i >= size || bytes[i] != sign) return SIZE_MAX;
-    for (i = first; i < size && i - first < 9 && is_ascii_digit(bytes[i]); i++) {
-        length = length * 10 + (size_t)(bytes[i] - '0');
-    }
-    if (i == first || size - i < 2 || bytes[i] != '\r' || bytes[i + 1] != '\n') return SIZE_MAX;
+/* The line "<sign>number\r\n" at *at: its number goes to *number, and *at behind it. NDD_OTHER where another sign is. */
+static ndd_read number_line(const uint8_t *bytes, size_t size, size_t *at, uint8_t sign, int64_t *number) {
+    size_t i = *at;
+    if (i >= size) return NDD_PART;
+    if (bytes[i++] != sign) return NDD_OTHER;
+    int is_negative = i < size && bytes[i] == '-';
+    i += (size_t)is_negative;
+    size_t first = i;
+    int64_t found = 0;
+    for (; i < size && i - first < 9 && is_ascii_digit(bytes[i]); i++) found = found * 10 + (bytes[i] - '0');
+    if (i - first > 1 && bytes[first] == '0') return NDD_NO_LENGTH;
+    if (i < size && (i == first || bytes[i] != '\r')) return NDD_NO_LENGTH;
+    if (size - i < 2) return NDD_PART;
+    if (bytes[i + 1] != '\n') return NDD_NO_LENGTH;
+    *number = is_negative ? -found : found;
     *at = i + 2;
-    return length;
+    return NDD_PART;
 }
 
-size_t ndd_whole_commands(const uint8_t *bytes, size_t size, size_t most) {
-    size_t at = 0, count = 0;
-    for (; at < size; count++) {
-        size_t elements = length_line(bytes, size, &at, '*');
-        if (elements == 0 || elements == SIZE_MAX || elements > most) return 0;
-        for (; elements > 0; elements--) {
-            size_t length = length_line(bytes, size, &at, '$');
-            if (length == SIZE_MAX || size - at < 2 || length > size - at - 2) return 0;
-            at += length + 2;
-            if (bytes[at - 2] != '\r' || bytes[at - 1] != '\n') return 0;
+ndd_read ndd_commands_read(const uint8_t *bytes, size_t size, size_t most, size_t elements, size_t length,
+                           ndd_commands *commands) {
+    size_t at = commands->at, left = commands->left, begin = 0, end = 0, count = 0;
+    ndd_read read = NDD_PART;
+    while (count < most) {
+        size_t before = at;
+        int64_t number = 0;
+        read = number_line(bytes, size, &at, left > 0 ? '$' : '*', &number);
+        if (read != NDD_PART || at == before) break;
+        if (left == 0) {
+            if (number > (int64_t)elements) {
+                read = NDD_MANY;
+                at = before;
+                break;
+            }
+            if (number > 0) {
+                left = (size_t)number;
+            } else if (count == 0) {
+                begin = end = at; /* an array without elements is no command */
+            } else {
+                at = before;
+                break;
+            }
+        } else if (number < 0 || size - at < 2 || (size_t)number > size - at - 2) {
+            if (number < 0 || (size_t)number > length) read = number < 0 ? NDD_NO_LENGTH : NDD_LONG;
+            at = before;
+            break;
+        } else {
+            at += (size_t)number + 2; /* Redis does not look at these two either */
+            if (--left == 0) {
+                end = at;
+                count++;
+            }
         }
     }
-    return count;
+    *commands = (ndd_commands){.count = count, .begin = begin, .end = end, .at = at - end, .left = left};
+    return read == NDD_OTHER && left > 0 ? NDD_NO_STRING : read;
 }

@@ -287,21 +287,6 @@ static int has_document(const ndd_segment *segment, uint64_t first, uint64_t cou
 
 #define AHEAD 16
 
-uint64_t ndd_segments_documents(const ndd_segment *const *segments, size_t n, uint64_t value,
-                                uint64_t *documents, uint64_t most) {
-    uint64_t held = 0, rank, count;
-    for (size_t i = 0; i < n; i++) {
-        const ndd_segment *segment = segments[i];
-        if (!segment_find(segment, value, &rank)) continue;
-        uint64_t first = segment_documents(segment, rank, &count);
-        for (uint64_t j = 0; j < count && held + j < most; j++) {
-            documents[held + j] = segment_document(segment, first + j);
-        }
-        held += count;
-    }
-    return held;
-}
-
 void ndd_segment_has(const ndd_segment *segment, const uint64_t *values, const uint64_t *documents,
                      size_t n, uint8_t *found) {
     const struct segment_table *table = &segment->tables[0];

@@ -263,18 +263,6 @@ static ndd_status probe_group(const struct search *search, uint64_t limit, size_
     return status == NDD_OK ? answer_finish(&source, search->answer, limit, query, n) : status;
 }
 
-ndd_status ndd_segment_probe(const ndd_segment *segment, const uint64_t *values, size_t n, uint32_t k,
-                             uint64_t limit, ndd_answer *answer) {
-    if (k > segment->k) return NDD_BAD_DISTANCE;
-    ndd_status status = answer_begin(answer, values, n);
-    for (size_t i = 0; i < n && status == NDD_OK; i += GROUP) {
-        const struct search search = {segment, values + i, k, answer};
-        status = probe_group(&search, limit, i, n - i < GROUP ? (uint32_t)(n - i) : GROUP);
-    }
-    if (status != NDD_OK) answer->matches_count = 0;
-    return status;
-}
-
 ndd_status ndd_segments_probe(const ndd_segment *const *segments, size_t count, const uint64_t *values,
                               size_t n, uint32_t k, uint64_t limit, ndd_answer *answer) {
     if (n > 0 && count > SIZE_MAX / n) return NDD_TOO_LARGE;

@@ -10,8 +10,7 @@ from dedup.model.errors import DedupError
 from dedup.model.page import PageFingerprint, ReserveOptions, Verdict
 from dedup.service.core.namespaces import Asked, Namespaces
 from dedup.service.core.operations import Commands, Inserts, StoreInserts
-from dedup.service.replica.follower import LogInserts
-from dedup.service.replica.replica import Replica
+from dedup.service.replica.replica import LogInserts, Replica
 from dedup.wire.kafka import KafkaConfig
 from dedup.wire.shards import Share
 from simulation.log import NS
@@ -121,7 +120,7 @@ class Service:
     def clear(self) -> bool:
         """Remove a little of what was given up, if anything is left of it."""
         detector = self.namespaces.get(NS)
-        removed = None if detector is None else detector.give_up_more()
+        removed = None if detector is None else detector.store.give_up_more()
         self.world.counts["given up"] += removed or 0
         return removed is not None
 

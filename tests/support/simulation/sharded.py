@@ -12,9 +12,9 @@ import msgspec
 
 from dedup.model.errors import DedupError
 from dedup.model.page import ReserveOptions, Verdict
-from dedup.service.core.error_codes import Refused
 from dedup.service.core.namespaces import Asked
 from dedup.service.core.operations import Commands
+from dedup.service.core.roles import Refused
 from dedup.wire.shards import Share, merged
 from simulation.log import NS
 from simulation.promises import Attempt

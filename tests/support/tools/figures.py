@@ -25,7 +25,7 @@ import msgspec
 from figure_pages import DISTANCES, SEEDS, tables
 from page_figures import between, put
 
-from dedup.lab.bench.runner import machine
+from dedup.lab.bench import machine
 
 ROOT = Path(__file__).parents[3]
 FILE = ROOT / "docs" / "appendix" / "benchmarks" / "measurements.json"

@@ -13,7 +13,6 @@ import dedup.service.resp.resp_connection
 import dedup.store.documents
 import dedup.store.index
 import dedup.store.record_format
-import dedup.store.structure
 import dedup.store.transfer
 import dedup.store.verify
 import dedup.worker.adapters

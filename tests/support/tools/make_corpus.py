@@ -22,10 +22,10 @@ import hostile
 import numpy as np
 import oracle
 from compressed import compress
+from segment_data import write_segment
 
 from dedup.core.table import Table
-from dedup.lab.demo.site.site import Site
-from dedup.store.segment import write_segment
+from dedup.lab.demo.site import Site
 
 ROOT = Path(__file__).parents[3]
 DEMO_PAGES = 100

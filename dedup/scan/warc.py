@@ -23,9 +23,8 @@ from collections.abc import Generator, Iterator
 from functools import lru_cache
 from typing import IO, Any
 
-from dedup.scan.formats.inputs import shown
-from dedup.scan.formats.packed import is_damage
-from dedup.scan.values import Broken, RawPage, Reading, Skipped
+from dedup.scan.records import is_damage
+from dedup.scan.values import Broken, RawPage, Reading, Skipped, shown
 
 _HTML = frozenset(("text/html", "application/xhtml+xml"))
 _MARKS = {

@@ -1,10 +1,14 @@
-"""Copy a WACZ without its near-duplicates: its WARCs, and the indexes and hashes that name their parts.
+"""Copy a WARC or a WACZ without its near-duplicates.
 
     WARCs (near-duplicates become revisits) -> indexes with the new offsets -> datapackage.json with
     the new hashes
 
 Invariants:
-  - What is neither a WARC, an index nor a digest is copied byte for byte, with its time.
+  - In a WARC a revisit record replaces a near-duplicate. Blocks are streamed; a record that turns out to
+    be torn is removed again. The revisit's profile is our own, because the pages are alike and not
+    identical; WARC-Refers-To-Target-URI is the document key of the page it resembles.
+  - The same input gives the same bytes: a revisit's id is made from that of the record it replaces.
+  - What is neither a WARC, an index nor a digest of a WACZ is copied byte for byte, with its time.
   - A line of an index has the offset and the length of its record in the copy; that of a revisit has
     the MIME type warc/revisit, and that of a record that was left out is gone.
   - A signature holds for the original: the copy has none.
@@ -15,15 +19,156 @@ import gzip
 import hashlib
 import io
 import os
+import uuid
 import zipfile
 import zlib
+from array import array
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import IO, Any
 
 import msgspec
 
-from dedup.scan.copies.records import Copy, Drops, Moves, PackedFile, WarcCopier
-from dedup.scan.formats.wacz import TORN, is_warc, open_member
+from dedup.scan.archives import TORN, is_warc, open_member
+from dedup.scan.copies import Copy, Drops, PackedFile
+from dedup.scan.records import is_damage
+from dedup.scan.warc import Read, WarcRecords
+
+PROFILE = "urn:x-crawl-dedup:revisit:near-duplicate"
+
+_PIECE = 1 << 16
+_MOST_HTTP = 1 << 16  # bytes of HTTP headers that a revisit keeps
+# Of the record that is left out; what tells of its block is not true of the revisit's.
+_LEFT_OUT = frozenset(
+    (
+        b"warc-type",
+        b"warc-record-id",
+        b"warc-block-digest",
+        b"warc-truncated",
+        b"warc-profile",
+        b"content-type",
+        b"content-length",
+    )
+)
+
+
+def copy_warc(copy: Copy, drops: Drops) -> str | None:
+    """Copy a WARC. Torn records are left out, as the scan named them. Raises OSError."""
+    with open(copy.source, "rb") as file, PackedFile(copy.target, copy.packing) as out:  # noqa: PTH123
+        WarcCopier(file, copy.source, drops, out).run()
+    return None
+
+
+class Moves:
+    """Where the records of a WARC were, and where they are in its copy."""
+
+    def __init__(self) -> None:
+        self._old, self._new, self._length = array("Q"), array("Q"), array("Q")
+        self._revisits = array("b")
+
+    def add(self, old: int, new: int, length: int, *, is_revisit: bool) -> None:
+        """Add the next record."""
+        for column, number in ((self._old, old), (self._new, new), (self._length, length)):
+            column.append(number)
+        self._revisits.append(is_revisit)
+
+    def of(self, old: int) -> tuple[int, int, bool] | None:
+        """Return a record's offset and length in the copy, and whether it is a revisit there now."""
+        at = bisect_left(self._old, old)
+        if at == len(self._old) or self._old[at] != old:
+            return None
+        return self._new[at], self._length[at], bool(self._revisits[at])
+
+
+class WarcCopier(WarcRecords):
+    """Copies each record as it is read."""
+
+    def __init__(
+        self,
+        file: IO[bytes],
+        path: str,
+        drops: Drops,
+        out: PackedFile,
+        number: int = 0,
+        moves: Moves | None = None,
+    ) -> None:
+        super().__init__(file, path, number)
+        self._drops, self._out, self._moves = drops, out, moves
+
+    def run(self) -> None:
+        """Copy all records."""
+        for _ in self.read():
+            pass
+
+    def result(self, record: Any) -> Read | None:
+        """Copy a record, or write the revisit that stands for it."""
+        of = self._drops.of(self._number)
+        parts = _copied(record) if of is None else _revisit(record, of)
+        try:
+            for part in parts:
+                self._out.write(part)
+        except BaseException as error:
+            if not is_damage(error):
+                raise
+            self._out.take_back()
+            return None
+        begun = self._out.begun
+        self._out.end_member()
+        if self._moves is not None:
+            length = self._out.begun - begun
+            self._moves.add(self._last, begun, length, is_revisit=of is not None)
+        return None
+
+
+def _copied(record: Any) -> Iterator[bytes]:
+    """Yield a record's bytes. Raises ValueError where its block is cut short."""
+    head = io.BytesIO()
+    record.headers.write(head)
+    yield head.getvalue()
+    left = record.content_length
+    while left:
+        data: bytes = record.reader.read(min(left, _PIECE))
+        if not data:
+            raise ValueError("cut short")
+        left -= len(data)
+        yield data
+    yield b"\r\n\r\n"
+
+
+def _revisit(record: Any, of: str) -> Iterator[bytes]:
+    """Yield the bytes of the revisit that stands for a record."""
+    http = _http_headers(record) if record.is_http else b""
+    fields = [item for item in record.headers.items_bytes() if item[0].lower() not in _LEFT_OUT]
+    old = record.headers.get_bytes(b"WARC-Record-ID") or b""
+    name = uuid.uuid5(uuid.NAMESPACE_URL, f"{PROFILE} {old!r} {fields!r}")
+    fields = [
+        (b"WARC-Type", b"revisit"),
+        (b"WARC-Record-ID", f"<urn:uuid:{name}>".encode()),
+        *fields,
+        (b"WARC-Profile", PROFILE.encode()),
+        (b"WARC-Refers-To-Target-URI", of.encode()),
+        (b"WARC-Truncated", b"length"),
+    ]
+    if http:
+        fields.append((b"Content-Type", b"application/http; msgtype=response"))
+    fields.append((b"Content-Length", b"%d" % len(http)))
+    yield b"WARC/1.1\r\n" + b"".join(b"%s: %s\r\n" % field for field in fields) + b"\r\n"
+    yield http + b"\r\n\r\n"
+
+
+def _http_headers(record: Any) -> bytes:
+    """Return what comes before the body, with the empty line; nothing if there is no such line."""
+    head = b""
+    while len(head) < _MOST_HTTP and (data := record.reader.read(_PIECE)):
+        head += data
+        for end in (b"\r\n\r\n", b"\n\n"):
+            if (at := head.find(end)) >= 0:
+                found: bytes = head[: at + len(end)]
+                return found
+    return b""
+
+
+# ------------------------------------------------------------------------------------------- WACZ
 
 _PACKAGE, _DIGEST = "datapackage.json", "datapackage-digest.json"
 _INDEXES = (".cdx", ".cdxj", ".cdx.gz", ".cdxj.gz")
@@ -39,13 +184,13 @@ def copy_wacz(copy: Copy, drops: Drops) -> str | None:
         except (*TORN, OSError) as error:
             return f"no ZIP archive ({error})"
         with zipfile.ZipFile(copy.target, "w") as new:
-            missing = _Copier(copy, drops, raw, old, new).run()
+            missing = _WaczCopier(copy, drops, raw, old, new).run()
     with copy.target.open("rb+") as written:
         os.fsync(written.fileno())
     return missing
 
 
-class _Copier:
+class _WaczCopier:
     def __init__(
         self,
         copy: Copy,

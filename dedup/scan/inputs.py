@@ -14,7 +14,7 @@ from typing import NamedTuple
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from dedup.model.errors import DedupError, UsageError
-from dedup.scan.formats.packed import opened
+from dedup.scan.records import opened
 from dedup.scan.values import STDIN, Job, Kind, Unit
 
 FILES_A_UNIT = 64  # HTML files that one process reads in one go
@@ -63,11 +63,6 @@ def list_units(job: Job) -> Iterator[Unit]:
             yield from _unit(batch)
             batch = []
     yield from _unit(batch)
-
-
-def shown(path: bytes) -> str:
-    """Return a path as text that can be written anywhere; odd bytes become escapes."""
-    return path.decode("utf-8", "backslashreplace")
 
 
 def _unit(files: list[_File]) -> Iterator[Unit]:

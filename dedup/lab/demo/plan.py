@@ -15,7 +15,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from dedup.lab.demo.site.stories import (
+from dedup.lab.demo.stories import (
     LANGUAGES,
     NOT_FOUND,
     Story,

@@ -1,22 +1,28 @@
-"""The demo site: what each page really is, and its HTML in one of four looks.
+"""The demo site: what each page really is, its HTML in one of four looks, and its server on loopback.
 
 Invariants: a site is the same everywhere and never changes, and `render` is a function of path and tick, so
 a second request differs as on a living site, and any request can be repeated. The main content of a page
 depends on its story alone; the clock, the counters, the advertisements and the tokens around it are drawn
 from the generator of each request.
+
+    python -m dedup.lab.demo.site 500 1 [LOG]      the child of serve_in_child()
 """
 
 import json
 import re
+import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, suppress
 from html import escape
+from itertools import count
 from pathlib import Path
 from random import Random
 from types import MappingProxyType
 
-from dedup.lab.demo.site.plan import START, Page, Truth, plan
-from dedup.lab.demo.site.stories import LANGUAGES, Labels, Writer
+from dedup.lab.demo.plan import START, Page, Truth, plan
+from dedup.lab.demo.stories import LANGUAGES, Labels, Writer
+from dedup.lab.loopback import Answer, Pages, Server, child, serve_as_child, serving
 
 _LOOKS = tomllib.loads(Path(__file__).with_name("looks.toml").read_text(encoding="utf-8"))
 HEAD, SCRIPT = _LOOKS.pop("head"), _LOOKS.pop("script")
@@ -256,3 +262,43 @@ def _sloppy(body: str) -> str:
     body = _QUOTED.sub(r"\1=\2", body)
     body = _TAG.sub(lambda tag: tag[0].upper(), body)
     return body.replace("’", "&rsquo;").replace(" &amp; ", " & ")
+
+
+# The server
+
+_ROBOTS = b"User-agent: *\nAllow: /\n"
+
+
+def _pages(site: Site) -> Pages:
+    """Return a site's pages; each request for one is another tick of its clock."""
+    ticks = count(1)
+
+    def answer(path: str) -> Answer:
+        if path == "/robots.txt":
+            return 200, "text/plain; charset=utf-8", _ROBOTS
+        return site.render(path, next(ticks))
+
+    return answer
+
+
+def serve(site: Site, log: str | Path | None = None) -> AbstractContextManager[str]:
+    """Serve the site from a thread; give its base URL, without a slash at the end. See loopback.Server."""
+    return serving(_pages(site), log=log)
+
+
+def serve_forever(site: Site, port: int = 0, ready: Callable[[str], object] = print) -> None:
+    """Serve the site until Ctrl-C; `ready` is called with its base URL."""
+    with Server(_pages(site), port) as server, suppress(KeyboardInterrupt):
+        ready(server.url)
+        server.serve_forever()
+
+
+def serve_in_child(
+    pages: int = 500, seed: int = 1, log: str | Path | None = None
+) -> AbstractContextManager[str]:
+    """Serve a site from a process of its own; give its base URL. Raises DedupError if it does not start."""
+    return child(__name__, str(pages), str(seed), *([] if log is None else [str(log)]))
+
+
+if __name__ == "__main__":
+    serve_as_child(_pages(Site(int(sys.argv[1]), int(sys.argv[2]))), log="".join(sys.argv[3:]))

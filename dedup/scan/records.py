@@ -1,0 +1,275 @@
+"""Pages from JSON lines, Parquet and HTML files; files of lines, plain or compressed (.gz, .zst, .lz4).
+
+Invariants: a line is read up to a limit and no further; where the compression is torn, the lines
+before that place are read, and the rest of the file is one broken record, as is a bad line. Rows of
+Parquet are read a few at a time, as many as the file's own figures allow. (pyarrow holds a value as a
+whole; a file that lies about its figures is bounded by the machine alone.)
+"""
+
+import gzip
+import io
+import os
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import IO, Any, NamedTuple
+
+import msgspec
+
+from dedup.scan.values import STDIN, Broken, RawPage, Reading, shown
+
+_BUFFER_BYTES = 1 << 16
+_ROOM = 1 << 20
+
+
+def is_damage(error: BaseException) -> bool:
+    """Tell whether an error says that packed bytes are damaged, and not that the disk failed.
+
+    FastWARC panics on some damage, and Rust's panics are no Exceptions in Python.
+    """
+    if isinstance(error, OSError):
+        return not error.errno
+    is_known = isinstance(error, ValueError | EOFError | zlib.error)
+    return is_known or type(error).__name__ == "PanicException"
+
+
+class Line(NamedTuple):
+    """A line of a file: its number from 1, the bytes of the file behind it, and its bytes.
+
+    data is None for a line that is too long; error says why there are no more lines after this one.
+    """
+
+    number: int
+    offset: int
+    data: bytes | None
+    error: str | None = None
+
+
+def read_numbered(path: str, line_bytes: int) -> Iterator[Line]:
+    """Yield the lines of a file; the last has the error, where its compression is torn. Raises OSError."""
+    number = 0
+    with opened(path) as (file, raw, unpacked):
+        while line := file.readline(line_bytes):
+            is_whole = line.endswith(b"\n")
+            if unpacked is not None and unpacked.error and not is_whole:
+                break
+            number += 1
+            offset = 0 if raw is None else raw.tell()
+            if len(line) == line_bytes and not is_whole:
+                while (rest := file.readline(_ROOM)) and not rest.endswith(b"\n"):
+                    pass
+                yield Line(number, offset, None)
+            else:
+                yield Line(number, offset, line)
+        if unpacked is not None and unpacked.error:
+            yield Line(number, 0, None, f"the compressed data is damaged ({unpacked.error})")
+
+
+@contextmanager
+def opened(path: str) -> Iterator[tuple[IO[bytes], IO[bytes] | None, "_Unpacked | None"]]:
+    """Open a file as plain bytes; give what tells how much of it was read, and what unpacks it."""
+    if path == STDIN:
+        yield sys.stdin.buffer, None, None
+        return
+    with open(path, "rb") as raw:  # noqa: PTH123 - a path as text
+        unpacked = None
+        if path.lower().endswith(".gz"):
+            unpacked = _Unpacked(gzip.GzipFile(fileobj=raw).read1)
+        elif path.lower().endswith((".zst", ".lz4")):
+            from fastwarc.stream_io import Lz4Reader, ZstdReader
+
+            reader = ZstdReader if path.lower().endswith(".zst") else Lz4Reader
+            unpacked = _Unpacked(reader(raw).read)
+        if unpacked is None:
+            yield raw, raw, None
+        else:
+            yield io.BufferedReader(unpacked, _BUFFER_BYTES), raw, unpacked
+
+
+class Region(io.RawIOBase):
+    """Some bytes of an open file, as a file of their own. Closing it leaves the file open."""
+
+    def __init__(self, file: IO[bytes], begin: int, size: int) -> None:
+        self._file, self._begin, self._size = file, begin, size
+        self._at = 0
+
+    def readable(self) -> bool:
+        """Say that it can be read."""
+        return True
+
+    def seekable(self) -> bool:
+        """Say that it can be read from anywhere."""
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go to a place, which may lie behind the end."""
+        origin = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        self._at = max(0, origin + offset)
+        return self._at
+
+    def tell(self) -> int:
+        """Return the place of the next byte."""
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        """Read so many bytes, fewer at the end."""
+        left = max(0, self._size - self._at)
+        self._file.seek(self._begin + self._at)
+        data = self._file.read(left if size < 0 else min(size, left))
+        self._at += len(data)
+        return data
+
+
+class _Unpacked(io.RawIOBase):
+    """A compressed file as Python's io has it: it ends where it is torn, and keeps the error."""
+
+    def __init__(self, read: Callable[[int], bytes]) -> None:
+        self._read = read
+        self.error: Exception | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            data = self._read(len(buffer))
+        except BaseException as error:
+            if not (isinstance(error, OSError) or is_damage(error)):
+                raise
+            self.error = Exception(str(error)) if not isinstance(error, Exception) else error
+            return 0
+        buffer[: len(data)] = data
+        return len(data)
+
+
+# ------------------------------------------------------------------------------------- JSON lines
+
+_LARGEST_ESCAPE = 6  # bytes that JSON may take for a byte of text
+_BESIDE_PAGE = 1 << 20  # for the fields beside the page
+
+
+def read_lines(path: str, reading: Reading) -> Iterator[RawPage | Broken]:
+    """Yield what each line that is not blank comes to. Raises OSError if the file cannot be read."""
+    line_bytes = longest_line(reading.max_bytes)
+    decode = _decoder(reading)
+    name = shown(os.fsencode(path))
+    for number, offset, data, error in read_numbered(path, line_bytes):
+        if error is not None:
+            yield Broken(0, name, f"after line {number}", error, rest=True)
+        elif data is None:
+            yield Broken(offset, name, f"line {number}", f"longer than {line_bytes:,} bytes")
+        elif not data.isspace():
+            yield _page_of_line(data, decode, name, number, offset)
+
+
+def longest_line(max_bytes: int) -> int:
+    """Return how many bytes of a line are read, for pages of up to max_bytes."""
+    return _LARGEST_ESCAPE * max_bytes + _BESIDE_PAGE
+
+
+def _page_of_line(
+    line: bytes, decode: Any, name: str, number: int, offset: int
+) -> RawPage | Broken:
+    try:
+        record = decode(line)
+    except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
+        return Broken(
+            offset,
+            name,
+            f"line {number}",
+            f"not a JSON object with a page ({error}; other names: --url-field, --html-field)",
+        )
+    return RawPage(record.url, None, record.html, None, offset, f"line {number}", number)
+
+
+def _decoder(reading: Reading) -> Any:
+    line = msgspec.defstruct(
+        "Line",
+        [("url", str), ("html", str)],
+        rename={"url": reading.url_field, "html": reading.html_field},
+    )
+    return msgspec.json.Decoder(line).decode
+
+
+# ---------------------------------------------------------------------------------------- Parquet
+
+BATCH_BYTES = 1 << 24  # of pages in memory at once, by their mean size
+BATCH_ROWS = 256
+LARGEST = 4  # times the limit of a page: row groups with greater rows are left out
+
+
+def read_parquet(path: str, reading: Reading) -> Iterator[RawPage | Broken]:
+    """Yield each row as a page. Raises OSError if the file cannot be opened."""
+    import pyarrow as pa
+
+    columns = [reading.url_field, reading.html_field]
+    row, shown_path = 0, shown(os.fsencode(path))
+    with open(path, "rb") as raw:  # noqa: PTH123 - a path as text
+        try:
+            file = open_rows(raw)
+            if missing := [name for name in columns if name not in file.schema_arrow.names]:
+                names = ", ".join(file.schema_arrow.names[:20])
+                reason = f"has no column {missing[0]!r}, only {names}"
+                reason += "; name the right ones with --url-field and --html-field"
+                yield Broken(0, shown_path, "", reason, rest=True)
+                return
+            for number in range(file.metadata.num_row_groups):
+                rows, mean_bytes = _size(file, number)
+                if mean_bytes > LARGEST * reading.max_bytes:
+                    reason = f"{rows:,} rows of {mean_bytes:,.0f} bytes each"
+                    yield Broken(raw.tell(), shown_path, f"row group {number}", reason, rest=True)
+                    row += rows
+                    continue
+                for batch in row_batches(file, number, columns):
+                    urls, pages = (batch.column(name) for name in columns)
+                    for url, html in zip(urls, pages, strict=True):
+                        row += 1
+                        yield _page_of_row(url.as_py(), html.as_py(), shown_path, row, raw.tell())
+        except (pa.ArrowException, OSError, ValueError) as error:
+            reason = " ".join(str(error).split())
+            yield Broken(raw.tell(), shown_path, f"after row {row}", reason, rest=True)
+
+
+def open_rows(raw: IO[bytes]) -> Any:
+    """Open a Parquet file. Raises pyarrow.ArrowException, OSError, ValueError."""
+    from pyarrow import parquet
+
+    return parquet.ParquetFile(raw, pre_buffer=False, buffer_size=1 << 20)
+
+
+def row_batches(file: Any, group: int, columns: Sequence[str] | None = None) -> Any:
+    """Iterate over the rows of a row group, so many at a time that their bytes are bounded."""
+    _, mean_bytes = _size(file, group)
+    rows = max(1, min(BATCH_ROWS, int(BATCH_BYTES / max(mean_bytes, 1.0))))
+    return file.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False)
+
+
+def _size(file: Any, group: int) -> tuple[int, float]:
+    """Return the number of rows of a row group, and their mean size in bytes."""
+    said = file.metadata.row_group(group)
+    return said.num_rows, said.total_byte_size / max(said.num_rows, 1)
+
+
+def _page_of_row(url: Any, html: Any, name: str, row: int, offset: int) -> RawPage | Broken:
+    if not isinstance(url, str) or not isinstance(html, str | bytes):
+        return Broken(offset, name, f"row {row}", "no text in one of its columns")
+    return RawPage(url, None, html, None, offset, f"row {row}", row)
+
+
+# ------------------------------------------------------------------------------------- HTML files
+
+
+def read_files(paths: Sequence[str], reading: Reading) -> Iterator[RawPage | Broken]:
+    """Yield each HTML file as a page. Its path, as it was given, is its document key."""
+    offset = 0
+    for number, path in enumerate(paths, 1):
+        key = shown(os.fsencode(path))
+        try:
+            with open(path, "rb") as file:  # noqa: PTH123 - a path as text
+                html = file.read(reading.max_bytes + 1)
+        except OSError as error:
+            yield Broken(offset, key, "", error.strerror or str(error), rest=True)
+            continue
+        offset += len(html)
+        yield RawPage("", key, html, None, offset, "", number)
