@@ -412,8 +412,12 @@ class Proof:
         except Exception as error:
             self._counts.fault(error, "a page that led to something new is no evidence")
 
-    def _leads_on(self, request: Request, namespace: "Namespace", look: Look) -> bool:
+    def _leads_on(
+        self, request: Request, namespace: "Namespace", look: Look, *, beyond: bool
+    ) -> bool:
         """Note a near-duplicate that made new requests: what these bring is its evidence."""
+        if beyond:
+            self.met.note_led(look.key)
         self._counts.add("items/leads_on")
         token = token_of(request.meta.get("dedup"))
         if token is not None:
@@ -443,10 +447,8 @@ class Proof:
         if digest is None:
             self._counts.add("items/unreadable")
             return False
-        if beyond:
-            self.met.note_led(look.key)
         if not digest.number and leads_on:
-            return self._leads_on(request, namespace, look)
+            return self._leads_on(request, namespace, look, beyond=beyond)
         volatile = self._controls.of(look.callback)
         ignored = volatile.fields, volatile.places
         compared = [(pair, compare(digest, pair.brought, *ignored)) for pair in look.pairs]
@@ -456,7 +458,7 @@ class Proof:
                 pair, result, digest, equal_back=compare(pair.brought, digest, *ignored).equal
             )
         if found.original and beyond:
-            return self._leads_on(request, namespace, look)
+            return self._leads_on(request, namespace, look, beyond=True)
         evidence = self._evidence[namespace]
         for name, weight in found.agreed():
             evidence.agree(name, weight, look.uses[name])
