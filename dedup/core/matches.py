@@ -57,28 +57,6 @@ class ProbedMany(_Probed):
     cut: Flags
 
 
-class Found:
-    """The matches of a batch of n probes: those of probe i lie from offsets[i] to offsets[i + 1].
-
-    offsets  uint64 of shape (n + 1,)
-    matches  structured array with the fields document, value (uint64) and distance (uint32)
-    cut      bool of shape (n,): where a limit left matches out
-    """
-
-    __slots__ = ("cut", "matches", "offsets")
-
-    def __init__(self, offsets: Array, matches: "npt.NDArray[Any]", cut: Flags) -> None:
-        self.offsets, self.matches, self.cut = offsets, matches, cut
-
-    def probed(self) -> ProbedMany:
-        """Return this as probe_many() does."""
-        matches = self.matches
-        documents, distances = matches["document"].copy(), matches["distance"].astype("u1")
-        probed = ProbedMany((self.offsets, documents, distances))
-        probed.cut = self.cut
-        return probed
-
-
 class Answer:
     """A native answer, the addresses of its contents, and space for a single value to probe."""
 
@@ -97,7 +75,7 @@ class Answers:
         self.free: list[Answer] = []
 
     def take(self) -> Answer:
-        """Return one for a probe to fill; matches() or found() takes it back."""
+        """Return one for a probe to fill; matches(), each() or arrays() takes it back."""
         try:
             return self.free.pop()
         except IndexError:
@@ -144,14 +122,16 @@ class Answers:
         self._give_back(answer, held)
         return found
 
-    def found(self, answer: Answer, count: int) -> Found:
+    def arrays(self, answer: Answer, count: int) -> ProbedMany:
         """Return the matches of a batch of `count` probes, which filled the answer."""
         lib.ndd_answer_get(answer.handle, answer.offsets, answer.matches)
         offsets = as_array(answer.offsets[0], count + 1, "u8").copy()
-        matches = as_array(answer.matches[0], int(offsets[-1]), match_dtype()).copy()
-        cut = as_array(lib.ndd_answer_cut(answer.handle), count, "?").copy()
+        matches = as_array(answer.matches[0], int(offsets[-1]), match_dtype())
+        documents, distances = matches["document"].copy(), matches["distance"].astype("u1")
+        probed = ProbedMany((offsets, documents, distances))
+        probed.cut = as_array(lib.ndd_answer_cut(answer.handle), count, "?").copy()
         self._give_back(answer, len(matches))
-        return Found(offsets, matches, cut)
+        return probed
 
     def _give_back(self, answer: Answer, matches: int) -> None:
         if matches <= KEPT:

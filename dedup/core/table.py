@@ -18,7 +18,6 @@ Invariants:
 
 import os
 import threading
-from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, SupportsIndex
@@ -26,7 +25,7 @@ from typing import Any, SupportsIndex
 import msgspec
 
 from dedup.core.files import replace_file
-from dedup.core.matches import Answer, Answers, Found, Match, Matches, ProbedMany
+from dedup.core.matches import Answer, Answers, Match, Matches, ProbedMany
 from dedup.core.native import check, ffi, lib
 from dedup.core.numbers import Numbers, Packed, many, max_distance, number, packed, pointer, zeros
 from dedup.model.errors import UsageError
@@ -45,75 +44,89 @@ class ReadWriteLock:
     """
 
     def __init__(self) -> None:
-        self._changed = threading.Condition(threading.Lock())
-        self._readers = 0  # that hold the lock, or were admitted to it
-        self._writer = False  # holds the lock
-        self._turns = 0  # of writers, that ended
+        self.mutex = threading.Lock()  # for what follows
+        self.changed = threading.Condition(self.mutex)
+        self.readers = 0  # that hold the lock, or were admitted to it
+        self.writer = False  # holds the lock
+        self.turns = 0  # of writers, that ended
         self.waiting_readers = self.waiting_writers = 0
-        self.reading = _Side(self._begin_reading, self._end_reading)
-        self.writing = _Side(self._begin_writing, self._end_writing)
+        self.reading, self.writing = _Reading(self), _Writing(self)
 
-    def _begin_reading(self) -> None:
-        with self._changed:
-            if not self._writer and not self.waiting_writers:
-                self._readers += 1
-                return
-            turn = self._turns
-            self.waiting_readers += 1
-            try:
-                self._changed.wait_for(
-                    lambda: self._turns != turn or not (self._writer or self.waiting_writers)
-                )
-            except BaseException:  # interrupted; maybe after a writer had admitted it
-                if self._turns == turn:
-                    self.waiting_readers -= 1
-                else:
-                    self._leave()
-                raise
-            if self._turns == turn:  # the writer before it was interrupted
+    def wait_to_read(self) -> None:
+        """Wait behind a writer; the mutex is held."""
+        turn = self.turns
+        self.waiting_readers += 1
+        try:
+            self.changed.wait_for(
+                lambda: self.turns != turn or not (self.writer or self.waiting_writers)
+            )
+        except BaseException:  # interrupted; maybe after a writer had admitted it
+            if self.turns == turn:
                 self.waiting_readers -= 1
-                self._readers += 1
+            else:
+                self.end_reading()
+            raise
+        if self.turns == turn:  # the writer before it was interrupted
+            self.waiting_readers -= 1
+            self.readers += 1
 
-    def _end_reading(self) -> None:
-        with self._changed:
-            self._leave()
+    def end_reading(self) -> None:
+        """Count a reader less; the mutex is held."""
+        self.readers -= 1
+        if not self.readers and self.waiting_writers:
+            self.changed.notify_all()
 
-    def _leave(self) -> None:
-        self._readers -= 1
-        if not self._readers and self.waiting_writers:
-            self._changed.notify_all()
-
-    def _begin_writing(self) -> None:
-        with self._changed:
-            self.waiting_writers += 1
-            try:
-                self._changed.wait_for(lambda: not self._writer and not self._readers)
-                self._writer = True
-            finally:
-                self.waiting_writers -= 1
-                if not self._writer:  # interrupted
-                    self._changed.notify_all()
-
-    def _end_writing(self) -> None:
-        with self._changed:
-            self._writer = False
-            self._turns += 1
-            self._readers += self.waiting_readers
-            self.waiting_readers = 0
-            self._changed.notify_all()
+    def wait_to_write(self) -> None:
+        """Wait for the readers, and a writer; the mutex is held."""
+        self.waiting_writers += 1
+        try:
+            self.changed.wait_for(lambda: not self.writer and not self.readers)
+            self.writer = True
+        finally:
+            self.waiting_writers -= 1
+            if not self.writer:  # interrupted
+                self.changed.notify_all()
 
 
-class _Side:
-    """A side of a lock, as a context manager."""
-
-    def __init__(self, begin: Callable[[], None], end: Callable[[], None]) -> None:
-        self._begin, self._end = begin, end
+class _Reading:
+    def __init__(self, lock: ReadWriteLock) -> None:
+        self._lock = lock
 
     def __enter__(self) -> None:
-        self._begin()
+        lock = self._lock
+        with lock.mutex:
+            if lock.writer or lock.waiting_writers:
+                lock.wait_to_read()
+            else:
+                lock.readers += 1
 
     def __exit__(self, *_: object) -> None:
-        self._end()
+        lock = self._lock
+        with lock.mutex:
+            lock.end_reading()
+
+
+class _Writing:
+    def __init__(self, lock: ReadWriteLock) -> None:
+        self._lock = lock
+
+    def __enter__(self) -> None:
+        lock = self._lock
+        with lock.mutex:
+            if lock.writer or lock.readers:
+                lock.wait_to_write()
+            else:
+                lock.writer = True
+
+    def __exit__(self, *_: object) -> None:
+        lock = self._lock
+        with lock.mutex:
+            lock.writer = False
+            lock.turns += 1
+            if lock.waiting_readers or lock.waiting_writers:
+                lock.readers += lock.waiting_readers
+                lock.waiting_readers = 0
+                lock.changed.notify_all()
 
 
 class _Unlocked:
@@ -307,25 +320,20 @@ class Table:
         offsets[i + 1], in the order of probe(), at most `limit` for each value. The tuple's `cut`,
         a bool array of shape (n,), is True where a limit left others out.
         """
-        return self.find(many(values, "values"), limit_number(limit)).probed()
+        queries, most = many(values, "values"), limit_number(limit)
+        return self._answers.arrays(self._probed(queries, most), len(queries))
 
     def probe_each(self, values: Packed, limit: int = 0) -> dict[int, Matches]:
         """Return what probe() does for each of some values that has matches, by its index; a limit of 0 is none."""
-        answer, count = self._answers.take(), len(values)
-        with self._lock.reading:
-            status = lib.ndd_table_probe(self._handle, pointer(values), count, limit, answer.handle)
-        check(status, "probing a table")
-        return self._answers.each(answer, count)
+        return self._answers.each(self._probed(values, limit), len(values))
 
-    def find(self, queries: Packed, limit: int) -> Found:
-        """Return the answer of probe_many() with the values that match; a limit of 0 is none."""
-        answer, count = self._answers.take(), len(queries)
+    def _probed(self, values: Packed, limit: int) -> Answer:
+        """Return a native answer that holds the matches of some values; a limit of 0 is none."""
+        answer, handle = self._answers.take(), self._handle
         with self._lock.reading:
-            status = lib.ndd_table_probe(
-                self._handle, pointer(queries), count, limit, answer.handle
-            )
+            status = lib.ndd_table_probe(handle, pointer(values), len(values), limit, answer.handle)
         check(status, "probing a table")
-        return self._answers.found(answer, count)
+        return answer
 
     def has(self, values: Packed, documents: Packed) -> bytearray:
         """Return for each pair (values[i], documents[i]) 1 if it is there, else 0."""

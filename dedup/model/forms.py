@@ -23,6 +23,31 @@ LEAST_SPAN = 0.001  # seconds that a client may ask for
 PATTERNS = {"reason": "[a-z][a-z_]{0,31}", "token": "[A-Za-z0-9-]{16,64}"}
 
 
+class Codec(NamedTuple):
+    """The values of one codec: their type, and the sources that write and read one in JSON.
+
+    In a source {v} is that of the value, {n} the number of hex digits of a word.
+    """
+
+    kind: Any
+    to_json: str = "{v}"
+    of_json: str = "{v}"
+
+
+CODECS = {
+    "word": Codec(int, 'f"{{{v}:0{n}x}}"', "int({v}, 16)"),
+    "bytes": Codec(bytes, "{v}.hex()", "fromhex({v})"),
+    "number": Codec(int),
+    "text": Codec(str),
+    "flag": Codec(bool),
+    "seconds": Codec(float, "milliseconds", "{v} / 1000"),
+    "switch": Codec(bool),
+    "span": Codec(float),
+    "reason": Codec(str),
+    "token": Codec(str),
+}
+
+
 class Field(NamedTuple):
     """A field of a stored document.
 
@@ -148,30 +173,15 @@ def storable() -> Callable[[PageFingerprint], bool]:
 @cache
 def record_struct() -> type[msgspec.Struct]:
     """Return the struct of a record: an array, in which sparse fields may be absent or nil."""
-    types: dict[str, Any] = {
-        "word": int,
-        "number": int,
-        "text": str,
-        "flag": bool,
-        "seconds": float,
-    }
     fields: list[Any] = []
     for field in RECORD:
-        form = field.form
-        kind = (
-            types.get(form.codec)
-            or Annotated[bytes, Meta(min_length=form.least, max_length=form.most)]
-        )
-        if not form.sparse:
-            fields.append((field.name, kind))
-            continue
-        if form.codec in {"word", "number"}:
-            kind = Annotated[int, Meta(ge=1)]  # its default is not written
-        elif form.codec in {"bytes", "text"}:
-            kind = Annotated[bytes if form.codec == "bytes" else str, Meta(min_length=1)]
-            if form.codec == "bytes":
-                kind = Annotated[bytes, Meta(min_length=max(form.least, 1), max_length=form.most)]
-        fields.append((field.name, kind | None, None))
+        form, kind = field.form, CODECS[field.form.codec].kind
+        least = int(form.sparse)  # its default is not written
+        if form.codec == "bytes":
+            kind = Annotated[bytes, Meta(min_length=max(form.least, least), max_length=form.most)]
+        elif form.sparse:
+            kind = Annotated[kind, Meta(ge=least) if kind is int else Meta(min_length=least)]
+        fields.append((field.name, kind | None, None) if form.sparse else (field.name, kind))
     return msgspec.defstruct(
         "Record", fields, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False
     )
@@ -223,36 +233,24 @@ def json_type(field: Field, milliseconds: int = 0) -> Any:
         return Annotated[int, Meta(ge=0, le=form.most)]
     if form.codec == "seconds" and milliseconds:
         return Annotated[int, Meta(ge=-milliseconds, le=milliseconds)]
-    types: dict[str, Any] = {"text": str, "flag": bool, "seconds": float}
-    return types[form.codec]
+    return CODECS[form.codec].kind
 
 
 def _to_json(field: Field, value: str, seconds: str = "milliseconds") -> str:
     """Return the source of a field's JSON value; seconds is that of a Unix time."""
-    form = field.form
-    if form.codec == "word":
-        source = f'f"{{{value}:0{form.most // 4}x}}"'
-    elif form.codec == "bytes":
-        source = f"{value}.hex()"
-    elif form.codec == "seconds":
-        source = seconds
-    else:
-        source = value
-    return f"({source} if {value} else UNSET)" if form.sparse else source
+    source = seconds if field.form.codec == "seconds" else written(field, value)
+    return f"({source} if {value} else UNSET)" if field.form.sparse else source
+
+
+def written(field: Field, value: str) -> str:
+    """Return the source of a field's text or number."""
+    return CODECS[field.form.codec].to_json.format(v=value, n=field.form.most // 4)
 
 
 def _of_json(field: Field, value: str) -> str:
     """Return the source of a field's value, given its JSON value."""
-    form = field.form
-    if form.codec == "word":
-        source = f"int({value}, 16)"
-    elif form.codec == "bytes":
-        source = f"fromhex({value})"
-    elif form.codec == "seconds":
-        source = f"{value} / 1000"
-    else:
-        source = value
-    return f"({source} if {value} else {field.default!r})" if form.sparse else source
+    source = CODECS[field.form.codec].of_json.format(v=value)
+    return f"({source} if {value} else {field.default!r})" if field.form.sparse else source
 
 
 @cache
@@ -307,28 +305,24 @@ def hex_digits() -> Callable[[Any], str]:
 
 def http_type(field: Field) -> Any:
     """Return the type of a field in the body of a request, bounded and described."""
-    form = field.form
+    form, kind = field.form, CODECS[field.form.codec].kind
+    bounds: dict[str, Any] = {}
     if field.is_hex:
         least, most = field.digits
-        digits = (
-            f"[0-9a-f]{{{most}}}"
-            if least == most
-            else f"([0-9a-f]{{2}}){{{form.least},{form.most}}}"
-        )
-        return Annotated[str, Meta(pattern=f"^{digits}$", description=_sentence(form.help))]
-    if form.codec == "number":
-        return Annotated[
-            int, Meta(ge=0, le=min(form.most, COUNT), description=_sentence(form.help))
-        ]
-    if form.codec == "text":
-        return Annotated[str, Meta(max_length=form.most, description=_sentence(form.help))]
-    if form.codec in {"reason", "token"}:
-        pattern = f"^{PATTERNS[form.codec]}$"
-        return Annotated[str, Meta(pattern=pattern, description=_sentence(form.help))]
-    if form.codec == "span":
-        return Annotated[float, Meta(ge=LEAST_SPAN, description=_sentence(form.help))]
-    kind = float if form.codec == "seconds" else bool
-    return Annotated[kind, Meta(description=_sentence(form.help))]
+        digits = f"[0-9a-f]{{{most}}}"
+        if least != most:
+            digits = f"([0-9a-f]{{2}}){{{form.least},{form.most}}}"
+        kind, bounds = str, {"pattern": f"^{digits}$"}
+    elif form.codec == "number":
+        bounds = {"ge": 0, "le": min(form.most, COUNT)}
+    elif form.codec == "text":
+        bounds = {"max_length": form.most}
+    elif form.codec in PATTERNS:
+        bounds = {"pattern": f"^{PATTERNS[form.codec]}$"}
+    elif form.codec == "span":
+        bounds = {"ge": LEAST_SPAN}
+    description = f"{form.help[:1].upper()}{form.help[1:]}."
+    return Annotated[kind, Meta(description=description, **bounds)]
 
 
 def http_fields(fields: Iterable[Field], *, optional: bool = False) -> list[Any]:
@@ -387,7 +381,3 @@ def options_of_http() -> Callable[[Any], ReserveOptions]:
     return compiled(
         f"def options_of(item):\n    return {built(ReserveOptions, values)}\n", "options_of"
     )
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."

@@ -27,6 +27,7 @@ from dedup.model.forms import (
     Field,
     built,
     compiled,
+    written,
 )
 from dedup.model.page import Document, PageFingerprint, ReserveOptions
 
@@ -158,17 +159,13 @@ def _reads(field: Field, name: str, word: str, *, bounded: bool = True) -> str:
 
 def _writes(field: Field, value: str) -> str:
     """Return the source of a field's word."""
-    codec = field.form.codec
-    if codec == "word":
-        return f'f"{{{value}:0{field.form.most // 4}x}}"'
     sources = {
-        "bytes": f"{value}.hex()",
         "flag": f'(b"1" if {value} else b"0")',
         "switch": f'(b"on" if {value} else b"off")',
         "seconds": f"repr({value})",
         "span": f'f"{{{value}:.3f}}"',
     }
-    return sources.get(codec, value)
+    return sources.get(field.form.codec) or written(field, value)
 
 
 def real(word: bytes, name: str) -> float:

@@ -7,8 +7,8 @@ Invariants:
   - The same input gives the same bytes.
 """
 
-import gzip
 import os
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -144,8 +144,10 @@ class _Member(NamedTuple):
 def _member(suffix: str, file: IO[bytes]) -> _Member:
     """Begin a member of a file, packed as a suffix says."""
     if suffix == ".gz":
-        packed = gzip.GzipFile("", "wb", 6, file, mtime=0)
-        return _Member(packed.write, packed.close)
+        packer = zlib.compressobj(wbits=31)
+        return _Member(
+            lambda data: file.write(packer.compress(data)), lambda: file.write(packer.flush())
+        )
     if suffix in {".zst", ".lz4"}:
         from fastwarc.stream_io import Lz4Writer, ZstdWriter
 

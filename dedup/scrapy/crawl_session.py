@@ -30,7 +30,8 @@ from dedup.scrapy.proof import Judged
 from dedup.scrapy.responses import (
     CONTROL,
     KIND_CHARACTERS,
-    callback_name,
+    Callback,
+    Callbacks,
     exemption,
     is_start,
     key_of,
@@ -76,6 +77,7 @@ class Session:
         self.counts.changed = self.in_flight.schedule_commit  # which also flushes the stats
         self.kept = KeptPages(config, self.counts, self.in_flight, self._job_folder)
         self._name = config.namespace
+        self.callback = Callbacks(crawler, config).of
 
     @classmethod
     def of(cls, crawler: Crawler) -> "Session":
@@ -126,7 +128,8 @@ class Session:
             request.meta["dedup"] = {"status": "exempt", "reason": "control"}
             return None
         with self.counts.meter:
-            reason = exemption(request, response, self.config, scheduling=self.scheduling)
+            called = self.callback(request)
+            reason = exemption(request, response, self.config, called, scheduling=self.scheduling)
             if reason is not None:
                 self._exempt(request, response, reason)
                 return None
@@ -143,8 +146,8 @@ class Session:
                 page = msgspec.structs.replace(page, parts=b"")
             if self.config.unchanged == "drop":
                 page = msgspec.structs.replace(page, links=hash_of_links(reading.links))
-            callback = callback_name(request, self.crawler.spider)
-            options = self._options(request, response, callback)
+            callback = called.name
+            options = self._options(request, response, called)
             start = is_start(request) and "start" in self.config.exempt
             verdict = await namespace.detector.judge(
                 page, key, msgspec.structs.replace(options, exempt="start") if start else options
@@ -221,16 +224,14 @@ class Session:
         if reason in UNREAD:
             self.in_flight.accepted.append((None, key_of(request)))
 
-    def _options(self, request: Request, response: Response, callback: str) -> ReserveOptions:
+    def _options(self, request: Request, response: Response, callback: Callback) -> ReserveOptions:
         """Return the options for judging a page."""
         kind = request.meta.get("dedup_kind")
-        if kind is None:
-            kind = callback if self.config.kinds else ""
         return ReserveOptions(
             url=response.url,
             guard="other_title" in self.config.exempt,
-            kind=str(kind)[:KIND_CHARACTERS],
-            tries=self.config.tries if self.in_flight.yields_items(callback) else 0,
+            kind=callback.kind if kind is None else str(kind)[:KIND_CHARACTERS],
+            tries=self.config.tries if self.in_flight.yields_items(callback.name) else 0,
         )
 
     def _namespace_of(self, request: Request) -> "Namespace | None":
@@ -324,7 +325,7 @@ class Session:
 
     def has_yielded(self, request: Request) -> bool:
         """Whether a page of a request's callback brought an item."""
-        return self.in_flight.has_yielded(callback_name(request, self.crawler.spider))
+        return self.in_flight.has_yielded(self.callback(request).name)
 
     def forget(self, request: Request) -> None:
         """Forget a page without content, or whose item failed: it may come again under any URL."""

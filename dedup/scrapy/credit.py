@@ -256,15 +256,18 @@ class Credit:
         self, request: Request, noted: dict[str, Any] | None, came_from: Request | None
     ) -> None:
         """Note in a request the page on credit that yielded it, or led to its page; else remove such a note."""
-        for name in (_ON_CREDIT, _BELOW_CREDIT):
-            request.meta.pop(name, None)  # copied from another page's
+        meta = request.meta
+        meta.pop(_ON_CREDIT, None)  # copied from another page's
+        meta.pop(_BELOW_CREDIT, None)
+        if noted is None and not self._of_page:  # as in most crawls
+            return
         if noted is not None:
-            token = request.meta[_ON_CREDIT] = noted["token"]
+            token = meta[_ON_CREDIT] = noted["token"]
             page = self._of_page.get(token)
             for account in () if page is None else page.accounts:
                 account.led[token] = account.led.get(token, 0) + 1
         elif came_from is not None and (below := _led_by(came_from)) in self._of_page:
-            request.meta[_BELOW_CREDIT] = below
+            meta[_BELOW_CREDIT] = below
 
     def leads_to(self, request: Request, original: str) -> bool:
         """Whether a page kept around the same original led to this one."""

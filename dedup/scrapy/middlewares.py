@@ -31,7 +31,6 @@ from dedup.scrapy.responses import (
     CONTROL,
     PageLinks,
     asks,
-    callback_name,
     forget_copied,
     mark_own,
     mark_scheduled,
@@ -453,7 +452,7 @@ class _Output:
             words = flight.reading.words
             return proof.digester(response, flight.callback, recipe, words, lambda: flight.reading)
         recipe = session.recipe_of(request)
-        callback = callback_name(request, session.crawler.spider)
+        callback = session.callback(request).name
         return proof.digester(response, callback, recipe, 0, lambda: session.read(recipe, response))
 
     def _passes_request(self, request: Request) -> bool:

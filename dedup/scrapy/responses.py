@@ -8,7 +8,8 @@ URL, or status of a start request.
 import re
 from contextlib import suppress
 from time import time
-from typing import Any
+from types import FunctionType
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from scrapy import FormRequest, Request
@@ -35,6 +36,9 @@ _SCHEDULED_AT = "_dedup_scheduled_at"
 # A name in a path that has one spelling; and what stands for all others, as a relative link may have none at all.
 _PLAIN_NAME = re.compile(r"(?!\.\.?\Z)[A-Za-z0-9_.~-]+")
 _ANY_END = ""
+# Callbacks that are one object for all requests; and the one that stands for those of rules.
+_LASTING = (FunctionType, type(None))
+_OF_RULES = getattr(CrawlSpider, "_callback", CrawlSpider)
 _HTML_TYPES = (b"text/html", b"application/xhtml+xml")
 # In the meta of a copy that was kept for its links, and of everything reached through it: the rules of its
 # URL that are in doubt because of that.
@@ -159,11 +163,13 @@ class PageLinks:
 
 
 def _end(url: str) -> str:
-    """Return the name in a URL's path after the last slash, _ANY_END if its canonical form may have another."""
+    """Return the last name in a URL's path, _ANY_END if its canonical form may have another."""
     path = url.partition("?")[0]  # there is no fragment
-    before, _, name = path.rpartition("/")
+    before, _, name = path.rstrip("/").rpartition("/")
     is_host = before.endswith("/") and "/" not in before[:-1]  # http://example.com
-    return _ANY_END if is_host or not _PLAIN_NAME.fullmatch(name) else name
+    if is_host or not _PLAIN_NAME.fullmatch(name):
+        return _ANY_END
+    return name + "/" * path.endswith("/")
 
 
 def mark_own(request: Request) -> None:
@@ -198,7 +204,7 @@ def is_ordinary(request: Request) -> bool:
         and meta.get(_SCHEDULED) == request.url
         and not is_start(request)
         and not any(meta.get(name) for name in _OWN_WAYS)
-        and not _has_no_spider_callback(request.callback)
+        and not _is_component(request.callback)
     )
 
 
@@ -223,8 +229,43 @@ def is_start(request: Request) -> bool:
     return bool(request.meta.get("is_start_request")) and _COPIED not in request.meta
 
 
+class Callback(NamedTuple):
+    """What a page's callback says of it.
+
+    name          of the method
+    kind          what the page is compared within, unless its request says otherwise
+    is_component  it is for a component (robots.txt, media), or for the shell, not for a spider
+    """
+
+    name: str
+    kind: str
+    is_component: bool
+
+
+class Callbacks:
+    """The callbacks of a crawl. Each is looked at once."""
+
+    def __init__(self, crawler: Crawler, config: Config) -> None:
+        """Know none."""
+        self._crawler = crawler
+        self._kinds = config.kinds
+        self._known: dict[object, Callback] = {}
+
+    def of(self, request: Request) -> Callback:
+        """Return the callback of a request."""
+        function = getattr(request.callback, "__func__", request.callback)
+        known = self._known.get(function) if isinstance(function, _LASTING) else None
+        if known is None:
+            name = callback_name(request, self._crawler.spider)
+            kind = name[:KIND_CHARACTERS] if self._kinds else ""
+            known = Callback(name, kind, _is_component(request.callback))
+            if isinstance(function, _LASTING) and function is not _OF_RULES:
+                self._known[function] = known
+        return known
+
+
 def exemption(
-    request: Request, response: Response, config: Config, *, scheduling: bool
+    request: Request, response: Response, config: Config, callback: Callback, *, scheduling: bool
 ) -> str | None:
     """Return the reason for which a page is not judged, before its bytes are read.
 
@@ -233,7 +274,7 @@ def exemption(
     if request.meta.get("dont_dedup"):
         return "dont_dedup"
     in_force = config.exempt
-    if "no_callback" in in_force and _has_no_spider_callback(request.callback):
+    if callback.is_component and "no_callback" in in_force:
         return "no_callback"
     if "inline" in in_force and scheduling and request.meta.get(_SCHEDULED) != request.url:
         return "inline"
@@ -256,7 +297,7 @@ def callback_name(request: Request, spider: Any) -> str:
     if callback is None:
         return "parse"
     callback = getattr(callback, "func", callback)  # functools.partial
-    if getattr(callback, "__func__", None) is getattr(CrawlSpider, "_callback", CrawlSpider):
+    if getattr(callback, "__func__", None) is _OF_RULES:
         try:
             callback = spider.rules[request.meta["rule"]].callback
         except (AttributeError, IndexError, KeyError, TypeError):
@@ -272,6 +313,6 @@ def _is_html(response: Response) -> bool:
     return isinstance(response, TextResponse) and kind in _HTML_TYPES
 
 
-def _has_no_spider_callback(callback: Any) -> bool:
-    """Whether a page is for a component (robots.txt, media) or for the shell, not for a spider."""
+def _is_component(callback: Any) -> bool:
+    """Whether a page is for a component or for the shell, not for a spider."""
     return callback is NO_CALLBACK or isinstance(getattr(callback, "__self__", None), Deferred)

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from dedup.core.files import FolderLock
 from dedup.model.errors import StoreLocked, UsageError
-from dedup.service.core.connections import Listening
+from dedup.service.connections import Listening
 from dedup.service.core.limits import Address, Config, check_config
 from dedup.service.core.namespaces import Namespaces, Pruning
 from dedup.service.core.operations import Commands, StoreInserts

@@ -41,7 +41,7 @@ import msgspec
 
 from dedup.core.files import PRIVATE, PRIVATE_FOLDER, read_checked, replace_file, write_checked
 from dedup.core.matches import Answer, Matches
-from dedup.core.native import ffi, lib
+from dedup.core.native import check, ffi, lib
 from dedup.core.numbers import Numbers, Packed, number, zeros
 from dedup.core.table import Table, limit_number
 from dedup.model.errors import StoreDamaged
@@ -113,6 +113,7 @@ class SegmentedTable:
         self._segments = self._folder.segments
         self._together = Segments(self._segments)
         self._answer = Answer()  # of _is_far()
+        self._pair = tuple(ffi.new("uint64_t[1]") for _ in range(3))  # append_one()'s
         self._removed = table_of(self._folder.removed)
         self._gone = len(self._removed)  # how many they are
         self._since = _none()  # removed from segments since the table was last frozen
@@ -166,7 +167,12 @@ class SegmentedTable:
 
     def append_one(self, value: int, document: int) -> None:
         """Store a pair of numbers that was never stored before. Raises MemoryError."""
-        self.unwritten += self._table.insert(value, document)
+        values, documents, inserted = self._pair
+        values[0], documents[0] = value, document
+        status = lib.ndd_table_insert(self._table.handle, values, documents, 1, inserted)
+        if status != lib.NDD_OK:
+            check(status, "inserting into a table")
+        self.unwritten += 1
 
     def remove(self, values: Packed, documents: Packed) -> int:
         """Remove the pairs (values[i], documents[i]); return how many were there."""
@@ -200,8 +206,11 @@ class SegmentedTable:
         if not (self._frozen or self._segments):
             return found
         most = limit if type(limit) is int and limit > 0 else limit_number(limit)
-        older = self._older(value, most)
-        return nearest(Matches(found + older), most, cut=found.cut) if older else found
+        if older := self._older(value, most):
+            cut = found.cut
+            found += older
+            return nearest(found, most, cut=cut)
+        return found
 
     def _older(self, value: int, most: int) -> Matches:
         """Return what segments and frozen tables have, less what was removed.
@@ -356,7 +365,8 @@ def nearest(matches: Matches, most: int, *, cut: bool) -> Matches:
 
     cut says whether some were left out before.
     """
-    matches.sort(key=lambda match: (match.distance, match.document, match.value))
+    if len(matches) > 1:
+        matches.sort(key=lambda match: (match.distance, match.document, match.value))
     matches.cut = most > 0 and (cut or len(matches) > most)
     if most:
         del matches[most:]

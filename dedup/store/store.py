@@ -24,13 +24,13 @@ import os
 import shutil
 import threading
 import weakref
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from dedup.core.files import PRIVATE_FOLDER, FolderLock
-from dedup.core.matches import Matches, Nearest
+from dedup.core.matches import Match, Matches, Nearest
 from dedup.core.numbers import Numbers, packed
 from dedup.model.errors import RecipeMismatch, StoreDamaged, UsageError
 from dedup.model.names import check_namespace
@@ -326,7 +326,13 @@ class Store:
             index = self._index
             bound = index.k if k is None else min(k, index.k)
             probed = index.values.probe(value, NEAR_LIMIT if limit is None else limit)
-            return self._read_near({0: probed}, bound, skip)[0] if probed else Nearest()
+            if not probed:
+                return Nearest()
+            matches: Sequence[Match] = probed[skip:] if skip else probed
+            if bound < index.k:
+                matches = [m for m in matches if m.distance <= bound]
+            found = self._documents.read([m.document for m in matches])
+            return self._answer(probed, bound, matches, found)
 
     def near_others(self, values: Sequence[int], k: int) -> dict[int, Near]:
         """Return near_many() for the values of the documents stored last, in their order, without themselves."""
@@ -362,34 +368,34 @@ class Store:
                         f"more than {limit:,} documents lie near these {len(queries):,} values, which is "
                         "what one answer may hold: probe fewer at once"
                     )
-                near = self._read_near(part, bound, own=None if own is None else own + begin)
-                answers |= {begin + i: answer for i, answer in near.items() if answer}
+                kept = {
+                    i: [
+                        m
+                        for m in matches
+                        if m.distance <= bound and (own is None or m.document != own + begin + i)
+                    ]
+                    for i, matches in part.items()
+                }
+                ids = [match.document for matches in kept.values() for match in matches]
+                documents = iter(self._documents.read(ids))
+                for i, matches in kept.items():
+                    if answer := self._answer(part[i], bound, matches, documents):
+                        answers[begin + i] = answer
             return answers
 
-    def _read_near(
-        self, probed: Mapping[int, Matches], bound: int, skip: int = 0, own: int | None = None
-    ) -> dict[int, Near]:
-        """Return the answers of what was found for some values: without the first `skip`, and within `bound`."""
-        kept = {
-            i: [
-                match
-                for match in matches[skip:]
-                if match.distance <= bound and (own is None or match.document != own + i)
-            ]
-            for i, matches in probed.items()
-        }
-        documents = iter(self._documents.read([m.document for each in kept.values() for m in each]))
-        answers: dict[int, Near] = {}
-        for i, matches in kept.items():
-            answer = answers[i] = Nearest()
-            answer.cut = probed[i].cut and probed[i][-1].distance <= bound
-            for match in matches:
-                document = next(documents)
-                if document.page.value != match.value:
-                    raise self._documents.damaged("its documents do not match the index")
-                if self._is_found(match.document, document.key):
-                    answer.append((document, match.distance))
-        return answers
+    def _answer(
+        self, found: Matches, bound: int, kept: Sequence[Match], documents: Iterable[Document]
+    ) -> Near:
+        """Return the answer of what was found, of which some are kept: those of the first documents."""
+        answer: Near = Nearest()
+        answer.cut = found.cut and found[-1].distance <= bound
+        given_up = self._given_up is not None
+        for match, document in zip(kept, documents, strict=False):
+            if document.page.value != match.value:
+                raise self._documents.damaged("its documents do not match the index")
+            if not given_up or self._is_found(match.document, document.key):
+                answer.append((document, match.distance))
+        return answer
 
     def _ready(self) -> Index:
         """Return the index, which covers every committed change. The lock is held."""

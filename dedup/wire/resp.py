@@ -131,45 +131,53 @@ class Incoming:
             self._data += data
 
     def next(self, trusted: bool) -> Any:
-        """Return the next whole command, or MISSING. Raises NotResp."""
-        command = MISSING
-        while not self._whole and self._at < len(self._data):
-            found = self._frame(trusted)
-            if self._whole or found != lib.NDD_OTHER:
-                break
-            command = self._line()
-            if command is MISSING or command:
-                break
-        if self._whole:
-            self._whole -= 1
-            command = self._reader.gets()
-        if not self._whole:
-            self.unparsed_bytes = len(self._data) - self._at
-            if not self.unparsed_bytes:
+        """Return the next whole command, or MISSING. Raises NotResp.
+
+        Of a client that is not trusted yet hiredis gets one at a time: it may make itself trusted.
+        """
+        whole = self._whole
+        while not whole:
+            data, at, read = self._data, self._at, self._read
+            if data:
+                whole = lib.ndd_commands_read(
+                    data if not at and type(data) is bytes else ffi.from_buffer(data) + at,
+                    len(data) - at, ALL if trusted else 1, ELEMENTS if trusted else GREETING_ELEMENTS,
+                    self._most[trusted], read,
+                )  # fmt: skip
+            if not whole:
+                other = self._other(trusted)
+                if other:  # MISSING, or words
+                    return other
+                continue
+            self._at = end = at + read.end
+            self._reader.feed(bytes(data[at:end]))
+            if end == len(data):
                 self._data, self._at = b"", 0
-        if command is not MISSING or not self.unparsed_bytes:
+        self._whole = whole - 1
+        if whole == 1:
+            self.unparsed_bytes = len(self._data) - self._at
+        self.partial_since = None
+        return self._reader.gets()
+
+    def _other(self, trusted: bool) -> Any:
+        """Return the words of the next line, if there is one where no array is whole, or MISSING. Raises NotResp."""
+        found: Any = MISSING
+        if self._data:
+            behind = self._read.behind
+            if behind == lib.NDD_OTHER:
+                found = self._line()
+            elif behind == lib.NDD_EMPTY:
+                self._at += self._read.end
+                found = Inline()
+            elif behind != lib.NDD_PART or len(self._data) - self._at > self._most[trusted]:
+                raise NotResp(_FAULTS.get(behind, _FAULTS[lib.NDD_LONG]))
+            if self._at == len(self._data):
+                self._data, self._at = b"", 0
+        self.unparsed_bytes = len(self._data) - self._at
+        if found is not MISSING or not self.unparsed_bytes:
             self.partial_since = None
         elif self.partial_since is None:
             self.partial_since = self._fed
-        return command or MISSING
-
-    def _frame(self, trusted: bool) -> int:
-        """Give hiredis the whole commands that come next; return what comes behind. Raises NotResp.
-
-        Of a client that is not trusted yet one at a time: it may make itself trusted.
-        """
-        data, at, read = self._data, self._at, self._read
-        size, most = len(data) - at, self._most[trusted]
-        found: int = lib.ndd_commands_read(
-            data if not at and type(data) is bytes else ffi.from_buffer(data) + at,
-            size, ALL if trusted else 1, ELEMENTS if trusted else GREETING_ELEMENTS, most, read,
-        )  # fmt: skip
-        self._at = at + read.end
-        if read.count:
-            self._reader.feed(bytes(data[at + read.begin : self._at]))
-            self._whole = read.count
-        elif found in _FAULTS or size - read.end > most:
-            raise NotResp(_FAULTS.get(found, _FAULTS[lib.NDD_LONG]))
         return found
 
     def _line(self) -> Any:

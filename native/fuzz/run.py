@@ -22,13 +22,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-NATIVE = ("reader", "hash", "load", "table", "crowd", "segment")
+NATIVE = ("reader", "hash", "load", "table", "crowd", "segment", "lmdb")
 PYTHON = ("documents", "records", "events", "lines", "page", "values")
 CORPUS, FOUND = Path("build/corpus"), Path("build/fuzz-findings")
 MAX_BYTES = {
     "reader": 1 << 20,
     "load": 1 << 16,
     "segment": 1 << 16,
+    "lmdb": 1 << 16,
     "hash": 1 << 12,
     "table": 1 << 13,
     "crowd": 1 << 13,

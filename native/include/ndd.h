@@ -296,31 +296,32 @@ void ndd_answer_queries(const ndd_answer *answer, size_t n, uint64_t *queries);
 size_t ndd_repeated_read(const uint8_t *bytes, size_t size, const uint8_t *form, size_t length,
                          size_t word_at, size_t digits_at, size_t digits, uint64_t *words, size_t most);
 
-/* What follows the RESP commands that were read. */
+/* What is behind the RESP commands that were read. */
 typedef enum ndd_read {
-    NDD_PART = 0,      /* the begin of one, or nothing */
+    NDD_PART = 0,      /* the begin of one, or nothing; or more of them */
     NDD_OTHER = 1,     /* no array: a line of text, perhaps */
-    NDD_MANY = 2,      /* an array of too many elements */
-    NDD_LONG = 3,      /* one with an element that is too long */
-    NDD_NO_LENGTH = 4, /* a length that is none */
-    NDD_NO_STRING = 5, /* an element that is no bulk string */
+    NDD_EMPTY = 2,     /* an array of no elements, which is no command; before `end` if no command was read */
+    NDD_MANY = 3,      /* an array of too many elements */
+    NDD_LONG = 4,      /* one with an element that is too long */
+    NDD_NO_LENGTH = 5, /* a length that is none */
+    NDD_NO_STRING = 6, /* an element that is no bulk string */
 } ndd_read;
 
-/* count  whole commands that were read, from `begin` to `end`: before these are arrays of no elements, which are none
- * at     how many bytes of what follows are known, and left, how many elements of a command follow these */
+/* end       how many bytes were read to their end
+ * behind    what comes there
+ * at, left  how many bytes of it are known, and how many elements of a command follow these */
 typedef struct ndd_commands {
-    size_t count;
-    size_t begin;
     size_t end;
+    ndd_read behind;
     size_t at;
     size_t left;
 } ndd_commands;
 
-/* Reads RESP commands, `most` of them at most: arrays of up to `elements` bulk strings (below 10^9). One that is not
- * whole may not announce a string of more than `length` bytes. To go on with it, call with its bytes so far and more,
- * and with `at` and `left` as they are; else they are 0. What was known is not read again. Not all that is whole need be read by one call. */
-ndd_read ndd_commands_read(const uint8_t *bytes, size_t size, size_t most, size_t elements, size_t length,
-                           ndd_commands *commands);
+/* Reads RESP commands, arrays of up to `elements` bulk strings (below 10^9); returns how many are whole, `most` at most.
+ * One that is not whole may not announce a string of more than `length` bytes. To go on with it, call with its bytes
+ * so far and more, and with `at` and `left` as they are; else they are 0. What was known is not read again. */
+size_t ndd_commands_read(const uint8_t *bytes, size_t size, size_t most, size_t elements, size_t length,
+                         ndd_commands *commands);
 
 /* Checks every rule of the structure; NDD_DAMAGED, and *reason names the broken one (static), if
  * one does not hold. For tests and fuzzers, and called by ndd_table_load. */

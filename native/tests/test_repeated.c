@@ -60,36 +60,37 @@ static void test_a_form_out_of_bounds_reads_nothing(void) {
 }
 
 /* Read commands in memory of just their size. */
-static ndd_read commands(const char *text, size_t size, size_t most, ndd_commands *read) {
+static size_t commands(const char *text, size_t size, size_t most, ndd_commands *read) {
     uint8_t *bytes = malloc(size > 0 ? size : 1);
     CHECK(bytes != NULL);
     memcpy(bytes, text, size);
-    ndd_read then = ndd_commands_read(bytes, size, most, 2, 5, read);
+    size_t count = ndd_commands_read(bytes, size, most, 2, 5, read);
     free(bytes);
-    return then;
+    return count;
 }
 
 static void test_commands_are_read_at_once_and_in_pieces(void) {
-    static const char two[] = "*2\r\n$4\r\nECHO\r\n$3\r\n\r\n*\r\n*0\r\n*-1\r\n*1\r\n$0\r\n\r\n";
-    size_t first = 23, size = sizeof two - 1;
+    static const char two[] = "*0\r\n*2\r\n$4\r\nECHO\r\n$3\r\n\r\n*\r\n*0\r\n*-1\r\n*1\r\n$0\r\n\r\n";
+    size_t first = 27, size = sizeof two - 1;
     for (size_t step = 1; step <= size; step++) {
         ndd_commands read = {0};
         size_t begin = 0, count = 0;
         for (size_t end = 0; end < size;) {
             end = end + step < size ? end + step : size;
             do {
-                CHECK(commands(two + begin, end - begin, SIZE_MAX, &read) == NDD_PART);
-                CHECK(read.begin <= read.end && read.at <= end - begin - read.end);
-                CHECK(read.count == 0 || two[begin + read.begin + 1] != '0');
+                size_t found = commands(two + begin, end - begin, SIZE_MAX, &read);
+                CHECK(read.behind == NDD_PART || read.behind == NDD_EMPTY);
+                CHECK(read.at <= end - begin - read.end);
+                CHECK(found == 0 || two[begin + 1] != '0');
                 begin += read.end;
-                count += read.count;
-            } while (read.count > 0);
+                count += found;
+            } while (read.end > 0);
             CHECK(count == (end < first ? 0u : end < size ? 1u : 2u));
         }
         CHECK(begin == size && read.at == 0 && read.left == 0);
     }
     ndd_commands read = {0};
-    CHECK(commands(two, size, 1, &read) == NDD_PART && read.count == 1 && read.end == first);
+    CHECK(commands(two + 4, size - 4, 1, &read) == 1 && read.end == first - 4);
 }
 
 static void test_what_is_no_command_ends_them(void) {
@@ -97,6 +98,7 @@ static void test_what_is_no_command_ends_them(void) {
         const char *text;
         ndd_read then;
     } cases[] = {
+        {"*0\r\n", NDD_EMPTY},             {"*-7\r\n", NDD_EMPTY},
         {"PING\r\n", NDD_OTHER},           {"\r\n", NDD_OTHER},          {"*3\r\n", NDD_MANY},
         {"*\r\n", NDD_NO_LENGTH},          {"*+1\r\n", NDD_NO_LENGTH},   {"*01\r\n", NDD_NO_LENGTH},
         {"*1\n", NDD_NO_LENGTH},           {"*1\r\r", NDD_NO_LENGTH},    {"*1234567890\r\n", NDD_NO_LENGTH},
@@ -111,8 +113,8 @@ static void test_what_is_no_command_ends_them(void) {
         memcpy(text, ping, before);
         memcpy(text + before, cases[i].text, behind);
         ndd_commands read = {0};
-        CHECK(commands(text, before + behind, SIZE_MAX, &read) == cases[i].then);
-        CHECK(read.count == 1 && read.end == before);
+        CHECK(commands(text, before + behind, SIZE_MAX, &read) == 1);
+        CHECK(read.end == before && read.behind == cases[i].then);
     }
 }
 

@@ -16,17 +16,17 @@ import click
 import msgspec
 import numpy as np
 from page_figures import marked, out_result, put, rate, rows, short
-from segment_data import find, write_segment
+from segment_data import write_segment
 
 from dedup.cli import terminal
 from dedup.cli.common_options import distance_option, json_option
-from dedup.core.matches import ProbedMany
-from dedup.core.numbers import Array
+from dedup.core.matches import Answers, ProbedMany
+from dedup.core.numbers import Array, pointer
 from dedup.core.table import Table
 from dedup.lab.bench import Machine, Samples, machine, samples
 from dedup.lab.bench.tables import brute_force, flipped, make_data
 from dedup.model.errors import DedupError
-from dedup.store.segment import Segment
+from dedup.store.segment import Segment, Segments
 
 _CENTRE = np.uint64(0x9E3779B97F4A7C15)
 _FARTHEST = 20  # bits from the centre of a neighbourhood, at most
@@ -244,12 +244,19 @@ def _probe(
     measured: list[tuple[float, float, float]] = [
         (
             _microseconds(table.probe_many, queries, limit),
-            _microseconds(lambda q, n: find(segment, q, table.k, n or 0), queries, limit),
+            _microseconds(lambda q, n: _find(segment, q, table.k, n or 0), queries, limit),
             _microseconds(single, queries, limit),
         )
         for _ in range(rounds)
     ]
     return Probes(name, matches, *(samples(one) for one in zip(*measured, strict=True)))
+
+
+def _find(segment: Segment, values: Array, k: int, limit: int) -> ProbedMany:
+    answers, one = Answers(), Segments([segment])
+    answer = answers.take()
+    one._probe(answer, pointer(values), len(values), k, limit)
+    return answers.arrays(answer, len(values))
 
 
 def _compare(
@@ -258,7 +265,7 @@ def _compare(
     """Return the matches of a probe, on average; raise DedupError where answers differ."""
     asked = queries[: _CHECKED * 8]
     ours = table.probe_many(asked, limit)
-    other = find(segment, asked, table.k, limit or 0).probed()
+    other = _find(segment, asked, table.k, limit or 0)
     if not _same(ours, other):
         raise DedupError(f"{made.name}: table and segment differ; please report this")
     if limit is None:

@@ -364,17 +364,6 @@ def test_a_topic_that_deletes_by_age_is_refused(kafka, tmp_path):
     asyncio.run(main())
 
 
-def test_a_missing_topic_that_may_not_be_made_is_named(kafka, tmp_path):
-    config = log_config(kafka)
-
-    async def main():
-        with pytest.raises(TopicUnfit, match=r"has no topic.*kafka-topics\.sh"):
-            await drained(config, tmp_path, create=False)
-        assert await describe_topic(config) is None
-
-    asyncio.run(main())
-
-
 def test_an_empty_log_is_caught_up_with_at_once(kafka, tmp_path):
     config = log_config(kafka)
 

@@ -15,7 +15,7 @@ from log_services import VALUE, WAIT_SECONDS, client, event, ready, serving, unt
 from logs import RECIPE, inserts, log_config, read, replayed
 from services import Serving
 
-from dedup.wire.kafka import Writer, ensure_topic
+from dedup.wire.kafka import Writer, describe_topic
 from dedup.wire.kafka.writer import Outgoing
 
 
@@ -269,7 +269,7 @@ def test_the_topic_is_made_with_compaction(kafka, tmp_path):
     """A service that finds no topic makes one that keeps the last record of each key."""
     config = log_config(kafka)
     with serving(tmp_path, config):
-        topic = asyncio.run(ensure_topic(config, create=False))
+        topic = asyncio.run(describe_topic(config))
     assert topic.partitions == 8
 
     async def write_one() -> None:

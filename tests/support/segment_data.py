@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from dedup.core.matches import Answers, Found
-from dedup.core.native import check, ffi, lib
-from dedup.core.numbers import Numbers, packed, pointer
+from dedup.core.native import ffi, lib
+from dedup.core.numbers import Numbers, packed
 from dedup.core.table import Match
 from dedup.model.errors import UsageError
-from dedup.store.segment import Segment, Segments, write_pairs
+from dedup.store.segment import Segment, write_pairs
 
 ALL = 2**64 - 1
 
@@ -39,18 +38,6 @@ def write_segment(
     if len(value_words) != len(document_words):
         raise UsageError("there must be one document for each value")
     return write_pairs(path, value_words, document_words, k, note)
-
-
-def find(segment: Segment, values: Numbers, k: int, limit: int = 0) -> Found:
-    """Return what Table.find() does, for one segment."""
-    queries, answers, one = packed(values, "values"), Answers(), Segments([segment])
-    answer = answers.take()
-    check(
-        lib.ndd_segments_probe(
-            one.handles, 1, pointer(queries), len(queries), k, limit, answer.handle
-        )
-    )
-    return answers.found(answer, len(queries))
 
 
 def stats_of(segment: Segment) -> Any:

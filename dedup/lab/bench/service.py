@@ -201,7 +201,10 @@ def _load(
         for connection in connections:
             connection.send(next(batches))
         while answered < count:
-            for key, _ in ready.select():
+            events = ready.select(WAIT_SECONDS)
+            if not events:
+                raise _no_answer()
+            for key, _ in events:
                 arrived = len(key.data.arrived())
                 answered += arrived
                 under_way[key.data] -= arrived
@@ -209,6 +212,10 @@ def _load(
                     key.data.send(next(batches))
                     under_way[key.data] = depth
         return _rates(answered, time.perf_counter() - began, cpu_seconds(process) - before)
+
+
+def _no_answer() -> OSError:
+    return OSError(f"the service did not answer within {WAIT_SECONDS:g} s")
 
 
 def _rates(count: int, wall: float, cpu: float) -> dict[str, float]:
@@ -238,6 +245,8 @@ def _half(
         due: dict[Connection, deque[float]] = {each: deque() for each in connections}
         began, before, sent = time.perf_counter(), cpu_seconds(process), 0
         while (now := time.perf_counter()) < began + HALF_SECONDS or len(times) < sent:
+            if now > began + HALF_SECONDS + WAIT_SECONDS:
+                raise _no_answer()
             while sent < min(now - began, HALF_SECONDS) * rate:
                 connection = connections[sent % len(connections)]
                 due[connection].append(began + sent / rate)

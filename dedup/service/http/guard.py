@@ -24,7 +24,7 @@ from uvicorn import Config as UvicornConfig
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from dedup.service.core.connections import Buffers, Handshake, address_of, file_of, subject_of
+from dedup.service.connections import Buffers, Handshake, address_of, file_of, subject_of
 from dedup.service.core.limits import LOCAL_NAMES, Limits
 from dedup.service.core.roles import NO_ROLES, Caller, Refused, Tokens, check_role, log_now_and_then
 from dedup.service.http.bodies import PATH_ROLES, Failed, Fault

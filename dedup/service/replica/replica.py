@@ -199,13 +199,11 @@ class Replica(Lifecycle):
         *,
         share: str | None = None,
         rebuild: bool = False,
-        partitions: int = 8,
-        create: bool = True,
         skip: Mapping[int, int] | None = None,
     ) -> None:
         """Hold the partitions of share ("0-3,6", for example; None: all). skip is Reader's.
 
-        partitions and create are for a missing topic. rebuild starts over with empty stores.
+        rebuild starts over with empty stores.
         """
         super().__init__()
         self._skip = skip
@@ -215,8 +213,6 @@ class Replica(Lifecycle):
         self._partitions_given = share
         self.share: Share | None = None
         self._rebuild = rebuild
-        self._partitions = partitions
-        self._create = create
         self._applying = Applying(config, views, self._look)
         self._checkpoint = Checkpoint(path, views, self._applying)
         self._topic: Topic | None = None  # once the log is identified
@@ -357,7 +353,7 @@ class Replica(Lifecycle):
         config = self._config
 
         def look() -> Awaitable[Topic]:
-            return ensure_topic(config, partitions=self._partitions, create=self._create)
+            return ensure_topic(config)
 
         what = f"looking for the topic {config.topic}"
         topic = await started(look, what, within_seconds=within_seconds, config=config)

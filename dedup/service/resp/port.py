@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from dedup.core.native import ffi, lib
 from dedup.model.page import SKETCH_BYTES
-from dedup.service.core.connections import Buffers, Handshake
+from dedup.service.connections import Buffers, Handshake
 from dedup.service.core.limits import Limits
 from dedup.service.core.operations import Commands
 from dedup.service.core.roles import PROBE, Tokens
-from dedup.service.resp.resp_commands import Plans, of_batch
+from dedup.service.resp.resp_commands import Options, Plans, of_batch
 from dedup.wire import resp
 
 if TYPE_CHECKING:
@@ -78,7 +78,8 @@ class Turn:
             return self._forms[key]
         plan = self._plans.of(arguments)
         form = None
-        if plan is None or not (plan.page or plan.fields or plan.domain is not None):
+        given = Options() if plan is None else plan.given
+        if not (given.page or given.fields or given.domain is not None):
             words = [resp.bulk(argument) for argument in arguments]
             before = b"*%d\r\n" % len(words) + b"".join(words[:2])
             value_at = len(before) + len(b"$16\r\n")
@@ -143,7 +144,9 @@ class Turn:
             starts.append(starts[-1] + read.probes)
         commands = self._plans.commands
         sketches = cast(Sequence[bytes], _Sketches(form, reads, starts))
-        found = commands.probe_many(plan.detector, values, sketches, plan.recipe, None, plan.most)
+        found = commands.probe_many(
+            plan.detector, values, sketches, plan.recipe, None, plan.given.count
+        )
         if not found:
             return nothing
         each = of_batch(found, len(values))

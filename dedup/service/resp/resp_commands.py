@@ -293,22 +293,14 @@ class Later(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """A probe's namespace and options, parsed."""
+    """The namespace and the options of a PROBE or RESERVE, parsed; what is one page's own is left out of a RESERVE's.
 
-    detector: EmbeddedDetector
-    recipe: str
-    domain: str | None
-    most: int | None
-    page: dict[str, Any]
-    fields: bool
-
-
-class PagePlan(NamedTuple):
-    """A RESERVE's namespace and options, parsed, without what is the page's own."""
+    detector  None: the namespace is to be created
+    """
 
     namespace: str
     recipe: str
-    detector: EmbeddedDetector | None  # None: the namespace is to be created
+    detector: EmbeddedDetector | None
     given: Options
 
 
@@ -394,7 +386,7 @@ class Plans:
     def __init__(self, commands: Commands) -> None:
         self.commands = commands
         self._plans: dict[tuple[bytes, ...], Plan] = {}
-        self._page_plans: dict[tuple[Any, ...], PagePlan] = {}
+        self._page_plans: dict[tuple[Any, ...], Plan] = {}
         self._closed = 0
 
     def _check(self) -> None:
@@ -413,7 +405,7 @@ class Plans:
         plan = self._plans.get((arguments[1], *arguments[4:]))
         return self._made(arguments) if plan is None else plan
 
-    def of_page(self, arguments: list[bytes]) -> tuple[PagePlan, dict[str, Any], str | None]:
+    def of_page(self, arguments: list[bytes]) -> tuple[Plan, dict[str, Any], str | None]:
         """Return the plan of a RESERVE, the page's fields that are given by name, and its token."""
         self._check()
         shared, fields, token = spelled(arguments[10:]) if len(arguments) > 10 else NO_OPTIONS
@@ -430,7 +422,7 @@ class Plans:
         detector = commands.detector(namespace, recipe, given.asked)
         whole, own = given.page, given.reserve.token
         given = replace(given, page={}, reserve=replace(given.reserve, token=None))
-        plan = PagePlan(namespace, recipe, detector, given)
+        plan = Plan(namespace, recipe, detector, given)
         if detector is not None and (whole, own) == (fields, token) and shared is not None:
             if len(self._page_plans) >= PLANS:
                 self._page_plans.clear()
@@ -444,10 +436,11 @@ class Plans:
             raise UsageError("DEDUP.PROBE ns value sketch RECIPE id [options]: RECIPE is missing")
         given = options("PROBE", arguments[6:])
         recipe = text(arguments[5], "recipe")
-        detector = commands.detector(text(arguments[1], "namespace"), recipe, given.asked)
+        namespace = text(arguments[1], "namespace")
+        detector = commands.detector(namespace, recipe, given.asked)
         if detector is None:
             return None
-        plan = Plan(detector, recipe, given.domain, given.count, given.page, given.fields)
+        plan = Plan(namespace, recipe, detector, given)
         if given.domain is None and not given.page:  # others are too different to cache
             if len(self._plans) >= PLANS:
                 self._plans.clear()
@@ -696,7 +689,7 @@ def run(session: Session, arguments: list[bytes]) -> tuple[bytes, bytes | Later]
     if not session.trusted and (command is None or not command.greeting):
         raise Refused("NOAUTH", "authenticate first: AUTH default <token>")
     if command is None:
-        raise UsageError(f"unknown command {shown(arguments[0])}; see docs/md")
+        raise UsageError(f"unknown command {shown(arguments[0])}; see docs/protocol.md")
     if command.role and command.role not in session.roles:
         check_role(name.decode(), command.role, session.roles)
     count = len(arguments)
@@ -741,16 +734,16 @@ def probe(plans: Plans, arguments: list[bytes]) -> bytes:
     sketch = sketch_of(arguments[3])
     if plan is None:
         return resp.EMPTY
-    page = plan.page
+    given, page = plan.given, plan.given.page
     probed = PageFingerprint(value, sketch, 0, ANY_FEATURES, plan.recipe)
     found = plans.commands.probe(
-        plan.detector, replace(probed, **page) if page else probed, plan.domain
+        plan.detector, replace(probed, **page) if page else probed, given.domain
     )
     if not found:
         return resp.EMPTY
-    some = found if plan.most is None else found[: plan.most]
-    if plan.fields or "identity" in page:
-        answer = neighbours_with_identity(some, fields=plan.fields)
+    some = found if given.count is None else found[: given.count]
+    if given.fields or "identity" in page:
+        answer = neighbours_with_identity(some, fields=given.fields)
     else:
         answer = neighbours(some)
     plans.commands.check_answer(len(answer))
@@ -760,14 +753,14 @@ def probe(plans: Plans, arguments: list[bytes]) -> bytes:
 def probes(plans: Plans, batch: list[list[bytes]]) -> list[bytes]:
     """Carry out DEDUP.PROBE commands that differ only in value and sketch."""
     plan = plans.of(batch[0])
-    if plan is not None and (plan.page or plan.fields):
+    if plan is not None and (plan.given.page or plan.given.fields):
         return [probe(plans, arguments) for arguments in batch]
     values = fingerprints([arguments[2] for arguments in batch])
     sketches = [sketch_of(arguments[3]) for arguments in batch]
     if plan is None:
         return [resp.EMPTY] * len(batch)
     found = plans.commands.probe_many(
-        plan.detector, values, sketches, plan.recipe, plan.domain, plan.most
+        plan.detector, values, sketches, plan.recipe, plan.given.domain, plan.given.count
     )
     return of_batch(found, len(batch))
 
@@ -972,7 +965,7 @@ def _dedup_info(session: Session, arguments: list[bytes]) -> bytes:
 def _command(_: Session, arguments: list[bytes]) -> bytes:
     if arguments[1:2] and arguments[1].upper() == b"COUNT":
         return integer(len(COMMANDS))
-    return resp.EMPTY  # DOCS, INFO: docs/md has them
+    return resp.EMPTY  # DOCS, INFO: docs/protocol.md has them
 
 
 _HANDLERS: dict[bytes, Command] = {

@@ -20,7 +20,7 @@ from time import monotonic
 from typing import Any
 
 from dedup.model.errors import DedupError
-from dedup.service.core.connections import address_of, file_of, subject_of
+from dedup.service.connections import address_of, file_of, subject_of
 from dedup.service.core.roles import COMMANDS, PROBE, code, log_now_and_then, message
 from dedup.service.resp.port import Form, Port
 from dedup.service.resp.resp_commands import Later, Session, is_known, run, run_together
@@ -117,7 +117,7 @@ class Connection(asyncio.Protocol):
         self._scheduled: asyncio.Handle | None = None  # the next slice of work
         self._paused = False  # reading
         self._finishing = False  # to be closed once everything is answered
-        self._began = self._read = self._heard = monotonic()  # connected, last bytes, last command
+        self._began = self._heard = monotonic()  # connected, last command
         self._has_partial = False  # much of a command that is not whole, or a MULTI's queue
         self._is_silent = True  # has said nothing that counts
         self._unread_since: float | None = None  # the client reads its answers too slowly
@@ -177,12 +177,14 @@ class Connection(asyncio.Protocol):
             self._port.turn.run()
         if self._closed_since is not None or self._finishing:
             return
-        self._read = monotonic()
+        now = monotonic()
         form = self._form
         if form is not None and self._is_free():
-            self._in_turn = self._port.turn.take(self, form, data, self._read)
+            self._in_turn = self._port.turn.take(self, form, data, now)
         if not self._in_turn:
-            self._receive(data)
+            self._incoming.feed(data, now)
+            if self._scheduled is None and not self._paused:
+                self._work(now)
 
     def _is_free(self) -> bool:
         """Whether nothing is left of what came before, and probes may be carried out as they come."""
@@ -212,20 +214,16 @@ class Connection(asyncio.Protocol):
         """Carry out a read that was given to the turn."""
         self._in_turn = False
         if self._closed_since is None:
-            self._receive(data)
-
-    def _receive(self, data: bytes) -> None:
-        """Carry out the commands of some bytes, one by one or in batches of this connection."""
-        self._incoming.feed(data, self._read)
-        if self._scheduled is None and not self._paused:
-            self._work()
+            now = monotonic()
+            self._incoming.feed(data, now)
+            self._work(now)
 
     # ------------------------------------------------------------------------------------ the work
 
-    def _work(self) -> None:
+    def _work(self, now: float | None = None) -> None:
         """Carry out commands until there is none, or it is the turn of other connections."""
         self._scheduled = None
-        until = monotonic() + SLICE_SECONDS
+        until = (now or monotonic()) + SLICE_SECONDS
         incoming, session, singly = self._incoming, self.session, self._singly
         try:
             while self._may_work():

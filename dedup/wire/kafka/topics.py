@@ -68,11 +68,10 @@ async def ensure_topic(
     *,
     partitions: int = PARTITIONS,
     compact: bool = True,
-    create: bool = True,
     replication: int | None = None,
     settings: dict[str, str] | None = None,
 ) -> Topic:
-    """Return a topic (default: the log's), created if it is missing and create is True.
+    """Return a topic (default: the log's), created if it is missing.
 
     partitions, replication and settings (topic configuration) are for a topic that is created. One
     that exists is checked: a log (compact=True) must have cleanup.policy compact.
@@ -84,10 +83,6 @@ async def ensure_topic(
         topic = await _describe(admin, name)
         is_new = topic is None
         if is_new:
-            if not create:
-                raise TopicUnfit(
-                    f"Kafka has no topic {name!r}: {_advice(name, partitions, compact)}"
-                )
             configs = ({"cleanup.policy": "compact"} if compact else {}) | (settings or {})
             await _create(admin, name, partitions, replication, configs, compact=compact)
         if compact:
@@ -168,8 +163,9 @@ async def _create(
     for _, code, *message in answer.topic_errors:
         if code in _AUTHORIZATION:
             raise TopicUnfit(
-                f"Kafka has no topic {name!r} and does not let this user create it: "
-                + _advice(name, partitions, compact)
+                f"Kafka has no topic {name!r} and does not let this user create it: have it created with "
+                "`kafka-topics.sh --bootstrap-server ... --create --topic "
+                f"{name} --partitions {partitions}{' --config cleanup.policy=compact' * compact}`"
             )
         if code not in {0, _TOPIC_EXISTS}:  # another process may have created it
             raise TopicUnfit(
@@ -210,14 +206,6 @@ async def _ready(admin: Any, name: str) -> Topic:
         if time.monotonic() > until:
             raise KafkaUnavailable(f"partitions of the topic {name!r} have no leader")
         await asyncio.sleep(0.1)
-
-
-def _advice(name: str, partitions: int, compact: bool) -> str:
-    config = " --config cleanup.policy=compact" if compact else ""
-    return (
-        "create it with `kafka-topics.sh --bootstrap-server ... --create --topic "
-        f"{name} --partitions {partitions}{config}`"
-    )
 
 
 @cache

@@ -58,41 +58,44 @@ static ndd_read number_line(const uint8_t *bytes, size_t size, size_t *at, uint8
     return NDD_PART;
 }
 
-ndd_read ndd_commands_read(const uint8_t *bytes, size_t size, size_t most, size_t elements, size_t length,
-                           ndd_commands *commands) {
-    size_t at = commands->at, left = commands->left, begin = 0, end = 0, count = 0;
-    ndd_read read = NDD_PART;
+size_t ndd_commands_read(const uint8_t *bytes, size_t size, size_t most, size_t elements, size_t length,
+                         ndd_commands *commands) {
+    size_t at = commands->at, left = commands->left, end = 0, count = 0;
+    ndd_read behind = NDD_PART;
     while (count < most) {
         size_t before = at;
         int64_t number = 0;
-        read = number_line(bytes, size, &at, left > 0 ? '$' : '*', &number);
-        if (read != NDD_PART || at == before) break;
+        behind = number_line(bytes, size, &at, left > 0 ? '$' : '*', &number);
+        if (behind != NDD_PART || at == before) break;
         if (left == 0) {
-            if (number > (int64_t)elements) {
-                read = NDD_MANY;
-                at = before;
-                break;
-            }
-            if (number > 0) {
+            if (number > 0 && number <= (int64_t)elements) {
                 left = (size_t)number;
-            } else if (count == 0) {
-                begin = end = at; /* an array without elements is no command */
+                continue;
+            }
+            behind = number > 0 ? NDD_MANY : NDD_EMPTY;
+            if (behind == NDD_EMPTY && count == 0) {
+                end = at;
             } else {
                 at = before;
-                break;
             }
-        } else if (number < 0 || size - at < 2 || (size_t)number > size - at - 2) {
-            if (number < 0 || (size_t)number > length) read = number < 0 ? NDD_NO_LENGTH : NDD_LONG;
+            break;
+        }
+        if (number < 0 || size - at < 2 || (size_t)number > size - at - 2) {
+            if (number < 0 || (size_t)number > length) behind = number < 0 ? NDD_NO_LENGTH : NDD_LONG;
             at = before;
             break;
-        } else {
-            at += (size_t)number + 2; /* Redis does not look at these two either */
-            if (--left == 0) {
-                end = at;
-                count++;
-            }
+        }
+        at += (size_t)number + 2; /* Redis does not look at these two either */
+        if (--left == 0) {
+            end = at;
+            count++;
         }
     }
-    *commands = (ndd_commands){.count = count, .begin = begin, .end = end, .at = at - end, .left = left};
-    return read == NDD_OTHER && left > 0 ? NDD_NO_STRING : read;
+    *commands = (ndd_commands){
+        .end = end,
+        .behind = behind == NDD_OTHER && left > 0 ? NDD_NO_STRING : behind,
+        .at = at - end,
+        .left = left,
+    };
+    return count;
 }

@@ -26,6 +26,8 @@ from segment_data import write_segment
 
 from dedup.core.table import Table
 from dedup.lab.demo.site import Site
+from dedup.model.page import SKETCH_BYTES, Document, PageFingerprint
+from dedup.store import Store
 
 ROOT = Path(__file__).parents[3]
 DEMO_PAGES = 100
@@ -104,6 +106,19 @@ def table_seeds() -> Iterator[Seed]:
         yield "crowd", bytes([i % 3 * 2, i * 5 % 16]) + bytes([254, i]) * 2 + operations
 
 
+def store_seeds() -> Iterator[Seed]:
+    """Yield files of documents: few and many of them, with long keys, and some removed."""
+    for count in (0, 1, 9, 30):
+        with tempfile.TemporaryDirectory() as folder, Store.open(folder) as store:
+            for i in range(count):
+                page = PageFingerprint(i << 40, bytes(SKETCH_BYTES), 0, 9, store.recipe)
+                store.insert(Document(f"{i}" * (1 + i % 40 * (i % 9 == 0) * 90), page))
+            for i in range(0, count, 3):
+                store.forget(f"{i}")
+            store.sync()
+            yield "lmdb", (Path(folder) / "default" / "documents.mdb").read_bytes()
+
+
 def regressions() -> Iterator[Seed]:
     """Yield what fuzzing found before."""
     for path in sorted((ROOT / "native" / "fuzz" / "findings").glob("*/*")):
@@ -134,7 +149,7 @@ def quoted(word: bytes) -> str:
 def main(folder: Path) -> None:
     """Write the seeds and the dictionary."""
     written: dict[str, int] = {}
-    sources = reader_seeds(), table_seeds(), regressions(), fuzzing.seeds()
+    sources = reader_seeds(), table_seeds(), store_seeds(), regressions(), fuzzing.seeds()
     for harness, data in itertools.chain(*sources):
         path = folder / harness / hashlib.blake2b(data, digest_size=12).hexdigest()
         path.parent.mkdir(parents=True, exist_ok=True)
