@@ -6,7 +6,7 @@ The steps of a page:
 
     middlewares.py    process_response: the crawl's session judges the page; a near-duplicate is dropped
     crawl_session.py  fingerprint and reserve, for the namespaces of one crawl; counts everything
-    kept_pages.py     near-duplicates that are kept: by their links, on credit (credit.py)
+    kept_pages.py     near-duplicates that are kept: by their links, on credit (credit.py), by their items (proof.py)
     middlewares.py    the callback's output passes, and its items go through the pipelines
     in_flight.py      insert when that succeeded, release when not; the links of accepted pages
     memory.py         the memory: a store, emptied as DEDUP_MEMORY says; service_memory.py: a table service

@@ -43,6 +43,7 @@ from dedup.report.parts import (
     percent,
 )
 from dedup.report.texts import alike, count
+from dedup.scrapy.evidence import Class, Record
 from dedup.scrapy.journal import Example, Group, Journal
 from dedup.scrapy.settings import Config
 
@@ -170,10 +171,17 @@ def _json(
             for host, seen in journal.hosts.items()
         ],
         "url_rules": [rule._asdict() for rule in journal.url_rules],
-        "classes": [each._asdict() for each in journal.proved],
+        "classes": [_class(*each) for each in journal.proved],
         "settings": dict(_settings(config, journal.recipe)),
     }
     return msgspec.json.format(msgspec.json.encode(report, enc_hook=str), indent=2) + b"\n"
+
+
+def _class(name: Class, record: Record) -> dict[str, Any]:
+    page, original, fields = record.examples[-1] if record.examples else ("", "", ())
+    counts = ("dropped", "checked", "refetched", "equal", "others")
+    found = {"name": str(name)} | {each: getattr(record, each) for each in counts}
+    return found | {"fields": fields, "page": page, "original": original}
 
 
 def _now() -> datetime:
@@ -328,15 +336,16 @@ def _places(config: Config, journal: Journal) -> Iterator[Section]:
 def _proved(counts: Mapping[str, Any], journal: Journal) -> Iterator[Section]:
     """Yield what the items have shown, by class: copies that were dropped, and pages with other items."""
     copies = [
-        (each.name, each.dropped - each.refetched, each.equal, each.checked, each.refetched)
-        for each in journal.proved
-        if each.dropped
+        (str(name), r.dropped - r.refetched, r.equal, r.checked, r.refetched)
+        for name, r in journal.proved
+        if r.dropped
     ]
-    others = [
-        (each.name, each.others, ", ".join(each.fields), Link(each.page), Link(each.original))
-        for each in sorted(journal.proved, key=lambda each: -each.others)
-        if each.others
-    ]
+    others: list[tuple[Cell, ...]] = []
+    for name, record in sorted(journal.proved, key=lambda each: -each[1].others):
+        if record.others:
+            page, original, fields = record.examples[-1] if record.examples else ("", "", ())
+            cells = str(name), record.others, ", ".join(fields), Link(page), Link(original)
+            others.append(cells)
     tables: list[Part] = []
     if copies:
         headers = (

@@ -24,8 +24,9 @@ from dedup.model.recipes import Recipe
 from dedup.model.verdict_forms import to_plain
 from dedup.scrapy.counts import Counts, kind_of, logger, new_pauses
 from dedup.scrapy.in_flight import CrawlLinks, PagesInFlight, token_of
-from dedup.scrapy.kept_pages import Judged, KeptPages
+from dedup.scrapy.kept_pages import KeptPages
 from dedup.scrapy.memory import EmbeddedMemory, advice
+from dedup.scrapy.proof import Judged
 from dedup.scrapy.responses import (
     CONTROL,
     KIND_CHARACTERS,
@@ -37,7 +38,7 @@ from dedup.scrapy.responses import (
 )
 from dedup.scrapy.settings import GONE as GONE_SETTINGS
 from dedup.scrapy.settings import Config, has_asyncio, unknown_settings, without_effect
-from dedup.scrapy.summary import Swallowing, summary
+from dedup.scrapy.summary import Swallowing, shown_by_items, summary
 
 if TYPE_CHECKING:
     from dedup.model.settings import Mode
@@ -74,13 +75,7 @@ class Session:
         links = CrawlLinks(self._job_folder, self.counts.fault)
         self.in_flight = PagesInFlight(self.counts, links, learns_urls=config.urls != "off")
         self.counts.changed = self.in_flight.schedule_commit  # which also flushes the stats
-        self.kept = KeptPages(config, self.counts, self.in_flight)
-        if config.proof == "items":
-            from dedup.scrapy.proof import Proof
-
-            self.kept.proof = Proof(
-                config, self.counts, self._job_folder, self.kept, self.in_flight
-            )
+        self.kept = KeptPages(config, self.counts, self.in_flight, self._job_folder)
         self._name = config.namespace
         self.callback = Callbacks(crawler, config).of
 
@@ -303,7 +298,7 @@ class Session:
         if verdict.token is not None:
             _judged_by[request] = self
             self.in_flight.begin(namespace, verdict, callback, request, reading)
-            if self.kept.urls is not None and self.kept.urls.doubting:
+            if self.kept.urls.doubting:
                 self.kept.urls.met(namespace, request, verdict.key, reading.links)
         elif verdict.status == "exempt":
             self.in_flight.links.learn(namespace, reading)
@@ -370,11 +365,12 @@ class Session:
         assert stats is not None
         stats.set_value("dedup/cpu_seconds", self.counts.meter.seconds)
         try:
-            proved = []
-            if self.kept.proof is not None:
-                proved = self.kept.proof.lines()
-                self.swallowing.items_differ = self.kept.proof.items_differ()
-            lines = self.swallowing.lines, self.kept.url_rules()
+            proved, proof = [], self.kept.proof
+            if proof is not None:
+                proved = [*shown_by_items(proof, stats.get_stats())]
+                for (name, _), n in proof.differing.items():
+                    self.swallowing.items_differ[name.callback] += n
+            lines = self.swallowing.lines, self.kept.urls.rules()
             logger.info("%s", summary(stats.get_stats(), self.config, remembered, *lines, proved))
         except Exception as error:
             self.counts.fault(error, "there is no summary")
@@ -391,7 +387,7 @@ class Session:
         try:
             from dedup.scrapy.crawl_report import write_report
 
-            journal.url_rules = self.kept.url_rules()
+            journal.url_rules = self.kept.urls.rules()
             if self.kept.proof is not None:
                 journal.proved = self.kept.proof.classes()
             name = self.crawler.spider.name if self.crawler.spider is not None else ""

@@ -36,7 +36,9 @@ from typing import Any
 from scrapy import Request
 
 from dedup.model.page import Verdict
+from dedup.scrapy.counts import Counts
 from dedup.scrapy.evidence import Class
+from dedup.scrapy.responses import again, send
 
 REASONS = frozenset(("new_links", "other_title", "barren", "items"))
 CREDIT = 80  # pages kept, and requests of theirs, that brought nothing
@@ -50,7 +52,7 @@ STEPS = (
     8,
     13,
 )  # up to which pages have the first and the second level; others have the third
-DROPPED = 100  # pages dropped for want of credit that one account remembers, the last ones
+DROPPED = 1000  # pages dropped for want of credit that one account remembers, the last ones
 ALL_DROPPED = 5000
 AGAIN = 10  # of them that are sent again when something was brought, the oldest ones
 ALL_LEAST = 10  # the same of all classes of a callback; then LEAST of each are enough
@@ -145,15 +147,14 @@ class _Kept:
 class Credit:
     """The accounts: by the key of the page that pages are most like, and by the class of the pair."""
 
-    def __init__(self, send: Callable[[Request], None], led_on: Callable[[str], None]) -> None:
-        """Give every page full credit.
-
-        send(request) fetches a dropped page again; led_on(token) is told of a kept page that brought something.
-        """
+    def __init__(self, counts: Counts) -> None:
+        """Give every page full credit."""
         self._accounts: OrderedDict[str | Class, _Account] = OrderedDict()
         self._of_page: OrderedDict[str, _Kept] = OrderedDict()  # by token
-        self._send, self._led_on = send, led_on
+        self._counts = counts
         self._dropped = 0
+        # told the token of a kept page that brought something
+        self.led_on: Callable[[str], None] = lambda token: None  # noqa: ARG005
 
     def closed(self, request: Request, original: str, name: Class) -> bool:
         """Whether the credit of pages like this one, or of their class, is used up."""
@@ -230,10 +231,15 @@ class Credit:
         page = self._of_page.get(token)
         return page is not None and page.paid
 
+    def waits_for(self, token: str) -> bool:
+        """Whether the requests of a page kept on credit are waited for, to know whether it brought something."""
+        page = self._of_page.get(token)
+        return page is not None and any(token in account.waiting for account in page.accounts)
+
     def _pay(self, token: str, page: _Kept) -> None:
         """Reset the accounts of a page that brought something."""
         page.paid = True
-        self._led_on(token)
+        self.led_on(token)
         for account in page.accounts:
             account.led.pop(token, None)
             account.waiting.pop(token, None)
@@ -241,7 +247,8 @@ class Credit:
         for account in page.accounts:
             for _ in range(min(AGAIN, len(account.dropped))):
                 self._dropped -= 1
-                self._send(account.dropped.popleft())
+                self._counts.add("credit/again")
+                send(self._counts.crawler, again(account.dropped.popleft()))
 
     # -------------------------------------------------- requests that such pages yielded
 

@@ -47,9 +47,10 @@ PARTS = dict(zip("jsdhnbaf", PART_NAMES, strict=True)) | {
     "w": "words",
     "t": "title",
     "0": "no items in the original",
+    "r": "requests of its own in the original",
 }
 
-_NO_PART = frozenset("0?")  # letters that say something else than where two pages differ
+_NO_PART = frozenset("0?r")  # letters that say something else than where two pages differ
 
 _DIGITS = re.compile(r"[\d.,_-]*\d[\d.,_-]*")
 
@@ -110,9 +111,9 @@ class Record(msgspec.Struct):
         """The number of equal pairs in a row that prove the class."""
         return PROVE if not self.others else min(REPROVE << min(self.others - 1, 20), MOST_REPROVE)
 
-    def check_later(self) -> None:
-        """Set the page that is the next check."""
-        self.due = max(self.due, min(self.used * GROWTH + 1, self.used + EVERY))
+    def checked_at(self, use: int) -> None:
+        """Set the page that is the next check, as one has been checked."""
+        self.due = max(self.due, min(use * GROWTH + 1, use + EVERY))
 
 
 class Evidence(Generic[R]):
@@ -165,10 +166,11 @@ class Evidence(Generic[R]):
             return pairs >= PROVE
         return pairs > 0 and not record.others and record.run + pairs >= PROVE
 
-    def decide(self, name: Class, back: Class) -> bool:
+    def decide(self, name: Class, back: Class, *, must: bool = False) -> bool:
         """Use a proven class for a page: whether the page is parsed, to check the class.
 
         back  the class of the two pages the other way round, which shares the checks if it is proven
+        must  whether it is parsed in any case
         """
         found = [self._of(name)]
         other = self._records.get(back)
@@ -177,12 +179,17 @@ class Evidence(Generic[R]):
         for record in found:
             record.used += 1
         self.changed = True
-        if found[0].used < found[0].due:
+        if found[0].used < found[0].due and not must:
             return False
         for record in found:
-            record.check_later()
+            record.checked_at(record.used)
         found[0].checked += 1
         return True
+
+    def used(self, name: Class) -> int:
+        """Return how many pages a class has decided about since it was proven."""
+        record = self._records.get(name)
+        return 0 if record is None else record.used
 
     def drop(self, name: Class, page: R) -> None:
         """Remember a page that was dropped."""
@@ -198,12 +205,15 @@ class Evidence(Generic[R]):
             longest.popleft()
             self._count -= 1
 
-    def agree(self, name: Class, weight: float = 1.0) -> None:
-        """Note a pair with equal items."""
+    def agree(self, name: Class, weight: float = 1.0, use: int = 0) -> None:
+        """Note a pair with equal items.
+
+        use  used(name) when its page was judged: the pair is as good as a check there, not of what was dropped since
+        """
         for each in (name, *name.single()):
             record = self._of(each)
-            if record.is_proven:  # the pair is as good as a check
-                record.check_later()
+            if each is name and record.is_proven and use <= record.used:
+                record.checked_at(use)
             record.equal += 1
             record.run += weight
         self.changed = True
@@ -308,14 +318,22 @@ def decode_evidence(
 
 
 def class_of(
-    callback: str, site: str, letters: str, original: str, page: str, *, empty: bool = False
+    callback: str,
+    site: str,
+    letters: str,
+    original: str,
+    page: str,
+    *,
+    empty: bool = False,
+    led: bool = False,
 ) -> Class:
     """Return the class of a page (by its document key) and a near-duplicate that was accepted before.
 
     letters  which parts of the two differ (PARTS)
     empty    whether the original brought no item
+    led      whether it was like others, too, and asked for pages without a link to them, which none had asked for
     """
-    return Class(callback, site, letters + "0" * empty, shape(original, page))
+    return Class(callback, site, letters + "0" * empty + "r" * led, shape(original, page))
 
 
 def account_of(callback: str, site: str, original: str, page: str) -> Class:

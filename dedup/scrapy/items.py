@@ -20,7 +20,7 @@ Invariants:
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from enum import Enum
 from functools import lru_cache
@@ -142,8 +142,11 @@ class Names:
                 self._names.setdefault(found, name[:100])
         return found
 
-    def name_of(self, number: int) -> str:
-        """Return the name of a field, or a word for one that is not known."""
+    def of(self, numbers: Iterable[int]) -> tuple[str, ...]:
+        """Return the names of fields, or a word for one that is not known."""
+        return tuple(sorted(map(self._of, numbers)))
+
+    def _of(self, number: int) -> str:
         return self._names.get(number, "other fields" if number == _NO_FIELD else "a field")
 
 

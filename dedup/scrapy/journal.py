@@ -25,6 +25,7 @@ from dedup.model.recipes import recipe_of
 from dedup.report.drops import Action, Drop, compare_words, encode
 from dedup.report.texts import Hunk, differences, running
 from dedup.scrapy.counts import Counts, Meter
+from dedup.scrapy.evidence import Class, Record
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -62,28 +63,6 @@ class HeldRule(NamedTuple):
     pairs: int
     copy: str
     original: str
-
-
-class Proved(NamedTuple):
-    """What the spider's items have shown of a class of near-duplicates (dedup.scrapy.evidence).
-
-    name              the class, for people
-    dropped, checked, refetched
-                      pages of this crawl that were dropped, parsed as checks, and fetched again
-    equal, others     pairs of pages with equal items, and with other ones
-    fields            those that differ in the last such pair
-    page, original    its document keys, "" if there is none
-    """
-
-    name: str
-    dropped: int
-    checked: int
-    refetched: int
-    equal: int
-    others: int
-    fields: tuple[str, ...] = ()
-    page: str = ""
-    original: str = ""
 
 
 class Example(msgspec.Struct):
@@ -139,7 +118,9 @@ class Journal:
         self.groups: dict[str, Group] = {}
         self.hosts: dict[str, Host] = {}
         self.url_rules: list[HeldRule] = []  # at the crawl's end
-        self.proved: list[Proved] = []  # at the crawl's end, the classes with most pages first
+        self.proved: list[
+            tuple[Class, Record]
+        ] = []  # at the crawl's end, the classes with most pages first
         self.kept: list[Verdict] = []  # the first pages that became originals, in their order
         self.kept_all = True  # whether it has all of them
         self.dropped_bytes = 0  # of near-duplicates' bodies

@@ -12,117 +12,68 @@ Invariants:
   - Forgetting keeps pages: a forgotten link counts as new.
 """
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
-from scrapy import Request
-from scrapy.http import Response
 
-from dedup.core.fingerprint import PageReading, read_page
-from dedup.model.names import namespace_of
-from dedup.model.page import ReserveOptions, Verdict
+from dedup.core.fingerprint import read_page
+from dedup.model.page import Verdict
 from dedup.scrapy.counts import Counts
 from dedup.scrapy.credit import Credit
 from dedup.scrapy.evidence import Class, account_of
 from dedup.scrapy.in_flight import PagesInFlight
+from dedup.scrapy.known_urls import KnownUrls
+from dedup.scrapy.proof import Judged, Proof
 from dedup.scrapy.settings import Config
 
 if TYPE_CHECKING:
-    from dedup.detector.url_rules import Known
-    from dedup.scrapy.journal import HeldRule
-    from dedup.scrapy.known_urls import KnownUrls
     from dedup.scrapy.memory import Namespace
-    from dedup.scrapy.proof import Proof
 
 # The least of a page that may be its original in another folder; others are not read again.
 MIRROR_SIMILARITY = 0.97
 MIRROR_FEATURES = 60
-LEAST_ALIKE = 0.97  # similarity of two texts whose pages have no identity, to learn from their URLs
-
-# In the meta of a request that was sent: not taken along when its page is fetched again.
-PRIVATE_META = (
-    "dedup",
-    "_dedup_scheduled",
-    "_dedup_owner",
-    "redirect_urls",
-    "redirect_times",
-    "redirect_reasons",
-)
-
-
-class Judged(NamedTuple):
-    """A page that is judged: links_at() returns the links it would have at another URL."""
-
-    namespace: "Namespace"
-    request: Request
-    response: Response
-    reading: PageReading
-    options: ReserveOptions
-    callback: str
-    links_at: Callable[[str], bytes]
 
 
 class KeptPages:
-    """What a crawl knows of links and of credit."""
+    """What a crawl knows of links, of credit, of its URLs, and of the spider's items."""
 
-    def __init__(self, config: Config, counts: Counts, in_flight: PagesInFlight) -> None:
+    def __init__(
+        self, config: Config, counts: Counts, in_flight: PagesInFlight, job_folder: str | None
+    ) -> None:
         """Know nothing yet."""
         self._config = config
+        self._counts = counts
         self._meter = counts.meter
         self._new_links = "new_links" in config.exempt
         self.reads_links = self._new_links or config.unchanged == "drop"
         self._in_flight, self._links = in_flight, in_flight.links
-        self.credit = Credit(self._send_again, self._led_on)
+        self.credit = Credit(counts)
+        self.urls = KnownUrls(config, counts, in_flight.accepted)
         self.proof: Proof | None = None
-        self.urls: KnownUrls | None = None  # made when there is something to learn
-        self._counts = counts
-        self._opened: dict[str, Namespace] = {}
+        if config.proof == "items":
+            self.proof = Proof(config, counts, job_folder, in_flight, self.credit, self.urls)
 
     def open(self, namespace: "Namespace", name: str) -> None:
         """Begin a namespace."""
-        self._opened[name] = namespace
         if self._new_links:
             self._links.open(namespace, name)
         if self.proof is not None:
             self.proof.open(namespace, name)
-        if self._config.urls == "off":
-            return
-        folder = namespace.folder
-        try:
-            if folder is None or (folder / "urls.json").exists() or namespace.documents():
-                self._learned().open(namespace)
-        except Exception as error:
-            self._counts.fault(error, f"what {folder} knows of URLs is not used")
-
-    def url_rules(self) -> "list[HeldRule]":
-        """Return the rules about URLs that hold."""
-        return [] if self.urls is None else self.urls.rules()
+        self.urls.open(namespace, name)
 
     def forget(self, namespace: "Namespace", key: str) -> None:
         """Forget a page that may have been inserted."""
         namespace.forget(key)
-        if self.urls is not None:
-            self.urls.forget(namespace, key)
+        self.urls.forget(namespace, key)
 
     def close(self) -> None:
         """Save what the next run of the crawl, or the next crawl, needs."""
         self._links.close()
         if self.proof is not None:
-            self.proof.close()
-        if self.urls is not None:
-            self.urls.close()
+            self.proof.save()
+        self.urls.close()
 
-    def known(self, request: Request) -> "Known | Request | None":
-        """Return the accepted page that a request leads to; see KnownUrls.known()."""
-        spider, name = self._counts.crawler.spider, self._config.namespace
-        name = request.meta.get("dedup_namespace") or name
-        if name is None and spider is not None:
-            name = namespace_of(spider.name)
-        namespace = self._opened.get(name or "")
-        return None if namespace is None else self._learned().known(namespace, request)
-
-    async def look_again(self, judged: "Judged", verdict: Verdict) -> Verdict:
+    async def look_again(self, judged: Judged, verdict: Verdict) -> Verdict:
         """Return the verdict on a page that is like an accepted one (verdict.of).
 
         Called with the meter running.
@@ -133,18 +84,14 @@ class KeptPages:
             verdict = await self.proof.decide(judged, verdict)
         if verdict.status == "near_duplicate" and original is not None:
             self._remember(judged, verdict, original)
-        if self._config.urls != "off" and verdict.of is not None:
-            try:
-                if verdict.status == "near_duplicate" and self.proof is None:
-                    self.learn_text(judged.namespace, verdict)
-                elif verdict.reason == "new_links":
-                    new = self._links.new(judged.namespace, judged.reading.links)
-                    self._learned().doubt(judged.namespace, judged.request, verdict, new)
-            except Exception as error:
-                self._counts.fault(error, f"nothing is learned from the URL {verdict.key}")
+        if verdict.status == "near_duplicate" and self.proof is None:
+            self.urls.learn_text(judged.namespace, verdict)
+        elif verdict.reason == "new_links":
+            new = self._links.new(judged.namespace, judged.reading.links)
+            self.urls.doubt(judged.namespace, judged.request, verdict, new)
         return verdict
 
-    def _remember(self, judged: "Judged", verdict: Verdict, original: str) -> None:
+    def _remember(self, judged: Judged, verdict: Verdict, original: str) -> None:
         """Remember a page that is dropped for want of credit, to be sent again."""
         if self._config.mode != "drop":
             return
@@ -153,51 +100,7 @@ class KeptPages:
         name = account_of(judged.callback, verdict.domain, original, verdict.key)
         self.credit.dropped(judged.request, original, name)
 
-    def _send_again(self, request: Request) -> None:
-        self._counts.add("credit/again")
-        self.send_again(request)
-
-    def _led_on(self, token: str) -> None:
-        if self.proof is None:
-            return
-        try:
-            self.proof.led_to_new(token)
-        except Exception as error:
-            self._counts.fault(error, "a page that led to something new is no evidence")
-
-    def send_again(self, request: Request) -> None:
-        """Fetch a page again that was dropped."""
-        engine = self._counts.crawler.engine
-        assert engine is not None
-        meta = {k: v for k, v in request.meta.items() if k not in PRIVATE_META}
-        engine.crawl(request.replace(dont_filter=True, meta=meta))
-
-    def learn_text(self, namespace: "Namespace", verdict: Verdict) -> None:
-        """Learn from a near-duplicate that the text decides about."""
-        alike = verdict.identity == "same" or (verdict.similarity or 0) >= LEAST_ALIKE
-        if alike and verdict.of is not None:
-            self.learn(namespace, verdict.key, verdict.of, equal=True)
-
-    def learn(self, namespace: "Namespace", key: str, original: str, *, equal: bool) -> None:
-        """Learn from two URLs with the same text: whether their pages bring the same."""
-        if self._config.urls == "off":
-            return
-        try:
-            if equal:
-                self._learned().copy(namespace, key, original)
-            elif self.urls is not None:
-                self.urls.refute(namespace, key, original)
-        except Exception as error:
-            self._counts.fault(error, f"nothing is learned from the URL {key}")
-
-    def _learned(self) -> "KnownUrls":
-        if self.urls is None:
-            from dedup.scrapy.known_urls import KnownUrls
-
-            self.urls = KnownUrls(self._config, self._counts, self._in_flight.accepted)
-        return self.urls
-
-    async def _looked_again(self, judged: "Judged", verdict: Verdict) -> Verdict:
+    async def _looked_again(self, judged: Judged, verdict: Verdict) -> Verdict:
         if verdict.of is None or verdict.reason == "in_flight":
             return verdict
         name = account_of(judged.callback, verdict.domain, verdict.of, verdict.key)
@@ -216,7 +119,7 @@ class KeptPages:
         self.credit.kept(judged.request, kept, verdict.of, name)
         return msgspec.structs.replace(kept, match=verdict.match)
 
-    async def _reason(self, judged: "Judged", verdict: Verdict, name: Class) -> str | None:
+    async def _reason(self, judged: Judged, verdict: Verdict, name: Class) -> str | None:
         """Return why a near-duplicate is kept all the same, or None."""
         original = verdict.of or ""
         if self.credit.closed(judged.request, original, name):
@@ -232,9 +135,9 @@ class KeptPages:
         new = await self._leads_on(judged.namespace, judged.reading.links)
         return "new_links" if new and not self._are_known(judged, new) else None
 
-    def _are_known(self, judged: "Judged", new: frozenset[bytes]) -> bool:
+    def _are_known(self, judged: Judged, new: frozenset[bytes]) -> bool:
         """Whether rules of the site map all of a page's new links to accepted pages."""
-        if self.urls is None or not self.urls.holds(judged.namespace, judged.response.url):
+        if not self.urls.holds(judged.namespace, judged.response.url):
             return False
         recipe = judged.namespace.detector.recipe
 
@@ -245,7 +148,7 @@ class KeptPages:
             judged.namespace, judged.options.kind, new, judged.response, hash_of
         )
 
-    def _is_mirrored(self, judged: "Judged", verdict: Verdict) -> bool:
+    def _is_mirrored(self, judged: Judged, verdict: Verdict) -> bool:
         """Whether a page is its original at another place, with the same links there."""
         if (
             (verdict.similarity or 0) < MIRROR_SIMILARITY

@@ -27,7 +27,7 @@ from scrapy import Request
 from scrapy.http import Response
 
 from dedup.core.fingerprint import each_link
-from dedup.model.names import document_key
+from dedup.model.names import document_key, namespace_of
 from dedup.model.page import Verdict
 from dedup.scrapy.counts import Counts, logger
 from dedup.scrapy.in_flight import Accepted
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 LATER = 1_000_000  # by which the priority of a request that is put off falls
 CHECKED = 20  # one in this number of requests that rules would skip is fetched
 SAVE_SECONDS = 10.0  # least time between two writes of rules during the crawl
+LEAST_ALIKE = 0.97  # similarity of two texts whose pages have no identity, to learn from their URLs
 MOST_LINKS = 5000  # links of a page that are read
 
 _HREF = re.compile(rb"""\bhref\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"']+))""", re.IGNORECASE)
@@ -68,6 +69,7 @@ class KnownUrls:
         self._counts = counts
         self._accepted = accepted
         self._skips = config.urls == "skip" and config.mode == "drop"
+        self._opened: dict[str, Namespace] = {}
         self._learners: dict[Namespace, Learner] = {}
         # the first request under way, for each page that several may lead to
         self._under_way: WeakValueDictionary[tuple[object, ...], Request] = WeakValueDictionary()
@@ -77,45 +79,65 @@ class KnownUrls:
         self._saved = time.monotonic()
         self._saving: asyncio.Future[None] | None = None
 
-    def open(self, namespace: "Namespace") -> None:
-        """Load a store's rules and documents, or ask a service."""
-        if namespace.shared_rules is None:
-            self._learner(namespace)
-        else:
-            self._exchange(namespace)
+    def open(self, namespace: "Namespace", name: str) -> None:
+        """Load a store's rules and documents, or ask a service; for a new store wait for the first copy."""
+        self._opened[name] = namespace
+        if self._config.urls == "off":
+            return
+        folder = namespace.folder
+        try:
+            if namespace.shared_rules is not None:
+                self._exchange(namespace)
+            elif folder is None or (folder / "urls.json").exists() or namespace.documents():
+                self._learner(namespace)
+        except Exception as error:
+            self._counts.fault(error, f"what {folder} knows of URLs is not used")
 
     # ----------------------------------------------------------------------- what is learned
 
-    def copy(self, namespace: "Namespace", key: str, original: str) -> None:
-        """Learn from a copy, and the page that it is a copy of."""
-        learner = self._learner(namespace)
-        self._take_accepted()
-        learner.copy(key, original)
-        self._note_change(namespace, learner)
+    def learn_text(self, namespace: "Namespace", verdict: Verdict) -> None:
+        """Learn from a near-duplicate that the text decides about."""
+        alike = verdict.identity == "same" or (verdict.similarity or 0) >= LEAST_ALIKE
+        if alike and verdict.of is not None:
+            self.learn(namespace, verdict.key, verdict.of, equal=True)
 
-    def refute(self, namespace: "Namespace", key: str, original: str) -> None:
-        """End the rules that map a page to another one with its text, and other items."""
-        learner = self._learners.get(namespace)
-        if learner is not None:
-            learner.refute(key, original)
-            self._note_change(namespace, learner)
+    def learn(self, namespace: "Namespace", key: str, original: str, *, equal: bool) -> None:
+        """Learn from two URLs with the same text: whether their pages bring the same.
 
-    def _note_change(self, namespace: "Namespace", learner: "Learner") -> None:
-        if learner.changed:
-            self._unsaved.add(namespace)
-        self._save_soon()
+        If not, the rules fall that map one to the other.
+        """
+        if self._config.urls == "off":
+            return
+        try:
+            learner = self._learner(namespace) if equal else self._learners.get(namespace)
+            if learner is None:
+                return
+            if equal:
+                self._take_accepted()
+                learner.copy(key, original)
+            else:
+                learner.refute(key, original)
+            if learner.changed:
+                self._unsaved.add(namespace)
+            self._save_soon()
+        except Exception as error:
+            self._counts.fault(error, f"nothing is learned from the URL {key}")
 
     def doubt(
         self, namespace: "Namespace", request: Request, verdict: Verdict, new: Iterable[bytes]
     ) -> None:
         """Learn from a near-duplicate that is kept for its new links."""
-        if verdict.of is not None:
+        if self._config.urls == "off" or verdict.of is None:
+            return
+        try:
             self.doubting = True
             learner = self._learner(namespace)
             self._take_accepted()
             atoms = learner.doubt(verdict.key, verdict.of, new, time.time())
             if atoms:
                 request.meta[BEHIND] = sorted(atoms.union(request.meta.get(BEHIND, ())))
+        except Exception as error:
+            self._counts.fault(error, f"nothing is learned from the URL {verdict.key}")
 
     def met(self, namespace: "Namespace", request: Request, key: str, links: bytes) -> None:
         """Note the links of a page that is kept."""
@@ -125,22 +147,25 @@ class KnownUrls:
 
     def forget(self, namespace: "Namespace", key: str) -> None:
         """Forget a page."""
-        if self._learners:
+        if namespace in self._learners:
             self._take_accepted()
-            learner = self._learners.get(namespace)
-            if learner is not None:
-                learner.forget(key)
+            self._learners[namespace].forget(key)
 
     # -------------------------------------------------------------------------- what is used
 
-    def known(self, namespace: "Namespace", request: Request) -> "Known | Request | None":
+    def known(self, request: Request) -> "Known | Request | None":
         """Return the accepted page that a request leads to; None: it is fetched.
 
         A request that may lead to a page that is accepted or under way is put off: the request that is
         returned goes to the end of the queue, once.
         """
-        learner = self._learners.get(namespace)
-        if learner is None or not is_ordinary(request):
+        if not self._learners or not is_ordinary(request):
+            return None
+        name, spider = request.meta.get("dedup_namespace"), self._counts.crawler.spider
+        name = name or self._config.namespace or namespace_of("" if spider is None else spider.name)
+        namespace = self._opened.get(name)
+        learner = None if namespace is None else self._learners.get(namespace)
+        if learner is None:
             return None
         key, kind = key_of(request), self._kind(request)
         self._take_accepted()

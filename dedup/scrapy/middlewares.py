@@ -115,7 +115,7 @@ class DownloaderMiddleware:
         try:
             forget_copied(request)
             kept = self.session.kept
-            known = None if kept.urls is None else kept.known(request)
+            known = kept.urls.known(request)
         except Exception as error:
             self.session.counts.fault(error, f"{request} may pass for another page")
             return None
@@ -319,7 +319,7 @@ class SpiderMiddleware(CallbackMiddleware):
         self.session.scheduling = True
         mark_scheduled(request)
         if self.session.kept.proof is not None:
-            self.session.kept.proof.scheduled(request)
+            self.session.kept.proof.met.schedule(request)
 
     def request_dropped(self, request: Request) -> None:
         """Note a request that Scrapy filtered out: it brings nothing (Scrapy's signal)."""
@@ -389,7 +389,7 @@ class _Output:
         self._holds_items = (self._look is not None and self._look.withheld) or (
             self._before is not None and not self._before.items  # compared all together
         )
-        self._holds_requests = self._look is not None and self._look.checked is not None
+        self._holds_requests = self._look is not None and self._look.checks
         if self._token is None or request is None:
             return
         try:
@@ -441,7 +441,9 @@ class _Output:
             if self._digester is None:
                 self._digester = self._new_digester(self._proof, self._request)
             self._hash = self._digester.add(item)
-            return self._control is None and self._proof.is_new(self._digester.callback, self._hash)
+            return self._control is None and self._proof.met.is_new_item(
+                self._digester.callback, self._hash
+            )
 
     def _new_digester(self, proof: "Proof", request: Request) -> Digester:
         session, response, flight = self._session, self._response, self._flight
@@ -477,11 +479,11 @@ class _Output:
         return True
 
     def _compare_request(self, proof: "Proof", flight: "Flight", request: Request) -> None:
-        proof.made(flight, request, self._is_linked, self._made)
+        proof.met.follow(flight, request, self._is_linked, self._made)
         self._made += 1
         if self._look is not None and not self._beyond:
-            self._leads_on = self._leads_on or not proof.is_scheduled(request)
-            self._beyond = proof.leads_beyond(flight, request, self._is_linked)
+            self._leads_on = self._leads_on or not proof.met.is_scheduled(request)
+            self._beyond = proof.met.leads_beyond(flight, request, self._is_linked)
 
     def _is_linked(self, url: str) -> bool:
         if self._links is None:

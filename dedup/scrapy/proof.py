@@ -6,9 +6,13 @@
 
     items.py     what an item is, and whether two are equal
     evidence.py  what a class is, and when it is proven
+    met.py       what the crawl has met before: a request, or an item, that is not new brings nothing
+    control.py   what differs between two visits of one URL
+    summary.py, crawl_report.py: what the person reads of it
 
 Invariants:
   - A page whose original has no digest, or whose own items cannot be read, is kept and is no evidence.
+  - While a check is open, or its requests are, a class drops no more pages than it can send again.
   - The items and requests that are held back leave with the callback's end, unless the items are equal.
   - A page that was accepted by another crawl, and whose main text has other numbers, is no original: a daily
     page's items may lack the number that changed.
@@ -18,9 +22,7 @@ import pickle
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from copy import deepcopy
 from pathlib import Path
-from struct import pack
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -30,18 +32,27 @@ from scrapy.http import Response
 from scrapy.utils.request import request_from_dict
 
 from dedup.core.files import PRIVATE, replace_file
-from dedup.core.fingerprint import PageReading, read_page, similarities
-from dedup.core.hash_set import HashSet
-from dedup.model.page import TEXT_HASH, Neighbour, PageFingerprint, Verdict, differing_parts
+from dedup.core.fingerprint import PageReading, similarities
+from dedup.model.page import (
+    TEXT_HASH,
+    Neighbour,
+    PageFingerprint,
+    ReserveOptions,
+    Verdict,
+    differing_parts,
+)
 from dedup.model.recipes import Recipe
-from dedup.report.texts import count
+from dedup.scrapy.control import Controls
 from dedup.scrapy.counts import Counts, logger
+from dedup.scrapy.credit import Credit
 from dedup.scrapy.evidence import (
     EMPTY,
+    EVERY,
     PARTS,
     REMEMBERED,
     Class,
     Evidence,
+    Record,
     account_of,
     class_of,
     decode_evidence,
@@ -49,61 +60,52 @@ from dedup.scrapy.evidence import (
 )
 from dedup.scrapy.in_flight import token_of
 from dedup.scrapy.items import Comparison, Digest, Digester, Names, Page, compare, decode
-from dedup.scrapy.kept_pages import PRIVATE_META
+from dedup.scrapy.known_urls import KnownUrls
 from dedup.scrapy.memory import EVIDENCE
-from dedup.scrapy.responses import CONTROL
+from dedup.scrapy.met import Met
+from dedup.scrapy.responses import again, send
 from dedup.scrapy.settings import Config
 
 if TYPE_CHECKING:
-    from dedup.scrapy.in_flight import Flight, PagesInFlight
-    from dedup.scrapy.journal import Proved
-    from dedup.scrapy.kept_pages import Judged, KeptPages
+    from dedup.scrapy.in_flight import PagesInFlight
     from dedup.scrapy.memory import Namespace
 
 NEIGHBOURS = 30  # near-duplicates that a page is compared with, at most
-KNOWN_ITEMS = 2_000_000  # items of the crawl by which new ones are told from others, 10 bytes each
-SCHEDULED = 5_000_000  # requests, by which new ones are told from others
-SCHEDULED_LAST = 1000  # of these, noted together
-OWN = 2_000_000  # pages that this crawl accepted, by which they are told from other crawls', 10 bytes each
-VOLATILE = 200  # fields and places of numbers of a callback
 SAVE_SECONDS = 10.0
-STORED = 20_000  # digests of the last pages of this crawl, for a store that does not keep them
-CONTROLS = 100  # pages that wait for another visit
 LEADING = 1000  # parsed near-duplicates that made new requests, until these bring something new
-# The requests of a callback that are compared with the links of their pages: of each page the first one, and up to
-BEYOND_PAGE, BEYOND = 10, 100  # of one page, and of all pages
-_LEADS_BEYOND = -1  # some lead to pages without a link to them
 DIFFERENCES = 2000  # classes and fields that are counted for the summary
-NOISE = 10  # pairs that differed in one field alone, in values of which no page has a word
-NOISY = 100  # such fields
-SHOWN = 5
-SOON, LAST = 10, -1_000_000  # priorities of control visits, added to the page's own
+NOISY = 100  # fields that alone differed, in values of which no page has a word
+
+
+class Judged(NamedTuple):
+    """A page that is judged: links_at() returns the links it would have at another URL."""
+
+    namespace: "Namespace"
+    request: Request
+    response: Response
+    reading: PageReading
+    options: ReserveOptions
+    callback: str
+    links_at: Callable[[str], bytes]
 
 
 class Look(NamedTuple):
     """A page that is parsed although accepted ones have its text: what its items are compared with.
 
     pairs     its near-duplicates whose items are known
-    checked   the proven class that the page checks, or None
+    checks    whether the page checks a proven class
     withheld  whether its items are held back until they are compared
     again     a request for the page, for a control visit, or None
+    uses      of the classes of the pairs, when the page was judged (Evidence.used())
     """
 
     key: str
     callback: str
     pairs: "tuple[Pair, ...]"
-    checked: Class | None
+    checks: bool
     withheld: bool
     again: Request | None
-
-
-class _Volatile:
-    """What differs between two visits of one URL, of one callback."""
-
-    def __init__(self) -> None:
-        self.fields: frozenset[int] = frozenset()
-        self.places: frozenset[int] = frozenset()
-        self.visits = 0
+    uses: dict[Class, int]
 
 
 class Proof:
@@ -114,43 +116,33 @@ class Proof:
         config: Config,
         counts: Counts,
         job_folder: str | None,
-        kept: "KeptPages",
         in_flight: "PagesInFlight",
+        credit: Credit,
+        urls: KnownUrls,
     ) -> None:
         """Begin without evidence."""
         self._config = config
         self._counts = counts
         self._job = None if job_folder is None else Path(job_folder) / "dedup-dropped"
-        self.names = Names()
-        self.ignored = frozenset(config.item_ignore)
+        self._names = Names()
+        self._ignored = frozenset(config.item_ignore)
+        self._controls = Controls(counts, self._names, config.control)
+        self.met = Met(config)
         self._in_flight = in_flight
-        self._kept = kept
-        self._credit = kept.credit
+        self._credit, self._urls = credit, urls
+        credit.led_on = self._led_on
         self._evidence: dict[Namespace, Evidence[Request]] = {}
         self._paths: dict[Namespace, Path] = {}
-        self._volatile: dict[str, _Volatile] = {}
         self._looks: WeakKeyDictionary[Request, tuple[Namespace, Look]] = WeakKeyDictionary()
+        # by token: what the open checks check, and how many pages their class had dropped by then
+        self._checks: dict[str, tuple[Namespace, Class, int]] = {}
         self.proven: WeakSet[Request] = WeakSet()  # of dropped pages, by their class
         self._before: WeakKeyDictionary[Request, Digest] = WeakKeyDictionary()
-        self._controls: OrderedDict[str, tuple[str, Digest]] = OrderedDict()
-        self._known = HashSet(KNOWN_ITEMS)
-        self._scheduled = HashSet(SCHEDULED)
-        self._scheduled_last: list[int] = []  # hashes that are not in it yet
-        # keys of the pages that this crawl accepted; None if its memory holds no others
-        shares = config.memory != "crawl" or bool(config.service)
-        self._own = HashSet(OWN) if shares else None
-        self._stored: OrderedDict[str, bytes] = OrderedDict()
         self._saved = time.monotonic()
         self._said_doubt = False
-        self._beyond: dict[str, int] = {}  # by callback: requests that were looked at
         self._leading: OrderedDict[str, tuple[Namespace, Look]] = OrderedDict()  # by token
         self.noise: dict[str, set[int]] = {}  # fields that alone differed, with values of no page
         self.differing: Counter[tuple[Class, tuple[str, ...]]] = Counter()
-
-    @property
-    def active(self) -> bool:
-        """Whether items decide."""
-        return self._config.proof == "items"
 
     def open(self, namespace: "Namespace", name: str) -> None:
         """Load the evidence of earlier crawls, if the namespace has a folder."""
@@ -162,10 +154,7 @@ class Proof:
             if path.exists():
                 records, volatile = decode_evidence(path.read_bytes())
                 evidence.take(records, self._load_dropped(name))
-                for callback, (fields, places) in volatile.items():
-                    found = self._volatile.setdefault(callback, _Volatile())
-                    found.fields |= frozenset(fields[:VOLATILE])
-                    found.places |= frozenset(places[:VOLATILE])
+                self._controls.take(volatile)
         except (OSError, ValueError) as error:
             logger.warning(
                 "dedup: %s cannot be used (%s): its evidence on which pages are copies is collected again",
@@ -176,7 +165,7 @@ class Proof:
 
     # ------------------------------------------------------------------- a page is judged
 
-    async def decide(self, judged: "Judged", verdict: Verdict) -> Verdict:
+    async def decide(self, judged: Judged, verdict: Verdict) -> Verdict:
         """Return the verdict on a page that is like accepted ones; called with the meter running.
 
         A near-duplicate of a proven class stays one; another is parsed for evidence (exempt, "items").
@@ -189,46 +178,74 @@ class Proof:
         found = await self._pairs(judged, verdict)
         if text_says and not self._may_ask(found, verdict, callback):
             self._counts.add("items/by_text")
-            self._kept.learn_text(judged.namespace, verdict)
+            self._urls.learn_text(judged.namespace, verdict)
             return verdict
         found = await self._await_looks(judged, verdict, found)
-        pairs = [pair for pair in found if pair.digest is not None]
         evidence = self._evidence[judged.namespace]
-        checked: Class | None = None
         drops = self._config.mode != "tag" and (text_says or verdict.reason == "other_title")
-        for _, neighbour, _, name, back in found if drops else ():
-            if evidence.is_proven(name):
-                if evidence.decide(name, back):
-                    self._counts.add("items/checked")
-                    checked = name
-                    break
-                return self._dropped(judged, verdict, neighbour, name)
+        proven = (pair for pair in found if drops and evidence.is_proven(pair.name))
+        checks = next(proven, None)
+        if checks is not None:
+            must = self._must_check(judged.namespace, checks.name)
+            if not evidence.decide(checks.name, checks.back, must=must):
+                return self._dropped(judged, verdict, checks)
+            self._counts.add("items/checked")
+        pairs = tuple(pair for pair in found if pair.digest is not None)
         look = Look(
             verdict.key,
             callback,
-            tuple(pairs),
-            checked,
+            pairs,
+            checks is not None,
             text_says and self._config.mode == "drop" and self._config.proof_items == "withhold",
-            self._again(judged.request, callback) if text_says else None,
+            self._controls.request_for(judged.request, callback) if text_says else None,
+            {name: evidence.used(name) for name in _decided_by(pairs)},
         )
         if text_says and self._config.mode != "tag":
-            of = verdict.of or ""
-            account = account_of(callback, verdict.domain, of, verdict.key)
-            if checked is None and self._credit.closed(judged.request, of, account):
-                return verdict
-            self._counts.add("items/parsed")
-            options = msgspec.structs.replace(judged.options, exempt="items")
-            kept = await judged.namespace.detector.judge(verdict.page, verdict.key, options)
-            if kept.token is None:  # too short, or no service answered
+            kept = await self._parsed_on_credit(judged, verdict, checks)
+            if (
+                kept.token is None
+            ):  # no credit is left, the page is too short, or no service answered
                 return kept
-            self._credit.kept(judged.request, kept, of, account)
             verdict = msgspec.structs.replace(kept, match=verdict.match)
         if pairs:
             self._looks[judged.request] = judged.namespace, look
         return verdict
 
-    def _items_of(self, n: Neighbour) -> bytes:
-        return n.document.items or self._stored.get(n.key, b"")
+    async def _parsed_on_credit(
+        self, judged: Judged, verdict: Verdict, checks: "Pair | None"
+    ) -> Verdict:
+        """Return the verdict on a near-duplicate that is parsed for evidence, if its credit, or a check, allows it."""
+        of = verdict.of or ""
+        account = account_of(judged.callback, verdict.domain, of, verdict.key)
+        if checks is None and self._credit.closed(judged.request, of, account):
+            return verdict
+        self._counts.add("items/parsed")
+        options = msgspec.structs.replace(judged.options, exempt="items")
+        kept = await judged.namespace.detector.judge(verdict.page, verdict.key, options)
+        if kept.token is not None:
+            self._credit.kept(judged.request, kept, of, account)
+            if checks is not None:
+                self._note_check(judged.namespace, checks.name, kept.token)
+        return kept
+
+    def _note_check(self, namespace: "Namespace", name: Class, token: str) -> None:
+        record = self._evidence[namespace].record(name)
+        assert record is not None
+        self._checks = {each: found for each, found in self._checks.items() if self._is_open(each)}
+        self._checks[token] = namespace, name, record.dropped
+
+    def _is_open(self, token: str) -> bool:
+        """Whether it is not known yet what a page, or the first of its requests, brings."""
+        return token in self._in_flight or self._credit.waits_for(token)
+
+    def _must_check(self, namespace: "Namespace", name: Class) -> bool:
+        """Whether a class dropped as many pages since the check before an open one as it can send again."""
+        record = self._evidence[namespace].record(name)
+        forgotten = 0 if record is None else record.dropped - REMEMBERED + EVERY
+        return any(
+            at <= forgotten and (namespace, name) == (where, which) and self._is_open(token)
+            for token, (where, which, at) in self._checks.items()
+        )
 
     def _may_ask(self, found: "list[Pair]", verdict: Verdict, callback: str) -> bool:
         """Whether the items of a near-duplicate's original say something, or its requests; else the text decides."""
@@ -237,11 +254,11 @@ class Proof:
                 return (
                     digest is None
                     or (digest.number > 0 and not digest.silent)
-                    or self._beyond.get(callback) == _LEADS_BEYOND
+                    or self.met.goes_beyond(callback)
                 )
         return True
 
-    async def _pairs(self, judged: "Judged", verdict: Verdict) -> "list[Pair]":
+    async def _pairs(self, judged: Judged, verdict: Verdict) -> "list[Pair]":
         """Return the near-duplicates of a page, with their items and classes, the fewest differences first."""
         kind, key = judged.options.kind, verdict.key
         near = await judged.namespace.detector.probe(verdict.page, domain=verdict.domain)
@@ -250,38 +267,30 @@ class Proof:
         found: list[Pair] = []
         for n in near:
             letters = _letters(n.document.page, verdict.page) + "t" * (n.identity == "other")
-            digest = decode(self._items_of(n))
-            if "n" in letters and digest is not None and self._is_of_another_crawl(n.key, digest):
+            digest = decode(n.document.items)
+            says = digest is not None and digest.number > 0 and not digest.silent
+            if "n" in letters and says and not self.met.is_own(n.key):
                 continue
             empty = digest is not None and not digest.number
-            name = class_of(judged.callback, site, letters, n.key, key, empty=empty)
+            led = self.met.has_led(n.key)
+            name = class_of(judged.callback, site, letters, n.key, key, empty=empty, led=led)
             back = class_of(judged.callback, n.domain, letters, key, n.key)
             found.append(Pair(key, n, digest, name, back))
         found.sort(key=lambda pair: len(pair.name.parts))
         return found
 
-    def _is_of_another_crawl(self, key: str, digest: Digest) -> bool:
-        """Whether another crawl accepted a page, and its items say something."""
-        if self._own is None or not digest.number or digest.silent:
-            return False
-        return self._own.missing(_key_hash(key)) > 0
-
-    def _dropped(self, judged: "Judged", verdict: Verdict, of: Neighbour, name: Class) -> Verdict:
-        self._evidence[judged.namespace].drop(name, judged.request)
+    def _dropped(self, judged: Judged, verdict: Verdict, pair: "Pair") -> Verdict:
+        self._evidence[judged.namespace].drop(pair.name, judged.request)
         self.proven.add(judged.request)
         self._counts.add("items/dropped")
         if verdict.token is not None:
             judged.namespace.release(verdict)
-        self._kept.learn(judged.namespace, verdict.key, of.key, equal=True)
+        self._urls.learn(judged.namespace, verdict.key, pair.of.key, equal=True)
         return msgspec.structs.replace(
-            verdict,
-            status="near_duplicate",
-            reason="",
-            token=None,
-            match=of,
+            verdict, status="near_duplicate", reason="", token=None, match=pair.of
         )
 
-    async def _await_in_flight(self, judged: "Judged", verdict: Verdict) -> None:
+    async def _await_in_flight(self, judged: Judged, verdict: Verdict) -> None:
         """Wait for pages in flight that this one is a copy of by a proven class."""
         evidence = self._evidence[judged.namespace]
         policy = judged.namespace.detector.policy
@@ -314,7 +323,7 @@ class Proof:
             self._in_flight.commit()  # so that the store finds them
 
     async def _await_looks(
-        self, judged: "Judged", verdict: Verdict, found: "list[Pair]"
+        self, judged: Judged, verdict: Verdict, found: "list[Pair]"
     ) -> "list[Pair]":
         """Wait while as many pages of the class are parsed as may prove it; return the pairs then."""
         evidence = self._evidence[judged.namespace]
@@ -336,7 +345,7 @@ class Proof:
         try:
             near = await namespace.detector.probe(verdict.page, domain=verdict.domain)
             stored = next((n for n in near if n.key == verdict.key), None)
-            digest = None if stored is None else decode(self._items_of(stored))
+            digest = None if stored is None else decode(stored.document.items)
         except Exception as error:
             self._counts.fault(error, f"the items of {verdict.key} pass, unchanged or not")
             return
@@ -351,23 +360,6 @@ class Proof:
         """Note that a page's callback ended without a comparison: it raised, or asked for something."""
         if request is not None:
             self._looks.pop(request, None)
-
-    def _again(self, request: Request, callback: str) -> Request | None:
-        """Return a request for another visit of a page, before its callback can change this one."""
-        if not self._config.control or request.method != "GET":
-            return None
-        if self._volatile.setdefault(callback, _Volatile()).visits >= self._config.control:
-            return None
-        try:
-            meta = {k: v for k, v in request.meta.items() if k not in PRIVATE_META}
-            return request.replace(
-                dont_filter=True,
-                errback=None,
-                meta=deepcopy(meta),
-                cb_kwargs=deepcopy(request.cb_kwargs),
-            )
-        except Exception:  # what cannot be copied is not visited again
-            return None
 
     # ------------------------------------------------------------------- a page was parsed
 
@@ -399,89 +391,39 @@ class Proof:
             meta.get("dedup"),
             recipe,
         )
-        volatile = self._volatile.get(callback, _NOTHING).fields
-        return Digester(page, self.names, self.ignored, volatile, callback)
+        volatile = self._controls.of(callback).fields
+        return Digester(page, self._names, self._ignored, volatile, callback)
 
     def brought(self, verdict: Verdict, digest: bytes) -> Verdict:
         """Return the verdict on a page with the digest of its items, as it is inserted."""
         if not digest:
             return verdict
-        if self._own is not None:
-            self._own.add(_key_hash(verdict.key))
-        self._stored[verdict.key] = digest
-        if len(self._stored) > STORED:
-            self._stored.popitem(last=False)
+        self.met.accept(verdict.key)
         return verdict.brought(items=digest)
 
-    def is_new(self, kind: str, item: int | None) -> bool:
-        """Whether no page of a kind brought an equal item before; remember it."""
-        if item is None:
-            return True
-        digest = (hash(kind) & 0xFFFFFFFF).to_bytes(4, "little") + item.to_bytes(4, "little")
-        return self._known.take(digest) > 0
-
-    def scheduled(self, request: Request) -> None:
-        """Note a request that the crawl makes."""
-        self._scheduled_last.append(hash(request.url))
-        if len(self._scheduled_last) >= SCHEDULED_LAST:
-            self._note_scheduled()
-
-    def _note_scheduled(self) -> None:
-        last, self._scheduled_last = self._scheduled_last, []
-        self._scheduled.add(pack(f"<{len(last)}q", *last))
-
-    def is_scheduled(self, request: Request) -> bool:
-        """Whether the crawl made a request for this URL before."""
-        self._note_scheduled()
-        return not self._scheduled.missing(_key_hash(request.url))
-
-    def leads_beyond(
-        self, flight: "Flight", request: Request, is_linked: Callable[[str], bool]
-    ) -> bool:
-        """Whether a callback makes a new request to which its page has no link: to an interface, a frame.
-
-        is_linked() says whether a link of the page leads to a URL.
-        """
-        if self.is_scheduled(request):
-            return False
-        links, recipe = flight.reading.links, flight.namespace.detector.recipe
-        address = read_page(b"", url=request.url, recipe=recipe, links=True).address
-        if any(links[at : at + 8] == address for at in range(0, len(links), 8)):
-            return False
-        return not is_linked(request.url)
-
-    def made(
-        self,
-        flight: "Flight",
-        request: Request,
-        is_linked: Callable[[str], bool],
-        number: int,
-    ) -> None:
-        """Note a request of an accepted page's callback, with its number in the page from 0 on."""
-        seen = self._beyond.get(flight.callback, 0)
-        if seen == _LEADS_BEYOND or not self._kept.reads_links:
-            return
-        if number and (number >= BEYOND_PAGE or seen >= BEYOND):
-            return
-        beyond = self.leads_beyond(flight, request, is_linked)
-        self._beyond[flight.callback] = _LEADS_BEYOND if beyond else seen + 1
-
-    def led_to_new(self, token: str) -> None:
+    def _led_on(self, token: str) -> None:
         """Note that requests of a parsed near-duplicate brought something new: its class is none of copies."""
         namespace, look = self._leading.pop(token, (None, None))
         if namespace is None or look is None:
             return
-        for pair in {pair.name: pair for pair in look.pairs}.values():
-            self._differ(namespace, pair.name, (look.key, pair.of.key, ()))
+        try:
+            for pair in {pair.name: pair for pair in look.pairs}.values():
+                self._differ(namespace, pair.name, (look.key, pair.of.key, ()))
+        except Exception as error:
+            self._counts.fault(error, "a page that led to something new is no evidence")
 
-    def _leads_on(self, request: Request, namespace: "Namespace", look: Look) -> bool:
+    def _leads_on(
+        self, request: Request, namespace: "Namespace", look: Look, *, beyond: bool
+    ) -> bool:
         """Note a near-duplicate that made new requests: what these bring is its evidence."""
+        if beyond:
+            self.met.note_led(look.key)
         self._counts.add("items/leads_on")
         token = token_of(request.meta.get("dedup"))
         if token is not None:
             self._leading[token] = namespace, look
-            if self._kept.credit.has_paid(token):  # before its callback ended
-                self.led_to_new(token)
+            if self._credit.has_paid(token):  # before its callback ended
+                self._led_on(token)
         while len(self._leading) > LEADING:
             self._leading.popitem(last=False)
         return False
@@ -506,8 +448,8 @@ class Proof:
             self._counts.add("items/unreadable")
             return False
         if not digest.number and leads_on:
-            return self._leads_on(request, namespace, look)
-        volatile = self._volatile.get(look.callback, _NOTHING)
+            return self._leads_on(request, namespace, look, beyond=beyond)
+        volatile = self._controls.of(look.callback)
         ignored = volatile.fields, volatile.places
         compared = [(pair, compare(digest, pair.brought, *ignored)) for pair in look.pairs]
         found = Findings()
@@ -516,22 +458,22 @@ class Proof:
                 pair, result, digest, equal_back=compare(pair.brought, digest, *ignored).equal
             )
         if found.original and beyond:
-            return self._leads_on(request, namespace, look)
+            return self._leads_on(request, namespace, look, beyond=True)
         evidence = self._evidence[namespace]
         for name, weight in found.agreed():
-            evidence.agree(name, weight)
+            evidence.agree(name, weight, look.uses[name])
         for name, (page, of, fields) in found.differed():
             if name in found.ahead or evidence.record(name) is not None:
-                self._differ(namespace, name, (page, of, self._named(fields)))
+                self._differ(namespace, name, (page, of, self._names.of(fields)))
         original = found.original
         if original:
             self._counts.add("items/equal")
-            self._kept.learn(namespace, look.key, original, equal=True)
+            self._urls.learn(namespace, look.key, original, equal=True)
         else:
             self._counts.add("items/other")
             self._note_difference(compared, digester)
-            if self._controls_left(look.callback) and look.again is not None and digest.number:
-                self._visit_again(look, digest)
+            if look.again is not None and digest.number:
+                self._controls.visit(look.again, look.key, look.callback, digest)
         self._save_soon()
         return bool(original)
 
@@ -539,13 +481,13 @@ class Proof:
         self, namespace: "Namespace", name: Class, example: tuple[str, str, tuple[str, ...]]
     ) -> None:
         """Note a pair with other items, and send the pages again that its class dropped."""
-        self._kept.learn(namespace, example[0], example[1], equal=False)
+        self._urls.learn(namespace, example[0], example[1], equal=False)
         evidence = self._evidence[namespace]
         record = evidence.record(name)
         dropped = 0 if record is None else record.dropped
         for request in evidence.differ(name, example):
             self._counts.add("items/again")
-            self._kept.send_again(request)
+            send(self._counts.crawler, again(request))
         if dropped and not self._said_doubt:
             self._said_doubt = True
             logger.warning(
@@ -559,9 +501,6 @@ class Proof:
                 min(dropped, REMEMBERED),
             )
 
-    def _named(self, fields: Iterable[int]) -> tuple[str, ...]:
-        return tuple(sorted(self.names.name_of(each) for each in fields))
-
     def _note_difference(
         self,
         compared: "list[tuple[Pair, Comparison]]",
@@ -569,7 +508,7 @@ class Proof:
     ) -> None:
         """Count what differed in the pair that differs least."""
         pair, found = min(compared, key=lambda each: len(each[1].fields))
-        name, fields = pair.name, self._named(found.fields)
+        name, fields = pair.name, self._names.of(found.fields)
         if (name, fields) in self.differing or len(self.differing) < DIFFERENCES:
             self.differing[name, fields] += 1
         if len(fields) != 1 or digester is None:
@@ -580,51 +519,12 @@ class Proof:
             if len(values) < DIFFERENCES:
                 values.add(value)
 
-    # ------------------------------------------------------------------- control visits
-
-    def _controls_left(self, callback: str) -> bool:
-        found = self._volatile.setdefault(callback, _Volatile())
-        return found.visits < self._config.control
-
-    def _visit_again(self, look: Look, digest: Digest) -> None:
-        """Fetch a page once more, to find out what differs between two visits of one URL."""
-        assert look.again is not None
-        found = self._volatile[look.callback]
-        found.visits += 1
-        last = found.visits == self._config.control and found.visits > 1
-        self._controls[look.key] = look.callback, digest
-        while len(self._controls) > CONTROLS:
-            self._controls.popitem(last=False)
-        request = look.again
-        meta = request.meta | {CONTROL: look.key}
-        self._counts.add("items/control")
-        engine = self._counts.crawler.engine
-        assert engine is not None
-        priority = request.priority + (LAST if last else SOON)
-        engine.crawl(request.replace(priority=priority, meta=meta))
-
     def control_ended(self, key: str, digest: Digest | None) -> None:
         """Compare a page's items with those of its earlier visit."""
-        callback, before = self._controls.pop(key, ("", None))
-        if digest is None or before is None or digest.number != before.number or not digest.number:
-            return
-        found = compare(digest, before)
-        volatile = self._volatile[callback]
-        if found.equal or len(volatile.fields) + len(volatile.places) > VOLATILE:
-            return
-        if found.places:  # the page differs in some numbers: these do not count, the field does
-            volatile.places |= found.places
-        fields = found.fields - digest.holders
-        volatile.fields |= fields
-        self._counts.add("items/volatile", len(fields) + len(found.places))
-        logger.info(
-            "dedup: %s: two visits of %s differ in %s; that does not count when items are compared",
-            callback,
-            key,
-            ", ".join(self._named(fields)) or "numbers of the page",
-        )
-        for evidence in self._evidence.values():
-            evidence.forgive(callback)
+        callback = self._controls.ended(key, digest)
+        if callback is not None:
+            for evidence in self._evidence.values():
+                evidence.forgive(callback)
 
     # ------------------------------------------------------------------- from crawl to crawl
 
@@ -635,17 +535,14 @@ class Proof:
     def save(self) -> None:
         """Write what was found since the last time."""
         self._saved = time.monotonic()
-        volatile = {
-            callback: (found.fields, found.places)
-            for callback, found in self._volatile.items()
-            if found.fields or found.places
-        }
         for namespace, path in self._paths.items():
             evidence = self._evidence[namespace]
             if not evidence.changed:
                 continue
             try:
-                replace_file(path, encode_evidence(evidence.records(), volatile), PRIVATE)
+                replace_file(
+                    path, encode_evidence(evidence.records(), self._controls.found()), PRIVATE
+                )
                 self._save_dropped(path.parent.name, evidence)
                 evidence.changed = False
             except OSError as error:
@@ -677,85 +574,10 @@ class Proof:
         except Exception as error:
             self._counts.fault(error, "pages dropped in the last run cannot be sent again")
 
-    def close(self) -> None:
-        """Save what was found."""
-        self.save()
-
-    # ------------------------------------------------------------------- what the person reads
-
-    def classes(self) -> "list[Proved]":
-        """Return the rows of the report."""
-        from dedup.scrapy.journal import Proved
-
-        found = [
-            Proved(
-                str(name),
-                record.dropped,
-                record.checked,
-                record.refetched,
-                record.equal,
-                record.others,
-                *next(((f, page, of) for page, of, f in reversed(record.examples)), ()),
-            )
-            for evidence in self._evidence.values()
-            for name, record in evidence.records().items()
-        ]
-        return sorted(found, key=lambda each: (-each.dropped, -each.others, each.name))
-
-    def items_differ(self) -> Counter[str]:
-        """Return how many near-duplicates brought other items than their originals, by callback."""
-        found = Counter[str]()
-        for (name, _), n in self.differing.items():
-            found[name.callback] += n
-        return found
-
-    def lines(self) -> list[str]:
-        """Return the lines of the summary."""
-        records = [
-            (name, record)
-            for evidence in self._evidence.values()
-            for name, record in evidence.records().items()
-        ]
-        records.sort(key=lambda each: -each[1].dropped)
-        stats = self._counts.crawler.stats
-        assert stats is not None
-        equal, checked = (
-            stats.get_value(f"dedup/items/{name}", 0) for name in ("equal", "checked")
-        )
-        found = []
-        if dropped := sum(record.dropped - record.refetched for _, record in records):
-            shapes = Counter[str]()
-            for name, record in records:
-                shapes[name.shape] += record.dropped - record.refetched
-            found.append(
-                f"{count(dropped, 'copy', 'copies')} dropped: {_most(shapes)}. Proven by "
-                f"{count(equal, 'page')} whose items were equal, checked on {checked:,}"
-            )
-        if self.differing:
-            shapes = Counter[str]()
-            for (name, fields), n in self.differing.items():
-                within = f" (in {', '.join(fields)})" if fields else ""
-                shapes[f"{name.callback}, {name.shape}{within}"] += n
-            found.append(
-                f"{count(sum(self.differing.values()), 'page')} with the text of another were parsed, "
-                f"because their items differ: {_most(shapes, '; ')}"
-            )
-        found += [
-            f"{count(len(values), 'copy', 'copies')} in all but `{field}` were parsed: DEDUP_ITEM_IGNORE = "
-            f'["{field}"] would drop them'
-            for field, values in sorted(self.noise.items(), key=lambda each: -len(each[1]))[:3]
-            if len(values) >= NOISE
-        ]
-        found += [
-            f"{name.shape} was taken for a copy and proved otherwise after {count(record.dropped, 'page')}; "
-            f"{record.refetched:,} were fetched again"
-            for name, record in records
-            if record.refetched
-        ]
-        return found
-
-
-_NOTHING = _Volatile()
+    def classes(self) -> list[tuple[Class, Record]]:
+        """Return what the items have shown, for the summary and the report: first the classes with most drops."""
+        found = [pair for each in self._evidence.values() for pair in each.records().items()]
+        return sorted(found, key=lambda each: (-each[1].dropped, -each[1].others, str(each[0])))
 
 
 class Pair(NamedTuple):
@@ -826,11 +648,6 @@ def _decided_by(pairs: Iterable[Pair]) -> set[Class]:
     return {name for pair in pairs for name in (pair.name, pair.back)}
 
 
-def _key_hash(text: str) -> bytes:
-    """Return the hash of a URL that a HashSet of this process takes."""
-    return (hash(text) & 0xFFFFFFFFFFFFFFFF).to_bytes(8, "little")
-
-
 _LETTERS = {name: letter for letter, name in PARTS.items()}
 
 
@@ -841,8 +658,3 @@ def _letters(their: PageFingerprint, my: PageFingerprint) -> str:
         return "?"
     letters = "".join(map(_LETTERS.__getitem__, found))
     return letters + "w" * (their.sketch[TEXT_HASH:] != my.sketch[TEXT_HASH:])
-
-
-def _most(shapes: "Counter[str]", between: str = ", ") -> str:
-    named = [f"{shape} ({n:,})" for shape, n in shapes.most_common(SHOWN) if n]
-    return between.join(named) + (f"{between}and others" if len(shapes) > SHOWN else "")

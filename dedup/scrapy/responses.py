@@ -52,6 +52,21 @@ _OWN_WAYS = ("dont_dedup", "dedup_key", "redirect_urls", "retry_times", "splash"
 # In meta copied from another page: how many entries of redirect_urls are that page's.
 _COPIED = "_dedup_copied_redirects"
 
+# What belongs to one visit of a page: not taken along when it is fetched again.
+_OF_ONE_VISIT = ("dedup", _SCHEDULED, _OWNER, "redirect_urls", "redirect_times", "redirect_reasons")
+
+
+def again(request: Request) -> Request:
+    """Return a request that fetches the page of another one once more."""
+    meta = {name: value for name, value in request.meta.items() if name not in _OF_ONE_VISIT}
+    return request.replace(dont_filter=True, meta=meta)
+
+
+def send(crawler: Crawler, request: Request) -> None:
+    """Schedule a request that no callback makes."""
+    assert crawler.engine is not None
+    crawler.engine.crawl(request)
+
 
 def first_url(request: Request) -> str:
     """Return the URL that was requested first: before redirects, if there were any."""

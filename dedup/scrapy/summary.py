@@ -5,8 +5,8 @@ with examples and advice; the summary has the counts of the end. Drops that the 
 doubted. Memory is bounded whatever is crawled.
 """
 
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,6 +19,7 @@ from dedup.scrapy.settings import Config
 if TYPE_CHECKING:
     from dedup.model.settings import Mode
     from dedup.scrapy.journal import HeldRule
+    from dedup.scrapy.proof import Proof
 
 RULES_NAMED = 5
 
@@ -99,6 +100,53 @@ def _distances(counts: Mapping[str, Any]) -> str:
     return ", ".join(f"{n:,} at {bits}" for bits, n in found) + " bits" if found else "none"
 
 
+# ---------------------------------------------------------------------------- what the items have shown
+
+
+SHAPES = 5  # of classes that are named
+NOISE = 10  # pairs that differed in one field alone, in values of which no page has a word
+
+
+def shown_by_items(proof: "Proof", stats: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what the spider's items have shown: copies dropped, pages that differ, noise, classes that fell."""
+    classes, differing = proof.classes(), proof.differing
+    if dropped := sum(record.dropped - record.refetched for _, record in classes):
+        shapes = Counter[str]()
+        for name, record in classes:
+            shapes[name.shape] += record.dropped - record.refetched
+        equal, checked = (stats.get(f"dedup/items/{name}", 0) for name in ("equal", "checked"))
+        yield (
+            f"{count(dropped, 'copy', 'copies')} dropped: {_most(shapes)}. Proven by "
+            f"{count(equal, 'page')} whose items were equal, checked on {checked:,}"
+        )
+    if differing:
+        shapes = Counter[str]()
+        for (name, fields), n in differing.items():
+            within = f" (in {', '.join(fields)})" if fields else ""
+            shapes[f"{name.callback}, {name.shape}{within}"] += n
+        yield (
+            f"{count(differing.total(), 'page')} with the text of another were parsed, "
+            f"because their items differ: {_most(shapes, '; ')}"
+        )
+    for field, values in sorted(proof.noise.items(), key=lambda each: -len(each[1]))[:3]:
+        if len(values) >= NOISE:
+            yield (
+                f"{count(len(values), 'copy', 'copies')} in all but `{field}` were parsed: "
+                f'DEDUP_ITEM_IGNORE = ["{field}"] would drop them'
+            )
+    for name, record in classes:
+        if record.refetched:
+            yield (
+                f"{name.shape} was taken for a copy and proved otherwise after "
+                f"{count(record.dropped, 'page')}; {record.refetched:,} were fetched again"
+            )
+
+
+def _most(shapes: "Counter[str]", between: str = ", ") -> str:
+    named = [f"{shape} ({n:,})" for shape, n in shapes.most_common(SHAPES) if n]
+    return between.join(named) + (f"{between}and others" if len(shapes) > SHAPES else "")
+
+
 # ---------------------------------------------------------------------------------------- warnings
 
 
@@ -134,7 +182,7 @@ class Swallowing:
         self._originals: OrderedDict[str, _Swallowed] = OrderedDict()
         self._other: list[str] = []  # URLs of the first drops with titles of their own
         self.judged = 0  # pages
-        self.items_differ: Mapping[str, int] = {}  # by callback, pages whose items said so
+        self.items_differ = Counter[str]()  # by callback, pages whose items said so
         # by callback: near-duplicates, and those of them with other numbers
         self._numbers: dict[str, list[int]] = {}
 
@@ -149,7 +197,7 @@ class Swallowing:
             for callback, (found, other) in self._numbers.items()
             if found >= FEW
             and other >= NUMBERS * found
-            and 2 * self.items_differ.get(callback, 0) < found  # else the items show it
+            and 2 * self.items_differ[callback] < found  # else the items show it
         ]
 
     def compared(self, verdict: Verdict, callback: str) -> None:

@@ -139,8 +139,19 @@ def test_an_equal_pair_of_a_proven_class_is_as_good_as_a_check():
     evidence = proven()
     assert not evidence.decide(UTM, BACK)
     assert not evidence.decide(UTM, BACK)
-    evidence.agree(UTM)
+    evidence.agree(UTM, use=evidence.used(UTM))
     assert not evidence.decide(UTM, BACK)
+
+
+def test_a_page_that_was_judged_before_others_is_no_check_of_these():
+    """However many looks end while a proven class drops pages: these are checked at the third, the tenth, ..."""
+    evidence = proven()
+    checked = []
+    for number in range(1, 12):
+        if evidence.decide(UTM, BACK):
+            checked.append(number)
+        evidence.agree(UTM, use=0)  # judged before the proof
+    assert checked == [SOON, SOON * 3 + 1]
 
 
 def test_pages_wait_for_pairs_that_may_prove_their_class():

@@ -151,5 +151,5 @@ def test_near_duplicates_with_other_numbers_are_said(tmp_path, differs):
         return
     (line,) = swallowing.lines
     assert line.startswith("20 of 20 near-duplicates of item have other numbers in their text")
-    swallowing.items_differ = {"item": 15}
+    swallowing.items_differ["item"] = 15
     assert swallowing.lines == []

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from crawling import Case, Crawl, Page, article, hub, run_cases
+from crawling import Case, Crawl, Page, article, hub, run_case, run_cases
 
 FOLLOWS = """
 def parse(self, response):
@@ -112,3 +112,107 @@ def test_copies_that_ask_for_known_data_are_dropped(crawls, name):
     """Their requests were made before: they bring nothing."""
     assert numbers(crawls[name]) == set(range(1, PAGES + 1))
     assert len(crawls[name].dropped) >= 0.6 * PAGES
+
+
+SLOW = 300  # pages, more than a class can send again
+OPEN = 20  # pages that are parsed when the class of their copies is proven
+HELD = """
+def parse(self, response):
+    self.note("parsed", response)
+    if "/page/" not in response.url:
+        yield from self.links(response)
+        return
+    yield response.follow(response.css("[data-to]").attrib["data-to"], self.parse_data, priority=-10**6)
+
+def parse_data(self, response):
+    data = json.loads(response.text)
+    self.note("item", item=data)
+    yield data
+"""
+LINGERS = """
+open = ended = 0
+
+async def parse(self, response):
+    self.note("parsed", response)
+    if "/page/" not in response.url:
+        for request in self.links(response):
+            yield request
+        return
+    shown = int(response.css("[data-to]").attrib["data-to"].split("/")[-1])
+    if shown:
+        self.ended = {OPEN}  # all of them may end
+    if 0 < int(response.url.split("/")[-1]) <= {OPEN}:
+        self.open += 1
+        mine = self.open
+        while self.open < {OPEN} or mine > max(3, self.ended):  # three, and one more for each page dropped
+            await asyncio.sleep(0.001)
+    yield {"brand": "one", "number": shown}
+
+def dropped(self, **kwargs):
+    self.ended += 1
+    super().dropped(**kwargs)
+""".replace("{OPEN}", str(OPEN))
+
+
+def led(*to: int) -> dict[str, Page]:
+    """Pages of one text, each with the number of what it leads to, or shows."""
+    pages = {
+        f"/page/{n}": article(
+            1, text=f"{article(2).body.decode()}<b data-n='{n}' data-to='/data/{d}'></b>"
+        )
+        for n, d in enumerate(to)
+    }
+    return {"/": hub(*pages)} | pages | {f"/data/{d}": data(d) for d in to}
+
+
+@pytest.mark.parametrize("known", [30, 1], ids=["a class", "credit"])
+def test_promise_1_what_is_dropped_can_be_sent_again_however_late_it_proves_otherwise(
+    tmp_path, known
+):
+    """By a class before its check is known, and for want of credit: what the pages lead to comes last of all."""
+    numbered = (*[0] * known, *range(1, SLOW + 1))
+    crawl = run_case(tmp_path, Case(led(*numbered), HELD), setup="import json\n")
+    assert numbers(crawl) == {*numbered}
+    assert crawl.stat("credit/again") > 0
+    assert bool(crawl.stat("items/again")) == (known > 1)
+    assert not crawl.faults
+
+
+def test_promise_1_pages_judged_before_the_proof_put_off_no_check(tmp_path):
+    """However late their callbacks end; the last pages of the class are others."""
+    numbered = (*[0] * (OPEN + 4), *range(1, OPEN + 1))
+    case = Case(
+        led(*numbered), LINGERS, {"DEDUP_WAIT_SECONDS": 0, "ITEM_PIPELINES": {"spiders.Note": 1}}
+    )
+    note = """
+class Note:
+    @classmethod
+    def from_crawler(cls, crawler):
+        self = cls()
+        self.crawler = crawler
+        return self
+    def process_item(self, item, spider=None):
+        self.crawler.spider.note("item", item=item)
+        return item
+"""
+    crawl = run_case(tmp_path, case, setup="import asyncio, json\n" + note)
+    assert {e["item"]["number"] for e in crawl.of("item")} == {*numbered}
+    assert not crawl.faults
+
+
+def test_promise_1_a_page_with_requests_of_its_own_is_another_original(tmp_path):
+    """What copies of one page show says nothing of pages that are like another one, in URLs of the same shape."""
+    known, own = 60, 12
+    text = article(2).body.decode()
+    where = [(f"/page/0/{n}", 0) for n in range(known)] + [
+        (f"/page/1/{1000 + n}", n) for n in range(1, own + 1)
+    ]
+    pages = {
+        path: article(1, text=f"{text}<b data-n='{path}' data-to='/data/{d}'></b>")
+        for path, d in where
+    }
+    site = {"/": hub(*pages)} | pages | {f"/data/{n}": data(n) for n in range(own + 1)}
+    crawl = run_case(tmp_path, Case(site, spider(where=BY_DATA)), setup="import json\n")
+    assert numbers(crawl) == {*range(own + 1)}
+    assert crawl.stat("items/dropped") > 40
+    assert not crawl.faults
