@@ -11,6 +11,9 @@ The steps of a page:
     in_flight.py      insert when that succeeded, release when not; the links of accepted pages
     memory.py         the memory: a store, emptied as DEDUP_MEMORY says; service_memory.py: a table service
 
+The spider's items: items.py makes their digests, evidence.py the classes that these prove, met.py knows what is new, and
+control.py what differs between two visits of one page.
+
 request_filter.py is the filter of requests; shared_requests.py shares it through a service.
 
 settings.py reads the settings, responses.py decides which pages are not judged,

@@ -15,7 +15,7 @@ import re
 from collections import Counter, OrderedDict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from dedup.model.page import Verdict
     from dedup.model.recipes import Recipe
     from dedup.report.drops import Action
+    from dedup.scrapy.known_urls import HeldRule
 
 GROUPS = 10_000  # originals whose near-duplicates are counted
 HOSTS = 10_000  # hosts that are counted
@@ -54,15 +55,6 @@ SAMPLE_BYTES = 32 << 20  # bodies of accepted pages
 KEPT = 20_000  # originals, the first ones: what a page at another distance would have resembled
 
 T = TypeVar("T")
-
-
-class HeldRule(NamedTuple):
-    """A rule about URLs that holds (dedup.detector.url_rules): its text, its evidence, an example."""
-
-    rule: str
-    pairs: int
-    copy: str
-    original: str
 
 
 class Example(msgspec.Struct):

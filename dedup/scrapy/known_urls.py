@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urljoin
 from weakref import WeakValueDictionary
 
@@ -31,7 +31,6 @@ from dedup.model.names import document_key, namespace_of
 from dedup.model.page import Verdict
 from dedup.scrapy.counts import Counts, logger
 from dedup.scrapy.in_flight import Accepted
-from dedup.scrapy.journal import HeldRule
 from dedup.scrapy.responses import (
     BEHIND,
     KIND_CHARACTERS,
@@ -58,6 +57,15 @@ _HREF = re.compile(rb"""\bhref\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"']+))""", re.
 
 # Spiders of one process that share a store share the learner.
 _learners: "WeakValueDictionary[Path, Learner]" = WeakValueDictionary()
+
+
+class HeldRule(NamedTuple):
+    """A rule about URLs that holds (dedup.detector.url_rules): its text, its evidence, an example."""
+
+    rule: str
+    pairs: int
+    copy: str
+    original: str
 
 
 class KnownUrls:
@@ -284,7 +292,9 @@ class KnownUrls:
             self._counts.fault(error, f"what {folder} knows of URLs is not used")
 
     def _take_accepted(self) -> None:
-        """Give the learners the pages that were accepted meanwhile."""
+        """Give the learners the pages that were accepted meanwhile; these wait for the first learner."""
+        if not self._learners:
+            return
         from dedup.detector.url_rules import Page
 
         accepted = self._accepted

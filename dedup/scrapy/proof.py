@@ -202,9 +202,7 @@ class Proof:
         )
         if text_says and self._config.mode != "tag":
             kept = await self._parsed_on_credit(judged, verdict, checks)
-            if (
-                kept.token is None
-            ):  # no credit is left, the page is too short, or no service answered
+            if kept.token is None:  # no credit, too short, or no service answered
                 return kept
             verdict = msgspec.structs.replace(kept, match=verdict.match)
         if pairs:

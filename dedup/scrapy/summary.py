@@ -18,7 +18,7 @@ from dedup.scrapy.settings import Config
 
 if TYPE_CHECKING:
     from dedup.model.settings import Mode
-    from dedup.scrapy.journal import HeldRule
+    from dedup.scrapy.known_urls import HeldRule
     from dedup.scrapy.proof import Proof
 
 RULES_NAMED = 5
