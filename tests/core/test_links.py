@@ -21,6 +21,7 @@ HREFS = st.lists(
     ),
     max_size=7,
 ).map("".join)
+TEXT = "<p>a b c d e f g h i j k l m n o p q r s t u v w x y z" * 4
 PLACES = st.sampled_from(
     [
         "<a href='{}'>to</a>",
@@ -29,12 +30,12 @@ PLACES = st.sampled_from(
         "<div hidden><a rel=next href='{}'>one</a><a href='{}2'>two</a></div>",
         "<form><p>a b c d e f g h i j k l m n o p q r s t u v<a href='{}'>one</a></form>",
         "<main><p>a b c d<a href='{}'>one</a></main><a href='{}2'>two</a>",
-        "<main>"
-        + "<p>a b c d e f g h i j k l m n o p q r s t u v w x y z" * 4
-        + "</main><a href='{}'>5</a>",
+        f"<main>{TEXT}</main><a href='{{}}'>5</a>",
         "<link rel='prefetch Next' href='{}'><link rel=nextone href='{}2'>",
         "<svg><a href='{}'>one</a></svg><p>text and more text",
         "<header><a href='{}'>1</a><a href='{}2' class=NEXT>on</a></header>",
+        "<title>Kilns</title><main><a href='{}'>one</a><h1>Kilns</h1></main>",
+        "<h1>Kilns</h1><a href='{}'>one</a>",
     ]
 )
 PAGES = st.lists(st.tuples(PLACES, HREFS), max_size=6).map(
@@ -55,6 +56,8 @@ def links(html: bytes, url: str, **options) -> list[int]:
 @given(PAGES, URLS)
 @example("<a href='/d/./e/..'>x", "http://h/d/e?x=1")
 @example("<a href='?'>x<a href='//'>y<a href='http:'>z", "http://h/d/e?x=1")
+@example(f"<a href=/a>to</a><main>{TEXT}</main><a href=/b>5</a>", "")
+@example(f"<title>Kilns</title><main>{TEXT}</main><h1>Kilns</h1><a href=/a>to</a>{TEXT}", "")
 def test_links_equal_the_oracle(html: str, url: str) -> None:
     """Which links count, what stands for each, and their order are the oracle's."""
     page = html.encode()
