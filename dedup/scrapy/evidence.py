@@ -370,7 +370,7 @@ def shape_text(shape: str) -> str:
 
 def _part_text(found: re.Match[str]) -> str:
     kind = {"##": "number", "ww": "word"}.get(found[1] + found[2], "part")
-    return f"(another {kind} in the path)"
+    return f"another {kind} in the path"
 
 
 def _host_shape(one: str, two: str) -> str:

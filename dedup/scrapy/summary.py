@@ -230,7 +230,7 @@ class Swallowing:
                 "(JSON-LD)"
             )
         return (
-            f"{'; '.join(said)} ({shape_text(shape)}). Prices or article numbers? Then yield them, see "
+            f"{'; '.join(said)} (their URLs: {shape_text(shape)}). Prices or article numbers? Then yield them, see "
             "docs/how-to/variants.md; `dedup why --top 20` lists the pages (DEDUP_DROPPED)"
         )
 
