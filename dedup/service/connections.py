@@ -38,16 +38,19 @@ class Listening:
         self._file: Path | None = None
 
     async def listen(
-        self, address: Address, port: Any, made: Callable[[], asyncio.Protocol]
+        self, option: str, address: Address, port: Any, made: Callable[[], asyncio.Protocol]
     ) -> Address:
-        """Listen at an address; made() makes a connection's protocol. Raises OSError that names it."""
+        """Listen at an address; made() makes a connection's protocol.
+
+        Raises OSError that names it, and the option to give another one by.
+        """
         seconds = self._config.limits.greeting_seconds
 
         def protocol() -> asyncio.Protocol:
             context = self._context  # of now: SIGHUP makes a new one
             return made() if context is None else Handshake(port, made, context, seconds)
 
-        sock = bound(address)
+        sock = _bound(option, address)
         loop = asyncio.get_running_loop()
         self._servers.append(await loop.create_server(protocol, sock=sock, backlog=BACKLOG))
         return _address(sock)
@@ -92,8 +95,15 @@ class Listening:
         return True
 
 
-def bound(address: Address) -> socket.socket:
-    """Return a socket that is bound to an address. Raises OSError that names it."""
+_NEXT = {
+    errno.EADDRINUSE: "another process listens there (`ss -ltnp` shows which): stop it, or give {} another port",
+    errno.EACCES: "ports below 1024 are for the system: give {} a greater one",
+}
+_NO_ADDRESS = "it is no address of this machine: give {} one that is, 127.0.0.1:PORT for example"
+
+
+def _bound(option: str, address: Address) -> socket.socket:
+    """Return a socket that is bound to an address. Raises OSError that names it, and what to do next."""
     try:
         found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
         family, kind, protocol, _, place = found[0]
@@ -107,9 +117,12 @@ def bound(address: Address) -> socket.socket:
             raise
         return made
     except OSError as error:
-        raise OSError(
-            error.errno, f"cannot listen on {address}: {error.strerror or error}"
-        ) from error
+        advice = _NEXT.get(error.errno or 0, _NO_ADDRESS).format(option)
+        raise _cannot_listen(address, error, advice) from error
+
+
+def _cannot_listen(where: object, error: OSError, advice: str) -> OSError:
+    return OSError(error.errno, f"cannot listen on {where}: {error.strerror or error}; {advice}")
 
 
 def _address(bound: socket.socket) -> Address:
@@ -129,7 +142,10 @@ def _bound_unix(path: Path) -> socket.socket:
         made.bind(os.fspath(path))
     except OSError as error:
         made.close()
-        raise OSError(error.errno, f"cannot listen on {path}: {error.strerror or error}") from error
+        advice = "give --unix another path"
+        if error.errno == errno.EADDRINUSE:
+            advice = f"a file is there, or a process that answers: remove that, or {advice}"
+        raise _cannot_listen(path, error, advice) from error
     finally:
         os.umask(before)
     made.setblocking(False)

@@ -117,9 +117,9 @@ class Service:
 
         web, resp, http = self.http_connections, None, None
         if config.listen is not None:
-            resp = await doors.listen(config.listen, self.port, connection)
+            resp = await doors.listen("--listen", config.listen, self.port, connection)
         if config.http is not None:
-            http = await doors.listen(config.http, web, web)
+            http = await doors.listen("--http", config.http, web, web)
         if config.unix is not None:
             await doors.listen_unix(config.unix, connection)
         listening(resp, http)

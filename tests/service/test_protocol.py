@@ -99,8 +99,11 @@ def test_every_command_and_error_is_in_the_document():
     from dedup.service.replica.replica import Follower
 
     text = PAGE.read_text(encoding="utf-8")
-    for name in COMMANDS:
+    forms = " ".join((text + BETWEEN_SPIDERS.read_text(encoding="utf-8")).split())
+    for name, command in COMMANDS.items():
         assert re.search(rf"\b{re.escape(name.decode())}\b", text), name
+        if name.startswith(b"DEDUP."):
+            assert command.usage in forms, name
     for code in STATUS:
         assert f"`{code}`" in text, code
     for key in re.findall(r'"(log_\w+)":', inspect.getsource(Follower.info)):

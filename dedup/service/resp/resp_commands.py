@@ -414,9 +414,7 @@ class Plans:
             if plan is not None:
                 return plan, fields, token
         if arguments[8].upper() != b"RECIPE":
-            raise UsageError(
-                "a page is `value sketch identity features domain RECIPE id`: RECIPE is missing"
-            )
+            raise wrong_usage(b"DEDUP.RESERVE", "RECIPE is missing")
         commands, given = self.commands, options("RESERVE", arguments[10:])
         namespace, recipe = text(arguments[1], "namespace"), text(arguments[9], "recipe")
         detector = commands.detector(namespace, recipe, given.asked)
@@ -431,9 +429,8 @@ class Plans:
 
     def _made(self, arguments: list[bytes]) -> Plan | None:
         commands = self.commands
-        check_arity(arguments, 6)
         if arguments[4].upper() != b"RECIPE":
-            raise UsageError("DEDUP.PROBE ns value sketch RECIPE id [options]: RECIPE is missing")
+            raise wrong_usage(PROBE, "RECIPE is missing")
         given = options("PROBE", arguments[6:])
         recipe = text(arguments[5], "recipe")
         namespace = text(arguments[1], "namespace")
@@ -448,10 +445,9 @@ class Plans:
         return plan
 
 
-def check_arity(arguments: Sequence[bytes], least: int, most: int | None = None) -> None:
-    """Raise UsageError for too few or too many arguments; the command's name counts as one."""
-    if not least <= len(arguments) <= (most or len(arguments)):
-        raise UsageError(f"wrong number of arguments for {shown(arguments[0])}")
+def wrong_usage(name: bytes, what: str = "") -> UsageError:
+    """Return the error of a command that has another form, and what is wrong with it."""
+    return UsageError(f"{what or 'this is no form of it'}; usage: {COMMANDS[name].usage}")
 
 
 def shown(name: bytes) -> str:
@@ -521,7 +517,8 @@ def _client(session: Session, arguments: list[bytes]) -> bytes:
         case b"GETNAME":
             return bulk(session.name) if session.name else NIL[session.protocol_version]
         case b"SETNAME":
-            check_arity(arguments, 3, 3)
+            if len(arguments) != 3:
+                raise UsageError("wrong number of arguments; usage: CLIENT SETNAME name")
             session.name = _checked_name(arguments[2])
             return OK
         case b"SETINFO" | b"NO-EVICT" | b"NO-TOUCH" | b"TRACKING" | b"CACHING" | b"REPLY":
@@ -694,7 +691,7 @@ def run(session: Session, arguments: list[bytes]) -> tuple[bytes, bytes | Later]
         check_role(name.decode(), command.role, session.roles)
     count = len(arguments)
     if count < command.least or (command.most is not None and count > command.most):
-        raise UsageError(f"wrong number of arguments for {shown(arguments[0])}")
+        raise wrong_usage(name, f"wrong number of arguments for {shown(arguments[0])}")
     if session.queued is not None and command.queued:
         return name, queue(session, arguments)
     return name, _HANDLERS[name](session, arguments)
@@ -766,16 +763,14 @@ def probes(plans: Plans, batch: list[list[bytes]]) -> list[bytes]:
 
 
 def _mprobe(session: Session, arguments: list[bytes]) -> bytes | Later:
-    if arguments[2].upper() != b"RECIPE":
-        raise UsageError("DEDUP.MPROBE ns RECIPE id [options] VALUES value sketch ...")
     head = [word.upper() for word in arguments[4:11]]
-    if b"VALUES" not in head:
-        raise UsageError("DEDUP.MPROBE ns RECIPE id [options] VALUES value sketch ...")
+    if arguments[2].upper() != b"RECIPE" or b"VALUES" not in head:
+        raise wrong_usage(b"DEDUP.MPROBE")
     first = 4 + head.index(b"VALUES")
     given = options("MPROBE", arguments[4:first])
     pairs = arguments[first + 1 :]
     if len(pairs) % 2:
-        raise UsageError("after VALUES come pairs of value and sketch")
+        raise wrong_usage(b"DEDUP.MPROBE", "after VALUES come pairs of value and sketch")
     commands, recipe = session.commands, text(arguments[3], "recipe")
     detector = commands.detector(text(arguments[1], "namespace"), recipe, given.asked)
     values = fingerprints(pairs[::2])
@@ -859,8 +854,7 @@ def _insert_options(arguments: list[bytes]) -> tuple[bool, Given]:
             if value != _INSERT_DEFAULTS[field]:
                 given[field] = value
         else:
-            names = " ".join(f"[{each.decode()} value]" for each in INSERT_WORDS)
-            raise UsageError(f"DEDUP.INSERT ns key token [PIN | UNPAID] {names}")
+            raise wrong_usage(b"DEDUP.INSERT", f"{shown(word)} is not an option here")
     return pin, given
 
 
@@ -927,7 +921,7 @@ def _fetched(session: Session, arguments: list[bytes]) -> bytes:
 def _left(session: Session, arguments: list[bytes]) -> bytes:
     own = b" ".join(arguments[3:]).lower()
     if own not in {b"", b"own first", b"own next"}:
-        raise UsageError("DEDUP.LEFT ns crawl [OWN first|next]")
+        raise wrong_usage(b"DEDUP.LEFT")
     records, waiting = session.commands.requests().left(
         *_crawl_arguments(arguments), own=own.removeprefix(b"own ").decode()
     )
@@ -938,8 +932,8 @@ def _left(session: Session, arguments: list[bytes]) -> bytes:
 
 
 def _leave(session: Session, arguments: list[bytes]) -> bytes:
-    if arguments[3:] and arguments[3].upper() != b"FINISHED":
-        raise UsageError("DEDUP.LEAVE ns crawl [FINISHED]")
+    if b" ".join(arguments[3:]).upper() not in {b"", b"FINISHED"}:
+        raise wrong_usage(b"DEDUP.LEAVE")
     more = session.commands.requests().leave(
         *_crawl_arguments(arguments), finished=bool(arguments[3:])
     )
