@@ -53,7 +53,6 @@ from dedup.wire.kafka.reader import Member
 from dedup.worker.adapters import Config, Page, Topics, adapter
 from dedup.worker.pipeline import (
     Batch,
-    Events,
     Offsets,
     Pipeline,
     Reading,
@@ -463,7 +462,8 @@ class Worker:
             self._pipeline = Pipeline(
                 detector,
                 self._outputs,
-                Events(self._fault, self._count),
+                self._fault,
+                self._count,
                 wait_seconds=config.wait_seconds,
                 clock=time.monotonic,
             )

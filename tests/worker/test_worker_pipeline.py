@@ -20,7 +20,7 @@ from dedup.wire.kafka import Refused
 from dedup.wire.kafka.writer import Outgoing, Sent
 from dedup.worker.adapters import FORMATS, adapter
 from dedup.worker.adapters import Topics as Names
-from dedup.worker.pipeline import Batch, Events, Pipeline, Reading, Record
+from dedup.worker.pipeline import Batch, Pipeline, Reading, Record
 from dedup.worker.worker import Reader
 
 SCHEDULES = 120
@@ -111,7 +111,7 @@ class Worker:
         self.detector.chance = chance
         self.reader = Reader(adapter(FORMATS["json"]), self.detector.recipe, 2, self.fault)
         self.pipeline = Pipeline(
-            self.detector, topics, Events(self.fault, self.count),
+            self.detector, topics, self.fault, self.count,
             wait_seconds=1.0, clock=lambda: self.now, sleep=self.sleep,
         )  # fmt: skip
 
