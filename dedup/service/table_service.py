@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from dedup.core.files import FolderLock
 from dedup.model.errors import StoreLocked, UsageError
-from dedup.service.connections import Listening
+from dedup.service.connections import Connections, Listening
 from dedup.service.core.limits import Address, Config, check_config
 from dedup.service.core.namespaces import Namespaces, Pruning
 from dedup.service.core.operations import Commands, StoreInserts
@@ -79,7 +79,9 @@ class Service:
         self.http_connections = HttpConnections(
             app, config.limits, self.port.unread, self.port.partial
         )
-        self.port.files = self.http_connections.files = files
+        self._ports: tuple[Connections, ...] = (self.http_connections, self.port)
+        for port in self._ports:
+            port.files = files
         metrics.http = self.http_connections
         self.stop = asyncio.Event()
         self.pruning: Pruning | None = None
@@ -139,7 +141,8 @@ class Service:
             await asyncio.wait({opening, *filter(None, (self._stores, *self._beside))})
             if self.follower is not None:
                 await self.follower.stop(config.limits.drain_seconds)
-            self.port.abort()
+            for port in self._ports:
+                port.abort()
             self.commands.requests_seen.close()
             await asyncio.to_thread(self.namespaces.close)
         if self._failed is not None:
@@ -180,8 +183,8 @@ class Service:
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             now = time.monotonic()
-            self.port.end_overdue(now)
-            self.http_connections.end_overdue(now)
+            for port in self._ports:
+                port.end_overdue(now)
             self._sample(now)
             if self.follower is not None and self._following and not self.stop.is_set():
                 self.commands.not_ready = self.follower.not_ready
@@ -216,11 +219,12 @@ class Service:
         )
 
     async def _drain(self) -> None:
-        await self.http_connections.drain(self.config.limits.drain_seconds)
-        self.port.drain()
+        for port in self._ports:
+            port.drain()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.config.limits.drain_seconds):
-                await self.port.none_open.wait()
+                for port in self._ports:
+                    await port.none_open.wait()
 
 
 def _follower(config: Config, namespaces: Namespaces) -> "Follower | None":

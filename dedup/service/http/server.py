@@ -125,7 +125,7 @@ class Metrics(Collector):
         yield self._durations()
         yield from self._namespaces()
         if (http := self.http) is not None:
-            yield gauge("dedup_http_connections", "Connections on the HTTP port", len(http))
+            yield gauge("dedup_http_connections", "Connections on the HTTP port", len(http.open))
             text = "HTTP connections ended by us"
             yield counters("dedup_http_connections_ended", text, "reason", http.ended)
         yield from self._log()

@@ -5,9 +5,8 @@
 A client repeats a command with other values. The bytes of such a read are compared with those of the command before,
 and only the values are read; the digits of a sketch are decoded where something is near.
 
-Invariants: a connection beyond a time limit is closed within a second or so. Silent connections are closed first where
-there are too many. The answers of a turn are those that each command would have had by itself: what is not of the form,
-and what fails, is carried out by its connection, command by command.
+Invariant: the answers of a turn are those that each command would have had by itself: what is not of the form, and
+what fails, is carried out by its connection, command by command.
 """
 
 import asyncio
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from dedup.core.native import ffi, lib
 from dedup.model.page import SKETCH_BYTES
-from dedup.service.connections import Buffers, Handshake
+from dedup.service.connections import Buffers, Connections
 from dedup.service.core.limits import Limits
 from dedup.service.core.operations import Commands
 from dedup.service.core.roles import PROBE, Tokens
@@ -193,108 +192,34 @@ class Durations:
         self.sum += seconds
 
 
-class Port:
+class Port(Connections):
     """The state of the port.
 
-    open       the open connections
-    none_open  set when, while draining, the last one has closed
     accepted   how many connections there were
     asked      commands by name
     errors     error answers by code
-    ended      connections that the service closed, by reason
     durations  of commands
     turn       probes that are carried out together
-    silent     connections by their address that have not said anything that counts, the oldest first
-    unread     answers that are not read; partial: commands that are not whole
-    files      how many files may be open in this process
     """
 
     def __init__(self, commands: Commands, limits: Limits, tokens: Tokens) -> None:
+        super().__init__(
+            limits.connections,
+            Buffers(limits.unread_memory),
+            Buffers(limits.partial_memory),
+            reserved_files=RESERVED_FILES,
+            most_of_address=limits.connections_of_address,
+        )
         self.commands = commands
         self.plans = Plans(commands)
         self.limits = limits
         self.tokens = tokens
-        self.open: set[Connection | Handshake] = set()
-        self.none_open = asyncio.Event()
         self.accepted = 0
         self.asked: Counter[bytes] = Counter()
         self.errors: Counter[str] = Counter()
-        self.ended: Counter[str] = Counter()
         self.durations = Durations()
         self.turn = Turn(self.plans, self._probed)
-        self.draining = False
-        self.silent: dict[str, dict[Connection | Handshake, None]] = {}
-        self.unread = Buffers(limits.unread_memory)
-        self.partial = Buffers(limits.partial_memory)
-        self.files = 1 << 30
-        self._of_address: Counter[str] = Counter()
 
     def _probed(self, seconds: float, probes: int) -> None:
         self.asked[PROBE] += probes
         self.durations.note(seconds, probes)
-
-    def admit(self, client: "Connection | Handshake", address: str, file: int) -> str | None:
-        """Take a connection; return why it is one too many, or None.
-
-        file is its number as a file: the least that was free. A connection without an address comes
-        from this machine, and counts for none.
-        """
-        self.open.add(client)
-        self._of_address[address] += 1
-        if self.draining:
-            return "too_many"
-        victims, reason = None, None
-        if address and self._of_address[address] > self.limits.connections_of_address:
-            victims, reason = self.silent.get(address), "address"
-        elif len(self.open) > self.limits.connections or file > self.files - RESERVED_FILES:
-            reason = "too_many"
-            if self.silent:
-                victims = max(self.silent.values(), key=len)
-        if reason is not None:
-            if not victims:
-                return reason
-            next(iter(victims)).abort("silent")
-        self.silent.setdefault(address, {})[client] = None
-        return None
-
-    def heard(self, client: "Connection | Handshake", address: str) -> None:
-        """Note that a connection has said something that counts."""
-        silent = self.silent.get(address)
-        if silent is not None and client in silent:
-            del silent[client]
-            if not silent:
-                del self.silent[address]
-
-    def gone(self, client: "Connection | Handshake", address: str) -> None:
-        """Note that a connection has ended, or is about to."""
-        if client not in self.open:
-            return
-        self.open.discard(client)
-        self.heard(client, address)
-        self.unread.note(client, 0)
-        self.partial.note(client, 0)
-        self._of_address[address] -= 1
-        if not self._of_address[address]:
-            del self._of_address[address]
-        if self.draining and not self.open:
-            self.none_open.set()
-
-    def end_overdue(self, now: float) -> None:
-        """Close the connections that are beyond a time limit; called every second or so."""
-        for client in list(self.open):
-            reason = client.overdue(now)
-            if reason:
-                client.abort(reason)
-
-    def drain(self) -> None:
-        """Take no more commands; each connection closes once what came before is answered."""
-        self.draining = True
-        if not self.open:
-            self.none_open.set()
-        for client in list(self.open):
-            client.finish()
-
-    def abort(self) -> None:
-        """Close what is left at once."""
-        for client in list(self.open):
-            client.abort("stopped")

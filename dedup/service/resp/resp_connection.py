@@ -106,6 +106,7 @@ class Connection(asyncio.Protocol):
     """One client."""
 
     def __init__(self, port: Port) -> None:
+        self.address, self.file = "", -1
         self._port = port
         self._limits = port.limits
         port.accepted += 1
@@ -131,8 +132,9 @@ class Connection(asyncio.Protocol):
         """Take a connection, unless there are too many."""
         self._transport = self._answers.transport = transport
         port, session = self._port, self.session
-        session.address, session.subject = address_of(transport), subject_of(transport)
-        refused = port.admit(self, session.address, file_of(transport))
+        self.address = session.address = address_of(transport)
+        self.file, session.subject = file_of(transport), subject_of(transport)
+        refused = port.admit(self)
         if refused is not None:
             port.ended[refused] += 1
             self._answers.add(resp.error("ERR", "max number of clients reached"))
@@ -142,7 +144,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  (asyncio's)
         """Drop the connection. Its reservations stay until they are ended or expire."""
-        self._port.gone(self, self.session.address)
+        self._port.gone(self)
         self._closed_since = monotonic()
         self._answers.close()
         self._singly.clear()
@@ -369,7 +371,7 @@ class Connection(asyncio.Protocol):
     def _speaks(self) -> None:
         """Note that this client is one: it has said something that counts."""
         self._is_silent = False
-        self._port.heard(self, self.session.address)
+        self._port.heard(self)
 
     def _refusal(self, fault: Exception) -> bytes:
         """Return the answer to a command that failed."""
@@ -449,7 +451,7 @@ class Connection(asyncio.Protocol):
     def abort(self, reason: str) -> None:
         """Close the connection at once."""
         self._port.ended[reason] += 1
-        self._port.gone(self, self.session.address)
+        self._port.gone(self)
         self._closed_since = monotonic()
         self._answers.close()
         self._transport.abort()
