@@ -42,7 +42,11 @@ class Listening:
         self._file: Path | None = None
 
     async def listen(
-        self, option: str, address: Address, port: "Connections", made: Callable[[], asyncio.Protocol]
+        self,
+        option: str,
+        address: Address,
+        port: "Connections",
+        made: Callable[[], asyncio.Protocol],
     ) -> Address:
         """Listen at an address; made() makes a connection's protocol.
 
@@ -269,9 +273,10 @@ class Connections:
         if address and self._of_address[address] > self._most_of_address:
             if not self._evict(1, self._waiting.get(address, {})):
                 return "address"
-        elif (is_short := self.takes_last_files(client)) or len(self.open) > self._most:
+        elif len(self.open) > self._most or self.takes_last_files(client):
             # many that come at once have taken the last files before the first could be ended
-            if not self.evict(2 if is_short else 1):
+            count = 2 if self.takes_last_files(client) else 1
+            if not self.evict(count):
                 return "too_many"
         self.waits(client)
         return None

@@ -24,7 +24,7 @@ from dedup.model.errors import StoreLocked, UsageError
 from dedup.service.connections import Connections, Listening
 from dedup.service.core.limits import Address, Config, check_config
 from dedup.service.core.namespaces import Namespaces, Pruning
-from dedup.service.core.operations import Commands, StoreInserts
+from dedup.service.core.operations import Commands
 from dedup.service.core.overview import Overview, overview
 from dedup.service.core.roles import Tokens, log_now_and_then
 from dedup.service.http.bodies import Health
@@ -34,7 +34,7 @@ from dedup.service.resp.port import BOUNDS, Port
 from dedup.service.resp.resp_connection import Connection
 
 if TYPE_CHECKING:
-    from dedup.service.replica.replica import Follower
+    from dedup.service.replica.replica import Replica
 
 
 log = logging.getLogger(__name__)
@@ -57,16 +57,16 @@ class Service:
             reservation_seconds=config.reservation_seconds,
             limits=config.limits,
         )
-        self.follower = _follower(config, self.namespaces)
-        inserts = StoreInserts() if self.follower is None else self.follower.inserts
+        self.replica = _replica(config, self.namespaces)
+        inserts = None if self.replica is None else self.replica.inserts
         self.commands = Commands(self.namespaces, inserts, config.limits)
         self.tokens = Tokens(config.token, config.tokens)
         self.port = Port(self.commands, config.limits, self.tokens)
-        if self.follower is None:
+        if self.replica is None:
             metrics = Metrics(self.commands, self.port)
         else:
-            metrics = Metrics(self.commands, self.port, self.follower.metrics)
-            self.commands.more_info = self.follower.info
+            metrics = Metrics(self.commands, self.port, self.replica.metrics)
+            self.commands.more_info = self.replica.info
         app = made_app(
             self.commands,
             metrics,
@@ -89,7 +89,7 @@ class Service:
             self.pruning = Pruning(self.namespaces, config.keep_seconds, self.commands.counts)
         self._beside: list[asyncio.Task[None]] = []  # what they do, once the service is ready
         self._stores: asyncio.Future[None] | None = None  # a thread that opens them has no cancel
-        self._following = False  # the log: from then on the follower decides about readiness
+        self._following = False  # the log: from then on the replica decides about readiness
         self._failed: BaseException | None = None
 
     def health(self) -> Health:
@@ -97,7 +97,7 @@ class Service:
         reason = self.commands.not_ready
         if reason is not None:
             return Health("not_ready", reason)
-        stale = "" if self.follower is None else self.follower.stale
+        stale = "" if self.replica is None else self.replica.stale
         return Health("stale", stale) if stale else Health("ok")
 
     async def run(self, listening: Callable[[Address | None, Address | None], None]) -> None:
@@ -139,8 +139,8 @@ class Service:
             if self.pruning is not None:
                 self.pruning.stop()
             await asyncio.wait({opening, *filter(None, (self._stores, *self._beside))})
-            if self.follower is not None:
-                await self.follower.stop(config.limits.drain_seconds)
+            if self.replica is not None:
+                await self.replica.close(config.limits.drain_seconds)
             for port in self._ports:
                 port.abort()
             self.commands.requests_seen.close()
@@ -153,22 +153,22 @@ class Service:
         """Open the stores, and catch up with the log if there is one; then the service is ready."""
         began = time.monotonic()
         try:
-            if self.follower is not None:
+            if self.replica is not None:
                 self.commands.not_ready = "Kafka has not answered yet"
-                await self.follower.prepare()
+                await self.replica.prepare()
                 self.commands.not_ready = "the stores are being opened"
             self._stores = asyncio.ensure_future(asyncio.to_thread(self.namespaces.open_all))
             await asyncio.shield(self._stores)
-            if self.follower is not None:
-                self.commands.not_ready = self.follower.not_ready
+            if self.replica is not None:
+                self.commands.not_ready = self.replica.not_ready
                 self._following = True
-                await self.follower.catch_up()
+                await self.replica.catch_up()
         except Exception as error:
             self._failed = error
             self.stop.set()
             return
         self.commands.not_ready = None
-        stale = "" if self.follower is None else self.follower.stale
+        stale = "" if self.replica is None else self.replica.stale
         log.info(
             "ready%s: %d namespaces were opened in %.1f s%s",
             ", but stale" if stale else "",
@@ -186,8 +186,8 @@ class Service:
             for port in self._ports:
                 port.end_overdue(now)
             self._sample(now)
-            if self.follower is not None and self._following and not self.stop.is_set():
-                self.commands.not_ready = self.follower.not_ready
+            if self.replica is not None and self._following and not self.stop.is_set():
+                self.commands.not_ready = self.replica.not_ready
 
     def _sample(self, now: float) -> None:
         """Sample the counts that the dashboard draws over time."""
@@ -214,7 +214,7 @@ class Service:
             [each.session.view() for each in self.port.open if isinstance(each, Connection)],
             health.status,
             health.reason,
-            None if self.follower is None else dict(self.follower.info()),
+            None if self.replica is None else dict(self.replica.info()),
             only,
         )
 
@@ -227,16 +227,16 @@ class Service:
                     await port.none_open.wait()
 
 
-def _follower(config: Config, namespaces: Namespaces) -> "Follower | None":
+def _replica(config: Config, namespaces: Namespaces) -> "Replica | None":
     if config.kafka is None:
         return None
-    from dedup.service.replica.replica import Follower
+    from dedup.service.replica.replica import Replica
 
-    return Follower(
+    return Replica(
         config.kafka,
         namespaces,
         config.path,
-        partitions=config.partitions,
+        share=config.partitions,
         rebuild=config.rebuild,
         skip=dict(config.skip),
     )

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from dedup.model.errors import UsageError
 from dedup.model.recipes import NEWEST
 from dedup.service.core.namespaces import Asked, Namespaces
-from dedup.service.core.operations import Commands, StoreInserts
+from dedup.service.core.operations import Commands
 from dedup.service.resp import resp_commands
 from dedup.service.resp.resp_commands import Plans
 
@@ -37,7 +37,7 @@ def plainly(
 def plans(tmp_path_factory):
     """Plans of a service that has the namespace already: those of a missing one are not kept."""
     namespaces = Namespaces(tmp_path_factory.mktemp("plans"))
-    commands = Commands(namespaces, StoreInserts())
+    commands = Commands(namespaces)
     commands.not_ready = None
     commands.detector("ns", NEWEST, Asked(), make=True)
     yield Plans(commands)

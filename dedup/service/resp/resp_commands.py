@@ -15,7 +15,7 @@ import time
 from asyncio import Future
 from binascii import Error as NotHex
 from binascii import unhexlify
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -228,10 +228,33 @@ _ALLOWED = {
 }
 
 
-def options(command: str, arguments: Sequence[bytes]) -> Options:
-    """Return the options of a command, each given once at most."""
+# What no two pages of a RESERVE have in common.
+_OWN = PAGE_WORDS | {b"TOKEN": OPTION_WORDS[b"TOKEN"]}
+
+
+def split(words: Sequence[bytes]) -> tuple[list[bytes], dict[str, Any]]:
+    """Split a RESERVE's options: those that several pages may share, and the page's own, by field."""
+    shared: list[bytes] = []
+    own: dict[str, Any] = {}
+    try:
+        for name, word in zip(words[::2], words[1::2], strict=True):
+            known = _OWN.get(name) or _OWN.get(name.upper())
+            if known is None:
+                shared += (name, word)
+            elif known[0] in own:
+                raise UsageError("given twice")
+            else:
+                own[known[0]] = known[1](word)
+    except ValueError:  # UsageError is one
+        options("RESERVE", words)  # which names the first word that is wrong
+        raise
+    return shared, own
+
+
+def options(command: str, words: Iterable[bytes]) -> Options:
+    """Return the options of a command, each given once at most. Raises UsageError."""
     given: dict[str, dict[str, Any]] = {"asked": {}, "reserve": {}, "page": {}, "": {}}
-    allowed, words = _ALLOWED[command], iter(arguments)
+    allowed, words = _ALLOWED[command], iter(words)
     for word in words:
         name = word.upper()
         part, field, read = allowed.get(name, ("", "", None))
@@ -249,35 +272,9 @@ def options(command: str, arguments: Sequence[bytes]) -> Options:
     )
 
 
-def spelled(
-    arguments: Sequence[bytes],
-) -> tuple[tuple[bytes, ...] | None, dict[str, Any], str | None]:
-    """Split a RESERVE's options: those that several pages may share, the page's own fields, the token.
-
-    None in place of the first: parse them with options(), which names the first word that is wrong, and takes
-    names in lower case.
-    """
-    token: str | None = None
-    page: dict[str, Any] = {}
-    shared: list[bytes] = []
-    try:
-        for name, word in zip(arguments[::2], arguments[1::2], strict=True):
-            if name == b"TOKEN" and token is None:
-                token = OPTION_WORDS[b"TOKEN"][1](word)
-            elif name in PAGE_WORDS and PAGE_WORDS[name][0] not in page:
-                field, read = PAGE_WORDS[name]
-                page[field] = read(word)
-            else:
-                shared += (name, word)
-    except ValueError:  # UsageError is one
-        return None, {}, None
-    return tuple(shared), page, token
-
-
 # ------------------------------------------------------------------------------------ plans, sessions
 
 PLANS = 4096  # combinations of namespace and probe options that are cached
-NO_OPTIONS: tuple[tuple[bytes, ...], dict[str, Any], None] = (), {}, None
 FAILURES = 3  # wrong tokens before a connection is closed
 
 
@@ -329,7 +326,7 @@ class Session:
 
     def _set_roles(self, roles: Roles) -> None:
         self.roles, self.trusted = roles, bool(roles)
-        self._batches_inserts = self.commands.inserts.commits and "crawl" in roles
+        self._batches_inserts = self.commands.log is None and "crawl" in roles
 
     def view(self) -> ClientView:
         """Return what the dashboard shows of it."""
@@ -408,24 +405,24 @@ class Plans:
     def of_page(self, arguments: list[bytes]) -> tuple[Plan, dict[str, Any], str | None]:
         """Return the plan of a RESERVE, the page's fields that are given by name, and its token."""
         self._check()
-        shared, fields, token = spelled(arguments[10:]) if len(arguments) > 10 else NO_OPTIONS
-        if shared is not None:
-            plan = self._page_plans.get((arguments[1], *arguments[8:10], *shared))
-            if plan is not None:
-                return plan, fields, token
+        shared, own = split(arguments[10:]) if len(arguments) > 10 else ((), {})
+        plan = self._page_plans.get((arguments[1], *arguments[8:10], *shared))
+        if plan is None:
+            plan = self._page_plan(arguments, shared)
+        return plan, own, own.pop("token", None)
+
+    def _page_plan(self, arguments: list[bytes], shared: Sequence[bytes]) -> Plan:
         if arguments[8].upper() != b"RECIPE":
             raise wrong_usage(b"DEDUP.RESERVE", "RECIPE is missing")
-        commands, given = self.commands, options("RESERVE", arguments[10:])
+        given = options("RESERVE", shared)
         namespace, recipe = text(arguments[1], "namespace"), text(arguments[9], "recipe")
-        detector = commands.detector(namespace, recipe, given.asked)
-        whole, own = given.page, given.reserve.token
-        given = replace(given, page={}, reserve=replace(given.reserve, token=None))
+        detector = self.commands.detector(namespace, recipe, given.asked)
         plan = Plan(namespace, recipe, detector, given)
-        if detector is not None and (whole, own) == (fields, token) and shared is not None:
+        if detector is not None:
             if len(self._page_plans) >= PLANS:
                 self._page_plans.clear()
             self._page_plans[arguments[1], *arguments[8:10], *shared] = plan
-        return plan, whole, own
+        return plan
 
     def _made(self, arguments: list[bytes]) -> Plan | None:
         commands = self.commands
