@@ -19,8 +19,7 @@ import msgspec
 
 from dedup.core.files import replace_file, sync_folder
 from dedup.model.errors import DedupError, UsageError
-from dedup.scan.archive_copies import copy_wacz, copy_warc
-from dedup.scan.copies import Copy, Drops, copy_lines, copy_parquet
+from dedup.scan.copies import Copy, Drops, copy_lines, copy_parquet, copy_wacz, copy_warc
 from dedup.scan.inputs import is_list, kind_of, list_units, listed_paths, local_path
 from dedup.scan.values import STDIN, Fault, Job, Kind, Progress, Summary, Unit, shown
 
