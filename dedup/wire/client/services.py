@@ -34,9 +34,9 @@ import msgspec
 from dedup.core.say_once import SayOnce
 from dedup.model.errors import ServiceUnavailable, UsageError
 from dedup.wire.client.command_codec import (
-    OLDER,
     PARTITIONS,
     Command,
+    Holding,
     Request,
     Route,
     error_of,
@@ -377,7 +377,7 @@ class Endpoint:
         """Begin to connect. changed is called whenever it may be asked, or not, from now on."""
         self.address = address
         self.connection: Connection | None = None
-        self.holding = OLDER
+        self.holding = Holding(None)
         self.on_trial = False
         self.tried = asyncio.Event()
         self.trouble = "not connected yet"
@@ -497,11 +497,7 @@ class Endpoint:
             if address.token is not None:
                 await connection.send(pack((b"AUTH", address.token)))
             connection.send_later(pack((b"CLIENT", b"SETNAME", _own_name())))
-            try:
-                said = await connection.send(pack(PARTITIONS))
-            except ReplyError as answer:
-                said = error_of(str(answer))
-            self.holding = holding_of(said)
+            self.holding = holding_of(await connection.send(pack(PARTITIONS)))
         except ReplyError as answer:
             connection.close()
             raise error_of(str(answer)) from None
@@ -610,7 +606,7 @@ class Services:
             for number in request.targets(route):
                 endpoint = self._endpoints[number]
                 try:
-                    future = endpoint.send(request.data_for(number, endpoint.holding))
+                    future = endpoint.send(request.data_for(number))
                     sent.append((request, number, future))
                 except ServiceUnavailable:
                     failed.add(number)
