@@ -30,8 +30,7 @@ from dedup.service.core.roles import Tokens, log_now_and_then
 from dedup.service.http.bodies import Health
 from dedup.service.http.guard import HttpConnections
 from dedup.service.http.server import Metrics, made_app
-from dedup.service.resp.port import BOUNDS, Port
-from dedup.service.resp.resp_connection import Connection
+from dedup.service.resp.port import BOUNDS, Connection, Port
 
 if TYPE_CHECKING:
     from dedup.service.replica.replica import Replica

@@ -172,8 +172,7 @@ async def _serve(folder: str) -> dict[str, _Calls]:
     from dedup.service.core.operations import Commands
     from dedup.service.core.roles import Tokens
     from dedup.service.replica.applying import Applying
-    from dedup.service.resp.port import Port
-    from dedup.service.resp.resp_connection import Connection
+    from dedup.service.resp.port import Connection, Port
     from dedup.wire.kafka import kafka_config
 
     namespaces = Namespaces(Path(folder))

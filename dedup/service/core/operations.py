@@ -483,8 +483,8 @@ def keys_size(found: dict[int, list[Neighbour]]) -> int:
     return sum(len(neighbour.key) for near in found.values() for neighbour in near)
 
 
-PROBES = 512  # of one slice
-SLICE_SECONDS = 0.005
+PROBES = 512  # in one native call; inserts in one commit
+SLICE_SECONDS = 0.005  # of work before it is other clients' turn
 
 T = TypeVar("T")
 
