@@ -267,7 +267,7 @@ PROFILE = "urn:x-crawl-dedup:revisit:near-duplicate"
 
 _PIECE = 1 << 16
 _MOST_HTTP = 1 << 16  # bytes of HTTP headers that a revisit keeps
-# Of the record that is left out; what tells of its block is not true of the revisit's.
+# Headers of the replaced record that are not true of the revisit.
 _LEFT_OUT = frozenset(
     (
         b"warc-type",
@@ -330,7 +330,7 @@ class WarcCopier(WarcRecords):
             pass
 
     def result(self, record: Any) -> Read | None:
-        """Copy a record, or write the revisit that stands for it."""
+        """Copy a record, or write the revisit that replaces it."""
         of = self._drops.of(self._number)
         parts = _copied(record) if of is None else _revisit(record, of)
         try:
@@ -365,7 +365,7 @@ def _copied(record: Any) -> Iterator[bytes]:
 
 
 def _revisit(record: Any, of: str) -> Iterator[bytes]:
-    """Yield the bytes of the revisit that stands for a record."""
+    """Yield the bytes of the revisit that replaces a record."""
     http = _http_headers(record) if record.is_http else b""
     fields = [item for item in record.headers.items_bytes() if item[0].lower() not in _LEFT_OUT]
     old = record.headers.get_bytes(b"WARC-Record-ID") or b""
@@ -386,7 +386,7 @@ def _revisit(record: Any, of: str) -> Iterator[bytes]:
 
 
 def _http_headers(record: Any) -> bytes:
-    """Return what comes before the body, with the empty line; nothing if there is no such line."""
+    """Return what is before the body, with the empty line; nothing if there is no such line."""
     head = b""
     while len(head) < _MOST_HTTP and (data := record.reader.read(_PIECE)):
         head += data

@@ -229,7 +229,7 @@ class _Workers(ThreadPoolExecutor):
         process: subprocess.Popen[bytes] = getattr(self._own, "process", None) or self._start()
         assert process.stdin is not None
         assert process.stdout is not None
-        with suppress(BrokenPipeError):  # it has died: there is no frame to read, either
+        with suppress(BrokenPipeError):  # it has died: reading its answer finds that, too
             _write_frame(process.stdin, msgspec.msgpack.encode(Order(task, self._reading)))
         end = False
         while not end:

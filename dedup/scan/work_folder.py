@@ -38,8 +38,8 @@ Phase = Literal["scan", "end"]
 class Position(msgspec.Struct, frozen=True):
     """Where a scan is.
 
-    unit, done      number of the unit that is read, and how many of its results are behind us
-    offset          where in it reading can go on, or 0: its results are counted from the start
+    unit, done      number of the unit that is read, and how many of its results were taken
+    offset          where in it reading can resume, or 0: its results are counted from the start
     record          the number of the record there
     stamp           the unit's first path (in hex) and its size, to know it again
     behind_bytes    bytes of the units that were read
@@ -70,7 +70,7 @@ _START = Position(0, 0, 0, 0, 0, ("", 0), 0, 0, 0, "scan", Summary())
 
 
 def work_folder(output: str) -> Path:
-    """Return where the work for an output lies: hidden, beside it."""
+    """Return the hidden folder next to an output in which its work is kept."""
     target = Path(output)
     return target.with_name(f".{target.name}.scan")
 

@@ -107,7 +107,9 @@ _NEXT = {
     errno.EADDRINUSE: "another process listens there (`ss -ltnp` shows which): stop it, or give {} another port",
     errno.EACCES: "ports below 1024 are for the system: give {} a greater one",
 }
-_NO_ADDRESS = "it is no address of this machine: give {} one that is, 127.0.0.1:PORT for example"
+_NO_ADDRESS = (
+    "this machine has no such address: give {} one that it has, for example 127.0.0.1:PORT"
+)
 
 
 def _bound(option: str, address: Address) -> socket.socket:
@@ -386,7 +388,7 @@ class Handshake(asyncio.Protocol):
                 loop.start_tls(self.transport, self, self._tls, server_side=True,
                                ssl_handshake_timeout=self._seconds)
             )  # fmt: skip
-            for _ in range(2):  # it begins; TLS is told of its connection, then of what was read
+            for _ in range(2):  # the task starts; then the TLS protocol gets its transport
                 await asyncio.sleep(0)
             if not shaking.done():
                 feed = self.transport.get_protocol()

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-OWN_FILES = 64  # open files beside those of connections and stores
+OWN_FILES = 64  # open files other than those of connections and stores
 NAMESPACE_FILES = 3  # of a namespace, at least
 WATCH_SECONDS = 0.5  # between two checks of the connections' time limits
 
@@ -106,23 +106,23 @@ class Service:
         """
         config, loop = self.config, asyncio.get_running_loop()
         loop.set_exception_handler(_log_fault)
-        doors = Listening(config, self.tokens)
+        sockets = Listening(config, self.tokens)
         for number in (signal.SIGTERM, signal.SIGINT):
             with contextlib.suppress(NotImplementedError):  # Windows
                 loop.add_signal_handler(number, self.stop.set)
         with contextlib.suppress(NotImplementedError, AttributeError):  # Windows
-            loop.add_signal_handler(signal.SIGHUP, doors.read_again)
+            loop.add_signal_handler(signal.SIGHUP, sockets.read_again)
 
         def connection() -> Connection:
             return Connection(self.port)
 
         web, resp, http = self.http_connections, None, None
         if config.listen is not None:
-            resp = await doors.listen("--listen", config.listen, self.port, connection)
+            resp = await sockets.listen("--listen", config.listen, self.port, connection)
         if config.http is not None:
-            http = await doors.listen("--http", config.http, web, web)
+            http = await sockets.listen("--http", config.http, web, web)
         if config.unix is not None:
-            await doors.listen_unix(config.unix, connection)
+            await sockets.listen_unix(config.unix, connection)
         listening(resp, http)
         watch = asyncio.create_task(self._watch())
         opening = asyncio.create_task(self._open())
@@ -130,7 +130,7 @@ class Service:
             await self.stop.wait()
             log.info("stopping: no more commands are taken")
             self.commands.not_ready = "the service is stopping"
-            doors.close()
+            sockets.close()
             await self._drain()
         finally:
             watch.cancel()

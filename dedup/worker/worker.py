@@ -6,8 +6,8 @@
 Invariants:
   - While a batch is settled the next one is read, and no more: queues are bounded.
   - Offsets are committed batch by batch, in order, after everything before them is done.
-  - A broker or service that is away is waited for; the worker ends when it is told to, or when
-    continuing could lose something.
+  - A broker or service that is away is waited for; the worker ends on a signal, or when continuing
+    could lose something.
   - Counting never fails a page; names and labels of metrics hold no page's URL. /metrics, /livez and /readyz are
     answered in a thread.
 """
@@ -482,11 +482,11 @@ class Worker:
     async def _until(self, stop: asyncio.Event, working: Awaitable[None]) -> None:
         """Work until it ends or fails, or until told to stop."""
         work = asyncio.ensure_future(working)
-        told = asyncio.ensure_future(stop.wait())
+        stopped = asyncio.ensure_future(stop.wait())
         try:
-            await asyncio.wait({work, told}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({work, stopped}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            told.cancel()
+            stopped.cancel()
             self._stopping = True
             if not work.done():
                 work.cancel()

@@ -249,7 +249,7 @@ def test_serve_that_cannot_listen_says_what_to_do_next(tmp_path, option):
         else:
             asked = [
                 (f"127.0.0.1:{taken.getsockname()[1]}", "another process listens there"),
-                ("192.0.2.1:7700", "it is no address of this machine"),
+                ("192.0.2.1:7700", "this machine has no such address"),
             ]
         for place, said in asked:
             words = [word for pair in (places | {option: place}).items() for word in pair]

@@ -60,7 +60,7 @@ class Guard:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message.get("headers", ()), *HEADERS]
-            # a client whose own bytes have ended its connection was told so already
+            # h11 has already answered a client whose bytes were malformed
             with contextlib.suppress(LocalProtocolError):
                 await send(message)
 
@@ -68,7 +68,7 @@ class Guard:
         body = b""
         if refused is None and scope["method"] == "POST":
             read = await self._body(receive)
-            if read is None:  # the client is gone, or was told already what is wrong with its bytes
+            if read is None:  # the client is gone, or h11 has answered its malformed bytes
                 return
             body, refused = read
         if refused is not None:
@@ -188,8 +188,7 @@ class HttpConnections(Connections):
     def end_overdue(self, now: float) -> None:
         """Close also the connections that take the last files.
 
-        Many that come at once have taken them before the first could be ended; then no other one is
-        even told of.
+        Many that come at once can take them all before one is closed; the event loop then accepts no more.
         """
         super().end_overdue(now)
         if over := sum(map(self.takes_last_files, self.open)):

@@ -224,7 +224,7 @@ class Replica(Lifecycle):
         self._written = time.monotonic()  # the manifest
         self._topic: Topic | None = None  # once the log is identified
         self._reader: Reader | None = None  # once the log is known to be the stores' own
-        self._clearing: asyncio.Task[None] | None = None  # of what was given up
+        self._clearing: asyncio.Task[None] | None = None  # of documents of other shards
         self._stop = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
         self._offsets: dict[int, int] = {}
@@ -415,7 +415,7 @@ class Replica(Lifecycle):
         return True
 
     async def _connect(self) -> None:
-        """Check the stores against the log, give up what is not held any more, open the reader."""
+        """Check the stores against the log, drop partitions that this service no longer holds, open the reader."""
         applying, path = self._applying, self._path
         assert self._manifest is not None
         assert self.share is not None
@@ -536,7 +536,7 @@ class Replica(Lifecycle):
             await self.checkpoint()
 
     async def _clear(self) -> None:
-        """Remove what was given up, a little at a time, while the service answers for the rest.
+        """Remove the documents of other shards, a few at a time, while the service answers for the rest.
 
         Raises StoreDamaged; a store that takes no changes is tried again. May be cancelled: the next start goes on.
         """

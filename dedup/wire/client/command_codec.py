@@ -1,4 +1,4 @@
-"""Commands of a detector for table services, their replies, and the verdict that these come to. No I/O.
+"""Commands of a detector for table services, their replies, and the verdict that follows from these. No I/O.
 
     judge(page, key) -> DEDUP.RESERVE ns key value sketch ... -> [status, token, ...] -> Verdict
     Request -> (each service of a route, or a document's home) -> replies -> verdict, neighbours, facts
@@ -425,7 +425,7 @@ class Request:
     home          the one of them that holds the document; NO_SERVICE if none does
     replies       by service: its answer, or the DedupError that it stands for
     unanswered    services that may have carried it out, but did not answer
-    told_not_home services that were told that another one is the home
+    sent_home_off services that were sent HOME off: another one is the home
     """
 
     __slots__ = (
@@ -438,9 +438,9 @@ class Request:
         "namespace",
         "replies",
         "route",
+        "sent_home_off",
         "to_all",
         "token",
-        "told_not_home",
         "unanswered",
     )
 
@@ -466,7 +466,7 @@ class Request:
         self.home = NO_SERVICE
         self.replies: dict[int, Any] = {}
         self.unanswered: AbstractSet[int] = _NONE
-        self.told_not_home: AbstractSet[int] = _NONE
+        self.sent_home_off: AbstractSet[int] = _NONE
         self._not_home_data: bytes | None = None
 
     def tell_not_home(self) -> None:
@@ -479,7 +479,7 @@ class Request:
             return self.data
         if self._not_home_data is None:
             self._not_home_data = pack((*self.command, b"HOME", b"off"))
-        self.told_not_home |= {service}
+        self.sent_home_off |= {service}
         return self._not_home_data
 
     def targets(self, route: Route) -> Sequence[int]:
@@ -517,7 +517,7 @@ class Request:
 
 
 def verdict_of_all(request: Request, asked: Document) -> Verdict | None:
-    """Return the verdict that all replies to a RESERVE come to; None: they do not suffice.
+    """Return the verdict that follows from all replies to a RESERVE; None: they do not suffice.
 
     They do not if the home failed and the service that took over had replied as another: only as
     the home would it have said whether it knows the page itself.
@@ -531,7 +531,7 @@ def verdict_of_all(request: Request, asked: Document) -> Verdict | None:
         answers[service] = None if reply is None else verdict_of(reply, asked)
     if not request.route.complete:
         answers[NO_SERVICE] = None
-    if request.home in request.told_not_home:
+    if request.home in request.sent_home_off:
         answers[request.home] = None
     return merged(answers, request.home)
 

@@ -148,7 +148,7 @@ def _address(url: str) -> Address:
 
 
 def _shown(url: str) -> str:
-    """Return a URL without what stands before its "@", and without its options."""
+    """Return a URL without its user, token and options."""
     scheme, separator, rest = url.strip().partition("://")
     return f"{scheme}{separator}{rest.rpartition('@')[2].partition('?')[0]}"
 
@@ -651,7 +651,7 @@ class Services:
 
 
 def _abandon(sent: Sequence[Sent]) -> None:
-    """Give up what was sent, and note the services that did not reply."""
+    """Cancel what was sent, and note the services that did not reply."""
     for request, number, future in sent:
         if number not in request.replies:
             request.unanswered |= {number}

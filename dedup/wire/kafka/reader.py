@@ -516,8 +516,8 @@ class Member:
 
     Only the owner commits offsets, once the records before them are processed. When partitions go to another member,
     `epoch` changes first, then the owner is asked to finish: records of an older epoch are not the owner's any more,
-    and the new member reads them again. Nothing waits for a broker without a bound; is_stalled() tells a member that
-    makes no progress although there are records to read, so that its owner can replace it. All methods are to be called
+    and the new member reads them again. Nothing waits for a broker without a bound; is_stalled() detects a
+    member that makes no progress although there are records to read, so that its owner can replace it. All methods are to be called
     on one event loop.
     """
 
@@ -580,7 +580,7 @@ class Member:
                 timeout_ms=round(seconds * 1000), max_records=records
             )
         except UnicodeDecodeError as error:  # of a header's name, in aiokafka's C code
-            raise CorruptRecordException(f"a header's name is no UTF-8 ({error})") from error
+            raise CorruptRecordException(f"a header's name is not UTF-8 ({error})") from error
         if found:
             self._read = time.monotonic()
         return [record for part in found.values() for record in part]
@@ -657,7 +657,7 @@ class Member:
             self._consumer.seek(wanted, offset)
 
     def ends_seen(self) -> Places:
-        """Return the end offset of each partition as the last fetch told it; no request is sent."""
+        """Return the end offset of each partition as of the last fetch; no request is sent."""
         found = {}
         for place in self._consumer.assignment():
             end = self._consumer.last_stable_offset(place)
