@@ -444,7 +444,7 @@ class Plans:
 
 def wrong_usage(name: bytes, what: str = "") -> UsageError:
     """Return the error of a command that has another form, and what is wrong with it."""
-    return UsageError(f"{what or 'this is no form of it'}; usage: {COMMANDS[name].usage}")
+    return UsageError(f"{what or 'wrong form'}; usage: {COMMANDS[name].usage}")
 
 
 def shown(name: bytes) -> str:
@@ -453,14 +453,6 @@ def shown(name: bytes) -> str:
 
 
 Command = Callable[[Session, list[bytes]], bytes | Later]
-
-
-def _ping(_: Session, arguments: list[bytes]) -> bytes:
-    return bulk(arguments[1]) if len(arguments) == 2 else b"+PONG\r\n"
-
-
-def _echo(_: Session, arguments: list[bytes]) -> bytes:
-    return bulk(arguments[1])
 
 
 def _auth(session: Session, arguments: list[bytes]) -> bytes:
@@ -566,26 +558,12 @@ def _quit(session: Session, _: list[bytes]) -> bytes:
 _CONFIG = {
     name: (bulk(name), bulk(value)) for name, value in ((b"save", b""), (b"appendonly", b"no"))
 }
-_GREETINGS: dict[bytes, Command] = {
-    b"PING": _ping,
-    b"ECHO": _echo,
-    b"AUTH": _auth,
-    b"HELLO": _hello,
-    b"CLIENT": _client,
-    b"CONFIG": _config,
-    b"INFO": _info,
-    b"SELECT": _select,
-    b"QUIT": _quit,
-}
-
 
 ELEMENT_BYTES, COMMAND_BYTES = (
     48,
     128,
 )  # of memory beside the bytes of an argument, and of a command
 SHORT_BYTES = 256  # an answer up to here is given even where those before it were too long
-
-Run = Callable[[Session, list[bytes]], tuple[bytes, bytes | Later]]
 
 
 def multi(session: Session, _: list[bytes]) -> bytes:
@@ -609,11 +587,6 @@ def watch(_: Session, __: list[bytes]) -> bytes:
     raise UsageError("there is no WATCH: RESERVE takes a page atomically")
 
 
-def unwatch(_: Session, __: list[bytes]) -> bytes:
-    """Say that nothing is watched."""
-    return OK
-
-
 def queue(session: Session, arguments: list[bytes]) -> bytes:
     """Queue a command."""
     queued, limits = session.queued, session.commands.limits
@@ -632,7 +605,7 @@ def queue(session: Session, arguments: list[bytes]) -> bytes:
     return b"+QUEUED\r\n"
 
 
-def execute(session: Session, run: Run) -> bytes | Later:
+def execute(session: Session, _: list[bytes]) -> bytes | Later:
     """Carry out what is queued."""
     spoilt = session.spoilt
     queued = _taken(session, "EXEC")
@@ -641,11 +614,10 @@ def execute(session: Session, run: Run) -> bytes | Later:
         raise Refused("EXECABORT", "Transaction discarded because of previous errors.")
     if not queued:
         return resp.EMPTY
-    work = _answers(session, queued, run)
-    return Later(asyncio.ensure_future(work), array, alone=True)
+    return Later(asyncio.ensure_future(_answers(session, queued)), array, alone=True)
 
 
-async def _answers(session: Session, queued: list[list[bytes]], run: Run) -> list[bytes]:
+async def _answers(session: Session, queued: list[list[bytes]]) -> list[bytes]:
     """Return the answers of commands, each once its turn has come."""
     answers: list[bytes] = []
     size = 0
@@ -861,10 +833,6 @@ def _insert(session: Session, arguments: list[bytes]) -> bytes | Later:
     return OK if done is None else Later(done, lambda _: OK)
 
 
-def _release(session: Session, arguments: list[bytes]) -> bytes:
-    return integer(session.commands.release(*_token_arguments(arguments)))
-
-
 def _forget(session: Session, arguments: list[bytes]) -> bytes | Later:
     namespace, key = text(arguments[1], "namespace"), text(arguments[2], "key")
     done = session.commands.forget(namespace, key)
@@ -964,7 +932,9 @@ _HANDLERS: dict[bytes, Command] = {
     b"DEDUP.MPROBE": _mprobe,
     b"DEDUP.RESERVE": _reserve,
     b"DEDUP.INSERT": _insert,
-    b"DEDUP.RELEASE": _release,
+    b"DEDUP.RELEASE": lambda session, arguments: integer(
+        session.commands.release(*_token_arguments(arguments))
+    ),
     b"DEDUP.FORGET": _forget,
     b"DEDUP.DROP": _drop,
     b"DEDUP.INFO": _dedup_info,
@@ -977,10 +947,18 @@ _HANDLERS: dict[bytes, Command] = {
     b"DEDUP.LEAVE": _leave,
     b"COMMAND": _command,
     b"MULTI": multi,
-    b"EXEC": lambda session, _: execute(session, run),
+    b"EXEC": execute,
     b"DISCARD": discard,
     b"WATCH": watch,
-    b"UNWATCH": unwatch,
-    **_GREETINGS,
+    b"UNWATCH": lambda _, __: OK,  # nothing is watched
+    b"PING": lambda _, arguments: bulk(arguments[1]) if len(arguments) == 2 else b"+PONG\r\n",
+    b"ECHO": lambda _, arguments: bulk(arguments[1]),
+    b"AUTH": _auth,
+    b"HELLO": _hello,
+    b"CLIENT": _client,
+    b"CONFIG": _config,
+    b"INFO": _info,
+    b"SELECT": _select,
+    b"QUIT": _quit,
 }
 assert _HANDLERS.keys() == COMMANDS.keys()
