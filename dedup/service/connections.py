@@ -248,7 +248,7 @@ class Connections:
         partial: Buffers,
         *,
         reserved_files: int,
-        most_of_address: int | None = None,
+        most_of_address: int = 1 << 30,
     ) -> None:
         """reserved_files: of those that may be open, how many are left to others."""
         self.open: set[Any] = set()
@@ -257,7 +257,7 @@ class Connections:
         self.unread, self.partial = unread, partial
         self.files = 1 << 30
         self.draining = False
-        self._most, self._most_of_address = most, most_of_address or most
+        self._most, self._most_of_address = most, most_of_address
         self._reserved_files = reserved_files
         self._of_address: Counter[str] = Counter()
         self._waiting: dict[str, dict[Any, None]] = {}  # by address, the longest first
