@@ -150,7 +150,7 @@ class MetricsServer:
     """Answers on HTTP in a thread. A context manager; `address` holds the real port."""
 
     def __init__(self, address: tuple[str, int], metrics: Metrics, health: Health) -> None:
-        """Listen. Raises OSError if the address cannot be had."""
+        """Listen. Raises OSError that names the address if it cannot be had."""
         exposed = make_wsgi_app(metrics.registry)
 
         def answer(environ: dict[str, Any], start: Any) -> Any:
@@ -169,7 +169,13 @@ class MetricsServer:
             return [("ok\n" if good else text + "\n").encode()]
 
         host, port = address
-        self._server = make_server(host, port, answer, _Server, _Quiet)
+        try:
+            self._server = make_server(host, port, answer, _Server, _Quiet)
+        except OSError as error:
+            raise OSError(
+                error.errno,
+                f"cannot listen on {host}:{port}: {error.strerror}; give --metrics another address",
+            ) from error
         self.address = (address[0], self._server.server_port)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
