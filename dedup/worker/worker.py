@@ -1,6 +1,6 @@
 """The worker: a group member that reads, a pipeline that settles, and a task that watches.
 
-    poll -> Reader: fingerprints (threads) -> queue -> Pipeline: settle -> Progress: commit
+    poll -> PageReader: fingerprints (threads) -> queue -> Pipeline: settle -> Progress: commit
     on a rebalance, and at the end: the current batch is finished, or dropped and read again
 
 Invariants:
@@ -223,7 +223,7 @@ REFUSED = (
 )
 
 
-class Reader:
+class PageReader:
     """Reads and fingerprints records in threads; the native core releases the GIL. A context manager.
 
     A record that cannot be read becomes an error, a page that cannot be fingerprinted is kept: neither
@@ -475,7 +475,7 @@ class Worker:
             )
             fault = _threadsafe(asyncio.get_running_loop(), self._fault)
             read = adapter(config.format, max_bytes=config.max_bytes)
-            with Reader(read, detector.recipe, config.threads, fault) as reader:
+            with PageReader(read, detector.recipe, config.threads, fault) as reader:
                 try:
                     await self._supervise(reader)
                 finally:
@@ -500,7 +500,7 @@ class Worker:
         if not work.cancelled():
             work.result()
 
-    async def _supervise(self, reader: Reader) -> None:
+    async def _supervise(self, reader: PageReader) -> None:
         """Join, read, settle and watch; replace the member when it stalls."""
         await self._patiently(lambda: ensure_topics(self._config.kafka, self._config.topics))
         futile, done = 0, -1  # readers in a row that got nothing done
@@ -592,7 +592,7 @@ class Worker:
 
     # -------------------------------------------------------------------------------- reading
 
-    async def _read(self, reader: Reader) -> None:
+    async def _read(self, reader: PageReader) -> None:
         assert self._member is not None
         while True:
             epoch, records = await self._gather(self._member)

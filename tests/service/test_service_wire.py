@@ -24,7 +24,7 @@ WORDS = (
 
 def plainly(
     arguments: list[bytes],
-) -> tuple[resp_commands.Options, dict[str, Any], str | None] | str:
+) -> tuple[resp_commands.CommandOptions, dict[str, Any], str | None] | str:
     try:
         given = resp_commands.options("RESERVE", arguments)
     except UsageError as error:
@@ -46,7 +46,7 @@ def plans(tmp_path_factory):
 
 def quickly(
     plans: Plans, options: list[bytes]
-) -> tuple[resp_commands.Options, dict[str, Any], str | None] | str:
+) -> tuple[resp_commands.CommandOptions, dict[str, Any], str | None] | str:
     command = [b"DEDUP.RESERVE", b"ns", b"key", *[b""] * 5, b"RECIPE", NEWEST.encode(), *options]
     try:
         plan, page, token = plans.of_page(command)

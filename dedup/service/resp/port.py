@@ -38,8 +38,8 @@ from dedup.service.core.limits import Limits
 from dedup.service.core.operations import PROBES, SLICE_SECONDS, Commands
 from dedup.service.core.roles import COMMANDS, PROBE, Tokens, code, log_now_and_then, message
 from dedup.service.resp.resp_commands import (
+    CommandOptions,
     Later,
-    Options,
     Plans,
     Session,
     is_known,
@@ -98,7 +98,7 @@ class Turn:
             return self._forms[key]
         plan = self._plans.of(arguments)
         form = None
-        given = Options() if plan is None else plan.given
+        given = CommandOptions() if plan is None else plan.given
         if not (given.page or given.fields or given.domain is not None):
             words = [resp.bulk(argument) for argument in arguments]
             before = b"*%d\r\n" % len(words) + b"".join(words[:2])

@@ -157,7 +157,7 @@ def _is_fingerprint(argument: bytes) -> bool:
         return False
 
 
-class Options(msgspec.Struct, frozen=True):
+class CommandOptions(msgspec.Struct, frozen=True):
     """A command's options, which follow its fixed arguments.
 
     page    fields of the page that are given by name
@@ -190,7 +190,7 @@ def _scope(argument: bytes) -> str:
 
 Words = dict[
     bytes, tuple[str, str, Reader]
-]  # by name: the part of Options, the field, how it is read
+]  # by name: the part of CommandOptions, the field, how it is read
 
 
 def _words(part: str, words: Mapping[bytes, tuple[str, Reader]]) -> Words:
@@ -251,7 +251,7 @@ def split(words: Sequence[bytes]) -> tuple[list[bytes], dict[str, Any]]:
     return shared, own
 
 
-def options(command: str, words: Iterable[bytes]) -> Options:
+def options(command: str, words: Iterable[bytes]) -> CommandOptions:
     """Return the options of a command, each given once at most. Raises UsageError."""
     given: dict[str, dict[str, Any]] = {"asked": {}, "reserve": {}, "page": {}, "": {}}
     allowed, words = _ALLOWED[command], iter(words)
@@ -267,7 +267,7 @@ def options(command: str, words: Iterable[bytes]) -> Options:
                 given[""]["domain"] = text(next(words), "domain")
         except StopIteration:
             raise UsageError(f"{name.decode()} has too few arguments") from None
-    return Options(
+    return CommandOptions(
         Asked(**given["asked"]), ReserveOptions(**given["reserve"]), given["page"], **given[""]
     )
 
@@ -298,7 +298,7 @@ class Plan(NamedTuple):
     namespace: str
     recipe: str
     detector: EmbeddedDetector | None
-    given: Options
+    given: CommandOptions
 
 
 class Session:
