@@ -316,6 +316,9 @@ class Connection(asyncio.Protocol):
 UNDELIVERED_LIMIT = 10_000
 FIRST_PAUSE_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 5.0
+CONNECT_SECONDS = (
+    5.0  # nobody waits for it: a connection takes some turns of a spider's loop, which may be busy
+)
 
 
 class CircuitBreaker:
@@ -450,10 +453,10 @@ class Endpoint:
         breaker = CircuitBreaker()
         while True:
             try:
-                async with asyncio.timeout(self._timeout):
+                async with asyncio.timeout(max(self._timeout, CONNECT_SECONDS)):
                     connection = await self._connect()
             except Exception as error:
-                self.trouble = str(error) or f"no connection within {self._timeout:g} s"
+                self.trouble = str(error) or "no connection in time"
                 breaker.failed(self._loop.time())
                 self._say(f"{self.address} is away ({self.trouble}); pages are kept meanwhile")
             else:
