@@ -222,10 +222,11 @@ class Evidence(Generic[R]):
     def differ(self, name: Class, example: tuple[str, str, tuple[str, ...]]) -> list[R]:
         """Note a pair with other items; return the dropped pages of the class, to be sent again.
 
-        A class that was proven by its single differences takes these down, too.
+        A class that was proven by its single differences takes these down, too; and with it fall those that it proved.
         """
         found: list[R] = []
         record = self._records.get(name)
+        was_proven = self.is_proven(name)
         by_singles = (record is None or not record.is_proven) and self._by_singles(name)
         for each in (name, *(name.single() if by_singles else ())):
             record = self._of(each)
@@ -234,6 +235,12 @@ class Evidence(Generic[R]):
             record.examples = [*record.examples, example][-EXAMPLES:]
             pages = self._remembered.pop(each, ())
             record.refetched += len(pages)
+            self._count -= len(pages)
+            found += pages
+        proved = [each for each in self._remembered if was_proven and not self.is_proven(each)]
+        for each in proved:
+            pages = self._remembered.pop(each)
+            self._of(each).refetched += len(pages)
             self._count -= len(pages)
             found += pages
         self.changed = True

@@ -191,9 +191,16 @@ def test_errors_of_the_service(line, kind):
     assert type(error_of(line)) is kind
 
 
-def test_an_option_that_a_service_does_not_know_is_explained():
+@pytest.mark.parametrize(
+    "said",
+    [
+        "ERR b'PARTS' is not an option here; each once: DISTANCE, EXEMPT",
+        "ERR unknown command 'DEDUP.PARTITIONS'; see docs/protocol.md",
+    ],
+)
+def test_what_a_service_does_not_know_is_explained(said):
     """A release before an option refuses it; no fallback helps, since it knows no newer recipe either."""
-    error = error_of("ERR b'PARTS' is not an option here; each once: DISTANCE, EXEMPT")
+    error = error_of(said)
     assert type(error) is dedup.UsageError
     assert "upgrade services before clients" in str(error)
 

@@ -34,9 +34,9 @@ import msgspec
 from dedup.core.say_once import SayOnce
 from dedup.model.errors import ServiceUnavailable, UsageError
 from dedup.wire.client.command_codec import (
-    OLDER,
     PARTITIONS,
     Command,
+    Holding,
     Request,
     Route,
     error_of,
@@ -148,7 +148,7 @@ def _address(url: str) -> Address:
 
 
 def _shown(url: str) -> str:
-    """Return a URL without what stands before its "@", and without its options."""
+    """Return a URL without its user, token and options."""
     scheme, separator, rest = url.strip().partition("://")
     return f"{scheme}{separator}{rest.rpartition('@')[2].partition('?')[0]}"
 
@@ -380,7 +380,7 @@ class Endpoint:
         """Begin to connect. changed is called whenever it may be asked, or not, from now on."""
         self.address = address
         self.connection: Connection | None = None
-        self.holding = OLDER
+        self.holding = Holding(None)
         self.on_trial = False
         self.tried = asyncio.Event()
         self.trouble = "not connected yet"
@@ -500,11 +500,7 @@ class Endpoint:
             if address.token is not None:
                 await connection.send(pack((b"AUTH", address.token)))
             connection.send_later(pack((b"CLIENT", b"SETNAME", _own_name())))
-            try:
-                said = await connection.send(pack(PARTITIONS))
-            except ReplyError as answer:
-                said = error_of(str(answer))
-            self.holding = holding_of(said)
+            self.holding = holding_of(await connection.send(pack(PARTITIONS)))
         except ReplyError as answer:
             connection.close()
             raise error_of(str(answer)) from None
@@ -613,7 +609,7 @@ class Services:
             for number in request.targets(route):
                 endpoint = self._endpoints[number]
                 try:
-                    future = endpoint.send(request.data_for(number, endpoint.holding))
+                    future = endpoint.send(request.data_for(number))
                     sent.append((request, number, future))
                 except ServiceUnavailable:
                     failed.add(number)
@@ -658,7 +654,7 @@ class Services:
 
 
 def _abandon(sent: Sequence[Sent]) -> None:
-    """Give up what was sent, and note the services that did not reply."""
+    """Cancel what was sent, and note the services that did not reply."""
     for request, number, future in sent:
         if number not in request.replies:
             request.unanswered |= {number}
