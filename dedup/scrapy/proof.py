@@ -73,6 +73,7 @@ if TYPE_CHECKING:
 
 NEIGHBOURS = 30  # near-duplicates that a page is compared with, at most
 SAVE_SECONDS = 10.0
+JOB_FOLDER = "dedup-again"  # of a JOBDIR: the dropped pages that may be sent again
 LEADING = 1000  # parsed near-duplicates that made new requests, until these bring something new
 DIFFERENCES = 2000  # classes and fields that are counted for the summary
 # By which pages differ that bring nothing at all: inline data, data-* attributes, the first heading, numbers.
@@ -128,7 +129,7 @@ class Proof:
         """Begin without evidence."""
         self._config = config
         self._counts = counts
-        self._job = None if job_folder is None else Path(job_folder) / "dedup-dropped"
+        self._job = None if job_folder is None else Path(job_folder) / JOB_FOLDER
         self._names = Names()
         self._ignored = frozenset(config.item_ignore)
         self._controls = Controls(counts, self._names, config.control)
@@ -538,6 +539,11 @@ class Proof:
         if callback is not None:
             for evidence in self._evidence.values():
                 evidence.forgive(callback)
+
+    def counters(self) -> frozenset[str]:
+        """Return the callbacks of which two visits of one page had other numbers."""
+        found = self._controls.found().items()
+        return frozenset(callback for callback, (_, places) in found if places)
 
     # ------------------------------------------------------------------- from crawl to crawl
 
