@@ -32,7 +32,8 @@ from struct import iter_unpack, pack, unpack
 from typing import Any, NamedTuple
 
 import msgspec
-from scrapy import Item
+from scrapy import Item, Request
+from scrapy.utils.request import fingerprint
 
 from dedup.core.fingerprint import (
     PageReading,
@@ -335,12 +336,7 @@ class Digester:
         texts: dict[int, bytes] = {}
         loose: list[tuple[int, int]] = []  # as fields, with long texts exactly
         pairs = _pairs(item)
-        own = self._page.urls  # of other lengths than its copies'
-        lengths: set[int] = set()
-        if any(isinstance(v, int) for _, v in pairs):
-            lengths = {len(v) for _, v in pairs if isinstance(v, str) and v not in own}
-            if lengths:
-                lengths |= {self._page.size, len(self._page.text())}
+        lengths = self._lengths(pairs)
         for field, value in pairs:
             name = str(field)
             if name in self._ignored or (
@@ -370,6 +366,14 @@ class Digester:
                 ((fields, texts), item) if len(self._items) == 1 else (None, None)
             )
         return digest
+
+    def _lengths(self, pairs: list[tuple[Any, Any]]) -> set[int]:
+        """Return the numbers that an item may hold as the length of the page or of another field."""
+        if not any(isinstance(value, int) for _, value in pairs):
+            return set()
+        own = self._page.urls  # of other lengths than its copies'
+        lengths = {len(v) for _, v in pairs if isinstance(v, str) and v not in own}
+        return lengths | {self._page.size, len(self._page.text())} if lengths else lengths
 
     def _is_of_another_class(self, item: object) -> bool:
         """Whether an item is of another class than the first one of its callback."""
@@ -492,20 +496,25 @@ class Digester:
 
         Another number of as many digits may be a datum: from a header, an encoded attribute, as a key made of data.
         """
-        name = _HASHES.get(len(text))
-        if name is not None and name not in self._own_hashes:
-            sources = self._page.text(), *self._page.urls
-            self._own_hashes[name] = {
-                new_hash(name, each.encode("utf-8", "surrogatepass")).hexdigest()
-                for each in sources
-            }
-        if name is not None and text in self._own_hashes[name]:
+        if text in self._hashes(len(text)):
             return True
         bare = text.replace("-", "")
         if not _RANDOM.fullmatch(bare):
             return False
         given = " ".join((self._page.text(), *self._page.urls, self._page.given()))
         return bare not in given.lower().replace("-", "")
+
+    def _hashes(self, digits: int) -> set[str]:
+        """Return the hashes of so many digits of the page's text, its addresses and its request; made once."""
+        name = _HASHES.get(digits, "")
+        if name and name not in self._own_hashes:
+            urls, found = self._page.urls, set()
+            for each in (self._page.text(), *urls):
+                found.add(new_hash(name, each.encode("utf-8", "surrogatepass")).hexdigest())
+            if name == "sha1":
+                found |= {fingerprint(Request(url)).hex() for url in urls}
+            self._own_hashes[name] = found
+        return self._own_hashes.get(name, set())
 
     def _own_urls(self, text: str) -> str:
         if text in self._page.urls:  # the site's root is not looked for inside of texts

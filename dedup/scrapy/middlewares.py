@@ -543,6 +543,7 @@ class _Output:
             return False
         if digest is not None and digest.is_nothing and self._look.hidden:
             self._on_credit = None  # nothing follows such pages, however many there are
+            return False
         equal = proof.ended(
             request,
             digest,

@@ -14,8 +14,7 @@ Invariants:
   - A page whose original has no digest, or whose own items cannot be read, is kept and is no evidence.
   - While a check is open, or its requests are, a class drops no more pages than it can send again.
   - The items and requests that are held back leave with the callback's end, unless the items are equal.
-  - A page that brought nothing at all, like its original, is no evidence: a callback may keep what it finds, and
-    yield it with another page, or never.
+  - A page that brought nothing at all, like its original, is no evidence if what it is for may not be seen (_is_hidden).
   - A page that was accepted by another crawl, and whose main text has other numbers, is no original: a daily
     page's items may lack the number that changed.
 """
@@ -77,9 +76,8 @@ SAVE_SECONDS = 10.0
 JOB_FOLDER = "dedup-again"  # of a JOBDIR: the dropped pages that may be sent again
 LEADING = 1000  # parsed near-duplicates that made new requests, until these bring something new
 DIFFERENCES = 2000  # classes and fields that are counted for the summary
-VALUES = frozenset(
-    "jdhn"
-)  # parts by which pages differ that bring nothing at all: data, headings, numbers
+# By which pages differ that bring nothing at all: inline data, data-* attributes, the first heading, numbers.
+VALUES = frozenset("jdhn")
 NOISY = 100  # fields that alone differed, in values of which no page has a word
 
 
@@ -463,8 +461,6 @@ class Proof:
             return False
         if not digest.number and leads_on:
             return self._leads_on(request, namespace, look, beyond=beyond)
-        if digest.is_nothing and look.hidden:
-            return False
         volatile = self._controls.of(look.callback)
         ignored = volatile.fields, volatile.places
         compared = [(pair, compare(digest, pair.brought, *ignored)) for pair in look.pairs]
@@ -481,10 +477,9 @@ class Proof:
         for name, (page, of, fields) in found.differed():
             if name in found.ahead or evidence.record(name) is not None:
                 self._differ(namespace, name, (page, of, self._names.of(fields)))
-        original = found.original
-        if original:
+        if found.original:
             self._counts.add("items/equal")
-            self._urls.learn(namespace, look.key, original, equal=True)
+            self._urls.learn(namespace, look.key, found.original, equal=True)
         else:
             self._counts.add("items/other")
             self._note_difference(compared, digester)
@@ -492,7 +487,7 @@ class Proof:
             if look.again is not None and not look.hidden:
                 self._controls.visit(look.again, look.key, look.callback, digest)
         self._save_soon()
-        return bool(original)
+        return bool(found.original)
 
     def _differ(
         self, namespace: "Namespace", name: Class, example: tuple[str, str, tuple[str, ...]]

@@ -194,6 +194,23 @@ def test_a_class_that_falls_gives_its_dropped_pages_back():
     assert (record.dropped, record.refetched) == (REMEMBERED + 50, REMEMBERED)
 
 
+def test_what_a_class_proved_falls_with_it():
+    """A class with fewer differing parts, and one of several differences of the URLs; not one with a proof of its own."""
+    wide, narrow = UTM._replace(parts="af"), UTM._replace(parts="f")
+    both = wide._replace(shape="?+utm_medium ?+utm_source")
+    evidence = proven(wide)
+    for _ in range(PROVE):
+        evidence.agree(wide._replace(shape="?+utm_medium"))
+        evidence.agree(wide._replace(parts="a"))
+    for name in (wide, narrow, both, wide._replace(parts="a")):
+        assert evidence.is_proven(name)
+        evidence.drop(name, f"{name.parts} {name.shape}")
+    found = evidence.differ(wide, EXAMPLE)
+    assert found == ["af ?+utm_source", "f ?+utm_source", "af ?+utm_medium ?+utm_source"]
+    assert [page for _, page in evidence.remembered()] == ["a ?+utm_source"]
+    assert not evidence.is_proven(narrow)
+
+
 @pytest.mark.long
 def test_memory_is_bounded():
     """CLASSES classes and ALL_REMEMBERED pages, however many come; what is forgotten is not proven."""
