@@ -67,6 +67,45 @@ class Answer:
         self.offsets, self.matches = ffi.new("uint64_t **"), ffi.new("ndd_match **")
         self.query = ffi.new("uint64_t[1]")
 
+    def single(self, places: int = 1) -> Matches:
+        """Return the matches of a single probe, in one place after the other; cut if a limit left others out of any."""
+        lib.ndd_answer_get(self.handle, self.offsets, self.matches)
+        count = self.offsets[0][places]
+        if not count:
+            return Matches()
+        found = self.matches[0]
+        matches = Matches(
+            [Match(found[i].document, found[i].value, found[i].distance) for i in range(count)]
+        )
+        matches.cut = any(lib.ndd_answer_cut(self.handle)[0:places])
+        return matches
+
+    def each(self, count: int, places: int = 1) -> dict[int, Matches]:
+        """Return the matches of each of `count` probes that has any, by its index, in one place after the other.
+
+        The answer holds those of all probes in the first place, then in the next. cut is True of one that a
+        limit left others out of, in any place.
+        """
+        lib.ndd_answer_get(self.handle, self.offsets, self.matches)
+        held = self.offsets[0][count * places]
+        found: dict[int, Matches] = {}
+        if not held:
+            return found
+        queries = zeros(held)
+        lib.ndd_answer_queries(self.handle, count * places, pointer(queries))
+        matches = _MATCH.iter_unpack(ffi.buffer(self.matches[0], held * _MATCH.size))
+        for query, (document, value, distance) in zip(queries, matches, strict=True):
+            i = query % count
+            if i not in found:
+                found[i] = Matches()
+            found[i].append(Match(document, value, distance))
+        cut = bytes(ffi.buffer(lib.ndd_answer_cut(self.handle), count * places))
+        query = cut.find(1)
+        while query >= 0:
+            found[query % count].cut = True
+            query = cut.find(1, query + 1)
+        return found
+
 
 class Answers:
     """The answers of a table that no thread uses at the moment."""
@@ -81,45 +120,16 @@ class Answers:
         except IndexError:
             return Answer()
 
-    def matches(self, answer: Answer, probes: int = 1) -> Matches:
-        """Return the matches of a single probe, or of several as one, which filled the answer."""
-        lib.ndd_answer_get(answer.handle, answer.offsets, answer.matches)
-        count = answer.offsets[0][probes]
-        if not count:
-            self.free.append(answer)
-            return Matches()
-        found = answer.matches[0]
-        matches = Matches(
-            [Match(found[i].document, found[i].value, found[i].distance) for i in range(count)]
-        )
-        matches.cut = any(lib.ndd_answer_cut(answer.handle)[0:probes])
-        self._give_back(answer, count)
+    def matches(self, answer: Answer) -> Matches:
+        """Return the matches of a single probe, which filled the answer."""
+        matches = answer.single()
+        self._give_back(answer, len(matches))
         return matches
 
-    def each(self, answer: Answer, count: int, places: int = 1) -> dict[int, Matches]:
-        """Return the matches of each of `count` probes that has any, by its index, in one place after the other.
-
-        The answer holds those of all probes in the first place, then in the next. cut is True of one that a
-        limit left others out of, in any place.
-        """
-        lib.ndd_answer_get(answer.handle, answer.offsets, answer.matches)
-        held = answer.offsets[0][count * places]
-        found: dict[int, Matches] = {}
-        if held:
-            queries = zeros(held)
-            lib.ndd_answer_queries(answer.handle, count * places, pointer(queries))
-            matches = _MATCH.iter_unpack(ffi.buffer(answer.matches[0], held * _MATCH.size))
-            for query, (document, value, distance) in zip(queries, matches, strict=True):
-                i = query % count
-                if i not in found:
-                    found[i] = Matches()
-                found[i].append(Match(document, value, distance))
-            cut = bytes(ffi.buffer(lib.ndd_answer_cut(answer.handle), count * places))
-            query = cut.find(1)
-            while query >= 0:
-                found[query % count].cut = True
-                query = cut.find(1, query + 1)
-        self._give_back(answer, held)
+    def each(self, answer: Answer, count: int) -> dict[int, Matches]:
+        """Return the matches of each of `count` probes that has any, by its index."""
+        found = answer.each(count)
+        self._give_back(answer, sum(map(len, found.values())))
         return found
 
     def arrays(self, answer: Answer, count: int) -> ProbedMany:

@@ -294,9 +294,7 @@ class Table:
         At most `limit` of them (>= 1), the first ones; the list's `cut` is True when it left others
         out.
         """
-        most = 0
-        if limit is not None:
-            most = limit if type(limit) is int and 0 < limit < 1 << 64 else limit_number(limit)
+        most = 0 if limit is None else limit_number(limit)
         if type(value) is not int or not 0 <= value < 1 << 64:
             value = number(value, "value")
         answers = self._answers
@@ -423,6 +421,8 @@ def _preset(preset: str) -> Any:
 
 def limit_number(limit: SupportsIndex | None) -> int:
     """Return a limit as the native core takes it, where 0 is none."""
+    if type(limit) is int and 0 < limit < 1 << 64:
+        return limit
     if limit is None:
         return 0
     if not (integer := number(limit, "limit")):

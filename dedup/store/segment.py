@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from dedup.core.files import PRIVATE, allocate, replacing
-from dedup.core.matches import Answer, Answers, Matches
+from dedup.core.matches import KEPT, Answer, Matches
 from dedup.core.native import check, ffi, lib
 from dedup.core.numbers import Packed, number, pointer, zeros
+from dedup.core.table import Table
 
 IN_MEMORY = (
     1 << 23
@@ -64,36 +65,40 @@ class Segment:
 
 
 class Segments:
-    """Several segments, searched in one native call. One thread at a time.
-
-    handles  the native segments; count: how many they are
-    """
+    """Several segments, searched in one native call, with a table in memory if one is given. One thread at a time."""
 
     def __init__(self, segments: Sequence[Segment]) -> None:
         self._segments = segments  # keeps the handles alive
-        self.handles = ffi.new("ndd_segment *[]", [segment.handle for segment in segments])
-        self.count = len(segments)
-        self._answers = Answers()
+        self._handles = ffi.new("ndd_segment *[]", [segment.handle for segment in segments])
+        self._count = len(segments)
+        self._answer, self._found = Answer(), ffi.new("uint64_t *")
+        self._query = ffi.new("uint64_t[1]")
 
-    def probe(self, value: int, k: int, limit: int = 0) -> Matches:
-        """Return the matches within k of each segment in turn, at most `limit` each unless that is 0."""
-        answer = self._answers.take()
-        answer.query[0] = value
-        self._probe(answer, answer.query, 1, k, limit)
-        return self._answers.matches(answer, self.count)
+    def probe(self, value: int, k: int, limit: int = 0, table: Table | None = None) -> Matches:
+        """Return the matches within k of each place in turn, at most `limit` each unless that is 0."""
+        self._query[0] = value
+        places = self._fill(self._query, 1, k, limit, table)
+        return self._answer.single(places) if self._found[0] else Matches()  # none, as of most values
 
-    def probe_each(self, values: Packed, k: int, limit: int = 0) -> dict[int, Matches]:
+    def probe_each(
+        self, values: Packed, k: int, limit: int = 0, table: Table | None = None
+    ) -> dict[int, Matches]:
         """Return what probe() does for each of some values that has matches, by its index."""
-        answer = self._answers.take()
-        self._probe(answer, pointer(values), len(values), k, limit)
-        return self._answers.each(answer, len(values), self.count)
+        places = self._fill(pointer(values), len(values), k, limit, table)
+        return self._answer.each(len(values), places) if self._found[0] else {}
 
-    def _probe(self, answer: Answer, values: Any, count: int, k: int, limit: int) -> None:
+    def _fill(self, values: Any, count: int, k: int, limit: int, table: Table | None) -> int:
+        """Probe `count` values, and return in how many places."""
+        if self._found[0] > KEPT:
+            self._answer = Answer()  # in less memory
+        segments, answer = self._count, self._answer.handle
+        handle = ffi.NULL if table is None else table.handle
         status = lib.ndd_segments_probe(
-            self.handles, self.count, values, count, k, limit, answer.handle
+            self._handles, segments, handle, values, count, k, limit, answer, self._found
         )
         if status != lib.NDD_OK:
-            check(status, f"probing {self.count} segments")
+            check(status, f"probing {segments} segments")
+        return segments + (table is not None)
 
 
 # ------------------------------------------------------------------------------------------ writing

@@ -40,7 +40,7 @@ from pathlib import Path
 import msgspec
 
 from dedup.core.files import PRIVATE, PRIVATE_FOLDER, read_checked, replace_file, write_checked
-from dedup.core.matches import Answer, Matches
+from dedup.core.matches import Matches
 from dedup.core.native import check, ffi, lib
 from dedup.core.numbers import Numbers, Packed, number, zeros
 from dedup.core.table import Table, limit_number
@@ -112,7 +112,6 @@ class SegmentedTable:
         self._folder = Folder(path, k, read_only=read_only)
         self._segments = self._folder.segments
         self._together = Segments(self._segments)
-        self._answer = Answer()  # of _is_far()
         self._pair = tuple(ffi.new("uint64_t[1]") for _ in range(3))  # append_one()'s
         self._removed = table_of(self._folder.removed)
         self._gone = len(self._removed)  # how many they are
@@ -200,46 +199,25 @@ class SegmentedTable:
 
     def probe(self, value: int, limit: int | None = None) -> Matches:
         """Return the documents of all values within k of a value, as Table.probe() does."""
-        if self._is_far(value):
-            return Matches()
-        found = self._table.probe(value, limit) if self.unwritten else Matches()
-        if not (self._frozen or self._segments):
-            return found
-        most = limit if type(limit) is int and limit > 0 else limit_number(limit)
-        if older := self._older(value, most):
-            cut = found.cut
-            found += older
-            return nearest(found, most, cut=cut)
-        return found
-
-    def _older(self, value: int, most: int) -> Matches:
-        """Return what segments and frozen tables have, less what was removed.
-
-        All of it, or of each place the nearest `most` + 1 at least.
-        """
-        limit = most + 1 if most else 0
-        while True:
-            found = self._together.probe(value, self._k, limit)
-            cut = found.cut
-            for frozen in self._frozen:
-                more = frozen.table.probe(value, limit or None)
-                found += more
-                cut = cut or more.cut
-            left = self._not_removed(found)
-            if not cut or limit > most + len(found) - len(left):
-                return left
-            limit *= 2
-
-    def _is_far(self, value: int) -> bool:
-        """Whether nothing lies within k of a value, as is so for most: one native call, if nothing is frozen."""
         if type(value) is not int or not 0 <= value < 1 << 64:
-            number(value, "value")
-        if self._frozen:
-            return False
-        table, segments = self._table.handle if self.unwritten else ffi.NULL, self._together
-        return not lib.ndd_may_be_near(
-            table, segments.handles, segments.count, value, self._k, self._answer.handle
-        )
+            value = number(value, "value")
+        most = 0 if limit is None else limit_number(limit)
+        table = self._table if self.unwritten else None
+        asked = most + 1 if most and self._gone else most  # of each place
+        while True:
+            found = self._together.probe(value, self._k, asked, table)
+            for frozen in self._frozen:
+                more = frozen.table.probe(value, asked or None)
+                cut = found.cut or more.cut
+                found += more
+                found.cut = cut
+            if not found:
+                return found
+            left = self._not_removed(found)
+            # where some were left out, and others are removed: are enough left of each place?
+            if not found.cut or not self._gone or asked > most + len(found) - len(left):
+                return nearest(left, most, cut=found.cut)
+            asked *= 2
 
     def _not_removed(self, matches: Matches) -> Matches:
         if not matches or not self._gone:
@@ -253,25 +231,26 @@ class SegmentedTable:
     def probe_each(self, values: Packed, limit: int | None = None) -> dict[int, Matches]:
         """Return what probe() does for each of some values that has matches, by its index.
 
-        One native call searches all segments for all of them. Only a value that has matches in several places, or
-        more than the limit where some are removed, is probed once more by itself.
+        One native call searches all segments for all of them. Only a value that has more matches than the limit where
+        some are removed is probed once more by itself.
         """
         most = limit_number(limit)
-        found = self._table.probe_each(values, most) if self.unwritten else {}
-        if not (self._frozen or self._segments):
-            return found
-        older = [self._together.probe_each(values, self._k, most)]
-        older += [frozen.table.probe_each(values, most) for frozen in self._frozen]
-        again = set()
-        for place in older:
-            for i, matches in place.items():
-                if i in found or (matches.cut and self._gone):
-                    again.add(i)
-                elif left := self._not_removed(matches):
-                    found[i] = nearest(left, most, cut=left.cut)
-        for i in again:
-            found[i] = self.probe(int(values[i]), limit)
-        return {i: matches for i, matches in found.items() if matches} if again else found
+        table = self._table if self.unwritten else None
+        found = self._together.probe_each(values, self._k, most, table)
+        for frozen in self._frozen:
+            for i, more in frozen.table.probe_each(values, most).items():
+                cut = more.cut or (i in found and found[i].cut)
+                found[i] = Matches([*found.get(i, ()), *more])
+                found[i].cut = cut
+        answers = {}
+        for i, matches in found.items():
+            if matches.cut and self._gone:
+                left = self.probe(int(values[i]), limit)
+            else:
+                left = nearest(self._not_removed(matches), most, cut=matches.cut)
+            if left:
+                answers[i] = left
+        return answers
 
     # -------------------------------------------------------------------------------------- on disk
 

@@ -331,7 +331,9 @@ def test_removals_elsewhere_do_not_make_a_crowd_slow(tmp_path, monkeypatch, left
     oracle.insert_many(values[kept], documents[kept])
     asked = []
     real = Segments.probe
-    monkeypatch.setattr(Segments, "probe", lambda s, v, k, n: asked.append(n) or real(s, v, k, n))
+    monkeypatch.setattr(
+        Segments, "probe", lambda s, v, k, n, table: asked.append(n) or real(s, v, k, n, table)
+    )
     for limit in (1, 10, 299, None):
         found, expected = table.probe(7, limit), oracle.probe(7, limit)
         assert (found, found.cut) == (expected, expected.cut)
