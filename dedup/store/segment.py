@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from dedup.core.files import PRIVATE, allocate, replacing
-from dedup.core.matches import KEPT, Answer, Matches
 from dedup.core.native import check, ffi, lib
 from dedup.core.numbers import Packed, number, pointer, zeros
-from dedup.core.table import Table
+from dedup.core.table import KEPT, Answer, Matches, Table
 
 IN_MEMORY = (
     1 << 23
@@ -78,7 +77,9 @@ class Segments:
         """Return the matches within k of each place in turn, at most `limit` each unless that is 0."""
         self._query[0] = value
         places = self._fill(self._query, 1, k, limit, table)
-        return self._answer.single(places) if self._found[0] else Matches()  # none, as of most values
+        return (
+            self._answer.single(places) if self._found[0] else Matches()
+        )  # none, as of most values
 
     def probe_each(
         self, values: Packed, k: int, limit: int = 0, table: Table | None = None

@@ -40,10 +40,9 @@ from pathlib import Path
 import msgspec
 
 from dedup.core.files import PRIVATE, PRIVATE_FOLDER, read_checked, replace_file, write_checked
-from dedup.core.matches import Matches
 from dedup.core.native import check, ffi, lib
 from dedup.core.numbers import Numbers, Packed, number, zeros
-from dedup.core.table import Table, limit_number
+from dedup.core.table import Matches, Table, limit_number
 from dedup.model.errors import StoreDamaged
 from dedup.store.segment import Segment, Segments, pairs_of, write_pairs
 

@@ -20,9 +20,8 @@ from segment_data import write_segment
 
 from dedup.cli import terminal
 from dedup.cli.common_options import distance_option, json_option
-from dedup.core.matches import Answers, ProbedMany
 from dedup.core.numbers import Array, pointer
-from dedup.core.table import Table
+from dedup.core.table import Answers, ProbedMany, Table
 from dedup.lab.bench import Machine, Samples, machine, samples
 from dedup.lab.bench.tables import brute_force, flipped, make_data
 from dedup.model.errors import DedupError

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from stores import document, fill, held_up, index_files, run, spread, verified
 
-from dedup.core.matches import Matches
-from dedup.core.table import Table
+from dedup.core.table import Matches, Table
 from dedup.store import Store, index, segmented_table, store
 from dedup.store.segment import Segments
 from dedup.store.segmented_table import SegmentedTable
