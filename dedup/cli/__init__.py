@@ -55,6 +55,8 @@ _HELP: tuple[type[Exception], ...] = tuple(
 class _Commands(terminal.Group):
     """A group that loads its commands by name, and the one place where exceptions become errors."""
 
+    _called = "dedup"  # and the command; for errors of click that do not say whose they are
+
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  (click's signature)
         return list(_COMMANDS)
 
@@ -89,6 +91,8 @@ class _Commands(terminal.Group):
             if len(args) == 1:
                 click.echo(ctx.get_help())
                 ctx.exit()
+        if args[0] in _COMMANDS:
+            self._called = f"dedup {args[0]}"
         return super().resolve_command(ctx, args)
 
     def main(self, *args: Any, **options: Any) -> Any:
@@ -104,7 +108,7 @@ class _Commands(terminal.Group):
                 error.show()
             else:
                 terminal.error(error.format_message())
-                path = error.ctx.command_path if error.ctx is not None else "dedup"
+                path = error.ctx.command_path if error.ctx is not None else self._called
                 click.echo(f"Try '{path} --help'.", err=True)
             code = error.exit_code
         except click.ClickException as error:

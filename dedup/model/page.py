@@ -288,6 +288,9 @@ class Neighbour(msgspec.Struct, frozen=True, gc=False):
         """Whether the document's page brought what it was fetched for."""
         return self.document.paid
 
+    def __repr__(self) -> str:
+        return _shown(self, ("key", "distance", "similarity", "identity"))
+
 
 class Verdict(msgspec.Struct, frozen=True, gc=False):
     """The answer to reserve(): what a page is, and why.
@@ -359,11 +362,22 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
         """
         return None if self.match is None else self.match.identity
 
+    def __repr__(self) -> str:
+        names = ("status", "reason", "key", "of", "distance", "similarity", "identity", "token")
+        return _shown(self, names)
+
     def brought(self, **fields: Any) -> "Verdict":
         """Return the verdict with fields of its document that are known after the page was processed."""
         return msgspec.structs.replace(
             self, document=msgspec.structs.replace(self.document, **fields)
         )
+
+
+def _shown(value: "Neighbour | Verdict", names: tuple[str, ...]) -> str:
+    """Return what a person wants to see: the named fields that say something, without the fingerprints."""
+    said = ((name, getattr(value, name)) for name in names)
+    fields = ", ".join(f"{name}={field!r}" for name, field in said if field not in {None, ""})
+    return f"{type(value).__name__}({fields})"
 
 
 def hex_fingerprint(value: int) -> str:

@@ -215,24 +215,18 @@ class Memory:
             self.insert(document)
         return self._replaced - before
 
-    def mark(self) -> tuple[str, float] | None:
-        """Return a mark by which has() finds whether the next commit() happened; None without a document."""
-        if not self._fresh:
-            return None
-        last = self._fresh.documents()[-1]
-        return last.key, last.inserted_seconds
-
-    def commit(self) -> None:
-        """Move the fresh documents to the work store, in one transaction."""
-        if self._fresh:
-            self._work.insert_many(self._fresh.documents())
+    def commit(self, number: int = 0) -> None:
+        """Move the fresh documents to the work store, in one transaction, which keeps its number."""
+        documents = self._fresh.documents()
+        self._work.apply([(document.key, document) for document in documents], {0: number})
+        if documents:
             self._fresh = Layer(self._work.k)
             self._forget_answers()
 
-    def has(self, mark: tuple[str, float]) -> bool:
-        """Tell whether the commit that mark() announced has happened."""
-        document = self._work.get(mark[0])
-        return document is not None and document.inserted_seconds == mark[1]
+    @property
+    def committed(self) -> int:
+        """The number of the last commit."""
+        return self._work.offsets().get(0, 0)
 
     def resumed(self) -> None:
         """Note that the work store may hide documents of the base, after resuming."""

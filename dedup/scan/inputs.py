@@ -1,7 +1,7 @@
 """Which files an input means, and in which order: as given; globs and folders by name.
 
 Invariants: the same arguments give the same units every time; files are listed as they are
-needed, never all at once; hidden files, and the scan's own output, are no input. Lists of paths
+needed, never all at once; hidden files, and the scan's own output, are left out. Lists of paths
 and CDXJ indexes name what lies elsewhere: they count where they are given, not where a folder has them.
 """
 

@@ -40,7 +40,7 @@ class Judge:
         summary: Summary,
         fault: Callable[[Fault], None] | None = None,
     ) -> None:
-        """Go on with a summary; identity as in Job, fault is told of every broken record."""
+        """Continue a summary; identity is as in Job; call fault for every broken record."""
         self.summary = summary
         self._detector, self._identity, self._fault = detector, identity, fault
 
@@ -82,19 +82,19 @@ def count_row(summary: Summary, row: Row) -> None:
 
 
 def count_other(
-    summary: Summary, result: Skipped | Broken, told: Callable[[Fault], None] | None = None
+    summary: Summary, result: Skipped | Broken, fault: Callable[[Fault], None] | None = None
 ) -> None:
-    """Count a result that is not a page; call `told` for a broken record."""
+    """Count a result that is not a page; call `fault` for a broken record."""
     if isinstance(result, Skipped):
         _add(summary.skipped, result.reason)
         return
-    fault = Fault(result.path, result.place, result.reason)
+    found = Fault(result.path, result.place, result.reason)
     summary.broken += 1
     summary.unread_files += result.rest
     if len(summary.faults) < BROKEN_KEPT:
-        summary.faults.append(fault)
-    if told:
-        told(fault)
+        summary.faults.append(found)
+    if fault:
+        fault(found)
 
 
 def large_row(key: str) -> Row:
@@ -126,7 +126,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def check_output(output: str) -> None:
-    """Raise UsageError for an output whose name is none of verdicts, or that is no file."""
+    """Raise UsageError for an output with another suffix than one of verdicts, or that is not a file."""
     if not output.lower().endswith(_SUFFIXES):
         raise UsageError(f"{output}: verdicts are written to a file named {', '.join(_SUFFIXES)}")
     if Path(output).exists() and not Path(output).is_file():

@@ -1,6 +1,6 @@
 """`--kept`: write the input once more without its near-duplicates, each file in its own format.
 
-    dropped.jsonl (from the judge, in input order) + the input -> copies beside the target -> one rename
+    dropped.jsonl (from the judge, in input order) + the input -> copies next to the target -> one rename
 
 Invariants:
   - The input is read and never written; the target appears atomically, when all of it is written.
@@ -19,8 +19,7 @@ import msgspec
 
 from dedup.core.files import replace_file, sync_folder
 from dedup.model.errors import DedupError, UsageError
-from dedup.scan.archive_copies import copy_wacz, copy_warc
-from dedup.scan.copies import Copy, Drops, copy_lines, copy_parquet
+from dedup.scan.copies import Copy, Drops, copy_lines, copy_parquet, copy_wacz, copy_warc
 from dedup.scan.inputs import is_list, kind_of, list_units, listed_paths, local_path
 from dedup.scan.values import STDIN, Fault, Job, Kind, Progress, Summary, Unit, shown
 
@@ -109,7 +108,7 @@ class _Copy:
 
     def run(self) -> None:
         if not self.state.unit:
-            _remove(self.beside)  # of a scan that was given up
+            _remove(self.beside)  # of an abandoned scan
         self.beside.parent.mkdir(parents=True, exist_ok=True)
         if self._root is not None:
             self.beside.mkdir(exist_ok=True)

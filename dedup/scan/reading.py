@@ -17,9 +17,10 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from queue import Full, Queue
 from typing import IO
@@ -30,10 +31,12 @@ from dedup.core.fingerprint import fingerprint, fingerprint_text
 from dedup.model.errors import DedupError, UsageError
 from dedup.model.names import document_key, registrable_domain
 from dedup.model.page import PageFingerprint
+from dedup.scan.records import read_files, read_lines, read_parquet
 from dedup.scan.values import (
     Batch,
     Broken,
     Found,
+    Kind,
     Large,
     RawPage,
     Reading,
@@ -42,6 +45,7 @@ from dedup.scan.values import (
     Task,
     shown,
 )
+from dedup.scan.warc import begins, read_selected, read_wacz, read_warc
 
 KEY_BYTES = 1 << 16
 FILES = "files"  # the site of pages without a URL: the files of one input are of one site
@@ -69,46 +73,30 @@ def read_task(task: Task, reading: Reading) -> Iterator[Result]:
     path, name = os.fsdecode(task.unit.paths[0]), shown(task.unit.paths[0])
     try:
         raws, left = _reader(task, reading), task.skip
-        if task.unit.kind in {"warc", "wet"} and task.offset:
-            from dedup.scan.warc import begins, read_warc
-
+        if task.unit.kind in {"warc", "wet"} and task.offset and begins(path, task.offset):
             texts = task.unit.kind == "wet"
-            if begins(path, task.offset):
-                raws = read_warc(path, reading, task.offset, task.record, texts=texts)
-                left = 0
+            raws, left = read_warc(path, reading, task.offset, task.record, texts=texts), 0
         for raw in islice(raws, left, None):
             yield result_of(raw, name, reading) if isinstance(raw, RawPage) else raw
     except OSError as error:
         yield Broken(0, name, "", error.strerror or str(error), rest=True)
 
 
+_READERS: dict[Kind, Callable[[str, Reading], Iterator[Raw]]] = {
+    "warc": read_warc,
+    "wet": partial(read_warc, texts=True),
+    "wacz": read_wacz,
+    "cdxj": read_selected,
+    "parquet": read_parquet,
+    "jsonl": read_lines,
+}
+
+
 def _reader(task: Task, reading: Reading) -> Iterator[Raw]:
     paths = [os.fsdecode(path) for path in task.unit.paths]
-    match task.unit.kind:
-        case "warc" | "wet":
-            from dedup.scan.warc import read_warc
-
-            return read_warc(paths[0], reading, texts=task.unit.kind == "wet")
-        case "wacz":
-            from dedup.scan.archives import read_wacz
-
-            return read_wacz(paths[0], reading)
-        case "cdxj":
-            from dedup.scan.archives import read_selected
-
-            return read_selected(paths[0], reading)
-        case "parquet":
-            from dedup.scan.records import read_parquet
-
-            return read_parquet(paths[0], reading)
-        case "jsonl":
-            from dedup.scan.records import read_lines
-
-            return read_lines(paths[0], reading)
-        case "html":
-            from dedup.scan.records import read_files
-
-            return read_files(paths, reading)
+    if task.unit.kind == "html":
+        return read_files(paths, reading)
+    return _READERS[task.unit.kind](paths[0], reading)
 
 
 def result_of(raw: RawPage, name: str, reading: Reading) -> Found | Large | Broken:
@@ -241,7 +229,7 @@ class _Workers(ThreadPoolExecutor):
         process: subprocess.Popen[bytes] = getattr(self._own, "process", None) or self._start()
         assert process.stdin is not None
         assert process.stdout is not None
-        with suppress(BrokenPipeError):  # it has died: there is no frame to read, either
+        with suppress(BrokenPipeError):  # it has died: reading its answer finds that, too
             _write_frame(process.stdin, msgspec.msgpack.encode(Order(task, self._reading)))
         end = False
         while not end:

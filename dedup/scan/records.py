@@ -26,7 +26,7 @@ _ROOM = 1 << 20
 def is_damage(error: BaseException) -> bool:
     """Tell whether an error says that packed bytes are damaged, and not that the disk failed.
 
-    FastWARC panics on some damage, and Rust's panics are no Exceptions in Python.
+    FastWARC panics on some damage; Rust's panics are BaseExceptions in Python, not Exceptions.
     """
     if isinstance(error, OSError):
         return not error.errno
@@ -68,7 +68,7 @@ def read_numbered(path: str, line_bytes: int) -> Iterator[Line]:
 
 @contextmanager
 def opened(path: str) -> Iterator[tuple[IO[bytes], IO[bytes] | None, "_Unpacked | None"]]:
-    """Open a file as plain bytes; give what tells how much of it was read, and what unpacks it."""
+    """Open a file as plain bytes; yield them, the file whose tell() says how much was read, and what unpacks it."""
     if path == STDIN:
         yield sys.stdin.buffer, None, None
         return
@@ -113,7 +113,7 @@ class Region(io.RawIOBase):
         return self._at
 
     def read(self, size: int = -1) -> bytes:
-        """Read so many bytes, fewer at the end."""
+        """Read up to `size` bytes; all of the rest by default."""
         left = max(0, self._size - self._at)
         self._file.seek(self._begin + self._at)
         data = self._file.read(left if size < 0 else min(size, left))
@@ -146,11 +146,11 @@ class _Unpacked(io.RawIOBase):
 # ------------------------------------------------------------------------------------- JSON lines
 
 _LARGEST_ESCAPE = 6  # bytes that JSON may take for a byte of text
-_BESIDE_PAGE = 1 << 20  # for the fields beside the page
+_OTHER_FIELDS_BYTES = 1 << 20  # of a line
 
 
 def read_lines(path: str, reading: Reading) -> Iterator[RawPage | Broken]:
-    """Yield what each line that is not blank comes to. Raises OSError if the file cannot be read."""
+    """Yield the page of each line that is not blank, or what is wrong with it. Raises OSError if the file cannot be read."""
     line_bytes = longest_line(reading.max_bytes)
     decode = _decoder(reading)
     name = shown(os.fsencode(path))
@@ -165,7 +165,7 @@ def read_lines(path: str, reading: Reading) -> Iterator[RawPage | Broken]:
 
 def longest_line(max_bytes: int) -> int:
     """Return how many bytes of a line are read, for pages of up to max_bytes."""
-    return _LARGEST_ESCAPE * max_bytes + _BESIDE_PAGE
+    return _LARGEST_ESCAPE * max_bytes + _OTHER_FIELDS_BYTES
 
 
 def _page_of_line(
@@ -239,7 +239,7 @@ def open_rows(raw: IO[bytes]) -> Any:
 
 
 def row_batches(file: Any, group: int, columns: Sequence[str] | None = None) -> Any:
-    """Iterate over the rows of a row group, so many at a time that their bytes are bounded."""
+    """Iterate over the rows of a row group in batches of bounded size in bytes."""
     _, mean_bytes = _size(file, group)
     rows = max(1, min(BATCH_ROWS, int(BATCH_BYTES / max(mean_bytes, 1.0))))
     return file.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False)

@@ -63,8 +63,8 @@ def scan(
     """Run a job and return its totals.
 
     progress is called now and then, fault for every broken record, emit with the lines of verdicts
-    as they are made, if the output is "-". What was done before an error or a kill lies beside the
-    output, for a job with resume.
+    as they are made, if the output is "-". What was done before an error or a kill is kept next
+    to the output, for a job with resume.
 
     Raises UsageError, DedupError (inputs, work, a worker's end), RecipeMismatch, StoreLocked,
     StoreDamaged, and OSError.
@@ -101,7 +101,7 @@ def _check(job: Job) -> None:
 
 
 def _folder(job: Job, stack: ExitStack) -> Path:
-    anchor = job.output or job.kept  # the work lies beside it
+    anchor = job.output or job.kept  # the work folder is next to it
     if anchor is None or job.output == STDOUT:
         return Path(stack.enter_context(TemporaryDirectory(prefix="dedup-scan-")))
     folder = work_folder(anchor)

@@ -31,7 +31,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
                 file, a folder for more; None for nowhere
     store       a folder whose store (at <store>/<namespace>) the pages are compared with, or None
     update      insert the accepted pages there once the scan is complete
-    resume      go on with the work that an earlier, broken scan left beside the output
+    resume      resume the work of an earlier, interrupted scan, in the folder next to the output
     processes   how many read and fingerprint
     """
 
@@ -110,8 +110,8 @@ class RawPage(NamedTuple):
     """A page as a reader found it.
 
     key     its document key, where it has no URL
-    offset  bytes of the unit behind us; where a reader can go on, it goes on after this page
-    place   where it stands in its file, for a person
+    offset  bytes of the unit read so far; a reader that can resume does so after this page
+    place   where it is in its file, for a person
     record  its number in the unit, from 1, by which it is found there again: of a WARC record,
             a line, a row or a file
     is_text it is plain text in UTF-8, not HTML
@@ -147,7 +147,7 @@ class Large(msgspec.Struct, frozen=True, array_like=True, tag=1):
 
 
 class Skipped(msgspec.Struct, frozen=True, array_like=True, tag=2):
-    """A record that is no page to be judged: reason is revisit, non_html or status."""
+    """A record that is not judged: reason is revisit, non_html or status."""
 
     offset: int
     reason: str
@@ -176,7 +176,7 @@ class Batch(msgspec.Struct, frozen=True, array_like=True):
 class Row(msgspec.Struct, frozen=True):
     """The verdict on a page, a line of the output. value is 16 hex digits, sketch 74.
 
-    cluster is the key of the page that stands for it: its own, or `of` for a near-duplicate.
+    cluster is the key of the page that represents it: its own, or `of` for a near-duplicate.
     """
 
     key: str
@@ -218,7 +218,7 @@ class Summary(msgspec.Struct):
 
     pages            pages judged: unique + near_duplicate + refetch + exempt
     exempt           by reason: short, unread, too_large, other_title
-    skipped          records that are no pages, by reason: revisit, non_html, status
+    skipped          records that are not judged, by reason: revisit, non_html, status
     broken           broken records; faults names the first of them
     unread_files     files of which a part could not be read at all
     distances        near-duplicates by their distance, in bits

@@ -8,8 +8,7 @@
     store/           what it accepted (a store as any other)
 
 A commit writes in this order: verdicts, position, store. The store's transaction makes the commit:
-a position names the last document of its commit, and holds only if the store has that document. Then
-the verdicts (and dropped.jsonl) are cut to the length that the position states, so that every part is of one moment.
+it has the commit's number, and the position of that number holds. Then the verdicts (and dropped.jsonl) are cut to the length that the position states, so that every part is of one moment.
 (A power cut is another matter: the order of writes to a disk is not kept, and work that does not fit
 together is refused.)
 """
@@ -31,7 +30,7 @@ from dedup.scan.values import Job, Summary
 from dedup.store import Store
 from dedup.store.documents import Documents
 
-VERSION = 3
+VERSION = 4
 
 Phase = Literal["scan", "end"]
 
@@ -39,13 +38,13 @@ Phase = Literal["scan", "end"]
 class Position(msgspec.Struct, frozen=True):
     """Where a scan is.
 
-    unit, done      number of the unit that is read, and how many of its results are behind us
-    offset          where in it reading can go on, or 0: its results are counted from the start
+    unit, done      number of the unit that is read, and how many of its results were taken
+    offset          where in it reading can resume, or 0: its results are counted from the start
     record          the number of the record there
     stamp           the unit's first path (in hex) and its size, to know it again
     behind_bytes    bytes of the units that were read
     verdict_bytes   length of verdicts.jsonl, and dropped_bytes of dropped.jsonl
-    mark            of the commit to the store, see Memory.mark()
+    sequence        the number of the commit
     """
 
     sequence: int
@@ -57,7 +56,6 @@ class Position(msgspec.Struct, frozen=True):
     behind_bytes: int
     verdict_bytes: int
     dropped_bytes: int
-    mark: tuple[str, float] | None
     phase: Phase
     summary: Summary
 
@@ -68,11 +66,11 @@ class _JobFile(msgspec.Struct, frozen=True):
     job: Job
 
 
-_START = Position(0, 0, 0, 0, 0, ("", 0), 0, 0, 0, None, "scan", Summary())
+_START = Position(0, 0, 0, 0, 0, ("", 0), 0, 0, 0, "scan", Summary())
 
 
 def work_folder(output: str) -> Path:
-    """Return where the work for an output lies: hidden, beside it."""
+    """Return the hidden folder next to an output in which its work is kept."""
     target = Path(output)
     return target.with_name(f".{target.name}.scan")
 
@@ -101,7 +99,7 @@ class Work:
                 self.position = self._read_position()
             else:
                 self.position = _START
-                self._write_position(0, _START)
+                self._write_position(_START)
                 self._write_job(job, recipe)
             self._verdicts = self._open_lines(self._verdicts_path, self.position.verdict_bytes)
             self._dropped = self._open_lines(
@@ -123,7 +121,7 @@ class Work:
     ) -> None:
         """Commit verdicts, position and accepted documents atomically.
 
-        The fields sequence, verdict_bytes, dropped_bytes and mark of the position are filled in here.
+        The fields sequence, verdict_bytes and dropped_bytes of the position are filled in here.
         """
         data, drops = b"".join(lines), b"".join(dropped)
         for file, part in ((self._verdicts, data), (self._dropped, drops)):
@@ -134,10 +132,9 @@ class Work:
             sequence=self.position.sequence + 1,
             verdict_bytes=self.position.verdict_bytes + len(data),
             dropped_bytes=self.position.dropped_bytes + len(drops),
-            mark=self.memory.mark(),
         )
-        self._write_position(self.position.sequence % 2, self.position)
-        self.memory.commit()
+        self._write_position(self.position)
+        self.memory.commit(self.position.sequence)
 
     @property
     def verdicts(self) -> Path:
@@ -184,24 +181,23 @@ class Work:
         content = msgspec.json.encode(_JobFile(VERSION, recipe.id, _lasting(job)))
         replace_file(self.folder / "job.json", content)
 
-    def _write_position(self, slot: int, position: Position) -> None:
+    def _write_position(self, position: Position) -> None:
         line = msgspec.json.encode(position)
-        content = b"%s\n%s\n" % (line, checksum(line).encode())
-        (self.folder / f"position.{slot}").write_bytes(
-            content
-        )  # torn by a kill: the other one holds
+        # not replaced: if a kill tears it, the other one holds
+        self._position_file(position.sequence).write_bytes(
+            b"%s\n%s\n" % (line, checksum(line).encode())
+        )
 
     def _read_position(self) -> Position:
-        held = [p for slot in (0, 1) if (p := self._position_in(slot)) is not None]
-        for position in sorted(held, key=lambda p: -p.sequence):
-            if position.mark is None or self.memory.has(position.mark):
+        number = self.memory.committed
+        with suppress(StoreDamaged):
+            position = read_checked(self._position_file(number), Position)
+            if position is not None and position.sequence == number:
                 return position
         raise DedupError(f"the files in {self.folder} do not match each other; {self._advice}")
 
-    def _position_in(self, slot: int) -> Position | None:
-        with suppress(StoreDamaged):
-            return read_checked(self.folder / f"position.{slot}", Position)
-        return None
+    def _position_file(self, number: int) -> Path:
+        return self.folder / f"position.{number % 2}"
 
     def _open_lines(self, path: Path, size: int) -> IO[bytes]:
         """Open a file of lines for more of them, cut to its size at the last commit."""

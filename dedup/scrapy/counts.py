@@ -15,6 +15,7 @@ from scrapy.crawler import Crawler
 
 from dedup.core.backoff import Backoff
 from dedup.core.say_once import SayOnce
+from dedup.model.errors import DedupError
 
 logger = logging.getLogger("dedup")
 
@@ -44,7 +45,9 @@ class Counts:
         kind = kind_of(error)
         self.add(f"error/{kind}", number)
         text = "dedup failed (%s); %s; further ones are only counted"
-        self._once.log(logger, kind, text, error, consequence, error=error)
+        # our own errors say what happened and what to do: no traceback adds to that
+        traced = None if isinstance(error, DedupError) else error
+        self._once.log(logger, kind, text, error, consequence, error=traced)
 
     def flush(self) -> None:
         """Bring Scrapy's stats up to date."""

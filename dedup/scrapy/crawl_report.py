@@ -265,12 +265,14 @@ def _funnel(stats: Mapping[str, Any], counts: Mapping[str, Any]) -> Section:
 
 def _savings(counts: Mapping[str, Any], config: Config, journal: Journal) -> Section:
     dropped = config.mode == "drop"
-    found = counts.get("near_duplicate", 0)
+    near = counts.get("near_duplicate", 0)
+    # In the mode "tag" near-duplicates with items of their own are counted too; the mode "drop" keeps them.
+    found = near - (counts.get("items/other", 0) if config.mode == "tag" else 0)
     each = journal.parsing_seconds / journal.parsed if journal.parsed else 0.0
     spent = float(counts.get("cpu_seconds", 0.0))
     figures: list[tuple[str, Cell]] = [
         ("pages not parsed", found),
-        ("MB not parsed", journal.dropped_bytes / 1e6),
+        ("MB not parsed", journal.dropped_bytes / 1e6 * found / max(1, near)),
         *([("requests not sent", counts["url_skipped"])] if counts.get("url_skipped") else []),
         ("seconds of callbacks saved", found * each),
         ("seconds spent on it", spent),
@@ -282,6 +284,13 @@ def _savings(counts: Mapping[str, Any], config: Config, journal: Journal) -> Sec
             Text(
                 "Deduplication took more CPU time than the callbacks that it saved: on this site it "
                 "pays in requests, bytes and items, not in CPU time."
+            )
+        )
+    if found < near:
+        parts.append(
+            Text(
+                f"{count(near - found, 'near-duplicate')} with other items than their originals are left out: they "
+                "would be parsed, unless a second visit shows that the difference is a counter or a date."
             )
         )
     return Section(
@@ -362,9 +371,10 @@ def _proved(counts: Mapping[str, Any], journal: Journal) -> Iterator[Section]:
     if not tables:
         return
     left_out = sum(max(0, len(rows) - CLASSES_SHOWN) for rows in (copies, others))
+    equal, other = (counts.get(f"items/{brought}", 0) for brought in ("equal", "other"))
     text = (
-        f"{count(counts.get('items/parsed', 0), 'page')} with the text of another parsed as evidence: "
-        f"{counts.get('items/equal', 0):,} brought its items, {counts.get('items/other', 0):,} others."
+        f"{count(equal + other, 'parsed page')} with the text of another: "
+        f"{equal:,} brought its items, {other:,} others."
     )
     if left_out:
         text += f" {count(left_out, 'more class', 'more classes')} not shown."

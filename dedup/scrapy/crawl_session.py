@@ -142,8 +142,6 @@ class Session:
                 self._keep_unjudged(request, "data_page")
                 return None
             page, key = reading.fingerprint, key_of(request)
-            if self.kept.proof is None:
-                page = msgspec.structs.replace(page, parts=b"")
             if self.config.unchanged == "drop":
                 page = msgspec.structs.replace(page, links=hash_of_links(reading.links))
             callback = called.name
@@ -367,9 +365,10 @@ class Session:
         try:
             proved, proof = [], self.kept.proof
             if proof is not None:
-                proved = [*shown_by_items(proof, stats.get_stats())]
+                proved = [*shown_by_items(proof, stats.get_stats(), self.config.mode)]
                 for (name, _), n in proof.differing.items():
-                    self.swallowing.items_differ[name.callback] += n
+                    self.swallowing.items_differ[name.callback, name.shape] += n
+                self.swallowing.counters = proof.counters()
             lines = self.swallowing.lines, self.kept.urls.rules()
             logger.info("%s", summary(stats.get_stats(), self.config, remembered, *lines, proved))
         except Exception as error:

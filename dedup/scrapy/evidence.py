@@ -55,6 +55,7 @@ _NO_PART = frozenset("0?r")  # letters that say something else than where two pa
 _DIGITS = re.compile(r"[\d.,_-]*\d[\d.,_-]*")
 
 _SIGN = re.compile(r"\?[+~-]")
+_PATH_PART = re.compile("^/[0-9]+:([#xw])>([#xw])$")
 
 R = TypeVar("R")
 
@@ -70,7 +71,7 @@ class Class(NamedTuple):
     def __str__(self) -> str:
         """Return the form for people: "parse_item, ?+utm_source (images and media)"."""
         differ = ", ".join(name for letter, name in PARTS.items() if letter in self.parts)
-        return f"{self.callback}, {self.shape}{f' ({differ})' if differ else ''}"
+        return f"{self.callback}, {shape_text(self.shape)}{f' ({differ})' if differ else ''}"
 
     def single(self) -> "Iterator[Class]":
         """Yield the classes of each single difference of the URLs, if there are several."""
@@ -221,10 +222,11 @@ class Evidence(Generic[R]):
     def differ(self, name: Class, example: tuple[str, str, tuple[str, ...]]) -> list[R]:
         """Note a pair with other items; return the dropped pages of the class, to be sent again.
 
-        A class that was proven by its single differences takes these down, too.
+        A class that was proven by its single differences takes these down, too; and with it fall those that it proved.
         """
         found: list[R] = []
         record = self._records.get(name)
+        was_proven = self.is_proven(name)
         by_singles = (record is None or not record.is_proven) and self._by_singles(name)
         for each in (name, *(name.single() if by_singles else ())):
             record = self._of(each)
@@ -233,6 +235,12 @@ class Evidence(Generic[R]):
             record.examples = [*record.examples, example][-EXAMPLES:]
             pages = self._remembered.pop(each, ())
             record.refetched += len(pages)
+            self._count -= len(pages)
+            found += pages
+        proved = [each for each in self._remembered if was_proven and not self.is_proven(each)]
+        for each in proved:
+            pages = self._remembered.pop(each)
+            self._of(each).refetched += len(pages)
             self._count -= len(pages)
             found += pages
         self.changed = True
@@ -360,6 +368,16 @@ def shape(original: str, page: str) -> str:
     if a.query != b.query:
         found += _query_shape(a.query, b.query)
     return " ".join(found)[:SHAPE_CHARACTERS] or "="
+
+
+def shape_text(shape: str) -> str:
+    """Return a shape for people: what differs in the path in words, "?+sid" as it is."""
+    return " ".join(dict.fromkeys(_PATH_PART.sub(_part_text, each) for each in shape.split(" ")))
+
+
+def _part_text(found: re.Match[str]) -> str:
+    kind = {"##": "number", "ww": "word"}.get(found[1] + found[2], "part")
+    return f"another {kind} in the path"
 
 
 def _host_shape(one: str, two: str) -> str:

@@ -4,7 +4,7 @@
 
 Each item is reduced to a hash for every field. Values are normalised first: any item class by itemadapter,
 lists as sets, white space, the page's own whole address (`<url>`) and the time of the crawl (`<now>`,
-`<today>`). A part of the own address is a datum: /print/5 and /a/5 with the id "5" are equal, ?no=7 and ?no=8
+`<today>`). Where a callback yields items of several classes, the class is a datum, too. A part of the own address is a datum: /print/5 and /a/5 with the id "5" are equal, ?no=7 and ?no=8
 with that number are not.
 
 A text of LONG_WORDS and more is compared by its numbers and by its word triples (ALIKE). A field that holds
@@ -25,6 +25,7 @@ from datetime import UTC, date, datetime, timedelta
 from enum import Enum
 from functools import lru_cache
 from hashlib import blake2b
+from hashlib import new as new_hash
 from numbers import Number
 from pathlib import PurePath
 from struct import iter_unpack, pack, unpack
@@ -46,7 +47,7 @@ VERSION = 4
 BUDGET = 4 << 20  # characters of all items of a page that are normalised
 VALUES = 20_000  # values in all items of a page
 DEPTH = 16  # of nested values
-ITEMS = 40  # items of a page that are compared one by one; of more, only all together
+ITEMS = 40  # items of a page that are compared one by one; of more, only all together, by their sum
 FIELDS = 24  # fields of an item that are told apart; further ones count as one
 TEXTS = 2  # long texts of an item that are compared by their words; further ones exactly
 NUMBERS = 32  # numbers in a page's main text that are told apart; further ones count as one
@@ -63,17 +64,28 @@ _SKETCH_BYTES = 37
 _TEXT, _HOLDS_PAGE = b"\0", b"\1"  # before the sketch of a long text
 _WORD = re.compile(r"[^\W_]+")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:")
+_HASHES = {
+    32: "md5",
+    40: "sha1",
+    56: "sha224",
+    64: "sha256",
+    128: "sha512",
+}  # by their hexadecimal digits
 _HEX = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{56}"
                   r"|[0-9a-f]{64}|[0-9a-f]{128}", re.IGNORECASE)  # fmt: skip
+_RANDOM = re.compile(
+    r"[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}"
+)  # a UUID of version 4, without hyphens
 _MARKUP = re.compile(r"<[a-zA-Z!/]")
 _URL, _NOW, _TODAY, _PAGE, _NOISE = "\0url", "\0now", "\0today", "\0page", "\0noise"
 _STRINGS, _SEQUENCES = (str, bytes), (list, tuple)
 _COLLECTIONS = (list, tuple, set, frozenset)
-_NO_ITEMS = (int, float, bytes, bytearray, memoryview, date)
+_NO_ITEMS = (str, list, tuple, int, float, bytes, bytearray, memoryview, date)
 _SILENT = frozenset((_URL, _NOW, _TODAY))  # values that say nothing of a page
 _HEADINGS = slice(12, 16)  # of PageFingerprint.parts: the hash of the headings
 _PLACE = 40_503  # by which the second number of a run differs from the first
-_NO_FIELD = 0  # the name of all fields beyond FIELDS
+_NO_FIELD = 0  # the name of all fields beyond FIELDS, and of the sum of all items beyond ITEMS
+_CLASS = "the class of the item"
 
 
 class TooMuch(ValueError):
@@ -88,7 +100,8 @@ class Digest(NamedTuple):
     """The items of a page.
 
     number    of distinct items
-    silent    whether they say nothing but the page's address and the time
+    silent    whether they say nothing but the page's address and the time; without items, whether the page's
+              callback made no request either
     items     a 32-bit hash of each item, if there are at most ITEMS
     fields    by the 16-bit hash of a field's name, the sum of its values' hashes over all items
     texts     of one item: the sketch of each long text, by the hash of the field's name, after a byte
@@ -105,6 +118,11 @@ class Digest(NamedTuple):
     texts: Mapping[int, bytes] = {}
     headings: int | None = None
     numbers: frozenset[int] = frozenset()
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether the page brought neither items nor requests: what it is for cannot be seen."""
+        return not self.number and self.silent
 
     @property
     def holders(self) -> frozenset[int]:
@@ -167,7 +185,10 @@ def compare(
     odd = {number >> 16 for number in mine.numbers ^ theirs.numbers} - places
     alike = mine.headings == theirs.headings and not odd  # the pages, as far as fields hold them
     if mine.number > 1 or theirs.number > 1:
-        among = bool(mine.items) and mine.items <= theirs.items
+        if mine.number > ITEMS:
+            among = mine.number == theirs.number and not differ
+        else:
+            among = bool(mine.items) and mine.items <= theirs.items
         return Comparison(among and alike, frozenset(differ), frozenset(odd))
     for name in names:
         a, b = mine.texts.get(name), theirs.texts.get(name)
@@ -270,18 +291,22 @@ class Digester:
         ignored: frozenset[str] = frozenset(),
         volatile: frozenset[int] = frozenset(),
         callback: str = "",
+        classes: dict[str, type] | None = None,
     ) -> None:
         """Begin without items.
 
         ignored   names of fields that are left out
         volatile  hashes of the names of fields that tell no items of one page apart
+        classes   by callback, the class of its first item; items of another one bear the name of theirs
         """
         self.callback = callback
+        self._classes = classes
         self._page = page
         self._names = names
         self._ignored = ignored
         self._volatile = volatile
         self._items: set[int] = set()
+        self._sum = 0  # of the items
         self._sums: dict[int, int] = {}
         self._failed = False
         self._silent = True
@@ -295,6 +320,9 @@ class Digester:
         self._only: object = None  # the item, while there is one
         self._holds_page = False
         self._today = _today_at(int(self._now) // 60)
+        self._own_hashes: dict[
+            str, set[str]
+        ] = {}  # of the page's addresses and its text, by algorithm
 
     def add(self, item: object) -> int | None:
         """Add an item; return its hash, or None if it cannot be read. Never raises an Exception."""
@@ -330,15 +358,27 @@ class Digester:
                 loose.append((number, found if exact is None else exact))
             if sketch is not None:
                 texts[number] = sketch
+        if self._is_of_another_class(item):
+            number, found = self._names.hash_of(_CLASS), _hash(type(item).__qualname__)
+            fields[number] = found
+            loose.append((number, found))
         digest = _hash(*sorted(loose))
         if digest not in self._items:
             self._items.add(digest)
+            self._sum = (self._sum + digest) & 0xFFFFFFFF
             for number, found in loose:
                 self._sums[number] = (self._sums.get(number, 0) + found) & 0xFFFFFFFF
             self._first, self._only = (
                 ((fields, texts), item) if len(self._items) == 1 else (None, None)
             )
         return digest
+
+    def _is_of_another_class(self, item: object) -> bool:
+        """Whether an item is of another class than the first one of its callback."""
+        kind = type(item)
+        return (
+            self._classes is not None and self._classes.setdefault(self.callback, kind) is not kind
+        )
 
     def unfounded(self, name: str) -> int | None:
         """Return a hash of a field's value if no word of it occurs in the page, its URLs or its request.
@@ -411,7 +451,7 @@ class Digester:
             return self._value(value.value, depth + 1)
         if isinstance(value, _COLLECTIONS):
             return repr(sorted({self._value(each, depth + 1) for each in value}))
-        if _is_item(value):
+        if is_item(value):
             return repr(sorted((str(k), self._value(v, depth + 1)) for k, v in _pairs(value)))
         return self._plain(value)
 
@@ -445,11 +485,29 @@ class Digester:
                     return _NOW
             except ValueError:
                 pass
-        if len(text) >= 32 and _HEX.fullmatch(text):
-            given = self._page.text(), *self._urls, self._page.given()
-            if not any(text in each for each in given):
-                return _NOISE
+        if len(text) >= 32 and _HEX.fullmatch(text) and self._is_computed(text.lower()):
+            return _NOISE
         return self._own_urls(text)
+
+    def _is_computed(self, text: str) -> bool:
+        """Whether hexadecimal digits are a hash of the page or its address, or a random UUID that stands nowhere.
+
+        Another number of as many digits may be a datum: from a header, an encoded attribute, as a key made of data.
+        """
+        name = _HASHES.get(len(text))
+        if name is not None and name not in self._own_hashes:
+            sources = self._page.text(), *self._page.urls
+            self._own_hashes[name] = {
+                new_hash(name, each.encode("utf-8", "surrogatepass")).hexdigest()
+                for each in sources
+            }
+        if name is not None and text in self._own_hashes[name]:
+            return True
+        bare = text.replace("-", "")
+        if not _RANDOM.fullmatch(bare):
+            return False
+        given = " ".join((self._page.text(), *self._page.urls, self._page.given()))
+        return bare not in given.lower().replace("-", "")
 
     def _own_urls(self, text: str) -> str:
         if text in self._page.urls:  # the site's root is not looked for inside of texts
@@ -461,9 +519,11 @@ class Digester:
 
     def _is_now(self, seconds: float) -> bool:
         off = abs(seconds - self._now)
-        return off < CLOCK_SECONDS or (
-            off < _ZONE_SECONDS and min(off % _QUARTER, _QUARTER - off % _QUARTER) < _OFF
-        )
+        if off < CLOCK_SECONDS:
+            return True
+        # a whole minute is of a timetable, and not of a clock: a crawl may begin at a quarter past
+        whole = min(off % _QUARTER, _QUARTER - off % _QUARTER) < _OFF
+        return off < _ZONE_SECONDS and whole and seconds % 60 != 0
 
     def _spend(self, characters: int) -> None:
         self._budget -= characters
@@ -484,7 +544,9 @@ class Digester:
         if self._first is not None:
             fields, texts = self._first
             return Digest(1, self._silent, items, fields, texts, headings, numbers)
-        return Digest(len(self._items), self._silent, items, self._sums, {}, headings, numbers)
+        # where values were swapped between items, the fields alone are the same
+        fields = self._sums if items else self._sums | {_NO_FIELD: self._sum}
+        return Digest(len(self._items), self._silent, items, fields, {}, headings, numbers)
 
     def _main(self) -> tuple[int, frozenset[int]]:
         """Return what tells near-equal pages apart: the headings, and the numbers of the main text."""
@@ -505,14 +567,15 @@ class Digester:
         return headings, frozenset((*first[: NUMBERS - 1], rest & 0xFFFF))
 
 
-def _is_item(value: object) -> bool:
+def is_item(value: object) -> bool:
+    """Whether a value is an item of any class, or a dict."""
     if value is None or isinstance(value, _NO_ITEMS):
         return False
     if isinstance(value, dict | Item):
         return True
-    from itemadapter import is_item  # which may import pydantic: 40 ms
+    import itemadapter  # which may import pydantic: 40 ms
 
-    return is_item(value)
+    return itemadapter.is_item(value)
 
 
 def _pairs(item: object) -> list[tuple[Any, Any]]:

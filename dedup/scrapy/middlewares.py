@@ -525,7 +525,11 @@ class _Output:
     def _compared(self, proof: "Proof", request: Request) -> bool:
         """Note the digest of the page; return whether it is a copy by its items, and is withheld."""
         with self._session.counts.meter:
-            digest = Digest(0) if self._digester is None else self._digester.digest()
+            digest = (
+                Digest(0, silent=not self._followed)
+                if self._digester is None
+                else self._digester.digest()
+            )
         if self._control is not None:
             proof.control_ended(self._control, digest)
             return False
@@ -535,6 +539,8 @@ class _Output:
             return digest == self._before
         if self._look is None or self._asked:
             return False
+        if digest is not None and digest.is_nothing and self._look.hidden:
+            self._on_credit = None  # nothing follows such pages, however many there are
         equal = proof.ended(
             request,
             digest,

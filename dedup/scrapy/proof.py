@@ -14,6 +14,8 @@ Invariants:
   - A page whose original has no digest, or whose own items cannot be read, is kept and is no evidence.
   - While a check is open, or its requests are, a class drops no more pages than it can send again.
   - The items and requests that are held back leave with the callback's end, unless the items are equal.
+  - A page that brought nothing at all, like its original, is no evidence: a callback may keep what it finds, and
+    yield it with another page, or never.
   - A page that was accepted by another crawl, and whose main text has other numbers, is no original: a daily
     page's items may lack the number that changed.
 """
@@ -59,7 +61,7 @@ from dedup.scrapy.evidence import (
     encode_evidence,
 )
 from dedup.scrapy.in_flight import token_of
-from dedup.scrapy.items import Comparison, Digest, Digester, Names, Page, compare, decode
+from dedup.scrapy.items import Comparison, Digest, Digester, Names, Page, compare, decode, is_item
 from dedup.scrapy.known_urls import KnownUrls
 from dedup.scrapy.memory import EVIDENCE
 from dedup.scrapy.met import Met
@@ -72,8 +74,12 @@ if TYPE_CHECKING:
 
 NEIGHBOURS = 30  # near-duplicates that a page is compared with, at most
 SAVE_SECONDS = 10.0
+JOB_FOLDER = "dedup-again"  # of a JOBDIR: the dropped pages that may be sent again
 LEADING = 1000  # parsed near-duplicates that made new requests, until these bring something new
 DIFFERENCES = 2000  # classes and fields that are counted for the summary
+VALUES = frozenset(
+    "jdhn"
+)  # parts by which pages differ that bring nothing at all: data, headings, numbers
 NOISY = 100  # fields that alone differed, in values of which no page has a word
 
 
@@ -97,6 +103,7 @@ class Look(NamedTuple):
     withheld  whether its items are held back until they are compared
     again     a request for the page, for a control visit, or None
     uses      of the classes of the pairs, when the page was judged (Evidence.used())
+    hidden    whether what pages like it bring may not be seen: see _is_hidden()
     """
 
     key: str
@@ -106,6 +113,7 @@ class Look(NamedTuple):
     withheld: bool
     again: Request | None
     uses: dict[Class, int]
+    hidden: bool
 
 
 class Proof:
@@ -123,7 +131,7 @@ class Proof:
         """Begin without evidence."""
         self._config = config
         self._counts = counts
-        self._job = None if job_folder is None else Path(job_folder) / "dedup-dropped"
+        self._job = None if job_folder is None else Path(job_folder) / JOB_FOLDER
         self._names = Names()
         self._ignored = frozenset(config.item_ignore)
         self._controls = Controls(counts, self._names, config.control)
@@ -143,6 +151,7 @@ class Proof:
         self._leading: OrderedDict[str, tuple[Namespace, Look]] = OrderedDict()  # by token
         self.noise: dict[str, set[int]] = {}  # fields that alone differed, with values of no page
         self.differing: Counter[tuple[Class, tuple[str, ...]]] = Counter()
+        self._classes: dict[str, type] = {}  # by callback, of its first item
 
     def open(self, namespace: "Namespace", name: str) -> None:
         """Load the evidence of earlier crawls, if the namespace has a folder."""
@@ -176,7 +185,8 @@ class Proof:
         callback = judged.callback
         await self._await_in_flight(judged, verdict)
         found = await self._pairs(judged, verdict)
-        if text_says and not self._may_ask(found, verdict, callback):
+        hidden = _is_hidden(judged.request, found)
+        if text_says and not self._may_ask(found, verdict, callback, hidden=hidden):
             self._counts.add("items/by_text")
             self._urls.learn_text(judged.namespace, verdict)
             return verdict
@@ -199,6 +209,7 @@ class Proof:
             text_says and self._config.mode == "drop" and self._config.proof_items == "withhold",
             self._controls.request_for(judged.request, callback) if text_says else None,
             {name: evidence.used(name) for name in _decided_by(pairs)},
+            hidden,
         )
         if text_says and self._config.mode != "tag":
             kept = await self._parsed_on_credit(judged, verdict, checks)
@@ -245,13 +256,16 @@ class Proof:
             for token, (where, which, at) in self._checks.items()
         )
 
-    def _may_ask(self, found: "list[Pair]", verdict: Verdict, callback: str) -> bool:
+    def _may_ask(
+        self, found: "list[Pair]", verdict: Verdict, callback: str, *, hidden: bool
+    ) -> bool:
         """Whether the items of a near-duplicate's original say something, or its requests; else the text decides."""
         for _, neighbour, digest, *_ in found:
             if neighbour.key == verdict.of:
                 return (
                     digest is None
                     or (digest.number > 0 and not digest.silent)
+                    or (hidden and digest.is_nothing)
                     or self.met.goes_beyond(callback)
                 )
         return True
@@ -378,19 +392,23 @@ class Proof:
         request = response.request
         assert request is not None
         meta = request.meta
-        urls = response.url, request.url, *map(str, meta.get("redirect_urls", ()))
+        # those before a redirect are data: an item has them to say what leads where
+        urls = response.url, request.url
         page = Page(
             urls,
             lambda: getattr(response, "text", ""),
             len(response.body),
             words,
             reading,
-            lambda: f"{request.cb_kwargs!r} {[v for k, v in meta.items() if k != 'dedup']!r}",
+            lambda: (
+                f"{request.cb_kwargs!r} {[v for k, v in meta.items() if k != 'dedup']!r} "
+                f"{response.headers!r}"
+            ),
             meta.get("dedup"),
             recipe,
         )
         volatile = self._controls.of(callback).fields
-        return Digester(page, self._names, self._ignored, volatile, callback)
+        return Digester(page, self._names, self._ignored, volatile, callback, self._classes)
 
     def brought(self, verdict: Verdict, digest: bytes) -> Verdict:
         """Return the verdict on a page with the digest of its items, as it is inserted."""
@@ -447,6 +465,8 @@ class Proof:
             return False
         if not digest.number and leads_on:
             return self._leads_on(request, namespace, look, beyond=beyond)
+        if digest.is_nothing and look.hidden:
+            return False
         volatile = self._controls.of(look.callback)
         ignored = volatile.fields, volatile.places
         compared = [(pair, compare(digest, pair.brought, *ignored)) for pair in look.pairs]
@@ -470,7 +490,8 @@ class Proof:
         else:
             self._counts.add("items/other")
             self._note_difference(compared, digester)
-            if look.again is not None and digest.number:
+            # where pages bring nothing at all, others may bring what was kept: once
+            if look.again is not None and not look.hidden:
                 self._controls.visit(look.again, look.key, look.callback, digest)
         self._save_soon()
         return bool(original)
@@ -523,6 +544,11 @@ class Proof:
         if callback is not None:
             for evidence in self._evidence.values():
                 evidence.forgive(callback)
+
+    def counters(self) -> frozenset[str]:
+        """Return the callbacks of which two visits of one page had other numbers."""
+        found = self._controls.found().items()
+        return frozenset(callback for callback, (_, places) in found if places)
 
     # ------------------------------------------------------------------- from crawl to crawl
 
@@ -639,6 +665,20 @@ class Findings:
         for name, example in self._others.items():
             if name not in self._weights:
                 yield name, example
+
+
+def _is_hidden(request: Request, found: Iterable[Pair]) -> bool:
+    """Whether a page may bring something although near-duplicates of it brought nothing at all.
+
+    Their callback may keep what it finds: in the spider, in a file of its own, in an item that is yielded with another
+    page. So such a page is no copy if its request brought an item or arguments along, or its values are others.
+    """
+    nothing = [pair for pair in found if pair.digest is not None and pair.digest.is_nothing]
+    if not nothing:
+        return False
+    if request.cb_kwargs or any(is_item(v) for k, v in request.meta.items() if k != "dedup"):
+        return True
+    return not any(VALUES.isdisjoint(pair.name.parts) for pair in nothing)
 
 
 def _decided_by(pairs: Iterable[Pair]) -> set[Class]:

@@ -57,9 +57,12 @@ _OF_ONE_VISIT = ("dedup", _SCHEDULED, _OWNER, "redirect_urls", "redirect_times",
 
 
 def again(request: Request) -> Request:
-    """Return a request that fetches the page of another one once more."""
+    """Return a request that fetches the page of another one once more, by way of its redirects."""
     meta = {name: value for name, value in request.meta.items() if name not in _OF_ONE_VISIT}
-    return request.replace(dont_filter=True, meta=meta)
+    if _COPIED in meta:
+        meta[_COPIED] = 0
+    url = request.url if _splash_arguments(request) is not None else first_url(request)
+    return request.replace(url=url, dont_filter=True, meta=meta)
 
 
 def send(crawler: Crawler, request: Request) -> None:

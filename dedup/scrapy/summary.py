@@ -6,14 +6,15 @@ doubted. Memory is bounded whatever is crawled.
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from dedup.model.page import Verdict, differing_parts
+from dedup.model.page import TEXT_HASH, Verdict, differing_parts
 from dedup.report.texts import count
 from dedup.scrapy.counts import logger
+from dedup.scrapy.evidence import shape, shape_text
 from dedup.scrapy.settings import Config
 
 if TYPE_CHECKING:
@@ -107,13 +108,13 @@ SHAPES = 5  # of classes that are named
 NOISE = 10  # pairs that differed in one field alone, in values of which no page has a word
 
 
-def shown_by_items(proof: "Proof", stats: Mapping[str, Any]) -> Iterator[str]:
+def shown_by_items(proof: "Proof", stats: Mapping[str, Any], mode: "Mode") -> Iterator[str]:
     """Yield what the spider's items have shown: copies dropped, pages that differ, noise, classes that fell."""
     classes, differing = proof.classes(), proof.differing
     if dropped := sum(record.dropped - record.refetched for _, record in classes):
         shapes = Counter[str]()
         for name, record in classes:
-            shapes[name.shape] += record.dropped - record.refetched
+            shapes[shape_text(name.shape)] += record.dropped - record.refetched
         equal, checked = (stats.get(f"dedup/items/{name}", 0) for name in ("equal", "checked"))
         yield (
             f"{count(dropped, 'copy', 'copies')} dropped: {_most(shapes)}. Proven by "
@@ -123,10 +124,13 @@ def shown_by_items(proof: "Proof", stats: Mapping[str, Any]) -> Iterator[str]:
         shapes = Counter[str]()
         for (name, fields), n in differing.items():
             within = f" (in {', '.join(fields)})" if fields else ""
-            shapes[f"{name.callback}, {name.shape}{within}"] += n
+            shapes[f"{name.callback}, {shape_text(name.shape)}{within}"] += n
+        # What a counter makes differ is found by visits that this mode does not make.
+        kept = "would be parsed" if mode == "tag" else "were parsed"
+        at_first = ", at least until counters are told from data" if mode == "tag" else ""
         yield (
-            f"{count(differing.total(), 'page')} with the text of another were parsed, "
-            f"because their items differ: {_most(shapes, '; ')}"
+            f"{count(differing.total(), 'page')} with the text of another {kept}, "
+            f"because their items differ{at_first}: {_most(shapes, '; ')}"
         )
     for field, values in sorted(proof.noise.items(), key=lambda each: -len(each[1]))[:3]:
         if len(values) >= NOISE:
@@ -137,7 +141,7 @@ def shown_by_items(proof: "Proof", stats: Mapping[str, Any]) -> Iterator[str]:
     for name, record in classes:
         if record.refetched:
             yield (
-                f"{name.shape} was taken for a copy and proved otherwise after "
+                f"{shape_text(name.shape)} was taken for a copy and proved otherwise after "
                 f"{count(record.dropped, 'page')}; {record.refetched:,} were fetched again"
             )
 
@@ -153,8 +157,8 @@ def _most(shapes: "Counter[str]", between: str = ", ") -> str:
 MANY = 50  # drops for one page
 FEW = 20  # the same, if they are this share of the crawl:
 SHARE = 0.2
-NUMBERS = 0.9  # of a callback's near-duplicates have other numbers than their originals
-CALLBACKS = 100  # that are counted
+VALUES = 0.9  # of the near-duplicates of one kind have other numbers, or other data, than their originals
+KINDS = 500  # of near-duplicates that are counted
 EXAMPLES = 3
 ORIGINALS = 10_000  # originals that are counted; the oldest are forgotten
 SAID = 20  # warnings at most in one crawl
@@ -164,6 +168,17 @@ ADVICE = (
     "what two pages have in common"
 )
 TAG = ", or look at the whole crawl with DEDUP_MODE = 'tag'"
+
+
+class _Values(msgspec.Struct):
+    """The near-duplicates of one kind: all, those with other numbers, and of the rest those with other data.
+
+    These have word for word the text of their original.
+    """
+
+    found: int = 0
+    numbers: int = 0
+    data: int = 0
 
 
 class _Swallowed(msgspec.Struct):
@@ -182,38 +197,62 @@ class Swallowing:
         self._originals: OrderedDict[str, _Swallowed] = OrderedDict()
         self._other: list[str] = []  # URLs of the first drops with titles of their own
         self.judged = 0  # pages
-        self.items_differ = Counter[str]()  # by callback, pages whose items said so
-        # by callback: near-duplicates, and those of them with other numbers
-        self._numbers: dict[str, list[int]] = {}
+        # by callback and shape of the URLs' difference: pages whose items differ; and what the pages themselves show
+        self.items_differ = Counter[tuple[str, str]]()
+        self._values: dict[tuple[str, str], _Values] = {}
+        self.counters: Container[str] = ()  # callbacks whose pages have other numbers at each visit
 
     @property
     def lines(self) -> list[str]:
         """The warnings as they are now, for the summary and the report."""
         said = [each if isinstance(each, str) else self._many(*each) for each in self._said]
         return said + [
-            f"{other:,} of {count(found, 'near-duplicate')} of {callback or 'the spider'} have other numbers in "
-            "their text than their originals. Prices or article numbers? Then yield them, see "
-            "docs/how-to/variants.md; `dedup why --top 20` lists the pages (DEDUP_DROPPED)"
-            for callback, (found, other) in self._numbers.items()
-            if found >= FEW
-            and other >= NUMBERS * found
-            and 2 * self.items_differ[callback] < found  # else the items show it
+            self._other_values(*of, values)
+            for of, values in self._values.items()
+            if values.found >= FEW
+            and self._numbers(of[0], values) + values.data >= VALUES * values.found
+            and 2 * self.items_differ[of] < values.found  # else the items show it
         ]
 
+    def _numbers(self, callback: str, values: _Values) -> int:
+        return 0 if callback in self.counters else values.numbers
+
+    def _other_values(self, callback: str, shape: str, values: _Values) -> str:
+        """Say that near-duplicates of one kind have other values than their originals."""
+        numbers = self._numbers(callback, values)
+        of = f"of {count(values.found, 'near-duplicate')} of {callback or 'the spider'}"
+        said = []
+        if numbers:
+            said.append(f"{numbers:,} {of} have other numbers in their text than their originals")
+        if values.data:
+            said.append(
+                f"{values.data:,} {of} have word for word the text of their originals, and other inline data "
+                "(JSON-LD)"
+            )
+        return (
+            f"{'; '.join(said)} (their URLs: {shape_text(shape)}). Prices or article numbers? Then yield them, see "
+            "docs/how-to/variants.md; `dedup why --top 20` lists the pages (DEDUP_DROPPED)"
+        )
+
     def compared(self, verdict: Verdict, callback: str) -> None:
-        """Note whether a near-duplicate has other numbers than its original, proven by items or not."""
+        """Note whether a near-duplicate has other numbers or data than its original, proven by items or not."""
         if verdict.match is None:
             return
-        parts = differing_parts(verdict.page, verdict.match.document.page)
+        page, original = verdict.page, verdict.match.document.page
+        parts = differing_parts(page, original)
         if parts is None:
             return
-        counts = self._numbers.get(callback)
-        if counts is None:
-            if len(self._numbers) >= CALLBACKS:
+        of = callback, shape(verdict.match.key, verdict.key)
+        values = self._values.get(of)
+        if values is None:
+            if len(self._values) >= KINDS:
                 return
-            counts = self._numbers[callback] = [0, 0]
-        counts[0] += 1
-        counts[1] += "numbers" in parts
+            values = self._values[of] = _Values()
+        values.found += 1
+        if "numbers" in parts:
+            values.numbers += 1
+        elif "inline data" in parts and page.sketch[TEXT_HASH:] == original.sketch[TEXT_HASH:]:
+            values.data += 1
 
     def dropped(self, verdict: Verdict, url: str) -> None:
         """Note a near-duplicate of which no items have shown that it is a copy."""

@@ -5,7 +5,9 @@
 
 Invariants: a Unix socket is for its owner alone. A file in its place is removed only if it is a socket at which no
 one answers. A port knows of every connection from its first moment; the event loop's own TLS servers would tell of
-one only after the handshake. Where the bytes of all connections are too many, the one that has the most is closed.
+one only after the handshake. Where connections are too many, one that keeps the port waiting makes room: of the
+address that has most of them, the one that has waited for longest. Where the bytes of all connections are too many,
+the one that has the most is closed. A connection beyond a time limit is closed within a second or so.
 """
 
 import asyncio
@@ -15,7 +17,9 @@ import logging
 import os
 import socket
 import ssl
+from collections import Counter
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from time import monotonic
 from typing import Any, Protocol
@@ -38,16 +42,23 @@ class Listening:
         self._file: Path | None = None
 
     async def listen(
-        self, address: Address, port: Any, made: Callable[[], asyncio.Protocol]
+        self,
+        option: str,
+        address: Address,
+        port: "Connections",
+        made: Callable[[], asyncio.Protocol],
     ) -> Address:
-        """Listen at an address; made() makes a connection's protocol. Raises OSError that names it."""
+        """Listen at an address; made() makes a connection's protocol.
+
+        Raises OSError that names it, and the option to give another one by.
+        """
         seconds = self._config.limits.greeting_seconds
 
         def protocol() -> asyncio.Protocol:
             context = self._context  # of now: SIGHUP makes a new one
             return made() if context is None else Handshake(port, made, context, seconds)
 
-        sock = bound(address)
+        sock = _bound(option, address)
         loop = asyncio.get_running_loop()
         self._servers.append(await loop.create_server(protocol, sock=sock, backlog=BACKLOG))
         return _address(sock)
@@ -92,8 +103,17 @@ class Listening:
         return True
 
 
-def bound(address: Address) -> socket.socket:
-    """Return a socket that is bound to an address. Raises OSError that names it."""
+_NEXT = {
+    errno.EADDRINUSE: "another process listens there (`ss -ltnp` shows which): stop it, or give {} another port",
+    errno.EACCES: "ports below 1024 are for the system: give {} a greater one",
+}
+_NO_ADDRESS = (
+    "this machine has no such address: give {} one that it has, for example 127.0.0.1:PORT"
+)
+
+
+def _bound(option: str, address: Address) -> socket.socket:
+    """Return a socket that is bound to an address. Raises OSError that names it, and what to do next."""
     try:
         found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
         family, kind, protocol, _, place = found[0]
@@ -107,9 +127,12 @@ def bound(address: Address) -> socket.socket:
             raise
         return made
     except OSError as error:
-        raise OSError(
-            error.errno, f"cannot listen on {address}: {error.strerror or error}"
-        ) from error
+        advice = _NEXT.get(error.errno or 0, _NO_ADDRESS).format(option)
+        raise _cannot_listen(address, error, advice) from error
+
+
+def _cannot_listen(where: object, error: OSError, advice: str) -> OSError:
+    return OSError(error.errno, f"cannot listen on {where}: {error.strerror or error}; {advice}")
 
 
 def _address(bound: socket.socket) -> Address:
@@ -129,7 +152,10 @@ def _bound_unix(path: Path) -> socket.socket:
         made.bind(os.fspath(path))
     except OSError as error:
         made.close()
-        raise OSError(error.errno, f"cannot listen on {path}: {error.strerror or error}") from error
+        advice = "give --unix another path"
+        if error.errno == errno.EADDRINUSE:
+            advice = f"a file is there, or a process that answers: remove that, or {advice}"
+        raise _cannot_listen(path, error, advice) from error
     finally:
         os.umask(before)
     made.setblocking(False)
@@ -169,8 +195,17 @@ def subject_of(transport: Any) -> str:
     return ",".join(f"{name}={value}" for part in parts for name, value in part)
 
 
-class Holder(Protocol):
-    """A connection, as its bytes see it."""
+class Client(Protocol):
+    """A connection, as its port sees it: the address it comes from, and its number as an open file."""
+
+    address: str
+    file: int
+
+    def overdue(self, now: float) -> str | None:
+        """Return why it should end now, or None."""
+
+    def finish(self) -> None:
+        """Take no more; answer what was taken, then close."""
 
     def abort(self, reason: str) -> None:
         """Close the connection at once."""
@@ -182,31 +217,148 @@ class Buffers:
     def __init__(self, most: int) -> None:
         self.total = 0
         self._most = most
-        self._sizes: dict[Holder, int] = {}
+        self._sizes: dict[Any, int] = {}
 
-    def note(self, holder: Holder, size: int) -> None:
+    def note(self, client: Any, size: int) -> None:
         """Note how many bytes a connection has; the greatest may be ended, this one too."""
-        before = self._sizes.pop(holder, 0)
+        before = self._sizes.pop(client, 0)
         self.total += size - before
         if size:
-            self._sizes[holder] = size
+            self._sizes[client] = size
         while self.total > self._most:
             greatest = max(self._sizes, key=self._sizes.__getitem__)
             self.total -= self._sizes.pop(greatest)
             greatest.abort("memory")
 
 
-class Handshake(asyncio.Protocol):
-    """One of them, as both ports want their connections to be."""
+class Connections:
+    """The open connections of a port: their number, their times, the bytes that they make us hold.
 
-    is_answered = False
+    open       all of them
+    none_open  set when, while draining, the last one has closed
+    ended      those that the service closed, by reason
+    unread     answers that are not read; partial: commands and requests that are not whole
+    files      how many files may be open in this process
+    """
 
     def __init__(
-        self, port: Any, made: Callable[[], asyncio.Protocol], tls: ssl.SSLContext, seconds: float
+        self,
+        most: int,
+        unread: Buffers,
+        partial: Buffers,
+        *,
+        reserved_files: int,
+        most_of_address: int = 1 << 30,
+    ) -> None:
+        """reserved_files: of those that may be open, how many are left to others."""
+        self.open: set[Any] = set()
+        self.none_open = asyncio.Event()
+        self.ended: Counter[str] = Counter()
+        self.unread, self.partial = unread, partial
+        self.files = 1 << 30
+        self.draining = False
+        self._most, self._most_of_address = most, most_of_address
+        self._reserved_files = reserved_files
+        self._of_address: Counter[str] = Counter()
+        self._waiting: dict[str, dict[Any, None]] = {}  # by address, the longest first
+
+    def admit(self, client: Client) -> str | None:
+        """Take a connection; return why it is one too many, or None. Another one may make room for it.
+
+        A connection without an address comes from this machine, and counts for none.
+        """
+        address = client.address
+        self.open.add(client)
+        self._of_address[address] += 1
+        if self.draining:
+            return "too_many"
+        if address and self._of_address[address] > self._most_of_address:
+            if not self._evict(1, self._waiting.get(address, {})):
+                return "address"
+        elif len(self.open) > self._most or self.takes_last_files(client):
+            # many that come at once have taken the last files before the first could be ended
+            count = 2 if self.takes_last_files(client) else 1
+            if not self.evict(count):
+                return "too_many"
+        self.waits(client)
+        return None
+
+    def takes_last_files(self, client: Client) -> bool:
+        """Whether a connection has one of the files that are left to others: it got the least that was free."""
+        return client.file > self.files - self._reserved_files
+
+    def evict(self, count: int) -> bool:
+        """Close some connections that keep the port waiting; False if there is none."""
+        return self._evict(count, max(self._waiting.values(), key=len, default={}))
+
+    def _evict(self, count: int, waiting: dict[Any, None]) -> bool:
+        victims = list(islice(waiting, count))
+        for client in victims:
+            client.abort("silent")
+        return bool(victims)
+
+    def waits(self, client: Client) -> None:
+        """Note that a connection keeps the port waiting from now on."""
+        self.heard(client)
+        if client in self.open:
+            self._waiting.setdefault(client.address, {})[client] = None
+
+    def heard(self, client: Client) -> None:
+        """Note that a connection does not: it has said something that counts, or is being answered."""
+        waiting = self._waiting.get(client.address)
+        if waiting is not None and client in waiting:
+            del waiting[client]
+            if not waiting:
+                del self._waiting[client.address]
+
+    def gone(self, client: Client) -> None:
+        """Note that a connection has ended, or is about to."""
+        self.unread.note(client, 0)
+        self.partial.note(client, 0)
+        if client not in self.open:
+            return
+        self.open.discard(client)
+        self.heard(client)
+        address = client.address
+        self._of_address[address] -= 1
+        if not self._of_address[address]:
+            del self._of_address[address]
+        if self.draining and not self.open:
+            self.none_open.set()
+
+    def end_overdue(self, now: float) -> None:
+        """Close the connections that are beyond a time limit; called every second or so."""
+        for client in list(self.open):
+            if reason := client.overdue(now):
+                client.abort(reason)
+
+    def drain(self) -> None:
+        """Take no more; each connection closes once what came before is answered."""
+        self.draining = True
+        if not self.open:
+            self.none_open.set()
+        for client in list(self.open):
+            client.finish()
+
+    def abort(self) -> None:
+        """Close what is left at once."""
+        for client in list(self.open):
+            client.abort("stopped")
+
+
+class Handshake(asyncio.Protocol):
+    """A connection until its TLS handshake is over."""
+
+    def __init__(
+        self,
+        port: Connections,
+        made: Callable[[], asyncio.Protocol],
+        tls: ssl.SSLContext,
+        seconds: float,
     ) -> None:
         """Port admits and counts it, until made() makes the protocol that goes on."""
         self._port, self._made, self._tls, self._seconds = port, made, tls, seconds
-        self.since = self.turn_since = monotonic()
+        self._since = monotonic()
         self.transport: Any = None
         self.address, self.file = "", -1
         self._task: asyncio.Task[None] | None = None
@@ -217,7 +369,7 @@ class Handshake(asyncio.Protocol):
         """Wait for the first bytes, unless there are too many connections."""
         self.transport = transport
         self.address, self.file = address_of(transport), file_of(transport)
-        refused = self._port.admit(self, self.address, self.file)
+        refused = self._port.admit(self)
         if refused is not None:
             self.abort(refused)
 
@@ -236,7 +388,7 @@ class Handshake(asyncio.Protocol):
                 loop.start_tls(self.transport, self, self._tls, server_side=True,
                                ssl_handshake_timeout=self._seconds)
             )  # fmt: skip
-            for _ in range(2):  # it begins; TLS is told of its connection, then of what was read
+            for _ in range(2):  # the task starts; then the TLS protocol gets its transport
                 await asyncio.sleep(0)
             if not shaking.done():
                 feed = self.transport.get_protocol()
@@ -248,7 +400,7 @@ class Handshake(asyncio.Protocol):
             self.transport.abort()
             return
         finally:
-            self._port.gone(self, self.address)
+            self._port.gone(self)
         if self._is_over or tls is None:
             return
         protocol = self._made()
@@ -260,21 +412,19 @@ class Handshake(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  (asyncio's)
         """Note that there is nothing to go on with."""
         self._is_over = True
-        self._port.gone(self, self.address)
+        self._port.gone(self)
 
     def overdue(self, now: float) -> str | None:
         """Return why it should end now, or None."""
-        return "greeting" if now - self.since > self._seconds else None
+        return "greeting" if now - self._since > self._seconds else None
 
     def abort(self, reason: str) -> None:
         """Close the connection at once."""
         self._is_over = True
         self._port.ended[reason] += 1
-        self._port.gone(self, self.address)
+        self._port.gone(self)
         self.transport.abort()
 
     def finish(self) -> None:
         """End: the service stops."""
         self.abort("stopped")
-
-    shutdown = finish

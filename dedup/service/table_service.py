@@ -21,25 +21,24 @@ from msgspec.structs import replace
 
 from dedup.core.files import FolderLock
 from dedup.model.errors import StoreLocked, UsageError
-from dedup.service.connections import Listening
+from dedup.service.connections import Connections, Listening
 from dedup.service.core.limits import Address, Config, check_config
 from dedup.service.core.namespaces import Namespaces, Pruning
-from dedup.service.core.operations import Commands, StoreInserts
+from dedup.service.core.operations import Commands
 from dedup.service.core.overview import Overview, overview
 from dedup.service.core.roles import Tokens, log_now_and_then
 from dedup.service.http.bodies import Health
 from dedup.service.http.guard import HttpConnections
 from dedup.service.http.server import Metrics, made_app
-from dedup.service.resp.port import BOUNDS, Port
-from dedup.service.resp.resp_connection import Connection
+from dedup.service.resp.port import BOUNDS, Connection, Port
 
 if TYPE_CHECKING:
-    from dedup.service.replica.replica import Follower
+    from dedup.service.replica.replica import Replica
 
 
 log = logging.getLogger(__name__)
 
-OWN_FILES = 64  # open files beside those of connections and stores
+OWN_FILES = 64  # open files other than those of connections and stores
 NAMESPACE_FILES = 3  # of a namespace, at least
 WATCH_SECONDS = 0.5  # between two checks of the connections' time limits
 
@@ -57,16 +56,16 @@ class Service:
             reservation_seconds=config.reservation_seconds,
             limits=config.limits,
         )
-        self.follower = _follower(config, self.namespaces)
-        inserts = StoreInserts() if self.follower is None else self.follower.inserts
+        self.replica = _replica(config, self.namespaces)
+        inserts = None if self.replica is None else self.replica.inserts
         self.commands = Commands(self.namespaces, inserts, config.limits)
         self.tokens = Tokens(config.token, config.tokens)
         self.port = Port(self.commands, config.limits, self.tokens)
-        if self.follower is None:
+        if self.replica is None:
             metrics = Metrics(self.commands, self.port)
         else:
-            metrics = Metrics(self.commands, self.port, self.follower.metrics)
-            self.commands.more_info = self.follower.info
+            metrics = Metrics(self.commands, self.port, self.replica.metrics)
+            self.commands.more_info = self.replica.info
         app = made_app(
             self.commands,
             metrics,
@@ -79,7 +78,9 @@ class Service:
         self.http_connections = HttpConnections(
             app, config.limits, self.port.unread, self.port.partial
         )
-        self.port.files = self.http_connections.files = files
+        self._ports: tuple[Connections, ...] = (self.http_connections, self.port)
+        for port in self._ports:
+            port.files = files
         metrics.http = self.http_connections
         self.stop = asyncio.Event()
         self.pruning: Pruning | None = None
@@ -87,7 +88,7 @@ class Service:
             self.pruning = Pruning(self.namespaces, config.keep_seconds, self.commands.counts)
         self._beside: list[asyncio.Task[None]] = []  # what they do, once the service is ready
         self._stores: asyncio.Future[None] | None = None  # a thread that opens them has no cancel
-        self._following = False  # the log: from then on the follower decides about readiness
+        self._following = False  # the log: from then on the replica decides about readiness
         self._failed: BaseException | None = None
 
     def health(self) -> Health:
@@ -95,7 +96,7 @@ class Service:
         reason = self.commands.not_ready
         if reason is not None:
             return Health("not_ready", reason)
-        stale = "" if self.follower is None else self.follower.stale
+        stale = "" if self.replica is None else self.replica.stale
         return Health("stale", stale) if stale else Health("ok")
 
     async def run(self, listening: Callable[[Address | None, Address | None], None]) -> None:
@@ -105,23 +106,23 @@ class Service:
         """
         config, loop = self.config, asyncio.get_running_loop()
         loop.set_exception_handler(_log_fault)
-        doors = Listening(config, self.tokens)
+        sockets = Listening(config, self.tokens)
         for number in (signal.SIGTERM, signal.SIGINT):
             with contextlib.suppress(NotImplementedError):  # Windows
                 loop.add_signal_handler(number, self.stop.set)
         with contextlib.suppress(NotImplementedError, AttributeError):  # Windows
-            loop.add_signal_handler(signal.SIGHUP, doors.read_again)
+            loop.add_signal_handler(signal.SIGHUP, sockets.read_again)
 
         def connection() -> Connection:
             return Connection(self.port)
 
         web, resp, http = self.http_connections, None, None
         if config.listen is not None:
-            resp = await doors.listen(config.listen, self.port, connection)
+            resp = await sockets.listen("--listen", config.listen, self.port, connection)
         if config.http is not None:
-            http = await doors.listen(config.http, web, web)
+            http = await sockets.listen("--http", config.http, web, web)
         if config.unix is not None:
-            await doors.listen_unix(config.unix, connection)
+            await sockets.listen_unix(config.unix, connection)
         listening(resp, http)
         watch = asyncio.create_task(self._watch())
         opening = asyncio.create_task(self._open())
@@ -129,7 +130,7 @@ class Service:
             await self.stop.wait()
             log.info("stopping: no more commands are taken")
             self.commands.not_ready = "the service is stopping"
-            doors.close()
+            sockets.close()
             await self._drain()
         finally:
             watch.cancel()
@@ -137,9 +138,10 @@ class Service:
             if self.pruning is not None:
                 self.pruning.stop()
             await asyncio.wait({opening, *filter(None, (self._stores, *self._beside))})
-            if self.follower is not None:
-                await self.follower.stop(config.limits.drain_seconds)
-            self.port.abort()
+            if self.replica is not None:
+                await self.replica.close(config.limits.drain_seconds)
+            for port in self._ports:
+                port.abort()
             self.commands.requests_seen.close()
             await asyncio.to_thread(self.namespaces.close)
         if self._failed is not None:
@@ -150,22 +152,22 @@ class Service:
         """Open the stores, and catch up with the log if there is one; then the service is ready."""
         began = time.monotonic()
         try:
-            if self.follower is not None:
+            if self.replica is not None:
                 self.commands.not_ready = "Kafka has not answered yet"
-                await self.follower.prepare()
+                await self.replica.prepare()
                 self.commands.not_ready = "the stores are being opened"
             self._stores = asyncio.ensure_future(asyncio.to_thread(self.namespaces.open_all))
             await asyncio.shield(self._stores)
-            if self.follower is not None:
-                self.commands.not_ready = self.follower.not_ready
+            if self.replica is not None:
+                self.commands.not_ready = self.replica.not_ready
                 self._following = True
-                await self.follower.catch_up()
+                await self.replica.catch_up()
         except Exception as error:
             self._failed = error
             self.stop.set()
             return
         self.commands.not_ready = None
-        stale = "" if self.follower is None else self.follower.stale
+        stale = "" if self.replica is None else self.replica.stale
         log.info(
             "ready%s: %d namespaces were opened in %.1f s%s",
             ", but stale" if stale else "",
@@ -180,11 +182,11 @@ class Service:
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             now = time.monotonic()
-            self.port.end_overdue(now)
-            self.http_connections.end_overdue(now)
+            for port in self._ports:
+                port.end_overdue(now)
             self._sample(now)
-            if self.follower is not None and self._following and not self.stop.is_set():
-                self.commands.not_ready = self.follower.not_ready
+            if self.replica is not None and self._following and not self.stop.is_set():
+                self.commands.not_ready = self.replica.not_ready
 
     def _sample(self, now: float) -> None:
         """Sample the counts that the dashboard draws over time."""
@@ -211,28 +213,29 @@ class Service:
             [each.session.view() for each in self.port.open if isinstance(each, Connection)],
             health.status,
             health.reason,
-            None if self.follower is None else dict(self.follower.info()),
+            None if self.replica is None else dict(self.replica.info()),
             only,
         )
 
     async def _drain(self) -> None:
-        await self.http_connections.drain(self.config.limits.drain_seconds)
-        self.port.drain()
+        for port in self._ports:
+            port.drain()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.config.limits.drain_seconds):
-                await self.port.none_open.wait()
+                for port in self._ports:
+                    await port.none_open.wait()
 
 
-def _follower(config: Config, namespaces: Namespaces) -> "Follower | None":
+def _replica(config: Config, namespaces: Namespaces) -> "Replica | None":
     if config.kafka is None:
         return None
-    from dedup.service.replica.replica import Follower
+    from dedup.service.replica.replica import Replica
 
-    return Follower(
+    return Replica(
         config.kafka,
         namespaces,
         config.path,
-        partitions=config.partitions,
+        share=config.partitions,
         rebuild=config.rebuild,
         skip=dict(config.skip),
     )

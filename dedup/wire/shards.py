@@ -7,10 +7,10 @@
 A shard is a service that holds some partitions of the log. It answers for the documents in them, and
 for all pages in flight, which are reserved at every shard. Invariants (docs/protocol.md):
 
-- Each page is told to one shard as to its home, to the others with `HOME off`. Who asks says so, so a
-  page has one home however shares overlap or move.
+- The client names one shard as the home of a page, and sends the others `HOME off`. So a page has one
+  home however shares overlap or move.
 - Of two near-duplicates in flight one shard decides: the home of the smaller key. There the one that
-  came second is told `pending`; every other shard keeps silent about the pair. So they never wait for
+  came second is `pending`; every other shard ignores the pair. So they never wait for
   each other, and what came first at the deciding shard goes on. A page that was accepted, whose event
   is only to be applied, counts at its home against everybody.
 - Only its home knows whether a page is a refetch; the others judge it like any.
@@ -47,7 +47,7 @@ def check_partitions(text: str) -> frozenset[int]:
         low, high = int(first), int(last)
         if not low <= high < PARTITIONS_LIMIT:
             raise UsageError(
-                f"partitions {text!r} are not allowed: {part.strip()} is no range of numbers below "
+                f"partitions {text!r} are not allowed: {part.strip()} is not a range of numbers below "
                 f"{PARTITIONS_LIMIT:,}"
             )
         held.update(range(low, high + 1))
@@ -103,7 +103,7 @@ _COMPARED = frozenset(
 
 
 def merged(answers: Mapping[int, Verdict | None], home: int) -> Verdict | None:
-    """Return the verdict that the answers of all shards come to, or None: keep the page.
+    """Merge the answers of all shards into one verdict; None: keep the page.
 
     answers  each shard's verdict on the same page; None where it gave none
     home     which of them is the home of the page's key

@@ -134,7 +134,7 @@ def adapter(form: Format, *, max_bytes: int = 16 << 20) -> Callable[[bytes | Non
     """Return the function that reads the values of a format.
 
     A page greater than max_bytes is exempt as too_large. The function raises EventInvalid for what
-    is no page: no value, a failed dump, other JSON than an object, fields missing or of other types.
+    is not a page: no value, a failed dump, other JSON than an object, fields missing or of other types.
     """
     fields = _fields(form)
     shape: type[Any] = msgspec.defstruct(
@@ -171,7 +171,7 @@ def _object(
         if value.strip() == FAILED_DUMP:
             raise EventInvalid("the crawler could not write this page: a failed dump") from None
         said = str(error)
-    # What Python's own json wrote may hold NaN and lone surrogates, which are no JSON.
+    # Python's own json writes NaN and lone surrogates, which JSON does not allow.
     try:
         found = json.loads(value)
     except (ValueError, RecursionError):

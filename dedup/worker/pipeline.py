@@ -27,8 +27,7 @@ Detector and writer do the I/O, and the clock is an argument.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -118,162 +117,138 @@ class Reading(msgspec.Struct, frozen=True):
     error: Exception | None = None
 
 
+State = Literal["undecided", "decided", "acknowledged", "done"]
+
+
+class Item:
+    """A record of a batch on its way.
+
+    output    once it is decided
+    verdict   if it holds a token, until the page is inserted
+    left_out  how much of its dead letter is left out
+    """
+
+    __slots__ = ("left_out", "output", "reading", "state", "verdict")
+
+    def __init__(self, reading: Reading) -> None:
+        self.reading = reading
+        self.state: State = "undecided"
+        self.output: Outgoing | None = None
+        self.verdict: Verdict | None = None
+        self.left_out = 0
+
+    @property
+    def place(self) -> tuple[str, int, int]:
+        """The topic, partition and offset of the record."""
+        record = self.reading.record
+        return record.topic, record.partition, record.offset
+
+    def question(self, *, exempt: str | None, guard: bool) -> Question:
+        """Return what the detector is asked about the page."""
+        reading = self.reading
+        assert reading.page is not None
+        options = ReserveOptions(url=reading.url, exempt=exempt, guard=guard)
+        return Question(reading.page, reading.key, options)
+
+    def acknowledge(self) -> None:
+        """Note that the output is written; the page is to be inserted if it holds a token."""
+        self.state = "done" if self.verdict is None else "acknowledged"
+
+    def end(self) -> None:
+        """Note that the page is in the store, or will never be."""
+        self.state, self.verdict = "done", None
+
+
 class Batch:
-    """The records of one read, known by number to questions(), to_send() and to_insert()."""
+    """The records of one read, and what became of them."""
 
     def __init__(self, readings: Sequence[Reading], topics: Topics, *, guard: bool = False) -> None:
         """Start with readings in the order of their offsets, of any partitions.
 
         guard keeps pages that are another page of their site by title or canonical URL.
         """
-        self._guard = guard
+        self.guard = guard
         self._topics = topics
-        self._readings = readings
-        self._undecided: dict[int, None] = {}  # in order, for they are asked about again
-        self._outputs: dict[int, Outgoing] = {}  # decided, and not acknowledged
-        self._verdicts: dict[int, Verdict] = {}  # that hold a token, and are not inserted
-        self._acknowledged: dict[int, None] = {}  # of those
-        self._left_out: dict[int, int] = {}  # of dead letters
+        self._items = [Item(reading) for reading in readings]
         self.counts: dict[str, int] = {}
-        for number, reading in enumerate(readings):
-            if reading.error is not None:
-                self._outputs[number] = dead_letter(reading.record, "read", reading.error, topics)
-                self._count("dead")
-            elif reading.page is None:
-                self.keep(number, reading.exempt or "error")
-            else:
-                self._undecided[number] = None
+        for item in self._items:
+            if item.reading.error is not None:
+                letter = dead_letter(item.reading.record, "read", item.reading.error, topics)
+                self._decide(item, letter, "dead")
+            elif item.reading.page is None:
+                self.keep(item, item.reading.exempt or "error")
 
     def __len__(self) -> int:
-        return len(self._readings)
+        return len(self._items)
 
-    # ------------------------------------------------------------------------------- deciding
+    def of(self, state: State) -> list[Item]:
+        """Return the records in a state, in their order."""
+        return [item for item in self._items if item.state == state]
 
-    def questions(self, *, in_flight: bool = False) -> dict[int, Question]:
-        """Return the undecided pages by number: all at first, the pending ones afterwards.
-
-        in_flight keeps them whatever is in flight: they have waited long enough.
-        """
-        exempt = "in_flight" if in_flight else None
-        questions = {}
-        for number in self._undecided:
-            reading = self._readings[number]
-            assert reading.page is not None
-            questions[number] = Question(
-                reading.page,
-                reading.key,
-                ReserveOptions(url=reading.url, exempt=exempt, guard=self._guard),
-            )
-        return questions
-
-    def judge(self, number: int, verdict: Verdict) -> None:
+    def judge(self, item: Item, verdict: Verdict) -> None:
         """Take the answer for a page."""
         if verdict.status == "pending":
             return
-        del self._undecided[number]
-        self._outputs[number] = judged(self._readings[number].record, verdict, self._topics)
         if verdict.token is not None:
-            self._verdicts[number] = verdict
-        self._count(verdict.status + (f"/{verdict.reason}" if verdict.reason else ""))
+            item.verdict = verdict
+        reason = f"/{verdict.reason}" if verdict.reason else ""
+        output = judged(item.reading.record, verdict, self._topics)
+        self._decide(item, output, verdict.status + reason)
 
-    def keep(self, number: int, reason: str) -> None:
+    def keep(self, item: Item, reason: str) -> None:
         """Keep a page that could not be judged; it is never an original."""
-        self._undecided.pop(number, None)
-        self._outputs[number] = kept(self._readings[number].record, reason, self._topics)
-        self._count(f"exempt/{reason}")
+        self._decide(item, kept(item.reading.record, reason, self._topics), f"exempt/{reason}")
 
-    # -------------------------------------------------------------------------------- writing
-
-    def to_send(self) -> list[tuple[int, Outgoing]]:
-        """Return the outputs that are decided and not acknowledged, in the order of the records."""
-        return sorted(self._outputs.items(), key=lambda pair: pair[0])
-
-    def sent(self, numbers: Iterable[int]) -> None:
-        """Take the acknowledgements of outputs."""
-        for number in numbers:
-            del self._outputs[number]
-            if number in self._verdicts:
-                self._acknowledged[number] = None
-
-    def refuse(self, number: int, error: Exception, *, too_large: bool) -> Verdict | None:
+    def refuse(self, item: Item, error: Refused) -> Verdict | None:
         """Send a record that an output topic refuses to the dead letters, smaller if it is too large.
 
         Returns the verdict to be released: a page that is in no output is no original.
         """
-        left_out = int(too_large)
-        if self.is_dead(number):
-            left_out = self._left_out.get(number, 0) + 1
+        if self.is_dead(item):
+            item.left_out += 1
         else:
+            item.left_out = int(error.too_large)
             self._count("dead")
-        self._left_out[number] = left_out
-        record = self._readings[number].record
-        letter = dead_letter(record, "produce", error, self._topics, left_out)
-        self._outputs[number] = letter._replace(timestamp_ms=None)
-        return self._verdicts.pop(number, None)
+        record = item.reading.record
+        letter = dead_letter(record, "produce", error, self._topics, item.left_out)
+        item.output = letter._replace(timestamp_ms=None)
+        verdict, item.verdict = item.verdict, None
+        return verdict
 
-    def is_dead(self, number: int) -> bool:
+    def is_dead(self, item: Item) -> bool:
         """Whether the output of a record is a dead letter."""
-        return self._outputs[number].topic == self._topics.dead
-
-    def can_shrink(self, number: int) -> bool:
-        """Whether refuse() can make a record's dead letter smaller."""
-        return not self.is_dead(number) or self._left_out.get(number, 0) < 2
-
-    def place(self, number: int) -> tuple[str, int, int]:
-        """Return the topic, partition and offset of a record."""
-        record = self._readings[number].record
-        return record.topic, record.partition, record.offset
-
-    # ------------------------------------------------------------------------------ inserting
-
-    def to_insert(self) -> list[tuple[int, Verdict]]:
-        """Return the verdicts whose outputs were acknowledged, in the order of the records."""
-        return [(number, self._verdicts[number]) for number in sorted(self._acknowledged)]
-
-    def inserted(self, numbers: Iterable[int]) -> None:
-        """Record that pages are in the store, or will never be."""
-        for number in numbers:
-            del self._acknowledged[number]
-            del self._verdicts[number]
-
-    # ---------------------------------------------------------------------------------- the end
-
-    @property
-    def bad(self) -> list[tuple[int, Exception]]:
-        """The records that could not be read, by number."""
-        return [(i, each.error) for i, each in enumerate(self._readings) if each.error is not None]
-
-    @property
-    def pending(self) -> int:
-        """The number of pages that are not decided."""
-        return len(self._undecided)
+        return item.output is not None and item.output.topic == self._topics.dead
 
     @property
     def done(self) -> bool:
         """Whether every record has its acknowledged output and its insert."""
-        return not (self._undecided or self._outputs or self._verdicts)
+        return all(item.state == "done" for item in self._items)
 
     def held(self) -> list[Verdict]:
         """Return the open reservations, to be released when the batch is dropped."""
-        return list(self._verdicts.values())
+        return [item.verdict for item in self._items if item.verdict is not None]
 
     def offsets(self) -> Offsets:
         """Return the next offset of each partition, to be committed once the batch is done."""
         if not self.done:
             raise ValueError("the batch is not done: its offsets must not be committed")
         found: Offsets = {}
-        for record in (reading.record for reading in self._readings):
-            place = (record.topic, record.partition)
-            found[place] = max(found.get(place, 0), record.offset + 1)
+        for topic, partition, offset in (item.place for item in self._items):
+            found[topic, partition] = max(found.get((topic, partition), 0), offset + 1)
         return found
 
     def timestamps(self) -> dict[tuple[str, int], int]:
         """Return the timestamp of the last record of each partition, Unix time in ms."""
-        found = {}
-        for record in (reading.record for reading in self._readings):
-            if record.timestamp_ms is not None:
-                found[record.topic, record.partition] = record.timestamp_ms
-        return found
+        records = (item.reading.record for item in self._items)
+        return {
+            (record.topic, record.partition): record.timestamp_ms
+            for record in records
+            if record.timestamp_ms is not None
+        }
+
+    def _decide(self, item: Item, output: Outgoing, count: str) -> None:
+        item.output, item.state = output, "decided"
+        self._count(count)
 
     def _count(self, name: str) -> None:
         self.counts[name] = self.counts.get(name, 0) + 1
@@ -291,14 +266,6 @@ FATAL = (RecipeMismatch, StoreDamaged)  # nothing may be judged or committed aft
 PASSING = (ServiceUnavailable, OSError)  # TimeoutError is one, too
 
 
-@dataclass(frozen=True, slots=True)
-class Events:
-    """Callbacks of the pipeline: a fault (the step, the error), and counts of events."""
-
-    fault: Callable[[str, Exception], None]
-    count: Callable[[str, int], None]
-
-
 class Pipeline:
     """Settles batches, one after the other."""
 
@@ -306,16 +273,21 @@ class Pipeline:
         self,
         detector: AsyncDetector,
         outputs: Writer,
-        events: Events,
+        fault: Callable[[str, Exception], None],
+        count: Callable[[str, int], None],
         *,
         wait_seconds: float,
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """wait_seconds: how long a page waits for one in flight elsewhere."""
+        """Call fault for each fault (the step, the error), and count for each kind of event.
+
+        wait_seconds: how long a page waits for one in flight elsewhere.
+        """
         self._detector = detector
         self._outputs = outputs
-        self._events = events
+        self._fault = fault
+        self._count = count
         self._wait_seconds = wait_seconds
         self._clock = clock
         self._sleep = sleep
@@ -323,15 +295,16 @@ class Pipeline:
 
     async def settle(self, batch: Batch) -> None:
         """Settle a batch. After a cancellation or an error, give_up() must follow."""
-        for number, error in batch.bad:
-            self._say_dead(batch.place(number), error)
+        for item in batch.of("decided"):
+            if item.reading.error is not None:
+                self._say_dead(item, item.reading.error)
         pauses = Backoff(FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS)
         until: float | None = None
         while True:
             await self._decide(batch, in_flight=until is not None and self._clock() >= until)
             await self._write(batch)
             await self._insert(batch)
-            if not batch.pending:
+            if not batch.of("undecided"):
                 return
             if until is not None:
                 await self._sleep(pauses.next())
@@ -343,26 +316,30 @@ class Pipeline:
         await self._release(batch.held())
 
     async def _decide(self, batch: Batch, *, in_flight: bool) -> None:
+        """Judge the undecided pages; in_flight keeps them whatever is in flight: they have waited."""
         retry = _retry_pauses()
-        asked = batch.questions(in_flight=in_flight)
+        exempt = "in_flight" if in_flight else None
+        asked = batch.of("undecided")
         while asked:
-            again: dict[int, Question] = {}
+            again: list[Item] = []
             passing: Exception | None = None
-            answers = await self._reserve([*asked.values()])
-            for (number, question), answer in zip(asked.items(), answers, strict=True):
+            answers = await self._reserve(
+                [item.question(exempt=exempt, guard=batch.guard) for item in asked]
+            )
+            for item, answer in zip(asked, answers, strict=True):
                 if isinstance(answer, Verdict):
-                    batch.judge(number, answer)
+                    batch.judge(item, answer)
                 elif isinstance(answer, FATAL):
                     raise answer
                 elif isinstance(answer, PASSING):
-                    again[number] = question
+                    again.append(item)
                     passing = answer
                 else:
-                    self._events.fault("judge", answer)
-                    batch.keep(number, "error")
+                    self._fault("judge", answer)
+                    batch.keep(item, "error")
             if passing is None:
                 return
-            self._events.fault("reserve", passing)
+            self._fault("reserve", passing)
             asked = again
             await self._sleep(retry.next())
 
@@ -381,84 +358,79 @@ class Pipeline:
         try:
             await self._detector.release_many(verdicts)
         except Exception as error:  # they expire
-            self._events.fault("release", error)
+            self._fault("release", error)
         else:
-            self._events.count("released", len(verdicts))
+            self._count("released", len(verdicts))
 
-    def _say_dead(self, place: tuple[str, int, int], error: Exception) -> None:
+    def _say_dead(self, item: Item, error: Exception) -> None:
         """Log a dead letter, once a minute for each kind of error."""
-        self._said.log(
-            log,
-            type(error).__name__,
-            "%s, partition %d, offset %d: written to the dead letters: %s: %s",
-            *place,
-            type(error).__name__,
-            error,
-            level=logging.WARNING,
-        )
+        kind = type(error).__name__
+        text = "%s, partition %d, offset %d: written to the dead letters: %s: %s"
+        self._said.log(log, kind, text, *item.place, kind, error, level=logging.WARNING)
 
     async def _write(self, batch: Batch) -> None:
         retry = _retry_pauses()
-        while sending := batch.to_send():
-            results = await self._outputs.send_each([output for _, output in sending])
-            sent: list[int] = []
+        while sending := batch.of("decided"):
+            outputs = [item.output for item in sending if item.output is not None]
             failed: Exception | None = None
-            for (number, _), result in zip(sending, results, strict=True):
-                if not isinstance(result, Exception):
-                    sent.append(number)
-                elif isinstance(result, Refused):
-                    is_dead = batch.is_dead(number)
-                    if is_dead and not result.too_large:
-                        raise result  # not even as a dead letter: the topic itself is wrong
-                    self._events.fault("refused", result)
-                    if not batch.can_shrink(number):
-                        log.error(
-                            "%s, partition %d, offset %d: its dead letter cannot be written: %s",
-                            *batch.place(number),
-                            result,
-                        )
-                        self._events.count("dead_lost", 1)
-                        sent.append(number)
-                        continue
-                    if not is_dead:
-                        self._say_dead(batch.place(number), result)
-                    verdict = batch.refuse(number, result, too_large=result.too_large)
-                    if verdict is not None:
-                        await self._release([verdict])
-                else:
+            results = await self._outputs.send_each(outputs)
+            for item, result in zip(sending, results, strict=True):
+                if isinstance(result, Refused):
+                    await self._refused(batch, item, result)
+                elif isinstance(result, Exception):
                     failed = result
-            batch.sent(sent)
+                else:
+                    item.acknowledge()
             if failed is not None:
-                self._events.fault("write", failed)
+                self._fault("write", failed)
                 await self._sleep(retry.next())
+
+    async def _refused(self, batch: Batch, item: Item, error: Refused) -> None:
+        """Make an output that Kafka will never take a dead letter, or a dead letter smaller."""
+        is_dead = batch.is_dead(item)
+        if is_dead and not error.too_large:
+            raise error  # not even as a dead letter: the topic itself is wrong
+        self._fault("refused", error)
+        if is_dead and item.left_out == 2:
+            text = "%s, partition %d, offset %d: its dead letter cannot be written: %s"
+            log.error(text, *item.place, error)
+            self._count("dead_lost", 1)
+            item.acknowledge()
+            return
+        if not is_dead:
+            self._say_dead(item, error)
+        verdict = batch.refuse(item, error)
+        if verdict is not None:
+            await self._release([verdict])
 
     async def _insert(self, batch: Batch) -> None:
         retry = _retry_pauses()
         one_by_one = False
-        while inserting := batch.to_insert():
+        while items := batch.of("acknowledged"):
             if one_by_one:
-                inserting = inserting[:1]
-            numbers, verdicts = zip(*inserting, strict=True)
+                items = items[:1]
+            verdicts = [item.verdict for item in items if item.verdict is not None]
             try:
                 late = sum(await self._detector.insert_many(verdicts))
             except FATAL:
                 raise
             except PASSING as error:
-                self._events.fault("insert", error)
+                self._fault("insert", error)
                 await self._sleep(retry.next())
+                continue
             except Exception as error:
                 if len(verdicts) > 1:  # those that can be inserted are
                     one_by_one = True
                     continue
                 # its output is written: nothing is lost when its duplicates are kept
-                self._events.fault("insert", error)
+                self._fault("insert", error)
                 await self._release(verdicts)
-                batch.inserted(numbers)
             else:
-                batch.inserted(numbers)
-                self._events.count("inserted", len(numbers))
+                self._count("inserted", len(items))
                 if late:
-                    self._events.count("late_duplicate", late)
+                    self._count("late_duplicate", late)
+            for item in items:
+                item.end()
 
 
 def _retry_pauses() -> Backoff:

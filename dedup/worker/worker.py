@@ -1,13 +1,13 @@
 """The worker: a group member that reads, a pipeline that settles, and a task that watches.
 
-    poll -> Reader: fingerprints (threads) -> queue -> Pipeline: settle -> Progress: commit
+    poll -> PageReader: fingerprints (threads) -> queue -> Pipeline: settle -> Progress: commit
     on a rebalance, and at the end: the current batch is finished, or dropped and read again
 
 Invariants:
   - While a batch is settled the next one is read, and no more: queues are bounded.
   - Offsets are committed batch by batch, in order, after everything before them is done.
-  - A broker or service that is away is waited for; the worker ends when it is told to, or when
-    continuing could lose something.
+  - A broker or service that is away is waited for; the worker ends on a signal, or when continuing
+    could lose something.
   - Counting never fails a page; names and labels of metrics hold no page's URL. /metrics, /livez and /readyz are
     answered in a thread.
 """
@@ -53,7 +53,6 @@ from dedup.wire.kafka.reader import Member
 from dedup.worker.adapters import Config, Page, Topics, adapter
 from dedup.worker.pipeline import (
     Batch,
-    Events,
     Offsets,
     Pipeline,
     Reading,
@@ -151,7 +150,7 @@ class MetricsServer:
     """Answers on HTTP in a thread. A context manager; `address` holds the real port."""
 
     def __init__(self, address: tuple[str, int], metrics: Metrics, health: Health) -> None:
-        """Listen. Raises OSError if the address cannot be had."""
+        """Listen. Raises OSError that names the address if it cannot be had."""
         exposed = make_wsgi_app(metrics.registry)
 
         def answer(environ: dict[str, Any], start: Any) -> Any:
@@ -170,7 +169,13 @@ class MetricsServer:
             return [("ok\n" if good else text + "\n").encode()]
 
         host, port = address
-        self._server = make_server(host, port, answer, _Server, _Quiet)
+        try:
+            self._server = make_server(host, port, answer, _Server, _Quiet)
+        except OSError as error:
+            raise OSError(
+                error.errno,
+                f"cannot listen on {host}:{port}: {error.strerror}; give --metrics another address",
+            ) from error
         self.address = (address[0], self._server.server_port)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
@@ -218,7 +223,7 @@ REFUSED = (
 )
 
 
-class Reader:
+class PageReader:
     """Reads and fingerprints records in threads; the native core releases the GIL. A context manager.
 
     A record that cannot be read becomes an error, a page that cannot be fingerprinted is kept: neither
@@ -463,13 +468,14 @@ class Worker:
             self._pipeline = Pipeline(
                 detector,
                 self._outputs,
-                Events(self._fault, self._count),
+                self._fault,
+                self._count,
                 wait_seconds=config.wait_seconds,
                 clock=time.monotonic,
             )
             fault = _threadsafe(asyncio.get_running_loop(), self._fault)
             read = adapter(config.format, max_bytes=config.max_bytes)
-            with Reader(read, detector.recipe, config.threads, fault) as reader:
+            with PageReader(read, detector.recipe, config.threads, fault) as reader:
                 try:
                     await self._supervise(reader)
                 finally:
@@ -482,11 +488,11 @@ class Worker:
     async def _until(self, stop: asyncio.Event, working: Awaitable[None]) -> None:
         """Work until it ends or fails, or until told to stop."""
         work = asyncio.ensure_future(working)
-        told = asyncio.ensure_future(stop.wait())
+        stopped = asyncio.ensure_future(stop.wait())
         try:
-            await asyncio.wait({work, told}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({work, stopped}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            told.cancel()
+            stopped.cancel()
             self._stopping = True
             if not work.done():
                 work.cancel()
@@ -494,7 +500,7 @@ class Worker:
         if not work.cancelled():
             work.result()
 
-    async def _supervise(self, reader: Reader) -> None:
+    async def _supervise(self, reader: PageReader) -> None:
         """Join, read, settle and watch; replace the member when it stalls."""
         await self._patiently(lambda: ensure_topics(self._config.kafka, self._config.topics))
         futile, done = 0, -1  # readers in a row that got nothing done
@@ -586,7 +592,7 @@ class Worker:
 
     # -------------------------------------------------------------------------------- reading
 
-    async def _read(self, reader: Reader) -> None:
+    async def _read(self, reader: PageReader) -> None:
         assert self._member is not None
         while True:
             epoch, records = await self._gather(self._member)

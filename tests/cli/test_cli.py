@@ -187,6 +187,12 @@ def test_every_failure_is_one_line(monkeypatch, failure, code, message):
     assert f"\ndedup: {message}" in result.stderr
 
 
+def test_a_wrong_option_names_the_help_of_its_command():
+    """Also where click does not say whose option it is."""
+    assert call("scan", "-j").stderr.splitlines()[1] == "Try 'dedup scan --help'."
+    assert call("no-such").stderr.splitlines()[1] == "Try 'dedup --help'."
+
+
 def test_a_missing_extra_is_named():
     """A package that is not installed is named with the extra that brings it."""
     message = terminal.describe(ModuleNotFoundError("no", name="scrapy.http"))

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -232,6 +233,34 @@ def test_serve_says_nothing_before_it_can_write(tmp_path):
         assert (done.returncode, done.stdout) == (1, "")
         assert str(path) in done.stderr
         assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("option", ["--listen", "--http", "--unix"])
+def test_serve_that_cannot_listen_says_what_to_do_next(tmp_path, option):
+    """An address that is taken, or none of this machine's, is named with the option for another one."""
+    places = {"--listen": "127.0.0.1:0", "--http": "none"}
+    asked = []
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        if option == "--unix":
+            (tmp_path / "socket").write_text("")
+            asked = [
+                (tmp_path / "socket", "a file is there, or a process that answers: remove that")
+            ]
+        else:
+            asked = [
+                (f"127.0.0.1:{taken.getsockname()[1]}", "another process listens there"),
+                ("192.0.2.1:7700", "this machine has no such address"),
+            ]
+        for place, said in asked:
+            words = [word for pair in (places | {option: place}).items() for word in pair]
+            tokens = {"DEDUP_TOKEN": "0123456789abcdef"}
+            done = run(
+                "serve", "--path", tmp_path / "store", *words, text=True, env=os.environ | tokens
+            )
+            assert (done.returncode, done.stdout) == (1, "")
+            assert f"cannot listen on {place}: " in done.stderr
+            assert said in done.stderr
+            assert f"give {option} " in done.stderr
 
 
 def test_serve_json_says_where_it_listens(tmp_path):

@@ -29,6 +29,13 @@ def checkout_only():
         pytest.skip("this is no checkout: an sdist has no workflows")
 
 
+def test_the_test_files_that_are_named_exist():
+    """In workflows, the Makefile and pyproject.toml: a test that moved is not silently left out."""
+    for file in [*WORKFLOWS.glob("*.yml"), ROOT / "Makefile", ROOT / "pyproject.toml"]:
+        for name in re.findall(r"tests/[a-z_/]+\.py", file.read_text(encoding="utf-8")):
+            assert (ROOT / name).is_file(), f"{file.name} names {name}"
+
+
 def workflow(name):
     checkout_only()
     return yaml.safe_load((WORKFLOWS / name).read_text("utf-8"))

@@ -16,7 +16,7 @@ from scanning import mixed, page, records, response, write_lines, write_parquet,
 from dedup.model.errors import DedupError, UsageError
 from dedup.scan import Job, scan
 from dedup.scan import kept as kept_module
-from dedup.scan.archive_copies import PROFILE
+from dedup.scan.copies import PROFILE
 
 PAGES = mixed(160, 5)
 

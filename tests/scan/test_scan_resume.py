@@ -65,7 +65,7 @@ dies(run, "write_report")
 dies(run, "publish")
 dies(work_folder.Work, "remove")
 dies(work_folder.shutil, "rmtree")
-dies(run.Store, "insert_many")
+dies(run.Store, "apply")
 """
 
 # Runs the command once: python -c ... WHERE ARGUMENTS

@@ -2,16 +2,19 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 
 import pytest
-from crawling import Case, article, hub, run_case, run_cases, serve, words
+from crawling import Case, Page, article, hub, run_case, run_cases, serve, words
 
 import dedup
 from dedup.report.drops import read_drops
+from dedup.scrapy.journal import MARK
+from dedup.scrapy.proof import JOB_FOLDER
 from dedup.scrapy.summary import Swallowing
 
 COPIES = 12
@@ -21,6 +24,20 @@ PAGES = {
     **{f"/copy/{n}": article(1, text=f"{words(1)} closing word {n}") for n in range(COPIES)},
     "/other": article(2),
 }
+
+
+TITLES = """
+def parse(self, response):
+    yield {"title": response.css("title::text").get(), "price": response.css("script::text").get()}
+    yield from self.links(response)
+"""
+
+
+def priced(price):
+    """Return a page of the same text for every price, which JSON-LD alone tells."""
+    page = article(1)
+    data = f'<script type="application/ld+json">{{"price": {price}}}</script>'.encode()
+    return Page(page.body.replace(b"</main>", data + b"</main>"))
 
 
 def test_every_drop_is_a_line_in_every_mode(tmp_path):
@@ -46,6 +63,15 @@ def test_every_drop_is_a_line_in_every_mode(tmp_path):
             assert not line.numbers_only
             assert 0.8 < line.similarity <= 1
             assert line.time.startswith("20")
+
+
+def test_a_job_folder_holds_the_file_s_mark_and_the_pages_to_send_again(tmp_path):
+    """With DEDUP_DROPPED and JOBDIR what a class dropped is saved, so that it can be sent again, without a fault."""
+    settings = {"DEDUP_DROPPED": str(tmp_path / "d.jsonl"), "JOBDIR": str(tmp_path / "job")}
+    crawl = run_case(tmp_path, Case(PAGES, TITLES, settings))
+    assert not crawl.faults
+    assert (tmp_path / "job" / MARK).is_file()
+    assert [*(tmp_path / "job" / JOB_FOLDER).iterdir()]
 
 
 @pytest.mark.long
@@ -151,5 +177,38 @@ def test_near_duplicates_with_other_numbers_are_said(tmp_path, differs):
         return
     (line,) = swallowing.lines
     assert line.startswith("20 of 20 near-duplicates of item have other numbers in their text")
-    swallowing.items_differ["item"] = 15
+    assert "another number in the path" in line
+    swallowing.counters = {"item"}  # two visits of one page have other numbers: they say nothing
     assert swallowing.lines == []
+    swallowing.counters = ()
+    swallowing.items_differ["item", "/0:#>#"] = 15
+    assert swallowing.lines == []
+
+
+@pytest.mark.parametrize("differs", ["data", "nothing"])
+def test_equal_texts_with_other_inline_data_are_said(tmp_path, differs):
+    """DEDUP_PROOF = "text": prices in JSON-LD alone are dropped, and the summary says so; of true copies it does not."""
+    paths = {f"/p/{n}": priced(n if differs == "data" else 0) for n in range(25)}
+    pages = {"/": hub(*paths)} | paths
+    crawl = run_case(tmp_path, Case(pages, settings={"DEDUP_PROOF": "text"}))
+    assert crawl.stat("near_duplicate") == 24
+    said = "24 of 24 near-duplicates of parse have word for word the text of their originals, and other inline data"
+    assert (said in crawl.log) == (differs == "data")
+
+
+def test_what_drop_would_save_leaves_pages_with_other_items_out(tmp_path):
+    """The mode "tag": pages that the mode "drop" would parse, since their items differ, are no savings, and it says so."""
+    report = tmp_path / "r.html"
+    paths = {f"/p/{n}": priced(n) for n in range(6)} | {
+        f"/p/0?from={n}": priced(0) for n in range(5)
+    }
+    settings = {"DEDUP_MODE": "tag", "DEDUP_REPORT": str(report)}
+    crawl = run_case(tmp_path, Case({"/": hub(*paths)} | paths, TITLES, settings))
+    assert crawl.stat("near_duplicate") == 10
+    html = report.read_text()
+    assert re.search(r"pages not parsed\D*5\b", re.sub("<[^>]*>", " ", html))
+    assert "5 near-duplicates with other items than their originals are left out" in html
+    assert (
+        "5 pages with the text of another would be parsed, because their items differ, at least until"
+        in crawl.log
+    )

@@ -13,10 +13,9 @@ from sketches import sketch
 import dedup
 from dedup.model.recipes import NEWEST
 from dedup.service.core.namespaces import Namespaces
-from dedup.service.core.operations import Commands, StoreInserts
+from dedup.service.core.operations import Commands
 from dedup.service.core.roles import Tokens
-from dedup.service.resp.port import Port
-from dedup.service.resp.resp_connection import Connection
+from dedup.service.resp.port import Connection, Port
 from dedup.store.store import Store
 
 FAR = [0, 0xFFFFF << 40, 0xFFFFF << 16]  # values that are not near each other
@@ -42,7 +41,7 @@ def answered(folder: Path, reads: list[bytes]) -> tuple[bytes, int]:
 
     async def talk() -> tuple[bytes, int]:
         namespaces = Namespaces(folder, limits=LIMITS)
-        commands = Commands(namespaces, StoreInserts(), LIMITS)
+        commands = Commands(namespaces, None, LIMITS)
         commands.not_ready = None
         port, wire = Port(commands, LIMITS, Tokens(None, None)), Wire()
         connection = Connection(port)

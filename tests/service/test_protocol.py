@@ -96,14 +96,17 @@ def test_every_command_and_error_is_in_the_document():
     """The page names every command that the service knows, and every code that it answers."""
     from dedup.service.core.roles import COMMANDS
     from dedup.service.http.server import STATUS
-    from dedup.service.replica.replica import Follower
+    from dedup.service.replica.replica import Replica
 
     text = PAGE.read_text(encoding="utf-8")
-    for name in COMMANDS:
+    forms = " ".join((text + BETWEEN_SPIDERS.read_text(encoding="utf-8")).split())
+    for name, command in COMMANDS.items():
         assert re.search(rf"\b{re.escape(name.decode())}\b", text), name
+        if name.startswith(b"DEDUP."):
+            assert command.usage in forms, name
     for code in STATUS:
         assert f"`{code}`" in text, code
-    for key in re.findall(r'"(log_\w+)":', inspect.getsource(Follower.info)):
+    for key in re.findall(r'"(log_\w+)":', inspect.getsource(Replica.info)):
         assert f"`{key}`" in text, key
 
 

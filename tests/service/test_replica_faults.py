@@ -42,7 +42,7 @@ FOLLOWER = """
     from pathlib import Path
     from dedup.wire.kafka import kafka_config
     from dedup.service.replica import replica
-    from dedup.service.replica import manifest as checkpoint
+    from dedup.service.replica import replica as checkpoint
     from dedup.service.core.namespaces import Namespaces
     replica.CATCHING_UP_RECORDS = replica.SERVING_RECORDS = 100
     checkpoint.MANIFEST_SECONDS = 0.05

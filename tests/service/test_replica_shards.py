@@ -130,7 +130,7 @@ KILLED = """
     from pathlib import Path
     from dedup.wire.kafka import kafka_config
     from dedup.service.replica import replica
-    from dedup.service.replica import manifest as checkpoint
+    from dedup.service.replica import replica as checkpoint
     from dedup.service.core.namespaces import Namespaces
     from dedup.store import store
     from dedup.store.documents import Documents

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from dedup.model.errors import UsageError
 from dedup.model.recipes import NEWEST
 from dedup.service.core.namespaces import Asked, Namespaces
-from dedup.service.core.operations import Commands, StoreInserts
+from dedup.service.core.operations import Commands
 from dedup.service.resp import resp_commands
 from dedup.service.resp.resp_commands import Plans
 
@@ -24,7 +24,7 @@ WORDS = (
 
 def plainly(
     arguments: list[bytes],
-) -> tuple[resp_commands.Options, dict[str, Any], str | None] | str:
+) -> tuple[resp_commands.CommandOptions, dict[str, Any], str | None] | str:
     try:
         given = resp_commands.options("RESERVE", arguments)
     except UsageError as error:
@@ -37,7 +37,7 @@ def plainly(
 def plans(tmp_path_factory):
     """Plans of a service that has the namespace already: those of a missing one are not kept."""
     namespaces = Namespaces(tmp_path_factory.mktemp("plans"))
-    commands = Commands(namespaces, StoreInserts())
+    commands = Commands(namespaces)
     commands.not_ready = None
     commands.detector("ns", NEWEST, Asked(), make=True)
     yield Plans(commands)
@@ -46,7 +46,7 @@ def plans(tmp_path_factory):
 
 def quickly(
     plans: Plans, options: list[bytes]
-) -> tuple[resp_commands.Options, dict[str, Any], str | None] | str:
+) -> tuple[resp_commands.CommandOptions, dict[str, Any], str | None] | str:
     command = [b"DEDUP.RESERVE", b"ns", b"key", *[b""] * 5, b"RECIPE", NEWEST.encode(), *options]
     try:
         plan, page, token = plans.of_page(command)

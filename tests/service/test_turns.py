@@ -14,10 +14,9 @@ import dedup
 from dedup.core.native import ffi, lib
 from dedup.model.recipes import NEWEST
 from dedup.service.core.namespaces import Namespaces
-from dedup.service.core.operations import Commands, StoreInserts
+from dedup.service.core.operations import Commands
 from dedup.service.core.roles import Tokens
-from dedup.service.resp.port import Port
-from dedup.service.resp.resp_connection import Connection
+from dedup.service.resp.port import Connection, Port
 
 VALUES = [0, 0xFF << 20, 0xFFFFF << 40]
 CLIENTS = 3
@@ -102,7 +101,7 @@ def test_a_turn_answers_as_each_command_alone(folder, spoken, cut, turns, order)
 
     async def both() -> None:
         namespaces = Namespaces(folder, limits=LIMITS)
-        operations = Commands(namespaces, StoreInserts(), LIMITS)
+        operations = Commands(namespaces, None, LIMITS)
         try:
             namespaces.open_all()
             operations.not_ready = None

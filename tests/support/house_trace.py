@@ -169,15 +169,14 @@ async def _serve(folder: str) -> dict[str, _Calls]:
     from dedup.model.recipes import NEWEST
     from dedup.service.core.limits import Limits
     from dedup.service.core.namespaces import Namespaces
-    from dedup.service.core.operations import Commands, StoreInserts
+    from dedup.service.core.operations import Commands
     from dedup.service.core.roles import Tokens
     from dedup.service.replica.applying import Applying
-    from dedup.service.resp.port import Port
-    from dedup.service.resp.resp_connection import Connection
+    from dedup.service.resp.port import Connection, Port
     from dedup.wire.kafka import kafka_config
 
     namespaces = Namespaces(Path(folder))
-    commands = Commands(namespaces, StoreInserts())
+    commands = Commands(namespaces)
     commands.not_ready = None
     connection, wire = Connection(Port(commands, Limits(), Tokens(None, None))), Wire()
     connection.connection_made(wire)

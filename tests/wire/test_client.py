@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from dedup.wire.client.services import (
     FIRST_PAUSE_SECONDS,
     LONGEST_PAUSE_SECONDS,
     CircuitBreaker,
+    Endpoint,
     addresses_of,
 )
 
@@ -111,6 +113,23 @@ def test_what_a_url_may_not_say_is_refused_without_its_secrets(url):
 # --------------------------------------------------------------------------------------- breaker
 
 
+def test_a_busy_loop_connects(service):
+    """Each turn of the loop takes half of the timeout, as a spider's callbacks may: it takes some turns, and no fault."""
+
+    async def connects() -> bool:
+        address = addresses_of(url(service))[0]
+        endpoint = Endpoint(address, 0.5, nullcontext(), lambda: None)
+        until = time.monotonic() + 10
+        while endpoint.connection is None and time.monotonic() < until:
+            time.sleep(0.25)  # noqa: ASYNC251  (the loop is busy)
+            await asyncio.sleep(0)
+        connected = endpoint.connection is not None
+        await endpoint.close()
+        return connected
+
+    assert in_loop(connects)
+
+
 def test_a_failure_opens_a_breaker_and_an_answer_closes_it():
     """An answer of one that is closed changes nothing."""
     breaker = CircuitBreaker()
@@ -172,9 +191,16 @@ def test_errors_of_the_service(line, kind):
     assert type(error_of(line)) is kind
 
 
-def test_an_option_that_a_service_does_not_know_is_explained():
+@pytest.mark.parametrize(
+    "said",
+    [
+        "ERR b'PARTS' is not an option here; each once: DISTANCE, EXEMPT",
+        "ERR unknown command 'DEDUP.PARTITIONS'; see docs/protocol.md",
+    ],
+)
+def test_what_a_service_does_not_know_is_explained(said):
     """A release before an option refuses it; no fallback helps, since it knows no newer recipe either."""
-    error = error_of("ERR b'PARTS' is not an option here; each once: DISTANCE, EXEMPT")
+    error = error_of(said)
     assert type(error) is dedup.UsageError
     assert "upgrade services before clients" in str(error)
 

@@ -14,7 +14,6 @@ from dedup.model.page import Document, Neighbour, PageFingerprint
 from dedup.model.recipes import NEWEST
 from dedup.wire.client.command_codec import (
     NO_SERVICE,
-    OLDER,
     Holding,
     NoToken,
     Request,
@@ -50,9 +49,9 @@ def partition(key: str) -> int:
     return (murmur2(record_key("news", key)) & 0x7FFFFFFF) % 16
 
 
-@pytest.mark.parametrize("first", [EVERYTHING, Holding(None), OLDER, shard("0-15")])
+@pytest.mark.parametrize("first", [EVERYTHING, Holding(None), shard("0-15")])
 def test_a_service_that_holds_everything_is_asked_alone(first):
-    """With a log or without, an older one, or one that names all partitions."""
+    """With a log or without, or one that names all partitions."""
     route = routed(first, EVERYTHING, shard("0-7"))
     assert (route.services, route.complete) == ((0,), True)
     assert {route.home("news", key) for key in KEYS} == {0}
@@ -70,11 +69,6 @@ def test_a_service_that_holds_everything_takes_the_rest():
     """Named after shards, it is the home of what they do not hold."""
     route = routed(shard("0-3"), EVERYTHING)
     assert [route.home("news", key) for key in KEYS] == [int(partition(key) > 3) for key in KEYS]
-
-
-def test_an_older_service_is_not_asked_beside_others():
-    """It cannot take the token that they share."""
-    assert routed(shard("0-3"), OLDER).services == (0,)
 
 
 @given(st.lists(st.sets(st.integers(0, 15), min_size=1), max_size=6))
@@ -97,7 +91,7 @@ def test_services_of_different_logs_are_not_asked_together():
     for number, holding in enumerate((shard("0-7"), shard("0-7", 8))):
         assert route.wants(holding)
         route.add(number, holding, addresses[number])
-    error = unavailable(route, [(address, OLDER, "") for address in addresses])
+    error = unavailable(route, [(address, Holding(None), "") for address in addresses])
     assert route.services == ()
     assert "redis://b:7700 says that the log has 8 partitions, others say 16" in str(error)
 
@@ -118,11 +112,10 @@ def test_what_nobody_holds_is_named_with_who_holds_what():
         ([b"*", 0], Holding(None, 0)),
         ([b"*", 16], EVERYTHING),
         ([b"0-3,6", 16], shard("0-3,6")),
-        (error_of("ERR unknown command"), OLDER),
     ],
 )
 def test_what_a_service_says_it_holds(reply, holding):
-    """All, some, or -ERR of one that does not know the question."""
+    """All, or some."""
     assert holding_of(reply) == holding
 
 
@@ -145,19 +138,15 @@ def test_a_service_that_is_not_ready_holds_nothing_yet():
 
 
 def test_all_but_the_home_are_told_that_they_are_not():
-    """HOME off goes to them; the home gets the command as it stands, an older service no token."""
+    """HOME off goes to them; the home gets the command as it stands."""
     route = routed(shard("0-7"), shard("8-15"))
     request = Request(
         (b"X", b"FIELDS", b"on", b"TOKEN", "t"), "news", KEYS[0], to_all=True, token="t"
     )
     assert tuple(request.targets(route)) == (0, 1)
     home, other = request.home, 1 - request.home
-    assert (
-        request.data_for(home, shard("0-7")).split()
-        == b"*5 $1 X $6 FIELDS $2 on $5 TOKEN $1 t".split()
-    )
-    assert request.data_for(other, shard("0-7")).split()[-4:] == [b"$4", b"HOME", b"$3", b"off"]
-    assert request.data_for(home, OLDER).split() == b"*1 $1 X".split()
+    assert request.data_for(home).split() == b"*5 $1 X $6 FIELDS $2 on $5 TOKEN $1 t".split()
+    assert request.data_for(other).split()[-4:] == [b"$4", b"HOME", b"$3", b"off"]
 
 
 @pytest.mark.parametrize("spare", [False, True], ids=["one home", "home failed"])
@@ -168,7 +157,7 @@ def test_who_answered_as_another_is_no_home(spare):
     request = Request((b"X", b"TOKEN", "t"), "news", key, to_all=True, token="t")
     shares = (shard("0-7"), shard("0-15"))
     for number in request.targets(routed(*shares)):
-        request.data_for(number, shares[number])
+        request.data_for(number)
     request.replies = {
         1: [b"near_duplicate", None, b"http://example.com/of", 1, b"0.9", None, b"same"]
     }

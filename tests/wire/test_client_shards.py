@@ -248,28 +248,3 @@ def test_a_partition_that_moves_takes_its_pages_along(kafka, tmp_path):
             detector.insert_many(held[name])
             until(lambda name=name: documents([a, b], name) == [2, 2])
             until(lambda name=name: in_flight([a, b], name) == [0, 0])
-
-
-# --------------------------------------------------------------------------- an older service
-
-OLDER = """
-from dedup.service.core import roles
-from dedup.service.resp import resp_commands
-del roles.COMMANDS[b"DEDUP.PARTITIONS"]
-for word in (b"TOKEN", b"HOME", b"FIELDS"):
-    del resp_commands._ALLOWED["RESERVE"][word]
-from dedup.cli import main
-main()
-"""
-
-
-@pytest.mark.long
-def test_an_older_service_is_asked_as_before(tmp_path, opens):
-    """One that knows neither PARTITIONS nor TOKEN holds everything, and makes the tokens."""
-    service = Serving(tmp_path)
-    service.program = ["-c", OLDER]
-    with service, opens(urls(service), timeout_seconds=30) as detector:
-        remembered(detector, 1, "http://a/")
-        assert detector.reserve(page(1, 1), "http://b/").of == "http://a/"
-        assert detector.release(detector.reserve(page(2), "http://c/"))
-        assert in_flight([service]) == [0]

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -385,6 +386,16 @@ def test_what_cannot_be_is_said_and_ends_it(topic, tmp_path, options, code, said
         assert worker.end(None) == code
     assert said in "".join(worker.other)
     assert "Traceback" not in worker.told()
+
+
+def test_an_address_in_use_ends_it(topic, tmp_path):
+    """The error names the address, and the option for another one."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        place = f"127.0.0.1:{taken.getsockname()[1]}"
+        with working(topic, "--path", tmp_path, "--metrics", place) as worker:
+            assert worker.end(None) == 1
+    said = "".join(worker.other)
+    assert f"cannot listen on {place}: Address already in use; give --metrics another" in said
 
 
 def test_a_store_in_use_ends_it(topic, tmp_path):

@@ -20,8 +20,8 @@ from dedup.wire.kafka import Refused
 from dedup.wire.kafka.writer import Outgoing, Sent
 from dedup.worker.adapters import FORMATS, adapter
 from dedup.worker.adapters import Topics as Names
-from dedup.worker.pipeline import Batch, Events, Pipeline, Reading, Record
-from dedup.worker.worker import Reader
+from dedup.worker.pipeline import Batch, Pipeline, Reading, Record
+from dedup.worker.worker import PageReader
 
 SCHEDULES = 120
 
@@ -109,9 +109,9 @@ class Worker:
         self.now = 0.0
         self.detector = FailingDetector(dedup.open(folder))
         self.detector.chance = chance
-        self.reader = Reader(adapter(FORMATS["json"]), self.detector.recipe, 2, self.fault)
+        self.reader = PageReader(adapter(FORMATS["json"]), self.detector.recipe, 2, self.fault)
         self.pipeline = Pipeline(
-            self.detector, topics, Events(self.fault, self.count),
+            self.detector, topics, self.fault, self.count,
             wait_seconds=1.0, clock=lambda: self.now, sleep=self.sleep,
         )  # fmt: skip
 

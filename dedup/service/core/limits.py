@@ -61,7 +61,7 @@ class Limits(msgspec.Struct, frozen=True):
     unread_seconds: float = 30.0  # answers that are not being read
     idle_seconds: float = 900.0  # without a command
     request_seconds: float = 30.0  # from an HTTP request's first byte to the answer's last
-    drain_seconds: float = 10.0  # for commands under way, once the service is told to stop
+    drain_seconds: float = 10.0  # for commands under way, once SIGTERM has come
 
     @property
     def reservations_memory(self) -> int:
@@ -98,7 +98,7 @@ class Config(msgspec.Struct, frozen=True):
     tokens               a file of tokens with roles, of which a client shows one; None: there is none
     unix                 where a Unix socket for RESP is made; None: nowhere
     tls_client_ca        the authority whose certificate a client must show; None: it shows none
-    kafka                the log that the stores follow; None: the service stands alone
+    kafka                the log that the stores follow; None: inserts are committed here
     partitions           those of the log that this service holds, "0-3,6" say; None: all
     rebuild              empty the stores first, and rebuild them from the log
     skip                 (partition, offset) of records that cannot be read: up to these they are left out
@@ -129,7 +129,7 @@ class Config(msgspec.Struct, frozen=True):
 
 
 def parse_address(text: str) -> Address:
-    """Return HOST:PORT as an address; an IPv6 host stands in brackets. Raises UsageError."""
+    """Return HOST:PORT as an address; an IPv6 host is in brackets. Raises UsageError."""
     host, colon, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]

@@ -4,8 +4,7 @@
     reserve -> verdict -> insert | release
     forget, drop, rules, document, info
 
-Invariants: of a reservation a client keeps the token only, the service has the rest; an insert is stored, or sent to
-the log, by `inserts`. Errors are DedupErrors and OSErrors (roles.py). URL rules are in urls.json of a namespace's
+Invariants: of a reservation a client keeps the token only, the service has the rest. Errors are DedupErrors and OSErrors (roles.py). URL rules are in urls.json of a namespace's
 folder, read and written in a thread, one at a time, and never in the log: any crawl learns them again.
 """
 
@@ -48,53 +47,16 @@ Given = Mapping[str, Any]  # fields of a document that are known only at its ins
 NOTHING: Given = {}
 
 
-class Inserts(Protocol):
-    """Where accepted pages go. Methods return a result, or a future of it.
-
-    commits  whether an insert is committed here, so that several can go into one commit
-    """
-
-    commits: bool
+class Log(Protocol):
+    """The log that inserts of a service go to, and come back from: LogInserts in replica/replica.py."""
 
     def insert(
-        self, namespace: str, detector: EmbeddedDetector, key: str, token: str, given: Given
-    ) -> "Future[None] | bool":
-        """Store a reserved page; False if its reservation is not held here."""
+        self, namespace: str, detector: EmbeddedDetector, verdict: Verdict, given: Given
+    ) -> "Future[None]":
+        """Produce the event of a reserved page; the future is done when the log has it."""
 
-    def pin(self, namespace: str, detector: EmbeddedDetector, verdict: Verdict) -> None:
-        """Keep the reservation of a page whose event the client sends itself."""
-
-    def forget(self, namespace: str, detector: EmbeddedDetector, key: str) -> "Future[bool] | bool":
-        """Remove a document; return whether there was one."""
-
-
-class StoreInserts:
-    """Inserts of a service without a log."""
-
-    commits = True
-
-    def insert(
-        self,
-        namespace: str,  # noqa: ARG002
-        detector: EmbeddedDetector,
-        key: str,
-        token: str,
-        given: Given,
-    ) -> bool:
-        """Commit it."""
-        return detector.insert_held(((key, token, given),))
-
-    def pin(self, namespace: str, detector: EmbeddedDetector, verdict: Verdict) -> None:  # noqa: ARG002
-        """Refuse: no event would ever come."""
-        raise Refused(
-            "ERR",
-            "PIN is for inserts that come from Kafka, and this service reads none: insert without "
-            "PIN, or start the service with --kafka",
-        )
-
-    def forget(self, namespace: str, detector: EmbeddedDetector, key: str) -> bool:  # noqa: ARG002
-        """Remove it."""
-        return detector.forget(key)
+    def forget(self, namespace: str, detector: EmbeddedDetector, key: str) -> "Future[bool]":
+        """Produce a tombstone; a future of whether there was a document."""
 
 
 WAITING = 64  # exchanges, of RULES_BYTES each
@@ -164,10 +126,11 @@ class Commands:
     """The commands of a service. For one thread, the event loop's."""
 
     def __init__(
-        self, namespaces: Namespaces, inserts: Inserts, limits: Limits = USUAL_LIMITS
+        self, namespaces: Namespaces, log: Log | None = None, limits: Limits = USUAL_LIMITS
     ) -> None:
+        """Without a log, inserts are committed here."""
         self.namespaces = namespaces
-        self.inserts = inserts
+        self.log = log
         self.limits = limits
         self.version = version("crawl-dedup")
         self.not_ready: str | None = "the stores are being opened"  # the reason; None: ready
@@ -324,14 +287,23 @@ class Commands:
         self._check_home(namespace, key)
         detector = self._existing(namespace)
         if detector is not None:
-            if not pin:
-                done = self.inserts.insert(namespace, detector, key, token, given)
-                if done is not False:
+            if self.log is None and not pin:
+                if detector.insert_held(((key, token, given),)):
                     self.counts["insert"] += 1
-                    return None if done is True else done
+                    return None
             elif (verdict := detector.held(token)) is not None:
                 check_same_key(verdict, key)
-                self.inserts.pin(namespace, detector, verdict)
+                if self.log is None:
+                    raise Refused(
+                        "ERR",
+                        "PIN is for inserts that come from Kafka, and this service reads none: "
+                        "insert without PIN, or start the service with --kafka",
+                    )
+                if not pin:
+                    done = self.log.insert(namespace, detector, verdict, given)
+                    self.counts["insert"] += 1
+                    return done
+                detector.pin(token)  # until the client's own event is applied
                 return None
         ending = None if detector is None else detector.ending(token)
         if ending == "inserted":
@@ -345,7 +317,7 @@ class Commands:
         )
 
     def insert_many(self, namespace: str, pages: Sequence[tuple[str, str, Given]]) -> None:
-        """Store reserved pages, each by key, token and what is given (see insert()), in one commit; only if `inserts` commits.
+        """Store reserved pages, each by key, token and what is given (see insert()), in one commit; only without a log.
 
         Raises what insert() raises for one of them; some may be stored then. The caller then inserts
         one by one, which changes nothing for those.
@@ -380,7 +352,10 @@ class Commands:
         if detector is None:
             return False
         self.counts["forget"] += 1
-        return self.inserts.forget(namespace, detector, self.check_key(key))
+        self.check_key(key)
+        if self.log is None:
+            return detector.forget(key)
+        return self.log.forget(namespace, detector, key)
 
     def drop(self, namespace: str) -> "Future[bool]":
         """Remove a namespace with all its documents; a future of whether there was one.
@@ -508,8 +483,8 @@ def keys_size(found: dict[int, list[Neighbour]]) -> int:
     return sum(len(neighbour.key) for near in found.values() for neighbour in near)
 
 
-PROBES = 512  # of one slice
-SLICE_SECONDS = 0.005
+PROBES = 512  # in one native call; inserts in one commit
+SLICE_SECONDS = 0.005  # of work before it is other clients' turn
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ stay, and the count of one that was dropped before is too low.
 import re
 import sys
 import time
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import nlargest
 from itertools import islice
@@ -259,24 +259,18 @@ def _top(counts: Iterable[tuple[Any, list[int]]]) -> list[tuple[Any, list[int]]]
     return sorted(counts, key=lambda item: (-item[1][0], item[0]))[:SHOWN]
 
 
-VERDICTS = {"unique": 0, "near_duplicate": 1, "refetch": 2, "exempt": 3}
-FIRST_VERDICT = 1  # of the counts of a sample: probes come before
+VERDICTS = ("unique", "near_duplicate", "refetch", "exempt")
+Counts = Counter[str]  # of verdicts
 
 
-class _Counts:
-    """What was judged in one namespace: verdicts in the order of VERDICTS, and near-duplicates kept after all."""
+class _Namespace:
+    """What was judged in one namespace; kept are near-duplicates that were kept after all."""
 
     def __init__(self) -> None:
-        self.verdicts = [0] * len(VERDICTS)
-        self.kept = 0
-        self.distances = [0] * 65
+        self.verdicts: Counts = Counter(dict.fromkeys(VERDICTS, 0))
+        self.distances: Counter[int] = Counter()
         self.exempt = _Frequent(REASONS)
-
-    @property
-    def view(self) -> tuple[int, int, int]:
-        """Pages judged, near-duplicates, and those that nobody kept."""
-        near = self.verdicts[1]
-        return sum(self.verdicts), near, max(0, near - self.kept)
+        self.kept = 0
 
 
 class _Sample(NamedTuple):
@@ -284,12 +278,8 @@ class _Sample(NamedTuple):
 
     seconds: float
     counts: list[int]
-    namespaces: dict[str, list[int]]
+    namespaces: dict[str, Counts]
     times: list[float | None]
-
-
-def _judged(item: tuple[str, _Counts]) -> int:
-    return sum(item[1].verdicts)
 
 
 class Tally:
@@ -298,13 +288,13 @@ class Tally:
     def __init__(self) -> None:
         self.started = time.time()
         self.seen = NearDuplicatesSeen()
-        self._namespaces: dict[str, _Counts] = {}
+        self._namespaces: dict[str, _Namespace] = {}
         self._hosts = _Frequent(HOSTS)  # by namespace and domain: judged, near-duplicates
         self._hot = _Frequent(HOT)  # by namespace and key
         self._samples: deque[_Sample] = deque(maxlen=SAMPLES)
         self._before: tuple[int, ...] | None = None  # the counts of the last sample,
-        self._verdicts: dict[str, list[int]] = {}  # and its namespaces'
-        self._durations: Sequence[int] = ()
+        self._verdicts: dict[str, Counts] = {}  # its namespaces',
+        self._durations: Sequence[int] = ()  # and its commands'
         self._due = 0.0
 
     def judged(self, namespace: str, verdict: Verdict) -> None:
@@ -314,9 +304,14 @@ class Tally:
             return  # it is asked for again
         counts = self._namespaces.get(namespace)
         if counts is None:
-            counts = self._counted(namespace)
+            if len(self._namespaces) >= NAMESPACES:
+                busiest = nlargest(
+                    NAMESPACES // 2, self._namespaces.items(), lambda item: item[1].verdicts.total()
+                )
+                self._namespaces = dict(busiest)
+            counts = self._namespaces[namespace] = _Namespace()
         host = self._hosts.of((namespace, verdict.document.domain))
-        counts.verdicts[VERDICTS[status]] += 1
+        counts.verdicts[status] += 1
         host[0] += 1
         if status == "near_duplicate":
             host[1] += 1
@@ -326,14 +321,6 @@ class Tally:
             counts.exempt.of(verdict.reason)[0] += 1
         if self.seen.judged(namespace, verdict) and status == "exempt":
             counts.kept += 1
-
-    def _counted(self, namespace: str) -> _Counts:
-        """Return the new counts of a namespace."""
-        if len(self._namespaces) >= NAMESPACES:
-            busiest = nlargest(NAMESPACES // 2, self._namespaces.items(), _judged)
-            self._namespaces = dict(busiest)
-        counts = self._namespaces[namespace] = _Counts()
-        return counts
 
     def sample(
         self, now: float, counts: tuple[int, ...], durations: Sequence[int], bounds: Sequence[float]
@@ -349,47 +336,44 @@ class Tally:
         before, self._before = self._before, counts
         durations, last = list(durations), self._durations or [0] * len(durations)
         self._durations = durations
-        verdicts, known = self._verdicts, {n: [*c.verdicts] for n, c in self._namespaces.items()}
-        self._verdicts = known
+        verdicts = self._verdicts
+        self._verdicts = {name: each.verdicts.copy() for name, each in self._namespaces.items()}
         if before is None:
             return
         taken = [n - b for n, b in zip(durations, last, strict=True)]
         times = [_within(share, taken, bounds) for share in (0.5, 0.99)]
-        none = [0] * len(VERDICTS)
-        new = {
-            name: [n - b for n, b in zip(now_, verdicts.get(name, none), strict=True)]
-            for name, now_ in known.items()
-            if now_ != verdicts.get(name, none)
-        }
-        busiest = dict(nlargest(SAMPLED, new.items(), lambda each: sum(each[1])))
+        new = {name: each - verdicts.get(name, Counter()) for name, each in self._verdicts.items()}
+        busiest = nlargest(SAMPLED, new.items(), lambda item: item[1].total())
         steps = [n - b for n, b in zip(counts, before, strict=True)]
-        self._samples.append(_Sample(time.time(), steps, busiest, times))
+        self._samples.append(_Sample(time.time(), steps, {n: c for n, c in busiest if c}, times))
 
     def history(self, only: str | None = None) -> History:
         """Return the last minutes; the verdicts of one namespace if it is given."""
         rows = []
         for each in self._samples:
-            row = [*each.counts]
+            probes, *judged, errors = each.counts
             if only is not None:
-                row[FIRST_VERDICT : FIRST_VERDICT + len(VERDICTS)] = each.namespaces.get(
-                    only, [0] * len(VERDICTS)
-                )
-            rows.append(row)
+                found = each.namespaces.get(only, Counter())
+                judged = [found[status] for status in VERDICTS]
+            rows.append((probes, *judged, errors))
         columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in range(6)]
         times = [[each.times[i] for each in self._samples] for i in range(2)]
         return History([each.seconds for each in self._samples], *columns, *times)
 
     def namespace(self, name: str) -> tuple[int, int, int]:
         """Return how many pages of a namespace were judged, were near-duplicates, and were not kept after all."""
-        return self._namespaces[name].view if name in self._namespaces else (0, 0, 0)
+        if name not in self._namespaces:
+            return 0, 0, 0
+        counts = self._namespaces[name]
+        near = counts.verdicts["near_duplicate"]
+        return counts.verdicts.total(), near, max(0, near - counts.kept)
 
     def distances(self, only: str | None = None) -> list[int]:
         """Return near-duplicates by distance, 0 to 8 bits and more where there are any."""
-        found = [0] * 65
+        found: Counter[int] = Counter()
         for counts in self._of(only):
-            found = [n + more for n, more in zip(found, counts.distances, strict=True)]
-        most = max((d for d, n in enumerate(found) if n), default=0)
-        return found[: max(most, 8) + 1]
+            found += counts.distances
+        return [found[bits] for bits in range(max([8, *found]) + 1)]
 
     def hosts(
         self, rules: Mapping[str, Mapping[str, int]], only: str | None = None
@@ -420,7 +404,7 @@ class Tally:
                 found.setdefault(reason, [0])[0] += pages
         return {reason: pages for reason, (pages,) in _top(found.items())}
 
-    def _of(self, only: str | None) -> list[_Counts]:
+    def _of(self, only: str | None) -> list[_Namespace]:
         if only is None:
             return list(self._namespaces.values())
         return [self._namespaces[only]] if only in self._namespaces else []

@@ -12,6 +12,7 @@ or other arguments of a command, but for those of audit().
 import hmac
 import logging
 import os
+import re
 import stat
 import time
 from collections.abc import Iterator
@@ -31,60 +32,99 @@ Role = Literal["", "crawl", "read", "admin"]
 class Command(NamedTuple):
     """A command of RESP, and its path over HTTP.
 
+    usage      its form, as docs/protocol.md has it
     role       the role that a client needs; "": any token does
-    least      number of arguments, its name among them
-    most       None: any number from `least` on
     path       of the same command over HTTP, or ""
     together   which commands behind it are carried out with it: "alike" have the same options,
                "inserts" are of one namespace, and committed by the service itself, "pages" are any
                of these
     queued     whether MULTI queues it
     greeting   whether it is answered before the token was shown
+    name       the first word of its form
+    least      number of arguments, its name among them
+    most       None: any number from `least` on
     """
 
-    name: bytes
+    usage: str
     role: Role = ""
-    least: int = 1
-    most: int | None = None
     path: str = ""
     together: Literal["", "alike", "inserts", "pages"] = ""
     queued: bool = True
     greeting: bool = False
+    name: bytes = b""
+    least: int = 1
+    most: int | None = None
+
+
+_OPTIONAL = re.compile(r"\[[^][]*\]")
+
+
+def _with_arity(command: Command) -> Command:
+    """Return a command with its name and its number of arguments, as its form has them."""
+    needed = command.usage
+    while needed != (needed := _OPTIONAL.sub("", needed)):
+        pass
+    words = needed.split()
+    is_open = "..." in command.usage or re.search(r"\[[A-Z]", command.usage)
+    most = None if is_open else len(command.usage.split())
+    return command._replace(name=words[0].encode(), least=len(words), most=most)
 
 
 COMMANDS = {
-    command.name: command
-    for command in (
-        Command(b"DEDUP.PROBE", least=6, path="/v1/probe", together="alike"),
-        Command(b"DEDUP.MPROBE", least=5),
-        Command(b"DEDUP.RESERVE", "crawl", 10, None, "/v1/reserve", "pages"),
-        Command(b"DEDUP.INSERT", "crawl", 4, None, "/v1/insert", "inserts"),
-        Command(b"DEDUP.RELEASE", "crawl", 4, 4, "/v1/release", "pages"),
-        Command(b"DEDUP.FORGET", "admin", 3, 3, "/v1/forget"),
-        Command(b"DEDUP.DROP", "admin", 2, 2),
-        Command(b"DEDUP.INFO", most=2),
-        Command(b"DEDUP.PARTITIONS", most=1),
-        Command(b"DEDUP.RULES", "crawl", 2, 3),
-        Command(b"DEDUP.JOIN", "crawl", 4, 4),
-        Command(b"DEDUP.SEEN", "crawl", 3),
-        Command(b"DEDUP.FETCHED", "crawl", 3),
-        Command(b"DEDUP.LEFT", "crawl", 3, 5),
-        Command(b"DEDUP.LEAVE", "crawl", 3, 4),
-        Command(b"COMMAND"),
-        Command(b"MULTI", most=1, queued=False),
-        Command(b"EXEC", most=1, queued=False),
-        Command(b"DISCARD", most=1, queued=False),
-        Command(b"WATCH", queued=False),
-        Command(b"UNWATCH"),
-        Command(b"PING", most=2),
-        Command(b"ECHO", least=2, most=2),
-        Command(b"AUTH", least=2, most=3, greeting=True),
-        Command(b"HELLO", greeting=True),
-        Command(b"CLIENT", least=2),
-        Command(b"CONFIG", least=3),
-        Command(b"INFO"),
-        Command(b"SELECT", least=2, most=2),
-        Command(b"QUIT", queued=False, greeting=True),
+    (command := _with_arity(each)).name: command
+    for each in (
+        Command(
+            "DEDUP.PROBE ns value sketch RECIPE r [SCOPE site domain] [DOMAIN domain] "
+            "[IDENTITY identity] [LINKS h] [PARTS p] [THING t] [DISTANCE k] [SIMILARITY s] "
+            "[COUNT n] [FIELDS on|off]",
+            path="/v1/probe",
+            together="alike",
+        ),
+        Command(
+            "DEDUP.MPROBE ns RECIPE r [DISTANCE k] [SIMILARITY s] [COUNT n] "
+            "VALUES [value sketch ...]"
+        ),
+        Command(
+            "DEDUP.RESERVE ns key value sketch identity features domain RECIPE r "
+            "[SCOPE site|global] [DISTANCE k] [SIMILARITY s] [FEATURES n] [SECONDS s] "
+            "[EXEMPT reason] [GUARD on|off] [KIND k] [TRIES n] [LINKS h] [PARTS p] [THING t] "
+            "[TOKEN t] [HOME on|off] [FIELDS on|off]",
+            "crawl",
+            "/v1/reserve",
+            "pages",
+        ),
+        Command(
+            "DEDUP.INSERT ns key token [PIN] [UNPAID | PAID 0|1] [ITEMS digest]",
+            "crawl",
+            "/v1/insert",
+            "inserts",
+        ),
+        Command("DEDUP.RELEASE ns key token", "crawl", "/v1/release", "pages"),
+        Command("DEDUP.FORGET ns key", "admin", "/v1/forget"),
+        Command("DEDUP.DROP ns", "admin"),
+        Command("DEDUP.INFO [ns]"),
+        Command("DEDUP.PARTITIONS"),
+        Command("DEDUP.RULES ns [rules]", "crawl"),
+        Command("DEDUP.JOIN ns crawl memory", "crawl"),
+        Command("DEDUP.SEEN ns crawl [digest request ...]", "crawl"),
+        Command("DEDUP.FETCHED ns crawl [digest ...]", "crawl"),
+        Command("DEDUP.LEFT ns crawl [OWN first|next]", "crawl"),
+        Command("DEDUP.LEAVE ns crawl [FINISHED]", "crawl"),
+        Command("COMMAND [COUNT|DOCS]"),
+        Command("MULTI", queued=False),
+        Command("EXEC", queued=False),
+        Command("DISCARD", queued=False),
+        Command("WATCH [key ...]", queued=False),
+        Command("UNWATCH"),
+        Command("PING [text]"),
+        Command("ECHO text"),
+        Command("AUTH [user] token", greeting=True),
+        Command("HELLO [2|3] [AUTH user token] [SETNAME name]", greeting=True),
+        Command("CLIENT subcommand [value ...]"),
+        Command("CONFIG GET name [name ...]"),
+        Command("INFO [section ...]"),
+        Command("SELECT 0"),
+        Command("QUIT [...]", queued=False, greeting=True),
     )
 }
 

@@ -401,7 +401,7 @@ def openapi(version: str) -> dict[str, Any]:
         "info": {
             "title": "dedup table service",
             "version": version,
-            "description": "Near-duplicates of web pages. docs/protocol.md tells the same in prose.",
+            "description": "Near-duplicates of web pages. docs/protocol.md says the same in prose.",
         },
         "security": [{"token": []}],
         "paths": paths,

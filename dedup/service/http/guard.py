@@ -12,8 +12,7 @@ import asyncio
 import contextlib
 import ipaddress
 import logging
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from time import monotonic
 
 import msgspec
@@ -24,7 +23,7 @@ from uvicorn import Config as UvicornConfig
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from dedup.service.connections import Buffers, Handshake, address_of, file_of, subject_of
+from dedup.service.connections import Buffers, Connections, address_of, file_of, subject_of
 from dedup.service.core.limits import LOCAL_NAMES, Limits
 from dedup.service.core.roles import NO_ROLES, Caller, Refused, Tokens, check_role, log_now_and_then
 from dedup.service.http.bodies import PATH_ROLES, Failed, Fault
@@ -61,7 +60,7 @@ class Guard:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message.get("headers", ()), *HEADERS]
-            # a client whose own bytes have ended its connection was told so already
+            # h11 has already answered a client whose bytes were malformed
             with contextlib.suppress(LocalProtocolError):
                 await send(message)
 
@@ -69,7 +68,7 @@ class Guard:
         body = b""
         if refused is None and scope["method"] == "POST":
             read = await self._body(receive)
-            if read is None:  # the client is gone, or was told already what is wrong with its bytes
+            if read is None:  # the client is gone, or h11 has answered its malformed bytes
                 return
             body, refused = read
         if refused is not None:
@@ -162,19 +161,13 @@ def _refusal(status: int, word: str, text: str) -> Response:
 # -------------------------------------------------------------------------------------- connections
 
 
-class HttpConnections:
-    """All connections of the port: their number, their times, and the bytes that they make us hold.
-
-    ended   connections that the service closed, by reason
-    files   how many files may be open in this process
-    """
+class HttpConnections(Connections):
+    """All connections of the port. One that is being answered never makes room for another."""
 
     def __init__(self, app: ASGIApp, limits: Limits, unread: Buffers, partial: Buffers) -> None:
-        self.limits = limits
-        self.unread, self.partial = unread, partial
-        self.state = ServerState()
-        self.ended: Counter[str] = Counter()
-        self.files = 1 << 30
+        super().__init__(limits.http_connections, unread, partial, reserved_files=RESERVED_FILES)
+        self.request_seconds = limits.request_seconds
+        self._state = ServerState()
         self._config = UvicornConfig(
             app,
             lifespan="off",
@@ -190,149 +183,95 @@ class HttpConnections:
 
     def __call__(self) -> "_HttpConnection":
         """Return the protocol of a new connection."""
-        return _HttpConnection(self._config, self.state, self)
-
-    def __iter__(self) -> Iterator["_HttpConnection | Handshake"]:
-        for connection in list(self.state.connections):
-            assert isinstance(connection, _HttpConnection | Handshake)
-            yield connection
-
-    def __len__(self) -> int:
-        return len(self.state.connections)
-
-    def admit(self, client: Handshake, _: str, __: int) -> str | None:
-        """Take a connection whose TLS handshake begins; another one makes room for it."""
-        self.state.connections.add(client)  # type: ignore[arg-type]
-        self.make_room(client)
-        return None
-
-    def gone(self, client: Handshake, _: str) -> None:
-        """Note that a handshake is over."""
-        self.state.connections.discard(client)
-
-    def make_room(self, new: "_HttpConnection | Handshake") -> None:
-        """End a connection if a new one is one too many.
-
-        Of the address with the most connections the one that has waited for its client for longest;
-        where all are being answered, the new one. Where files are short two are ended, until there
-        are enough: they may all have been taken at once.
-        """
-        short = new.file > self.files - RESERVED_FILES
-        if (len(self) > self.limits.http_connections or short) and not self._end_silent(
-            2 if short else 1, new
-        ):
-            new.abort("too_many")
-
-    def _end_silent(self, count: int, new: "_HttpConnection | Handshake | None" = None) -> bool:
-        """End some connections that wait for their client, none of them new; False: there is none."""
-        waiting = [each for each in self if each is not new and not each.is_answered]
-        if not waiting:
-            return False
-        addresses = Counter(each.address for each in waiting)
-        most = max(addresses, key=addresses.__getitem__)
-        of_it = sorted((c for c in waiting if c.address == most), key=lambda c: c.turn_since)
-        for connection in of_it[:count]:
-            connection.abort("silent")
-        return True
+        return _HttpConnection(self._config, self._state, self)
 
     def end_overdue(self, now: float) -> None:
-        """Close the connections whose request or answer takes too long, and those that take the last files.
+        """Close also the connections that take the last files.
 
-        Many that come at once have taken them before the first could be ended; then no other one is
-        even told of.
+        Many that come at once can take them all before one is closed; the event loop then accepts no more.
         """
-        for connection in self:
-            if reason := connection.overdue(now):
-                connection.abort(reason)
-        if over := sum(each.file > self.files - RESERVED_FILES for each in self):
-            self._end_silent(over)
-
-    async def drain(self, seconds: float) -> None:
-        """Let the requests under way end, within a time, and close the connections."""
-        for connection in self:
-            connection.shutdown()
-        if self.state.tasks:
-            await asyncio.wait(list(self.state.tasks), timeout=seconds)
-        for connection in self:
-            connection.transport.abort()
+        super().end_overdue(now)
+        if over := sum(map(self.takes_last_files, self.open)):
+            self.evict(over)
 
 
 class _HttpConnection(H11Protocol):
-    """One client.
+    """One client."""
 
-    since       since when a request is under way; None: there is none
-    turn_since  since when it is waited for what it is waited for now
-    """
-
-    def __init__(
-        self, config: UvicornConfig, state: ServerState, everyone: HttpConnections
-    ) -> None:
+    def __init__(self, config: UvicornConfig, state: ServerState, port: HttpConnections) -> None:
         super().__init__(config, state, {})
-        self._everyone = everyone
-        self.since: float | None = monotonic()
-        self.turn_since = self.since
+        self._port = port
+        self._since: float | None = monotonic()  # a request is under way; None: there is none
         self.address, self.file = "", -1
         self._taken = 0  # bytes of the request
 
-    @property
-    def is_answered(self) -> bool:
-        """Whether its request has come whole, and the answer is being made."""
+    def _note_answered(self) -> None:
+        """Note whether its request has come whole, and the answer is being made."""
         cycle = self.cycle
-        return cycle is not None and not (cycle.response_complete or cycle.more_body)
+        if cycle is not None and not (cycle.response_complete or cycle.more_body):
+            self._port.heard(self)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a connection; another one makes room for it where they are too many."""
         super().connection_made(transport)
         self.address, self.file = address_of(transport), file_of(transport)
         self.app_state["subject"] = subject_of(transport)
-        self._everyone.make_room(self)
+        refused = self._port.admit(self)
+        if refused is not None:
+            self.abort(refused)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Drop the connection."""
-        self._everyone.unread.note(self, 0)
-        self._everyone.partial.note(self, 0)
+        self._port.gone(self)
         super().connection_lost(exc)
 
     def overdue(self, now: float) -> str | None:
         """Return why it should end now, or None."""
-        most = self._everyone.limits.request_seconds
-        return "slow" if self.since is not None and now - self.since > most else None
+        is_slow = self._since is not None and now - self._since > self._port.request_seconds
+        return "slow" if is_slow else None
 
     def abort(self, reason: str) -> None:
         """Close the connection at once."""
-        self._everyone.ended[reason] += 1
-        self.connections.discard(self)
+        self._port.ended[reason] += 1
+        self._port.gone(self)
         self.transport.abort()
+
+    def finish(self) -> None:
+        """Answer the request under way, then close."""
+        self.shutdown()
 
     def data_received(self, data: bytes) -> None:
         """Take some bytes."""
-        if self.since is None:
-            self.since = self.turn_since = monotonic()
+        if self._since is None:
+            self._since = monotonic()
+            self._port.waits(self)
         self._taken += len(data)
         if self._taken > SMALL_BYTES:
-            self._everyone.partial.note(self, self._taken)
+            self._port.partial.note(self, self._taken)
         super().data_received(data)
+        self._note_answered()
 
     def pause_writing(self) -> None:
         """Note what the client does not read."""
-        self._everyone.unread.note(self, self.transport.get_write_buffer_size())
+        self._port.unread.note(self, self.transport.get_write_buffer_size())
         super().pause_writing()
 
     def resume_writing(self) -> None:
         """Go on."""
-        self._everyone.unread.note(self, 0)
+        self._port.unread.note(self, 0)
         super().resume_writing()
 
     def on_response_complete(self) -> None:
         """Wait for the next request."""
-        self.since = None
-        self.turn_since = monotonic()
+        self._since = None
+        self._port.waits(self)
         if self._taken > SMALL_BYTES:
-            self._everyone.partial.note(self, 0)
+            self._port.partial.note(self, 0)
         self._taken = 0
         super().on_response_complete()
         if self.cycle is not None and not self.cycle.response_complete:
-            self.since = monotonic()  # another one was behind it
+            self._since = monotonic()  # another one was behind it
+            self._note_answered()
 
 
 def _now_and_then(record: logging.LogRecord) -> bool:

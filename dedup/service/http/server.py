@@ -125,7 +125,7 @@ class Metrics(Collector):
         yield self._durations()
         yield from self._namespaces()
         if (http := self.http) is not None:
-            yield gauge("dedup_http_connections", "Connections on the HTTP port", len(http))
+            yield gauge("dedup_http_connections", "Connections on the HTTP port", len(http.open))
             text = "HTTP connections ended by us"
             yield counters("dedup_http_connections_ended", text, "reason", http.ended)
         yield from self._log()
@@ -268,7 +268,7 @@ class _Endpoints:
 
     async def _insert(self, asked: bodies.InsertRequest) -> bodies.DoneAnswer:
         commands = self._commands
-        if not commands.inserts.commits or asked.pin:
+        if commands.log is not None or asked.pin:
             return await self._each(asked.items, lambda held: self._insert_one(asked, held))
         results: list[bodies.Done] = []
         async for first in in_slices(range(0, len(asked.items), INSERTED)):

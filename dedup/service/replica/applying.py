@@ -1,7 +1,7 @@
-"""Apply batches of the log to the stores; write records that are no events to the dead letters.
+"""Apply batches of the log to the stores; write invalid records to the dead letters.
 
     records -> sort_batch -> each namespace's own transaction
-                          -> no events: the dead-letter topic
+                          -> invalid ones: the dead-letter topic
 
 Invariants: a record is applied in its namespace's own transaction exactly once, whatever ends the
 process; a record that cannot be applied is counted and logged, never skipped silently. A store that
@@ -46,7 +46,7 @@ class Sorted(NamedTuple):
     """A sorted batch.
 
     groups     the changes by namespace
-    bad        letters of the records that are no events
+    bad        dead letters of the invalid records
     newer      what the operator must know about a record of a newer version; None without one
     offsets    {partition: next offset} after the batch
     repeated   number of records that were applied before, and are left out
@@ -111,7 +111,7 @@ def sort_batch(
 
 
 class Letter(NamedTuple):
-    """A record that is no event, its error, and how much of it the dead letter leaves out (writer.dead_letter)."""
+    """An invalid record, its error, and how much of it its dead letter leaves out (writer.dead_letter)."""
 
     partition: int
     record: Any
@@ -274,7 +274,7 @@ class Applying:
             await self._wait(backoff)
 
     async def _write_dead_letters(self, letters: Sequence[Letter]) -> None:
-        """Write records that are no events to the dead letters, before they count as read."""
+        """Write invalid records to the dead letters, before they count as read."""
         self.counts["dead_letters"] += len(letters)
         first = letters[0]
         self.log_once(

@@ -2,7 +2,7 @@
 
     <path>/log.json = {"cluster_id", "topic", "topic_id", "partitions", "offsets", "namespaces",
                         "caught_up", "last", "format"} and a line with the checksum
-    apply, apply, ... -> every MANIFEST_SECONDS: flush the stores -> log.json
+    apply, apply, ... -> every ten seconds: flush the stores -> log.json
 
 Each store notes its own offsets in its own transactions (docs/appendix/store-format.md); the manifest has the
 log's identity, and the offsets from which it must be read again after any end, a power cut included.
@@ -11,9 +11,7 @@ Invariants: written atomically, and only with offsets below which every store wa
 a gap, or older than its manifest, is refused, and nothing is applied to it; the log is the truth.
 """
 
-import asyncio
 import logging
-import time
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
@@ -21,15 +19,12 @@ import msgspec
 
 from dedup.core.files import FolderLock, read_checked, write_checked
 from dedup.detector import EmbeddedDetector
-from dedup.service.core.namespaces import Namespaces
-from dedup.service.replica.applying import Applying
 from dedup.store import empty
 from dedup.wire.kafka import LogLost, Topic
 from dedup.wire.kafka.reader import MOVE, Mark
 
 MANIFEST = "log.json"
 FORMAT = 2
-MANIFEST_SECONDS = 10.0
 
 ADVICE = (
     "If the log is the right one, start over from it with --rebuild, which empties the stores "
@@ -125,64 +120,6 @@ def read_manifest(folder: Path) -> Manifest | None:
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Replace the manifest of a folder atomically. Raises OSError; then the former one is there."""
     write_checked(folder / MANIFEST, manifest, 0o666)
-
-
-class Checkpoint:
-    """The manifest of a replica, kept up to date.
-
-    manifest   what is on disk, or will be with the first write; None until the log is known
-    caught_up  whether the stores once had all of the log, in this run or an earlier one
-    """
-
-    def __init__(self, path: Path, views: Namespaces, applying: Applying) -> None:
-        self.manifest: Manifest | None = None
-        self.caught_up = False
-        self._path = path
-        self._views = views
-        self._applying = applying
-        self._written = time.monotonic()
-
-    @property
-    def age_seconds(self) -> float:
-        """Seconds since the last checkpoint, or since the start."""
-        return time.monotonic() - self._written
-
-    @property
-    def is_due(self) -> bool:
-        """Whether it is time for the next one."""
-        return time.monotonic() - self._written > MANIFEST_SECONDS
-
-    def adopt(self, manifest: Manifest) -> None:
-        """Continue from a manifest."""
-        self.manifest, self.caught_up = manifest, manifest.caught_up
-
-    async def write(
-        self, topic: Topic, offsets: Mapping[int, int], last: Mapping[int, Mark]
-    ) -> None:
-        """Flush the stores, then write the manifest with these offsets. Logs what the disk refuses."""
-        applying = self._applying
-        touched = set(applying.touched)
-        manifest = msgspec.structs.replace(
-            Manifest.of(topic),
-            offsets=dict(sorted(offsets.items())),
-            namespaces={
-                n: dict(sorted(o.items())) for n, o in sorted(applying.applied.items()) if o
-            },
-            caught_up=self.caught_up,
-            last=dict(sorted(last.items())),
-        )
-        self._written = time.monotonic()
-        try:
-            for name in touched:
-                detector = self._views.get(name)
-                if detector is not None:
-                    await asyncio.to_thread(detector.store.sync)
-            if manifest != self.manifest:
-                await asyncio.to_thread(write_manifest, self._path, manifest)
-                self.manifest = manifest
-            applying.touched -= touched
-        except OSError as error:
-            applying.log_once("manifest", "%s was not written: %s", self._path / MANIFEST, error)
 
 
 def missing(path: Path, manifest: Manifest, applied: Applied) -> frozenset[str]:

@@ -43,10 +43,10 @@ from dedup.model.errors import StoreDamaged
 from dedup.model.events import EventNewer, encode, record_key
 from dedup.model.page import Verdict
 from dedup.service.core.namespaces import Namespaces
-from dedup.service.core.operations import Given, check_same_key
+from dedup.service.core.operations import Given
 from dedup.service.replica.applying import Applying, Stopped
 from dedup.service.replica.manifest import (
-    Checkpoint,
+    MANIFEST,
     Manifest,
     check_ends,
     check_unknown,
@@ -69,6 +69,7 @@ from dedup.wire.shards import Share, partition_of
 
 PAUSE_FACTOR = 4.0  # the pause after removing some documents, as a multiple of the time it took
 RETRY_SECONDS = 10.0  # after a store took no changes
+MANIFEST_SECONDS = 10.0  # between two checkpoints
 
 log = logging.getLogger(__name__)
 
@@ -187,8 +188,10 @@ class Replica(Lifecycle):
     await prepare()        before the stores are opened
     await run()            once they are; until stop() or a failure, which is then raised
     await reached(phase)   from any other task
+    await catch_up(), close(seconds)   of a service: run() as a task of its own
 
-    share   the partitions of the log held here; None until prepare() is done
+    share    the partitions of the log held here; None until prepare() is done
+    inserts  how pages get into the log
     """
 
     def __init__(
@@ -214,11 +217,16 @@ class Replica(Lifecycle):
         self.share: Share | None = None
         self._rebuild = rebuild
         self._applying = Applying(config, views, self._look)
-        self._checkpoint = Checkpoint(path, views, self._applying)
+        self._writer = Writer(config)
+        self.inserts = LogInserts(self._writer, lambda: self.unwritable)
+        self._manifest: Manifest | None = None  # that is on disk, or will be with the first write
+        self._caught_up = False  # whether the stores once had all of the log
+        self._written = time.monotonic()  # the manifest
         self._topic: Topic | None = None  # once the log is identified
         self._reader: Reader | None = None  # once the log is known to be the stores' own
-        self._clearing: asyncio.Task[None] | None = None  # of what was given up
+        self._clearing: asyncio.Task[None] | None = None  # of documents of other shards
         self._stop = asyncio.Event()
+        self._running: asyncio.Task[None] | None = None
         self._offsets: dict[int, int] = {}
         self._goal: dict[int, int] | None = None  # where the log ended when it was nearly read
         self._progress = ""  # of giving partitions up
@@ -262,7 +270,7 @@ class Replica(Lifecycle):
             lag,
             0.0 if phase is Phase.FOLLOWING and not lag else now - self._current_at,
             away_seconds,
-            self._checkpoint.age_seconds,
+            now - self._written,
             dict(self._offsets),
             {} if reader is None else dict(reader.ends),
             dict(self.counts),
@@ -313,7 +321,7 @@ class Replica(Lifecycle):
             manifest = None if self._rebuild else read_manifest(self._path)
             former = self._former_manifest() if self._rebuild else None
             if manifest is not None:
-                self._checkpoint.adopt(manifest)
+                self._adopt(manifest)
             try:
                 await self._identify(PATIENCE_SECONDS if self._had_caught_up(manifest) else None)
             except KafkaUnavailable as error:
@@ -326,6 +334,7 @@ class Replica(Lifecycle):
                 if former is not None and former.has_grown(self._topic):
                     raise LogLost(f"{self._path} is not emptied: {former.other_log(self._topic)}")
                 await asyncio.to_thread(empty_stores, self._path)
+            self._views.share = self.share
         except Exception as error:
             self.move(Phase.FAILED, str(error))
             raise
@@ -357,10 +366,10 @@ class Replica(Lifecycle):
 
         what = f"looking for the topic {config.topic}"
         topic = await started(look, what, within_seconds=within_seconds, config=config)
-        manifest = self._checkpoint.manifest
+        manifest = self._manifest
         self.share = self._share_of(topic.partitions)
         if manifest is None:
-            self._checkpoint.adopt(Manifest.of(topic))
+            self._adopt(Manifest.of(topic))
         elif why := manifest.other_log(topic):
             raise LogLost(f"the stores in {self._path} are not of this log: {why}")
         self._topic = topic
@@ -369,7 +378,7 @@ class Replica(Lifecycle):
 
     async def run(self) -> None:
         """Apply the log until stop(). Raises what ends it: LogLost, EventNewer, StoreDamaged."""
-        assert self._checkpoint.manifest is not None, "prepare() comes first"
+        assert self._manifest is not None, "prepare() comes first"
         try:
             if not await self._connected():
                 return
@@ -406,13 +415,13 @@ class Replica(Lifecycle):
         return True
 
     async def _connect(self) -> None:
-        """Check the stores against the log, give up what is not held any more, open the reader."""
-        checkpoint, applying, path = self._checkpoint, self._applying, self._path
-        assert checkpoint.manifest is not None
+        """Check the stores against the log, drop partitions that this service no longer holds, open the reader."""
+        applying, path = self._applying, self._path
+        assert self._manifest is not None
         assert self.share is not None
         applying.note_applied()
         if self._topic is None:
-            gone = missing(path, checkpoint.manifest, applying.applied)
+            gone = missing(path, self._manifest, applying.applied)
             if not gone and any(len(detector) for _, detector in self._views):
                 self.move(Phase.RESUMED)
             await self._identify()
@@ -422,12 +431,12 @@ class Replica(Lifecycle):
         written = read_manifest(path)
         if written is None:
             check_unknown(path, self._views)
-        manifest = checkpoint.manifest.only(share.partitions)
+        manifest = self._manifest.only(share.partitions)
         manifest = manifest.without(missing(path, manifest, applying.applied))
         # Written before a store drops a partition or is rebuilt, so that what it lacks then is expected.
         if manifest != written:
             write_manifest(path, manifest)
-        checkpoint.adopt(manifest)
+        self._adopt(manifest)
         await asyncio.to_thread(self._give_up, share)
         self._progress = ""
         applying.note_applied()
@@ -488,7 +497,7 @@ class Replica(Lifecycle):
             await self._see_whether_caught_up(reader, idle=not batch)
         if self.phase in CAUGHT_UP and reader.alive and not self._lag(reader):
             self._current_at = time.monotonic()
-        if self._checkpoint.is_due:
+        if time.monotonic() - self._written > MANIFEST_SECONDS:
             await self.checkpoint()
 
     def _move_past(self, reader: Reader) -> None:
@@ -522,12 +531,12 @@ class Replica(Lifecycle):
         self._current_at = time.monotonic()
         reader.limit(SERVING_RECORDS)
         log.info("the log is applied up to its end: %s", dict(self.counts))
-        if not self._checkpoint.caught_up:
-            self._checkpoint.caught_up = True
+        if not self._caught_up:
+            self._caught_up = True
             await self.checkpoint()
 
     async def _clear(self) -> None:
-        """Remove what was given up, a little at a time, while the service answers for the rest.
+        """Remove the documents of other shards, a few at a time, while the service answers for the rest.
 
         Raises StoreDamaged; a store that takes no changes is tried again. May be cancelled: the next start goes on.
         """
@@ -559,11 +568,37 @@ class Replica(Lifecycle):
             assert self._topic is not None
             raise EventNewer(f"the topic {self._topic.name!r}, {newer}")
 
+    def _adopt(self, manifest: Manifest) -> None:
+        """Continue from a manifest."""
+        self._manifest, self._caught_up = manifest, manifest.caught_up
+
     async def checkpoint(self) -> None:
-        """Flush the stores, then write the manifest: what it covers is on disk."""
+        """Flush the stores, then write the manifest: what it covers is on disk. Logs what the disk refuses."""
         assert self._topic is not None
         assert self._reader is not None
-        await self._checkpoint.write(self._topic, self._offsets, self._reader.last)
+        applying = self._applying
+        touched = set(applying.touched)
+        manifest = replace(
+            Manifest.of(self._topic),
+            offsets=dict(sorted(self._offsets.items())),
+            namespaces={
+                n: dict(sorted(o.items())) for n, o in sorted(applying.applied.items()) if o
+            },
+            caught_up=self._caught_up,
+            last=dict(sorted(self._reader.last.items())),
+        )
+        self._written = time.monotonic()
+        try:
+            for name in touched:
+                detector = self._views.get(name)
+                if detector is not None:
+                    await asyncio.to_thread(detector.store.sync)
+            if manifest != self._manifest:
+                await asyncio.to_thread(write_manifest, self._path, manifest)
+                self._manifest = manifest
+            applying.touched -= touched
+        except OSError as error:
+            applying.log_once("manifest", "%s was not written: %s", self._path / MANIFEST, error)
 
     async def _end(self) -> None:
         if self._clearing is not None:
@@ -579,6 +614,90 @@ class Replica(Lifecycle):
     def _lag(self, reader: Reader) -> int:
         return sum(max(0, end - self._offsets.get(p, 0)) for p, end in reader.ends.items())
 
+    # ------------------------------------------------------------------- as the service has it
+
+    async def catch_up(self) -> None:
+        """Follow the log; return once the stores may be served. Raises what ends Replica.run() before."""
+        self._running = asyncio.create_task(self.run())
+        if await self.reached(*SERVING) not in SERVING:
+            await asyncio.wait({self._running})
+            self._running.result()
+
+    @property
+    def not_ready(self) -> str | None:
+        """Why pages may not be answered for, or None if they may."""
+        state = self.state()
+        return None if state.ready else f"{state.status}: {state.reason}"
+
+    @property
+    def stale(self) -> str:
+        """Why answers may be behind the log, or ""."""
+        state = self.state()
+        return state.reason if state.ready and state.status != "current" else ""
+
+    async def close(self, seconds: float) -> None:
+        """Wait for Kafka's acknowledgements, this long at most; stop applying; disconnect."""
+        await self.inserts.drain(seconds)
+        self.stop()
+        if self._running is not None:
+            await asyncio.wait({self._running}, timeout=seconds)
+            if not self._running.done():
+                self._running.cancel()
+                await asyncio.wait({self._running})
+            if not self._running.cancelled():
+                self._running.exception()  # which was logged
+        await self._writer.stop()
+
+    def info(self) -> dict[str, object]:
+        """Return the replica's state in flat fields, for DEDUP.INFO."""
+        state = self.state()
+        return {
+            "log_status": state.status,
+            "log_lag_records": state.lag_records,
+            "log_behind_seconds": round(state.behind_seconds, 1),
+            "log_manifest_age_seconds": round(state.manifest_seconds, 1),
+        }
+
+    def metrics(self) -> Iterable[Metric]:
+        """Yield the metrics of the log."""
+        state, share = self.state(), self.share
+        for name, text, value in (
+            ("dedup_log_stale", "1 if ready, but not up to date", bool(self.stale)),
+            ("dedup_log_lag_records", "Records of the log not applied yet", state.lag_records),
+            (
+                "dedup_log_uncommitted_records",
+                "Records that wait for the end of a transaction",
+                self.uncommitted,
+            ),
+            ("dedup_log_behind_seconds", "Since it was up to date", state.behind_seconds),
+            ("dedup_log_away_seconds", "Since Kafka last answered", state.away_seconds),
+            ("dedup_log_manifest_age_seconds", "Since the last manifest", state.manifest_seconds),
+            (
+                "dedup_log_unacknowledged",
+                "Inserts that wait for Kafka",
+                self.inserts.unacknowledged,
+            ),
+            ("dedup_log_partitions", "Partitions of the log", 0 if share is None else share.count),
+            (
+                "dedup_log_partitions_held",
+                "Partitions of the log that are held here",
+                0 if share is None else len(share.partitions),
+            ),
+        ):
+            yield GaugeMetricFamily(name, text, float(value))
+        for name, text, offsets in (
+            ("dedup_log_applied_offset", "Next offset to be applied", state.offsets),
+            ("dedup_log_end_offset", "End of the log, as last heard", state.ends),
+        ):
+            gauge = GaugeMetricFamily(name, text, labels=("partition",))
+            for partition, offset in sorted(offsets.items()):
+                gauge.add_metric((str(partition),), float(offset))
+            yield gauge
+        events = CounterMetricFamily("dedup_log_events", "Events by result", labels=("result",))
+        for result, count in sorted(state.counts.items()):
+            events.add_metric((result,), float(count))
+        yield events
+
 
 class LogInserts:
     """Inserts of a service that follows a log.
@@ -589,8 +708,6 @@ class LogInserts:
     known to be away: that is refused at once.
     """
 
-    commits = False
-
     def __init__(self, writer: Writer, unwritable: Callable[[], str] = lambda: "") -> None:
         """unwritable() returns why nothing may be written to the log now, or ""."""
         self._writer = writer
@@ -598,28 +715,20 @@ class LogInserts:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def insert(
-        self, namespace: str, detector: EmbeddedDetector, key: str, token: str, given: Given
-    ) -> "asyncio.Future[None] | bool":
-        """Produce the event; the future is done when Kafka has it. False: the reservation is not held.
+        self, namespace: str, detector: EmbeddedDetector, verdict: Verdict, given: Given
+    ) -> "asyncio.Future[None]":
+        """Produce the event of a reserved page; the future is done when Kafka has it.
 
         Raises EventInvalid, and KafkaUnavailable where the log must not or cannot be written to.
         """
-        verdict = detector.held(token)
-        if verdict is None:
-            return False
-        check_same_key(verdict, key)
         self._check_log()
-        document = replace(verdict.document, inserted_seconds=time.time(), **given)
-        return self._task(self._insert(detector, token, *encode(namespace, document)))
-
-    def pin(self, namespace: str, detector: EmbeddedDetector, verdict: Verdict) -> None:  # noqa: ARG002
-        """Keep the reservation until the client's own event is applied."""
         assert verdict.token is not None
-        detector.pin(verdict.token)
+        document = replace(verdict.document, inserted_seconds=time.time(), **given)
+        return self._task(self._insert(detector, verdict.token, *encode(namespace, document)))
 
     def forget(
         self, namespace: str, detector: EmbeddedDetector, key: str
-    ) -> "asyncio.Future[bool] | bool":
+    ) -> "asyncio.Future[bool]":
         """Produce a tombstone; return whether this view has the document.
 
         Raises KafkaUnavailable where the log must not or cannot be written to.
@@ -658,116 +767,3 @@ class LogInserts:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-
-class Follower:
-    """The log of one service: its replica and its writer."""
-
-    def __init__(
-        self,
-        config: KafkaConfig,
-        namespaces: Namespaces,
-        path: Path,
-        *,
-        partitions: str | None = None,
-        rebuild: bool = False,
-        skip: Mapping[int, int] | None = None,
-    ) -> None:
-        """Hold these partitions of the log ("0-3,6", for example; None: all).
-
-        skip is {partition: offset} of the last records to skip.
-        """
-        self._namespaces = namespaces
-        self.writer = Writer(config)
-        self.replica = Replica(
-            config, namespaces, path, share=partitions, rebuild=rebuild, skip=skip
-        )
-        self.inserts = LogInserts(self.writer, lambda: self.replica.unwritable)
-        self._task: asyncio.Task[None] | None = None
-
-    async def prepare(self) -> None:
-        """Identify the log. Raises as Replica.prepare() does."""
-        await self.replica.prepare()
-        self._namespaces.share = self.replica.share
-
-    async def catch_up(self) -> None:
-        """Follow the log; return once the stores may be served. Raises what ends Replica.run() before."""
-        self._task = asyncio.create_task(self.replica.run())
-        if await self.replica.reached(*SERVING) not in SERVING:
-            await asyncio.wait({self._task})
-            self._task.result()
-
-    @property
-    def not_ready(self) -> str | None:
-        """Why pages may not be answered for, or None if they may."""
-        state = self.replica.state()
-        return None if state.ready else f"{state.status}: {state.reason}"
-
-    @property
-    def stale(self) -> str:
-        """Why answers may be behind the log, or ""."""
-        state = self.replica.state()
-        return state.reason if state.ready and state.status != "current" else ""
-
-    async def stop(self, seconds: float) -> None:
-        """Wait for Kafka's acknowledgements, this long at most; stop applying; disconnect."""
-        await self.inserts.drain(seconds)
-        self.replica.stop()
-        if self._task is not None:
-            await asyncio.wait({self._task}, timeout=seconds)
-            if not self._task.done():
-                self._task.cancel()
-                await asyncio.wait({self._task})
-            if not self._task.cancelled():
-                self._task.exception()  # which the replica has logged
-        await self.writer.stop()
-
-    def info(self) -> dict[str, object]:
-        """Return the replica's state in flat fields, for DEDUP.INFO."""
-        state = self.replica.state()
-        return {
-            "log_status": state.status,
-            "log_lag_records": state.lag_records,
-            "log_behind_seconds": round(state.behind_seconds, 1),
-            "log_manifest_age_seconds": round(state.manifest_seconds, 1),
-        }
-
-    def metrics(self) -> Iterable[Metric]:
-        """Yield the metrics of the log."""
-        state, share = self.replica.state(), self.replica.share
-        for name, text, value in (
-            ("dedup_log_stale", "1 if ready, but not up to date", bool(self.stale)),
-            ("dedup_log_lag_records", "Records of the log not applied yet", state.lag_records),
-            (
-                "dedup_log_uncommitted_records",
-                "Records that wait for the end of a transaction",
-                self.replica.uncommitted,
-            ),
-            ("dedup_log_behind_seconds", "Since it was up to date", state.behind_seconds),
-            ("dedup_log_away_seconds", "Since Kafka last answered", state.away_seconds),
-            ("dedup_log_manifest_age_seconds", "Since the last manifest", state.manifest_seconds),
-            (
-                "dedup_log_unacknowledged",
-                "Inserts that wait for Kafka",
-                self.inserts.unacknowledged,
-            ),
-            ("dedup_log_partitions", "Partitions of the log", 0 if share is None else share.count),
-            (
-                "dedup_log_partitions_held",
-                "Partitions of the log that are held here",
-                0 if share is None else len(share.partitions),
-            ),
-        ):
-            yield GaugeMetricFamily(name, text, float(value))
-        for name, text, offsets in (
-            ("dedup_log_applied_offset", "Next offset to be applied", state.offsets),
-            ("dedup_log_end_offset", "End of the log, as last heard", state.ends),
-        ):
-            gauge = GaugeMetricFamily(name, text, labels=("partition",))
-            for partition, offset in sorted(offsets.items()):
-                gauge.add_metric((str(partition),), float(offset))
-            yield gauge
-        events = CounterMetricFamily("dedup_log_events", "Events by result", labels=("result",))
-        for result, count in sorted(state.counts.items()):
-            events.add_metric((result,), float(count))
-        yield events

@@ -1,39 +1,59 @@
-"""What the connections of the RESP port share: limits, counts, and the probes of one turn of the loop.
+"""The RESP port: bytes become commands, and the answers go back in their order.
 
-    reads that are nothing but probes of one form -> their values -> one search -> one answer for each read
+    bytes -> Turn, if they are nothing but probes of the form of the connection's last one: their values
+             -> one search for all connections -> one answer for each read
+          -> Incoming -> batches of equal commands | single ones -> Answers -> bytes
 
 A client repeats a command with other values. The bytes of such a read are compared with those of the command before,
 and only the values are read; the digits of a sketch are decoded where something is near.
 
-Invariants: a connection beyond a time limit is closed within a second or so. Silent connections are closed first where
-there are too many. The answers of a turn are those that each command would have had by itself: what is not of the form,
-and what fails, is carried out by its connection, command by command.
+Invariants:
+  - Nothing is taken from a connection without a bound: the length of a command, its elements, the time it takes, the
+    commands without an answer, and the answers that the client has not read.
+  - Probes of one read that differ only in their values go into one native call; inserts into one commit, where they
+    are committed here. An answer is written only after all answers before it.
+  - The answers of a turn are those that each command would have had by itself: what is not of the form, and what
+    fails, is carried out by its connection, command by command.
+  - After a few milliseconds of work other connections have their turn.
+  - What is not RESP closes the connection, with an error that says so. So does an inline command that is unknown: no
+    web page can make a browser send one that begins with a command.
 """
 
 import asyncio
+import logging
 from array import array
 from binascii import unhexlify
 from bisect import bisect_left, bisect_right
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from time import monotonic
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from dedup.core.native import ffi, lib
+from dedup.model.errors import DedupError
 from dedup.model.page import SKETCH_BYTES
-from dedup.service.connections import Buffers, Handshake
+from dedup.service.connections import Buffers, Connections, address_of, file_of, subject_of
 from dedup.service.core.limits import Limits
-from dedup.service.core.operations import Commands
-from dedup.service.core.roles import PROBE, Tokens
-from dedup.service.resp.resp_commands import Options, Plans, of_batch
+from dedup.service.core.operations import PROBES, SLICE_SECONDS, Commands
+from dedup.service.core.roles import COMMANDS, PROBE, Tokens, code, log_now_and_then, message
+from dedup.service.resp.resp_commands import (
+    CommandOptions,
+    Later,
+    Plans,
+    Session,
+    is_known,
+    of_batch,
+    run,
+    run_together,
+)
 from dedup.wire import resp
+from dedup.wire.resp import MISSING, Incoming, Inline, NotResp
 
-if TYPE_CHECKING:
-    from dedup.service.resp.resp_connection import Connection
+log = logging.getLogger(__name__)
 
+# --------------------------------------------------------------------- the probes of a turn of the loop
 
-PROBES = 512  # of one native call
 FORMS = 4096  # that are kept
 _VALUE, _SKETCH = 16, 2 * SKETCH_BYTES  # digits
 
@@ -78,7 +98,7 @@ class Turn:
             return self._forms[key]
         plan = self._plans.of(arguments)
         form = None
-        given = Options() if plan is None else plan.given
+        given = CommandOptions() if plan is None else plan.given
         if not (given.page or given.fields or given.domain is not None):
             words = [resp.bulk(argument) for argument in arguments]
             before = b"*%d\r\n" % len(words) + b"".join(words[:2])
@@ -171,6 +191,8 @@ class _Sketches:
         return unhexlify(self._reads[which].data[at : at + _SKETCH])
 
 
+# ------------------------------------------------------------------------------------ the port
+
 RESERVED_FILES = 48  # of those that may be open: for stores, and for the HTTP port
 
 
@@ -193,108 +215,462 @@ class Durations:
         self.sum += seconds
 
 
-class Port:
+class Port(Connections):
     """The state of the port.
 
-    open       the open connections
-    none_open  set when, while draining, the last one has closed
     accepted   how many connections there were
     asked      commands by name
     errors     error answers by code
-    ended      connections that the service closed, by reason
     durations  of commands
     turn       probes that are carried out together
-    silent     connections by their address that have not said anything that counts, the oldest first
-    unread     answers that are not read; partial: commands that are not whole
-    files      how many files may be open in this process
     """
 
     def __init__(self, commands: Commands, limits: Limits, tokens: Tokens) -> None:
+        super().__init__(
+            limits.connections,
+            Buffers(limits.unread_memory),
+            Buffers(limits.partial_memory),
+            reserved_files=RESERVED_FILES,
+            most_of_address=limits.connections_of_address,
+        )
         self.commands = commands
         self.plans = Plans(commands)
         self.limits = limits
         self.tokens = tokens
-        self.open: set[Connection | Handshake] = set()
-        self.none_open = asyncio.Event()
         self.accepted = 0
         self.asked: Counter[bytes] = Counter()
         self.errors: Counter[str] = Counter()
-        self.ended: Counter[str] = Counter()
         self.durations = Durations()
         self.turn = Turn(self.plans, self._probed)
-        self.draining = False
-        self.silent: dict[str, dict[Connection | Handshake, None]] = {}
-        self.unread = Buffers(limits.unread_memory)
-        self.partial = Buffers(limits.partial_memory)
-        self.files = 1 << 30
-        self._of_address: Counter[str] = Counter()
 
     def _probed(self, seconds: float, probes: int) -> None:
         self.asked[PROBE] += probes
         self.durations.note(seconds, probes)
 
-    def admit(self, client: "Connection | Handshake", address: str, file: int) -> str | None:
-        """Take a connection; return why it is one too many, or None.
 
-        file is its number as a file: the least that was free. A connection without an address comes
-        from this machine, and counts for none.
+# ------------------------------------------------------------------------------------ a connection
+
+PAGES_BATCH = 32  # pages that are judged in one turn, unless they take long
+WRITE_BYTES = 1 << 17  # of answers that are collected before they are written
+
+
+class Answers:
+    """The answers of one connection that are not written yet.
+
+    waiting    those behind one that is still to come, it included
+    transport  where they are written to; None: the connection is closed
+    """
+
+    def __init__(self, owner: "Connection") -> None:
+        self.waiting: deque[bytes | Later] = deque()
+        self.transport: Any = None
+        self._owner: Connection | None = owner
+        self._ready: list[bytes] = []
+        self._ready_bytes = 0
+
+    def add(self, answer: bytes) -> None:
+        """Add an answer; flush() writes it."""
+        if self.waiting:
+            self.waiting.append(answer)
+            return
+        self._ready.append(answer)
+        self._ready_bytes += len(answer)
+        if self._ready_bytes > WRITE_BYTES:
+            self.flush()
+
+    def add_later(self, later: Later) -> None:
+        """Add an answer that is still to come; it is written as soon as it has come."""
+        self.flush()
+        self.waiting.append(later)
+        later.future.add_done_callback(self._write_arrived)
+
+    def flush(self) -> None:
+        """Write the answers that wait for no other."""
+        if self._ready and self.transport is not None:
+            data = b"".join(self._ready)
+            self._ready.clear()
+            self._ready_bytes = 0
+            self.transport.write(data)
+
+    def close(self) -> None:
+        """Write nothing any more, and free everything: no cycle keeps a closed connection's memory."""
+        self.transport = self._owner = None
+        self.waiting.clear()
+        self._ready.clear()
+
+    def _write_arrived(self, _: "asyncio.Future[Any]") -> None:
+        """Write the answers that have come, up to one that has not."""
+        waiting, owner = self.waiting, self._owner
+        if owner is None:
+            return
+        while waiting:
+            first = waiting[0]
+            if isinstance(first, Later):
+                if not first.future.done():
+                    break
+                try:
+                    first = first.encode(first.future.result())
+                except BaseException as fault:  # a cancelled future, too
+                    first = owner.encoded_fault(fault)
+            waiting.popleft()
+            self._ready.append(first)
+        self.flush()
+        owner.answers_arrived()
+
+
+SMALL_BYTES = 1 << 14  # of a command that is not whole; less is not counted
+
+
+class Connection(asyncio.Protocol):
+    """One client."""
+
+    def __init__(self, port: Port) -> None:
+        self.address, self.file = "", -1
+        self._port = port
+        self._limits = port.limits
+        port.accepted += 1
+        self.session = Session(port.commands, port.plans, port.tokens, port.accepted)
+        self._incoming = Incoming(port.limits.command_bytes, port.limits.greeting_bytes)
+        self._answers = Answers(self)
+        self._transport: Any = None
+        self._singly: deque[list[bytes]] = deque()  # commands that are not to be batched
+        self._scheduled: asyncio.Handle | None = None  # the next slice of work
+        self._paused = False  # reading
+        self._finishing = False  # to be closed once everything is answered
+        self._began = self._heard = monotonic()  # connected, last command
+        self._has_partial = False  # much of a command that is not whole, or a MULTI's queue
+        self._is_silent = True  # has said nothing that counts
+        self._unread_since: float | None = None  # the client reads its answers too slowly
+        self._closed_since: float | None = None  # only the last answers are on their way
+        self._form: Form | None = None  # of the last probe
+        self._in_turn = False  # a read was given to the port's turn, and is not answered yet
+
+    # ------------------------------------------------------------------------ asyncio's callbacks
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take a connection, unless there are too many."""
+        self._transport = self._answers.transport = transport
+        port, session = self._port, self.session
+        self.address = session.address = address_of(transport)
+        self.file, session.subject = file_of(transport), subject_of(transport)
+        refused = port.admit(self)
+        if refused is not None:
+            port.ended[refused] += 1
+            self._answers.add(resp.error("ERR", "max number of clients reached"))
+            self.finish()
+            return
+        self._transport.set_write_buffer_limits(high=self._limits.unread_share)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  (asyncio's)
+        """Drop the connection. Its reservations stay until they are ended or expire."""
+        self._port.gone(self)
+        self._closed_since = monotonic()
+        self._answers.close()
+        self._singly.clear()
+        if self._scheduled is not None:
+            self._scheduled.cancel()
+            self._scheduled = None
+
+    def pause_writing(self) -> None:
+        """Stop taking commands: the client does not read its answers."""
+        self._unread_since = monotonic()
+        self._pause()
+        self._note_unread()
+
+    def resume_writing(self) -> None:
+        """Take commands again."""
+        self._unread_since = None
+        self._port.unread.note(self, 0)
+        self._schedule()
+
+    def _note_unread(self) -> None:
+        size = self._transport.get_write_buffer_size() + self._incoming.unparsed_bytes
+        self._port.unread.note(self, size)
+
+    def eof_received(self) -> bool:
+        """Answer what was asked, then close."""
+        self.finish()
+        return self._transport.get_extra_info("sslcontext") is None
+
+    def data_received(self, data: bytes) -> None:
+        """Take some bytes."""
+        if self._in_turn:  # what came before is carried out before
+            self._port.turn.run()
+        if self._closed_since is not None or self._finishing:
+            return
+        now = monotonic()
+        form = self._form
+        if form is not None and self._is_free():
+            self._in_turn = self._port.turn.take(self, form, data, now)
+        if not self._in_turn:
+            self._incoming.feed(data, now)
+            if self._scheduled is None and not self._paused:
+                self._work(now)
+
+    def _is_free(self) -> bool:
+        """Whether nothing is left of what came before, and probes may be carried out as they come."""
+        return not (
+            self._incoming.unparsed_bytes
+            or self._singly
+            or self._paused
+            or self._answers.waiting
+            or self._scheduled
+            or self.session.closing
+            or self._has_partial
+            or self._unread_since is not None
+            or self.session.queued is not None
+            or not self.session.trusted
+        )
+
+    def probed(self, answer: bytes, now: float) -> None:
+        """Write the answers of a read that was given to the turn."""
+        self._in_turn = False
+        if self._closed_since is None:
+            self._transport.write(answer)
+            self._heard = now
+            if self._is_silent:
+                self._speaks()
+
+    def take_back(self, data: bytes) -> None:
+        """Carry out a read that was given to the turn."""
+        self._in_turn = False
+        if self._closed_since is None:
+            now = monotonic()
+            self._incoming.feed(data, now)
+            self._work(now)
+
+    # ------------------------------------------------------------------------------------ the work
+
+    def _work(self, now: float | None = None) -> None:
+        """Carry out commands until there is none, or it is the turn of other connections."""
+        self._scheduled = None
+        until = (now or monotonic()) + SLICE_SECONDS
+        incoming, session, singly = self._incoming, self.session, self._singly
+        try:
+            while self._may_work():
+                if singly:
+                    self._run_one(singly.popleft())
+                elif (command := incoming.next(session.trusted)) is MISSING:
+                    self._all_taken()
+                    break
+                elif incoming.unparsed_bytes and session.is_plain and session.can_batch(command):
+                    self._run_together(self._alike(command))
+                else:
+                    self._run_one(command)
+                if not incoming.unparsed_bytes and not singly:
+                    self._all_taken()
+                    break
+                if monotonic() > until:
+                    self._schedule()
+                    break
+        except NotResp as fault:
+            self._refuse(str(fault))
+            return
+        self._answers.flush()
+        if self.session.closing:
+            self._close_if_answered()
+
+    def _may_work(self) -> bool:
+        if self._closed_since is not None or self.session.closing or self._unread_since is not None:
+            return False
+        waiting = self._answers.waiting
+        if not waiting:
+            return True
+        last = waiting[-1]
+        if len(waiting) < self._limits.unanswered and not (isinstance(last, Later) and last.alone):
+            return True
+        self._pause()
+        return False
+
+    def _alike(self, command: list[bytes]) -> list[list[bytes]]:
+        """Return a command and those behind it that go with it; the next one is to be run by itself.
+
+        Which those are says its mark in the table of commands.
         """
-        self.open.add(client)
-        self._of_address[address] += 1
-        if self.draining:
-            return "too_many"
-        victims, reason = None, None
-        if address and self._of_address[address] > self.limits.connections_of_address:
-            victims, reason = self.silent.get(address), "address"
-        elif len(self.open) > self.limits.connections or file > self.files - RESERVED_FILES:
-            reason = "too_many"
-            if self.silent:
-                victims = max(self.silent.values(), key=len)
-        if reason is not None:
-            if not victims:
+        take, batch = self._incoming.next, [command]
+        name, namespace, options, length = command[0], command[1], command[4:], len(command)
+        mark = COMMANDS[name].together
+        most = PAGES_BATCH if mark == "pages" else PROBES
+        while len(batch) < most:
+            try:
+                command = take(True)
+            except NotResp:  # which next() raises again, once the batch was carried out
+                break
+            if command is MISSING:
+                break
+            if mark == "pages":
+                known = COMMANDS.get(command[0])
+                is_alike = known is not None and known.together == mark
+            else:
+                is_alike = command[0] == name and command[1:2] == [namespace] and (
+                    len(command) >= 4
+                    if mark == "inserts"
+                    else len(command) == length and command[4:] == options
+                )  # fmt: skip
+            if not is_alike:
+                self._singly.append(command)
+                break
+            batch.append(command)
+        return batch
+
+    def _all_taken(self) -> None:
+        """Read on, or close where that is all that is left to do."""
+        partial = self._incoming.unparsed_bytes
+        partial = (partial if partial > SMALL_BYTES else 0) + self.session.queued_memory
+        if partial or self._has_partial:
+            self._has_partial = bool(partial)
+            self._port.partial.note(self, partial)
+        if self._finishing:
+            self._close_if_answered()
+        elif self._paused:
+            self._paused = False
+            self._transport.resume_reading()
+
+    def _run_together(self, equal: list[list[bytes]]) -> None:
+        """Carry out commands that can be batched, at once."""
+        count = len(equal)
+        if count == 1:
+            self._run_one(equal[0])
+            return
+        began, port = monotonic(), self._port
+        if COMMANDS[equal[0][0]].together == "pages":
+            count = self._run_pages(equal, began + SLICE_SECONDS)
+        else:
+            try:
+                self._answers.add(run_together(self.session, equal))
+            except Exception:  # one of them at fault, or too much at once: one by one
+                self._singly.extendleft(reversed(equal))
+                return
+            port.asked[equal[0][0]] += count
+            if equal[0][0] == PROBE:
+                self._form = port.turn.form_of(equal[0])
+        if self._is_silent:
+            self._speaks()
+        self._heard = now = monotonic()
+        port.durations.note(now - began, count)
+
+    def _run_pages(self, pages: list[list[bytes]], deadline: float) -> int:
+        """Carry out RESERVE and RELEASE in their order; return how many: the rest waits for its turn."""
+        for done, command in enumerate(pages, 1):
+            try:
+                name, answer = run(self.session, command)
+            except Exception as fault:
+                name, answer = b"refused", self._refusal(fault)
+            self._port.asked[name] += 1
+            assert isinstance(answer, bytes)  # neither of them waits for anything
+            self._answers.add(answer)
+            if monotonic() > deadline:  # a page near thousands of others takes milliseconds
+                self._singly.extendleft(reversed(pages[done:]))
+                return done
+        return len(pages)
+
+    def _run_one(self, command: list[bytes]) -> None:
+        if type(command) is Inline and not is_known(command[0]):
+            raise NotResp("an unknown inline command")
+        began, port, session = monotonic(), self._port, self.session
+        try:
+            name, answer = run(session, command)
+            if name == PROBE and session.queued is None:
+                self._form = port.turn.form_of(command)
+        except Exception as fault:
+            name, answer = b"refused", self._refusal(fault)
+        port.asked[name] += 1
+        self._heard = now = monotonic()
+        port.durations.note(now - began, 1)
+        if isinstance(answer, bytes):
+            self._answers.add(answer)
+        else:
+            self._answers.add_later(answer)
+        if self._is_silent and session.trusted:
+            self._speaks()
+        if session.closing:
+            self._answers.flush()
+            self.finish()
+
+    def _speaks(self) -> None:
+        """Note that this client is one: it has said something that counts."""
+        self._is_silent = False
+        self._port.heard(self)
+
+    def _refusal(self, fault: Exception) -> bytes:
+        """Return the answer to a command that failed."""
+        self.session.spoilt = True
+        return self.encoded_fault(fault)
+
+    def encoded_fault(self, fault: BaseException) -> bytes:
+        """Return the answer for an error."""
+        error = fault if isinstance(fault, Exception) else TimeoutError("stopped")
+        word = code(error)
+        self._port.errors[word] += 1
+        if not isinstance(error, DedupError | OSError):
+            log_now_and_then(log, "internal", "a command failed: internal error", error)
+        elif word == "STORE":
+            log_now_and_then(log, word, message(error))
+        return resp.error(word, message(error))
+
+    # ------------------------------------------------------------------------- pausing and closing
+
+    def answers_arrived(self) -> None:
+        """Go on after answers that were waited for."""
+        if self._unread_since is not None:
+            self._note_unread()
+        if self._paused or self._finishing:
+            self._schedule()
+
+    def _schedule(self) -> None:
+        """Go on in the next turn of the event loop."""
+        if self._scheduled is None and self._closed_since is None:
+            self._pause()
+            self._scheduled = asyncio.get_running_loop().call_soon(self._work)
+
+    def _pause(self) -> None:
+        if not self._paused and not self._transport.is_closing():
+            self._paused = True
+            self._transport.pause_reading()
+
+    def _refuse(self, reason: str) -> None:
+        """Close a connection that does not speak RESP, or is beyond the bounds."""
+        self._port.ended["protocol"] += 1
+        self._answers.add(resp.error("ERR", f"Protocol error: {reason}"))
+        self.session.closing = True
+        self._singly.clear()
+        self.finish()
+
+    def finish(self) -> None:
+        """Take no more bytes; answer what was taken, then close."""
+        if self._in_turn:
+            self._port.turn.run()
+        self._finishing = True
+        self._pause()
+        self._close_if_answered()
+
+    def _close_if_answered(self) -> None:
+        if self._closed_since is None and not (
+            self._answers.waiting or self._singly or self._scheduled
+        ):
+            self._answers.flush()
+            self._closed_since = monotonic()
+            self._transport.close()
+
+    def overdue(self, now: float) -> str | None:
+        """Return why this connection should end now, or None."""
+        limits = self._limits
+        greeting = None if self.session.look_again() else self._began
+        for reason, since, seconds in (
+            ("unread", self._closed_since, limits.unread_seconds),
+            ("unread", self._unread_since, limits.unread_seconds),
+            ("slow", self._incoming.partial_since, limits.command_seconds),
+            ("greeting", greeting, limits.greeting_seconds),
+            ("idle", None if self._answers.waiting else self._heard, limits.idle_seconds),
+        ):
+            if since is not None and now - since > seconds:
                 return reason
-            next(iter(victims)).abort("silent")
-        self.silent.setdefault(address, {})[client] = None
         return None
 
-    def heard(self, client: "Connection | Handshake", address: str) -> None:
-        """Note that a connection has said something that counts."""
-        silent = self.silent.get(address)
-        if silent is not None and client in silent:
-            del silent[client]
-            if not silent:
-                del self.silent[address]
-
-    def gone(self, client: "Connection | Handshake", address: str) -> None:
-        """Note that a connection has ended, or is about to."""
-        if client not in self.open:
-            return
-        self.open.discard(client)
-        self.heard(client, address)
-        self.unread.note(client, 0)
-        self.partial.note(client, 0)
-        self._of_address[address] -= 1
-        if not self._of_address[address]:
-            del self._of_address[address]
-        if self.draining and not self.open:
-            self.none_open.set()
-
-    def end_overdue(self, now: float) -> None:
-        """Close the connections that are beyond a time limit; called every second or so."""
-        for client in list(self.open):
-            reason = client.overdue(now)
-            if reason:
-                client.abort(reason)
-
-    def drain(self) -> None:
-        """Take no more commands; each connection closes once what came before is answered."""
-        self.draining = True
-        if not self.open:
-            self.none_open.set()
-        for client in list(self.open):
-            client.finish()
-
-    def abort(self) -> None:
-        """Close what is left at once."""
-        for client in list(self.open):
-            client.abort("stopped")
+    def abort(self, reason: str) -> None:
+        """Close the connection at once."""
+        self._port.ended[reason] += 1
+        self._port.gone(self)
+        self._closed_since = monotonic()
+        self._answers.close()
+        self._transport.abort()

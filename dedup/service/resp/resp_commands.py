@@ -15,7 +15,7 @@ import time
 from asyncio import Future
 from binascii import Error as NotHex
 from binascii import unhexlify
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -157,7 +157,7 @@ def _is_fingerprint(argument: bytes) -> bool:
         return False
 
 
-class Options(msgspec.Struct, frozen=True):
+class CommandOptions(msgspec.Struct, frozen=True):
     """A command's options, which follow its fixed arguments.
 
     page    fields of the page that are given by name
@@ -190,7 +190,7 @@ def _scope(argument: bytes) -> str:
 
 Words = dict[
     bytes, tuple[str, str, Reader]
-]  # by name: the part of Options, the field, how it is read
+]  # by name: the part of CommandOptions, the field, how it is read
 
 
 def _words(part: str, words: Mapping[bytes, tuple[str, Reader]]) -> Words:
@@ -228,10 +228,33 @@ _ALLOWED = {
 }
 
 
-def options(command: str, arguments: Sequence[bytes]) -> Options:
-    """Return the options of a command, each given once at most."""
+# What no two pages of a RESERVE have in common.
+_OWN = PAGE_WORDS | {b"TOKEN": OPTION_WORDS[b"TOKEN"]}
+
+
+def split(words: Sequence[bytes]) -> tuple[list[bytes], dict[str, Any]]:
+    """Split a RESERVE's options: those that several pages may share, and the page's own, by field."""
+    shared: list[bytes] = []
+    own: dict[str, Any] = {}
+    try:
+        for name, word in zip(words[::2], words[1::2], strict=True):
+            known = _OWN.get(name) or _OWN.get(name.upper())
+            if known is None:
+                shared += (name, word)
+            elif known[0] in own:
+                raise UsageError("given twice")
+            else:
+                own[known[0]] = known[1](word)
+    except ValueError:  # UsageError is one
+        options("RESERVE", words)  # which names the first word that is wrong
+        raise
+    return shared, own
+
+
+def options(command: str, words: Iterable[bytes]) -> CommandOptions:
+    """Return the options of a command, each given once at most. Raises UsageError."""
     given: dict[str, dict[str, Any]] = {"asked": {}, "reserve": {}, "page": {}, "": {}}
-    allowed, words = _ALLOWED[command], iter(arguments)
+    allowed, words = _ALLOWED[command], iter(words)
     for word in words:
         name = word.upper()
         part, field, read = allowed.get(name, ("", "", None))
@@ -244,40 +267,14 @@ def options(command: str, arguments: Sequence[bytes]) -> Options:
                 given[""]["domain"] = text(next(words), "domain")
         except StopIteration:
             raise UsageError(f"{name.decode()} has too few arguments") from None
-    return Options(
+    return CommandOptions(
         Asked(**given["asked"]), ReserveOptions(**given["reserve"]), given["page"], **given[""]
     )
-
-
-def spelled(
-    arguments: Sequence[bytes],
-) -> tuple[tuple[bytes, ...] | None, dict[str, Any], str | None]:
-    """Split a RESERVE's options: those that several pages may share, the page's own fields, the token.
-
-    None in place of the first: parse them with options(), which names the first word that is wrong, and takes
-    names in lower case.
-    """
-    token: str | None = None
-    page: dict[str, Any] = {}
-    shared: list[bytes] = []
-    try:
-        for name, word in zip(arguments[::2], arguments[1::2], strict=True):
-            if name == b"TOKEN" and token is None:
-                token = OPTION_WORDS[b"TOKEN"][1](word)
-            elif name in PAGE_WORDS and PAGE_WORDS[name][0] not in page:
-                field, read = PAGE_WORDS[name]
-                page[field] = read(word)
-            else:
-                shared += (name, word)
-    except ValueError:  # UsageError is one
-        return None, {}, None
-    return tuple(shared), page, token
 
 
 # ------------------------------------------------------------------------------------ plans, sessions
 
 PLANS = 4096  # combinations of namespace and probe options that are cached
-NO_OPTIONS: tuple[tuple[bytes, ...], dict[str, Any], None] = (), {}, None
 FAILURES = 3  # wrong tokens before a connection is closed
 
 
@@ -301,7 +298,7 @@ class Plan(NamedTuple):
     namespace: str
     recipe: str
     detector: EmbeddedDetector | None
-    given: Options
+    given: CommandOptions
 
 
 class Session:
@@ -329,7 +326,7 @@ class Session:
 
     def _set_roles(self, roles: Roles) -> None:
         self.roles, self.trusted = roles, bool(roles)
-        self._batches_inserts = self.commands.inserts.commits and "crawl" in roles
+        self._batches_inserts = self.commands.log is None and "crawl" in roles
 
     def view(self) -> ClientView:
         """Return what the dashboard shows of it."""
@@ -408,32 +405,29 @@ class Plans:
     def of_page(self, arguments: list[bytes]) -> tuple[Plan, dict[str, Any], str | None]:
         """Return the plan of a RESERVE, the page's fields that are given by name, and its token."""
         self._check()
-        shared, fields, token = spelled(arguments[10:]) if len(arguments) > 10 else NO_OPTIONS
-        if shared is not None:
-            plan = self._page_plans.get((arguments[1], *arguments[8:10], *shared))
-            if plan is not None:
-                return plan, fields, token
+        shared, own = split(arguments[10:]) if len(arguments) > 10 else ((), {})
+        plan = self._page_plans.get((arguments[1], *arguments[8:10], *shared))
+        if plan is None:
+            plan = self._page_plan(arguments, shared)
+        return plan, own, own.pop("token", None)
+
+    def _page_plan(self, arguments: list[bytes], shared: Sequence[bytes]) -> Plan:
         if arguments[8].upper() != b"RECIPE":
-            raise UsageError(
-                "a page is `value sketch identity features domain RECIPE id`: RECIPE is missing"
-            )
-        commands, given = self.commands, options("RESERVE", arguments[10:])
+            raise wrong_usage(b"DEDUP.RESERVE", "RECIPE is missing")
+        given = options("RESERVE", shared)
         namespace, recipe = text(arguments[1], "namespace"), text(arguments[9], "recipe")
-        detector = commands.detector(namespace, recipe, given.asked)
-        whole, own = given.page, given.reserve.token
-        given = replace(given, page={}, reserve=replace(given.reserve, token=None))
+        detector = self.commands.detector(namespace, recipe, given.asked)
         plan = Plan(namespace, recipe, detector, given)
-        if detector is not None and (whole, own) == (fields, token) and shared is not None:
+        if detector is not None:
             if len(self._page_plans) >= PLANS:
                 self._page_plans.clear()
             self._page_plans[arguments[1], *arguments[8:10], *shared] = plan
-        return plan, whole, own
+        return plan
 
     def _made(self, arguments: list[bytes]) -> Plan | None:
         commands = self.commands
-        check_arity(arguments, 6)
         if arguments[4].upper() != b"RECIPE":
-            raise UsageError("DEDUP.PROBE ns value sketch RECIPE id [options]: RECIPE is missing")
+            raise wrong_usage(PROBE, "RECIPE is missing")
         given = options("PROBE", arguments[6:])
         recipe = text(arguments[5], "recipe")
         namespace = text(arguments[1], "namespace")
@@ -448,10 +442,9 @@ class Plans:
         return plan
 
 
-def check_arity(arguments: Sequence[bytes], least: int, most: int | None = None) -> None:
-    """Raise UsageError for too few or too many arguments; the command's name counts as one."""
-    if not least <= len(arguments) <= (most or len(arguments)):
-        raise UsageError(f"wrong number of arguments for {shown(arguments[0])}")
+def wrong_usage(name: bytes, what: str = "") -> UsageError:
+    """Return the error of a command that has another form, and what is wrong with it."""
+    return UsageError(f"{what or 'wrong form'}; usage: {COMMANDS[name].usage}")
 
 
 def shown(name: bytes) -> str:
@@ -460,14 +453,6 @@ def shown(name: bytes) -> str:
 
 
 Command = Callable[[Session, list[bytes]], bytes | Later]
-
-
-def _ping(_: Session, arguments: list[bytes]) -> bytes:
-    return bulk(arguments[1]) if len(arguments) == 2 else b"+PONG\r\n"
-
-
-def _echo(_: Session, arguments: list[bytes]) -> bytes:
-    return bulk(arguments[1])
 
 
 def _auth(session: Session, arguments: list[bytes]) -> bytes:
@@ -521,7 +506,8 @@ def _client(session: Session, arguments: list[bytes]) -> bytes:
         case b"GETNAME":
             return bulk(session.name) if session.name else NIL[session.protocol_version]
         case b"SETNAME":
-            check_arity(arguments, 3, 3)
+            if len(arguments) != 3:
+                raise UsageError("wrong number of arguments; usage: CLIENT SETNAME name")
             session.name = _checked_name(arguments[2])
             return OK
         case b"SETINFO" | b"NO-EVICT" | b"NO-TOUCH" | b"TRACKING" | b"CACHING" | b"REPLY":
@@ -572,26 +558,12 @@ def _quit(session: Session, _: list[bytes]) -> bytes:
 _CONFIG = {
     name: (bulk(name), bulk(value)) for name, value in ((b"save", b""), (b"appendonly", b"no"))
 }
-_GREETINGS: dict[bytes, Command] = {
-    b"PING": _ping,
-    b"ECHO": _echo,
-    b"AUTH": _auth,
-    b"HELLO": _hello,
-    b"CLIENT": _client,
-    b"CONFIG": _config,
-    b"INFO": _info,
-    b"SELECT": _select,
-    b"QUIT": _quit,
-}
-
 
 ELEMENT_BYTES, COMMAND_BYTES = (
     48,
     128,
 )  # of memory beside the bytes of an argument, and of a command
 SHORT_BYTES = 256  # an answer up to here is given even where those before it were too long
-
-Run = Callable[[Session, list[bytes]], tuple[bytes, bytes | Later]]
 
 
 def multi(session: Session, _: list[bytes]) -> bytes:
@@ -615,11 +587,6 @@ def watch(_: Session, __: list[bytes]) -> bytes:
     raise UsageError("there is no WATCH: RESERVE takes a page atomically")
 
 
-def unwatch(_: Session, __: list[bytes]) -> bytes:
-    """Say that nothing is watched."""
-    return OK
-
-
 def queue(session: Session, arguments: list[bytes]) -> bytes:
     """Queue a command."""
     queued, limits = session.queued, session.commands.limits
@@ -638,7 +605,7 @@ def queue(session: Session, arguments: list[bytes]) -> bytes:
     return b"+QUEUED\r\n"
 
 
-def execute(session: Session, run: Run) -> bytes | Later:
+def execute(session: Session, _: list[bytes]) -> bytes | Later:
     """Carry out what is queued."""
     spoilt = session.spoilt
     queued = _taken(session, "EXEC")
@@ -647,11 +614,10 @@ def execute(session: Session, run: Run) -> bytes | Later:
         raise Refused("EXECABORT", "Transaction discarded because of previous errors.")
     if not queued:
         return resp.EMPTY
-    work = _answers(session, queued, run)
-    return Later(asyncio.ensure_future(work), array, alone=True)
+    return Later(asyncio.ensure_future(_answers(session, queued)), array, alone=True)
 
 
-async def _answers(session: Session, queued: list[list[bytes]], run: Run) -> list[bytes]:
+async def _answers(session: Session, queued: list[list[bytes]]) -> list[bytes]:
     """Return the answers of commands, each once its turn has come."""
     answers: list[bytes] = []
     size = 0
@@ -694,7 +660,7 @@ def run(session: Session, arguments: list[bytes]) -> tuple[bytes, bytes | Later]
         check_role(name.decode(), command.role, session.roles)
     count = len(arguments)
     if count < command.least or (command.most is not None and count > command.most):
-        raise UsageError(f"wrong number of arguments for {shown(arguments[0])}")
+        raise wrong_usage(name, f"wrong number of arguments for {shown(arguments[0])}")
     if session.queued is not None and command.queued:
         return name, queue(session, arguments)
     return name, _HANDLERS[name](session, arguments)
@@ -766,16 +732,14 @@ def probes(plans: Plans, batch: list[list[bytes]]) -> list[bytes]:
 
 
 def _mprobe(session: Session, arguments: list[bytes]) -> bytes | Later:
-    if arguments[2].upper() != b"RECIPE":
-        raise UsageError("DEDUP.MPROBE ns RECIPE id [options] VALUES value sketch ...")
     head = [word.upper() for word in arguments[4:11]]
-    if b"VALUES" not in head:
-        raise UsageError("DEDUP.MPROBE ns RECIPE id [options] VALUES value sketch ...")
+    if arguments[2].upper() != b"RECIPE" or b"VALUES" not in head:
+        raise wrong_usage(b"DEDUP.MPROBE")
     first = 4 + head.index(b"VALUES")
     given = options("MPROBE", arguments[4:first])
     pairs = arguments[first + 1 :]
     if len(pairs) % 2:
-        raise UsageError("after VALUES come pairs of value and sketch")
+        raise wrong_usage(b"DEDUP.MPROBE", "after VALUES come pairs of value and sketch")
     commands, recipe = session.commands, text(arguments[3], "recipe")
     detector = commands.detector(text(arguments[1], "namespace"), recipe, given.asked)
     values = fingerprints(pairs[::2])
@@ -859,8 +823,7 @@ def _insert_options(arguments: list[bytes]) -> tuple[bool, Given]:
             if value != _INSERT_DEFAULTS[field]:
                 given[field] = value
         else:
-            names = " ".join(f"[{each.decode()} value]" for each in INSERT_WORDS)
-            raise UsageError(f"DEDUP.INSERT ns key token [PIN | UNPAID] {names}")
+            raise wrong_usage(b"DEDUP.INSERT", f"{shown(word)} is not an option here")
     return pin, given
 
 
@@ -868,10 +831,6 @@ def _insert(session: Session, arguments: list[bytes]) -> bytes | Later:
     pin, given = (False, NOTHING) if len(arguments) == 4 else _insert_options(arguments)
     done = session.commands.insert(*_token_arguments(arguments), pin=pin, given=given)
     return OK if done is None else Later(done, lambda _: OK)
-
-
-def _release(session: Session, arguments: list[bytes]) -> bytes:
-    return integer(session.commands.release(*_token_arguments(arguments)))
 
 
 def _forget(session: Session, arguments: list[bytes]) -> bytes | Later:
@@ -927,7 +886,7 @@ def _fetched(session: Session, arguments: list[bytes]) -> bytes:
 def _left(session: Session, arguments: list[bytes]) -> bytes:
     own = b" ".join(arguments[3:]).lower()
     if own not in {b"", b"own first", b"own next"}:
-        raise UsageError("DEDUP.LEFT ns crawl [OWN first|next]")
+        raise wrong_usage(b"DEDUP.LEFT")
     records, waiting = session.commands.requests().left(
         *_crawl_arguments(arguments), own=own.removeprefix(b"own ").decode()
     )
@@ -938,8 +897,8 @@ def _left(session: Session, arguments: list[bytes]) -> bytes:
 
 
 def _leave(session: Session, arguments: list[bytes]) -> bytes:
-    if arguments[3:] and arguments[3].upper() != b"FINISHED":
-        raise UsageError("DEDUP.LEAVE ns crawl [FINISHED]")
+    if b" ".join(arguments[3:]).upper() not in {b"", b"FINISHED"}:
+        raise wrong_usage(b"DEDUP.LEAVE")
     more = session.commands.requests().leave(
         *_crawl_arguments(arguments), finished=bool(arguments[3:])
     )
@@ -973,7 +932,9 @@ _HANDLERS: dict[bytes, Command] = {
     b"DEDUP.MPROBE": _mprobe,
     b"DEDUP.RESERVE": _reserve,
     b"DEDUP.INSERT": _insert,
-    b"DEDUP.RELEASE": _release,
+    b"DEDUP.RELEASE": lambda session, arguments: integer(
+        session.commands.release(*_token_arguments(arguments))
+    ),
     b"DEDUP.FORGET": _forget,
     b"DEDUP.DROP": _drop,
     b"DEDUP.INFO": _dedup_info,
@@ -986,10 +947,18 @@ _HANDLERS: dict[bytes, Command] = {
     b"DEDUP.LEAVE": _leave,
     b"COMMAND": _command,
     b"MULTI": multi,
-    b"EXEC": lambda session, _: execute(session, run),
+    b"EXEC": execute,
     b"DISCARD": discard,
     b"WATCH": watch,
-    b"UNWATCH": unwatch,
-    **_GREETINGS,
+    b"UNWATCH": lambda _, __: OK,  # nothing is watched
+    b"PING": lambda _, arguments: bulk(arguments[1]) if len(arguments) == 2 else b"+PONG\r\n",
+    b"ECHO": lambda _, arguments: bulk(arguments[1]),
+    b"AUTH": _auth,
+    b"HELLO": _hello,
+    b"CLIENT": _client,
+    b"CONFIG": _config,
+    b"INFO": _info,
+    b"SELECT": _select,
+    b"QUIT": _quit,
 }
 assert _HANDLERS.keys() == COMMANDS.keys()

@@ -1,4 +1,4 @@
-"""Commands of a detector for table services, their replies, and the verdict that these come to. No I/O.
+"""Commands of a detector for table services, their replies, and the verdict that follows from these. No I/O.
 
     judge(page, key) -> DEDUP.RESERVE ns key value sketch ... -> [status, token, ...] -> Verdict
     Request -> (each service of a route, or a document's home) -> replies -> verdict, neighbours, facts
@@ -53,26 +53,17 @@ class Holding(msgspec.Struct, frozen=True):
 
     share   its partitions, or None: it holds everything
     count   partitions of its log; 0 without one
-    tokens  whether it takes tokens that are made here
     """
 
     share: Share | None
     count: int = 0
-    tokens: bool = True
 
     def __str__(self) -> str:
         return "everything" if self.share is None else f"partitions {self.share}"
 
 
-OLDER = Holding(None, tokens=False)  # does not know the question
-
-
 def holding_of(reply: Any) -> Holding:
     """Return what the answer to DEDUP.PARTITIONS says. Raises ServiceUnavailable for anything else."""
-    if isinstance(reply, DedupError):
-        if isinstance(reply, UsageError):
-            return OLDER
-        raise reply
     try:
         text, count = reply[0].decode(), int(reply[1])
         if text == "*" and 0 <= count <= PARTITIONS_LIMIT:
@@ -105,7 +96,7 @@ class Route:
 
     def wants(self, holding: Holding) -> bool:
         """Whether a service holds anything that none before it does."""
-        if self.complete or (self.services and not holding.tokens):
+        if self.complete:
             return False
         if holding.share is None or not self._homes or holding.count != self.count:
             return True
@@ -173,7 +164,6 @@ _IDENTITIES: dict[str, Identity] = {name: name for name in get_args(Identity)}
 Command = tuple[bytes | str | int, ...]
 Kind = Literal["insert", "pin", "release"]
 
-LATER_WORDS = 4  # of RESERVE, which an older service does not know: FIELDS on TOKEN token
 FIELDS_OF_REPLY = 8  # of an answer to RESERVE that has the fields of the match
 PARTITIONS: Command = (b"DEDUP.PARTITIONS",)  # what a service holds
 PROBE_COUNT = 1000  # neighbours at most, as the embedded store gives
@@ -231,7 +221,7 @@ class Commands:
         return (*command, *scope, domain)
 
     def reserve(self, asked: Document, options: ReserveOptions, token: str) -> Command:
-        """Return the command that judges a page, and takes it under a token. Its last words are LATER_WORDS."""
+        """Return the command that judges a page, and takes it under a token."""
         page = asked.page
         same_recipe(self._recipe_id, page.recipe)
         command: Command = (
@@ -357,7 +347,7 @@ def error_of(message: str) -> DedupError:
         return NoToken(message)
     if code == "RECIPE":
         return RecipeMismatch(f"the table service says: {text}")
-    if code == "ERR" and "is not an option here" in text:
+    if code == "ERR" and ("is not an option here" in text or "unknown command" in text):
         return UsageError(
             f"the table service says: {text}; it may be an older release than this client: upgrade "
             "services before clients"
@@ -425,7 +415,7 @@ _NONE: AbstractSet[int] = frozenset()
 class Request:
     """A command, and the replies to it. Services are known by their numbers.
 
-    command       its words; with a token, LATER_WORDS are the last ones
+    command       its words
     data          the same as it goes over the wire
     namespace     of the document, or ""
     key           the document that it is about, or None
@@ -435,7 +425,7 @@ class Request:
     home          the one of them that holds the document; NO_SERVICE if none does
     replies       by service: its answer, or the DedupError that it stands for
     unanswered    services that may have carried it out, but did not answer
-    told_not_home services that were told that another one is the home
+    sent_home_off services that were sent HOME off: another one is the home
     """
 
     __slots__ = (
@@ -448,9 +438,9 @@ class Request:
         "namespace",
         "replies",
         "route",
+        "sent_home_off",
         "to_all",
         "token",
-        "told_not_home",
         "unanswered",
     )
 
@@ -476,22 +466,20 @@ class Request:
         self.home = NO_SERVICE
         self.replies: dict[int, Any] = {}
         self.unanswered: AbstractSet[int] = _NONE
-        self.told_not_home: AbstractSet[int] = _NONE
+        self.sent_home_off: AbstractSet[int] = _NONE
         self._not_home_data: bytes | None = None
 
     def tell_not_home(self) -> None:
         """Send the command as it is to the home, too: its words say `HOME off`."""
         self._not_home_data = self.data
 
-    def data_for(self, service: int, holding: Holding) -> bytes:
+    def data_for(self, service: int) -> bytes:
         """Return what is sent to a service."""
-        if self.token is None or (service == self.home and holding.tokens):
+        if self.token is None or service == self.home:
             return self.data
-        if not holding.tokens:
-            return pack(self.command[:-LATER_WORDS])
         if self._not_home_data is None:
             self._not_home_data = pack((*self.command, b"HOME", b"off"))
-        self.told_not_home |= {service}
+        self.sent_home_off |= {service}
         return self._not_home_data
 
     def targets(self, route: Route) -> Sequence[int]:
@@ -529,7 +517,7 @@ class Request:
 
 
 def verdict_of_all(request: Request, asked: Document) -> Verdict | None:
-    """Return the verdict that all replies to a RESERVE come to; None: they do not suffice.
+    """Return the verdict that follows from all replies to a RESERVE; None: they do not suffice.
 
     They do not if the home failed and the service that took over had replied as another: only as
     the home would it have said whether it knows the page itself.
@@ -543,7 +531,7 @@ def verdict_of_all(request: Request, asked: Document) -> Verdict | None:
         answers[service] = None if reply is None else verdict_of(reply, asked)
     if not request.route.complete:
         answers[NO_SERVICE] = None
-    if request.home in request.told_not_home:
+    if request.home in request.sent_home_off:
         answers[request.home] = None
     return merged(answers, request.home)
 

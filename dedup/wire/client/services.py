@@ -34,9 +34,9 @@ import msgspec
 from dedup.core.say_once import SayOnce
 from dedup.model.errors import ServiceUnavailable, UsageError
 from dedup.wire.client.command_codec import (
-    OLDER,
     PARTITIONS,
     Command,
+    Holding,
     Request,
     Route,
     error_of,
@@ -148,7 +148,7 @@ def _address(url: str) -> Address:
 
 
 def _shown(url: str) -> str:
-    """Return a URL without what stands before its "@", and without its options."""
+    """Return a URL without its user, token and options."""
     scheme, separator, rest = url.strip().partition("://")
     return f"{scheme}{separator}{rest.rpartition('@')[2].partition('?')[0]}"
 
@@ -316,6 +316,9 @@ class Connection(asyncio.Protocol):
 UNDELIVERED_LIMIT = 10_000
 FIRST_PAUSE_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 5.0
+CONNECT_SECONDS = (
+    5.0  # nobody waits for it: a connection takes some turns of a spider's loop, which may be busy
+)
 
 
 class CircuitBreaker:
@@ -377,7 +380,7 @@ class Endpoint:
         """Begin to connect. changed is called whenever it may be asked, or not, from now on."""
         self.address = address
         self.connection: Connection | None = None
-        self.holding = OLDER
+        self.holding = Holding(None)
         self.on_trial = False
         self.tried = asyncio.Event()
         self.trouble = "not connected yet"
@@ -450,10 +453,10 @@ class Endpoint:
         breaker = CircuitBreaker()
         while True:
             try:
-                async with asyncio.timeout(self._timeout):
+                async with asyncio.timeout(max(self._timeout, CONNECT_SECONDS)):
                     connection = await self._connect()
             except Exception as error:
-                self.trouble = str(error) or f"no connection within {self._timeout:g} s"
+                self.trouble = str(error) or "no connection in time"
                 breaker.failed(self._loop.time())
                 self._say(f"{self.address} is away ({self.trouble}); pages are kept meanwhile")
             else:
@@ -497,11 +500,7 @@ class Endpoint:
             if address.token is not None:
                 await connection.send(pack((b"AUTH", address.token)))
             connection.send_later(pack((b"CLIENT", b"SETNAME", _own_name())))
-            try:
-                said = await connection.send(pack(PARTITIONS))
-            except ReplyError as answer:
-                said = error_of(str(answer))
-            self.holding = holding_of(said)
+            self.holding = holding_of(await connection.send(pack(PARTITIONS)))
         except ReplyError as answer:
             connection.close()
             raise error_of(str(answer)) from None
@@ -610,7 +609,7 @@ class Services:
             for number in request.targets(route):
                 endpoint = self._endpoints[number]
                 try:
-                    future = endpoint.send(request.data_for(number, endpoint.holding))
+                    future = endpoint.send(request.data_for(number))
                     sent.append((request, number, future))
                 except ServiceUnavailable:
                     failed.add(number)
@@ -655,7 +654,7 @@ class Services:
 
 
 def _abandon(sent: Sequence[Sent]) -> None:
-    """Give up what was sent, and note the services that did not reply."""
+    """Cancel what was sent, and note the services that did not reply."""
     for request, number, future in sent:
         if number not in request.replies:
             request.unanswered |= {number}

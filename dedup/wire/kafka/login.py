@@ -59,7 +59,7 @@ class KafkaConfig(msgspec.Struct, frozen=True):
 
     @property
     def dead_letters(self) -> str:
-        """The topic of records that are no events."""
+        """The topic of invalid records."""
         return f"{self.topic}.dlq"
 
     def options(self) -> dict[str, Any]:

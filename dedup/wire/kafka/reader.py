@@ -167,7 +167,6 @@ class Reader:
         self.away = True
         self.uncommitted = 0  # records of open transactions, as last heard
         self._changed = changed
-        self._alive = False
         self._heard = 0.0  # the monotonic clock when Kafka last answered
         self._consumer: Any = None
         self._watch: asyncio.Task[None] | None = None
@@ -214,16 +213,18 @@ class Reader:
     @property
     def away_seconds(self) -> float:
         """Seconds since Kafka last answered; 0 while it does."""
-        return 0.0 if self._alive else time.monotonic() - self._heard
+        return 0.0 if self.alive else time.monotonic() - self._heard
 
     @property
     def alive(self) -> bool:
         """Whether Kafka answered when it was last asked, and every record could be read."""
-        return self._alive
+        return not (self.away or self._blocked)
 
-    def _set_alive(self, alive: bool) -> None:
-        if alive is not self._alive:
-            self._alive = alive
+    def _note(self, *, away: bool, blocked: bool) -> None:
+        """Note whether Kafka is away, and whether a record blocks its partition."""
+        before = self.alive
+        self.away, self._blocked = away, blocked
+        if self.alive is not before:
             self._changed()
 
     async def batch(self, timeout_seconds: float = 1.0) -> dict[int, list[Any]]:
@@ -282,13 +283,10 @@ class Reader:
             if self.alive:
                 log.warning("reading %s: %s: %s", self._topic.name, type(error).__name__, error)
             unreadable = isinstance(error, UnicodeDecodeError | CorruptRecordException)
-            self.away = self.away or not unreadable
-            self._set_alive(False)
-            if unreadable:
-                self._blocked = True
-                if len(numbers) == 1:
-                    self._slow |= numbers
-                    self._say_unreadable(min(numbers), error)
+            self._note(away=self.away or not unreadable, blocked=self._blocked or unreadable)
+            if unreadable and len(numbers) == 1:
+                self._slow |= numbers
+                self._say_unreadable(min(numbers), error)
             await asyncio.sleep(max(0.0, timeout_seconds - (time.monotonic() - began)))
             return {}
         return found
@@ -332,13 +330,12 @@ class Reader:
 
     def _hear(self) -> None:
         """Note that Kafka answered."""
-        self._blocked = self._blocked and not self.caught_up
-        if not self._blocked:
+        blocked = self._blocked and not self.caught_up
+        if not blocked:
             self._slow.clear()
             self.unreadable = ""
         self._heard = time.monotonic()
-        self.away = False
-        self._set_alive(not self._blocked)
+        self._note(away=False, blocked=blocked)
 
     def _partitions(self) -> list[Any]:
         from aiokafka import TopicPartition
@@ -374,8 +371,7 @@ class Reader:
                         type(error).__name__,
                         error,
                     )
-                self.away = True
-                self._set_alive(False)
+                self._note(away=True, blocked=self._blocked)
                 continue
             if self.lag and now - self._moved > STALL_SECONDS:
                 log.warning("reading %s: no progress, reconnecting", self._topic.name)
@@ -520,8 +516,8 @@ class Member:
 
     Only the owner commits offsets, once the records before them are processed. When partitions go to another member,
     `epoch` changes first, then the owner is asked to finish: records of an older epoch are not the owner's any more,
-    and the new member reads them again. Nothing waits for a broker without a bound; is_stalled() tells a member that
-    makes no progress although there are records to read, so that its owner can replace it. All methods are to be called
+    and the new member reads them again. Nothing waits for a broker without a bound; is_stalled() detects a
+    member that makes no progress although there are records to read, so that its owner can replace it. All methods are to be called
     on one event loop.
     """
 
@@ -584,7 +580,7 @@ class Member:
                 timeout_ms=round(seconds * 1000), max_records=records
             )
         except UnicodeDecodeError as error:  # of a header's name, in aiokafka's C code
-            raise CorruptRecordException(f"a header's name is no UTF-8 ({error})") from error
+            raise CorruptRecordException(f"a header's name is not UTF-8 ({error})") from error
         if found:
             self._read = time.monotonic()
         return [record for part in found.values() for record in part]
@@ -661,7 +657,7 @@ class Member:
             self._consumer.seek(wanted, offset)
 
     def ends_seen(self) -> Places:
-        """Return the end offset of each partition as the last fetch told it; no request is sent."""
+        """Return the end offset of each partition as of the last fetch; no request is sent."""
         found = {}
         for place in self._consumer.assignment():
             end = self._consumer.last_stable_offset(place)

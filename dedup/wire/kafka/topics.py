@@ -186,7 +186,7 @@ async def _check(admin: Any, name: str) -> None:
             break
         await asyncio.sleep(0.1)  # just created: not every broker knows it
     if code in _AUTHORIZATION:
-        return  # this user may not see it; docs/operations.md tells the operator to check it
+        return  # this user may not see it; docs/operations.md asks the operator to check it
     policies = [entry[1] for entry in entries if entry[0] == "cleanup.policy"]
     if policies and "compact" not in policies[0].split(","):
         raise TopicUnfit(
@@ -212,8 +212,8 @@ async def _ready(admin: Any, name: str) -> Topic:
 def _metadata_request() -> type[Any]:
     """Return Kafka's metadata request, version 12, which aiokafka 0.14 lacks: made with a topic's name.
 
-    Only since version 10 answers carry the topic id, which alone tells a topic from one of the same name
-    that was created after the first was deleted (KIP-516). No topic is created by asking. The layout is
+    Only since version 10 answers carry the topic id, which alone distinguishes a topic from one of the same
+    name that was created after it was deleted (KIP-516). No topic is created by asking. The layout is
     that of Kafka's protocol guide.
     """
     from aiokafka.protocol import api

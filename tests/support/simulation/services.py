@@ -9,7 +9,7 @@ import msgspec
 from dedup.model.errors import DedupError
 from dedup.model.page import PageFingerprint, ReserveOptions, Verdict
 from dedup.service.core.namespaces import Asked, Namespaces
-from dedup.service.core.operations import Commands, Inserts, StoreInserts
+from dedup.service.core.operations import Commands, Log
 from dedup.service.replica.replica import LogInserts, Replica
 from dedup.wire.kafka import KafkaConfig
 from dedup.wire.shards import Share
@@ -48,7 +48,7 @@ class Service:
         self.namespaces = Namespaces(
             self.path, reservation_seconds=RESERVATION_SECONDS, clock=clock
         )
-        inserts: Inserts = LogInserts(world.log) if world.with_log else StoreInserts()  # type: ignore[arg-type]
+        inserts: Log | None = LogInserts(world.log) if world.with_log else None  # type: ignore[arg-type]
         self.commands = Commands(self.namespaces, inserts)
         try:
             if world.with_log:

@@ -1,0 +1,333 @@
+"""What a page brings may be hard to see: it is kept for later, computed, told by a class. Real crawls of pages of one text."""
+
+import hashlib
+import json
+
+import pytest
+from crawling import Case, Crawl, Page, article, hub, run_case, run_cases, words
+
+PAGES = 60
+LONG = 50  # rows of a list, more than are compared one by one
+
+SETUP = """
+import csv, hashlib, json
+import scrapy
+class Sold(scrapy.Item):
+    town = scrapy.Field()
+class Offered(scrapy.Item):
+    town = scrapy.Field()
+"""
+# How the callback ends a page; {bring} has the page's value as `value`.
+SPIDER = """
+rows = []
+def parse(self, response):
+    self.note("parsed", response)
+    if "/page/" not in response.url and "/copy/" not in response.url:
+        yield from self.links(response)
+        return
+    value = response.css("[data-value]::attr(data-value)").get()
+    {bring}
+"""
+YIELDS = "item = {item}\n    self.note('item', item=dict(item))\n    yield item"
+
+BRINGS = {
+    "header": YIELDS.replace("{item}", '{"sum": response.headers["X-Sum"].decode()}'),
+    "guid": YIELDS.replace("{item}", '{"id": value.lower().replace("-", "")}'),
+    "hash": YIELDS.replace("{item}", '{"id": hashlib.sha256(value.encode()).hexdigest()}'),
+    "classes": YIELDS.replace("{item}", '(Sold if value < "8" else Offered)(town="Ulm")').replace(
+        "dict(item)", "[type(item).__name__]"
+    ),
+    "writer": "self.note('item', item={'value': value})",
+    "batches": """
+    self.rows.append(value)
+    if len(self.rows) == 10:
+        for each in self.rows:
+            self.note('item', item={'value': each})
+            yield {'value': each}
+        self.rows.clear()
+""",
+}
+PARTS = """
+def parse(self, response):
+    self.note("parsed", response)
+    yield from self.links(response, callback=self.parse_thing)
+
+def parse_thing(self, response):
+    held = {"no": response.url.split("/")[-1], "sizes": {}}
+    for size in "SML":
+        yield response.follow(f"{response.url}?size={size}", self.parse_size, {passed})
+
+def parse_size(self, response{argument}):
+    held, size = {read}
+    held["sizes"][size] = response.css("b::attr(data-price)").get()
+    if len(held["sizes"]) == 3:
+        self.note("item", item=held)
+        yield held
+"""
+IN_ARGUMENTS = (
+    PARTS.replace("{passed}", "cb_kwargs={'held': held, 'size': size}")
+    .replace("{argument}", ", held, size")
+    .replace("{read}", "held, size")
+)
+IN_META = (
+    PARTS.replace("{passed}", "meta={'held': held, 'size': size}")
+    .replace("{argument}", "")
+    .replace("{read}", "response.meta['held'], response.meta['size']")
+)
+
+
+def value(number: int) -> str:
+    """Return a GUID as a page shows it; none is random by its form."""
+    digits = hashlib.md5(b"%d" % number, usedforsecurity=False).hexdigest().upper()
+    return f"{digits[:8]}-{digits[8:12]}-1{digits[13:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def things() -> dict[str, Page]:
+    pages = {}
+    for n in range(PAGES):
+        body = article(1).body.replace(b"<main>", f"<main data-value='{value(n)}'>".encode())
+        total = hashlib.md5(b"sum %d" % n, usedforsecurity=False).hexdigest()
+        pages[f"/page/{n}"] = Page(body, headers={"X-Sum": total})
+    return {"/": hub(*pages)} | pages
+
+
+def sizes() -> dict[str, Page]:
+    """Things whose sizes are pages of one text, with few prices between them."""
+    pages = {f"/page/{n}": article(n) for n in range(1, 21)}
+    links = hub(*pages)
+    for n in range(1, 21):
+        for k, size in enumerate("SML"):
+            price = f"<b data-price='{(n + k) % 7}'></b>"
+            pages[f"/page/{n}?size={size}"] = article(0, text=f"{words(99)}</p>{price}<p>")
+    return {"/": links} | pages
+
+
+def pairs(copies: int, number: int) -> dict[str, Page]:
+    """Pages that bring nothing, and others with their values, or without any."""
+    pages = {f"/page/{n}": article(n) for n in range(1, number + 1)}
+    for n in range(1, number + 1):
+        pages |= {f"/copy/{n}/{k}": article(n, frame=f"advertisement {k}") for k in range(copies)}
+    return {"/": hub(*pages)} | pages
+
+
+def lists(*, swapped: bool = False) -> dict[str, Page]:
+    """Long lists, each under two addresses; the copies with the values of two rows swapped."""
+    pages = {}
+    for n in range(1, 26):
+        for address in (f"/page/{n}", f"/copy/{n}"):
+            prices = list(range(LONG))
+            if swapped and address[1] == "c":
+                prices[3], prices[4] = prices[4], prices[3]
+            rows = "".join(
+                f"<i data-row='{n}-{k}' data-price='{p}'></i>" for k, p in enumerate(prices)
+            )
+            pages[address] = article(n, text=f"{words(n)}</p>{rows}<p>")
+    return {"/": hub(*pages)} | pages
+
+
+LISTS = """
+    for row in response.css("i"):
+        item = dict(row.attrib)
+        self.note('item', item=item)
+        yield item
+"""
+
+
+@pytest.fixture(scope="module")
+def crawls(tmp_path_factory):
+    cases = {name: Case(things(), SPIDER.replace("{bring}", how)) for name, how in BRINGS.items()}
+    cases |= {
+        "arguments": Case(sizes(), IN_ARGUMENTS),
+        "meta": Case(sizes(), IN_META),
+        "copies": Case(pairs(3, 20), SPIDER.replace("{bring}", BRINGS["writer"])),
+        "lists": Case(lists(), SPIDER.replace("{bring}", LISTS)),
+        "swapped": Case(lists(swapped=True), SPIDER.replace("{bring}", LISTS)),
+    }
+    return run_cases(tmp_path_factory.mktemp("hidden"), cases, setup=SETUP)
+
+
+def items(crawl: Crawl) -> list[str]:
+    return [json.dumps(e["item"], sort_keys=True) for e in crawl.of("item")]
+
+
+def test_no_fault(crawls):
+    """None of these crawls meets a fault of ours."""
+    assert {name: crawl.faults for name, crawl in crawls.items() if crawl.faults} == {}
+
+
+@pytest.mark.parametrize("name", ["header", "guid", "hash"])
+def test_promise_1_hexadecimal_values_are_data(crawls, name):
+    """From a header, from the page in another form, or made of its data: they are no random ids."""
+    crawl = crawls[name]
+    assert len(set(items(crawl))) == PAGES
+    assert not crawl.dropped
+
+
+def test_promise_1_the_class_of_an_item_is_a_datum(crawls):
+    """Where a callback yields items of several classes that are equal in all else."""
+    assert set(items(crawls["classes"])) == {'["Sold"]', '["Offered"]'}
+
+
+@pytest.mark.parametrize(
+    ("name", "number"), [("writer", PAGES), ("batches", PAGES), ("arguments", 20), ("meta", 20)]
+)
+def test_promise_1_what_a_page_brings_may_be_kept(crawls, name, number):
+    """In a file of the spider's own, for a later page, in an item that many pages fill."""
+    crawl = crawls[name]
+    assert len(set(items(crawl))) == number
+    assert not crawl.dropped
+
+
+def test_copies_of_pages_that_bring_nothing_are_dropped(crawls):
+    """They have no other values, and their requests brought none along: the text decides."""
+    assert len(crawls["copies"].dropped) >= 40
+
+
+def test_copies_of_long_lists_are_dropped(crawls):
+    """Their items are compared all together."""
+    crawl = crawls["lists"]
+    assert len(set(items(crawl))) == 25 * LONG
+    assert len(crawl.dropped) >= 18
+
+
+def test_promise_1_values_swapped_in_a_long_list_are_other_items(crawls):
+    """Although each field has the same values."""
+    crawl = crawls["swapped"]
+    assert len(set(items(crawl))) == 25 * (LONG + 2)
+    assert not crawl.dropped
+
+
+# ------------------------------------------------------------------------- redirected pages
+
+READS_REDIRECTS = """
+def parse(self, response):
+    self.note("parsed", response)
+    if "/page/" not in response.url:
+        yield from self.links(response)
+        return
+    item = {"from": response.meta["redirect_urls"][0], "shown": response.css("rect::attr(width)").get()}
+    item = {name: item[name] for name in {FIELDS}}
+    self.note("item", item=item)
+    yield item
+"""
+
+
+def redirected(shown: list[int]) -> dict[str, Page]:
+    """Short addresses, each of which leads to a page of one text that shows a number, where no part of a page holds it."""
+    goes = {
+        f"/go/{n}": Page(b"", status=302, headers={"Location": f"/page/{n}"})
+        for n in range(len(shown))
+    }
+    pages = {
+        f"/page/{n}": article(1, text=f"{words(1)}</p><svg><rect width='{number}'/></svg><p>")
+        for n, number in enumerate(shown)
+    }
+    return {"/": hub(*goes)} | goes | pages
+
+
+def test_promise_1_where_a_redirect_leads_is_a_datum(tmp_path):
+    """Of two addresses that lead to pages of one text, both are wanted if the item names them."""
+    body = READS_REDIRECTS.replace("{FIELDS}", '("from",)')
+    crawl = run_case(tmp_path, Case(redirected([1] * 30), body))
+    assert len(set(items(crawl))) == 30
+    assert not crawl.faults
+
+
+def test_promise_1_a_redirected_page_is_fetched_again_by_way_of_its_redirect(tmp_path):
+    """Its callback finds what it found the first time: after a class falls, and in a control visit."""
+    body = READS_REDIRECTS.replace("{FIELDS}", '("shown",)')
+    numbers = [0] * 25 + list(range(1, 40))
+    crawl = run_case(tmp_path, Case(redirected(numbers), body))
+    assert len(set(items(crawl))) == 40
+    assert crawl.stat("items/again") > 0
+    assert crawl.stat("items/control") > 0
+    assert not [name for name in crawl.stats if name.startswith("spider_exceptions/")]
+    assert not crawl.faults
+
+
+# ------------------------------------------------------------------------------------- times
+
+CLOCK = """
+import dedup.scrapy.items, time
+class Clock:
+    time = staticmethod(lambda: {NOW})
+dedup.scrapy.items.time = Clock
+"""
+
+
+def test_promise_1_a_timetable_is_no_clock(tmp_path):
+    """Departures of today, crawled two seconds after a quarter of an hour, as a scheduled crawl begins."""
+    noon = 1_800_000_000 // 86400 * 86400 + 12 * 3600
+    pages = {
+        f"/page/{n}": article(1, text=f"{words(1)}</p><b data-at='{noon + 900 * n}'></b><p>")
+        for n in range(4, 44)
+    }
+    body = """
+def parse(self, response):
+    self.note("parsed", response)
+    if "/page/" not in response.url:
+        yield from self.links(response)
+        return
+    item = {"line": "ferry", "at": int(response.css("b::attr(data-at)").get())}
+    self.note("item", item=item)
+    yield item
+"""
+    case = Case({"/": hub(*pages)} | pages, body)
+    crawl = run_case(tmp_path, case, setup=CLOCK.replace("{NOW}", str(noon + 2)))
+    assert len(set(items(crawl))) == 40
+    assert not crawl.dropped
+    assert not crawl.faults
+
+
+# ----------------------------------------------------------- classes whose pages differ in less
+
+READS_SVG = """
+def parse(self, response):
+    self.note("parsed", response)
+    if "/page/" not in response.url:
+        yield from self.links(response)
+        return
+    item = {"width": response.css("rect::attr(width)").get()}
+    self.note("item", item=item)
+    yield item
+"""
+
+
+def narrow(*copies: tuple[bool, int]) -> dict[str, Page]:
+    """A page and near-duplicates of it: whether the numbers of the text differ, or but its frame; and what they show.
+
+    That stands where no part of a page holds it.
+    """
+
+    def made(number: str, width: int, frame: str) -> Page:
+        text = f"{words(1)} {number}</p><svg><rect width='{width}'/></svg><p>"
+        return article(1, text=text, frame=frame)
+
+    pages = {"/page/1": made("10", 0, "")}
+    for n, (wide, width) in enumerate(copies):
+        pages[f"/page/1?ref=r{n}"] = made(f"2{n}" if wide else "10", width, f"frame r{n}")
+    return {"/": hub(*pages)} | pages
+
+
+def widths(crawl: Crawl) -> set[int]:
+    return {int(e["item"]["width"]) for e in crawl.of("item")}
+
+
+def test_promise_1_a_class_with_fewer_differences_has_checks_of_its_own(tmp_path):
+    """Pages that differ in more are copies, those that differ in less are not: what differs stands in no part."""
+    copies = [(True, 0)] * 20 + [(False, n) for n in range(1, 41)] + [(True, 0)] * 20
+    crawl = run_case(tmp_path, Case(narrow(*copies), READS_SVG))
+    assert widths(crawl) == set(range(41))
+    assert crawl.stat("items/dropped") > 20
+    assert not crawl.faults
+
+
+def test_promise_1_what_a_class_proved_falls_with_it(tmp_path):
+    """A page of a class with fewer differences was dropped as the wider one was proven; then that proves otherwise."""
+    copies = [(True, 0)] * 5  # proven by three
+    copies += [(False, 0)] * 4 + [(False, 7)] + [(False, 0)] * 3  # checked at the third alone
+    copies += [(True, 9)]  # the third that the wider class decides about
+    crawl = run_case(tmp_path, Case(narrow(*copies), READS_SVG))
+    assert widths(crawl) == {0, 7, 9}
+    assert crawl.stat("items/again") > 0
+    assert not crawl.faults
