@@ -12,8 +12,7 @@ from stores import document, fill, held_up, index_files, run, spread, verified
 
 from dedup.core.table import Matches, Table
 from dedup.store import Store, index, segmented_table, store
-from dedup.store.segment import Segments
-from dedup.store.segmented_table import SegmentedTable
+from dedup.store.segmented_table import SegmentedTable, Segments
 from dedup.store.verify import verify_store
 
 
