@@ -366,7 +366,8 @@ class Session:
             if proof is not None:
                 proved = [*shown_by_items(proof, stats.get_stats(), self.config.mode)]
                 for (name, _), n in proof.differing.items():
-                    self.swallowing.items_differ[name.callback, name.shape] += n
+                    if what := "numbers" if "n" in name.parts else "data" * ("j" in name.parts):
+                        self.swallowing.items_differ[name.callback, name.shape, what] += n
                 self.swallowing.counters = proof.counters()
             lines = self.swallowing.lines, self.kept.urls.rules()
             logger.info("%s", summary(stats.get_stats(), self.config, remembered, *lines, proved))

@@ -264,7 +264,6 @@ class Page(NamedTuple):
     urls    its own addresses
     text    returns its decoded body, "" if it has none
     size    bytes of its body
-    words   its visible words, 0 if that is not known
     reading returns how dedup read it, with numbers
     given   what the request brought along (meta, cb_kwargs), where random values may come from
     noted   meta["dedup"], which says nothing of the page
@@ -274,7 +273,6 @@ class Page(NamedTuple):
     urls: tuple[str, ...]
     text: Callable[[], str]
     size: int
-    words: int
     reading: Callable[[], PageReading]
     given: Callable[[], str]
     noted: object
@@ -435,7 +433,7 @@ class Digester:
         read = read_excerpt(text, LONG_WORDS if sketches else ANY_WORDS)
         if not read.sketch:
             return read.text, None, read.text
-        holds = read.words >= PAGE_SHARE * page.words > 0
+        holds = read.words >= PAGE_SHARE * page.reading().words > 0
         self._holds_page |= holds
         return read.numbers, (_HOLDS_PAGE if holds else _TEXT) + read.sketch, read.text
 

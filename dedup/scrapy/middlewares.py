@@ -10,6 +10,7 @@ Scrapy passes the spider to their methods up to 2.13, not later.
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from functools import cache
 from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import Request, Spider, signals
@@ -449,11 +450,12 @@ class _Output:
         session, response, flight = self._session, self._response, self._flight
         if flight is not None:
             recipe = flight.namespace.detector.recipe
-            words = flight.reading.words
-            return proof.digester(response, flight.callback, recipe, words, lambda: flight.reading)
+            return proof.digester(response, flight.callback, recipe, lambda: flight.reading)
         recipe = session.recipe_of(request)
         callback = session.callback(request).name
-        return proof.digester(response, callback, recipe, 0, lambda: session.read(recipe, response))
+        # a control visit, or in the mode "tag" a near-duplicate: it is read when an item has a text
+        reading = cache(lambda: session.read(recipe, response))
+        return proof.digester(response, callback, recipe, reading)
 
     def _passes_request(self, request: Request) -> bool:
         self._followed = True

@@ -385,10 +385,9 @@ class Proof:
         response: Response,
         callback: str,
         recipe: Recipe,
-        words: int,
         reading: Callable[[], PageReading],
     ) -> Digester:
-        """Return what makes the digest of a page's items; see Page for words and reading."""
+        """Return what makes the digest of a page's items; see Page for reading."""
         request = response.request
         assert request is not None
         meta = request.meta
@@ -398,7 +397,6 @@ class Proof:
             urls,
             lambda: getattr(response, "text", ""),
             len(response.body),
-            words,
             reading,
             lambda: (
                 f"{request.cb_kwargs!r} {[v for k, v in meta.items() if k != 'dedup']!r} "

@@ -187,6 +187,28 @@ class _Swallowed(msgspec.Struct):
     said: bool = False
 
 
+def _other_values(callback: str, kinds: Sequence[tuple[str, _Values]]) -> str:
+    """Say that near-duplicates of a callback have other values than their originals; kinds by shape."""
+    found, numbers, data = (
+        sum(getattr(values, name) for _, values in kinds) for name in ("found", "numbers", "data")
+    )
+    of = f"of {count(found, 'near-duplicate')} of {callback or 'the spider'} have"
+    said = []
+    if numbers:
+        said.append(f"{numbers:,} {of} other numbers in their text than their originals")
+    if data:
+        said.append(
+            f"{data:,} {of} word for word the text of their originals, and other inline data (JSON-LD)"
+        )
+    shapes = Counter[str]()
+    for name, values in kinds:
+        shapes[shape_text(name)] += values.found
+    return (
+        f"{'; '.join(said)} (their URLs: {_most(shapes)}). Prices or article numbers? Then yield them, see "
+        "docs/how-to/variants.md; `dedup why --top 20` lists the pages (DEDUP_DROPPED)"
+    )
+
+
 class Swallowing:
     """The originals of a crawl's drops."""
 
@@ -197,8 +219,8 @@ class Swallowing:
         self._originals: OrderedDict[str, _Swallowed] = OrderedDict()
         self._other: list[str] = []  # URLs of the first drops with titles of their own
         self.judged = 0  # pages
-        # by callback and shape of the URLs' difference: pages whose items differ; and what the pages themselves show
-        self.items_differ = Counter[tuple[str, str]]()
+        # by callback, shape of the URLs' difference, and what differs, numbers or data: pages whose items differ
+        self.items_differ = Counter[tuple[str, str, str]]()
         self._values: dict[tuple[str, str], _Values] = {}
         self.counters: Container[str] = ()  # callbacks whose pages have other numbers at each visit
 
@@ -206,33 +228,22 @@ class Swallowing:
     def lines(self) -> list[str]:
         """The warnings as they are now, for the summary and the report."""
         said = [each if isinstance(each, str) else self._many(*each) for each in self._said]
-        return said + [
-            self._other_values(*of, values)
-            for of, values in self._values.items()
-            if values.found >= FEW
-            and self._numbers(of[0], values) + values.data >= VALUES * values.found
-            and 2 * self.items_differ[of] < values.found  # else the items show it
-        ]
+        kinds: dict[str, list[tuple[str, _Values]]] = {}  # by callback
+        for of, values in self._values.items():
+            unshown = self._unshown(of, values)
+            with_other = unshown.numbers + unshown.data
+            if values.found >= FEW and with_other >= max(1, VALUES * unshown.found):
+                kinds.setdefault(of[0], []).append((of[1], unshown))
+        return said + [_other_values(callback, found) for callback, found in kinds.items()]
 
-    def _numbers(self, callback: str, values: _Values) -> int:
-        return 0 if callback in self.counters else values.numbers
-
-    def _other_values(self, callback: str, shape: str, values: _Values) -> str:
-        """Say that near-duplicates of one kind have other values than their originals."""
-        numbers = self._numbers(callback, values)
-        of = f"of {count(values.found, 'near-duplicate')} of {callback or 'the spider'}"
-        said = []
-        if numbers:
-            said.append(f"{numbers:,} {of} have other numbers in their text than their originals")
-        if values.data:
-            said.append(
-                f"{values.data:,} {of} have word for word the text of their originals, and other inline data "
-                "(JSON-LD)"
-            )
-        return (
-            f"{'; '.join(said)} (their URLs: {shape_text(shape)}). Prices or article numbers? Then yield them, see "
-            "docs/how-to/variants.md; `dedup why --top 20` lists the pages (DEDUP_DROPPED)"
-        )
+    def _unshown(self, of: tuple[str, str], values: _Values) -> _Values:
+        """Return near-duplicates of one kind without those whose values items show, or that each visit changes."""
+        found, numbers, data = values.found, values.numbers, values.data
+        if 2 * self.items_differ[(*of, "numbers")] >= numbers:
+            found, numbers = found - numbers, 0
+        if 2 * self.items_differ[(*of, "data")] >= data:
+            found, data = found - data, 0
+        return _Values(found, 0 if of[0] in self.counters else numbers, data)
 
     def compared(self, verdict: Verdict, callback: str) -> None:
         """Note whether a near-duplicate has other numbers or data than its original, proven by items or not."""

@@ -217,12 +217,11 @@ def _sizes() -> Round:
     rows: dict[str, dict[str, float]] = {}
     for name, item in items.items():
         html = f"<p>{text}</p>"
-        reading = read_page(html, numbers=True)
+        reading = read_page(html, numbers=True)._replace(words=300)
         page = Read(
             urls=("http://a.example/1",),
             text=lambda body=html: body,
             size=2500,
-            words=300,
             reading=lambda found=reading: found,
             given=str,
             noted=None,

@@ -29,9 +29,9 @@ PROSE = " ".join(f"w{chr(97 + n % 26)}{chr(97 + n // 26)}" for n in range(400))
 
 def page(url: str = "http://site.example/a/5", text: str = "", words: int = 0, **more: Any) -> Page:
     numbers = read_page(" ".join(more.pop("tokens", ())), numbers=True).numbers
-    read = read_page(text)._replace(numbers=numbers)
+    read = read_page(text)._replace(numbers=numbers, words=words)
     fields = {"given": lambda: "", "noted": None, "size": len(text)} | more
-    return Page(urls=(url,), text=lambda: text, words=words, reading=lambda: read, **fields)
+    return Page(urls=(url,), text=lambda: text, reading=lambda: read, **fields)
 
 
 def digest(*items: object, of: Page | None = None, **options: Any) -> Digest | None:

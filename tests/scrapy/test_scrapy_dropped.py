@@ -181,7 +181,7 @@ def test_near_duplicates_with_other_numbers_are_said(tmp_path, differs):
     swallowing.counters = {"item"}  # two visits of one page have other numbers: they say nothing
     assert swallowing.lines == []
     swallowing.counters = ()
-    swallowing.items_differ["item", "/0:#>#"] = 15
+    swallowing.items_differ["item", "/0:#>#", "numbers"] = 15
     assert swallowing.lines == []
 
 

@@ -590,3 +590,36 @@ def test_the_report_shows_the_classes(tmp_path):
     assert copies["others"] == 0
     assert (variants["dropped"], variants["others"], variants["fields"]) == (0, 12, ["sku"])
     assert variants["page"].endswith("?variant=2")
+
+
+VISITS = """
+visits = 0
+
+def parse(self, response):
+    self.note("parsed", response)
+    body = " ".join(response.css("main p::text").getall())
+    if len(body) > 200:
+        self.visits += 1
+        yield {"url": response.url, "body": body, "visit": self.visits}
+    yield from self.links(response)
+"""
+
+
+@pytest.mark.parametrize("mode", ["drop", "tag"])
+def test_promise_1_a_text_that_holds_the_page_is_compared_at_every_visit(tmp_path, mode):
+    """A control visit finds the counter volatile, not the text; in the mode "tag" a copy's text equals its original's."""
+    texts = {n: f"{words(n)} sold for {n + 50} euro" for n in range(1, 16)}
+    plain = {f"/a/{n}": article(n, text=text) for n, text in texts.items()}
+    copies = {f"/a/{n}?from=1": article(n, text=text) for n, text in texts.items()}
+    dearer = {f"/a/{n}?v=2": article(n, text=f"{texts[n]} 99 euro") for n in texts}
+    pages = {"/": hub(*plain, *copies, *dearer)} | plain | copies | dearer
+    settings = WRITES | {"DEDUP_MODE": mode, "CONCURRENT_REQUESTS": 1}
+    crawl = run_case(tmp_path, Case(pages, VISITS, settings), setup=SETUP)
+    assert not crawl.faults
+    assert {body for (body,) in items(crawl, "body") if body.endswith("99 euro")} == {
+        f"{text} 99 euro" for text in texts.values()
+    }
+    if mode == "drop":
+        assert "differ in visit; that does not count" in crawl.log
+        assert len(crawl.dropped) >= 8
+    assert "(in body, visit)" not in crawl.log.replace("parse, ?+v (in body, visit)", "")
