@@ -32,8 +32,8 @@ from typing import Any, Protocol, Self, TypeVar, cast
 import msgspec
 from msgspec.structs import replace
 
-from dedup.core.matches import Nearest
 from dedup.core.numbers import Numbers, packed
+from dedup.core.table import Nearest
 from dedup.detector.interface import AsyncDetector, Detector, Question
 from dedup.detector.reservations import Ending, MemoryBudget, Reservation, Reservations
 from dedup.detector.rules import (

@@ -28,8 +28,7 @@ from typing import Literal
 
 import msgspec
 
-from dedup.core.matches import Nearest
-from dedup.core.table import Table
+from dedup.core.table import Nearest, Table
 from dedup.model.errors import UsageError
 from dedup.model.page import Document, PageFingerprint
 

@@ -385,11 +385,6 @@ def hex_fingerprint(value: int) -> str:
     return f"{value:016x}"
 
 
-def accepted_document(verdict: Verdict, seconds: float) -> Document:
-    """Return the document that a verdict is inserted as, at a Unix time."""
-    return msgspec.structs.replace(verdict.document, inserted_seconds=seconds)
-
-
 def identity_of(a: int, b: int) -> Identity:
     """Compare two pages of one site by their PageFingerprint.identity.
 

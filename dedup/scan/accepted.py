@@ -11,8 +11,7 @@ Invariant: a key means its newest document, whatever the layer.
 from array import array
 from collections.abc import Sequence
 
-from dedup.core.matches import Nearest
-from dedup.core.table import Table
+from dedup.core.table import Nearest, Table
 from dedup.model.page import Document
 from dedup.store import Store
 

@@ -15,8 +15,8 @@ import msgspec
 from dedup.core.files import replacing
 from dedup.detector import EmbeddedDetector
 from dedup.model.errors import UsageError
+from dedup.model.forms import to_columns
 from dedup.model.page import ReserveOptions, Verdict, hex_fingerprint
-from dedup.model.verdict_forms import to_columns
 from dedup.scan.values import (
     BROKEN_KEPT,
     Broken,

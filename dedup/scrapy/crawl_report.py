@@ -16,7 +16,7 @@ import msgspec
 from dedup.core.files import replace_file
 from dedup.core.table import Table as FingerprintTable
 from dedup.detector.rules import near_duplicates, not_other
-from dedup.model.page import Verdict, accepted_document
+from dedup.model.page import Verdict
 from dedup.model.policy import Policy
 from dedup.model.reasons import label_of
 from dedup.model.recipes import Recipe
@@ -541,7 +541,7 @@ def _beyond(kept: Sequence[Verdict], policy: Policy, *, guard: bool) -> Counter[
         page = verdict.page
         if verdict.status == "unique":
             near = [
-                (accepted_document(kept[match.document], 0.0), match.distance)
+                (kept[match.document].document, match.distance)
                 for match in earlier.probe(page.value, NEAREST)
             ]
             alike = near_duplicates(verdict.document, near, wider)

@@ -18,10 +18,10 @@ from scrapy.http import Response, TextResponse
 from scrapy.utils.job import job_dir
 
 from dedup.core.fingerprint import PageReading, hash_of_links, read_page
+from dedup.model.forms import to_plain
 from dedup.model.names import namespace_of
 from dedup.model.page import ReserveOptions, Verdict
 from dedup.model.recipes import Recipe
-from dedup.model.verdict_forms import to_plain
 from dedup.scrapy.counts import Counts, kind_of, logger, new_pauses
 from dedup.scrapy.in_flight import CrawlLinks, PagesInFlight, token_of
 from dedup.scrapy.kept_pages import KeptPages
@@ -146,10 +146,7 @@ class Session:
                 page = msgspec.structs.replace(page, links=hash_of_links(reading.links))
             callback = called.name
             options = self._options(request, response, called)
-            start = is_start(request) and "start" in self.config.exempt
-            verdict = await namespace.detector.judge(
-                page, key, msgspec.structs.replace(options, exempt="start") if start else options
-            )
+            verdict = await namespace.detector.judge(page, key, options)
             if verdict.reason == "unchanged" and self.kept.proof is not None:
                 await self.kept.proof.recall(namespace, request, verdict)
             if verdict.match is None:  # as for most pages
@@ -225,8 +222,10 @@ class Session:
     def _options(self, request: Request, response: Response, callback: Callback) -> ReserveOptions:
         """Return the options for judging a page."""
         kind = request.meta.get("dedup_kind")
+        start = "start" in self.config.exempt and is_start(request)
         return ReserveOptions(
             url=response.url,
+            exempt="start" if start else None,
             guard="other_title" in self.config.exempt,
             kind=callback.kind if kind is None else str(kind)[:KIND_CHARACTERS],
             tries=self.config.tries if self.in_flight.yields_items(callback.name) else 0,

@@ -41,7 +41,6 @@ from dedup.model.page import (
     PageFingerprint,
     ReserveOptions,
     Verdict,
-    accepted_document,
 )
 from dedup.model.policy import Options
 from dedup.report.texts import count
@@ -194,7 +193,7 @@ class ServiceNamespace:
             records: list[tuple[bytes, bytes | None]] = []
             encoded: list[Verdict] = []
             for verdict in verdicts:
-                document = accepted_document(verdict, time.time())
+                document = verdict.brought(inserted_seconds=time.time()).document
                 try:
                     records.append(encode(self._namespace, document))
                     encoded.append(verdict)

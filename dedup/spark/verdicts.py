@@ -29,10 +29,10 @@ from dedup.core.pairs import find_clusters
 from dedup.detector import EmbeddedDetector
 from dedup.detector.rules import unlike_any
 from dedup.model.errors import DedupError
+from dedup.model.forms import to_columns as verdict_columns
 from dedup.model.page import Document, PageFingerprint, ReserveOptions, Status
 from dedup.model.policy import Options, Policy, Scope, Similarity
 from dedup.model.recipes import Recipe, recipe_of
-from dedup.model.verdict_forms import to_columns as verdict_columns
 from dedup.scan.accepted import Layer
 from dedup.spark.fingerprints import PAGE, PAIR, VERDICT, batches, ddl, of_columns, words
 

@@ -4,8 +4,7 @@ store.py            Store: documents and index in one folder, changed together; 
 documents.py        documents.mdb: transactions; its pages are verified first (native/src/lmdb/pages.c)
 record_format.py    its records as bytes
 index.py            finds documents by value (within k) and by key
-segmented_table.py  one table in memory and on disk, for more than memory holds
-segment.py          one file of it
+segmented_table.py  one table in memory and in files, the segments, for more than memory holds
 transfer.py         export and import
 verify.py           verification
 """

@@ -10,6 +10,8 @@ On disk it is a folder (docs/appendix/segment-format.md): segments, a saved tabl
 manifest.json, a checked file (dedup/core/files.py) that lists them.
 
 Invariants:
+  - A segment is an immutable table in a file, searched where it is mapped. It is used only after every byte of it
+    was read and every rule verified (native/src/segment/segment.h).
   - A pair is in one place only: the table, a frozen one, or one segment. `_removed` holds pairs of
     the latter two that were removed since. So an answer never holds a pair twice. A removed pair never
     comes back: a document is a number that is used once.
@@ -26,26 +28,34 @@ Invariants:
 """
 
 import contextlib
+import mmap
 import os
 import secrets
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from itertools import compress
 from operator import gt
 from pathlib import Path
+from typing import IO, Any
 
 import msgspec
 
-from dedup.core.files import PRIVATE, PRIVATE_FOLDER, read_checked, replace_file, write_checked
-from dedup.core.matches import Answer, Matches
+from dedup.core.files import (
+    PRIVATE,
+    PRIVATE_FOLDER,
+    allocate,
+    read_checked,
+    replace_file,
+    replacing,
+    write_checked,
+)
 from dedup.core.native import check, ffi, lib
-from dedup.core.numbers import Numbers, Packed, number, zeros
-from dedup.core.table import Table, limit_number
+from dedup.core.numbers import Numbers, Packed, number, pointer, zeros
+from dedup.core.table import KEPT, Answer, Matches, Table, limit_number
 from dedup.model.errors import StoreDamaged
-from dedup.store.segment import Segment, Segments, pairs_of, write_pairs
 
 RATIO = 3  # a segment smaller than this many times all newer ones is merged with them
 MERGED_MOST = (
@@ -56,8 +66,173 @@ REMOVED_SHARE = 4  # a segment of which a quarter is removed is written again
 READERS = 4  # threads that verify files, each one of them
 NAME = "manifest.json"
 FORMAT, VERSION = "dedup segments", 2  # 1 numbered its files
+IN_MEMORY = 1 << 23  # bytes of a batch or a file that is made in memory; larger ones are mapped
 
 Pairs = tuple[Packed, Packed]  # values, and the document of each
+
+
+# -------------------------------------------------------------------------------------- one segment
+
+
+class Segment:
+    """The pairs (value, document) of a file. Immutable, so threads may share it.
+
+    path    the file, which must not change while it is open; on Unix it may be deleted
+    bytes   its size
+    k       the greatest distance that it was made for, in bits
+    handle  the native segment
+
+    Raises StoreDamaged, naming the file, for one that is cut, altered, or of another format or version; OSError
+    for one that cannot be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        handle, reason = ffi.new("ndd_segment **"), ffi.new("char **")
+        content = _mapped(path)
+        self._content = ffi.from_buffer("uint8_t[]", content)
+        status = lib.ndd_segment_open(self._content, len(content), handle, reason)
+        if status != lib.NDD_OK:
+            check(status, f"{path}: {ffi.string(reason[0]).decode()}")
+        # From now on a page that memory lacks is read without its neighbours.
+        if isinstance(content, mmap.mmap) and hasattr(mmap, "MADV_RANDOM"):
+            content.madvise(mmap.MADV_RANDOM)
+        self.handle: Any = ffi.gc(handle[0], lib.ndd_segment_close)
+        stats = ffi.new("ndd_segment_stats *")
+        lib.ndd_segment_stats_get(self.handle, stats)
+        self.k, self.bytes, self._documents = int(stats.k), len(content), int(stats.documents)
+
+    def __len__(self) -> int:
+        """Return the number of documents: pairs (value, document)."""
+        return self._documents
+
+    def has(self, values: Packed, documents: Packed) -> bytearray:
+        """Return for each pair (values[i], documents[i]) 1 if it is there, else 0."""
+        found = bytearray(len(values))
+        flags = ffi.from_buffer("uint8_t[]", found, require_writable=True)
+        lib.ndd_segment_has(self.handle, pointer(values), pointer(documents), len(values), flags)
+        return found
+
+
+class Segments:
+    """Several segments, searched in one native call, with a table in memory if one is given. One thread at a time."""
+
+    def __init__(self, segments: Sequence[Segment]) -> None:
+        self._segments = segments  # keeps the handles alive
+        self._handles = ffi.new("ndd_segment *[]", [segment.handle for segment in segments])
+        self._count = len(segments)
+        self._answer, self._found = Answer(), ffi.new("uint64_t *")
+        self._query = ffi.new("uint64_t[1]")
+
+    def probe(self, value: int, k: int, limit: int = 0, table: Table | None = None) -> Matches:
+        """Return the matches within k of each place in turn, at most `limit` each unless that is 0."""
+        query, found = self._query, self._found
+        query[0] = value
+        handle = ffi.NULL if table is None else table.handle
+        status = lib.ndd_segments_probe(
+            self._handles, self._count, handle, query, 1, k, limit, self._answer.handle, found
+        )
+        if status != lib.NDD_OK:
+            check(status, f"probing {self._count} segments")
+        if not found[0]:  # as of most values
+            return Matches()
+        matches = self._answer.single(self._count + (table is not None))
+        if len(matches) > KEPT:
+            self._answer = Answer()  # in less memory
+        return matches
+
+    def probe_each(
+        self, values: Packed, k: int, limit: int = 0, table: Table | None = None
+    ) -> dict[int, Matches]:
+        """Return what probe() does for each of some values that has matches, by its index."""
+        answer, queries = Answer(), pointer(values)
+        handle = ffi.NULL if table is None else table.handle
+        status = lib.ndd_segments_probe(
+            self._handles,
+            self._count,
+            handle,
+            queries,
+            len(values),
+            k,
+            limit,
+            answer.handle,
+            self._found,
+        )
+        if status != lib.NDD_OK:
+            check(status, f"probing {self._count} segments")
+        return answer.each(len(values), self._count + (table is not None))
+
+
+def room(folder: Path, words: int) -> "memoryview[int]":
+    """Return that many 64-bit words to work with.
+
+    Many are in a file without a name, in that folder, and mapped into memory: so they need no memory, where it is short.
+    Raises OSError if the disk is full.
+    """
+    if 8 * words <= IN_MEMORY:
+        return memoryview(zeros(words))
+    from tempfile import TemporaryFile
+
+    with TemporaryFile(dir=folder, prefix="segment-", suffix=".tmp") as file:
+        allocate(file.fileno(), 8 * words)
+        return memoryview(mmap.mmap(file.fileno(), 8 * words)).cast("Q")
+
+
+def pairs_of(segments: Sequence[Segment]) -> tuple[Packed, Packed]:
+    """Return all pairs of some segments, at least one, in no order: the values, and the document of each."""
+    counts, folder, at = list(map(len, segments)), segments[0].path.parent, 0
+    values, documents = room(folder, sum(counts)), room(folder, sum(counts))
+    for segment, count in zip(segments, counts, strict=True):
+        some = slice(at, at + count)
+        lib.ndd_segment_list(segment.handle, pointer(values[some]), pointer(documents[some]))
+        at += count
+    return values, documents
+
+
+def _mapped(path: Path) -> mmap.mmap | bytes:
+    with path.open("rb") as file:
+        if os.fstat(file.fileno()).st_size == 0:  # which cannot be mapped, and is refused
+            return b""
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def write_pairs(path: Path, values: Packed, documents: Packed, k: int, note: int = 0) -> int:
+    """Write the pairs (values[i], documents[i]) as a segment for distances up to k; return how many.
+
+    A pair that is given twice is written once. k is in 0 .. 15, note in 0 .. 2**64 - 1. The batches are sorted on
+    return. Takes no more than 16 MB of memory. Raises OSError when the file cannot be written; then there is none, or
+    the one that was there before.
+    """
+    k, note = number(k, "k"), number(note, "note")
+    subject, count, size = f"writing {path}", ffi.new("size_t *"), ffi.new("uint64_t *")
+    pointers, scratch = (
+        (pointer(values), pointer(documents)),
+        room(path.parent, 2 * len(values) + 2),
+    )
+    check(lib.ndd_sort_pairs(*pointers, len(values), pointer(scratch), count), subject)
+    check(lib.ndd_segment_size(*pointers, count[0], min(k, 1 << 31), size), subject)
+    given = (*pointers, count[0], k, note, pointer(scratch))
+    with replacing(path, PRIVATE) as file, _content(file, size[0]) as content:
+        check(lib.ndd_segment_write(*given, content, size[0]), subject)
+    return int(count[0])
+
+
+@contextmanager
+def _content(file: IO[bytes], size: int) -> Iterator[Any]:
+    """Yield the bytes of an empty file as the native core takes them; they are in the file at the end."""
+    if size <= IN_MEMORY:
+        small = bytearray(size)
+        yield ffi.from_buffer("uint8_t[]", small, require_writable=True)
+        file.write(small)
+        return
+    allocate(file.fileno(), size)
+    with mmap.mmap(file.fileno(), size) as large:
+        with ffi.from_buffer("uint8_t[]", large, require_writable=True) as content:
+            yield content
+        large.flush()
+
+
+# --------------------------------------------------------------------------------------- the table
 
 
 class SegmentedStats(msgspec.Struct, frozen=True):
@@ -112,7 +287,6 @@ class SegmentedTable:
         self._folder = Folder(path, k, read_only=read_only)
         self._segments = self._folder.segments
         self._together = Segments(self._segments)
-        self._answer = Answer()  # of _is_far()
         self._pair = tuple(ffi.new("uint64_t[1]") for _ in range(3))  # append_one()'s
         self._removed = table_of(self._folder.removed)
         self._gone = len(self._removed)  # how many they are
@@ -200,46 +374,28 @@ class SegmentedTable:
 
     def probe(self, value: int, limit: int | None = None) -> Matches:
         """Return the documents of all values within k of a value, as Table.probe() does."""
-        if self._is_far(value):
-            return Matches()
-        found = self._table.probe(value, limit) if self.unwritten else Matches()
-        if not (self._frozen or self._segments):
-            return found
-        most = limit if type(limit) is int and limit > 0 else limit_number(limit)
-        if older := self._older(value, most):
-            cut = found.cut
-            found += older
-            return nearest(found, most, cut=cut)
-        return found
-
-    def _older(self, value: int, most: int) -> Matches:
-        """Return what segments and frozen tables have, less what was removed.
-
-        All of it, or of each place the nearest `most` + 1 at least.
-        """
-        limit = most + 1 if most else 0
-        while True:
-            found = self._together.probe(value, self._k, limit)
-            cut = found.cut
-            for frozen in self._frozen:
-                more = frozen.table.probe(value, limit or None)
-                found += more
-                cut = cut or more.cut
-            left = self._not_removed(found)
-            if not cut or limit > most + len(found) - len(left):
-                return left
-            limit *= 2
-
-    def _is_far(self, value: int) -> bool:
-        """Whether nothing lies within k of a value, as is so for most: one native call, if nothing is frozen."""
         if type(value) is not int or not 0 <= value < 1 << 64:
-            number(value, "value")
-        if self._frozen:
-            return False
-        table, segments = self._table.handle if self.unwritten else ffi.NULL, self._together
-        return not lib.ndd_may_be_near(
-            table, segments.handles, segments.count, value, self._k, self._answer.handle
-        )
+            value = number(value, "value")
+        if limit is None:
+            most = 0
+        else:
+            most = limit if type(limit) is int and limit > 0 else limit_number(limit)
+        table = self._table if self.unwritten else None
+        asked = most + 1 if most and self._gone else most  # of each place
+        while True:
+            found = self._together.probe(value, self._k, asked, table)
+            for frozen in self._frozen:
+                more = frozen.table.probe(value, asked or None)
+                cut = found.cut or more.cut
+                found += more
+                found.cut = cut
+            if not found:
+                return found
+            left = self._not_removed(found)
+            # where some were left out, and others are removed: are enough left of each place?
+            if not found.cut or not self._gone or asked > most + len(found) - len(left):
+                return nearest(left, most, cut=found.cut)
+            asked *= 2
 
     def _not_removed(self, matches: Matches) -> Matches:
         if not matches or not self._gone:
@@ -253,25 +409,26 @@ class SegmentedTable:
     def probe_each(self, values: Packed, limit: int | None = None) -> dict[int, Matches]:
         """Return what probe() does for each of some values that has matches, by its index.
 
-        One native call searches all segments for all of them. Only a value that has matches in several places, or
-        more than the limit where some are removed, is probed once more by itself.
+        One native call searches all segments for all of them. Only a value that has more matches than the limit where
+        some are removed is probed once more by itself.
         """
         most = limit_number(limit)
-        found = self._table.probe_each(values, most) if self.unwritten else {}
-        if not (self._frozen or self._segments):
-            return found
-        older = [self._together.probe_each(values, self._k, most)]
-        older += [frozen.table.probe_each(values, most) for frozen in self._frozen]
-        again = set()
-        for place in older:
-            for i, matches in place.items():
-                if i in found or (matches.cut and self._gone):
-                    again.add(i)
-                elif left := self._not_removed(matches):
-                    found[i] = nearest(left, most, cut=left.cut)
-        for i in again:
-            found[i] = self.probe(int(values[i]), limit)
-        return {i: matches for i, matches in found.items() if matches} if again else found
+        table = self._table if self.unwritten else None
+        found = self._together.probe_each(values, self._k, most, table)
+        for frozen in self._frozen:
+            for i, more in frozen.table.probe_each(values, most).items():
+                cut = more.cut or (i in found and found[i].cut)
+                found[i] = Matches([*found.get(i, ()), *more])
+                found[i].cut = cut
+        answers = {}
+        for i, matches in found.items():
+            if matches.cut and self._gone:
+                left = self.probe(int(values[i]), limit)
+            else:
+                left = nearest(self._not_removed(matches), most, cut=matches.cut)
+            if left:
+                answers[i] = left
+        return answers
 
     # -------------------------------------------------------------------------------------- on disk
 

@@ -30,8 +30,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from dedup.core.files import PRIVATE_FOLDER, FolderLock
-from dedup.core.matches import Match, Matches, Nearest
 from dedup.core.numbers import Numbers, packed
+from dedup.core.table import Match, Matches, Nearest
 from dedup.model.errors import RecipeMismatch, StoreDamaged, UsageError
 from dedup.model.names import check_namespace
 from dedup.model.page import Document

@@ -35,8 +35,8 @@ from dedup.core.backoff import Backoff
 from dedup.core.say_once import SayOnce
 from dedup.detector import AsyncDetector, Question
 from dedup.model.errors import RecipeMismatch, ServiceUnavailable, StoreDamaged
+from dedup.model.forms import to_headers
 from dedup.model.page import PageFingerprint, ReserveOptions, Verdict
-from dedup.model.verdict_forms import to_headers
 from dedup.wire.kafka import writer
 from dedup.wire.kafka.login import Refused
 from dedup.wire.kafka.writer import Headers, Outgoing, Writer

@@ -54,7 +54,7 @@ static void must_probe(const ndd_segment *segment, const struct pairs *pairs, ui
     const ndd_match *matches;
     uint64_t within = 0;
     for (size_t i = 0; i < pairs->n; i++) within += fuzz_bits_between(pairs->values[i], query) <= (int)k;
-    MUST(ndd_segments_probe(&segment, 1, &query, 1, k, 0, answer) == NDD_OK);
+    MUST(ndd_segments_probe(&segment, 1, NULL, &query, 1, k, 0, answer, NULL) == NDD_OK);
     ndd_answer_get(answer, &offsets, &matches);
     MUST(offsets[0] == 0 && offsets[1] == within);
     for (uint64_t i = 0; i < within; i++) { /* in strict order, so each once */

@@ -56,19 +56,16 @@ void ndd_segment_close(ndd_segment *segment);
 void ndd_segment_stats_get(const ndd_segment *segment, ndd_segment_stats *stats);
 
 /* As ndd_table_probe in each of several segments, for any k up to that of each, else NDD_BAD_DISTANCE: the matches
- * of values[i] in segments[s] are those of query s * n + i. */
-ndd_status ndd_segments_probe(const ndd_segment *const *segments, size_t count, const uint64_t *values,
-                              size_t n, uint32_t k, uint64_t limit, ndd_answer *answer);
+ * of values[i] in segments[s] are those of query s * n + i. And in a table, within its own k, unless that is NULL:
+ * these are the matches of query count * n + i. *found is how many matches there are in all; it may be NULL. */
+ndd_status ndd_segments_probe(const ndd_segment *const *segments, size_t count, const ndd_table *table,
+                              const uint64_t *values, size_t n, uint32_t k, uint64_t limit,
+                              ndd_answer *answer, uint64_t *found);
 
 /* As ndd_table_has and ndd_table_list. */
 void ndd_segment_has(const ndd_segment *segment, const uint64_t *values, const uint64_t *documents,
                      size_t n, uint8_t *found);
 void ndd_segment_list(const ndd_segment *segment, uint64_t *values, uint64_t *documents);
-
-/* 0 if neither a table (NULL: none) nor one of n segments holds a value within k bits of this one, the table
- * within its own k; 1 if one does, or memory or a segment's k does not allow to tell. Overwrites the answer. */
-int ndd_may_be_near(const ndd_table *table, const ndd_segment *const *segments, size_t n, uint64_t value,
-                    uint32_t k, ndd_answer *answer);
 
 /* ------------------------------------------------------------------------------- all pairs */
 

@@ -43,7 +43,7 @@ static inline uint8_t *write_segment(const struct pairs *pairs, uint32_t k, uint
 
 static inline ndd_status probe_segment(const ndd_segment *segment, const uint64_t *values, size_t n, uint32_t k,
                                        uint64_t limit, ndd_answer *answer) {
-    return ndd_segments_probe(&segment, 1, values, n, k, limit, answer);
+    return ndd_segments_probe(&segment, 1, NULL, values, n, k, limit, answer, NULL);
 }
 
 static inline ndd_segment *open_segment(const uint8_t *bytes, uint64_t size) {

@@ -205,7 +205,7 @@ static void test_segments_are_probed_together_as_each_alone(void) {
         for (size_t i = 0; i < n; i++) values[i] = flipped(many.values[i * many.n / n], (uint32_t)(i % 5));
         for (uint64_t limit = 0; limit < 3; limit++) {
             for (size_t some = n; some > 0; some = some == 1 ? 0 : 1) { /* one, or more than a group */
-                CHECK(ndd_segments_probe(both, 2, values, some, 3, limit, together) == NDD_OK);
+                CHECK(ndd_segments_probe(both, 2, NULL, values, some, 3, limit, together, NULL) == NDD_OK);
                 ndd_answer_get(together, &ends, &all);
                 int fits = ends[2 * some] <= sizeof queries / sizeof *queries;
                 if (fits) ndd_answer_queries(together, 2 * some, queries);
@@ -224,8 +224,8 @@ static void test_segments_are_probed_together_as_each_alone(void) {
                 }
             }
         }
-        CHECK(ndd_segments_probe(both, 2, values, 1, 4, 0, together) == NDD_BAD_DISTANCE);
-        CHECK(ndd_segments_probe(NULL, 0, values, 1, 3, 0, together) == NDD_OK);
+        CHECK(ndd_segments_probe(both, 2, NULL, values, 1, 4, 0, together, NULL) == NDD_BAD_DISTANCE);
+        CHECK(ndd_segments_probe(NULL, 0, NULL, values, 1, 3, 0, together, NULL) == NDD_OK);
         ndd_answer_get(together, &ends, &all);
         CHECK(ends[0] == 0);
         ndd_answer_close(alone);
@@ -238,36 +238,44 @@ static void test_segments_are_probed_together_as_each_alone(void) {
     }
 }
 
-static void test_what_is_near_no_value_is_told_in_one_call(void) {
+static void test_a_table_is_probed_with_segments_as_alone(void) {
     for (int kind = 0; kind < KINDS; kind++) {
         struct pairs pairs = make_pairs(kind, 900), in_table = {pairs.values, pairs.documents, pairs.n / 3};
         struct pairs in_file = {pairs.values + in_table.n, pairs.documents + in_table.n, pairs.n - in_table.n};
-        uint64_t size, stored;
+        uint64_t size, stored, values[300];
         uint8_t *bytes = write_segment(&in_file, 3, 0, &size);
         ndd_segment *segment = open_segment(bytes, size);
         const ndd_segment *twice[2] = {segment, segment};
         ndd_table *table;
-        ndd_answer *answer;
-        CHECK(ndd_table_open(2, NDD_AUTO, &table) == NDD_OK && ndd_answer_open(&answer) == NDD_OK);
+        ndd_answer *alone, *together;
+        const uint64_t *at, *ends;
+        const ndd_match *one, *all;
+        CHECK(ndd_table_open(2, NDD_AUTO, &table) == NDD_OK);
+        CHECK(ndd_answer_open(&alone) == NDD_OK && ndd_answer_open(&together) == NDD_OK);
         CHECK(ndd_table_insert(table, in_table.values, in_table.documents, in_table.n, &stored) ==
               NDD_OK);
-        for (uint32_t k = 0; k <= 3; k++) {
-            for (size_t i = 0; i < pairs.n; i++) {
-                uint64_t value = flipped(pairs.values[i], (uint32_t)(i % 5));
-                int in_segment = 0, tabled = 0;
-                for (size_t j = 0; j < pairs.n; j++) {
-                    uint32_t distance = (uint32_t)count_bits(value ^ pairs.values[j]);
-                    if (j < in_table.n) tabled |= distance <= 2;
-                    else in_segment |= distance <= k;
+        size_t n = pairs.n < 300 ? pairs.n : 300;
+        for (size_t i = 0; i < n; i++) values[i] = flipped(pairs.values[i * pairs.n / n], (uint32_t)(i % 5));
+        for (size_t count = 0; count <= 2; count++) {
+            for (uint64_t limit = 0; limit < 3; limit++) {
+                CHECK(ndd_segments_probe(twice, count, table, values, n, 3, limit, together, NULL) == NDD_OK);
+                ndd_answer_get(together, &ends, &all);
+                for (size_t query = 0; query < (count + 1) * n; query++) {
+                    const uint64_t *value = values + query % n;
+                    ndd_status status = query < count * n ? probe_segment(segment, value, 1, 3, limit, alone)
+                                                          : ndd_table_probe(table, value, 1, limit, alone);
+                    CHECK(status == NDD_OK);
+                    ndd_answer_get(alone, &at, &one);
+                    CHECK(ends[query + 1] - ends[query] == at[1]);
+                    CHECK(ndd_answer_cut(together)[query] == ndd_answer_cut(alone)[0]);
+                    CHECK(at[1] == 0 || memcmp(all + ends[query], one, at[1] * sizeof *one) == 0);
                 }
-                CHECK(ndd_may_be_near(NULL, twice, 2, value, k, answer) == in_segment);
-                CHECK(ndd_may_be_near(table, NULL, 0, value, k, answer) == tabled);
-                CHECK(ndd_may_be_near(table, twice, 2, value, k, answer) == (tabled || in_segment));
             }
         }
-        CHECK(ndd_may_be_near(NULL, twice, 2, 0, 4, answer) == 1); /* that cannot be told */
-        CHECK(ndd_may_be_near(NULL, NULL, 0, 0, 3, answer) == 0);
-        ndd_answer_close(answer);
+        CHECK(ndd_segments_probe(twice, 2, table, values, 1, 4, 0, together, NULL) == NDD_BAD_DISTANCE);
+        CHECK(ndd_segments_probe(NULL, 0, NULL, values, 1, 3, 0, together, NULL) == NDD_OK);
+        ndd_answer_close(alone);
+        ndd_answer_close(together);
         ndd_table_close(table);
         ndd_segment_close(segment);
         free(bytes);
@@ -323,7 +331,7 @@ int main(void) {
     test_the_extremes_cost_no_more_than_others();
     test_every_processor_finds_the_same();
     test_segments_are_probed_together_as_each_alone();
-    test_what_is_near_no_value_is_told_in_one_call();
+    test_a_table_is_probed_with_segments_as_alone();
     test_a_segment_tells_what_it_holds();
     return 0;
 }

@@ -20,13 +20,12 @@ from segment_data import write_segment
 
 from dedup.cli import terminal
 from dedup.cli.common_options import distance_option, json_option
-from dedup.core.matches import Answers, ProbedMany
 from dedup.core.numbers import Array, pointer
-from dedup.core.table import Table
+from dedup.core.table import Answers, ProbedMany, Table
 from dedup.lab.bench import Machine, Samples, machine, samples
 from dedup.lab.bench.tables import brute_force, flipped, make_data
 from dedup.model.errors import DedupError
-from dedup.store.segment import Segment, Segments
+from dedup.store.segmented_table import Segment, Segments
 
 _CENTRE = np.uint64(0x9E3779B97F4A7C15)
 _FARTHEST = 20  # bits from the centre of a neighbourhood, at most

@@ -8,7 +8,7 @@ from segment_data import ALL, numbered, spread, stats_of, write_segment
 
 from dedup.core.table import Table
 from dedup.model.errors import StoreDamaged, UsageError
-from dedup.store.segment import Segment, Segments, pairs_of
+from dedup.store.segmented_table import Segment, Segments, pairs_of
 
 
 def test_the_bytes_are_those_of_the_specification(tmp_path):

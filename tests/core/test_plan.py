@@ -22,7 +22,7 @@ from dedup.core.native import lib
 from dedup.lab.capacity import MEASURED, Crawl, Machine, capacity, shard_of
 from dedup.model.errors import UsageError
 from dedup.model.recipes import NEWEST, recipe_of
-from dedup.store.segment import Segment
+from dedup.store.segmented_table import Segment
 
 EXAMPLE = 2**34
 KEYS = {"tables", "blocks", "prefix_bits", "candidates", "bytes", "recommended"}

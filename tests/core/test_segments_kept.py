@@ -14,7 +14,7 @@ import pytest
 
 from dedup.core.table import Match, Table
 from dedup.model.errors import StoreDamaged
-from dedup.store import segment
+from dedup.store import segmented_table
 from dedup.store.segmented_table import NAME, SegmentedTable, read_manifest
 
 
@@ -211,11 +211,11 @@ mounting.small_disk(sys.argv[1], "300k")
 import numpy as np
 from pathlib import Path
 from probing import probe_many
-from dedup.store import segment
+from dedup.store import segmented_table
 from dedup.store.segmented_table import SegmentedTable
 from dedup.core.table import Table
 
-segment.IN_MEMORY = int(sys.argv[2])
+segmented_table.IN_MEMORY = int(sys.argv[2])
 folder = Path(sys.argv[1]) / "t"
 table = SegmentedTable(folder, 3, threading.RLock())
 values = np.random.default_rng(1).integers(0, 2**64, 100_000, dtype=np.uint64)
@@ -246,7 +246,7 @@ os._exit(0)
 
 
 @pytest.mark.skipif(not mounting.can_mount(), reason="needs mounts of its own")
-@pytest.mark.parametrize("in_memory", [0, segment.IN_MEMORY])
+@pytest.mark.parametrize("in_memory", [0, segmented_table.IN_MEMORY])
 def test_a_full_disk_loses_nothing(tmp_path, in_memory):
     """On a disk of 300 KB writing is refused in the end; what was appended is found, what was written, too."""
     done = subprocess.run(
@@ -263,8 +263,8 @@ def test_a_full_disk_loses_nothing(tmp_path, in_memory):
 def test_files_that_are_made_in_mapped_files_are_the_same(tmp_path, monkeypatch):
     """Byte for byte: written, merged with removed pairs, and written again for a greater distance."""
     made = []
-    for name, in_memory in (("small", segment.IN_MEMORY), ("large", 0)):
-        monkeypatch.setattr(segment, "IN_MEMORY", in_memory)
+    for name, in_memory in (("small", segmented_table.IN_MEMORY), ("large", 0)):
+        monkeypatch.setattr(segmented_table, "IN_MEMORY", in_memory)
         monkeypatch.setattr("dedup.store.segmented_table.STEP", 100)
         filled(tmp_path / name)
         table = opened(tmp_path / name)

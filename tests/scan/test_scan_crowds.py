@@ -5,7 +5,7 @@ import random
 import pytest
 from detecting import page
 
-from dedup.core.matches import Nearest
+from dedup.core.table import Nearest
 from dedup.detector import EmbeddedDetector
 from dedup.model.page import Document
 from dedup.model.policy import Options

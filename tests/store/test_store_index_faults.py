@@ -10,11 +10,9 @@ import numpy as np
 import pytest
 from stores import document, fill, held_up, index_files, run, spread, verified
 
-from dedup.core.matches import Matches
-from dedup.core.table import Table
+from dedup.core.table import Matches, Table
 from dedup.store import Store, index, segmented_table, store
-from dedup.store.segment import Segments
-from dedup.store.segmented_table import SegmentedTable
+from dedup.store.segmented_table import SegmentedTable, Segments
 from dedup.store.verify import verify_store
 
 
@@ -331,7 +329,9 @@ def test_removals_elsewhere_do_not_make_a_crowd_slow(tmp_path, monkeypatch, left
     oracle.insert_many(values[kept], documents[kept])
     asked = []
     real = Segments.probe
-    monkeypatch.setattr(Segments, "probe", lambda s, v, k, n: asked.append(n) or real(s, v, k, n))
+    monkeypatch.setattr(
+        Segments, "probe", lambda s, v, k, n, table: asked.append(n) or real(s, v, k, n, table)
+    )
     for limit in (1, 10, 299, None):
         found, expected = table.probe(7, limit), oracle.probe(7, limit)
         assert (found, found.cut) == (expected, expected.cut)

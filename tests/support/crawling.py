@@ -34,7 +34,7 @@ from scrapy.exceptions import ScrapyDeprecationWarning
 from scrapy.http import Request, Response
 from twisted.python.failure import Failure
 
-from dedup.model.verdict_forms import to_plain
+from dedup.model.forms import to_plain
 
 # Setup of a crawl that ends only when a service, or Kafka, has taken everything; they are there.
 PATIENT = """

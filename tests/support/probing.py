@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dedup.core.matches import Matches, ProbedMany
 from dedup.core.numbers import packed
+from dedup.core.table import Matches, ProbedMany
 
 __all__ = ["probe_many"]
 

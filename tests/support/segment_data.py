@@ -10,7 +10,7 @@ from dedup.core.native import ffi, lib
 from dedup.core.numbers import Numbers, packed
 from dedup.core.table import Match
 from dedup.model.errors import UsageError
-from dedup.store.segment import Segment, write_pairs
+from dedup.store.segmented_table import Segment, write_pairs
 
 ALL = 2**64 - 1
 

@@ -49,7 +49,7 @@ class Design(msgspec.Struct, frozen=True):
     """One way to find what lies within k, for the number of documents that was given.
 
     kind              "paper" (PermutedTables of tests/paper), "ours" (dedup.Table), or "segment"
-                      (dedup.store.segment: immutable, on disk)
+                      (dedup.store.segmented_table: immutable, on disk)
     preset            ours: the preset of dedup.Table that has it; else None
     name              the design in words
     tables            how many tables of all documents

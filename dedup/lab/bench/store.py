@@ -31,7 +31,7 @@ from dedup.model.errors import UsageError
 from dedup.model.page import SKETCH_BYTES, Document, PageFingerprint
 from dedup.model.recipes import NEWEST
 from dedup.store import Store
-from dedup.store.segment import Segment, Segments
+from dedup.store.segmented_table import Segment, Segments
 
 NAMESPACE = "bench"
 BATCH = 1000  # documents of one transaction

@@ -18,10 +18,10 @@ from dedup.model.forms import (
     options_of_http,
     page_of_http,
     to_http,
+    to_reply,
 )
 from dedup.model.page import Document, Identity, Neighbour, Status, Verdict
 from dedup.model.policy import Scope
-from dedup.model.verdict_forms import to_reply
 from dedup.model.words import FIELD_BYTES
 from dedup.service.core.namespaces import Asked
 from dedup.service.core.overview import NearDuplicateView, Overview

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from dedup.core.numbers import Packed, big_endian
 from dedup.detector import EmbeddedDetector
 from dedup.model.errors import UsageError
-from dedup.model.forms import GIVEN_AT_INSERT
+from dedup.model.forms import GIVEN_AT_INSERT, to_reply
 from dedup.model.page import (
     SKETCH_BYTES,
     USUAL,
@@ -33,7 +33,6 @@ from dedup.model.page import (
     PageFingerprint,
     ReserveOptions,
 )
-from dedup.model.verdict_forms import to_reply
 from dedup.model.words import (
     INSERT_WORDS,
     OPTION_WORDS,

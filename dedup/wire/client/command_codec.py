@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from dedup.model.errors import DedupError, RecipeMismatch, ServiceUnavailable, UsageError
 from dedup.model.events import record_key
+from dedup.model.forms import from_reply
 from dedup.model.page import (
     SKETCH_BYTES,
     Document,
@@ -33,7 +34,6 @@ from dedup.model.page import (
 )
 from dedup.model.policy import RESERVATION_SECONDS, Options
 from dedup.model.recipes import Recipe, same_recipe
-from dedup.model.verdict_forms import from_reply
 from dedup.model.words import (
     read_document,
     write_insert,

@@ -16,6 +16,7 @@
 #include "design/near.h"
 #include "segment/segment.h"
 #include "table/answer.h"
+#include "table/table.h"
 
 #define QUEUE 32   /* keys prefetched and not yet compared; a power of two */
 #define STARTED 12 /* keys later the start of a bucket has arrived */
@@ -263,10 +264,11 @@ static ndd_status probe_group(const struct search *search, uint64_t limit, size_
     return status == NDD_OK ? answer_finish(&source, search->answer, limit, query, n) : status;
 }
 
-ndd_status ndd_segments_probe(const ndd_segment *const *segments, size_t count, const uint64_t *values,
-                              size_t n, uint32_t k, uint64_t limit, ndd_answer *answer) {
-    if (n > 0 && count > SIZE_MAX / n) return NDD_TOO_LARGE;
-    ndd_status status = answer_begin(answer, values, count * n);
+ndd_status ndd_segments_probe(const ndd_segment *const *segments, size_t count, const ndd_table *table,
+                              const uint64_t *values, size_t n, uint32_t k, uint64_t limit,
+                              ndd_answer *answer, uint64_t *found) {
+    if (count == SIZE_MAX || (n > 0 && count + 1 > SIZE_MAX / n)) return NDD_TOO_LARGE;
+    ndd_status status = answer_begin(answer, values, (count + (table != NULL)) * n);
     for (size_t s = 0; s < count && status == NDD_OK; s++) {
         if (k > segments[s]->k) status = NDD_BAD_DISTANCE;
         for (size_t i = 0; i < n && status == NDD_OK; i += GROUP) {
@@ -275,16 +277,8 @@ ndd_status ndd_segments_probe(const ndd_segment *const *segments, size_t count, 
             status = probe_group(&search, limit, s * n + i, (uint32_t)group);
         }
     }
+    if (status == NDD_OK && table != NULL) status = table_probe(table, values, n, limit, count * n, answer);
     if (status != NDD_OK) answer->matches_count = 0;
+    if (found != NULL) *found = answer->matches_count;
     return status;
-}
-
-int ndd_may_be_near(const ndd_table *table, const ndd_segment *const *segments, size_t n, uint64_t value,
-                    uint32_t k, ndd_answer *answer) {
-    if (table != NULL) {
-        if (ndd_table_probe(table, &value, 1, 1, answer) != NDD_OK) return 1;
-        if (answer->matches_count > 0) return 1;
-    }
-    if (n == 0) return 0;
-    return ndd_segments_probe(segments, n, &value, 1, k, 1, answer) != NDD_OK || answer->matches_count > 0;
 }

@@ -23,6 +23,10 @@ struct ndd_table {
     uint64_t soon;        /* values there will be with those, if they make the table grow; or 0 */
 };
 
+/* Probes n values as queries `query`, query + 1, ... of an answer that was begun for them. */
+ndd_status table_probe(const ndd_table *table, const uint64_t *values, size_t n, uint64_t limit, size_t query,
+                       ndd_answer *answer);
+
 /* How many values to make room for when there are `values`: somewhat more. */
 uint64_t table_spare(uint64_t values);
 

@@ -206,16 +206,23 @@ static int list_documents(const void *from, uint64_t value, struct document_list
     return 1;
 }
 
-ndd_status ndd_table_probe(const ndd_table *table, const uint64_t *values, size_t n,
-                           uint64_t limit, ndd_answer *answer) {
+ndd_status table_probe(const ndd_table *table, const uint64_t *values, size_t n, uint64_t limit, size_t query,
+                       ndd_answer *answer) {
     const struct document_source source = {table, prefetch_early, prefetch_late, list_documents, list_more};
     finder *find = best_finder(table);
-    ndd_status status = answer_begin(answer, values, n);
+    ndd_status status = NDD_OK;
     for (size_t i = 0; i < n && status == NDD_OK; i += GROUP) {
         size_t group = n - i < GROUP ? n - i : GROUP;
         status = find(table, values + i, (uint32_t)group, answer);
-        if (status == NDD_OK) status = answer_finish(&source, answer, limit, i, group);
+        if (status == NDD_OK) status = answer_finish(&source, answer, limit, query + i, group);
     }
+    return status;
+}
+
+ndd_status ndd_table_probe(const ndd_table *table, const uint64_t *values, size_t n,
+                           uint64_t limit, ndd_answer *answer) {
+    ndd_status status = answer_begin(answer, values, n);
+    if (status == NDD_OK) status = table_probe(table, values, n, limit, 0, answer);
     if (status != NDD_OK) answer->matches_count = 0;
     return status;
 }
