@@ -8,7 +8,8 @@
     store/           what it accepted (a store as any other)
 
 A commit writes in this order: verdicts, position, store. The store's transaction makes the commit:
-it has the commit's number, and the position of that number holds. Then the verdicts (and dropped.jsonl) are cut to the length that the position states, so that every part is of one moment.
+it has the commit's number, and the position of that number holds. Then the verdicts (and dropped.jsonl) are
+cut to the length that the position states, so that every part is of one moment.
 (A power cut is another matter: the order of writes to a disk is not kept, and work that does not fit
 together is refused.)
 """

@@ -4,7 +4,8 @@
 
 Each item is reduced to a hash for every field. Values are normalised first: any item class by itemadapter,
 lists as sets, white space, the page's own whole address (`<url>`) and the time of the crawl (`<now>`,
-`<today>`). Where a callback yields items of several classes, the class is a datum, too. A part of the own address is a datum: /print/5 and /a/5 with the id "5" are equal, ?no=7 and ?no=8
+`<today>`). Where a callback yields items of several classes, the class is a datum, too. A part of the own
+address is a datum: /print/5 and /a/5 with the id "5" are equal, ?no=7 and ?no=8
 with that number are not.
 
 A text of LONG_WORDS and more is compared by its numbers and by its word triples (ALIKE). A field that holds
@@ -65,18 +66,12 @@ _SKETCH_BYTES = 37
 _TEXT, _HOLDS_PAGE = b"\0", b"\1"  # before the sketch of a long text
 _WORD = re.compile(r"[^\W_]+")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:")
-_HASHES = {
-    32: "md5",
-    40: "sha1",
-    56: "sha224",
-    64: "sha256",
-    128: "sha512",
-}  # by their hexadecimal digits
+# Algorithms by the number of their hexadecimal digits.
+_HASHES = {32: "md5", 40: "sha1", 56: "sha224", 64: "sha256", 128: "sha512"}
 _HEX = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{56}"
                   r"|[0-9a-f]{64}|[0-9a-f]{128}", re.IGNORECASE)  # fmt: skip
-_RANDOM = re.compile(
-    r"[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}"
-)  # a UUID of version 4, without hyphens
+# A UUID of version 4, without hyphens.
+_RANDOM = re.compile(r"[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}")
 _MARKUP = re.compile(r"<[a-zA-Z!/]")
 _URL, _NOW, _TODAY, _PAGE, _NOISE = "\0url", "\0now", "\0today", "\0page", "\0noise"
 _STRINGS, _SEQUENCES = (str, bytes), (list, tuple)
@@ -319,9 +314,8 @@ class Digester:
         self._only: object = None  # the item, while there is one
         self._holds_page = False
         self._today = _today_at(int(self._now) // 60)
-        self._own_hashes: dict[
-            str, set[str]
-        ] = {}  # of the page's addresses and its text, by algorithm
+        # Of the page's addresses and its text, by algorithm.
+        self._own_hashes: dict[str, set[str]] = {}
 
     def add(self, item: object) -> int | None:
         """Add an item; return its hash, or None if it cannot be read. Never raises an Exception."""
