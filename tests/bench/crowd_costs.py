@@ -254,7 +254,7 @@ def _probe(
 def _find(segment: Segment, values: Array, k: int, limit: int) -> ProbedMany:
     answers, one = Answers(), Segments([segment])
     answer = answers.take()
-    one._probe(answer, pointer(values), len(values), k, limit)
+    one.fill(answer, pointer(values), len(values), k, limit)
     return answers.arrays(answer, len(values))
 
 
