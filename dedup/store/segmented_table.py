@@ -126,8 +126,15 @@ class Segments:
 
     def probe(self, value: int, k: int, limit: int = 0, table: Table | None = None) -> Matches:
         """Return the matches within k of each place in turn, at most `limit` each unless that is 0."""
-        self._query[0] = value
-        if not self.fill(self._answer, self._query, 1, k, limit, table):  # as of most values
+        query, found = self._query, self._found
+        query[0] = value
+        handle = ffi.NULL if table is None else table.handle
+        status = lib.ndd_segments_probe(
+            self._handles, self._count, handle, query, 1, k, limit, self._answer.handle, found
+        )
+        if status != lib.NDD_OK:
+            check(status, f"probing {self._count} segments")
+        if not found[0]:  # as of most values
             return Matches()
         matches = self._answer.single(self._count + (table is not None))
         if len(matches) > KEPT:
@@ -138,27 +145,22 @@ class Segments:
         self, values: Packed, k: int, limit: int = 0, table: Table | None = None
     ) -> dict[int, Matches]:
         """Return what probe() does for each of some values that has matches, by its index."""
-        answer = Answer()
-        self.fill(answer, pointer(values), len(values), k, limit, table)
-        return answer.each(len(values), self._count + (table is not None))
-
-    def fill(
-        self,
-        answer: Answer,
-        values: Any,
-        count: int,
-        k: int,
-        limit: int = 0,
-        table: Table | None = None,
-    ) -> int:
-        """Probe `count` values at a native address; return the number of matches in the answer."""
+        answer, queries = Answer(), pointer(values)
         handle = ffi.NULL if table is None else table.handle
         status = lib.ndd_segments_probe(
-            self._handles, self._count, handle, values, count, k, limit, answer.handle, self._found
+            self._handles,
+            self._count,
+            handle,
+            queries,
+            len(values),
+            k,
+            limit,
+            answer.handle,
+            self._found,
         )
         if status != lib.NDD_OK:
             check(status, f"probing {self._count} segments")
-        return int(self._found[0])
+        return answer.each(len(values), self._count + (table is not None))
 
 
 def room(folder: Path, words: int) -> "memoryview[int]":

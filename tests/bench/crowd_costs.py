@@ -18,14 +18,16 @@ import numpy as np
 from page_figures import marked, out_result, put, rate, rows, short
 from segment_data import write_segment
 
+from dedup._native import ffi, lib
 from dedup.cli import terminal
 from dedup.cli.common_options import distance_option, json_option
+from dedup.core.native import check
 from dedup.core.numbers import Array, pointer
 from dedup.core.table import Answers, ProbedMany, Table
 from dedup.lab.bench import Machine, Samples, machine, samples
 from dedup.lab.bench.tables import brute_force, flipped, make_data
 from dedup.model.errors import DedupError
-from dedup.store.segmented_table import Segment, Segments
+from dedup.store.segmented_table import Segment
 
 _CENTRE = np.uint64(0x9E3779B97F4A7C15)
 _FARTHEST = 20  # bits from the centre of a neighbourhood, at most
@@ -252,9 +254,13 @@ def _probe(
 
 
 def _find(segment: Segment, values: Array, k: int, limit: int) -> ProbedMany:
-    answers, one = Answers(), Segments([segment])
+    answers, handles = Answers(), ffi.new("ndd_segment *[]", [segment.handle])
     answer = answers.take()
-    one.fill(answer, pointer(values), len(values), k, limit)
+    place = pointer(values), len(values)
+    check(
+        lib.ndd_segments_probe(handles, 1, ffi.NULL, *place, k, limit, answer.handle, ffi.NULL),
+        "probing a segment",
+    )
     return answers.arrays(answer, len(values))
 
 
