@@ -120,7 +120,9 @@ def test_what_is_inside_is_kept_when_it_is_most_of_the_page(html: str, letters: 
 OPEN = """form|div class=comments|div id=post-reply|nav|aside|header|div role=dialog|main|article|div
 section|footer|p|ul|li|table|tr|td|label|span class=comment|form class=respond|div hidden|h2
 b|noscript|span hidden|my-app hidden|svg hidden|div role=toolbar|i|button
-a href=/1|a class=comments href=/2|a href=/3""".replace("\n", "|").split("|")
+a href=/1|a class=comments href=/2|a href=/3|div class=cookie-notice|section id=gdpr""".replace(
+    "\n", "|"
+).split("|")
 
 
 @settings(max_examples=examples(60))

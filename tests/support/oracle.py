@@ -656,6 +656,15 @@ class StartTag:
         runs = re.findall("[0-9a-z]+", lower(" ".join(self.values(*names))))
         return any(word in WORDS[words] for word in runs)
 
+    def asks_for_consent(self) -> bool:
+        for value in self.values("class", "id"):
+            runs = set(re.findall("[0-9a-z]+", lower(value)))
+            if runs & set(WORDS["consent words"]):
+                return True
+            if runs & set(WORDS["cookie words"]) and runs & set(WORDS["notice words"]):
+                return True
+        return False
+
     def hidden(self) -> bool:
         styles = (lower(re.sub(f"[{SPACE}]", "", style)) for style in self.values("style"))
         return (
@@ -997,7 +1006,7 @@ class Page:
                 marks |= {"skipped", "veiled"}
             if tag.says("dropped roles", "role"):
                 marks.add("dropped")
-            if tag.says("aside roles", "role"):
+            if tag.says("aside roles", "role") or (tag.has("BLOCK") and tag.asks_for_consent()):
                 marks.add("aside")
             if tag.has("BLOCK") and tag.says("comment words", "class", "id"):
                 marks.add("inner comments" if "comments" in self.context else "comments")

@@ -106,9 +106,9 @@ static uint32_t context_of(const struct scan *scan, uint32_t flags, const struct
             else if (!((outer | context) & IN_SKIPPED)) context |= IN_SKIPPED | IN_VEILED;
         }
         if (attributes->dropped) context |= IN_DROPPED;
-        if (attributes->aside) context |= IN_ASIDE;
+        if (attributes->aside || attributes->consent) context |= IN_ASIDE;
         if (attributes->main) context |= IN_MAIN;
-        if (attributes->comments && flags & TAG_BLOCK) {
+        if (attributes->comments) {
             context |= outer & IN_COMMENTS ? IN_COMMENTS_INSIDE : IN_COMMENTS;
         }
     }
@@ -184,7 +184,7 @@ static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
         /* a tag that may end elements before it does not stand in the context that holds here */
         uint32_t context = flags & (TAG_BLOCK | TAG_LINK) ? 0 : reader->context;
         int wanted = wanted_of(flags, context, reader->context);
-        attributes.comments = !(flags & TAG_BLOCK) || (context & IN_COMMENTS_INSIDE) != 0;
+        attributes.classed = (flags & TAG_BLOCK) != 0;
         after = tag_attributes(reader, p, scan->end, wanted, &attributes);
     }
     if (after == NULL) return scan->end; /* never finished: no tag, and nothing follows it */

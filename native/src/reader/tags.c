@@ -54,35 +54,82 @@ static int has_token(const uint8_t *value, size_t n, const char *word) {
 
 static const char *const comment_words[] = {"comment", "comments", "disqus", "reply", "replies",
                                             "respond", "discussion", "livefyre", NULL};
-/* has_word(value, n, comment_words). Nearly every class and id is asked, and hardly any says yes: so
- * first the places are found where a first and a third letter fit, 16 at a time. */
-static int has_comment_word(const uint8_t *value, size_t n, const uint8_t *end) {
+/* Words of a notice about cookies: of the first kind alone, of the second beside one of the third. */
+static const char *const consent_words[] = {"gdpr", "cookiebanner", "cookiebar", "cookieconsent", "cookielaw",
+                                            "cookienotice", NULL};
+static const char *const cookie_words[] = {"cookie", "cookies", NULL};
+static const char *const notice_words[] = {"alert", "banner", "bar", "consent", "info", "law", "message", "modal",
+                                           "notice", "overlay", "policy", "popup", NULL};
+
+enum { OF_COMMENTS = 1, OF_CONSENT = 2, OF_COOKIES = 4 };
+
+/* What a word of a class or id says: hardly any does. n > 0. */
+static int word_says(const uint8_t *word, size_t n) {
+    switch (word[0] | 0x20) {
+    case 'c':
+    case 'g':
+        if (one_of(word, n, consent_words)) return OF_CONSENT;
+        if (one_of(word, n, cookie_words)) return OF_COOKIES;
+        return one_of(word, n, comment_words) ? OF_COMMENTS : 0;
+    case 'd':
+    case 'l':
+    case 'r': return one_of(word, n, comment_words) ? OF_COMMENTS : 0;
+    default: return 0;
+    }
+}
+
+static int words_say(const uint8_t *value, size_t n) {
+    int said = 0;
+    size_t i = 0;
+    while (i < n) {
+        while (i < n && !is_alphanumeric(value[i])) i++;
+        size_t start = i;
+        while (i < n && is_alphanumeric(value[i])) i++;
+        if (i > start) said |= word_says(value + start, i - start);
+    }
+    return said;
+}
+
+/* words_say() of a class or id. Nearly every one is asked, and hardly any says something: so first the places
+ * are found where a first and a third letter fit, 16 at a time. */
+static int class_says(const uint8_t *value, size_t n, const uint8_t *end) {
+    int said = 0;
+    size_t i = 0;
 #ifdef NDD_CHUNKS
     const __m128i small = _mm_set1_epi8(0x20);
-    size_t i = 0;
     for (; i < n && (size_t)(end - value) - i >= CHUNK + 2; i += CHUNK) {
         __m128i first = _mm_or_si128(chunk_at(value + i), small);
         __m128i third = _mm_or_si128(chunk_at(value + i + 2), small);
-        __m128i com = _mm_and_si128(chunk_is(first, 'c'), chunk_is(third, 'm'));
+        __m128i com = _mm_or_si128(chunk_is(third, 'm'), chunk_is(third, 'o')); /* or coo */
+        com = _mm_and_si128(chunk_is(first, 'c'), com);
         __m128i dis = _mm_and_si128(chunk_is(first, 'd'), chunk_is(third, 's'));
+        __m128i gdp = _mm_and_si128(chunk_is(first, 'g'), chunk_is(third, 'p'));
         __m128i liv = _mm_and_si128(chunk_is(first, 'l'), chunk_is(third, 'v'));
         __m128i rep = _mm_or_si128(chunk_is(third, 'p'), chunk_is(third, 's')); /* or res */
         rep = _mm_and_si128(chunk_is(first, 'r'), rep);
-        uint32_t bits = chunk_bits(_mm_or_si128(_mm_or_si128(com, dis), _mm_or_si128(liv, rep)));
+        __m128i any = _mm_or_si128(_mm_or_si128(com, dis), _mm_or_si128(gdp, _mm_or_si128(liv, rep)));
+        uint32_t bits = chunk_bits(any);
         for (; bits != 0; bits &= bits - 1) {
             size_t start = i + lowest_bit(bits), stop = start;
             if (start > 0 && is_alphanumeric(value[start - 1])) continue;
             while (stop < n && is_alphanumeric(value[stop])) stop++;
-            if (stop > start && one_of(value + start, stop - start, comment_words)) return 1;
+            if (stop > start) said |= word_says(value + start, stop - start);
         }
     }
-    if (i >= n) return 0;
-    while (i > 0 && is_alphanumeric(value[i - 1])) i--; /* a word that began before */
-    return has_word(value + i, n - i, comment_words);
+    while (i > 0 && i < n && is_alphanumeric(value[i - 1])) i--; /* a word that began before */
 #else
     (void)end;
-    return has_word(value, n, comment_words);
 #endif
+    if (i < n) said |= words_say(value + i, n - i);
+    if (said & OF_COOKIES && has_word(value, n, notice_words)) said |= OF_CONSENT;
+    return said;
+}
+
+/* What a class or an id says of its element. */
+static void take_class(const uint8_t *value, size_t length, const uint8_t *end, struct attributes *found) {
+    int said = class_says(value, length, end);
+    if (said & OF_COMMENTS) found->comments = 1;
+    if (said & OF_CONSENT) found->consent = 1;
 }
 
 static const char *const dropped_roles[] = {"navigation", "banner", "contentinfo", "dialog", "alertdialog", NULL};
@@ -189,7 +236,7 @@ static void attribute(const struct ndd_reader *reader, const uint8_t *name, size
     }
     switch (n) {
     case 2:
-        if (!found->comments && equals(name, n, "id") && has_comment_word(value, length, end)) found->comments = 1;
+        if (found->classed && equals(name, n, "id")) take_class(value, length, end, found);
         break;
     case 3:
         if (!equals(name, n, "rel")) {
@@ -231,7 +278,7 @@ static void attribute(const struct ndd_reader *reader, const uint8_t *name, size
         switch (small4(name)) {
         case NAME4('c', 'l', 'a', 's'):
             if ((name[4] | 0x20) != 's') break;
-            if (!found->comments && has_comment_word(value, length, end)) found->comments = 1;
+            if (found->classed) take_class(value, length, end, found);
             if (found->next_class && has_word(value, length, next_words)) found->next = 1;
             said_attribute(reader, name, value, length, end, wanted, found);
             break;

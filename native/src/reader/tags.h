@@ -36,7 +36,9 @@ struct attributes {
     int hidden;    /* hidden, aria-hidden="true", display:none, visibility:hidden */
     int dropped;   /* a role of navigation */
     int aside;     /* a role of what stands beside the content */
+    int classed;   /* set before: whether class and id are asked */
     int comments;  /* a class or id word of comments */
+    int consent;   /* a class or id of a notice about cookies */
     int main;      /* role main or article */
     int json;      /* a type of JSON data (for script) */
     int linked;    /* the type of JSON-LD (for script) */
@@ -69,7 +71,7 @@ enum {
 struct ndd_reader;
 
 /* Reads attributes from just behind a tag's name to behind its '>'. All of *found up to href_length is 0 before, but
- * for next_class, and perhaps comments: then no word of comments is looked for. What is not wanted (WANTED_ flags) is
+ * for next_class and classed. What is not wanted (WANTED_ flags) is
  * passed over, all but closed. Returns where it stopped, or NULL when the page ends first (then it is no tag). */
 const uint8_t *tag_attributes(const struct ndd_reader *reader, const uint8_t *at, const uint8_t *end, int wanted,
                               struct attributes *found);

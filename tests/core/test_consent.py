@@ -1,0 +1,86 @@
+"""A notice about cookies stands aside (fingerprint-spec.md, "Attributes").
+
+Invariant: every page is read by the native core and by the oracle, and both keep the same.
+"""
+
+import oracle
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sizes import examples
+
+from dedup.core.fingerprint import fingerprint, main_words
+
+STORY = "".join(f"<p>story{i} of the harbour and its clock</p>" for i in range(20))
+NOTICE = "asks " * 30
+ASK = [
+    'div class="clever-cookielaw"',
+    'div id="cookie-notice"',
+    'li class="notice js-notice notice--primary notice--cookie"',
+    'div class="gdpr_modal"',
+    'section CLASS="Cookie_Consent-Bar  fixed"',
+    "div class='x-y-z-a-b-c-d-e-f-g-h-cookiebanner'",
+    'div class="x" id="CookieConsent"',
+    "div class=message-cookies",
+]
+SAY_NOTHING = [
+    'article class="post category-cookies tag-cookie"',
+    "div class=cookies",
+    "div class=cookie-jar",
+    "div class=notice",
+    "div class=cookie id=notice",
+    "div class=mycookielaw",
+    'div class="cookielaws gdpr2"',
+    "div data-x=cookie-notice",
+    "span class=gdpr",
+]
+
+
+def kept(html: str) -> set[str]:
+    """Return the words that are kept, less the digits at their ends; the oracle must agree."""
+    page = oracle.read_html(html.encode())
+    found = main_words(html)
+    assert [oracle.Block(*block) for block in found] == page.blocks
+    made = fingerprint(html)
+    assert (made.value, made.sketch, made.features) == (page.value, page.sketch, page.features)
+    return {word.rstrip("0123456789") for block in found for word in block.tokens}
+
+
+@pytest.mark.parametrize("tag", ASK)
+def test_a_notice_about_cookies_is_not_read(tag: str) -> None:
+    """Whatever it is called, and where the word stands in the name."""
+    assert "asks" not in kept(f"<body><{tag}><p>{NOTICE}</p></{tag.split(maxsplit=1)[0]}>{STORY}")
+
+
+@pytest.mark.parametrize("tag", SAY_NOTHING)
+def test_other_names_with_such_words_are_read(tag: str) -> None:
+    """A recipe of cookies, the words in two attributes, parts of longer words, an element within a line."""
+    assert "asks" in kept(f"<body><{tag}><p>{NOTICE}</p></{tag.split(maxsplit=1)[0]}>{STORY}")
+
+
+def test_a_page_that_is_all_notice_is_read() -> None:
+    """A policy about cookies is a page, too; and a class of the whole page says nothing of a part."""
+    assert "asks" in kept(
+        f"<body><div class=cookie-policy><p>{NOTICE * 8}</p></div><p>of the harbour</p>"
+    )
+    assert "story" in kept(f"<body class='gdpr cookie-notice'>{STORY}")
+
+
+WORDS = st.sampled_from(
+    "gdpr cookie cookies Notice bar cookielaw comment reply x cookiebars -- _ c g".split()
+)
+
+
+@settings(max_examples=examples(60))
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(WORDS, max_size=7), st.sampled_from("- _ /".split()), st.integers(0, 40)
+        ),
+        max_size=4,
+    )
+)
+def test_pages_of_names_equal_the_oracle(names: list[tuple[list[str], str, int]]) -> None:
+    """Names of all lengths, before and behind whatever else the page has."""
+    for words, between, many in names:
+        kept(f"<p>a b</p><div class='{between.join(words)}'>{'some ' * many}</div>{STORY}")
