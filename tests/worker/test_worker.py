@@ -276,7 +276,7 @@ def test_metrics_tell_what_was_done_and_what_is_left(topic, tmp_path):
             lambda: sum(v for n, v in worker.metrics().items() if "pages_total" in n) == 4
         )
         lag = "dedup_worker_lag_records"
-        worker.wait_for(lambda: not sum(v for n, v in worker.metrics().items() if lag in n))
+        worker.wait_for(lambda: [v for n, v in worker.metrics().items() if lag in n] == [0, 0])
         figures = worker.metrics()
         assert figures['dedup_worker_pages_total{reason="",status="unique"}'] == 2
         assert figures['dedup_worker_pages_total{reason="",status="near_duplicate"}'] == 1
