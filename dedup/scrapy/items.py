@@ -4,9 +4,8 @@
 
 Each item is reduced to a hash for every field. Values are normalised first: any item class by itemadapter,
 lists as sets, white space, the page's own whole address (`<url>`) and the time of the crawl (`<now>`,
-`<today>`). Where a callback yields items of several classes, the class is a datum, too. A part of the own
-address is a datum: /print/5 and /a/5 with the id "5" are equal, ?no=7 and ?no=8
-with that number are not.
+`<today>`). A part of the own address is a datum: /print/5 and /a/5 with the id "5" are equal, ?no=7 and ?no=8
+with that number are not. Where a callback yields items of several classes, the class is a datum, too.
 
 A text of LONG_WORDS and more is compared by its numbers and by its word triples (ALIKE). A field that holds
 the page itself (markup, half of the page's words) is compared by what tells near-equal pages apart: the

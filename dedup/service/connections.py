@@ -103,13 +103,14 @@ class Listening:
         return True
 
 
-_NEXT = {
-    errno.EADDRINUSE: "another process listens there (`ss -ltnp` shows which): stop it, or give {} another port",
-    errno.EACCES: "ports below 1024 are for the system: give {} a greater one",
-}
 _NO_ADDRESS = (
-    "this machine has no such address: give {} one that it has, for example 127.0.0.1:PORT"
+    "; this machine has no such address: give {} one that it has, for example 127.0.0.1:PORT"
 )
+_NEXT = {
+    errno.EADDRINUSE: "; another process listens there (`ss -ltnp` shows which): stop it, or give {} another port",
+    errno.EACCES: "; ports below 1024 are for the system: give {} a greater one",
+    errno.EADDRNOTAVAIL: _NO_ADDRESS,
+}
 
 
 def _bound(option: str, address: Address) -> socket.socket:
@@ -127,12 +128,13 @@ def _bound(option: str, address: Address) -> socket.socket:
             raise
         return made
     except OSError as error:
-        advice = _NEXT.get(error.errno or 0, _NO_ADDRESS).format(option)
-        raise _cannot_listen(address, error, advice) from error
+        is_unknown = isinstance(error, socket.gaierror)
+        advice = _NO_ADDRESS if is_unknown else _NEXT.get(error.errno or 0, "")
+        raise _cannot_listen(address, error, advice.format(option)) from error
 
 
 def _cannot_listen(where: object, error: OSError, advice: str) -> OSError:
-    return OSError(error.errno, f"cannot listen on {where}: {error.strerror or error}; {advice}")
+    return OSError(error.errno, f"cannot listen on {where}: {error.strerror or error}{advice}")
 
 
 def _address(bound: socket.socket) -> Address:
@@ -152,9 +154,9 @@ def _bound_unix(path: Path) -> socket.socket:
         made.bind(os.fspath(path))
     except OSError as error:
         made.close()
-        advice = "give --unix another path"
+        advice = "; give --unix another path"
         if error.errno == errno.EADDRINUSE:
-            advice = f"a file is there, or a process that answers: remove that, or {advice}"
+            advice = "; a file is there, or a process that answers: remove that, or give --unix another path"
         raise _cannot_listen(path, error, advice) from error
     finally:
         os.umask(before)

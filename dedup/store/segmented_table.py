@@ -122,21 +122,20 @@ class Segments:
         self._handles = ffi.new("ndd_segment *[]", [segment.handle for segment in segments])
         self._count = len(segments)
         self._answer, self._found = Answer(), ffi.new("uint64_t *")
-        self._query = ffi.new("uint64_t[1]")
 
     def probe(self, value: int, k: int, limit: int = 0, table: Table | None = None) -> Matches:
         """Return the matches within k of each place in turn, at most `limit` each unless that is 0."""
-        query, found = self._query, self._found
-        query[0] = value
+        answer, found = self._answer, self._found
+        answer.query[0] = value
         handle = ffi.NULL if table is None else table.handle
         status = lib.ndd_segments_probe(
-            self._handles, self._count, handle, query, 1, k, limit, self._answer.handle, found
+            self._handles, self._count, handle, answer.query, 1, k, limit, answer.handle, found
         )
         if status != lib.NDD_OK:
             check(status, f"probing {self._count} segments")
         if not found[0]:  # as of most values
             return Matches()
-        matches = self._answer.single(self._count + (table is not None))
+        matches = answer.single(self._count + (table is not None))
         if len(matches) > KEPT:
             self._answer = Answer()  # in less memory
         return matches

@@ -8,12 +8,13 @@ import re
 
 import oracle
 import pytest
+from both_readers import kept_words
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from sizes import examples
 
-from dedup.core.fingerprint import fingerprint, main_words, near_duplicate
+from dedup.core.fingerprint import fingerprint, near_duplicate
 from dedup.model.page import PageFingerprint
 
 ENGLISH = (oracle.GOLDEN / "english.html").read_text("utf-8")
@@ -37,12 +38,7 @@ def text(prefix: str, count: int) -> str:
 
 def kept(html: str) -> str:
     """Return the first letters of the words that are kept, sorted; the oracle must agree."""
-    page = oracle.read_html(html.encode())
-    found = main_words(html)
-    assert [oracle.Block(*block) for block in found] == page.blocks
-    made = fingerprint(html)
-    assert (made.value, made.sketch, made.features) == (page.value, page.sketch, page.features)
-    return "".join(sorted({word[0] for block in found for word in block.tokens}))
+    return "".join(sorted({word[0] for word in kept_words(html)}))
 
 
 def inside(html: str, before: str, after: str, outside: str = "") -> str:

@@ -4,8 +4,9 @@
     reserve -> verdict -> insert | release
     forget, drop, rules, document, info
 
-Invariants: of a reservation a client keeps the token only, the service has the rest. Errors are DedupErrors and OSErrors (roles.py). URL rules are in urls.json of a namespace's
-folder, read and written in a thread, one at a time, and never in the log: any crawl learns them again.
+Invariants: of a reservation a client keeps the token only, the service has the rest. Errors are DedupErrors and
+OSErrors (roles.py). URL rules are in urls.json of a namespace's folder, read and written in a thread, one at a
+time, and never in the log: any crawl learns them again.
 """
 
 import asyncio

@@ -316,9 +316,8 @@ class Connection(asyncio.Protocol):
 UNDELIVERED_LIMIT = 10_000
 FIRST_PAUSE_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 5.0
-CONNECT_SECONDS = (
-    5.0  # nobody waits for it: a connection takes some turns of a spider's loop, which may be busy
-)
+# Nobody waits for a connection, and it takes some turns of a spider's loop, which may be busy.
+CONNECT_SECONDS = 5.0
 
 
 class CircuitBreaker:

@@ -71,8 +71,8 @@ enum {
 struct ndd_reader;
 
 /* Reads attributes from just behind a tag's name to behind its '>'. All of *found up to href_length is 0 before, but
- * for next_class and classed. What is not wanted (WANTED_ flags) is
- * passed over, all but closed. Returns where it stopped, or NULL when the page ends first (then it is no tag). */
+ * for next_class and classed. What is not wanted (WANTED_ flags) is passed over, all but closed. Returns where it
+ * stopped, or NULL when the page ends first (then it is no tag). */
 const uint8_t *tag_attributes(const struct ndd_reader *reader, const uint8_t *at, const uint8_t *end, int wanted,
                               struct attributes *found);
 
