@@ -15,7 +15,7 @@ import yaml
 
 from dedup.model import events
 from dedup.model.recipes import NEWEST
-from dedup.service.replica import manifest
+from dedup.service import manifest
 from dedup.store import record_format
 
 ROOT = Path(__file__).parents[2]
