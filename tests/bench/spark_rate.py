@@ -26,9 +26,9 @@ from dedup.lab.bench import Bench, Progress, Round
 from dedup.lab.bench.store import sketch_of
 from dedup.model.errors import DedupError, UsageError
 from dedup.model.recipes import recipe_of
-from dedup.scan.judging import Judge, to_line
+from dedup.scan.scanner import Work
 from dedup.scan.values import Found, Job, Summary
-from dedup.scan.work_folder import Work
+from dedup.scan.verdicts import Judge, to_line
 from dedup.spark import judge_pages
 from dedup.spark.fingerprints import FOUND, PAGE, of_columns
 
