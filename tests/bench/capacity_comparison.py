@@ -183,10 +183,13 @@ def read_results(files: Sequence[bytes]) -> CapacityBench:
     return first
 
 
-def page(result: CapacityBench, costs: Costs = MEASURED) -> str:
-    """Return the checks as a Markdown table."""
-    cells = [
-        [
+HEADERS = ("what", "documents", "k", "unit", "the model", "measured", "deviation")
+
+
+def cells(result: CapacityBench, costs: Costs = MEASURED) -> list[tuple[str, ...]]:
+    """Return the checks as rows of HEADERS."""
+    return [
+        (
             check.what,
             f"{check.documents:,}",
             "" if check.k is None else str(check.k),
@@ -194,11 +197,9 @@ def page(result: CapacityBench, costs: Costs = MEASURED) -> str:
             short(check.predicted),
             short(check.measured),
             f"{check.deviation:+.0%}",
-        ]
+        )
         for check in checks(result, costs)
     ]
-    headers = ["what", "documents", "k", "unit", "the model", "measured", "deviation"]
-    return rows(headers, cells)
 
 
 def stores_page(result: CapacityBench) -> str:
@@ -357,7 +358,7 @@ def capacity(
             raise UsageError("that is more than ten million pages: give fewer --requests")
         result = bench_capacity(plan, terminal.progress("parts"))
     if page_file is not None:
-        put(page_file, "checks", page(result))
+        put(page_file, "checks", rows(HEADERS, cells(result)))
         put(page_file, "stores", stores_page(result))
     if costs_file is not None:
         costs_file.write_bytes(msgspec.json.format(msgspec.json.encode(costs_of(result))) + b"\n")
@@ -370,20 +371,8 @@ def capacity(
 
 
 def _text(result: CapacityBench) -> str:
-    cells = [
-        (
-            check.what,
-            f"{check.documents:,}",
-            "-" if check.k is None else str(check.k),
-            check.unit,
-            f"{check.predicted:,.2f}",
-            f"{check.measured:,.2f}",
-            f"{check.deviation:+.1%}",
-        )
-        for check in checks(result)
-    ]
-    headers = ("", "documents", "k", "", "the model", "measured", "deviation")
-    lines = [terminal.table(headers, cells)] if cells else []
+    found = cells(result)
+    lines = [terminal.table(HEADERS, found)] if found else []
     if result.log is not None:
         log = result.log
         lines.append(

@@ -17,7 +17,7 @@ import click
 import msgspec
 from contender_process import Build, Died, Process, start, write_data
 from contenders import CONTENDERS, Entry
-from page_figures import marked, put, rate, short
+from page_figures import marked, put, rate, rows, short
 
 from dedup.cli import terminal
 from dedup.cli.bench import numbers
@@ -382,6 +382,19 @@ def tables(
     terminal.out(_text(result))
 
 
+HEADERS = (
+    "",
+    "us a probe",
+    "batched",
+    "times the first (range)",
+    "bytes",
+    "build/s",
+    "insert/s",
+    "load/s",
+    "wrong",
+)
+
+
 def _text(result: TablesBench) -> str:
     lines = [
         f"CPU time, one core each; medians of {terminal.count(result.rounds, 'round')}, "
@@ -389,95 +402,52 @@ def _text(result: TablesBench) -> str:
         "",
     ]
     for setting in result.settings:
-        lines += [*_setting_lines(setting), ""]
+        lines += [
+            f"{setting.size:,} {setting.data} fingerprints, k = {setting.k}, "
+            f"{setting.matches:,.1f} matches a probe",
+            terminal.table(HEADERS, [*map(_row, setting.contenders)]),
+            *(f"left out: {reason}" for reason in setting.left_out),
+            "",
+        ]
     if result.missing:
         lines += [
             f"not installed, and so left out: {', '.join(result.missing)}; "
             "run: pip install --group bench",
             "",
         ]
-    load = "{:.1f} at the start, {:.1f} at the end".format(*result.load)
-    return "\n".join([*lines, f"load {load}; {result.machine.text()}"])
-
-
-def _setting_lines(setting: Setting) -> list[str]:
-    headers = (
-        "",
-        "us a probe",
-        "batched",
-        "batched, times the first",
-        "B each",
-        "build/s",
-        "insert/s",
-        "load/s",
-        "answers",
-    )
-    return [
-        f"{setting.size:,} {setting.data} fingerprints, k = {setting.k}, "
-        f"{setting.matches:,.1f} matches a probe",
-        terminal.table(headers, [_row(contender) for contender in setting.contenders]),
-        *(f"left out: {reason}" for reason in setting.left_out),
-    ]
-
-
-def _row(contender: Contender) -> tuple[str, ...]:
-    size = contender.grown_bytes if contender.grown_bytes is not None else contender.own_bytes
-    inserts, wrong = contender.insert_per_second, contender.mistakes
-    return (
-        contender.name,
-        short(contender.probe_us.median),
-        short(contender.batch_us.median),
-        _ratio(contender.batch_ratio),
-        "-" if size is None else f"{size:,.0f}",
-        rate(contender.build_per_second),
-        rate(inserts.median if inserts else None),
-        rate(contender.load_per_second),
-        f"{wrong} of {contender.checked} WRONG" if wrong else f"{contender.checked} right",
-    )
+    return "\n".join([*lines, f"load {_load(result)}; {result.machine.text()}"])
 
 
 def in_markdown(result: TablesBench) -> str:
     """Return the figures for a page."""
-    load = "{:.1f} at the start, {:.1f} at the end".format(*result.load)
-    parts = [
-        f"{result.machine.text()}. Load {load}; {result.rounds} rounds.",
-        *(_markdown(setting) for setting in result.settings),
-    ]
+    parts = [f"{result.machine.text()}. Load {_load(result)}; {result.rounds} rounds."]
+    for setting in result.settings:
+        parts += [
+            f"### {setting.size:,} {setting.data}, k = {setting.k}",
+            f"{setting.matches:,.1f} matches a probe.",
+            rows(HEADERS, [*map(_row, setting.contenders)]),
+        ]
+        if setting.left_out:
+            parts.append(f"Left out: {'; '.join(setting.left_out)}.")
     if result.missing:
         parts.append(f"Not installed, and so left out: {', '.join(result.missing)}.")
     return "\n\n".join(parts)
 
 
-def _markdown(setting: Setting) -> str:
-    lines = [
-        f"### {setting.size:,} {setting.data}, k = {setting.k}",
-        "",
-        f"{setting.matches:,.1f} matches a probe.",
-        "",
-        "| | us a probe | batched | times the first (range) | bytes | build/s | insert/s | load/s | wrong |",
-        "|---|---|---|---|---|---|---|---|---|",
-        *(_markdown_row(contender) for contender in setting.contenders),
-    ]
-    if setting.left_out:
-        lines += ["", f"Left out: {'; '.join(setting.left_out)}."]
-    return "\n".join(lines)
+def _load(result: TablesBench) -> str:
+    return "{:.1f} at the start, {:.1f} at the end".format(*result.load)
 
 
-def _markdown_row(one: Contender) -> str:
+def _row(one: Contender) -> tuple[str, ...]:
     size = one.grown_bytes if one.grown_bytes is not None else one.own_bytes
-    cells = (
+    return (
         one.name,
         short(one.probe_us.median),
         short(one.batch_us.median),
-        _ratio(one.batch_ratio),
+        one.batch_ratio.text(2 if one.batch_ratio.median < 10 else 0),
         "-" if size is None else f"{size:,.0f}",
         rate(one.build_per_second),
         rate(one.insert_per_second.median if one.insert_per_second else None),
         rate(one.load_per_second),
         f"{one.mistakes} of {one.checked}",
     )
-    return f"| {' | '.join(cells)} |"
-
-
-def _ratio(ratio: Samples) -> str:
-    return ratio.text(2 if ratio.median < 10 else 0)

@@ -92,7 +92,7 @@ def crawl_site(
         with (
             serve_in_child(pages, seed, log) as url,
             running(
-                __name__, f"--url={url}", f"--mode={mode}", f"--urls={urls}", folder=folder
+                "-m", __name__, f"--url={url}", f"--mode={mode}", f"--urls={urls}", cwd=folder
             ) as child,
         ):
             assert child.stdout is not None

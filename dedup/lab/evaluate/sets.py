@@ -534,9 +534,6 @@ def _rows(path: Path, n: int) -> npt.NDArray[np.float64]:
 # --------------------------------------------------------------------------------- the demo's pages
 
 
-STEP = 16  # pages between two calls of progress
-
-
 class GeneratedSet:
     """The demo site with a number of pages. Raises UsageError if they are fewer than it needs."""
 
