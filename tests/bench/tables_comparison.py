@@ -12,12 +12,13 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import click
 import msgspec
 from contender_process import Build, Died, Process, start, write_data
 from contenders import CONTENDERS, Entry
-from page_figures import marked, put, rate, rows, short
+from page_figures import figure_options, rate, rows, short, show
 
 from dedup.cli import terminal
 from dedup.cli.bench import numbers
@@ -269,6 +270,7 @@ def _contender(one: _Running, first: _Running, size: int) -> Contender:
 # ------------------------------------------------------------------------------- the command
 
 
+@figure_options("figures", plot=True)
 @click.command(
     epilog="Example: python tests/bench tables --data values.txt --distances 3,6 --rounds 7"
 )
@@ -312,20 +314,6 @@ def _contender(one: _Running, first: _Running, size: int) -> Contender:
 @click.option(
     "--quick", is_flag=True, help="Within two minutes: 1000000 stored, k = 3 and 6, three rounds."
 )
-@click.option(
-    "--json", "json_file", metavar="FILE", help="Write one JSON object here; - is stdout."
-)
-@click.option(
-    "--plot",
-    "plot_file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Draw the batched probes: .svg or .png.",
-)
-@click.option(
-    "--page",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Markdown page whose figures are replaced, between its two marks.",
-)
 def tables(
     data: tuple[str, ...],
     sizes: list[int] | None,
@@ -336,9 +324,7 @@ def tables(
     peers: bool,
     only: tuple[str, ...],
     quick: bool,
-    json_file: str | None,
-    plot_file: Path | None,
-    page: Path | None,
+    **given: Any,
 ) -> None:
     """Compare dedup.Table with other tables.
 
@@ -346,12 +332,6 @@ def tables(
     (`pip install --group bench`). Each has its own process and one core. All answers to the first
     queries are compared with those of a plain search.
     """
-    if plot_file is not None:
-        from dedup.lab.evaluate.recall_plot import check_plot
-
-        check_plot(plot_file)
-    if page is not None:
-        marked(page, "figures")
     kinds = data or ("uniform", "clustered")
     usual = [1_000_000] if quick else [1_000_000, 10_000_000]
     found = all(kind in {"uniform", "clustered"} for kind in kinds)
@@ -367,19 +347,9 @@ def tables(
         only=only,
     )
     result = bench_tables(plan, terminal.progress("settings"))
-    if plot_file is not None:
-        from tables_plot import plot
+    from tables_plot import plot
 
-        plot(result, plot_file)
-    if page is not None:
-        put(page, "figures", in_markdown(result))
-    if json_file is not None:
-        if json_file != "-":
-            Path(json_file).write_bytes(msgspec.json.format(msgspec.json.encode(result)) + b"\n")
-        else:
-            terminal.out_json(msgspec.to_builtins(result))
-            return
-    terminal.out(_text(result))
+    show(result, given, _text, {"figures": in_markdown}, plot)
 
 
 HEADERS = (

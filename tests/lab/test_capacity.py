@@ -8,18 +8,17 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 from capacity_comparison import (
-    HEADERS,
     SOURCES,
     CapacityBench,
-    cells,
     checks,
+    page,
     read_results,
     stores_page,
 )
 from click.testing import CliRunner
 from comparisons import bench
 from fanout_page import CASES, LOADS, SHARDS
-from page_figures import between, rows
+from page_figures import between
 from service_commands import SHARES as COMMAND_SHARES
 from stores import verified
 
@@ -381,7 +380,7 @@ def test_the_checks_on_the_page_are_the_models():
     """The table of deviations is that of the figures in docs/appendix/benchmarks and of the model as it is."""
     measured = read_results([(DOCS / "appendix" / "benchmarks" / "capacity.json").read_bytes()])
     assert isinstance(measured, CapacityBench)
-    assert between(SCALE, "checks") == rows(HEADERS, cells(measured)) + "\n"
+    assert between(SCALE, "checks") == page(measured) + "\n"
     assert between(SCALE, "stores") == stores_page(measured) + "\n"
 
 
