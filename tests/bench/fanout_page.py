@@ -17,6 +17,7 @@ from page_figures import figure_options, rows, show
 
 from dedup.cli import terminal
 from dedup.lab.capacity import ANSWER_SHARES, ANSWER_US, WARM_UP, FanOut, Times, fan_out, waits
+from dedup.lab.evaluate.recall_plot import drawn
 from dedup.model.errors import UsageError
 
 SHARDS = (1, 2, 4, 8, 16, 32, 64)
@@ -204,13 +205,7 @@ def page(results: list[FanOuts]) -> str:
 
 def plot(results: list[FanOuts], path: Path) -> None:
     """Draw p50 and p99 against the shards, a panel a case. Raises OSError."""
-    from matplotlib import rc_context
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    with rc_context({"svg.hashsalt": "dedup", "svg.fonttype": "none", "font.size": 9}):
-        figure = Figure(figsize=(8.4, 6.2), layout="constrained")
-        FigureCanvasAgg(figure)
+    with drawn(path, 8.4, 6.2) as figure:
         panels = figure.subplots(2, 2, sharex=True, sharey=True)
         for panel, result in zip(panels.flat, results, strict=True):
             _draw(panel, result)
@@ -220,8 +215,6 @@ def plot(results: list[FanOuts], path: Path) -> None:
             panel.set_ylabel("a page's answer, ms")
         handles, labels = panels[0][0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside right upper", fontsize=8)
-        metadata = {"Date": None} if path.suffix.lower() == ".svg" else {}
-        figure.savefig(path, metadata=metadata)
 
 
 def _draw(panel: Any, result: FanOuts) -> None:
