@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from dedup.model.errors import UsageError
+from dedup.model.names import count
 from dedup.report.parts import (
     Bar,
     Bars,
@@ -27,7 +28,7 @@ from dedup.report.parts import (
     percent,
 )
 from dedup.report.parts import Report as Shown
-from dedup.report.texts import alike, count
+from dedup.report.texts import alike
 from dedup.scan.values import Row, Summary
 
 COUNTED = 100_000  # names counted at once

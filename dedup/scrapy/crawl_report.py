@@ -16,6 +16,7 @@ import msgspec
 from dedup.core.files import replace_file
 from dedup.core.table import Table as FingerprintTable
 from dedup.detector.rules import near_duplicates, not_other
+from dedup.model.names import count
 from dedup.model.page import Verdict
 from dedup.model.policy import Policy
 from dedup.model.reasons import label_of
@@ -42,7 +43,7 @@ from dedup.report.parts import (
     Warned,
     percent,
 )
-from dedup.report.texts import alike, count
+from dedup.report.texts import alike
 from dedup.scrapy.evidence import Class, Record
 from dedup.scrapy.journal import Example, Group, Journal
 from dedup.scrapy.settings import Config

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from dedup.model.names import count
 from dedup.model.page import TEXT_HASH, Verdict, differing_parts
-from dedup.report.texts import count
 from dedup.scrapy.counts import logger
 from dedup.scrapy.evidence import shape, shape_text
 from dedup.scrapy.settings import Config
