@@ -13,8 +13,7 @@ from msgspec import Meta
 
 from dedup.model.errors import UsageError
 from dedup.model.names import NAMESPACE
-from dedup.model.page import TRIES
-from dedup.model.reasons import EXEMPTIONS
+from dedup.model.page import EXEMPTIONS, TRIES
 
 Scope = Literal["global", "site"]
 Preset = Literal["careful", "paper"]

@@ -17,9 +17,8 @@ from dedup.core.files import replace_file
 from dedup.core.table import Table as FingerprintTable
 from dedup.detector.rules import near_duplicates, not_other
 from dedup.model.names import count
-from dedup.model.page import Verdict
+from dedup.model.page import Verdict, label_of
 from dedup.model.policy import Policy
-from dedup.model.reasons import label_of
 from dedup.model.recipes import Recipe
 from dedup.report.html import html_page
 from dedup.report.parts import (

@@ -24,7 +24,7 @@ from scrapy import Request
 
 from dedup.core.files import replace_file
 from dedup.core.fingerprint import PageReading, each_link
-from dedup.core.hash_set import HashSet
+from dedup.core.numbers import HashSet
 from dedup.model.page import Verdict
 from dedup.scrapy.counts import Counts
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from scrapy import Request
 
 from dedup.core.fingerprint import read_page
-from dedup.core.hash_set import HashSet
+from dedup.core.numbers import HashSet
 from dedup.scrapy.settings import Config
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from dedup.core.backoff import Backoff
+from dedup.core.faults import Backoff
 from dedup.detector.remote import RemoteDetector
 from dedup.detector.url_rules.rule_records import Records, decode_rules
 from dedup.model.errors import DedupError, ServiceUnavailable, UsageError
