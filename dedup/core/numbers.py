@@ -163,20 +163,17 @@ class HashSet:
 
     def missing(self, hashes: bytes) -> int:
         """Return how many of the hashes are not in the set."""
-        native, n = _native(hashes)
+        if len(hashes) % 8:
+            raise _torn(hashes)
+        native, n = ffi.from_buffer("uint64_t[]", little_endian(hashes)), len(hashes) // 8
         missing: int = lib.ndd_hash_set_missing(self._set, native, n)
         return missing
 
-    def add(self, hashes: bytes) -> None:
-        """Add hashes; those that are there become young again. Raises MemoryError."""
-        native, n = _native(hashes)
-        status = lib.ndd_hash_set_add(self._set, native, n)
-        if status != lib.NDD_OK:
-            check(status, "a set of hashes")
-
-    def take(self, hashes: bytes) -> int:
-        """Add hashes, and return how many of them were missing. Raises MemoryError."""
-        native, n = _native(hashes)
+    def add(self, hashes: bytes) -> int:
+        """Add hashes, and return how many of them were missing; the others become young again. Raises MemoryError."""
+        if len(hashes) % 8:
+            raise _torn(hashes)
+        native, n = ffi.from_buffer("uint64_t[]", little_endian(hashes)), len(hashes) // 8
         missing: int = lib.ndd_hash_set_missing(self._set, native, n)
         status = lib.ndd_hash_set_add(self._set, native, n)
         if status != lib.NDD_OK:
@@ -205,7 +202,5 @@ class HashSet:
         return listed[0], held[0]
 
 
-def _native(hashes: bytes) -> tuple[Any, int]:
-    if len(hashes) % 8:
-        raise UsageError(f"{len(hashes)} bytes are no hashes: each has 8")
-    return ffi.from_buffer("uint64_t[]", little_endian(hashes)), len(hashes) // 8
+def _torn(hashes: bytes) -> UsageError:
+    return UsageError(f"{len(hashes)} bytes are no hashes: each has 8")

@@ -30,7 +30,6 @@ from dedup.scrapy.proof import Judged
 from dedup.scrapy.responses import (
     CONTROL,
     KIND_CHARACTERS,
-    Callback,
     Callbacks,
     exemption,
     is_start,
@@ -144,8 +143,14 @@ class Session:
             page, key = reading.fingerprint, key_of(request)
             if self.config.unchanged == "drop":
                 page = msgspec.structs.replace(page, links=hash_of_links(reading.links))
-            callback = called.name
-            options = self._options(request, response, called)
+            callback, kind = called.name, request.meta.get("dedup_kind")
+            options = ReserveOptions(
+                url=response.url,
+                exempt="start" if "start" in self.config.exempt and is_start(request) else None,
+                guard="other_title" in self.config.exempt,
+                kind=called.kind if kind is None else str(kind)[:KIND_CHARACTERS],
+                tries=self.config.tries if self.in_flight.yields_items(callback) else 0,
+            )
             verdict = await namespace.detector.judge(page, key, options)
             if verdict.reason == "unchanged" and self.kept.proof is not None:
                 await self.kept.proof.recall(namespace, request, verdict)
@@ -218,18 +223,6 @@ class Session:
         request.meta["dedup"] = {"status": "exempt", "reason": reason}
         if reason in UNREAD:
             self.in_flight.accepted.append((None, key_of(request)))
-
-    def _options(self, request: Request, response: Response, callback: Callback) -> ReserveOptions:
-        """Return the options for judging a page."""
-        kind = request.meta.get("dedup_kind")
-        start = "start" in self.config.exempt and is_start(request)
-        return ReserveOptions(
-            url=response.url,
-            exempt="start" if start else None,
-            guard="other_title" in self.config.exempt,
-            kind=callback.kind if kind is None else str(kind)[:KIND_CHARACTERS],
-            tries=self.config.tries if self.in_flight.yields_items(callback.name) else 0,
-        )
 
     def _namespace_of(self, request: Request) -> "Namespace | None":
         """Return the request's namespace, opened at its first page."""

@@ -48,7 +48,11 @@ class _Request(ref[Request]):
 
 
 class Flight(msgspec.Struct, eq=False):
-    """A page in flight; items counts those that are still in the pipelines."""
+    """A page in flight.
+
+    items    how many are still in the pipelines
+    brought  the digest of all, once the callback has ended
+    """
 
     namespace: "Namespace"
     verdict: Verdict
@@ -56,6 +60,7 @@ class Flight(msgspec.Struct, eq=False):
     reading: PageReading
     request: _Request
     items: int = 0
+    brought: bytes = b""
     paid: bool = False
     called_back: bool = False
 
@@ -154,11 +159,12 @@ class PagesInFlight:
         if not accepted:
             flight.namespace.release(flight.verdict)
             return
-        verdict = flight.verdict
-        if not flight.paid:
+        verdict, paid = flight.verdict, flight.paid
+        if not paid:
             if verdict.reason == "barren" and self._barren.get(flight.callback, 0) >= 0:
                 self._barren[flight.callback] = self._barren.get(flight.callback, 0) + 1
-            verdict = verdict.brought(paid=not self.yields_items(flight.callback))
+            paid = not self.yields_items(flight.callback)
+        verdict = verdict.brought(paid=paid, items=flight.brought)
         self.accepted.append((flight.namespace, verdict))
         parsed = self._parsed.setdefault(flight.namespace, [])
         parsed.append(verdict)

@@ -406,13 +406,6 @@ class Proof:
         volatile = self._controls.of(callback).fields
         return Digester(page, self._names, self._ignored, volatile, callback, self._classes)
 
-    def brought(self, verdict: Verdict, digest: bytes) -> Verdict:
-        """Return the verdict on a page with the digest of its items, as it is inserted."""
-        if not digest:
-            return verdict
-        self.met.accept(verdict.key)
-        return verdict.brought(items=digest)
-
     def _led_on(self, token: str) -> None:
         """Note that requests of a parsed near-duplicate brought something new: its class is none of copies."""
         namespace, look = self._leading.pop(token, (None, None))
