@@ -6,7 +6,6 @@
 
     items.py     what an item is, and whether two are equal
     evidence.py  what a class is, and when it is proven
-    met.py       what the crawl has met before: a request, or an item, that is not new brings nothing
     control.py   what differs between two visits of one URL
     summary.py, crawl_report.py: what the person reads of it
 
@@ -24,6 +23,7 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from struct import pack
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -33,7 +33,8 @@ from scrapy.http import Response
 from scrapy.utils.request import request_from_dict
 
 from dedup.core.files import PRIVATE, replace_file
-from dedup.core.fingerprint import PageReading, similarities
+from dedup.core.fingerprint import PageReading, read_page, similarities
+from dedup.core.numbers import HashSet
 from dedup.model.page import (
     TEXT_HASH,
     Neighbour,
@@ -63,12 +64,11 @@ from dedup.scrapy.in_flight import token_of
 from dedup.scrapy.items import Comparison, Digest, Digester, Names, Page, compare, decode, is_item
 from dedup.scrapy.known_urls import KnownUrls
 from dedup.scrapy.memory import EVIDENCE
-from dedup.scrapy.met import Met
 from dedup.scrapy.responses import again, send
 from dedup.scrapy.settings import Config
 
 if TYPE_CHECKING:
-    from dedup.scrapy.in_flight import PagesInFlight
+    from dedup.scrapy.in_flight import Flight, PagesInFlight
     from dedup.scrapy.memory import Namespace
 
 NEIGHBOURS = 30  # near-duplicates that a page is compared with, at most
@@ -682,3 +682,111 @@ def _letters(their: PageFingerprint, my: PageFingerprint) -> str:
         return "?"
     letters = "".join(map(_LETTERS.__getitem__, found))
     return letters + "w" * (their.sketch[TEXT_HASH:] != my.sketch[TEXT_HASH:])
+
+
+# ------------------------------------- what is not new brings nothing: a request, an item
+
+MOST_ITEMS = 2_000_000  # of the crawl, 10 bytes each
+MOST_REQUESTS = 5_000_000
+REQUESTS_LAST = 1000  # of these, noted together
+MOST_OWN = 2_000_000  # pages that this crawl accepted, by which they are told from other crawls'
+# The requests of a callback that are compared with the links of their pages: of each page the first one, and up to
+BEYOND_PAGE, BEYOND = 10, 100  # of one page, and of all pages
+_LEADS_BEYOND = -1  # some lead to pages without a link to them
+
+
+class Met:
+    """What one crawl has met: items, requests, its own pages, and the callbacks that ask for pages without links to them.
+
+    Memory is bounded. What is forgotten counts as new, and keeps pages.
+    """
+
+    def __init__(self, config: Config) -> None:
+        """Begin with nothing."""
+        self._items = HashSet(MOST_ITEMS)
+        self._requests = HashSet(MOST_REQUESTS)
+        self._requests_last: list[int] = []  # hashes that are not in it yet
+        # None if the memory holds no pages of other crawls
+        self._own = HashSet(MOST_OWN) if config.memory != "crawl" or config.service else None
+        self._reads_links = "new_links" in config.exempt or config.unchanged == "drop"
+        self._led = HashSet(MOST_OWN)  # near-duplicates that led beyond
+        self._beyond: dict[str, int] = {}  # by callback: requests that were looked at
+
+    def is_new_item(self, kind: str, item: int | None) -> bool:
+        """Whether no page of a kind brought an equal item before; remember it."""
+        if item is None:
+            return True
+        digest = (hash(kind) & 0xFFFFFFFF).to_bytes(4, "little") + item.to_bytes(4, "little")
+        return self._items.add(digest) > 0
+
+    def accept(self, key: str) -> None:
+        """Note a page of this crawl."""
+        if self._own is not None:
+            self._own.add(_text_hash(key))
+
+    def is_own(self, key: str) -> bool:
+        """Whether this crawl accepted a page."""
+        return self._own is None or not self._own.missing(_text_hash(key))
+
+    def note_led(self, key: str) -> None:
+        """Note a near-duplicate that made new requests for pages to which it has no link."""
+        self._led.add(_text_hash(key))
+
+    def has_led(self, key: str) -> bool:
+        """Whether a near-duplicate did that."""
+        return not self._led.missing(_text_hash(key))
+
+    def schedule(self, request: Request) -> None:
+        """Note a request that the crawl makes."""
+        self._requests_last.append(hash(request.url))
+        if len(self._requests_last) >= REQUESTS_LAST:
+            self._note_requests()
+
+    def _note_requests(self) -> None:
+        last, self._requests_last = self._requests_last, []
+        self._requests.add(pack(f"<{len(last)}q", *last))
+
+    def is_scheduled(self, request: Request) -> bool:
+        """Whether the crawl made a request for this URL before."""
+        self._note_requests()
+        return not self._requests.missing(_text_hash(request.url))
+
+    def leads_beyond(
+        self, flight: "Flight", request: Request, is_linked: Callable[[str], bool]
+    ) -> bool:
+        """Whether a callback makes a new request to which its page has no link: to an interface, a frame.
+
+        is_linked() says whether a link of the page leads to a URL.
+        """
+        if self.is_scheduled(request):
+            return False
+        links, recipe = flight.reading.links, flight.namespace.detector.recipe
+        address = read_page(b"", url=request.url, recipe=recipe, links=True).address
+        if any(links[at : at + 8] == address for at in range(0, len(links), 8)):
+            return False
+        return not is_linked(request.url)
+
+    def follow(
+        self,
+        flight: "Flight",
+        request: Request,
+        is_linked: Callable[[str], bool],
+        number: int,
+    ) -> None:
+        """Note a request of an accepted page's callback, with its number in the page from 0 on."""
+        seen = self._beyond.get(flight.callback, 0)
+        if seen == _LEADS_BEYOND or not self._reads_links:
+            return
+        if number and (number >= BEYOND_PAGE or seen >= BEYOND):
+            return
+        beyond = self.leads_beyond(flight, request, is_linked)
+        self._beyond[flight.callback] = _LEADS_BEYOND if beyond else seen + 1
+
+    def goes_beyond(self, callback: str) -> bool:
+        """Whether a callback asks for pages to which its pages have no link."""
+        return self._beyond.get(callback) == _LEADS_BEYOND
+
+
+def _text_hash(text: str) -> bytes:
+    """Return the hash of a URL that a HashSet of this process takes."""
+    return (hash(text) & 0xFFFFFFFFFFFFFFFF).to_bytes(8, "little")
