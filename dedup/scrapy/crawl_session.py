@@ -42,7 +42,7 @@ from dedup.scrapy.settings import Config, has_asyncio, unknown_settings, without
 from dedup.scrapy.summary import Swallowing, shown_by_items, summary
 
 if TYPE_CHECKING:
-    from dedup.model.settings import Mode
+    from dedup.model.policy import Mode
     from dedup.report.drops import Action
     from dedup.scrapy.journal import Journal
     from dedup.scrapy.memory import Memory, Namespace

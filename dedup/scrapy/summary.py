@@ -18,7 +18,7 @@ from dedup.scrapy.evidence import shape, shape_text
 from dedup.scrapy.settings import Config
 
 if TYPE_CHECKING:
-    from dedup.model.settings import Mode
+    from dedup.model.policy import Mode
     from dedup.scrapy.known_urls import HeldRule
     from dedup.scrapy.proof import Proof
 

@@ -8,8 +8,8 @@ from scrapy.settings import Settings
 
 from dedup.model.forms import to_plain
 from dedup.model.page import EXEMPTIONS, SKETCH_BYTES, Document, PageFingerprint, Verdict
+from dedup.model.policy import SETTINGS
 from dedup.model.recipes import NEWEST
-from dedup.model.settings import SETTINGS
 from dedup.scrapy import settings as config
 
 PAGE = PageFingerprint(0, bytes(SKETCH_BYTES), 0, 0, NEWEST)
