@@ -329,7 +329,7 @@ class Session:
         token = token_of(noted)
         if token is None:
             return
-        if token in self.in_flight:
+        if token in self.in_flight.flights:
             self.in_flight.end(token, accepted=False)
             if noted.get("status") != "refetch":
                 return  # a refetch keeps its earlier note

@@ -66,36 +66,31 @@ class Flight(msgspec.Struct, eq=False):
 
 
 class PagesInFlight:
-    """The pages of one crawl that are not inserted yet, by token."""
+    """The pages of one crawl that are not inserted yet.
+
+    flights  those that neither callback nor pipelines have ended, by token
+    """
 
     def __init__(self, counts: Counts, links: "CrawlLinks", *, learns_urls: bool) -> None:
         """Hold none. links gets those of accepted pages; accepted their verdicts, if URLs are learned."""
         self._counts = counts
         self.links = links
         self.accepted: Accepted = deque(maxlen=QUEUED if learns_urls else 0)
-        self._flights: dict[str, Flight] = {}
+        self.flights: dict[str, Flight] = {}
         self._parsed: dict[Namespace, list[Verdict]] = {}  # to be inserted by commit()
         self._timer: asyncio.TimerHandle | None = None  # which calls it
         self.discarded: deque[_Request] = deque()  # pages in flight whose requests were freed
         self.has_pipelines = True  # and so items pass them before their page is done
         self._barren: dict[str, int] = {}  # such pages, by callback; -1: it yields items
 
-    def __contains__(self, token: object) -> bool:
-        """Tell whether the page with this token is in flight."""
-        return token in self._flights
-
-    def get(self, token: str | None) -> Flight | None:
-        """Return a page in flight."""
-        return self._flights.get(token or "")
-
     def flying(self, namespace: "Namespace") -> Iterator[Verdict]:
         """Yield the verdicts on the pages of a namespace that are in flight."""
-        return (f.verdict for f in self._flights.values() if f.namespace is namespace)
+        return (f.verdict for f in self.flights.values() if f.namespace is namespace)
 
     def lead_to(self, namespace: "Namespace", links: frozenset[bytes]) -> bool:
         """Whether the pages of a namespace that are in flight have all of these links."""
         missing = set(links)
-        for flight in self._flights.values():
+        for flight in self.flights.values():
             if flight.namespace is namespace:
                 missing.difference_update(each_link(flight.reading.links + flight.reading.address))
         return not missing
@@ -116,11 +111,11 @@ class PagesInFlight:
         assert verdict.token is not None
         held = _Request(request, self.discarded.append)
         held.token = verdict.token
-        self._flights[verdict.token] = Flight(namespace, verdict, callback, reading, held)
+        self.flights[verdict.token] = Flight(namespace, verdict, callback, reading, held)
 
     def item_yielded(self, token: str | None) -> None:
         """Note an item that goes to the pipelines, or, where there are none, got through."""
-        flight = self._flights.get(token or "")
+        flight = self.flights.get(token or "")
         if flight is not None:
             flight.items += self.has_pipelines
             flight.paid = flight.paid or not self.has_pipelines
@@ -128,13 +123,13 @@ class PagesInFlight:
 
     def item_withheld(self, token: str | None) -> None:
         """Note an item that an earlier crawl brought, and that is dropped before the pipelines."""
-        flight = self._flights.get(token or "")
+        flight = self.flights.get(token or "")
         if flight is not None:
             flight.paid = True
 
     def item_done(self, token: str | None, *, got_through: bool) -> None:
         """Note that an item is through the pipelines, or was dropped by one."""
-        flight = self._flights.get(token or "")
+        flight = self.flights.get(token or "")
         if flight is None or token is None:
             return
         flight.items -= 1
@@ -147,13 +142,13 @@ class PagesInFlight:
 
         followed: the requests of a released page were made, so its links are known all the same.
         """
-        flight = self._flights.get(token or "")
+        flight = self.flights.get(token or "")
         if flight is None or token is None:
             return
         if accepted and flight.items > 0:
             flight.called_back = True
             return
-        del self._flights[token]
+        del self.flights[token]
         if accepted or followed:
             self.links.learn(flight.namespace, flight.reading)
         if not accepted:
@@ -213,7 +208,7 @@ class PagesInFlight:
 
     def close(self) -> None:
         """Release what is left, and insert what was parsed. Reservations end with the crawl."""
-        for token in [*self._flights]:
+        for token in [*self.flights]:
             self.end(token, accepted=False)
         self.commit()
 

@@ -385,7 +385,7 @@ class _Output:
         self._on_credit = noted if is_like and is_on_credit(noted) else None
         self._is_unique = noted.get("status") == "unique"
         self._proof = session.kept.proof
-        self._flight = session.in_flight.get(self._token)
+        self._flight = session.in_flight.flights.get(self._token or "")
         tags = session.config.mode == "tag"
         if self._proof is not None and is_like:
             self._look = self._proof.look(request)

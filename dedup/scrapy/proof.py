@@ -243,7 +243,7 @@ class Proof:
 
     def _is_open(self, token: str) -> bool:
         """Whether it is not known yet what a page, or the first of its requests, brings."""
-        return token in self._in_flight or self._credit.waits_for(token)
+        return token in self._in_flight.flights or self._credit.waits_for(token)
 
     def _must_check(self, namespace: "Namespace", name: Class) -> bool:
         """Whether a class dropped as many pages since the check before an open one as it can send again."""
