@@ -438,16 +438,13 @@ class EmbeddedDetector(Detector):
             )
         if verdict.status != "unique":
             return True, False
-        seen, reservations = held.judged, self._reservations
+        seen = held.judged
         if (
             isinstance(seen, Seen)
             and seen.status == "unique"
             and seen.policy is self.policy
             # nothing was near when the page was reserved: only later inserts can be
-            and (
-                seen.inserts == reservations.inserts
-                or not reservations.near_since(seen.inserts, page.value, self.policy.distance)
-            )
+            and not self._reservations.near_since(seen.inserts, page.value, self.policy.distance)
         ):
             return True, False
         return True, self._is_late(verdict)

@@ -365,7 +365,7 @@ class _Output:
     _look = _before = None
     _digester: Digester | None = None
     _hash: int | None = None  # of the item yielded last
-    _wanted: frozenset[str] = frozenset()
+    _wanted: frozenset[str] | None = None  # once a request is yielded
     _asked = _paid = _new = _followed = _leads_on = _overflowed = False
     _beyond = False  # whether it leads on to pages without a link to them
     _made = 0  # requests
@@ -401,13 +401,6 @@ class _Output:
             self._before is not None and not self._before.items  # compared all together
         )
         self._holds_requests = self._look is not None and self._look.checks
-        if self._token is None or request is None or "redirect_urls" not in request.meta:
-            return
-        try:
-            self._wanted = wanted_urls(request, response)
-        except Exception as error:
-            session.counts.fault(error, f"{response} is parsed, but not remembered")
-            session.in_flight.end(self._token, accepted=False)
 
     def passes(self, yielded: Any) -> bool:
         """Whether an object that a callback yielded is passed to the engine now."""
@@ -477,6 +470,8 @@ class _Output:
         credit.mark(request, self._on_credit, None if self._new else self._request)
         if self._behind is not None:
             request.meta[BEHIND] = self._behind
+        if self._wanted is None:
+            self._wanted = self._wanted_urls()
         if asks(request, self._wanted):
             self._asked = True
         if self._proof is not None and self._flight is not None:
@@ -491,6 +486,16 @@ class _Output:
             self._requests.append(request)
             return False
         return True
+
+    def _wanted_urls(self) -> frozenset[str]:
+        try:
+            return (
+                frozenset() if self._request is None else wanted_urls(self._request, self._response)
+            )
+        except Exception as error:
+            self._session.counts.fault(error, f"{self._response} is parsed, but not remembered")
+            self._asked = True
+            return frozenset()
 
     def _compare_request(self, proof: "Proof", flight: "Flight", request: Request) -> None:
         proof.met.follow(flight, request, self._is_linked, self._made)
@@ -549,7 +554,8 @@ class _Output:
             return False
         if self._flight is not None and digest is not None:
             self._flight.brought = encode(digest)
-            proof.met.accept(self._flight.verdict.document.key)
+            if proof.met.own is not None:
+                proof.met.accept(self._flight.verdict.document.key)
         if self._before is not None:
             return digest == self._before
         if self._look is None or self._asked:

@@ -706,8 +706,8 @@ class Met:
         self._items = HashSet(MOST_ITEMS)
         self._requests = HashSet(MOST_REQUESTS)
         self._requests_last: list[int] = []  # hashes that are not in it yet
-        # None if the memory holds no pages of other crawls
-        self._own = HashSet(MOST_OWN) if config.memory != "crawl" or config.service else None
+        # pages that were accepted; None if the memory holds none of other crawls
+        self.own = HashSet(MOST_OWN) if config.memory != "crawl" or config.service else None
         self._reads_links = "new_links" in config.exempt or config.unchanged == "drop"
         self._led = HashSet(MOST_OWN)  # near-duplicates that led beyond
         self._beyond: dict[str, int] = {}  # by callback: requests that were looked at
@@ -721,12 +721,12 @@ class Met:
 
     def accept(self, key: str) -> None:
         """Note a page of this crawl."""
-        if self._own is not None:
-            self._own.add(_text_hash(key))
+        if self.own is not None:
+            self.own.add(_text_hash(key))
 
     def is_own(self, key: str) -> bool:
         """Whether this crawl accepted a page."""
-        return self._own is None or not self._own.missing(_text_hash(key))
+        return self.own is None or not self.own.missing(_text_hash(key))
 
     def note_led(self, key: str) -> None:
         """Note a near-duplicate that made new requests for pages to which it has no link."""
