@@ -720,9 +720,9 @@ class Met:
         return self._items.add(digest) > 0
 
     def accept(self, key: str) -> None:
-        """Note a page of this crawl."""
-        if self.own is not None:
-            self.own.add(_text_hash(key))
+        """Note a page of this crawl, where those of other crawls are remembered, too."""
+        assert self.own is not None
+        self.own.add(_text_hash(key))
 
     def is_own(self, key: str) -> bool:
         """Whether this crawl accepted a page."""
