@@ -48,11 +48,10 @@ if TYPE_CHECKING:
     from dedup.scrapy.memory import Memory, Namespace
 
 GONE = frozenset((404, 410))  # statuses of pages that no longer exist
+UNREAD = frozenset(("non_html", "too_large", "data_page"))  # reasons with which no text is known
 # The least of a page that may be its original in another folder; others are not read again.
 MIRROR_SIMILARITY = 0.97
 MIRROR_FEATURES = 60
-
-UNREAD = frozenset(("non_html", "too_large", "data_page"))  # reasons with which no text is known
 _ACTIONS: "dict[Mode, Action]" = {
     "drop": "dropped",
     "skip_links": "links_skipped",
