@@ -169,8 +169,17 @@ class HashSet:
         missing: int = lib.ndd_hash_set_missing(self._set, native, n)
         return missing
 
-    def add(self, hashes: bytes) -> int:
-        """Add hashes, and return how many of them were missing; the others become young again. Raises MemoryError."""
+    def add(self, hashes: bytes) -> None:
+        """Add hashes; those that are there become young again. Raises MemoryError."""
+        if len(hashes) % 8:
+            raise _torn(hashes)
+        native, n = ffi.from_buffer("uint64_t[]", little_endian(hashes)), len(hashes) // 8
+        status = lib.ndd_hash_set_add(self._set, native, n)
+        if status != lib.NDD_OK:
+            check(status, "a set of hashes")
+
+    def take(self, hashes: bytes) -> int:
+        """Add hashes, and return how many of them were missing. Raises MemoryError."""
         if len(hashes) % 8:
             raise _torn(hashes)
         native, n = ffi.from_buffer("uint64_t[]", little_endian(hashes)), len(hashes) // 8

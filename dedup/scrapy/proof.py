@@ -717,7 +717,7 @@ class Met:
         if item is None:
             return True
         digest = (hash(kind) & 0xFFFFFFFF).to_bytes(4, "little") + item.to_bytes(4, "little")
-        return self._items.add(digest) > 0
+        return self._items.take(digest) > 0
 
     def accept(self, key: str) -> None:
         """Note a page of this crawl, where those of other crawls are remembered, too."""
