@@ -483,8 +483,9 @@ class _Output:
     def _compare_request(self, proof: "Proof", flight: "Flight", request: Request) -> None:
         proof.met.follow(flight, request, self._is_linked, self._made)
         self._made += 1
-        if self._look is not None and not self._beyond:
+        if self._digester is None or self._look is not None:
             self._leads_on = self._leads_on or not proof.met.is_scheduled(request)
+        if self._look is not None and not self._beyond:
             self._beyond = proof.met.leads_beyond(flight, request, self._is_linked)
 
     def _is_linked(self, url: str) -> bool:
@@ -528,7 +529,7 @@ class _Output:
         """Note the digest of the page; return whether it is a copy by its items, and is withheld."""
         with self._session.counts.meter:
             digest = (
-                Digest(0, silent=not self._followed)
+                Digest(0, silent=not self._leads_on)
                 if self._digester is None
                 else self._digester.digest()
             )
@@ -567,6 +568,8 @@ class _Output:
         session, request = self._session, self._request
         if self._look is not None and self._proof is not None:
             self._proof.not_compared(request)
+        if self._control is not None and self._proof is not None and kind is not None:
+            self._proof.control_ended(self._control, None)
         if self._is_unique and request is not None:
             if self._paid or (accepted and not session.has_yielded(request)):
                 session.kept.credit.paid_for(request)

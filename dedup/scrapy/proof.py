@@ -76,8 +76,8 @@ SAVE_SECONDS = 10.0
 JOB_FOLDER = "dedup-again"  # of a JOBDIR: the dropped pages that may be sent again
 LEADING = 1000  # parsed near-duplicates that made new requests, until these bring something new
 DIFFERENCES = 2000  # classes and fields that are counted for the summary
-# By which pages differ that bring nothing at all: inline data, data-* attributes, the first heading, numbers.
-VALUES = frozenset("jdhn")
+# By which pages differ that bring nothing at all: inline data, data-* attributes, the first heading, numbers, words.
+VALUES = frozenset("jdhnw")
 NOISY = 100  # fields that alone differed, in values of which no page has a word
 
 
@@ -132,7 +132,7 @@ class Proof:
         self._job = None if job_folder is None else Path(job_folder) / JOB_FOLDER
         self._names = Names()
         self._ignored = frozenset(config.item_ignore)
-        self._controls = Controls(counts, self._names, config.control)
+        self._controls = Controls(counts, self._names, config.control, config.wait_seconds)
         self.met = Met(config)
         self._in_flight = in_flight
         self._credit, self._urls = credit, urls
@@ -335,7 +335,10 @@ class Proof:
     async def _await_looks(
         self, judged: Judged, verdict: Verdict, found: "list[Pair]"
     ) -> "list[Pair]":
-        """Wait while as many pages of the class are parsed as may prove it; return the pairs then."""
+        """Wait while what may prove the class is under way; return the pairs then.
+
+        As many pages of it are parsed as it needs, or a page of the callback is visited once more.
+        """
         evidence = self._evidence[judged.namespace]
         names = {pair.name for pair in found if pair.digest is not None}
 
@@ -345,7 +348,9 @@ class Proof:
             looks = Counter(
                 name for _, look in self._looks.values() for name in _decided_by(look.pairs)
             )
-            return any(evidence.may_prove(name, looks[name]) for name in names)
+            if any(evidence.may_prove(name, looks[name]) for name in names):
+                return True
+            return bool(names) and self._controls.is_visiting(judged.callback)
 
         waited = await self._counts.meter.wait_while(may_be_proven, self._config.wait_seconds)
         return await self._pairs(judged, verdict) if waited else found
@@ -530,6 +535,10 @@ class Proof:
             values = self.noise.setdefault(fields[0], set())
             if len(values) < DIFFERENCES:
                 values.add(value)
+
+    def control_arrived(self, key: str) -> None:
+        """Note that a page was fetched once more."""
+        self._controls.arrived(key)
 
     def control_ended(self, key: str, digest: Digest | None) -> None:
         """Compare a page's items with those of its earlier visit."""
