@@ -70,6 +70,7 @@ _ZONE_SECONDS, _QUARTER, _OFF = 54_000, 900, 5  # another time zone: whole quart
 
 _SKETCH_BYTES = 37
 _TEXT, _HOLDS_PAGE = b"\0", b"\1"  # before the sketch of a long text
+_NOT_WORDS = b"0123456789.,: \t\n\r\v\f"  # of a text in UTF-8
 _WORD = re.compile(r"[^\W_]+")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:")
 # Algorithms by the number of their hexadecimal digits.
@@ -102,7 +103,7 @@ class Digest(NamedTuple):
 
     number    of distinct items
     silent    whether they say nothing but the page's address and the time; without items, whether the page's
-              callback made no new request either
+              callback asked for nothing but known pages to which it has links
     items     a 32-bit hash of each item, if there are at most ITEMS
     fields    by the 16-bit hash of a field's name, the sum of its values' hashes over all items; by another
               hash of the name, that of their forms
@@ -123,7 +124,7 @@ class Digest(NamedTuple):
 
     @property
     def is_nothing(self) -> bool:
-        """Whether the page brought neither items nor new requests: what it is for cannot be seen."""
+        """Whether the page brought neither items nor requests that tell what it is for."""
         return not self.number and self.silent
 
     @property
@@ -449,7 +450,8 @@ class Digester:
             return read.text, None, None
         holds = read.words >= PAGE_SHARE * page.reading().words > 0
         self._holds_page |= holds
-        return read.numbers, (_HOLDS_PAGE if holds else _TEXT) + read.sketch, read.text
+        words = _hash_of(text.translate(None, _NOT_WORDS))  # a counter does not hide another town
+        return read.numbers, (_HOLDS_PAGE if holds else _TEXT) + read.sketch, words
 
     def _value(self, value: object, depth: int) -> str:
         """Return a text that is the same for equal values. Raises Unreadable, TooMuch."""

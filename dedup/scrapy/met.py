@@ -85,13 +85,23 @@ class Met:
 
         is_linked() says whether a link of the page leads to a URL.
         """
-        if self.is_scheduled(request):
-            return False
+        return not self.is_scheduled(request) and not self._has_link(flight, request, is_linked)
+
+    def asks(
+        self, flight: "Flight", request: Request, is_linked: Callable[[str], bool], number: int
+    ) -> bool:
+        """Whether a callback asks for more than its page's links to known pages (number: of the request, from 1 on)."""
+        if not self.is_scheduled(request):
+            return True
+        return number <= BEYOND_PAGE and not self._has_link(flight, request, is_linked)
+
+    @staticmethod
+    def _has_link(flight: "Flight", request: Request, is_linked: Callable[[str], bool]) -> bool:
         links, recipe = flight.reading.links, flight.namespace.detector.recipe
         address = read_page(b"", url=request.url, recipe=recipe, links=True).address
         if any(links[at : at + 8] == address for at in range(0, len(links), 8)):
-            return False
-        return not is_linked(request.url)
+            return True
+        return is_linked(request.url)
 
     def follow(
         self,

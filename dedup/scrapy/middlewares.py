@@ -358,6 +358,7 @@ class _Output:
     _wanted: frozenset[str] = frozenset()
     _asked = _paid = _new = _followed = _leads_on = _overflowed = False
     _beyond = False  # whether it leads on to pages without a link to them
+    _asks = False  # whether, before an item, it asked for a new page, or for one without a link to it
     _made = 0  # requests
     _links: PageLinks | None = None  # once they are asked for
 
@@ -472,7 +473,7 @@ class _Output:
                 self._compare_request(self._proof, self._flight, request)
             except Exception as error:
                 self._session.counts.fault(error, f"{self._response} is taken to lead on")
-                self._leads_on = self._beyond = True
+                self._leads_on = self._beyond = self._asks = True
         if self._follows_nothing:
             return False
         if self._holds_requests and not self._asked:
@@ -483,9 +484,10 @@ class _Output:
     def _compare_request(self, proof: "Proof", flight: "Flight", request: Request) -> None:
         proof.met.follow(flight, request, self._is_linked, self._made)
         self._made += 1
-        if self._digester is None or self._look is not None:
-            self._leads_on = self._leads_on or not proof.met.is_scheduled(request)
+        if self._digester is None and not self._asks:
+            self._asks = proof.met.asks(flight, request, self._is_linked, self._made)
         if self._look is not None and not self._beyond:
+            self._leads_on = self._leads_on or not proof.met.is_scheduled(request)
             self._beyond = proof.met.leads_beyond(flight, request, self._is_linked)
 
     def _is_linked(self, url: str) -> bool:
@@ -529,7 +531,7 @@ class _Output:
         """Note the digest of the page; return whether it is a copy by its items, and is withheld."""
         with self._session.counts.meter:
             digest = (
-                Digest(0, silent=not self._leads_on)
+                Digest(0, silent=not self._asks)
                 if self._digester is None
                 else self._digester.digest()
             )
