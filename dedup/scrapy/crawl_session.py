@@ -129,6 +129,8 @@ class Session:
         if self.in_flight.discarded:
             self.in_flight.release_discarded()
         if CONTROL in request.meta:
+            if self.kept.proof is not None:
+                self.kept.proof.control_arrived(request.meta[CONTROL])
             request.meta["dedup"] = {"status": "exempt", "reason": "control"}
             return None
         with self.counts.meter:

@@ -368,6 +368,9 @@ class _Output:
     _wanted: frozenset[str] | None = None  # once a request is yielded
     _asked = _paid = _new = _followed = _leads_on = _overflowed = False
     _beyond = False  # whether it leads on to pages without a link to them
+    _asks = (
+        False  # whether, before an item, it asked for a new page, or for one without a link to it
+    )
     _made = 0  # requests
     _links: PageLinks | None = None  # once they are asked for
 
@@ -479,7 +482,7 @@ class _Output:
                 self._compare_request(self._proof, self._flight, request)
             except Exception as error:
                 self._session.counts.fault(error, f"{self._response} is taken to lead on")
-                self._leads_on = self._beyond = True
+                self._leads_on = self._beyond = self._asks = True
         if self._follows_nothing:
             return False
         if self._holds_requests and not self._asked:
@@ -500,6 +503,8 @@ class _Output:
     def _compare_request(self, proof: "Proof", flight: "Flight", request: Request) -> None:
         proof.met.follow(flight, request, self._is_linked, self._made)
         self._made += 1
+        if self._digester is None and not self._asks:
+            self._asks = proof.met.asks(flight, request, self._is_linked, self._made)
         if self._look is not None and not self._beyond:
             self._leads_on = self._leads_on or not proof.met.is_scheduled(request)
             self._beyond = proof.met.leads_beyond(flight, request, self._is_linked)
@@ -545,7 +550,7 @@ class _Output:
         """Note the digest of the page; return whether it is a copy by its items, and is withheld."""
         with self._session.counts.meter:
             digest = (
-                Digest(0, silent=not self._followed)
+                Digest(0, silent=not self._asks)
                 if self._digester is None
                 else self._digester.digest()
             )
@@ -587,6 +592,8 @@ class _Output:
         session, request = self._session, self._request
         if self._look is not None and self._proof is not None:
             self._proof.not_compared(request)
+        if self._control is not None and self._proof is not None and not complete:
+            self._proof.control_ended(self._control, None)
         credit = session.kept.credit
         if self._is_unique and request is not None and credit.was_given:
             if self._paid or (accepted and not session.has_yielded(request)):

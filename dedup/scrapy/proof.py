@@ -76,8 +76,8 @@ SAVE_SECONDS = 10.0
 JOB_FOLDER = "dedup-again"  # of a JOBDIR: the dropped pages that may be sent again
 LEADING = 1000  # parsed near-duplicates that made new requests, until these bring something new
 DIFFERENCES = 2000  # classes and fields that are counted for the summary
-# By which pages differ that bring nothing at all: inline data, data-* attributes, the first heading, numbers.
-VALUES = frozenset("jdhn")
+# By which pages differ that bring nothing at all: inline data, data-* attributes, the first heading, numbers, words.
+VALUES = frozenset("jdhnw")
 NOISY = 100  # fields that alone differed, in values of which no page has a word
 
 
@@ -132,7 +132,7 @@ class Proof:
         self._job = None if job_folder is None else Path(job_folder) / JOB_FOLDER
         self._names = Names()
         self._ignored = frozenset(config.item_ignore)
-        self._controls = Controls(counts, self._names, config.control)
+        self._controls = Controls(counts, self._names, config.control, config.wait_seconds)
         self.met = Met(config)
         self._in_flight = in_flight
         self._credit, self._urls = credit, urls
@@ -335,7 +335,10 @@ class Proof:
     async def _await_looks(
         self, judged: Judged, verdict: Verdict, found: "list[Pair]"
     ) -> "list[Pair]":
-        """Wait while as many pages of the class are parsed as may prove it; return the pairs then."""
+        """Wait while what may prove the class is under way; return the pairs then.
+
+        As many pages of it are parsed as it needs, or a page of the callback is visited once more.
+        """
         evidence = self._evidence[judged.namespace]
         names = {pair.name for pair in found if pair.digest is not None}
 
@@ -345,7 +348,9 @@ class Proof:
             looks = Counter(
                 name for _, look in self._looks.values() for name in _decided_by(look.pairs)
             )
-            return any(evidence.may_prove(name, looks[name]) for name in names)
+            if any(evidence.may_prove(name, looks[name]) for name in names):
+                return True
+            return bool(names) and self._controls.is_visiting(judged.callback)
 
         waited = await self._counts.meter.wait_while(may_be_proven, self._config.wait_seconds)
         return await self._pairs(judged, verdict) if waited else found
@@ -523,6 +528,10 @@ class Proof:
             values = self.noise.setdefault(fields[0], set())
             if len(values) < DIFFERENCES:
                 values.add(value)
+
+    def control_arrived(self, key: str) -> None:
+        """Note that a page was fetched once more."""
+        self._controls.arrived(key)
 
     def control_ended(self, key: str, digest: Digest | None) -> None:
         """Compare a page's items with those of its earlier visit."""
@@ -758,13 +767,23 @@ class Met:
 
         is_linked() says whether a link of the page leads to a URL.
         """
-        if self.is_scheduled(request):
-            return False
+        return not self.is_scheduled(request) and not self._has_link(flight, request, is_linked)
+
+    def asks(
+        self, flight: "Flight", request: Request, is_linked: Callable[[str], bool], number: int
+    ) -> bool:
+        """Whether a callback asks for more than its page's links to known pages (number: of the request, from 1 on)."""
+        if not self.is_scheduled(request):
+            return True
+        return number <= BEYOND_PAGE and not self._has_link(flight, request, is_linked)
+
+    @staticmethod
+    def _has_link(flight: "Flight", request: Request, is_linked: Callable[[str], bool]) -> bool:
         links, recipe = flight.reading.links, flight.namespace.detector.recipe
         address = read_page(b"", url=request.url, recipe=recipe, links=True).address
         if any(links[at : at + 8] == address for at in range(0, len(links), 8)):
-            return False
-        return not is_linked(request.url)
+            return True
+        return is_linked(request.url)
 
     def follow(
         self,
