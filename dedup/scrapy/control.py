@@ -105,9 +105,7 @@ class Controls:
         def failed(_: object) -> None:
             self._visits.pop(key, None)
 
-        send(
-            self._counts.crawler, request.replace(priority=priority, meta=meta, errback=failed)
-        )
+        send(self._counts.crawler, request.replace(priority=priority, meta=meta, errback=failed))
 
     def is_visiting(self, callback: str) -> bool:
         """Whether a visit of a callback is to end soon: it is fetched, or can be, and not overdue.

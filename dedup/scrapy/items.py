@@ -440,7 +440,11 @@ class Digester:
             size = len(page.text()) if _MARKUP.search(value[:2000]) else 0
         if len(value) >= PAGE_SHARE * size > 0:
             self._holds_page, self._silent = True, False
-            return _PAGE_HASH, None, int.from_bytes(page.reading().fingerprint.sketch[_WORDS], "big")
+            return (
+                _PAGE_HASH,
+                None,
+                int.from_bytes(page.reading().fingerprint.sketch[_WORDS], "big"),
+            )
         self._silent = False
         if isinstance(value, bytes):
             return _hash(value), None, None
@@ -503,7 +507,11 @@ class Digester:
                     return _NOW
             except ValueError:
                 pass
-        if len(text) in _HASHES and _HEX.fullmatch(text) and text.lower() in self._hashes(len(text)):
+        if (
+            len(text) in _HASHES
+            and _HEX.fullmatch(text)
+            and text.lower() in self._hashes(len(text))
+        ):
             return _NOISE  # a hash of the page, or of its address; others may be made of data
         return self._own_urls(text)
 

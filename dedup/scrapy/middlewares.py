@@ -358,7 +358,9 @@ class _Output:
     _wanted: frozenset[str] = frozenset()
     _asked = _paid = _new = _followed = _leads_on = _overflowed = False
     _beyond = False  # whether it leads on to pages without a link to them
-    _asks = False  # whether, before an item, it asked for a new page, or for one without a link to it
+    _asks = (
+        False  # whether, before an item, it asked for a new page, or for one without a link to it
+    )
     _made = 0  # requests
     _links: PageLinks | None = None  # once they are asked for
 
