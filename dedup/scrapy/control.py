@@ -112,18 +112,14 @@ class Controls:
 
         Pages that wait hold a place in Scrapy's downloader each, and may hold the last one.
         """
-        open_ones = [v for v in self._visits.values() if v.callback == callback]
         now = time.monotonic()
-        open_ones = [visit for visit in open_ones if now < visit.until]
-        if not open_ones or any(visit.arrived for visit in open_ones):
-            return bool(open_ones)
-        engine = self._counts.crawler.engine
-        if engine is None:
-            return False
-        downloader = engine.downloader
-        return not downloader.needs_backout() or any(
-            CONTROL in request.meta for request in downloader.active
-        )
+        visits = [v for v in self._visits.values() if v.callback == callback and now < v.until]
+        if not visits or any(visit.arrived for visit in visits):
+            return bool(visits)
+        assert self._counts.crawler.engine is not None
+        downloader = self._counts.crawler.engine.downloader
+        under_way = any(CONTROL in request.meta for request in downloader.active)
+        return under_way or not downloader.needs_backout()
 
     def arrived(self, key: str) -> None:
         """Note that a page was fetched once more, and its callback is about to be called."""

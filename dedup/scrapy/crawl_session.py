@@ -130,7 +130,7 @@ class Session:
             self.in_flight.release_discarded()
         if CONTROL in request.meta:
             if self.kept.proof is not None:
-                self.kept.proof.control_arrived(request.meta[CONTROL])
+                self.kept.proof.controls.arrived(request.meta[CONTROL])
             request.meta["dedup"] = {"status": "exempt", "reason": "control"}
             return None
         with self.counts.meter:

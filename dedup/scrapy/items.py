@@ -11,7 +11,7 @@ Two hashes are made where a field may differ in its form alone: of its content, 
 shows that only the form changes (control.py), the content still counts.
 
     a list                      its values in any order | their order
-    a text of LONG_WORDS, more  its numbers, and word triples (ALIKE) | its words
+    a text of LONG_WORDS, more  its numbers in their order, and word triples (ALIKE) | its words
     markup that is the page     the first headings, and the numbers of the main text, each with the word before it
                                 | the words of the main text
 
@@ -70,6 +70,7 @@ _ZONE_SECONDS, _QUARTER, _OFF = 54_000, 900, 5  # another time zone: whole quart
 
 _SKETCH_BYTES = 37
 _TEXT, _HOLDS_PAGE = b"\0", b"\1"  # before the sketch of a long text
+_NOT_DIGITS = bytes(each for each in range(256) if each not in b"0123456789")
 _NOT_WORDS = b"0123456789.,: \t\n\r\v\f"  # of a text in UTF-8
 _WORD = re.compile(r"[^\W_]+")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:")
@@ -455,7 +456,8 @@ class Digester:
         holds = read.words >= PAGE_SHARE * page.reading().words > 0
         self._holds_page |= holds
         words = _hash_of(text.translate(None, _NOT_WORDS))  # a counter does not hide another town
-        return read.numbers, (_HOLDS_PAGE if holds else _TEXT) + read.sketch, words
+        numbers = _hash(read.numbers, text.translate(None, _NOT_DIGITS))  # and their order
+        return numbers, (_HOLDS_PAGE if holds else _TEXT) + read.sketch, words
 
     def _value(self, value: object, depth: int) -> str:
         """Return a text that is the same for equal values. Raises Unreadable, TooMuch."""

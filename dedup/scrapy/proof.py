@@ -132,7 +132,7 @@ class Proof:
         self._job = None if job_folder is None else Path(job_folder) / JOB_FOLDER
         self._names = Names()
         self._ignored = frozenset(config.item_ignore)
-        self._controls = Controls(counts, self._names, config.control, config.wait_seconds)
+        self.controls = Controls(counts, self._names, config.control, config.wait_seconds)
         self.met = Met(config)
         self._in_flight = in_flight
         self._credit, self._urls = credit, urls
@@ -161,7 +161,7 @@ class Proof:
             if path.exists():
                 records, volatile = decode_evidence(path.read_bytes())
                 evidence.take(records, self._load_dropped(name))
-                self._controls.take(volatile)
+                self.controls.take(volatile)
         except (OSError, ValueError) as error:
             logger.warning(
                 "dedup: %s cannot be used (%s): its evidence on which pages are copies is collected again",
@@ -205,7 +205,7 @@ class Proof:
             pairs,
             checks is not None,
             text_says and self._config.mode == "drop" and self._config.proof_items == "withhold",
-            self._controls.request_for(judged.request, callback) if text_says else None,
+            self.controls.request_for(judged.request, callback) if text_says else None,
             {name: evidence.used(name) for name in _decided_by(pairs)},
             hidden,
         )
@@ -350,7 +350,7 @@ class Proof:
             )
             if any(evidence.may_prove(name, looks[name]) for name in names):
                 return True
-            return bool(names) and self._controls.is_visiting(judged.callback)
+            return bool(names) and self.controls.is_visiting(judged.callback)
 
         waited = await self._counts.meter.wait_while(may_be_proven, self._config.wait_seconds)
         return await self._pairs(judged, verdict) if waited else found
@@ -408,7 +408,7 @@ class Proof:
             meta.get("dedup"),
             recipe,
         )
-        volatile = self._controls.of(callback).fields
+        volatile = self.controls.of(callback).fields
         return Digester(page, self._names, self._ignored, volatile, callback, self._classes)
 
     def _led_on(self, token: str) -> None:
@@ -459,7 +459,7 @@ class Proof:
             return False
         if not digest.number and leads_on:
             return self._leads_on(request, namespace, look, beyond=beyond)
-        volatile = self._controls.of(look.callback)
+        volatile = self.controls.of(look.callback)
         ignored = volatile.fields, volatile.places
         compared = [(pair, compare(digest, pair.brought, *ignored)) for pair in look.pairs]
         found = Findings()
@@ -483,7 +483,7 @@ class Proof:
             self._note_difference(compared, digester)
             # where pages bring nothing at all, others may bring what was kept: once
             if look.again is not None and not look.hidden:
-                self._controls.visit(look.again, look.key, look.callback, digest)
+                self.controls.visit(look.again, look.key, look.callback, digest)
         self._save_soon()
         return bool(found.original)
 
@@ -529,20 +529,16 @@ class Proof:
             if len(values) < DIFFERENCES:
                 values.add(value)
 
-    def control_arrived(self, key: str) -> None:
-        """Note that a page was fetched once more."""
-        self._controls.arrived(key)
-
     def control_ended(self, key: str, digest: Digest | None) -> None:
         """Compare a page's items with those of its earlier visit."""
-        callback = self._controls.ended(key, digest)
+        callback = self.controls.ended(key, digest)
         if callback is not None:
             for evidence in self._evidence.values():
                 evidence.forgive(callback)
 
     def counters(self) -> frozenset[str]:
         """Return the callbacks of which two visits of one page had other numbers."""
-        found = self._controls.found().items()
+        found = self.controls.found().items()
         return frozenset(callback for callback, (_, places) in found if places)
 
     # ------------------------------------------------------------------- from crawl to crawl
@@ -560,7 +556,7 @@ class Proof:
                 continue
             try:
                 replace_file(
-                    path, encode_evidence(evidence.records(), self._controls.found()), PRIVATE
+                    path, encode_evidence(evidence.records(), self.controls.found()), PRIVATE
                 )
                 self._save_dropped(path.parent.name, evidence)
                 evidence.changed = False

@@ -226,6 +226,7 @@ def test_a_counter_in_a_long_text_hides_no_word():
         ("yes \u2713", "yes \u2717"),
         ("5 mg", "5 g"),
         ("in XIV", "in XV"),
+        ("2 to 1", "1 to 2"),
         ("20", "30"),
     ],
 )
