@@ -22,6 +22,7 @@ from dedup.core.files import replacing
 from dedup.detector import EmbeddedDetector
 from dedup.model.errors import UsageError
 from dedup.model.forms import to_columns
+from dedup.model.names import count
 from dedup.model.page import ReserveOptions, Verdict, hex_fingerprint
 from dedup.report.parts import (
     Bar,
@@ -36,7 +37,7 @@ from dedup.report.parts import (
     percent,
 )
 from dedup.report.parts import Report as Shown
-from dedup.report.texts import alike, count
+from dedup.report.texts import alike
 from dedup.scan.values import (
     BROKEN_KEPT,
     Broken,

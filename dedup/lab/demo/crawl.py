@@ -27,7 +27,7 @@ from dedup.lab.demo.site import serve_in_child
 from dedup.lab.loopback import running
 from dedup.model.errors import DedupError
 from dedup.model.forms import to_plain
-from dedup.model.settings import Mode, Urls
+from dedup.model.policy import Mode, Urls
 from dedup.scrapy import KnownUrl, NearDuplicate
 
 _PROGRESS_EVERY_PAGES = 20

@@ -18,7 +18,7 @@ import msgspec
 from dedup.lab.demo.crawl import Crawl, Outcome
 from dedup.lab.demo.plan import Kind, Truth
 from dedup.lab.demo.site import Site
-from dedup.model.settings import Mode
+from dedup.model.policy import Mode
 
 # The reasons of near-duplicates that are parsed before any of their class is dropped, or once more to see
 # what differs between two visits.

@@ -12,7 +12,6 @@ import dedup.model.events
 import dedup.service.port
 import dedup.store.documents
 import dedup.store.index
-import dedup.store.record_format
 import dedup.store.transfer
 import dedup.store.verify
 import dedup.worker.adapters
