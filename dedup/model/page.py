@@ -63,6 +63,8 @@ PART_NAMES = (
     "attributes",
     "frame",
 )
+_SOURCES = slice(4, 8)
+PICTURE_FEATURES = 50  # a page with fewer is told by its title and its images, too
 TEXT_HASH = 33  # from this byte of a sketch on: the hash of the whole main text
 
 
@@ -443,11 +445,25 @@ _BOTH, _SELLER, _MAKER, _HALF_NUMBER = 3 << 30, 1 << 30, 2 << 30, 2**15 - 1
 
 
 def are_two_things(one: PageFingerprint, other: PageFingerprint) -> bool:
-    """Whether two pages of one site name two things (docs/fingerprint-spec.md, "Thing").
+    """Whether two pages of one site are of two things, whatever their texts.
 
-    A thing has a seller's number, a maker's, or both; two are compared by what both have.
+    By the numbers of these things in their structured data, or, if they have little text, by title and images: of a
+    picture in a gallery, or a list of products, the text may be a contact block (docs/fingerprint-spec.md, "Thing").
     """
-    a, b = one.thing, other.thing
+    return _have_two_numbers(one.thing, other.thing) or _show_two_pictures(one, other)
+
+
+def _show_two_pictures(one: PageFingerprint, other: PageFingerprint) -> bool:
+    return (
+        one.title != other.title
+        and min(one.features, other.features) < PICTURE_FEATURES
+        and bool(one.parts and other.parts)
+        and one.parts[_SOURCES] != other.parts[_SOURCES]
+    )
+
+
+def _have_two_numbers(a: int, b: int) -> bool:
+    """Compare the things' numbers: a thing has a seller's, a maker's, or both, and two are compared by what both have."""
     if a == b or not a or not b:
         return False
     if (a ^ b) & _BOTH == 0:

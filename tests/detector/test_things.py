@@ -1,4 +1,4 @@
-"""Pages whose structured data names two things: no near-duplicates on one site, however alike their texts."""
+"""Pages of two things, by structured data or by title and pictures: no near-duplicates on one site, however alike."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 import dedup
 from dedup.model.page import PageFingerprint, are_two_things
@@ -69,6 +70,38 @@ def test_microdata_names_things_too() -> None:
     assert red.thing == text.thing != blue.thing
     assert brand.thing == 0
     assert status(red, blue) == "unique"
+
+
+CONTACT = " ".join(f"street{i}" for i in range(48))
+
+
+def picture(title: str, *images: str, text: str = CONTACT) -> PageFingerprint:
+    """Return the fingerprint of a page of images and a contact block."""
+    shown = "".join(f'<img src="{image}">' for image in images)
+    return dedup.fingerprint(f"<title>{title}</title>{shown}<p>{text}</p>")
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "expected"),
+    [
+        (picture("Dawn", "logo.png", "1.jpg"), picture("Dusk", "logo.png", "2.jpg"), "unique"),
+        (picture("Dawn", "1.jpg"), picture("Dusk"), "unique"),
+        (picture("Dawn", "1.jpg"), picture("Dawn", "2.jpg"), "near_duplicate"),  # an advertisement
+        (picture("Dawn", "1.jpg"), picture("Dusk", "1.jpg"), "near_duplicate"),
+        (picture("Dawn", "1.jpg", text=TEXT), picture("Dusk", "2.jpg", text=TEXT), "near_duplicate"),
+    ],
+)
+def test_beside_little_text_pictures_tell_pages_apart(
+    one: PageFingerprint, two: PageFingerprint, expected: str
+) -> None:
+    """Where the title differs, too: by the text alone, as a scan decides, in the store and for two pages."""
+    with TemporaryDirectory() as folder, dedup.open(folder) as detector:
+        detector.insert(detector.reserve(one, f"{SITE}red"))
+        assert detector.reserve(two, f"{SITE}blue", guard=False).status == expected
+    assert dedup.near_duplicate(one, two, same_site=True) == (expected == "near_duplicate")
+    assert dedup.near_duplicate(one, two)  # of unknown sites the texts decide
+    unknown = replace(two, parts=b"")
+    assert dedup.near_duplicate(one, unknown, same_site=True)
 
 
 THINGS = st.builds(

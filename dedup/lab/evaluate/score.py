@@ -31,7 +31,7 @@ from dedup.core.numbers import bit_counts
 from dedup.core.pairs import find_all
 from dedup.lab.evaluate.sets import Labels, Marks, Numbers, Pages, Prints, pair_keys
 from dedup.model.errors import DedupError
-from dedup.model.page import are_copies, are_two_things, identity_of
+from dedup.model.page import PICTURE_FEATURES, are_copies, are_two_things, identity_of
 from dedup.model.policy import NEVER, Options, Policy
 from dedup.model.recipes import Recipe
 
@@ -56,7 +56,7 @@ class Pairs(msgspec.Struct, frozen=True):
     features    of the page with fewer
     site        1 of one registrable domain, 0 of two, -1 not known
     copies      equal in everything, which counts where there is too little text
-    things      two pages of a site whose structured data names two things
+    things      two pages of a site that are of two things, whatever their texts
     other       two pages of a site, by their own word, that are not word for word the same
     kind        what the list calls each pair; None for all pairs
     """
@@ -164,7 +164,9 @@ def _pairs(
     copies, things = np.zeros(len(a), bool), np.zeros(len(a), bool)
     for i in np.flatnonzero((value == 0) & (prints.identity[a] == prints.identity[b])):
         copies[i] = are_copies(prints.pages[a[i]], prints.pages[b[i]])
-    for i in np.flatnonzero((site == 1) & (prints.thing[a] != prints.thing[b])):
+    features = np.minimum(prints.features[a], prints.features[b])
+    little = features < PICTURE_FEATURES
+    for i in np.flatnonzero((site == 1) & (little | (prints.thing[a] != prints.thing[b]))):
         things[i] = are_two_things(prints.pages[a[i]], prints.pages[b[i]])
     return Pairs(
         a,
@@ -172,7 +174,7 @@ def _pairs(
         label,
         value,
         similarity,
-        np.minimum(prints.features[a], prints.features[b]),
+        features,
         site,
         copies,
         things,
