@@ -7,7 +7,7 @@ Two pages are near-duplicates when the distance of their values is at most the p
 estimated similarity of their texts at least the policy's for pages of one registrable domain, of two,
 or of few words; in the scope "site" they also share a registrable domain. Only pages of one kind are
 compared, if both have a kind. Two pages of one site that are of two things (by sku, gtin and the like, or
-beside little text by title and pictures) are no near-duplicates, whatever their texts. Pages of fewer features
+beside little text by their identity and pictures) are no near-duplicates, whatever their texts. Pages of fewer features
 than the policy's least, or of which too little was read, are near-duplicates only if they are copies.
 
 Invariant: leaving out a page means one match less, and so can only keep pages.

@@ -1,4 +1,4 @@
-"""Pages of two things, by structured data or by title and pictures: no near-duplicates on one site, however alike."""
+"""Pages of two things, by structured data or by pictures: no near-duplicates on one site, however alike."""
 
 from __future__ import annotations
 
@@ -75,10 +75,13 @@ def test_microdata_names_things_too() -> None:
 CONTACT = " ".join(f"street{i}" for i in range(48))
 
 
-def picture(title: str, *images: str, text: str = CONTACT) -> PageFingerprint:
-    """Return the fingerprint of a page of images and a contact block."""
-    shown = "".join(f'<img src="{image}">' for image in images)
-    return dedup.fingerprint(f"<title>{title}</title>{shown}<p>{text}</p>")
+def picture(
+    title: str, *images: str, text: str = CONTACT, url: str = "", beside: str = ""
+) -> PageFingerprint:
+    """Return the fingerprint of a page of images, their links and a contact block."""
+    shown = "".join(f'<a href="/"><img src="{image}">{beside or image}</a>' for image in images)
+    declared = f'<link rel="canonical" href="{url}">' if url else ""
+    return dedup.fingerprint(f"<title>{title}</title>{declared}{shown}<p>{text}</p>")
 
 
 @pytest.mark.parametrize(
@@ -86,7 +89,13 @@ def picture(title: str, *images: str, text: str = CONTACT) -> PageFingerprint:
     [
         (picture("Dawn", "logo.png", "1.jpg"), picture("Dusk", "logo.png", "2.jpg"), "unique"),
         (picture("Dawn", "1.jpg"), picture("Dusk"), "unique"),
+        (picture("Gallery", "1.jpg", url="/1"), picture("Gallery", "2.jpg", url="/2"), "unique"),
         (picture("Dawn", "1.jpg"), picture("Dawn", "2.jpg"), "near_duplicate"),  # an advertisement
+        (
+            picture("Dawn", "1.jpg", beside="Next"),
+            picture("Dusk", "2.jpg", beside="Next"),
+            "near_duplicate",
+        ),
         (picture("Dawn", "1.jpg"), picture("Dusk", "1.jpg"), "near_duplicate"),
         (
             picture("Dawn", "1.jpg", text=TEXT),
