@@ -44,11 +44,12 @@ enum {
     IN_HIDDEN = 1 << 10,  /* until a script or a click shows it (hidden.c) */
     IN_NOTICE = 1 << 11,  /* of a block: the sign of a copyright stands in it */
     IN_PAGING = 1 << 12,  /* of a link: to the next page of a list, or one of its pages by number */
-    IN_VEILED = 1 << 13,  /* skipped only because it is hidden within a line: blocks inside are hidden */
+    IN_VEILED = 1 << 13,  /* skipped, but blocks inside are only hidden: hidden within a line, or for a browser without scripts */
     IN_TOP = 1 << 14,     /* h1 */
     IN_PROPERTY = 1 << 15, /* a thing that is a property of another one (microdata) */
     IN_TAKEN = 1 << 16,    /* of a block: kept at first, but it repeats another, or is a notice */
-    IN_ABOVE = 1 << 17     /* of a block: above the page's headline (headline.c) */
+    IN_ABOVE = 1 << 17,    /* of a block: above the page's headline (headline.c) */
+    IN_UNSCRIPTED = 1 << 18 /* for a browser without scripts */
 };
 
 enum { ROW_CELLS = 16 }; /* from the last of so many on, cells have the same number */

@@ -8,10 +8,7 @@
  */
 #include "reader/reading.h"
 
-enum {
-    MOST_OF_THE_TEXT = 2, /* times as many tokens inside as outside */
-    TEXT_LEAST = 160      /* tokens; fewer of a form, or aside, and text outside of it: a form, not a page in one */
-};
+enum { MOST_OF_THE_TEXT = 2 }; /* times as many tokens inside as outside */
 
 static uint64_t text_without(const struct ndd_reader *reader, uint32_t hints) {
     uint64_t text = 0;
@@ -32,7 +29,7 @@ void wrappers_open(struct ndd_reader *reader) {
     uint64_t outside = text_without(reader, 0);
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         uint64_t all = text_without(reader, open | ways[i]);
-        if (all - outside <= MOST_OF_THE_TEXT * outside || (outside > 0 && (ways[i] & ~comments) && all < TEXT_LEAST)) continue;
+        if (all - outside <= MOST_OF_THE_TEXT * outside) continue;
         open |= ways[i];
         outside = all;
     }
