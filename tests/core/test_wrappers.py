@@ -85,6 +85,13 @@ def test_two_pages_of_a_site_of_forms_are_told_apart() -> None:
         (text("a", 10) + f"<form>{text('f', 20)}</form>", "a"),
         (text("a", 10) + f"<form>{text('f', 21)}</form>", "af"),
         (text("a", 3) + f"<aside>{text('s', 30)}</aside>", "as"),
+        # but what is called a box is one, if it is beside a text and no page
+        (text("a", 3) + f"<div class=popup>{text('s', 156)}</div>", "a"),
+        (text("a", 3) + f"<div class=popup>{text('s', 157)}</div>", "as"),
+        (text("a", 80) + f"<div class=related>{text('r', 160)}</div>", "a"),
+        (text("a", 80) + f"<form class=modal>{text('f', 161)}</form>", "af"),
+        (f"<div class=modal>{text('s', 30)}<aside>{text('t', 30)}</aside></div>", "s"),
+        (f"<aside class=modal>{text('s', 30)}</aside>", "s"),
         (text("a", 3) + f"<div class=reply>{text('r', 30)}</div>", "ar"),
         # comments in a form, a form in comments: neither alone gives anything
         (text("a", 80) + f"<div class=reply><form>{text('r', 161)}</form></div>", "ar"),
@@ -140,7 +147,7 @@ def test_what_is_for_browsers_without_scripts_is_read_where_it_is_most_of_the_pa
 OPEN = """form|div class=comments|div id=post-reply|nav|aside|header|div role=dialog|main|article|div
 section|footer|p|ul|li|table|tr|td|label|span class=comment|form class=respond|div hidden|h2
 b|noscript|span hidden|my-app hidden|svg hidden|div role=toolbar|i|button
-a href=/1|a class=comments href=/2|a href=/3|div class=cookie-notice|section id=gdpr""".replace(
+a href=/1|a class=comments href=/2|a href=/3|div class=cookie-notice|section id=gdpr|div class=modal|form class=related""".replace(
     "\n", "|"
 ).split("|")
 

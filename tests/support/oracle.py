@@ -1008,8 +1008,10 @@ class Page:
                 marks |= {"skipped", "veiled"}
             if tag.says("dropped roles", "role"):
                 marks.add("dropped")
-            if tag.says("aside roles", "role") or (tag.has("BLOCK") and tag.is_beside()):
+            if tag.says("aside roles", "role"):
                 marks.add("aside")
+            if tag.has("BLOCK") and tag.is_beside():
+                marks.add("beside")
             if tag.has("BLOCK") and tag.says("comment words", "class", "id"):
                 marks.add("inner comments" if "comments" in self.context else "comments")
             if tag.says("main roles", "role"):
@@ -1064,7 +1066,7 @@ def is_content(block: list[Token], void: AbstractSet[str] = frozenset()) -> bool
 
 def in_content(context: Context) -> bool:
     """Whether a place is content."""
-    if context & {"dropped", "form", "aside", "comments", "inner comments"}:
+    if context & {"dropped", "form", "aside", "beside", "comments", "inner comments"}:
         return False
     return "main" in context or "header" not in context
 
@@ -1127,12 +1129,13 @@ def hints_without_meaning(blocks: Blocks) -> set[str]:
     void: set[str] = set()
     both = {"comments", "inner comments"}
     ways = [{"form"}, {"comments"}, both, {"form", "comments"}, {"form"} | both]
-    for hints in [*ways, {"aside"}, {"aside", "form"} | both]:
+    most = {"aside", "form"} | both
+    for hints in [*ways, {"aside"}, most, {"beside"}, most | {"beside"}]:
         now = count(block for block in blocks if is_text(block) and is_content(block, void))
         more = count(
             block for block in blocks if is_text(block) and is_content(block, void | hints)
         )
-        if more - now > 2 * now:
+        if more - now > 2 * now and (now == 0 or more >= 160 or "beside" not in hints):
             void |= hints
     return void
 

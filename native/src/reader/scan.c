@@ -108,6 +108,7 @@ static uint32_t context_of(const struct scan *scan, uint32_t flags, const struct
         }
         if (attributes->dropped) context |= IN_DROPPED;
         if (attributes->aside) context |= IN_ASIDE;
+        if (attributes->beside) context |= IN_BESIDE;
         if (attributes->main) context |= IN_MAIN;
         if (attributes->comments) {
             context |= outer & IN_COMMENTS ? IN_COMMENTS_INSIDE : IN_COMMENTS;

@@ -64,22 +64,22 @@ static const char *const notice_words[] = {"alert", "banner", "bar", "consent", 
 /* Words of what stands in front of the text, or beside it and leads to another one. */
 static const char *const beside_words[] = {"modal", "newsletter", "popup", "related", "signup", NULL};
 
-enum { OF_COMMENTS = 1, OF_ASIDE = 2, OF_COOKIES = 4 };
+enum { OF_COMMENTS = 1, OF_BESIDE = 2, OF_COOKIES = 4 };
 
 /* What a word of a class or id says: hardly any does. n > 0. */
 static int word_says(const uint8_t *word, size_t n) {
     switch (word[0] | 0x20) {
     case 'c':
     case 'g':
-        if (one_of(word, n, consent_words)) return OF_ASIDE;
+        if (one_of(word, n, consent_words)) return OF_BESIDE;
         if (one_of(word, n, cookie_words)) return OF_COOKIES;
         return one_of(word, n, comment_words) ? OF_COMMENTS : 0;
     case 'm':
     case 'n':
     case 'p':
-    case 's': return one_of(word, n, beside_words) ? OF_ASIDE : 0;
+    case 's': return one_of(word, n, beside_words) ? OF_BESIDE : 0;
     case 'r':
-        if (one_of(word, n, beside_words)) return OF_ASIDE;
+        if (one_of(word, n, beside_words)) return OF_BESIDE;
         return one_of(word, n, comment_words) ? OF_COMMENTS : 0;
     case 'd':
     case 'l': return one_of(word, n, comment_words) ? OF_COMMENTS : 0;
@@ -135,7 +135,7 @@ static int class_says(const uint8_t *value, size_t n, const uint8_t *end) {
     (void)end;
 #endif
     if (i < n) said |= words_say(value + i, n - i);
-    if (said & OF_COOKIES && has_word(value, n, notice_words)) said |= OF_ASIDE;
+    if (said & OF_COOKIES && has_word(value, n, notice_words)) said |= OF_BESIDE;
     return said;
 }
 
@@ -143,7 +143,7 @@ static int class_says(const uint8_t *value, size_t n, const uint8_t *end) {
 static void take_class(const uint8_t *value, size_t length, const uint8_t *end, struct attributes *found) {
     int said = class_says(value, length, end);
     if (said & OF_COMMENTS) found->comments = 1;
-    if (said & OF_ASIDE) found->aside = 1;
+    if (said & OF_BESIDE) found->beside = 1;
 }
 
 static const char *const dropped_roles[] = {"navigation", "banner", "contentinfo", "dialog", "alertdialog", NULL};

@@ -35,9 +35,10 @@ struct attributes {
     int next_class;
     int hidden;    /* hidden, aria-hidden="true", display:none, visibility:hidden */
     int dropped;   /* a role of navigation */
-    int aside;     /* a role, a class or an id of what stands beside the content */
+    int aside;     /* a role of what stands beside the content */
     int classed;   /* set before: whether class and id are asked */
     int comments;  /* a class or id word of comments */
+    int beside;    /* of a box in front of the content or beside it */
     int main;      /* role main or article */
     int json;      /* a type of JSON data (for script) */
     int linked;    /* the type of JSON-LD (for script) */
