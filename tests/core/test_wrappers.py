@@ -130,7 +130,10 @@ def test_what_is_inside_is_kept_when_it_is_most_of_the_page(html: str, letters: 
         (f"<div id=app></div><noscript><div>{text('n', 79)}</div></noscript>", ""),
         (text("a", 40) + f"<noscript>{text('n', 80)}</noscript>", "a"),
         (text("a", 40) + f"<noscript>{text('n', 81)}</noscript>", "an"),
-        (text("a", 3) + f"<noscript>{text('n', 40)}</noscript><div hidden>{text('h', 40)}</div>", "ahn"),
+        (
+            text("a", 3) + f"<noscript>{text('n', 40)}</noscript><div hidden>{text('h', 40)}</div>",
+            "ahn",
+        ),
         # what stands in it without a block, or in what holds no text
         (f"<noscript>{text('n', 99)[3:-4]}</noscript>" + text("a", 9), "a"),
         (f"<template><noscript>{text('n', 99)}</noscript></template>" + text("a", 9), "a"),

@@ -1112,7 +1112,9 @@ def all_shown(blocks: Blocks) -> bool:
     seen = [block for block in content if "hidden" not in block[0].context]
     text = count(block for block in seen if is_text(block))
     hidden = count(filter(is_text, content)) - text
-    unscripted = count(b for b in content if is_text(b) and {"hidden", "unscripted"} <= b[0].context)
+    unscripted = count(
+        b for b in content if is_text(b) and {"hidden", "unscripted"} <= b[0].context
+    )
     hidden -= unscripted if unscripted < 80 else 0
     return hidden > 2 * text and hidden > count(seen) - text
 
