@@ -20,8 +20,8 @@ INTERRUPTED = 130  # as shells report a process that SIGINT ended
 # The module of each command, and its line in the help; the function has the command's name.
 _COMMANDS = {
     "demo": ("cli.demo", "Crawl a sample site with Scrapy and show what is dropped."),
-    "fingerprint": ("cli.fingerprint_pages", "Print the fingerprints of pages."),
-    "compare": ("cli.compare", "Say whether two pages are near-duplicates, and why."),
+    "fingerprint": ("cli.pages", "Print the fingerprints of pages."),
+    "compare": ("cli.pages", "Say whether two pages are near-duplicates, and why."),
     "find-all": ("cli.find", "List all pairs of fingerprints within a distance."),
     "find-clusters": ("cli.find", "List the clusters of fingerprints within a distance."),
     "scan": ("cli.scan", "Find near-duplicates in WARC, Parquet, JSONL or HTML files."),

@@ -36,13 +36,7 @@ def _command(case: Case) -> click.Command:
             options |= case.quick
         rounds = options.pop("rounds", 1)
         result = measure(case, rounds, options, terminal.progress(case.name))
-        plain = msgspec.to_builtins(result)
-        if json_file == "-":
-            terminal.out_json(plain)
-            return
-        if json_file is not None:
-            Path(json_file).write_bytes(msgspec.json.format(msgspec.json.encode(plain)) + b"\n")
-        terminal.out(shown(result))
+        out_result(result, lambda: shown(result), json_file)
 
     options = [_option(option) for option in case.options]
     if case.rounds is not None:
@@ -58,15 +52,7 @@ def _command(case: Case) -> click.Command:
     options.append(
         click.Option(["--quick"], is_flag=True, help=f"A first look: {case.quick_text}.")
     )
-    options.append(
-        click.Option(
-            ["--json", "json_file"],
-            is_flag=False,
-            flag_value="-",
-            metavar="[FILE]",
-            help="Write one JSON object to a file, or to stdout.",
-        )
-    )
+    options.append(json_file_option())
     return click.Command(
         case.name,
         callback=run,
@@ -74,6 +60,27 @@ def _command(case: Case) -> click.Command:
         help=f"{case.measures}\n\n{case.note}",
         epilog=f"Example: dedup bench {case.name} --quick",
     )
+
+
+def json_file_option() -> click.Option:
+    """Return the option --json [FILE], whose value is for out_result()."""
+    return click.Option(
+        ["--json", "json_file"],
+        is_flag=False,
+        flag_value="-",
+        metavar="[FILE]",
+        help="Write one JSON object to a file, or to stdout.",
+    )
+
+
+def out_result(result: object, text: Callable[[], str], json_file: str | None) -> None:
+    """Write a result to stdout, as JSON where the file is "-", else as text, and as JSON to a file."""
+    if json_file == "-":
+        terminal.out_json(msgspec.to_builtins(result))
+        return
+    if json_file is not None:
+        Path(json_file).write_bytes(msgspec.json.format(msgspec.json.encode(result)) + b"\n")
+    terminal.out(text())
 
 
 def _option(option: Option) -> click.Option:

@@ -17,8 +17,7 @@ from msgspec.inspect import FloatType, IntType
 
 from dedup.cli import terminal
 from dedup.model.errors import DedupError, UsageError
-from dedup.model.policy import PAPER_DISTANCE
-from dedup.model.settings import SETTINGS, Setting
+from dedup.model.policy import PAPER_DISTANCE, SETTINGS, Setting
 
 FETCH_SECONDS = 30.0
 FETCH_BYTES = 16 << 20

@@ -18,7 +18,7 @@ from dedup.report.texts import alike
 
 if TYPE_CHECKING:
     from dedup.lab.demo.judgement import KindCount, Pair, Report
-    from dedup.model.settings import Mode, Urls
+    from dedup.model.policy import Mode, Urls
 
 
 @click.command(

@@ -209,7 +209,7 @@ def _corpora(folder: Path, asked: _Asked) -> list["Mistake"]:
     total = all_figures(figures)
     if asked.as_json:
         shown = {"recipe": asked.recipe.id} | _policy(asked.policy) | {"identity": asked.identity}
-        shown |= _corpora_json(figures, total)
+        shown |= msgspec.to_builtins({"corpora": figures, "all": total})
         terminal.out_json(shown | ({"errors": [_mistake(one) for one in found]} if found else {}))
     else:
         terminal.out(f"recipe {asked.recipe.id}: {_asked(asked.policy)}\n")
@@ -419,27 +419,12 @@ def _corpora_table(corpora: Sequence["CorpusFigures"], total: "CorpusPoint") -> 
     return terminal.table(headers, rows)
 
 
-def _corpora_json(corpora: Sequence["CorpusFigures"], total: "CorpusPoint") -> dict[str, Any]:
-    """Return the figures as plain values."""
-    rows = [
-        msgspec.to_builtins(one)
-        | {"figures": _plain(one.figures), "curve": [_plain(point) for point in one.curve]}
-        for one in corpora
-    ]
-    return {"corpora": rows, "all": _plain(total)}
-
-
 def _of_corpus(point: "CorpusPoint") -> tuple[str, str, str]:
     return (
         _rounded(point.precision),
         f"{point.wrong:,}",
         f"{_rounded(point.recall)} ({point.twins:,})",
     )
-
-
-def _plain(point: "CorpusPoint") -> dict[str, Any]:
-    plain: dict[str, Any] = msgspec.to_builtins(point)
-    return plain | {"precision": point.precision, "recall": point.recall}
 
 
 def _rounded(share: float | None) -> str:

@@ -43,8 +43,8 @@ from dedup.model.errors import (
 )
 from dedup.model.policy import age_seconds
 from dedup.store import Store
+from dedup.store.documents import FORMAT
 from dedup.store.index import KEYS, VALUES
-from dedup.store.record_format import FORMAT
 from dedup.store.store import DOCUMENTS, locked_documents
 from dedup.store.verify import verify_store
 

@@ -22,10 +22,10 @@ from typing import Any, Literal, Protocol
 
 import click
 
+from dedup.model import names
 from dedup.model.errors import DedupError, UsageError
-from dedup.report import texts
 
-count = texts.count
+count = names.count
 
 UNBROKEN = 16  # a word of up to this length is never broken: a fingerprint
 FAULTS_SHOWN = 20

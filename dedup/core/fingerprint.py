@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from dedup.core.encodings import as_utf8, guessed_utf8
 from dedup.core.native import check, ffi, lib
 from dedup.core.numbers import little_endian, number
 from dedup.model.errors import RecipeMismatch, UsageError
@@ -97,8 +96,7 @@ def read_page(
             page.data_bytes,
             page.words,
             page.words_read,
-            *(_targets(reader) if links else _NO_TARGETS),
-            _numbers(reader) if numbers else b"",
+            *_gathered(reader, links=links, numbers=numbers),
         )
     finally:
         _idle.append(reader)
@@ -304,16 +302,11 @@ def _read(
 ) -> Any:
     """Read a page in whatever encoding; twice, where nothing says which and it is not UTF-8."""
     if encoding == "utf-8" and isinstance(html, bytes):  # as a crawl knows of most pages
-        return _read_html(reader, html, url, recipe, links)
-    data, settled = as_utf8(html, encoding)
-    page = _read_html(reader, data, url, recipe, links)
-    if settled or page.invalid_bytes == 0:
-        return page
-    guess = guessed_utf8(data)
-    return page if guess is data else _read_html(reader, guess, url, recipe, links)
+        data, settled = html, True
+    else:
+        from dedup.core.encodings import as_utf8, guessed_utf8  # which most crawls never need
 
-
-def _read_html(reader: _Reader, data: bytes, url: str | None, recipe: Recipe, links: bool) -> Any:
+        data, settled = as_utf8(html, encoding)
     directory = folder_of(url).encode("utf-8", "surrogatepass") if url else b""
     page = reader.page
     if links:
@@ -325,29 +318,26 @@ def _read_html(reader: _Reader, data: bytes, url: str | None, recipe: Recipe, li
     )
     if status != lib.NDD_OK:
         check(status, f"a page of {len(data)} bytes")
-    return page
+    if settled or page.invalid_bytes == 0:
+        return page
+    guess = guessed_utf8(data)
+    return page if guess is data else _read(reader, guess, "utf-8", url, recipe, links)
 
 
-def _targets(reader: _Reader) -> tuple[bytes, bytes]:
-    """Return where the reader's last page leads, and what leads to it: PageReading's last two."""
-    lib.ndd_reader_links(reader.native, reader.hashes, reader.n, reader.address)
-    return little_endian(_hashes(reader)), reader.address[0].to_bytes(8, "little")
-
-
-def _numbers(reader: _Reader) -> bytes:
-    """Return the numbers of the reader's last page, for number_runs()."""
-    status = lib.ndd_reader_numbers(reader.native, reader.hashes, reader.n)
-    if status != lib.NDD_OK:
-        check(status)
-    return _hashes(reader)
-
-
-def _hashes(reader: _Reader) -> bytes:
-    n = reader.n[0]
-    return bytes(ffi.buffer(reader.hashes[0], 8 * n)) if n else b""
-
-
-_NO_TARGETS = b"", b""
+def _gathered(reader: _Reader, *, links: bool, numbers: bool) -> tuple[bytes, bytes, bytes]:
+    """Return links, address and numbers of the reader's last page (PageReading), empty unless asked for."""
+    hashes, n = reader.hashes, reader.n
+    led_to, address, numbered = b"", b"", b""
+    if links:
+        lib.ndd_reader_links(reader.native, hashes, n, reader.address)
+        led_to = little_endian(bytes(ffi.buffer(hashes[0], 8 * n[0]))) if n[0] else b""
+        address = reader.address[0].to_bytes(8, "little")
+    if numbers:
+        status = lib.ndd_reader_numbers(reader.native, hashes, n)
+        if status != lib.NDD_OK:
+            check(status)
+        numbered = bytes(ffi.buffer(hashes[0], 8 * n[0])) if n[0] else b""
+    return led_to, address, numbered
 
 
 def _page(page: Any, recipe: Recipe) -> PageFingerprint:

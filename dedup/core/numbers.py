@@ -1,4 +1,4 @@
-"""64-bit numbers on their way into the native core: checked, copied only where they must be.
+"""64-bit numbers on their way into the native core, checked, copied only where they must be; and sets of them.
 
 Invariants: what is not an integer from 0 to 2**64 - 1 is refused by name; nothing is rounded or wrapped,
 and a bool is not a number. numpy's integers and arrays are taken, and numpy is imported only for a batch
@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
-from dedup.core.native import ffi
+from dedup.core.native import check, ffi, lib
 from dedup.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -139,3 +139,77 @@ def bit_counts(numbers: Array) -> "npt.NDArray[np.uint8]":
     bytes_ = (fours + (fours >> word(4))) & word(0x0F0F0F0F0F0F0F0F)
     sums: npt.NDArray[np.uint8] = ((bytes_ * word(0x0101010101010101)) >> word(56)).astype(np.uint8)
     return sums
+
+
+# ---------------------------------------------------------------------------------------------- sets
+
+
+class HashSet:
+    """At most `most` 64-bit hashes, the oldest are forgotten: what a crawl remembers of links and items.
+
+    Hashes are passed as bytes, 8 for each, little-endian, as read_page() returns them, so no Python integer is made
+    of one. 10 to 12.5 bytes of memory a hash (native/src/hash/hash_set.c). One is remembered at least until most / 2
+    others have come.
+
+    One thread at a time. Raises UsageError for a `most` that is not 2 to 2**32, and its methods for
+    bytes that are no multiple of 8.
+    """
+
+    def __init__(self, most: int) -> None:
+        """Make an empty set."""
+        made = ffi.new("ndd_hash_set **")
+        check(lib.ndd_hash_set_open(most, made), "a set of hashes")
+        self._set = ffi.gc(made[0], lib.ndd_hash_set_close)
+
+    def missing(self, hashes: bytes) -> int:
+        """Return how many of the hashes are not in the set."""
+        if len(hashes) % 8:
+            raise _torn(hashes)
+        native, n = ffi.from_buffer("uint64_t[]", little_endian(hashes)), len(hashes) // 8
+        missing: int = lib.ndd_hash_set_missing(self._set, native, n)
+        return missing
+
+    def add(self, hashes: bytes) -> None:
+        """Add hashes; those that are there become young again. Raises MemoryError."""
+        if len(hashes) % 8:
+            raise _torn(hashes)
+        native, n = ffi.from_buffer("uint64_t[]", little_endian(hashes)), len(hashes) // 8
+        status = lib.ndd_hash_set_add(self._set, native, n)
+        if status != lib.NDD_OK:
+            check(status, "a set of hashes")
+
+    def take(self, hashes: bytes) -> int:
+        """Add hashes, and return how many of them were missing. Raises MemoryError."""
+        if len(hashes) % 8:
+            raise _torn(hashes)
+        native, n = ffi.from_buffer("uint64_t[]", little_endian(hashes)), len(hashes) // 8
+        missing: int = lib.ndd_hash_set_missing(self._set, native, n)
+        status = lib.ndd_hash_set_add(self._set, native, n)
+        if status != lib.NDD_OK:
+            check(status, "a set of hashes")
+        return missing
+
+    def to_bytes(self) -> bytes:
+        """Return all hashes, the older ones first: what add() of an empty set takes."""
+        listed = self._stats()[0]
+        hashes = ffi.new("uint64_t[]", listed)
+        lib.ndd_hash_set_list(self._set, hashes)
+        return little_endian(bytes(ffi.buffer(hashes)))
+
+    @property
+    def memory_bytes(self) -> int:
+        """The memory held."""
+        return self._stats()[1]
+
+    def __len__(self) -> int:
+        """Return how many hashes are listed; one that became young again may count twice."""
+        return self._stats()[0]
+
+    def _stats(self) -> tuple[int, int]:
+        listed, held = ffi.new("uint64_t *"), ffi.new("uint64_t *")
+        lib.ndd_hash_set_stats(self._set, listed, held)
+        return listed[0], held[0]
+
+
+def _torn(hashes: bytes) -> UsageError:
+    return UsageError(f"{len(hashes)} bytes are no hashes: each has 8")

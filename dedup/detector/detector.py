@@ -275,6 +275,8 @@ class EmbeddedDetector(Detector):
         in_flight: list[Neighbour] = []
         if found or flying or found.cut:
             inserted, in_flight = self._alike(asked, found, flying, options, now)
+        elif page.features >= self.policy.min_features:  # as of most pages
+            return Verdict("unique", "", asked)
         if not inserted and not in_flight:
             return Verdict(*unlike_any(page, self.policy), asked)
         return decided(asked, inserted, in_flight, guard=options.guard, tries=options.tries)
@@ -376,9 +378,8 @@ class EmbeddedDetector(Detector):
                 if batch and (token in tokens or self._is_near(verdict, batch)):
                     self._insert(batch, tokens)
                     batch, tokens = [], []
-                held = self._reservations.get(token)
-                due = self._is_due(verdict, held)
-                late.append(due and verdict.status == "unique" and self._is_late(verdict, held))
+                due, is_late = self._checked(verdict)
+                late.append(is_late)
                 if due:
                     batch.append(replace(verdict.document, inserted_seconds=now))
                     tokens.append(token)
@@ -410,8 +411,11 @@ class EmbeddedDetector(Detector):
             self._insert(documents, [token for _, token, _ in pages])
         return True
 
-    def _is_due(self, verdict: Verdict, held: Reservation | None) -> bool:
-        """Whether there is something to insert; held has its token. Raises what insert() raises before it begins."""
+    def _checked(self, verdict: Verdict) -> tuple[bool, bool]:
+        """Return whether there is something to insert, and whether that comes late, as insert() says.
+
+        Raises what insert() raises before it begins.
+        """
         token, key, page = verdict.token, verdict.document.key, verdict.document.page
         if token is None:
             raise UsageError(
@@ -421,32 +425,34 @@ class EmbeddedDetector(Detector):
             same_recipe(self.recipe.id, page.recipe)
         if not _is_storable(page):
             raise _unstorable(page)
-        if held is not None:
-            if held.document.key == key and held.document.page == page:
-                return True
+        held = self._reservations.get(token)
+        if held is None:
+            ending = self._reservations.ending(token)
+            if ending == "released":
+                raise UsageError(f"{key!r} was released: reserve it again to insert it")
+            due = ending != "inserted"
+            return due, due and verdict.status == "unique" and self._is_late(verdict)
+        if held.document.key != key or held.document.page != page:
             raise UsageError(
                 f"token {token!r} belongs to {held.document.key!r}, not to this page of {key!r}"
             )
-        ending = self._reservations.ending(token)
-        if ending == "released":
-            raise UsageError(f"{key!r} was released: reserve it again to insert it")
-        return ending != "inserted"
-
-    def _is_late(self, verdict: Verdict, held: Reservation | None) -> bool:
-        """Whether a near-duplicate of a page that was unique has been inserted since."""
-        document = verdict.document
-        value = document.page.value
-        seen = None if held is None else held.judged
+        if verdict.status != "unique":
+            return True, False
+        seen = held.judged
         if (
             isinstance(seen, Seen)
             and seen.status == "unique"
             and seen.policy is self.policy
             # nothing was near when the page was reserved: only later inserts can be
-            and not self._reservations.near_since(seen.inserts, value, self.policy.distance)
+            and not self._reservations.near_since(seen.inserts, page.value, self.policy.distance)
         ):
-            return False
-        found = self._store.near(value, self.policy.distance)
-        return _has_paid(near_duplicates(document, found, self.policy))
+            return True, False
+        return True, self._is_late(verdict)
+
+    def _is_late(self, verdict: Verdict) -> bool:
+        """Whether a near-duplicate of a page that was unique is stored now."""
+        found = self._store.near(verdict.document.page.value, self.policy.distance)
+        return _has_paid(near_duplicates(verdict.document, found, self.policy))
 
     def _is_near(self, verdict: Verdict, batch: list[Document]) -> bool:
         """Whether a page must see those of a batch in the store before it can be inserted."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self, Unpack
 
 from msgspec.structs import replace
 
-from dedup.core.backoff import Backoff
+from dedup.core.faults import Backoff
 from dedup.core.fingerprint import fingerprint
 from dedup.model.page import (
     USUAL,

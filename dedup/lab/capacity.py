@@ -223,72 +223,57 @@ def working_bytes(documents: int, costs: Costs) -> int:
     return round(costs.process_bytes + costs.buffer_bytes + merged)
 
 
-def memory_bytes_of(documents: int, k: int, costs: Costs) -> int:
-    """Return what a shard of this size needs of a machine, at its worst."""
-    return working_bytes(documents, costs) + index_bytes(documents, k)
-
-
-def work(
-    crawl: Crawl, shards: int, active: int, costs: Costs
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return how often a second a shard reserves, releases, inserts, and applies others' events.
-
-    And the shares of its core that these take. The shard is one of an active set.
-    """
-    documents = -(-crawl.documents // shards)
-    reserves = crawl.rate / active
-    accepted = crawl.rate * crawl.unique / shards
-    inserts = accepted / active
-    counts = (reserves, reserves * (shards - 1) / shards, inserts, accepted - inserts)
-    reserve = _reserve_us(crawl, shards, costs) + probe_us(documents, crawl.k, costs)
-    release = _of_one_write(crawl, costs.release_us, costs.release_deep_us)
-    each = (reserve, release, costs.insert_us, costs.applied_us)
-    return counts, tuple(count * us / 1e6 for count, us in zip(counts, each, strict=True))
-
-
 def shard_of(crawl: Crawl, shards: int, active: int, costs: Costs) -> Shard:
     """Return one of a number of shards, of one of the active sets that share the crawl."""
     documents = -(-crawl.documents // shards)
-    counts, shares = work(crawl, shards, active, costs)
     search = probe_us(documents, crawl.k, costs)
-    record = costs.record_bytes + crawl.key_bytes
+    reserve_us = search + _at_home(
+        shards,
+        _of_one_write(crawl, costs.reserve_us, costs.reserve_deep_us),
+        _of_one_write(crawl, costs.away_us, costs.away_deep_us),
+    )
+    release_us = _of_one_write(crawl, costs.release_us, costs.release_deep_us)
+    reserves = crawl.rate / active
+    releases = reserves * (shards - 1) / shards
+    changes = crawl.rate * crawl.unique / shards  # its own INSERTs, and the events of other sets
+    inserts = changes / active
+    shares = (
+        reserves * reserve_us / 1e6,
+        releases * release_us / 1e6,
+        inserts * costs.insert_us / 1e6,
+        (changes - inserts) * costs.applied_us / 1e6,
+    )
     files = index_bytes(documents, crawl.k)
     merged = index_bytes(min(documents, MERGED_MOST), crawl.k)  # on disk beside what it is made of
-    changes = counts[2] + counts[3]
-    asked = _at_home(shards, costs.reserve_wire_bytes, costs.away_wire_bytes)
-    wire = (asked, costs.release_wire_bytes, costs.insert_wire_bytes)
+    wire = (
+        reserves * _at_home(shards, costs.reserve_wire_bytes, costs.away_wire_bytes)
+        + releases * costs.release_wire_bytes
+        + inserts * costs.insert_wire_bytes
+        + (reserves + releases + inserts) * crawl.key_bytes
+    )
     return Shard(
         documents=documents,
         memory_bytes=working_bytes(documents, costs) + files,
         working_bytes=working_bytes(documents, costs),
         index_bytes=files,
         segments=len(segments_of(documents)),
-        disk_bytes=round(record * documents) + files + merged,
+        disk_bytes=round((costs.record_bytes + crawl.key_bytes) * documents) + files + merged,
         disk_bytes_per_second=changes * costs.written_bytes,
         probe_us=search,
-        reserve_us=_reserve_us(crawl, shards, costs) + search,
-        reserves=counts[0],
-        releases=counts[1],
-        inserts=counts[2],
-        events=counts[3],
+        reserve_us=reserve_us,
+        reserves=reserves,
+        releases=releases,
+        inserts=inserts,
+        events=changes - inserts,
         reserve_share=shares[0],
         release_share=shares[1],
         insert_share=shares[2],
         event_share=shares[3],
         core_share=sum(shares),
-        network_bytes_per_second=sum(
-            count * (size + crawl.key_bytes) for count, size in zip(counts[:3], wire, strict=True)
-        )
-        + changes * costs.event_bytes,
+        network_bytes_per_second=wire + changes * costs.event_bytes,
         open_seconds=documents * costs.open_us / 1e6,
         rebuild_seconds=documents * costs.rebuild_us / 1e6,
     )
-
-
-def _reserve_us(crawl: Crawl, shards: int, costs: Costs) -> float:
-    """Return the CPU time of RESERVE, its search aside, in microseconds."""
-    home = _of_one_write(crawl, costs.reserve_us, costs.reserve_deep_us)
-    return _at_home(shards, home, _of_one_write(crawl, costs.away_us, costs.away_deep_us))
 
 
 def _of_one_write(crawl: Crawl, alone: float, deep: float) -> float:
@@ -441,7 +426,8 @@ def _least_shards(crawl: Crawl, room: float, costs: Costs) -> int | None:
     """Return the fewest shards that fit in this memory each; None: none do."""
 
     def fits(shards: int) -> bool:
-        return memory_bytes_of(-(-crawl.documents // shards), crawl.k, costs) <= room
+        documents = -(-crawl.documents // shards)
+        return working_bytes(documents, costs) + index_bytes(documents, crawl.k) <= room
 
     low = most = 1
     while not fits(most):  # memory for fewer documents is not always less, so: doubled, then halved
@@ -461,11 +447,11 @@ def _shard_numbers(least: int) -> Iterator[int]:
 
 def _active_sets(crawl: Crawl, shards: int, most: float, costs: Costs) -> int | None:
     """Return among how many sets the crawl is divided so that no core is busier; None: none do."""
-    accepted = crawl.rate * crawl.unique / shards
-    events = accepted * costs.applied_us / 1e6  # in every set, however many there are
+    # of changes, in every set, however many there are
+    events = crawl.rate * crawl.unique / shards * costs.applied_us / 1e6
     if events >= most:
         return None
-    divided = sum(work(crawl, shards, 1, costs)[1]) - events
+    divided = shard_of(crawl, shards, 1, costs).core_share - events
     sets = max(1, math.ceil(divided / (most - events)))
     return sets if sets <= MOST_SETS else None
 
@@ -575,7 +561,7 @@ def _check(value: msgspec.Struct) -> None:
 def _impossible(crawl: Crawl, machine: Machine, costs: Costs, why: str) -> str:
     """Say what stands in the way, and what to do."""
     if why == "memory":
-        least = memory_bytes_of(1, crawl.k, costs)
+        least = working_bytes(1, costs) + index_bytes(1, crawl.k)
         return (
             f"no {MOST_MACHINES:,} machines of {machine.memory:,} bytes hold {crawl.documents:,} "
             f"documents (a service alone takes {least:,}): give machines with more memory"

@@ -1,9 +1,9 @@
-"""Serve made pages on loopback: in a thread of this process, or in a process of its own.
+"""Serve made pages on loopback, in a thread or in a process of its own; and run such processes.
 
     pages (path -> status, content type, body) -> Server <- a crawler
 
-Invariants: it listens on 127.0.0.1 only. A child ends with its parent: it reads its standard input, which
-its parent holds open and never writes to, and stops at the end of it.
+Invariants: it listens on 127.0.0.1 only. A child that serves pages ends with its parent: it reads its standard
+input, which its parent holds open and never writes to, and stops at the end of it.
 """
 
 import os
@@ -20,8 +20,6 @@ from dedup.model.errors import DedupError
 
 Answer = tuple[int, str, bytes]  # status, content type, body
 Pages = Callable[[str], Answer]  # by the path and query of a request
-
-_CHILD_ENDS_WITHIN_SECONDS = 10
 
 
 class Server(ThreadingHTTPServer):
@@ -108,21 +106,27 @@ def serve_as_child(pages: Pages, start: str = "", log: str | Path | None = None)
         sys.stdin.read()
 
 
+def own_environment() -> dict[str, str]:
+    """Return the environment without a Scrapy project's settings: they are not those of a demo or a benchmark."""
+    return {k: v for k, v in os.environ.items() if not k.startswith("SCRAPY_")}
+
+
 @contextmanager
 def running(
-    module: str, *options: str, folder: str | None = None
+    *arguments: str, ends_within_seconds: float = 10.0, **options: Any
 ) -> Iterator["subprocess.Popen[str]"]:
-    """Run `python -m module` in a folder until the block ends, which ends it, too; its output is a pipe."""
-    # a project's settings, named by the environment, are not those of a demo or a benchmark
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("SCRAPY_")}
-    with subprocess.Popen(  # noqa: S603 - a module of this package
-        [sys.executable, "-m", module, *options],
-        cwd=folder,
-        env=environment,
+    """Run Python with these arguments until the block ends, which ends it, too; its output is a pipe.
+
+    options are those of subprocess.Popen.
+    """
+    with subprocess.Popen(  # noqa: S603 - modules of this package
+        [sys.executable, *arguments],
+        env=own_environment(),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,  # Ctrl-C is for its parent, which ends it
+        **options,
     ) as process:
         try:
             yield process
@@ -130,7 +134,7 @@ def running(
             if process.poll() is None:
                 process.terminate()
                 try:
-                    process.wait(_CHILD_ENDS_WITHIN_SECONDS)
+                    process.wait(ends_within_seconds)
                 except subprocess.TimeoutExpired:
                     process.kill()
 
@@ -141,12 +145,12 @@ def child(module: str, *options: str) -> Iterator[str]:
 
     So a crawler's CPU time is the crawler's alone. Raises DedupError if it does not start.
     """
-    with running(module, *options) as process:
+    with running("-m", module, *options) as process:
         assert process.stdout is not None
         url = process.stdout.readline().strip()
         if not url:
             raise DedupError(
                 f"the site's server did not start: {module} ended with exit code "
-                f"{process.wait(_CHILD_ENDS_WITHIN_SECONDS)}; its error is above"
+                f"{process.wait(10.0)}; its error is above"
             )
         yield url

@@ -410,17 +410,15 @@ Matched = tuple[str | None, int | None, float | None, Identity | None]
 _NO_MATCH: Matched = (None, None, None, None)
 
 
-def matched(match: Neighbour | None) -> Matched:
-    """Return of, distance, similarity and identity of a verdict's match; None without one."""
-    if match is None:
-        return _NO_MATCH
+def matched(match: Neighbour) -> Matched:
+    """Return of, distance, similarity and identity of a verdict's match."""
     return match.document.key, match.distance, match.similarity, match.identity
 
 
 def to_reply(verdict: Verdict) -> Reply:
     """Return the answer to RESERVE; None in place of fields that it does not have."""
-    of, distance, similarity, identity = matched(verdict.match)
-    reason = verdict.reason or None
+    match, reason = verdict.match, verdict.reason or None
+    of, distance, similarity, identity = _NO_MATCH if match is None else matched(match)
     return verdict.status, verdict.token, of, distance, similarity, reason, identity
 
 
@@ -454,7 +452,8 @@ def _one_of(known: frozenset[str], word: bytes) -> str:
 
 def to_plain(verdict: Verdict) -> dict[str, str | int | float | None]:
     """Return a verdict as request.meta["dedup"] shows it."""
-    of, distance, similarity, identity = matched(verdict.match)
+    match = verdict.match
+    of, distance, similarity, identity = _NO_MATCH if match is None else matched(match)
     return {
         "status": verdict.status,
         "reason": verdict.reason,
@@ -481,4 +480,5 @@ def to_columns(verdict: Verdict) -> Columns:
     """
     match = verdict.match if verdict.status == "near_duplicate" else None
     original = verdict.document if match is None else match.document
-    return verdict.status, verdict.reason, *matched(match), original.key
+    found = _NO_MATCH if match is None else matched(match)
+    return verdict.status, verdict.reason, *found, original.key

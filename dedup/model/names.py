@@ -1,7 +1,8 @@
-"""What documents, namespaces and sites are called.
+"""What documents, namespaces and sites are called, and a number of them in a message.
 
     URL -> document key (who a page is) -> registrable domain (whose it is)
     a spider's name -> namespace (the folder a store lies in)
+    2000, "document" -> "2,000 documents"
 
 Pure functions of their arguments: no file and no network is touched, the public suffix list is the
 one that publicsuffixlist brings along.
@@ -38,6 +39,11 @@ _PLAIN = re.compile(
 _FOLDER = re.compile(
     r"https?://[A-Za-z0-9.:-]+(/(?:[^?#\t\r\n]*/)?)[^/?#\t\r\n]*(?:[?#]|\Z)", re.ASCII
 )
+
+
+def count(number: int, one: str, many: str | None = None) -> str:
+    """Return a number with its noun: "1 document", "2,000 documents"."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def check_namespace(namespace: str) -> str:

@@ -1,4 +1,4 @@
-"""A page, declared once: every field of it that is stored, sent or shown.
+"""A page, declared once: every field of it that is stored, sent or shown, and the reasons for which it is kept.
 
     page -> PageFingerprint -> reserve (ReserveOptions) -> Verdict -> insert -> Document (in a store)
 
@@ -9,7 +9,7 @@ filled somewhere and is read by some rule; add it to docs/events.md and to the g
 gc=False: these structs are created by the hundred thousand and cannot be part of a cycle.
 """
 
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, NamedTuple, TypedDict
 
 import msgspec
 
@@ -474,3 +474,64 @@ def _have_two_numbers(a: int, b: int) -> bool:
         return False  # one has a seller's number, the other a maker's
     shift = 0 if a & _BOTH == _SELLER else 15
     return (a ^ b >> shift) & _HALF_NUMBER != 0
+
+
+# ------------------------------------------------------------------------ why a page is kept
+
+
+class Reason(NamedTuple):
+    """Why a page is kept without being judged, or although it was found to be a near-duplicate.
+
+    Settings, reports and the dashboard derive theirs.
+
+    name     in verdicts, stats (`dedup/exempt/NAME`) and DEDUP_EXEMPT
+    label    for people
+    judged   whether the page was compared with others
+    setting  whether DEDUP_EXEMPT has it; by default all of these are in force
+    """
+
+    name: str
+    label: str
+    judged: bool = False
+    setting: bool = True
+
+
+REASONS = {
+    reason.name: reason
+    for reason in (
+        Reason("start", "start requests"),
+        Reason("non_html", "no HTML or text"),
+        Reason("status", "another status than 200"),
+        Reason("method", "another method than GET"),
+        Reason("short", "too few distinct words to be judged"),
+        Reason("too_large", "larger than the limit in bytes"),
+        Reason("data_page", "made of inline data"),
+        Reason("new_links", "similar text, but a link that no page had before", judged=True),
+        Reason("other_title", "similar text, but another title or canonical URL", judged=True),
+        Reason("barren", "similar text, but no similar page yielded an item yet", judged=True),
+        Reason("unread", "too little of the page was read"),
+        Reason("no_callback", "robots.txt, media, the shell"),
+        Reason("inline", "downloaded by a callback, not by the scheduler"),
+        Reason(
+            "items",
+            "parsed as evidence: do its items equal the original's?",
+            judged=True,
+            setting=False,
+        ),
+        Reason("control", "visited again, to find what differs between two visits", setting=False),
+        Reason("expired", "its reservation had expired", setting=False),
+        Reason(
+            "in_flight", "a near-duplicate was in flight for too long", judged=True, setting=False
+        ),
+        Reason("dont_dedup", "left out by request.meta", setting=False),
+        Reason("fault", "no table service answered, or dedup failed", setting=False),
+    )
+}
+
+EXEMPTIONS = tuple(reason.name for reason in REASONS.values() if reason.setting)
+
+
+def label_of(name: str, other: str = "kept") -> str:
+    """Return the label of a reason, or another text for one that is not in the table."""
+    known = REASONS.get(name)
+    return other if known is None else known.label

@@ -12,7 +12,8 @@ from typing import Literal
 
 import msgspec
 
-from dedup.report.texts import count, differences, running
+from dedup.model.names import count
+from dedup.report.texts import differences, running
 
 Action = Literal["dropped", "links_skipped", "flagged"]
 

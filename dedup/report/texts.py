@@ -134,11 +134,6 @@ class Region(NamedTuple):
     hunks: list[Hunk]
 
 
-def count(number: int, one: str, many: str | None = None) -> str:
-    """Return a number with its noun: "1 document", "2,000 documents"."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
-
-
 def alike(similarity: float) -> str:
     """Return an estimated similarity of two texts in words; 100 % only where it is 1."""
     return f"{int(100 * similarity)} % similar"

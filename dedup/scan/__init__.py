@@ -6,7 +6,7 @@ Read scanner.py first. Invariants:
   - The first page in input order wins, whatever the number of processes.
   - Memory is bounded: records are streamed, queues are bounded, accepted documents are on disk.
   - A kill at any moment loses nothing that was committed and repeats nothing: the result of a resumed
-    scan is that of an unbroken one (work_folder.py).
+    scan is that of an unbroken one (scanner.py).
   - A broken record is named and skipped; it never ends a scan.
 docs/scan.md is the users' page.
 """

@@ -5,14 +5,14 @@
 The steps of a page:
 
     middlewares.py    process_response: the crawl's session judges the page; a near-duplicate is dropped
-    crawl_session.py  fingerprint and reserve, for the namespaces of one crawl; counts everything
-    kept_pages.py     near-duplicates that are kept: by their links, on credit (credit.py), by their items (proof.py)
+    crawl_session.py  fingerprint and reserve, for the namespaces of one crawl; counts everything; near-duplicates
+                      that are kept: by their links, on credit (credit.py), by their items (proof.py)
     middlewares.py    the callback's output passes, and its items go through the pipelines
     in_flight.py      insert when that succeeded, release when not; the links of accepted pages
     memory.py         the memory: a store, emptied as DEDUP_MEMORY says; service_memory.py: a table service
 
-The spider's items: items.py makes their digests, evidence.py the classes that these prove, met.py knows what is new, and
-control.py what differs between two visits of one page.
+The spider's items: items.py makes their digests, evidence.py the classes that these prove, and control.py knows what
+differs between two visits of one page.
 
 request_filter.py is the filter of requests; shared_requests.py shares it through a service.
 

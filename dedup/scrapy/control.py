@@ -2,13 +2,13 @@
 
     other items than before -> the page is fetched once more (a control visit) -> volatile fields, and places of numbers
 
-A counter, a date, a position: noise is told from data without a list. At most DEDUP_CONTROL visits of a callback; their
+A counter, a date, a position, the order of a shuffled list: noise is told from data without a list of names. At most DEDUP_CONTROL visits of a callback; their
 items are withheld. What was found is kept with the evidence (proof.py).
 """
 
+import time
 from collections import OrderedDict
 from copy import deepcopy
-from typing import NamedTuple
 
 import msgspec
 from scrapy import Request
@@ -30,19 +30,26 @@ class Volatile(msgspec.Struct):
     visits: int = 0
 
 
-class Visit(NamedTuple):
-    """A control visit of a page: its callback, and its items of the first visit."""
+class Visit(msgspec.Struct):
+    """A control visit of a page: its callback, and its items of the first visit.
+
+    until    time.monotonic() up to which others wait for its end; 0.0 if they do not
+    arrived  whether the page has been fetched
+    """
 
     callback: str
     before: Digest
+    until: float
+    arrived: bool = False
 
 
 class Controls:
     """The control visits of one crawl."""
 
-    def __init__(self, counts: Counts, names: Names, most: int) -> None:
+    def __init__(self, counts: Counts, names: Names, most: int, wait_seconds: float) -> None:
         """Begin without any; most visits are made for a callback."""
         self._counts, self._names, self._most = counts, names, most
+        self._wait_seconds = wait_seconds
         self._volatile: dict[str, Volatile] = {}
         self._visits: OrderedDict[str, Visit] = OrderedDict()  # by document key
 
@@ -86,14 +93,38 @@ class Controls:
         if found.visits >= self._most:
             return
         found.visits += 1
-        self._visits[key] = Visit(callback, digest)
+        last = found.visits == self._most and found.visits > 1
+        until = 0.0 if last else time.monotonic() + self._wait_seconds
+        self._visits[key] = Visit(callback, digest, until)
         while len(self._visits) > WAITING:
             self._visits.popitem(last=False)
         self._counts.add("items/control")
-        last = found.visits == self._most and found.visits > 1
         priority = request.priority + (LAST if last else SOON)
         meta = request.meta | {CONTROL: key}
-        send(self._counts.crawler, request.replace(priority=priority, meta=meta))
+
+        def failed(_: object) -> None:
+            self._visits.pop(key, None)
+
+        send(self._counts.crawler, request.replace(priority=priority, meta=meta, errback=failed))
+
+    def is_visiting(self, callback: str) -> bool:
+        """Whether a visit of a callback is to end soon: it is fetched, or can be, and not overdue.
+
+        Pages that wait hold a place in Scrapy's downloader each, and may hold the last one.
+        """
+        now = time.monotonic()
+        visits = [v for v in self._visits.values() if v.callback == callback and now < v.until]
+        if not visits or any(visit.arrived for visit in visits):
+            return bool(visits)
+        assert self._counts.crawler.engine is not None
+        downloader = self._counts.crawler.engine.downloader
+        under_way = any(CONTROL in request.meta for request in downloader.active)
+        return under_way or not downloader.needs_backout()
+
+    def arrived(self, key: str) -> None:
+        """Note that a page was fetched once more, and its callback is about to be called."""
+        if (visit := self._visits.get(key)) is not None:
+            visit.arrived = True
 
     def ended(self, key: str, digest: Digest | None) -> str | None:
         """Compare a page's items with those of its first visit; return its callback if something is volatile."""

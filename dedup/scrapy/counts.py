@@ -13,8 +13,7 @@ from typing import Any, Generic, Self, TypeVar, cast
 
 from scrapy.crawler import Crawler
 
-from dedup.core.backoff import Backoff
-from dedup.core.say_once import SayOnce
+from dedup.core.faults import Backoff, SayOnce
 from dedup.model.errors import DedupError
 
 logger = logging.getLogger("dedup")

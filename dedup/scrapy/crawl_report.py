@@ -16,9 +16,9 @@ import msgspec
 from dedup.core.files import replace_file
 from dedup.core.table import Table as FingerprintTable
 from dedup.detector.rules import near_duplicates, not_other
-from dedup.model.page import Verdict
+from dedup.model.names import count
+from dedup.model.page import Verdict, label_of
 from dedup.model.policy import Policy
-from dedup.model.reasons import label_of
 from dedup.model.recipes import Recipe
 from dedup.report.html import html_page
 from dedup.report.parts import (
@@ -42,7 +42,7 @@ from dedup.report.parts import (
     Warned,
     percent,
 )
-from dedup.report.texts import alike, count
+from dedup.report.texts import alike
 from dedup.scrapy.evidence import Class, Record
 from dedup.scrapy.journal import Example, Group, Journal
 from dedup.scrapy.settings import Config

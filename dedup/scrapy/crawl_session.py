@@ -1,6 +1,6 @@
 """The deduplication of one crawl: the middlewares share it, and it ends with the spider.
 
-    judge (exempt, read, reserve, keep all the same?, note) -> in flight (in_flight.py) -> close
+    judge (exempt, read, reserve, keep all the same? (KeptPages), note) -> in flight (in_flight.py) -> close
 
 Invariant: an internal error never costs a page. It is logged once, counted as
 dedup/error/KIND for every affected page, and the page is kept.
@@ -23,14 +23,15 @@ from dedup.model.names import namespace_of
 from dedup.model.page import ReserveOptions, Verdict
 from dedup.model.recipes import Recipe
 from dedup.scrapy.counts import Counts, kind_of, logger, new_pauses
+from dedup.scrapy.credit import Credit
+from dedup.scrapy.evidence import Class, account_of
 from dedup.scrapy.in_flight import CrawlLinks, PagesInFlight, token_of
-from dedup.scrapy.kept_pages import KeptPages
+from dedup.scrapy.known_urls import KnownUrls
 from dedup.scrapy.memory import EmbeddedMemory, advice
-from dedup.scrapy.proof import Judged
+from dedup.scrapy.proof import Judged, Proof
 from dedup.scrapy.responses import (
     CONTROL,
     KIND_CHARACTERS,
-    Callback,
     Callbacks,
     exemption,
     is_start,
@@ -41,13 +42,16 @@ from dedup.scrapy.settings import Config, has_asyncio, unknown_settings, without
 from dedup.scrapy.summary import Swallowing, shown_by_items, summary
 
 if TYPE_CHECKING:
-    from dedup.model.settings import Mode
+    from dedup.model.policy import Mode
     from dedup.report.drops import Action
     from dedup.scrapy.journal import Journal
     from dedup.scrapy.memory import Memory, Namespace
 
 GONE = frozenset((404, 410))  # statuses of pages that no longer exist
 UNREAD = frozenset(("non_html", "too_large", "data_page"))  # reasons with which no text is known
+# The least of a page that may be its original in another folder; others are not read again.
+MIRROR_SIMILARITY = 0.97
+MIRROR_FEATURES = 60
 _ACTIONS: "dict[Mode, Action]" = {
     "drop": "dropped",
     "skip_links": "links_skipped",
@@ -125,6 +129,8 @@ class Session:
         if self.in_flight.discarded:
             self.in_flight.release_discarded()
         if CONTROL in request.meta:
+            if self.kept.proof is not None:
+                self.kept.proof.controls.arrived(request.meta[CONTROL])
             request.meta["dedup"] = {"status": "exempt", "reason": "control"}
             return None
         with self.counts.meter:
@@ -144,8 +150,14 @@ class Session:
             page, key = reading.fingerprint, key_of(request)
             if self.config.unchanged == "drop":
                 page = msgspec.structs.replace(page, links=hash_of_links(reading.links))
-            callback = called.name
-            options = self._options(request, response, called)
+            callback, kind = called.name, request.meta.get("dedup_kind")
+            options = ReserveOptions(
+                url=response.url,
+                exempt="start" if "start" in self.config.exempt and is_start(request) else None,
+                guard="other_title" in self.config.exempt,
+                kind=called.kind if kind is None else str(kind)[:KIND_CHARACTERS],
+                tries=self.config.tries if self.in_flight.yields_items(callback) else 0,
+            )
             verdict = await namespace.detector.judge(page, key, options)
             if verdict.reason == "unchanged" and self.kept.proof is not None:
                 await self.kept.proof.recall(namespace, request, verdict)
@@ -218,18 +230,6 @@ class Session:
         request.meta["dedup"] = {"status": "exempt", "reason": reason}
         if reason in UNREAD:
             self.in_flight.accepted.append((None, key_of(request)))
-
-    def _options(self, request: Request, response: Response, callback: Callback) -> ReserveOptions:
-        """Return the options for judging a page."""
-        kind = request.meta.get("dedup_kind")
-        start = "start" in self.config.exempt and is_start(request)
-        return ReserveOptions(
-            url=response.url,
-            exempt="start" if start else None,
-            guard="other_title" in self.config.exempt,
-            kind=callback.kind if kind is None else str(kind)[:KIND_CHARACTERS],
-            tries=self.config.tries if self.in_flight.yields_items(callback.name) else 0,
-        )
 
     def _namespace_of(self, request: Request) -> "Namespace | None":
         """Return the request's namespace, opened at its first page."""
@@ -330,7 +330,7 @@ class Session:
         token = token_of(noted)
         if token is None:
             return
-        if token in self.in_flight:
+        if token in self.in_flight.flights:
             self.in_flight.end(token, accepted=False)
             if noted.get("status") != "refetch":
                 return  # a refetch keeps its earlier note
@@ -432,3 +432,154 @@ def _new_journal(config: Config, job_folder: str | None, counts: Counts) -> "Jou
     if config.dropped is None:
         return Journal()
     return Journal(DropsFile(config.dropped, job_folder, counts))
+
+
+# ------------------------------------------------------------- near-duplicates that are kept all the same
+
+
+class KeptPages:
+    """Near-duplicates that are kept all the same: for new links, or as another page of their site.
+
+        verdict -> new links? another title or canonical URL? -> credit -> verdict
+
+    It has what a crawl knows of links, of credit, of its URLs, and of the spider's items. A mirror of a site in another
+    folder has other links. So a long page with nearly the text of its original, and its title, is read again as if it
+    were at the original's URL: if all its links are known then, it leads nowhere new.
+
+    Invariants:
+      - Only accepted pages decide. If another page with the same new links is still in flight, the page waits for it, as
+        for a near-duplicate in flight.
+      - Forgetting keeps pages: a forgotten link counts as new.
+    """
+
+    def __init__(
+        self, config: Config, counts: Counts, in_flight: PagesInFlight, job_folder: str | None
+    ) -> None:
+        """Know nothing yet."""
+        self._config = config
+        self._counts = counts
+        self._meter = counts.meter
+        self._new_links = "new_links" in config.exempt
+        self.reads_links = self._new_links or config.unchanged == "drop"
+        self._in_flight, self._links = in_flight, in_flight.links
+        self.credit = Credit(counts)
+        self.urls = KnownUrls(config, counts, in_flight.accepted)
+        self.proof: Proof | None = None
+        if config.proof == "items":
+            self.proof = Proof(config, counts, job_folder, in_flight, self.credit, self.urls)
+
+    def open(self, namespace: "Namespace", name: str) -> None:
+        """Begin a namespace."""
+        if self._new_links:
+            self._links.open(namespace, name)
+        if self.proof is not None:
+            self.proof.open(namespace, name)
+        self.urls.open(namespace, name)
+
+    def forget(self, namespace: "Namespace", key: str) -> None:
+        """Forget a page that may have been inserted."""
+        namespace.forget(key)
+        self.urls.forget(namespace, key)
+
+    def close(self) -> None:
+        """Save what the next run of the crawl, or the next crawl, needs."""
+        self._links.close()
+        if self.proof is not None:
+            self.proof.save()
+        self.urls.close()
+
+    async def look_again(self, judged: Judged, verdict: Verdict) -> Verdict:
+        """Return the verdict on a page that is like an accepted one (verdict.of).
+
+        Called with the meter running.
+        """
+        original = verdict.of
+        verdict = await self._looked_again(judged, verdict)
+        if self.proof is not None and verdict.of is not None and verdict.reason != "in_flight":
+            verdict = await self.proof.decide(judged, verdict)
+        if verdict.status == "near_duplicate" and original is not None:
+            self._remember(judged, verdict, original)
+        if verdict.status == "near_duplicate" and self.proof is None:
+            self.urls.learn_text(judged.namespace, verdict)
+        elif verdict.reason == "new_links":
+            new = self._links.new(judged.namespace, judged.reading.links)
+            self.urls.doubt(judged.namespace, judged.request, verdict, new)
+        return verdict
+
+    def _remember(self, judged: Judged, verdict: Verdict, original: str) -> None:
+        """Remember a page that is dropped for want of credit, to be sent again."""
+        if self._config.mode != "drop":
+            return
+        if self.proof is not None and judged.request in self.proof.proven:
+            return
+        name = account_of(judged.callback, verdict.domain, original, verdict.key)
+        self.credit.dropped(judged.request, original, name)
+
+    async def _looked_again(self, judged: Judged, verdict: Verdict) -> Verdict:
+        if verdict.of is None or verdict.reason == "in_flight":
+            return verdict
+        name = account_of(judged.callback, verdict.domain, verdict.of, verdict.key)
+        if verdict.status == "exempt":  # another title, or few pages are like it
+            if not self.credit.closed(judged.request, verdict.of, name):
+                self.credit.kept(judged.request, verdict, verdict.of, name)
+                return verdict
+            judged.namespace.release(verdict)
+            return msgspec.structs.replace(verdict, status="near_duplicate", reason="", token=None)
+        reason = await self._reason(judged, verdict, name)
+        if reason is None:
+            return verdict
+        kept = await judged.namespace.detector.judge(
+            verdict.page, verdict.key, msgspec.structs.replace(judged.options, exempt=reason)
+        )
+        self.credit.kept(judged.request, kept, verdict.of, name)
+        return msgspec.structs.replace(kept, match=verdict.match)
+
+    async def _reason(self, judged: Judged, verdict: Verdict, name: Class) -> str | None:
+        """Return why a near-duplicate is kept all the same, or None."""
+        original = verdict.of or ""
+        if self.credit.closed(judged.request, original, name):
+            return None
+        if verdict.reason == "barren" and self.credit.has_tries(original, judged.options.tries):
+            return "barren"  # pages like it lead to something
+        if not self._new_links:
+            return None
+        if self._is_mirrored(judged, verdict):
+            return None
+        if self.credit.leads_to(judged.request, original):
+            return "new_links"
+        new = await self._leads_on(judged.namespace, judged.reading.links)
+        return "new_links" if new and not self._are_known(judged, new) else None
+
+    def _are_known(self, judged: Judged, new: frozenset[bytes]) -> bool:
+        """Whether rules of the site map all of a page's new links to accepted pages."""
+        if not self.urls.holds(judged.namespace, judged.response.url):
+            return False
+        recipe = judged.namespace.detector.recipe
+
+        def hash_of(url: str) -> bytes:
+            return read_page(b"", url=url, recipe=recipe, links=True).address
+
+        return self.urls.lead_nowhere(
+            judged.namespace, judged.options.kind, new, judged.response, hash_of
+        )
+
+    def _is_mirrored(self, judged: Judged, verdict: Verdict) -> bool:
+        """Whether a page is its original at another place, with the same links there."""
+        if (
+            (verdict.similarity or 0) < MIRROR_SIMILARITY
+            or verdict.identity != "same"
+            or verdict.page.features < MIRROR_FEATURES
+            or not self._links.new(judged.namespace, judged.reading.links)
+        ):
+            return False
+        return not self._links.new(judged.namespace, judged.links_at(verdict.of or ""))
+
+    async def _leads_on(self, namespace: "Namespace", links: bytes) -> frozenset[bytes]:
+        """Return the links of a page that no accepted page had; waits for those in flight."""
+
+        def are_in_flight() -> bool:
+            new = self._links.new(namespace, links)
+            return bool(new) and self._in_flight.lead_to(namespace, new)
+
+        await self._meter.wait_while(are_in_flight, self._config.wait_seconds)
+        return self._links.new(namespace, links)

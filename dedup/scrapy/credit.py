@@ -152,6 +152,7 @@ class Credit:
         self._accounts: OrderedDict[str | Class, _Account] = OrderedDict()
         self._of_page: OrderedDict[str, _Kept] = OrderedDict()  # by token
         self._counts = counts
+        self.was_given = False  # as in few crawls
         self._dropped = 0
         # told the token of a kept page that brought something
         self.led_on: Callable[[str], None] = lambda token: None  # noqa: ARG005
@@ -181,6 +182,7 @@ class Credit:
 
     def kept(self, request: Request, verdict: Verdict, original: str, name: Class) -> None:
         """Note that a page was kept around an original, or around another kept page."""
+        self.was_given = True
         account = self._accounts[verdict.key] = self._account(original)
         classes = (self._account(each) for each in (name, *name.single(), _all_classes(name)))
         accounts = (account, *classes)
@@ -287,8 +289,6 @@ class Credit:
 
     def paid_for(self, request: Request) -> None:
         """Note that the page of a request is, or brought, something new."""
-        if not self._of_page:  # as in most crawls
-            return
         token = _led_by(request)
         page = self._of_page.get(token)
         if page is not None:

@@ -24,7 +24,7 @@ from scrapy import Request
 
 from dedup.core.files import replace_file
 from dedup.core.fingerprint import PageReading, each_link
-from dedup.core.hash_set import HashSet
+from dedup.core.numbers import HashSet
 from dedup.model.page import Verdict
 from dedup.scrapy.counts import Counts
 
@@ -48,7 +48,11 @@ class _Request(ref[Request]):
 
 
 class Flight(msgspec.Struct, eq=False):
-    """A page in flight; items counts those that are still in the pipelines."""
+    """A page in flight.
+
+    items    how many are still in the pipelines
+    brought  the digest of all, once the callback has ended
+    """
 
     namespace: "Namespace"
     verdict: Verdict
@@ -56,41 +60,37 @@ class Flight(msgspec.Struct, eq=False):
     reading: PageReading
     request: _Request
     items: int = 0
+    brought: bytes = b""
     paid: bool = False
     called_back: bool = False
 
 
 class PagesInFlight:
-    """The pages of one crawl that are not inserted yet, by token."""
+    """The pages of one crawl that are not inserted yet.
+
+    flights  those that neither callback nor pipelines have ended, by token
+    """
 
     def __init__(self, counts: Counts, links: "CrawlLinks", *, learns_urls: bool) -> None:
         """Hold none. links gets those of accepted pages; accepted their verdicts, if URLs are learned."""
         self._counts = counts
         self.links = links
         self.accepted: Accepted = deque(maxlen=QUEUED if learns_urls else 0)
-        self._flights: dict[str, Flight] = {}
+        self.flights: dict[str, Flight] = {}
         self._parsed: dict[Namespace, list[Verdict]] = {}  # to be inserted by commit()
         self._timer: asyncio.TimerHandle | None = None  # which calls it
         self.discarded: deque[_Request] = deque()  # pages in flight whose requests were freed
         self.has_pipelines = True  # and so items pass them before their page is done
         self._barren: dict[str, int] = {}  # such pages, by callback; -1: it yields items
 
-    def __contains__(self, token: object) -> bool:
-        """Tell whether the page with this token is in flight."""
-        return token in self._flights
-
-    def get(self, token: str | None) -> Flight | None:
-        """Return a page in flight."""
-        return self._flights.get(token or "")
-
     def flying(self, namespace: "Namespace") -> Iterator[Verdict]:
         """Yield the verdicts on the pages of a namespace that are in flight."""
-        return (f.verdict for f in self._flights.values() if f.namespace is namespace)
+        return (f.verdict for f in self.flights.values() if f.namespace is namespace)
 
     def lead_to(self, namespace: "Namespace", links: frozenset[bytes]) -> bool:
         """Whether the pages of a namespace that are in flight have all of these links."""
         missing = set(links)
-        for flight in self._flights.values():
+        for flight in self.flights.values():
             if flight.namespace is namespace:
                 missing.difference_update(each_link(flight.reading.links + flight.reading.address))
         return not missing
@@ -111,11 +111,11 @@ class PagesInFlight:
         assert verdict.token is not None
         held = _Request(request, self.discarded.append)
         held.token = verdict.token
-        self._flights[verdict.token] = Flight(namespace, verdict, callback, reading, held)
+        self.flights[verdict.token] = Flight(namespace, verdict, callback, reading, held)
 
     def item_yielded(self, token: str | None) -> None:
         """Note an item that goes to the pipelines, or, where there are none, got through."""
-        flight = self._flights.get(token or "")
+        flight = self.flights.get(token or "")
         if flight is not None:
             flight.items += self.has_pipelines
             flight.paid = flight.paid or not self.has_pipelines
@@ -123,13 +123,13 @@ class PagesInFlight:
 
     def item_withheld(self, token: str | None) -> None:
         """Note an item that an earlier crawl brought, and that is dropped before the pipelines."""
-        flight = self._flights.get(token or "")
+        flight = self.flights.get(token or "")
         if flight is not None:
             flight.paid = True
 
     def item_done(self, token: str | None, *, got_through: bool) -> None:
         """Note that an item is through the pipelines, or was dropped by one."""
-        flight = self._flights.get(token or "")
+        flight = self.flights.get(token or "")
         if flight is None or token is None:
             return
         flight.items -= 1
@@ -142,23 +142,24 @@ class PagesInFlight:
 
         followed: the requests of a released page were made, so its links are known all the same.
         """
-        flight = self._flights.get(token or "")
+        flight = self.flights.get(token or "")
         if flight is None or token is None:
             return
         if accepted and flight.items > 0:
             flight.called_back = True
             return
-        del self._flights[token]
+        del self.flights[token]
         if accepted or followed:
             self.links.learn(flight.namespace, flight.reading)
         if not accepted:
             flight.namespace.release(flight.verdict)
             return
-        verdict = flight.verdict
-        if not flight.paid:
+        verdict, paid = flight.verdict, flight.paid
+        if not paid:
             if verdict.reason == "barren" and self._barren.get(flight.callback, 0) >= 0:
                 self._barren[flight.callback] = self._barren.get(flight.callback, 0) + 1
-            verdict = verdict.brought(paid=not self.yields_items(flight.callback))
+            paid = not self.yields_items(flight.callback)
+        verdict = verdict.brought(paid=paid, items=flight.brought)
         self.accepted.append((flight.namespace, verdict))
         parsed = self._parsed.setdefault(flight.namespace, [])
         parsed.append(verdict)
@@ -207,7 +208,7 @@ class PagesInFlight:
 
     def close(self) -> None:
         """Release what is left, and insert what was parsed. Reservations end with the crawl."""
-        for token in [*self._flights]:
+        for token in [*self.flights]:
             self.end(token, accepted=False)
         self.commit()
 

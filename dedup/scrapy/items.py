@@ -3,13 +3,19 @@
     items of a callback -> Digester (one page) -> bytes, kept with the page's document -> compare()
 
 Each item is reduced to a hash for every field. Values are normalised first: any item class by itemadapter,
-lists as sets, white space, the page's own whole address (`<url>`) and the time of the crawl (`<now>`,
-`<today>`). A part of the own address is a datum: /print/5 and /a/5 with the id "5" are equal, ?no=7 and ?no=8
-with that number are not. Where a callback yields items of several classes, the class is a datum, too.
+white space, the page's own whole address (`<url>`) and the time of the crawl (`<now>`, `<today>`). A part of the
+own address is a datum: /print/5 and /a/5 with the id "5" are equal, ?no=7 and ?no=8 with that number are not. Where
+a callback yields items of several classes, the class is a datum, too.
 
-A text of LONG_WORDS and more is compared by its numbers and by its word triples (ALIKE). A field that holds
-the page itself (markup, half of the page's words) is compared by what tells near-equal pages apart: the
-first headings, and the numbers in the main text, each with the word before it.
+Two hashes are made where a field may differ in its form alone: of its content, and of its form. If a control visit
+shows that only the form changes (control.py), the content still counts.
+
+    a list                      its values in any order | their order
+    a text of LONG_WORDS, more  its numbers in their order, and word triples (ALIKE) | its words
+    markup that is the page     the first headings, and the numbers of the main text, each with the word before it
+                                | the words of the main text
+
+A text that holds half of the page's words is equal in its content, too, where the page is by its headings and numbers.
 
 Invariants:
   - What cannot be read, or is too much, has no digest (None): it is no evidence, and its page is kept.
@@ -42,14 +48,15 @@ from dedup.core.fingerprint import (
     similarities,
     token_hash,
 )
+from dedup.model.page import TEXT_HASH
 from dedup.model.recipes import Recipe
 
-VERSION = 4
+VERSION = 5
 BUDGET = 4 << 20  # characters of all items of a page that are normalised
 VALUES = 20_000  # values in all items of a page
 DEPTH = 16  # of nested values
 ITEMS = 40  # items of a page that are compared one by one; of more, only all together, by their sum
-FIELDS = 24  # fields of an item that are told apart; further ones count as one
+FIELDS = 32  # fields of an item that are told apart; further ones count as one
 TEXTS = 2  # long texts of an item that are compared by their words; further ones exactly
 NUMBERS = 32  # numbers in a page's main text that are told apart; further ones count as one
 
@@ -63,14 +70,13 @@ _ZONE_SECONDS, _QUARTER, _OFF = 54_000, 900, 5  # another time zone: whole quart
 
 _SKETCH_BYTES = 37
 _TEXT, _HOLDS_PAGE = b"\0", b"\1"  # before the sketch of a long text
+_NOT_DIGITS = bytes(each for each in range(256) if each not in b"0123456789")
+_NOT_WORDS = b"0123456789.,: \t\n\r\v\f"  # of a text in UTF-8
 _WORD = re.compile(r"[^\W_]+")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:")
 # Algorithms by the number of their hexadecimal digits.
 _HASHES = {32: "md5", 40: "sha1", 56: "sha224", 64: "sha256", 128: "sha512"}
-_HEX = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{56}"
-                  r"|[0-9a-f]{64}|[0-9a-f]{128}", re.IGNORECASE)  # fmt: skip
-# A UUID of version 4, without hyphens.
-_RANDOM = re.compile(r"[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}")
+_HEX = re.compile(r"[0-9a-fA-F]+")
 _MARKUP = re.compile(r"<[a-zA-Z!/]")
 _URL, _NOW, _TODAY, _PAGE, _NOISE = "\0url", "\0now", "\0today", "\0page", "\0noise"
 _STRINGS, _SEQUENCES = (str, bytes), (list, tuple)
@@ -78,9 +84,11 @@ _COLLECTIONS = (list, tuple, set, frozenset)
 _NO_ITEMS = (str, list, tuple, int, float, bytes, bytearray, memoryview, date)
 _SILENT = frozenset((_URL, _NOW, _TODAY))  # values that say nothing of a page
 _HEADINGS = slice(12, 16)  # of PageFingerprint.parts: the hash of the headings
+_WORDS = slice(TEXT_HASH, TEXT_HASH + 4)  # of PageFingerprint.sketch: the hash of the words
 _PLACE = 40_503  # by which the second number of a run differs from the first
 _NO_FIELD = 0  # the name of all fields beyond FIELDS, and of the sum of all items beyond ITEMS
 _CLASS = "the class of the item"
+_FORM = "\0form"  # after the name of a field: of the hash of its form
 
 
 class TooMuch(ValueError):
@@ -96,9 +104,10 @@ class Digest(NamedTuple):
 
     number    of distinct items
     silent    whether they say nothing but the page's address and the time; without items, whether the page's
-              callback made no request either
+              callback asked for nothing but known pages to which it has links
     items     a 32-bit hash of each item, if there are at most ITEMS
-    fields    by the 16-bit hash of a field's name, the sum of its values' hashes over all items
+    fields    by the 16-bit hash of a field's name, the sum of its values' hashes over all items; by another
+              hash of the name, that of their forms
     texts     of one item: the sketch of each long text, by the hash of the field's name, after a byte
               that says whether it holds the page
     headings  hash of the page's headings, if a field holds the page
@@ -116,7 +125,7 @@ class Digest(NamedTuple):
 
     @property
     def is_nothing(self) -> bool:
-        """Whether the page brought neither items nor requests: what it is for cannot be seen."""
+        """Whether the page brought neither items nor requests that tell what it is for."""
         return not self.number and self.silent
 
     @property
@@ -145,19 +154,20 @@ class Names:
         self._hashes: dict[str, int] = {}
         self._most = most
 
-    def hash_of(self, name: str) -> int:
-        """Return the hash of a field's name, 1 to 65535, and remember the name."""
-        found = self._hashes.get(name)
+    def hash_of(self, name: str, of: str = "") -> int:
+        """Return the hash of a field's name, or of its form, 1 to 65535, and remember the name."""
+        whole = name + of
+        found = self._hashes.get(whole)
         if found is None:
-            found = (_hash(name) & 0xFFFF) or 1
+            found = (_hash(whole) & 0xFFFF) or 1
             if len(self._hashes) < self._most:
-                self._hashes[name] = found
+                self._hashes[whole] = found
                 self._names.setdefault(found, name[:100])
         return found
 
     def of(self, numbers: Iterable[int]) -> tuple[str, ...]:
         """Return the names of fields, or a word for one that is not known."""
-        return tuple(sorted(map(self._of, numbers)))
+        return tuple(sorted(set(map(self._of, numbers))))
 
     def _of(self, number: int) -> str:
         return self._names.get(number, "other fields" if number == _NO_FIELD else "a field")
@@ -312,6 +322,8 @@ class Digester:
         self._first: tuple[dict[int, int], dict[int, bytes]] | None = None
         self._only: object = None  # the item, while there is one
         self._holds_page = False
+        self._in_order = True  # whether lists are read in their order
+        self._has_order = False  # whether one had another order than that of its values
         self._today = _today_at(int(self._now) // 60)
         # Of the page's addresses and its text, by algorithm.
         self._own_hashes: dict[str, set[str]] = {}
@@ -327,7 +339,6 @@ class Digester:
     def _add(self, item: object) -> int:
         fields: dict[int, int] = {}
         texts: dict[int, bytes] = {}
-        loose: list[tuple[int, int]] = []  # as fields, with long texts exactly
         pairs = _pairs(item)
         lengths = self._lengths(pairs)
         for field, value in pairs:
@@ -337,23 +348,24 @@ class Digester:
             ):
                 continue
             number = self._names.hash_of(name) if len(fields) < FIELDS else _NO_FIELD
-            found, sketch, exact = self._field(value, lengths, len(texts) < TEXTS)
+            found, sketch, form = self._field(value, lengths, len(texts) < TEXTS)
             if found is None:
                 continue
-            fields[number] = (fields.get(number, 0) + found) & 0xFFFFFFFF
-            if number not in self._volatile:
-                loose.append((number, found if exact is None else exact))
+            if number == _NO_FIELD:
+                found = fields.get(number, 0) + _hash(name, found, form) & 0xFFFFFFFF
+            elif form is not None:
+                fields[self._names.hash_of(name, _FORM)] = form
+            fields[number] = found
             if sketch is not None:
                 texts[number] = sketch
         if self._is_of_another_class(item):
-            number, found = self._names.hash_of(_CLASS), _hash(type(item).__qualname__)
-            fields[number] = found
-            loose.append((number, found))
-        digest = _hash(*sorted(loose))
+            fields[self._names.hash_of(_CLASS)] = _hash(type(item).__qualname__)
+        told = [pair for pair in fields.items() if pair[0] not in self._volatile]
+        digest = _hash(*sorted(told))
         if digest not in self._items:
             self._items.add(digest)
             self._sum = (self._sum + digest) & 0xFFFFFFFF
-            for number, found in loose:
+            for number, found in told:
                 self._sums[number] = (self._sums.get(number, 0) + found) & 0xFFFFFFFF
             self._first, self._only = (
                 ((fields, texts), item) if len(self._items) == 1 else (None, None)
@@ -394,7 +406,7 @@ class Digester:
     def _field(
         self, value: object, lengths: set[int], sketches: bool
     ) -> tuple[int | None, bytes | None, int | None]:
-        """Return the hash of a field's value, and of a long text its sketch and an exact hash."""
+        """Return the hash of a field's value, the sketch of a long text, and the hash of the form."""
         if isinstance(value, _SEQUENCES) and (joined := _joined(value)):
             value = joined
         if isinstance(value, _STRINGS) and len(value) >= PAGE_CHARACTERS:
@@ -406,13 +418,21 @@ class Digester:
             and value in lengths
         ):
             return None, None, None  # the length of the page, or of another text
+        self._has_order = False
         found = self._value(value, 0)
         if found is _NOISE:
             return None, None, None
         self._silent = self._silent and found in _SILENT
-        return _hash(found), None, None
+        if not self._has_order:
+            return _hash(found), None, None
+        self._in_order = False
+        content = self._value(value, 0)
+        self._in_order = True
+        return _hash(content), None, _hash(found)
 
-    def _text_field(self, value: str | bytes, sketches: bool) -> tuple[int, bytes | None, int]:
+    def _text_field(
+        self, value: str | bytes, sketches: bool
+    ) -> tuple[int, bytes | None, int | None]:
         self._spend(len(value))
         page = self._page
         if isinstance(value, bytes):
@@ -421,18 +441,23 @@ class Digester:
             size = len(page.text()) if _MARKUP.search(value[:2000]) else 0
         if len(value) >= PAGE_SHARE * size > 0:
             self._holds_page, self._silent = True, False
-            return _PAGE_HASH, None, _PAGE_HASH
+            return (
+                _PAGE_HASH,
+                None,
+                int.from_bytes(page.reading().fingerprint.sketch[_WORDS], "big"),
+            )
         self._silent = False
         if isinstance(value, bytes):
-            found = _hash(value)
-            return found, None, found
+            return _hash(value), None, None
         text = self._own_urls(value.strip()).encode("utf-8", "surrogatepass")
         read = read_excerpt(text, LONG_WORDS if sketches else ANY_WORDS)
         if not read.sketch:
-            return read.text, None, read.text
+            return read.text, None, None
         holds = read.words >= PAGE_SHARE * page.reading().words > 0
         self._holds_page |= holds
-        return read.numbers, (_HOLDS_PAGE if holds else _TEXT) + read.sketch, read.text
+        words = _hash_of(text.translate(None, _NOT_WORDS))  # a counter does not hide another town
+        numbers = _hash(read.numbers, text.translate(None, _NOT_DIGITS))  # and their order
+        return numbers, (_HOLDS_PAGE if holds else _TEXT) + read.sketch, words
 
     def _value(self, value: object, depth: int) -> str:
         """Return a text that is the same for equal values. Raises Unreadable, TooMuch."""
@@ -445,7 +470,11 @@ class Digester:
         if isinstance(value, Enum):
             return self._value(value.value, depth + 1)
         if isinstance(value, _COLLECTIONS):
-            return repr(sorted({self._value(each, depth + 1) for each in value}))
+            found = [self._value(each, depth + 1) for each in value]
+            in_order = sorted(found)
+            if found != in_order and isinstance(value, _SEQUENCES):
+                self._has_order = True
+            return repr(found if self._in_order and isinstance(value, _SEQUENCES) else in_order)
         if is_item(value):
             return repr(sorted((str(k), self._value(v, depth + 1)) for k, v in _pairs(value)))
         return self._plain(value)
@@ -480,22 +509,13 @@ class Digester:
                     return _NOW
             except ValueError:
                 pass
-        if len(text) >= 32 and _HEX.fullmatch(text) and self._is_computed(text.lower()):
-            return _NOISE
+        if (
+            len(text) in _HASHES
+            and _HEX.fullmatch(text)
+            and text.lower() in self._hashes(len(text))
+        ):
+            return _NOISE  # a hash of the page, or of its address; others may be made of data
         return self._own_urls(text)
-
-    def _is_computed(self, text: str) -> bool:
-        """Whether hexadecimal digits are a hash of the page or its address, or a random UUID that stands nowhere.
-
-        Another number of as many digits may be a datum: from a header, an encoded attribute, as a key made of data.
-        """
-        if text in self._hashes(len(text)):
-            return True
-        bare = text.replace("-", "")
-        if not _RANDOM.fullmatch(bare):
-            return False
-        given = " ".join((self._page.text(), *self._page.urls, self._page.given()))
-        return bare not in given.lower().replace("-", "")
 
     def _hashes(self, digits: int) -> set[str]:
         """Return the hashes of so many digits of the page's text, its addresses and its request; made once."""

@@ -78,7 +78,8 @@ class KnownUrls:
         self._accepted = accepted
         self._skips = config.urls == "skip" and config.mode == "drop"
         self._opened: dict[str, Namespace] = {}
-        self._learners: dict[Namespace, Learner] = {}
+        # by namespace; none before the first near-duplicate of a new store
+        self.learners: dict[Namespace, Learner] = {}
         # the first request under way, for each page that several may lead to
         self._under_way: WeakValueDictionary[tuple[object, ...], Request] = WeakValueDictionary()
         self._unsaved: set[Namespace] = set()
@@ -117,7 +118,7 @@ class KnownUrls:
         if self._config.urls == "off":
             return
         try:
-            learner = self._learner(namespace) if equal else self._learners.get(namespace)
+            learner = self._learner(namespace) if equal else self.learners.get(namespace)
             if learner is None:
                 return
             if equal:
@@ -149,15 +150,15 @@ class KnownUrls:
 
     def met(self, namespace: "Namespace", request: Request, key: str, links: bytes) -> None:
         """Note the links of a page that is kept."""
-        learner = self._learners.get(namespace)
+        learner = self.learners.get(namespace)
         if learner is not None:
             learner.met(key, each_link(links), asked_for_at(request), request.meta.get(BEHIND, ()))
 
     def forget(self, namespace: "Namespace", key: str) -> None:
         """Forget a page."""
-        if namespace in self._learners:
+        if namespace in self.learners:
             self._take_accepted()
-            self._learners[namespace].forget(key)
+            self.learners[namespace].forget(key)
 
     # -------------------------------------------------------------------------- what is used
 
@@ -167,12 +168,12 @@ class KnownUrls:
         A request that may lead to a page that is accepted or under way is put off: the request that is
         returned goes to the end of the queue, once.
         """
-        if not self._learners or not is_ordinary(request):
+        if not is_ordinary(request):
             return None
         name, spider = request.meta.get("dedup_namespace"), self._counts.crawler.spider
         name = name or self._config.namespace or namespace_of("" if spider is None else spider.name)
         namespace = self._opened.get(name)
-        learner = None if namespace is None else self._learners.get(namespace)
+        learner = None if namespace is None else self.learners.get(namespace)
         if learner is None:
             return None
         key, kind = key_of(request), self._kind(request)
@@ -208,7 +209,7 @@ class KnownUrls:
 
     def holds(self, namespace: "Namespace", url: str) -> bool:
         """Whether there are rules for the site of a URL."""
-        learner = self._learners.get(namespace)
+        learner = self.learners.get(namespace)
         return learner is not None and learner.holds(url)
 
     def lead_nowhere(
@@ -224,7 +225,7 @@ class KnownUrls:
         hash_of  returns the hash of a link to a URL
         """
         self._take_accepted()
-        learner = self._learners[namespace]
+        learner = self.learners[namespace]
         missing = set(new)
         for url in _links(response.body, response.url):
             if learner.known(document_key(url), kind) is not None:
@@ -240,7 +241,7 @@ class KnownUrls:
             HeldRule(
                 str(rule), record.pairs, *(record.examples[0] if record.examples else ("", ""))
             )
-            for learner in self._learners.values()
+            for learner in self.learners.values()
             for _, rule, record in learner.held()
         ]
         return sorted(found, key=lambda rule: (-rule.pairs, rule.rule))
@@ -249,7 +250,7 @@ class KnownUrls:
         """Write what was learned."""
         try:
             self._take_accepted()
-            for namespace, learner in self._learners.items():
+            for namespace, learner in self.learners.items():
                 folder = namespace.folder
                 if folder is not None and folder not in self._left_alone and learner.records():
                     from dedup.detector.url_rules.rule_records import encode_rules, save_rules
@@ -263,7 +264,7 @@ class KnownUrls:
     # ---------------------------------------------------------------------------------------
 
     def _learner(self, namespace: "Namespace") -> "Learner":
-        learner = self._learners.get(namespace)
+        learner = self.learners.get(namespace)
         if learner is not None:
             return learner
         from dedup.detector.url_rules import Learner
@@ -275,7 +276,7 @@ class KnownUrls:
             if folder is not None:
                 self._begin(learner, namespace, folder)
                 _learners[folder] = learner
-        self._learners[namespace] = learner
+        self.learners[namespace] = learner
         return learner
 
     def _begin(self, learner: "Learner", namespace: "Namespace", folder: Path) -> None:
@@ -293,7 +294,7 @@ class KnownUrls:
 
     def _take_accepted(self) -> None:
         """Give the learners the pages that were accepted meanwhile; these wait for the first learner."""
-        if not self._learners:
+        if not self.learners:
             return
         from dedup.detector.url_rules import Page
 
@@ -301,7 +302,7 @@ class KnownUrls:
         while accepted:
             namespace, verdict = accepted.popleft()
             if isinstance(verdict, str):
-                for learner in self._learners.values():
+                for learner in self.learners.values():
                     learner.accept(Page(verdict, None))
             elif namespace is not None:
                 page = Page(verdict.key, verdict.page, verdict.kind, verdict.paid)
@@ -324,7 +325,7 @@ class KnownUrls:
                 return
             from dedup.detector.url_rules.rule_records import encode_rules, save_rules
 
-            content = encode_rules(self._learners[namespace].records())
+            content = encode_rules(self.learners[namespace].records())
             loop = asyncio.get_running_loop()
             self._saving = loop.run_in_executor(None, save_rules, folder, content)
             self._saving.add_done_callback(_tell)
@@ -332,7 +333,7 @@ class KnownUrls:
 
     def _exchange(self, namespace: "Namespace", *, ask: bool = True) -> None:
         """Exchange rules with a service in the background; or only send them."""
-        shared, learner = namespace.shared_rules, self._learners.get(namespace)
+        shared, learner = namespace.shared_rules, self.learners.get(namespace)
         if shared is None:
             return
         content = b""
@@ -353,7 +354,7 @@ class KnownUrls:
 
         with self._counts.meter:
             for records in found:
-                learner = self._learners.get(namespace)
+                learner = self.learners.get(namespace)
                 if new := news({} if learner is None else learner.records(), records):
                     learner = self._learner(namespace)
                     self._take_accepted()

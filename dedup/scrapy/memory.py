@@ -29,8 +29,8 @@ from dedup.core.files import PRIVATE, PRIVATE_FOLDER, FolderLock, replace_file
 from dedup.detector import AsyncDetector, AsyncEmbeddedDetector, EmbeddedDetector, open_embedded
 from dedup.detector.detector import is_open
 from dedup.model.errors import RecipeMismatch, StoreLocked
+from dedup.model.names import count
 from dedup.model.page import Document, Verdict
-from dedup.report.texts import count
 from dedup.scrapy.counts import Counts, logger
 from dedup.scrapy.settings import Config
 from dedup.store import FOR_ONE_CRAWL, empty

@@ -22,7 +22,9 @@ from scrapy.utils.misc import arg_to_iter
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
+from dedup.core.fingerprint import PageReading
 from dedup.model.page import Verdict
+from dedup.model.recipes import Recipe
 from dedup.scrapy.counts import Counts, logger
 from dedup.scrapy.crawl_session import Session
 from dedup.scrapy.credit import is_on_credit
@@ -116,7 +118,7 @@ class DownloaderMiddleware:
         try:
             forget_copied(request)
             kept = self.session.kept
-            known = kept.urls.known(request)
+            known = kept.urls.known(request) if kept.urls.learners else None
         except Exception as error:
             self.session.counts.fault(error, f"{request} may pass for another page")
             return None
@@ -267,7 +269,8 @@ class SpiderMiddleware(CallbackMiddleware):
     ) -> Iterator[Any]:
         """Pass on a callback's output and end the page's reservation when it is complete."""
         journal = self.session.journal
-        with _Output(self.session, response) as output:
+        output, complete = _Output(self.session, response), False
+        try:
             try:
                 for yielded in result if journal is None else journal.timed(result):
                     if output.passes(yielded):
@@ -276,6 +279,9 @@ class SpiderMiddleware(CallbackMiddleware):
                 yield from output.held()
                 raise
             yield from output.finish()
+            complete = True
+        finally:
+            output.end(complete=complete)
 
     async def process_spider_output_async(
         self,
@@ -285,7 +291,8 @@ class SpiderMiddleware(CallbackMiddleware):
     ) -> AsyncIterator[Any]:
         """Do the same for an asynchronous callback."""
         journal = self.session.journal
-        with _Output(self.session, response) as output:
+        output, complete = _Output(self.session, response), False
+        try:
             try:
                 async for yielded in result if journal is None else journal.timed_async(result):
                     if output.passes(yielded):
@@ -296,6 +303,9 @@ class SpiderMiddleware(CallbackMiddleware):
                 raise
             for held in output.finish():
                 yield held
+            complete = True
+        finally:
+            output.end(complete=complete)
 
     async def spider_opened(self) -> None:
         """Begin the session (Scrapy's signal), before any request."""
@@ -355,9 +365,12 @@ class _Output:
     _look = _before = None
     _digester: Digester | None = None
     _hash: int | None = None  # of the item yielded last
-    _wanted: frozenset[str] = frozenset()
+    _wanted: frozenset[str] | None = None  # once a request is yielded
     _asked = _paid = _new = _followed = _leads_on = _overflowed = False
     _beyond = False  # whether it leads on to pages without a link to them
+    _asks = (
+        False  # whether, before an item, it asked for a new page, or for one without a link to it
+    )
     _made = 0  # requests
     _links: PageLinks | None = None  # once they are asked for
 
@@ -375,7 +388,7 @@ class _Output:
         self._on_credit = noted if is_like and is_on_credit(noted) else None
         self._is_unique = noted.get("status") == "unique"
         self._proof = session.kept.proof
-        self._flight = session.in_flight.get(self._token)
+        self._flight = session.in_flight.flights.get(self._token or "")
         tags = session.config.mode == "tag"
         if self._proof is not None and is_like:
             self._look = self._proof.look(request)
@@ -391,16 +404,6 @@ class _Output:
             self._before is not None and not self._before.items  # compared all together
         )
         self._holds_requests = self._look is not None and self._look.checks
-        if self._token is None or request is None:
-            return
-        try:
-            self._wanted = wanted_urls(request, response)
-        except Exception as error:
-            session.counts.fault(error, f"{response} is parsed, but not remembered")
-            session.in_flight.end(self._token, accepted=False)
-
-    def __enter__(self) -> Self:
-        return self
 
     def passes(self, yielded: Any) -> bool:
         """Whether an object that a callback yielded is passed to the engine now."""
@@ -413,7 +416,8 @@ class _Output:
             return False
         if new and self._request is not None:
             self._new = True
-            self._session.kept.credit.paid_for(self._request)
+            if self._session.kept.credit.was_given:
+                self._session.kept.credit.paid_for(self._request)
         self._paid = True
         if self._withholds or (self._before is not None and self._hash in self._before.items):
             self._unchanged()
@@ -440,22 +444,26 @@ class _Output:
             return True
         with self._session.counts.meter:
             if self._digester is None:
-                self._digester = self._new_digester(self._proof, self._request)
+                if (flight := self._flight) is None:
+                    given = self._unjudged(self._request)
+                else:
+                    recipe = flight.namespace.detector.recipe
+                    given = flight.callback, recipe, lambda: flight.reading
+                self._digester = self._proof.digester(self._response, *given)
             self._hash = self._digester.add(item)
             return self._control is None and self._proof.met.is_new_item(
                 self._digester.callback, self._hash
             )
 
-    def _new_digester(self, proof: "Proof", request: Request) -> Digester:
-        session, response, flight = self._session, self._response, self._flight
-        if flight is not None:
-            recipe = flight.namespace.detector.recipe
-            return proof.digester(response, flight.callback, recipe, lambda: flight.reading)
+    def _unjudged(self, request: Request) -> tuple[str, Recipe, Callable[[], PageReading]]:
+        """Return callback, recipe and reading of a control visit, or in the mode "tag" of a near-duplicate.
+
+        It is read when an item has a text.
+        """
+        session, response = self._session, self._response
         recipe = session.recipe_of(request)
-        callback = session.callback(request).name
-        # a control visit, or in the mode "tag" a near-duplicate: it is read when an item has a text
         reading = cache(lambda: session.read(recipe, response))
-        return proof.digester(response, callback, recipe, reading)
+        return session.callback(request).name, recipe, reading
 
     def _passes_request(self, request: Request) -> bool:
         self._followed = True
@@ -465,6 +473,8 @@ class _Output:
         credit.mark(request, self._on_credit, None if self._new else self._request)
         if self._behind is not None:
             request.meta[BEHIND] = self._behind
+        if self._wanted is None:
+            self._wanted = self._wanted_urls()
         if asks(request, self._wanted):
             self._asked = True
         if self._proof is not None and self._flight is not None:
@@ -472,7 +482,7 @@ class _Output:
                 self._compare_request(self._proof, self._flight, request)
             except Exception as error:
                 self._session.counts.fault(error, f"{self._response} is taken to lead on")
-                self._leads_on = self._beyond = True
+                self._leads_on = self._beyond = self._asks = True
         if self._follows_nothing:
             return False
         if self._holds_requests and not self._asked:
@@ -480,9 +490,21 @@ class _Output:
             return False
         return True
 
+    def _wanted_urls(self) -> frozenset[str]:
+        try:
+            return (
+                frozenset() if self._request is None else wanted_urls(self._request, self._response)
+            )
+        except Exception as error:
+            self._session.counts.fault(error, f"{self._response} is parsed, but not remembered")
+            self._asked = True
+            return frozenset()
+
     def _compare_request(self, proof: "Proof", flight: "Flight", request: Request) -> None:
         proof.met.follow(flight, request, self._is_linked, self._made)
         self._made += 1
+        if self._digester is None and not self._asks:
+            self._asks = proof.met.asks(flight, request, self._is_linked, self._made)
         if self._look is not None and not self._beyond:
             self._leads_on = self._leads_on or not proof.met.is_scheduled(request)
             self._beyond = proof.met.leads_beyond(flight, request, self._is_linked)
@@ -528,7 +550,7 @@ class _Output:
         """Note the digest of the page; return whether it is a copy by its items, and is withheld."""
         with self._session.counts.meter:
             digest = (
-                Digest(0, silent=not self._followed)
+                Digest(0, silent=not self._asks)
                 if self._digester is None
                 else self._digester.digest()
             )
@@ -536,7 +558,9 @@ class _Output:
             proof.control_ended(self._control, digest)
             return False
         if self._flight is not None and digest is not None:
-            self._flight.verdict = proof.brought(self._flight.verdict, encode(digest))
+            self._flight.brought = encode(digest)
+            if proof.met.own is not None:
+                proof.met.accept(self._flight.verdict.document.key)
         if self._before is not None:
             return digest == self._before
         if self._look is None or self._asked:
@@ -562,18 +586,22 @@ class _Output:
         self._session.in_flight.end(self._token, accepted=False, followed=not self._requests)
         return True
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        accepted = kind is None and not self._asked
+    def end(self, *, complete: bool) -> None:
+        """End the page's reservation; complete says whether the callback got to its end."""
+        accepted = complete and not self._asked
         session, request = self._session, self._request
         if self._look is not None and self._proof is not None:
             self._proof.not_compared(request)
-        if self._is_unique and request is not None:
+        if self._control is not None and self._proof is not None and not complete:
+            self._proof.control_ended(self._control, None)
+        credit = session.kept.credit
+        if self._is_unique and request is not None and credit.was_given:
             if self._paid or (accepted and not session.has_yielded(request)):
-                session.kept.credit.paid_for(request)
+                credit.paid_for(request)
             else:
-                session.kept.credit.came_back(request)
+                credit.came_back(request)
         if self._on_credit is not None and accepted:
-            session.kept.credit.ended(self._on_credit, paid=self._new, followed=self._followed)
+            credit.ended(self._on_credit, paid=self._new, followed=self._followed)
         session.in_flight.end(self._token, accepted=accepted)
 
 

@@ -6,7 +6,6 @@
 
     items.py     what an item is, and whether two are equal
     evidence.py  what a class is, and when it is proven
-    met.py       what the crawl has met before: a request, or an item, that is not new brings nothing
     control.py   what differs between two visits of one URL
     summary.py, crawl_report.py: what the person reads of it
 
@@ -24,6 +23,7 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from struct import pack
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -33,7 +33,8 @@ from scrapy.http import Response
 from scrapy.utils.request import request_from_dict
 
 from dedup.core.files import PRIVATE, replace_file
-from dedup.core.fingerprint import PageReading, similarities
+from dedup.core.fingerprint import PageReading, read_page, similarities
+from dedup.core.numbers import HashSet
 from dedup.model.page import (
     TEXT_HASH,
     Neighbour,
@@ -63,12 +64,11 @@ from dedup.scrapy.in_flight import token_of
 from dedup.scrapy.items import Comparison, Digest, Digester, Names, Page, compare, decode, is_item
 from dedup.scrapy.known_urls import KnownUrls
 from dedup.scrapy.memory import EVIDENCE
-from dedup.scrapy.met import Met
 from dedup.scrapy.responses import again, send
 from dedup.scrapy.settings import Config
 
 if TYPE_CHECKING:
-    from dedup.scrapy.in_flight import PagesInFlight
+    from dedup.scrapy.in_flight import Flight, PagesInFlight
     from dedup.scrapy.memory import Namespace
 
 NEIGHBOURS = 30  # near-duplicates that a page is compared with, at most
@@ -76,8 +76,8 @@ SAVE_SECONDS = 10.0
 JOB_FOLDER = "dedup-again"  # of a JOBDIR: the dropped pages that may be sent again
 LEADING = 1000  # parsed near-duplicates that made new requests, until these bring something new
 DIFFERENCES = 2000  # classes and fields that are counted for the summary
-# By which pages differ that bring nothing at all: inline data, data-* attributes, the first heading, numbers.
-VALUES = frozenset("jdhn")
+# By which pages differ that bring nothing at all: inline data, data-* attributes, the first heading, numbers, words.
+VALUES = frozenset("jdhnw")
 NOISY = 100  # fields that alone differed, in values of which no page has a word
 
 
@@ -132,7 +132,7 @@ class Proof:
         self._job = None if job_folder is None else Path(job_folder) / JOB_FOLDER
         self._names = Names()
         self._ignored = frozenset(config.item_ignore)
-        self._controls = Controls(counts, self._names, config.control)
+        self.controls = Controls(counts, self._names, config.control, config.wait_seconds)
         self.met = Met(config)
         self._in_flight = in_flight
         self._credit, self._urls = credit, urls
@@ -161,7 +161,7 @@ class Proof:
             if path.exists():
                 records, volatile = decode_evidence(path.read_bytes())
                 evidence.take(records, self._load_dropped(name))
-                self._controls.take(volatile)
+                self.controls.take(volatile)
         except (OSError, ValueError) as error:
             logger.warning(
                 "dedup: %s cannot be used (%s): its evidence on which pages are copies is collected again",
@@ -205,7 +205,7 @@ class Proof:
             pairs,
             checks is not None,
             text_says and self._config.mode == "drop" and self._config.proof_items == "withhold",
-            self._controls.request_for(judged.request, callback) if text_says else None,
+            self.controls.request_for(judged.request, callback) if text_says else None,
             {name: evidence.used(name) for name in _decided_by(pairs)},
             hidden,
         )
@@ -243,7 +243,7 @@ class Proof:
 
     def _is_open(self, token: str) -> bool:
         """Whether it is not known yet what a page, or the first of its requests, brings."""
-        return token in self._in_flight or self._credit.waits_for(token)
+        return token in self._in_flight.flights or self._credit.waits_for(token)
 
     def _must_check(self, namespace: "Namespace", name: Class) -> bool:
         """Whether a class dropped as many pages since the check before an open one as it can send again."""
@@ -335,7 +335,10 @@ class Proof:
     async def _await_looks(
         self, judged: Judged, verdict: Verdict, found: "list[Pair]"
     ) -> "list[Pair]":
-        """Wait while as many pages of the class are parsed as may prove it; return the pairs then."""
+        """Wait while what may prove the class is under way; return the pairs then.
+
+        As many pages of it are parsed as it needs, or a page of the callback is visited once more.
+        """
         evidence = self._evidence[judged.namespace]
         names = {pair.name for pair in found if pair.digest is not None}
 
@@ -345,7 +348,9 @@ class Proof:
             looks = Counter(
                 name for _, look in self._looks.values() for name in _decided_by(look.pairs)
             )
-            return any(evidence.may_prove(name, looks[name]) for name in names)
+            if any(evidence.may_prove(name, looks[name]) for name in names):
+                return True
+            return bool(names) and self.controls.is_visiting(judged.callback)
 
         waited = await self._counts.meter.wait_while(may_be_proven, self._config.wait_seconds)
         return await self._pairs(judged, verdict) if waited else found
@@ -403,15 +408,8 @@ class Proof:
             meta.get("dedup"),
             recipe,
         )
-        volatile = self._controls.of(callback).fields
+        volatile = self.controls.of(callback).fields
         return Digester(page, self._names, self._ignored, volatile, callback, self._classes)
-
-    def brought(self, verdict: Verdict, digest: bytes) -> Verdict:
-        """Return the verdict on a page with the digest of its items, as it is inserted."""
-        if not digest:
-            return verdict
-        self.met.accept(verdict.key)
-        return verdict.brought(items=digest)
 
     def _led_on(self, token: str) -> None:
         """Note that requests of a parsed near-duplicate brought something new: its class is none of copies."""
@@ -461,7 +459,7 @@ class Proof:
             return False
         if not digest.number and leads_on:
             return self._leads_on(request, namespace, look, beyond=beyond)
-        volatile = self._controls.of(look.callback)
+        volatile = self.controls.of(look.callback)
         ignored = volatile.fields, volatile.places
         compared = [(pair, compare(digest, pair.brought, *ignored)) for pair in look.pairs]
         found = Findings()
@@ -485,7 +483,7 @@ class Proof:
             self._note_difference(compared, digester)
             # where pages bring nothing at all, others may bring what was kept: once
             if look.again is not None and not look.hidden:
-                self._controls.visit(look.again, look.key, look.callback, digest)
+                self.controls.visit(look.again, look.key, look.callback, digest)
         self._save_soon()
         return bool(found.original)
 
@@ -533,14 +531,14 @@ class Proof:
 
     def control_ended(self, key: str, digest: Digest | None) -> None:
         """Compare a page's items with those of its earlier visit."""
-        callback = self._controls.ended(key, digest)
+        callback = self.controls.ended(key, digest)
         if callback is not None:
             for evidence in self._evidence.values():
                 evidence.forgive(callback)
 
     def counters(self) -> frozenset[str]:
         """Return the callbacks of which two visits of one page had other numbers."""
-        found = self._controls.found().items()
+        found = self.controls.found().items()
         return frozenset(callback for callback, (_, places) in found if places)
 
     # ------------------------------------------------------------------- from crawl to crawl
@@ -558,7 +556,7 @@ class Proof:
                 continue
             try:
                 replace_file(
-                    path, encode_evidence(evidence.records(), self._controls.found()), PRIVATE
+                    path, encode_evidence(evidence.records(), self.controls.found()), PRIVATE
                 )
                 self._save_dropped(path.parent.name, evidence)
                 evidence.changed = False
@@ -689,3 +687,121 @@ def _letters(their: PageFingerprint, my: PageFingerprint) -> str:
         return "?"
     letters = "".join(map(_LETTERS.__getitem__, found))
     return letters + "w" * (their.sketch[TEXT_HASH:] != my.sketch[TEXT_HASH:])
+
+
+# ------------------------------------- what is not new brings nothing: a request, an item
+
+MOST_ITEMS = 2_000_000  # of the crawl, 10 bytes each
+MOST_REQUESTS = 5_000_000
+REQUESTS_LAST = 1000  # of these, noted together
+MOST_OWN = 2_000_000  # pages that this crawl accepted, by which they are told from other crawls'
+# The requests of a callback that are compared with the links of their pages: of each page the first one, and up to
+BEYOND_PAGE, BEYOND = 10, 100  # of one page, and of all pages
+_LEADS_BEYOND = -1  # some lead to pages without a link to them
+
+
+class Met:
+    """What one crawl has met: items, requests, its own pages, and the callbacks that ask for pages without links to them.
+
+    Memory is bounded. What is forgotten counts as new, and keeps pages.
+    """
+
+    def __init__(self, config: Config) -> None:
+        """Begin with nothing."""
+        self._items = HashSet(MOST_ITEMS)
+        self._requests = HashSet(MOST_REQUESTS)
+        self._requests_last: list[int] = []  # hashes that are not in it yet
+        # pages that were accepted; None if the memory holds none of other crawls
+        self.own = HashSet(MOST_OWN) if config.memory != "crawl" or config.service else None
+        self._reads_links = "new_links" in config.exempt or config.unchanged == "drop"
+        self._led = HashSet(MOST_OWN)  # near-duplicates that led beyond
+        self._beyond: dict[str, int] = {}  # by callback: requests that were looked at
+
+    def is_new_item(self, kind: str, item: int | None) -> bool:
+        """Whether no page of a kind brought an equal item before; remember it."""
+        if item is None:
+            return True
+        digest = (hash(kind) & 0xFFFFFFFF).to_bytes(4, "little") + item.to_bytes(4, "little")
+        return self._items.take(digest) > 0
+
+    def accept(self, key: str) -> None:
+        """Note a page of this crawl, where those of other crawls are remembered, too."""
+        assert self.own is not None
+        self.own.add(_text_hash(key))
+
+    def is_own(self, key: str) -> bool:
+        """Whether this crawl accepted a page."""
+        return self.own is None or not self.own.missing(_text_hash(key))
+
+    def note_led(self, key: str) -> None:
+        """Note a near-duplicate that made new requests for pages to which it has no link."""
+        self._led.add(_text_hash(key))
+
+    def has_led(self, key: str) -> bool:
+        """Whether a near-duplicate did that."""
+        return not self._led.missing(_text_hash(key))
+
+    def schedule(self, request: Request) -> None:
+        """Note a request that the crawl makes."""
+        self._requests_last.append(hash(request.url))
+        if len(self._requests_last) >= REQUESTS_LAST:
+            self._note_requests()
+
+    def _note_requests(self) -> None:
+        last, self._requests_last = self._requests_last, []
+        self._requests.add(pack(f"<{len(last)}q", *last))
+
+    def is_scheduled(self, request: Request) -> bool:
+        """Whether the crawl made a request for this URL before."""
+        self._note_requests()
+        return not self._requests.missing(_text_hash(request.url))
+
+    def leads_beyond(
+        self, flight: "Flight", request: Request, is_linked: Callable[[str], bool]
+    ) -> bool:
+        """Whether a callback makes a new request to which its page has no link: to an interface, a frame.
+
+        is_linked() says whether a link of the page leads to a URL.
+        """
+        return not self.is_scheduled(request) and not self._has_link(flight, request, is_linked)
+
+    def asks(
+        self, flight: "Flight", request: Request, is_linked: Callable[[str], bool], number: int
+    ) -> bool:
+        """Whether a callback asks for more than its page's links to known pages (number: of the request, from 1 on)."""
+        if not self.is_scheduled(request):
+            return True
+        return number <= BEYOND_PAGE and not self._has_link(flight, request, is_linked)
+
+    @staticmethod
+    def _has_link(flight: "Flight", request: Request, is_linked: Callable[[str], bool]) -> bool:
+        links, recipe = flight.reading.links, flight.namespace.detector.recipe
+        address = read_page(b"", url=request.url, recipe=recipe, links=True).address
+        if any(links[at : at + 8] == address for at in range(0, len(links), 8)):
+            return True
+        return is_linked(request.url)
+
+    def follow(
+        self,
+        flight: "Flight",
+        request: Request,
+        is_linked: Callable[[str], bool],
+        number: int,
+    ) -> None:
+        """Note a request of an accepted page's callback, with its number in the page from 0 on."""
+        seen = self._beyond.get(flight.callback, 0)
+        if seen == _LEADS_BEYOND or not self._reads_links:
+            return
+        if number and (number >= BEYOND_PAGE or seen >= BEYOND):
+            return
+        beyond = self.leads_beyond(flight, request, is_linked)
+        self._beyond[flight.callback] = _LEADS_BEYOND if beyond else seen + 1
+
+    def goes_beyond(self, callback: str) -> bool:
+        """Whether a callback asks for pages to which its pages have no link."""
+        return self._beyond.get(callback) == _LEADS_BEYOND
+
+
+def _text_hash(text: str) -> bytes:
+    """Return the hash of a URL that a HashSet of this process takes."""
+    return (hash(text) & 0xFFFFFFFFFFFFFFFF).to_bytes(8, "little")

@@ -27,9 +27,8 @@ from zlib import crc32
 
 import lmdb
 
-from dedup.core.backoff import Backoff
+from dedup.core.faults import Backoff, SayOnce
 from dedup.core.files import FolderLock
-from dedup.core.say_once import SayOnce
 from dedup.model.errors import DedupError, StoreDamaged, StoreLocked
 from dedup.wire.kafka import KafkaConfig, Writer, ensure_topic
 from dedup.wire.kafka.login import LoginRefused, refusal

@@ -30,11 +30,12 @@ from urllib.parse import quote
 
 import msgspec
 
-from dedup.core.backoff import Backoff
+from dedup.core.faults import Backoff
 from dedup.detector.remote import RemoteDetector
 from dedup.detector.url_rules.rule_records import Records, decode_rules
 from dedup.model.errors import DedupError, ServiceUnavailable, UsageError
 from dedup.model.events import encode, record_key
+from dedup.model.names import count
 from dedup.model.page import (
     USUAL,
     Document,
@@ -43,7 +44,6 @@ from dedup.model.page import (
     Verdict,
 )
 from dedup.model.policy import Options
-from dedup.report.texts import count
 from dedup.scrapy.counts import Counts, logger
 from dedup.scrapy.settings import Config
 from dedup.wire.client.command_codec import (

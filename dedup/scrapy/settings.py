@@ -15,9 +15,18 @@ from scrapy.utils.project import inside_project, project_data_dir
 from scrapy.utils.reactor import is_asyncio_reactor_installed
 
 from dedup.model.errors import UsageError
-from dedup.model.policy import PAPER_DISTANCE, Options, age_seconds
-from dedup.model.reasons import EXEMPTIONS
-from dedup.model.settings import SETTINGS, Mode, Proof, ProofItems, Unchanged, Urls
+from dedup.model.page import EXEMPTIONS
+from dedup.model.policy import (
+    PAPER_DISTANCE,
+    SETTINGS,
+    Mode,
+    Options,
+    Proof,
+    ProofItems,
+    Unchanged,
+    Urls,
+    age_seconds,
+)
 
 if TYPE_CHECKING:
     from dedup.wire.kafka import KafkaConfig

@@ -32,7 +32,7 @@ from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.request import request_from_dict
 from twisted.internet.defer import Deferred
 
-from dedup.core.backoff import Backoff
+from dedup.core.faults import Backoff
 from dedup.core.files import PRIVATE, PRIVATE_FOLDER, replace_file
 from dedup.model.errors import ServiceUnavailable
 from dedup.scrapy.counts import logger

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from dedup.model.names import count
 from dedup.model.page import TEXT_HASH, Verdict, differing_parts
-from dedup.report.texts import count
 from dedup.scrapy.counts import logger
 from dedup.scrapy.evidence import shape, shape_text
 from dedup.scrapy.settings import Config
 
 if TYPE_CHECKING:
-    from dedup.model.settings import Mode
+    from dedup.model.policy import Mode
     from dedup.scrapy.known_urls import HeldRule
     from dedup.scrapy.proof import Proof
 

@@ -30,10 +30,10 @@ from dedup.service.core.roles import Tokens, log_now_and_then
 from dedup.service.http.bodies import Health
 from dedup.service.http.guard import HttpConnections
 from dedup.service.http.server import Metrics, made_app
-from dedup.service.resp.port import BOUNDS, Connection, Port
+from dedup.service.port import BOUNDS, Connection, Port
 
 if TYPE_CHECKING:
-    from dedup.service.replica.replica import Replica
+    from dedup.service.replica import Replica
 
 
 log = logging.getLogger(__name__)
@@ -229,7 +229,7 @@ class Service:
 def _replica(config: Config, namespaces: Namespaces) -> "Replica | None":
     if config.kafka is None:
         return None
-    from dedup.service.replica.replica import Replica
+    from dedup.service.replica import Replica
 
     return Replica(
         config.kafka,

@@ -23,11 +23,10 @@ from dedup.model.errors import UsageError
 from dedup.model.page import hex_fingerprint
 from dedup.model.recipes import recipe_of
 from dedup.scan.inputs import list_units
-from dedup.scan.judging import check_output, count_other, count_row, publish, read_rows, to_line
 from dedup.scan.reading import read_task
-from dedup.scan.report import check_report, make_report, write_report
 from dedup.scan.values import STDIN, Broken, Fault, Job, Reading, Skipped, Summary, Task
 from dedup.scan.values import Row as Verdict
+from dedup.scan.verdicts import check_outputs, count_other, count_row, finish, to_line
 from dedup.spark.fingerprints import FOUND, batches, ddl, found_row, unsigned
 from dedup.spark.verdicts import judge_pages
 
@@ -85,10 +84,7 @@ def _check(job: Job) -> None:
             f"--engine spark does not do {', '.join(wrong)}; leave it out, or use dedup.spark in a "
             "job of your own (docs/spark.md)"
         )
-    if job.output is not None:
-        check_output(job.output)
-    if job.report is not None:
-        check_report(job.report)
+    check_outputs(job.output, job.report)
 
 
 def _session() -> SparkSession:
@@ -139,10 +135,7 @@ def _write(job: Job, verdicts: DataFrame, summary: Summary) -> None:
                 verdict = _verdict(row)
                 count_row(summary, verdict)
                 file.write(to_line(verdict))
-        if job.report is not None:
-            write_report(make_report(summary, read_rows(lines)), job.report)
-        if job.output is not None:
-            publish(lines, job.output)
+        finish(summary, lines, job.output, job.report)
 
 
 def _verdict(row: Row) -> Verdict:

@@ -5,11 +5,19 @@
     meta       "state" -> state: namespace, recipe, the next id, and the checksum of all records
                "offsets" -> how far a log was applied, in a store that follows one
 
-Invariants: the structure is verified before LMDB opens the file, each record when it is read. Every change
-is one LMDB transaction; the state in memory follows once it is committed, and its checksum follows every
-change. An error names the file, and is damage or the disk's refusal, never LMDB's own.
-A commit does not wait for the disk: a thread flushes within a second, and its error is raised by the next
-change. Documents is for one thread at a time, under the store's lock.
+    record = checksum (8 bytes) + MessagePack array
+    checksum = BLAKE2b-64 of id (8 bytes, big-endian) + MessagePack array
+
+The array holds the fields of dedup.model.page by their `place`. docs/appendix/store-format.md specifies the records.
+
+Invariants:
+  - Bytes that are not exactly what was written in this place are refused: the structure is verified before LMDB opens
+    the file, each record when it is read.
+  - Every change is one LMDB transaction; the state in memory follows once it is committed, and its checksum follows
+    every change.
+  - An error names the file, and is damage or the disk's refusal, never LMDB's own.
+  - A commit does not wait for the disk: a thread flushes within a second, and its error is raised by the next change.
+Documents is for one thread at a time, under the store's lock.
 """
 
 import contextlib
@@ -21,35 +29,20 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from hashlib import blake2b
+from operator import index
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import lmdb
 import msgspec
 
 from dedup.core.files import PRIVATE
 from dedup.core.native import check, ffi, lib
-from dedup.model.errors import DedupError, StoreDamaged
+from dedup.model import forms
+from dedup.model.errors import DedupError, StoreDamaged, UsageError
 from dedup.model.page import Document
-from dedup.store.record_format import (
-    FORMAT,
-    Removal,
-    State,
-    decode_offsets,
-    decode_record,
-    decode_removal,
-    decode_state,
-    encode_offsets,
-    encode_records,
-    encode_state,
-    pack_number,
-    pack_removal,
-    sum_of_records,
-    unpack_number,
-    unpack_removal,
-    wrote,
-)
 
 RECENT = (
     8192  # documents kept in memory after reading them for a probe: as many as one is compared with
@@ -80,6 +73,179 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 Changes = dict[str, Any]  # of the state, by field
 _replace = msgspec.structs.replace
+
+
+# -------------------------------------------------------------- records: bytes in, values out
+
+FORMAT = 3  # 2 held a tree of key digests; 1 the fingerprints of recipes that are retired
+
+Removal = tuple[
+    int, int, int
+]  # (document id, value, key digest): what the index holds of a document
+
+CHECKSUM_BYTES = 8
+
+_Natural = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class State(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What a store is, and the sums of what it holds.
+
+    next         the id that the next document gets
+    indexed      the id up to which the index on disk covers documents; 0: there is none
+    records_sum  XOR of all records' checksums
+    transaction  the number of the LMDB transaction that wrote it; 0: not noted
+    """
+
+    format: int
+    namespace: str
+    recipe: str
+    next: int = 0
+    indexed: int = 0
+    records_sum: int = 0
+    transaction: int = 0
+
+
+_encode = msgspec.msgpack.Encoder(enc_hook=index).encode  # index: numpy's integers are integers
+_decode: Any = msgspec.msgpack.Decoder(forms.record_struct()).decode
+_to_record = forms.to_record()
+_of_record = forms.of_record()
+_decode_offsets = msgspec.msgpack.Decoder(dict[_Natural, _Natural]).decode
+_decode_state = msgspec.msgpack.Decoder(State).decode
+
+# The packed ids under which the state and the offsets are summed; no document gets that far.
+STATE_NAME = (2**64 - 1).to_bytes(8, "big")
+OFFSETS_NAME = (2**64 - 2).to_bytes(8, "big")
+
+
+def pack_number(number: int) -> bytes:
+    """Return a number as 8 bytes, big-endian, so that ids sort as numbers."""
+    return number.to_bytes(8, "big")
+
+
+def unpack_number(data: bytes) -> int:
+    """Return the number that pack_number wrote. Raises ValueError for any other length than 8."""
+    if len(data) != 8:
+        raise ValueError(f"expected 8 bytes, got {len(data)}")
+    return int.from_bytes(data, "big")
+
+
+def key_digest(key: str) -> int:
+    """Return the 64-bit digest under which a document key is indexed; two keys may share one.
+
+    Raises UsageError for a key that is no text, or not valid Unicode.
+    """
+    try:
+        return int.from_bytes(blake2b(key.encode(), digest_size=8).digest(), "big")
+    except (UnicodeEncodeError, AttributeError) as error:
+        raise UsageError(f"document key {key!r} is not valid Unicode text") from error
+
+
+def pack_removal(removal: Removal) -> tuple[bytes, bytes]:
+    """Return the name and the record of a removed document."""
+    document_id, value, digest = removal
+    return pack_number(document_id), pack_number(value) + pack_number(digest)
+
+
+def unpack_removal(name: bytes, record: bytes) -> Removal:
+    """Return what pack_removal() wrote. Raises ValueError for another length."""
+    return unpack_number(name), unpack_number(record[:8]), unpack_number(record[8:])
+
+
+def encode_records(
+    names: Iterable[bytes], documents: Iterable[Document]
+) -> tuple[list[bytes], int]:
+    """Return the records of documents, given their packed ids, and the XOR of their checksums.
+
+    The recipe is the store's and is not written again.
+    """
+    records, checksums = [], 0
+    for name, document in zip(names, documents, strict=True):
+        body = _encode(_to_record(document))
+        checksum = blake2b(name + body, digest_size=CHECKSUM_BYTES).digest()
+        records.append(checksum + body)
+        checksums ^= int.from_bytes(checksum, "big")
+    return records, checksums
+
+
+def decode_record(name: bytes, record: bytes, recipe: str) -> Document:
+    """Return the document of a record and a packed id.
+
+    Raises ValueError saying what is wrong with the bytes.
+    """
+    # msgspec.DecodeError is a ValueError
+    return _of_record(_decode(_body(name, record, "its")), recipe)
+
+
+def decode_removal(name: bytes, record: bytes) -> Removal:
+    """Return what the index holds of a document; raises ValueError naming it."""
+    try:
+        r = _decode(_body(name, record, "its"))
+    except ValueError as error:
+        raise ValueError(f"document {unpack_number(name)}: {error}") from error
+    return unpack_number(name), r.value, key_digest(r.key)
+
+
+def encode_state(state: State) -> bytes:
+    """Return the state as a record."""
+    return _signed(STATE_NAME, _encode(state))
+
+
+def decode_state(record: bytes) -> State:
+    """Return the state of a record.
+
+    Raises ValueError saying what is wrong with the bytes, and DedupError for another format.
+    """
+    body = _body(STATE_NAME, record, "the state's")
+    fields = msgspec.msgpack.decode(body)  # msgspec.DecodeError is a ValueError
+    if not isinstance(fields, list) or not fields:
+        raise ValueError("the state is not a list")
+    version = fields[0]
+    if version != FORMAT:
+        # Opening never rewrites a store of another format.
+        advice = (
+            "migrate it as text, with `dedup store export` of the release that wrote it and `dedup "
+            "store import` of this one, or upgrade crawl-dedup if that release is newer"
+            if isinstance(version, int) and version > 1
+            else "its fingerprints are of a retired recipe and cannot be converted; use a new path "
+            "or namespace; the old store stays as it is, for the release that made it"
+        )
+        raise DedupError(f"format {version}, where this release reads format {FORMAT}: {advice}")
+    return _decode_state(body)
+
+
+def encode_offsets(offsets: Mapping[int, int]) -> bytes:
+    """Return {partition: next offset} as a record."""
+    return _signed(OFFSETS_NAME, _encode(dict(sorted(offsets.items()))))
+
+
+def decode_offsets(record: bytes) -> dict[int, int]:
+    """Return {partition: next offset}. Raises ValueError saying what is wrong with the bytes."""
+    return _decode_offsets(_body(OFFSETS_NAME, record, "the offsets'"))
+
+
+def wrote(record: bytes, transaction: int) -> bool:
+    """Tell whether a transaction can have written a state; an unreadable one by none."""
+    try:
+        return decode_state(record).transaction in {0, transaction}
+    except (ValueError, DedupError):  # an older state, its page in use again
+        return True
+
+
+def _signed(name: bytes, body: bytes) -> bytes:
+    """Return a record: the checksum of its packed id and its body, then the body."""
+    return blake2b(name + body, digest_size=CHECKSUM_BYTES).digest() + body
+
+
+def _body(name: bytes, record: bytes, whose: str) -> bytes:
+    """Return the body of a record. Raises ValueError if its checksum is another."""
+    body = record[CHECKSUM_BYTES:]
+    if _signed(name, body) != record:
+        raise ValueError(f"{whose} checksum does not match")
+    return body
+
+
+# ------------------------------------------------------------------------------------ the file
 
 
 class Documents:
@@ -305,13 +471,13 @@ class Documents:
         """
         first = self._state.next
         names = [i.to_bytes(8, "big") for i in range(first, first + len(documents))]
-        records = encode_records(names, documents)
-        records_sum = sum_of_records(records)
+        records, records_sum = encode_records(names, documents)
 
         def write(txn: Any, state: State) -> tuple[int, Changes]:
             left = state.records_sum ^ records_sum
-            if removed:
-                left ^= sum_of_records([self._remove(txn, removal) for removal in removed])
+            for removal in removed:
+                record = self._remove(txn, removal)
+                left ^= int.from_bytes(record[:CHECKSUM_BYTES], "big")
             if len(records) == 1:
                 added = txn.put(
                     names[0], records[0], append=True, overwrite=False, db=self._documents

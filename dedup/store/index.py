@@ -25,8 +25,7 @@ from typing import Any
 from dedup.core.table import Table
 from dedup.model.errors import StoreDamaged
 from dedup.model.page import Document
-from dedup.store.documents import Documents
-from dedup.store.record_format import Removal, key_digest
+from dedup.store.documents import Documents, Removal, key_digest
 from dedup.store.segmented_table import MERGED_MOST, SegmentedTable
 
 VALUES, KEYS = "values", "keys"

@@ -36,9 +36,8 @@ from dedup.model.errors import RecipeMismatch, StoreDamaged, UsageError
 from dedup.model.names import check_namespace
 from dedup.model.page import Document
 from dedup.model.recipes import Recipe, recipe_of, same_recipe
-from dedup.store.documents import Documents, Flusher
+from dedup.store.documents import FORMAT, Documents, Flusher, Removal, key_digest
 from dedup.store.index import KEYS, VALUES, Index
-from dedup.store.record_format import FORMAT, Removal, key_digest
 
 DOCUMENTS = "documents.mdb"
 FOR_ONE_CRAWL = "crawl"  # the mark of a store that the next crawl may empty
@@ -436,51 +435,44 @@ class Store:
         return Applied.of(changes, self._change(documents, forgotten, offsets))
 
     def _change(
-        self, documents: Sequence[Document], forgotten: Sequence[str], offsets: Mapping[int, int]
+        self,
+        documents: Sequence[Document],
+        forgotten: Sequence[str],
+        offsets: Mapping[int, int],
+        known: list[tuple[int, Document]] | None = None,
     ) -> set[str]:
-        """Store documents, no key twice, and remove others; return the keys that were there before."""
+        """Store documents, no key twice, and remove others; return the keys that were there before.
+
+        known  the stored documents with these keys, if they were read already. The index follows, or is rebuilt before
+               its next use.
+        """
         with self._lock:
             if self._closed or not self._fits or self._flusher.error is not None:
                 self._check_writable()
                 self._ready()
             index, looked_up = self._index, self._looked_up
-            known: list[tuple[int, Document]] = []
-            others: list[str] = []
-            for key in (*[document.key for document in documents], *forgotten):
-                if key not in looked_up:
-                    others.append(key)
-                elif type(found := looked_up[key]) is tuple:
-                    known.append(found)
-            if others:
-                known += index.find_many(others)
-            self._commit(documents, known, offsets)
+            keys = [*[document.key for document in documents], *forgotten]
+            if known is None:
+                known = [found for key in keys if type(found := looked_up.get(key)) is tuple]
+                if others := [key for key in keys if key not in looked_up]:
+                    known += index.find_many(others)
+            removed: list[Removal] = [(i, d.page.value, key_digest(d.key)) for i, d in known]
+            digests = []
+            for document in documents:
+                digest = looked_up.get(document.key)
+                digests.append(digest if type(digest) is int else key_digest(document.key))
+            first = self._documents.change(documents, removed, offsets)
+            for key in keys:
+                looked_up.pop(key, None)
+            self._flusher.wake()
+            try:
+                if removed:
+                    index.remove(removed)
+                index.append(first, documents, digests)
+            except BaseException:
+                self._fits = False
+                raise
         return {document.key for _, document in known}
-
-    def _commit(
-        self,
-        documents: Sequence[Document],
-        known: Sequence[tuple[int, Document]],
-        offsets: Mapping[int, int],
-    ) -> None:
-        """Store documents and remove known ones; the index follows, or is rebuilt before its next use."""
-        removed: list[Removal] = [(i, d.page.value, key_digest(d.key)) for i, d in known]
-        looked_up, digests = self._looked_up, []
-        for document in documents:
-            digest = looked_up.get(document.key)
-            digests.append(digest if type(digest) is int else key_digest(document.key))
-        first = self._documents.change(documents, removed, offsets)
-        for document in documents:
-            looked_up.pop(document.key, None)
-        for _, document in known:
-            looked_up.pop(document.key, None)
-        self._flusher.wake()
-        try:
-            if removed:
-                self._index.remove(removed)
-            self._index.append(first, documents, digests)
-        except BaseException:
-            self._fits = False
-            raise
 
     def offsets(self) -> dict[int, int]:
         """Return the next offset of each applied partition of the log; {} if none was applied."""
@@ -601,12 +593,13 @@ class Store:
         """Do so among the next `most` documents with id >= first, in one transaction; None at the end."""
         with self._lock:
             self._check_writable()
+            self._ready()  # before they are read: it may wait without the lock
             batch = self._documents.batch(first, most)
             if not batch:
                 return None
             going = [each for each in batch if of(*each)]
             if going:
-                self._commit((), going, {})
+                self._change((), [document.key for _, document in going], {}, going)
             return Removed(batch[-1][0], len(batch), len(going))
 
     # ------------------------------------------------------------------------------------- upkeep

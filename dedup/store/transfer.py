@@ -18,7 +18,7 @@ from dedup.model.errors import DedupError, EventInvalid, RecipeMismatch, UsageEr
 from dedup.model.events import decode_value, encode_value
 from dedup.model.page import Document
 from dedup.model.recipes import recipe_of
-from dedup.store.record_format import key_digest
+from dedup.store.documents import key_digest
 from dedup.store.store import DOCUMENTS, Progress, Store, locked_documents
 
 Fault = Callable[[int, str], None]  # number of a line, or id of a document; what is wrong with it

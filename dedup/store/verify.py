@@ -12,9 +12,8 @@ import msgspec
 from dedup.model.errors import StoreDamaged
 from dedup.model.names import check_namespace
 from dedup.model.recipes import recipe_of
-from dedup.store.documents import Documents
+from dedup.store.documents import Documents, Removal, key_digest
 from dedup.store.index import Index, IndexUnusable
-from dedup.store.record_format import Removal, key_digest
 from dedup.store.store import DOCUMENTS, Progress, locked_documents
 
 LISTED = 100  # problems that are listed; the rest are counted

@@ -31,8 +31,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from dedup.core.backoff import Backoff
-from dedup.core.say_once import SayOnce
+from dedup.core.faults import Backoff, SayOnce
 from dedup.detector import AsyncDetector, Question
 from dedup.model.errors import RecipeMismatch, ServiceUnavailable, StoreDamaged
 from dedup.model.forms import to_headers

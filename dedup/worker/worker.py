@@ -33,9 +33,8 @@ from aiokafka.errors import (
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, make_wsgi_app
 from prometheus_client.exposition import ThreadingWSGIServer
 
-from dedup.core.backoff import Backoff
+from dedup.core.faults import Backoff, SayOnce
 from dedup.core.fingerprint import fingerprint_text, read_page
-from dedup.core.say_once import SayOnce
 from dedup.detector import AsyncDetector, AsyncEmbeddedDetector, open_embedded
 from dedup.model.errors import DedupError, EventInvalid, ServiceUnavailable, UsageError
 from dedup.model.names import site_of

@@ -11,10 +11,11 @@ the constants of dedup.lab.capacity, each with its source in SOURCES.
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
-from page_figures import marked, put, rows, short
+from page_figures import figure_options, rows, short, show
 from service_commands import CommandFigures, LogFigures
 
 from dedup.cli import terminal
@@ -185,8 +186,16 @@ def read_results(files: Sequence[bytes]) -> CapacityBench:
 
 def page(result: CapacityBench, costs: Costs = MEASURED) -> str:
     """Return the checks as a Markdown table."""
-    cells = [
-        [
+    return rows(HEADERS, cells(result, costs))
+
+
+HEADERS = ("what", "documents", "k", "unit", "the model", "measured", "deviation")
+
+
+def cells(result: CapacityBench, costs: Costs = MEASURED) -> list[tuple[str, ...]]:
+    """Return the checks as rows of HEADERS."""
+    return [
+        (
             check.what,
             f"{check.documents:,}",
             "" if check.k is None else str(check.k),
@@ -194,11 +203,9 @@ def page(result: CapacityBench, costs: Costs = MEASURED) -> str:
             short(check.predicted),
             short(check.measured),
             f"{check.deviation:+.0%}",
-        ]
+        )
         for check in checks(result, costs)
     ]
-    headers = ["what", "documents", "k", "unit", "the model", "measured", "deviation"]
-    return rows(headers, cells)
 
 
 def stores_page(result: CapacityBench) -> str:
@@ -273,6 +280,7 @@ PROGRAM = (str(Path(__file__).with_name("service_commands.py")),)
 PARTS = ("store", "commands", "log")
 
 
+@figure_options("checks", "stores")
 @click.command(
     epilog="Example: python tests/bench capacity --part commands --sizes 1000000 --distances 3,7"
 )
@@ -311,19 +319,10 @@ PARTS = ("store", "commands", "log")
     help="Measure nothing: read files that --json wrote; may be repeated.",
 )
 @click.option(
-    "--json", "json_file", metavar="FILE", help="Write the measurements here; - is stdout."
-)
-@click.option(
     "--costs",
     "costs_file",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write this machine's constants, for `dedup plan --cluster --costs`.",
-)
-@click.option(
-    "--page",
-    "page_file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Markdown page whose figures are replaced, between the marks `checks` and `stores`.",
 )
 def capacity(
     parts: tuple[str, ...],
@@ -332,18 +331,14 @@ def capacity(
     requests: int,
     quick: bool,
     read_files: tuple[Path, ...],
-    json_file: str | None,
     costs_file: Path | None,
-    page_file: Path | None,
+    **given: Any,
 ) -> None:
     """Measure the costs of documents and pages.
 
     They are compared with the model of `dedup plan --cluster`. store: as `dedup bench store`.
     commands: RESERVE, INSERT, RELEASE at a real `dedup serve`. log: two services on a real Kafka.
     """
-    if page_file is not None:
-        for name in ("checks", "stores"):
-            marked(page_file, name)
     if read_files:
         result = read_results([file.read_bytes() for file in read_files])
     else:
@@ -356,34 +351,14 @@ def capacity(
         if plan.requests * len(plan.sizes) > 10_000_000:
             raise UsageError("that is more than ten million pages: give fewer --requests")
         result = bench_capacity(plan, terminal.progress("parts"))
-    if page_file is not None:
-        put(page_file, "checks", page(result))
-        put(page_file, "stores", stores_page(result))
     if costs_file is not None:
         costs_file.write_bytes(msgspec.json.format(msgspec.json.encode(costs_of(result))) + b"\n")
-    if json_file == "-":
-        terminal.out_json(msgspec.to_builtins(result))
-        return
-    if json_file is not None:
-        Path(json_file).write_bytes(msgspec.json.format(msgspec.json.encode(result)) + b"\n")
-    terminal.out(_text(result))
+    show(result, given, _text, {"checks": page, "stores": stores_page})
 
 
 def _text(result: CapacityBench) -> str:
-    cells = [
-        (
-            check.what,
-            f"{check.documents:,}",
-            "-" if check.k is None else str(check.k),
-            check.unit,
-            f"{check.predicted:,.2f}",
-            f"{check.measured:,.2f}",
-            f"{check.deviation:+.1%}",
-        )
-        for check in checks(result)
-    ]
-    headers = ("", "documents", "k", "", "the model", "measured", "deviation")
-    lines = [terminal.table(headers, cells)] if cells else []
+    found = cells(result)
+    lines = [terminal.table(HEADERS, found)] if found else []
     if result.log is not None:
         log = result.log
         lines.append(

@@ -11,16 +11,17 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import click
 import msgspec
 import numpy as np
-from page_figures import marked, out_result, put, rate, rows, short
+from page_figures import figure_options, rate, rows, short, show
 from segment_data import write_segment
 
 from dedup._native import ffi, lib
 from dedup.cli import terminal
-from dedup.cli.common_options import distance_option, json_option
+from dedup.cli.common_options import distance_option
 from dedup.core.native import check
 from dedup.core.numbers import Array, pointer
 from dedup.core.table import Answers, ProbedMany, Table
@@ -330,6 +331,7 @@ def _rate(count: int, call: Callable[[], object]) -> float:
 # ------------------------------------------------------------------------------- the command
 
 
+@figure_options("figures")
 @click.command(
     epilog="Example: python tests/bench crowds --distance 6 --page docs/appendix/benchmarks/crowds.md"
 )
@@ -342,24 +344,14 @@ def _rate(count: int, call: Callable[[], object]) -> float:
 )
 @distance_option("Greatest distance in bits.", 3)
 @click.option("--rounds", type=click.IntRange(1), default=3, show_default=True)
-@json_option("Print one JSON object.")
-@click.option(
-    "--page",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Markdown page whose figures are replaced, between its two marks.",
-)
-def crowds(size: int, distance: int, rounds: int, as_json: bool, page: Path | None) -> None:
+def crowds(size: int, distance: int, rounds: int, **given: Any) -> None:
     """Time probes where fingerprints are crowded.
 
     Fingerprints are around one centre, have equal leading bits, or one has all documents. Answers of
     table and segment are compared, and the first ones with those of a plain search.
     """
-    if page is not None:
-        marked(page, "figures")
     result = bench_crowds(size, distance, rounds, terminal.progress("crowds"))
-    if page is not None:
-        put(page, "figures", _page(result))
-    out_result(result, lambda: _text(result), as_json=as_json)
+    show(result, given, _text, {"figures": _page})
 
 
 _PROBES = ("crowd", "probed", "matches", "us a probe", "batched", "segment, batched")

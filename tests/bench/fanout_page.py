@@ -13,11 +13,11 @@ from typing import Any
 import click
 import msgspec
 import numpy as np
-from page_figures import marked, out_result, put, rows
+from page_figures import figure_options, rows, show
 
 from dedup.cli import terminal
-from dedup.cli.common_options import json_option
 from dedup.lab.capacity import ANSWER_SHARES, ANSWER_US, WARM_UP, FanOut, Times, fan_out, waits
+from dedup.lab.evaluate.recall_plot import drawn
 from dedup.model.errors import UsageError
 
 SHARDS = (1, 2, 4, 8, 16, 32, 64)
@@ -205,13 +205,7 @@ def page(results: list[FanOuts]) -> str:
 
 def plot(results: list[FanOuts], path: Path) -> None:
     """Draw p50 and p99 against the shards, a panel a case. Raises OSError."""
-    from matplotlib import rc_context
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    with rc_context({"svg.hashsalt": "dedup", "svg.fonttype": "none", "font.size": 9}):
-        figure = Figure(figsize=(8.4, 6.2), layout="constrained")
-        FigureCanvasAgg(figure)
+    with drawn(path, 8.4, 6.2) as figure:
         panels = figure.subplots(2, 2, sharex=True, sharey=True)
         for panel, result in zip(panels.flat, results, strict=True):
             _draw(panel, result)
@@ -221,8 +215,6 @@ def plot(results: list[FanOuts], path: Path) -> None:
             panel.set_ylabel("a page's answer, ms")
         handles, labels = panels[0][0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside right upper", fontsize=8)
-        metadata = {"Date": None} if path.suffix.lower() == ".svg" else {}
-        figure.savefig(path, metadata=metadata)
 
 
 def _draw(panel: Any, result: FanOuts) -> None:
@@ -246,6 +238,7 @@ def _draw(panel: Any, result: FanOuts) -> None:
     panel.grid(visible=True, which="major", linewidth=0.3)
 
 
+@figure_options("fan-out", plot=True)
 @click.command(epilog="Example: python tests/bench fanout --pages 20000 --plot fanout.svg")
 @click.option(
     "--pages",
@@ -262,42 +255,12 @@ def _draw(panel: Any, result: FanOuts) -> None:
     show_default=True,
     help="Seed of the simulated waits.",
 )
-@click.option(
-    "--plot",
-    "plot_file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Draw the result to an .svg or .png file.",
-)
-@click.option(
-    "--page",
-    "page_file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Markdown page whose figures are replaced, between the marks `fan-out`.",
-)
-@json_option("Print a JSON list, an object for each case.")
-def fanout(
-    pages: int,
-    quick: bool,
-    seed: int,
-    plot_file: Path | None,
-    page_file: Path | None,
-    as_json: bool,
-) -> None:
+def fanout(pages: int, quick: bool, seed: int, **given: Any) -> None:
     """Simulate how long a page waits for all shards.
 
     Service times are those that `python tests/bench capacity` measured (dedup/lab/capacity.py). In three
     cases shards are undisturbed, have stalls, or one of them is slow; each at several loads. A page
     that waits longer than 5 ms is late.
     """
-    from dedup.lab.evaluate.recall_plot import check_plot
-
-    if plot_file is not None:
-        check_plot(plot_file)
-    if page_file is not None:
-        marked(page_file, "fan-out")
     results = bench_fanout(10_000 if quick else pages, seed, terminal.progress("simulations"))
-    if plot_file is not None:
-        plot(results, plot_file)
-    if page_file is not None:
-        put(page_file, "fan-out", page(results))
-    out_result(results, lambda: page(results), as_json=as_json)
+    show(results, given, page, {"fan-out": page}, plot)

@@ -24,7 +24,7 @@ from typing import NamedTuple
 from crawling import Answers, Case, Page, article, hub, run_case
 
 from dedup.core.fingerprint import read_page
-from dedup.core.hash_set import HashSet
+from dedup.core.numbers import HashSet
 from dedup.lab.bench import Bench, Progress, Round
 from dedup.model.errors import DedupError
 from dedup.scrapy.items import Digester, Names, encode

@@ -25,12 +25,13 @@ from dedup.detector import EmbeddedDetector
 from dedup.lab.bench import Bench, Progress, Round
 from dedup.lab.bench.store import sketch_of
 from dedup.model.errors import DedupError, UsageError
-from dedup.model.recipes import recipe_of
-from dedup.scan.judging import Judge, to_line
+from dedup.model.page import PageFingerprint
+from dedup.model.recipes import NEWEST, recipe_of
+from dedup.scan.scanner import Work
 from dedup.scan.values import Found, Job, Summary
-from dedup.scan.work_folder import Work
+from dedup.scan.verdicts import Judge, to_line
 from dedup.spark import judge_pages
-from dedup.spark.fingerprints import FOUND, PAGE, of_columns
+from dedup.spark.fingerprints import FOUND, PAGE, of_columns, to_columns
 
 NEAR = 0.3  # of the pages are near another one
 WARM = 10_000
@@ -70,16 +71,16 @@ def _write(path: Path, count: int, seed: int) -> None:
     source = rng.integers(0, count, count)
     bit = np.uint64(1) << rng.integers(0, 64, count, dtype=np.uint64)
     value[near] = value[source[near]] ^ bit[near]
+    pages = [
+        to_columns(PageFingerprint(v, sketch_of(v), i, 300, NEWEST))
+        for v, i in zip(value.tolist(), identity.tolist(), strict=True)
+    ]
     columns = {
         "position": np.arange(count),
         "kind": ["page"] * count,
         "key": [f"http://s{n % 997}.example.com/{n}.html" for n in range(count)],
         "domain": [f"s{n % 997}.example.com" for n in range(count)],
-        "value": value.view(np.int64),
-        "sketch": [sketch_of(v) for v in value.tolist()],
-        "page_identity": identity.view(np.int64),
-        "features": np.full(count, 300),
-        "thing": np.zeros(count, np.int64),
+        **dict(zip(PAGE[2:], map(list, zip(*pages, strict=True)), strict=True)),
         "path": [""] * count,
         "place": [""] * count,
         "reason": [""] * count,

@@ -12,12 +12,13 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import click
 import msgspec
 from contender_process import Build, Died, Process, start, write_data
 from contenders import CONTENDERS, Entry
-from page_figures import marked, put, rate, short
+from page_figures import figure_options, rate, rows, short, show
 
 from dedup.cli import terminal
 from dedup.cli.bench import numbers
@@ -269,6 +270,7 @@ def _contender(one: _Running, first: _Running, size: int) -> Contender:
 # ------------------------------------------------------------------------------- the command
 
 
+@figure_options("figures", plot=True)
 @click.command(
     epilog="Example: python tests/bench tables --data values.txt --distances 3,6 --rounds 7"
 )
@@ -312,20 +314,6 @@ def _contender(one: _Running, first: _Running, size: int) -> Contender:
 @click.option(
     "--quick", is_flag=True, help="Within two minutes: 1000000 stored, k = 3 and 6, three rounds."
 )
-@click.option(
-    "--json", "json_file", metavar="FILE", help="Write one JSON object here; - is stdout."
-)
-@click.option(
-    "--plot",
-    "plot_file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Draw the batched probes: .svg or .png.",
-)
-@click.option(
-    "--page",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Markdown page whose figures are replaced, between its two marks.",
-)
 def tables(
     data: tuple[str, ...],
     sizes: list[int] | None,
@@ -336,9 +324,7 @@ def tables(
     peers: bool,
     only: tuple[str, ...],
     quick: bool,
-    json_file: str | None,
-    plot_file: Path | None,
-    page: Path | None,
+    **given: Any,
 ) -> None:
     """Compare dedup.Table with other tables.
 
@@ -346,12 +332,6 @@ def tables(
     (`pip install --group bench`). Each has its own process and one core. All answers to the first
     queries are compared with those of a plain search.
     """
-    if plot_file is not None:
-        from dedup.lab.evaluate.recall_plot import check_plot
-
-        check_plot(plot_file)
-    if page is not None:
-        marked(page, "figures")
     kinds = data or ("uniform", "clustered")
     usual = [1_000_000] if quick else [1_000_000, 10_000_000]
     found = all(kind in {"uniform", "clustered"} for kind in kinds)
@@ -367,19 +347,22 @@ def tables(
         only=only,
     )
     result = bench_tables(plan, terminal.progress("settings"))
-    if plot_file is not None:
-        from tables_plot import plot
+    from tables_plot import plot
 
-        plot(result, plot_file)
-    if page is not None:
-        put(page, "figures", in_markdown(result))
-    if json_file is not None:
-        if json_file != "-":
-            Path(json_file).write_bytes(msgspec.json.format(msgspec.json.encode(result)) + b"\n")
-        else:
-            terminal.out_json(msgspec.to_builtins(result))
-            return
-    terminal.out(_text(result))
+    show(result, given, _text, {"figures": in_markdown}, plot)
+
+
+HEADERS = (
+    "",
+    "us a probe",
+    "batched",
+    "times the first (range)",
+    "bytes",
+    "build/s",
+    "insert/s",
+    "load/s",
+    "wrong",
+)
 
 
 def _text(result: TablesBench) -> str:
@@ -389,95 +372,52 @@ def _text(result: TablesBench) -> str:
         "",
     ]
     for setting in result.settings:
-        lines += [*_setting_lines(setting), ""]
+        lines += [
+            f"{setting.size:,} {setting.data} fingerprints, k = {setting.k}, "
+            f"{setting.matches:,.1f} matches a probe",
+            terminal.table(HEADERS, [*map(_row, setting.contenders)]),
+            *(f"left out: {reason}" for reason in setting.left_out),
+            "",
+        ]
     if result.missing:
         lines += [
             f"not installed, and so left out: {', '.join(result.missing)}; "
             "run: pip install --group bench",
             "",
         ]
-    load = "{:.1f} at the start, {:.1f} at the end".format(*result.load)
-    return "\n".join([*lines, f"load {load}; {result.machine.text()}"])
-
-
-def _setting_lines(setting: Setting) -> list[str]:
-    headers = (
-        "",
-        "us a probe",
-        "batched",
-        "batched, times the first",
-        "B each",
-        "build/s",
-        "insert/s",
-        "load/s",
-        "answers",
-    )
-    return [
-        f"{setting.size:,} {setting.data} fingerprints, k = {setting.k}, "
-        f"{setting.matches:,.1f} matches a probe",
-        terminal.table(headers, [_row(contender) for contender in setting.contenders]),
-        *(f"left out: {reason}" for reason in setting.left_out),
-    ]
-
-
-def _row(contender: Contender) -> tuple[str, ...]:
-    size = contender.grown_bytes if contender.grown_bytes is not None else contender.own_bytes
-    inserts, wrong = contender.insert_per_second, contender.mistakes
-    return (
-        contender.name,
-        short(contender.probe_us.median),
-        short(contender.batch_us.median),
-        _ratio(contender.batch_ratio),
-        "-" if size is None else f"{size:,.0f}",
-        rate(contender.build_per_second),
-        rate(inserts.median if inserts else None),
-        rate(contender.load_per_second),
-        f"{wrong} of {contender.checked} WRONG" if wrong else f"{contender.checked} right",
-    )
+    return "\n".join([*lines, f"load {_load(result)}; {result.machine.text()}"])
 
 
 def in_markdown(result: TablesBench) -> str:
     """Return the figures for a page."""
-    load = "{:.1f} at the start, {:.1f} at the end".format(*result.load)
-    parts = [
-        f"{result.machine.text()}. Load {load}; {result.rounds} rounds.",
-        *(_markdown(setting) for setting in result.settings),
-    ]
+    parts = [f"{result.machine.text()}. Load {_load(result)}; {result.rounds} rounds."]
+    for setting in result.settings:
+        parts += [
+            f"### {setting.size:,} {setting.data}, k = {setting.k}",
+            f"{setting.matches:,.1f} matches a probe.",
+            rows(HEADERS, [*map(_row, setting.contenders)]),
+        ]
+        if setting.left_out:
+            parts.append(f"Left out: {'; '.join(setting.left_out)}.")
     if result.missing:
         parts.append(f"Not installed, and so left out: {', '.join(result.missing)}.")
     return "\n\n".join(parts)
 
 
-def _markdown(setting: Setting) -> str:
-    lines = [
-        f"### {setting.size:,} {setting.data}, k = {setting.k}",
-        "",
-        f"{setting.matches:,.1f} matches a probe.",
-        "",
-        "| | us a probe | batched | times the first (range) | bytes | build/s | insert/s | load/s | wrong |",
-        "|---|---|---|---|---|---|---|---|---|",
-        *(_markdown_row(contender) for contender in setting.contenders),
-    ]
-    if setting.left_out:
-        lines += ["", f"Left out: {'; '.join(setting.left_out)}."]
-    return "\n".join(lines)
+def _load(result: TablesBench) -> str:
+    return "{:.1f} at the start, {:.1f} at the end".format(*result.load)
 
 
-def _markdown_row(one: Contender) -> str:
+def _row(one: Contender) -> tuple[str, ...]:
     size = one.grown_bytes if one.grown_bytes is not None else one.own_bytes
-    cells = (
+    return (
         one.name,
         short(one.probe_us.median),
         short(one.batch_us.median),
-        _ratio(one.batch_ratio),
+        one.batch_ratio.text(2 if one.batch_ratio.median < 10 else 0),
         "-" if size is None else f"{size:,.0f}",
         rate(one.build_per_second),
         rate(one.insert_per_second.median if one.insert_per_second else None),
         rate(one.load_per_second),
         f"{one.mistakes} of {one.checked}",
     )
-    return f"| {' | '.join(cells)} |"
-
-
-def _ratio(ratio: Samples) -> str:
-    return ratio.text(2 if ratio.median < 10 else 0)

@@ -1,12 +1,14 @@
 """The plot of a table benchmark: batched probes against the size, a panel for each data and k.
 
-Invariant: the drawing library is loaded only here, and the same figures give the same file.
+Invariant: the same figures give the same file.
 """
 
 from pathlib import Path
 from typing import Any
 
 from tables_comparison import Setting, TablesBench
+
+from dedup.lab.evaluate.recall_plot import drawn
 
 __all__ = ["plot"]
 
@@ -16,19 +18,12 @@ _MARKS = "osD^v<>PX*"
 
 def plot(result: TablesBench, path: Path) -> None:
     """Draw it; the suffix of path says how: .svg or .png. Raises OSError if it cannot be written."""
-    from matplotlib import rc_context
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     kinds = list(dict.fromkeys(setting.data for setting in result.settings))
     distances = list(dict.fromkeys(setting.k for setting in result.settings))
     names = list(
         dict.fromkeys(one.name for setting in result.settings for one in setting.contenders)
     )
-    with rc_context({"svg.hashsalt": "dedup", "svg.fonttype": "none", "font.size": 9}):
-        size = (2 + 2.8 * len(distances), 0.8 + 3 * len(kinds))
-        figure = Figure(figsize=size, layout="constrained")
-        FigureCanvasAgg(figure)
+    with drawn(path, 2 + 2.8 * len(distances), 0.8 + 3 * len(kinds)) as figure:
         panels = figure.subplots(
             len(kinds), len(distances), squeeze=False, sharex=True, sharey=True
         )
@@ -42,8 +37,6 @@ def plot(result: TablesBench, path: Path) -> None:
             panel.set_xlabel("fingerprints stored")
         handles, labels = panels[0][0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside right upper", fontsize=8)
-        metadata = {"Date": None} if path.suffix.lower() == ".svg" else {}
-        figure.savefig(path, metadata=metadata)
 
 
 def _draw(panel: Any, settings: list[Setting], names: list[str]) -> None:

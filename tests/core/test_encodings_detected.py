@@ -36,7 +36,7 @@ def test_a_page_in_utf8_never_meets_the_detector(
     file: oracle.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Valid UTF-8 is UTF-8, declared or not, and is not even decoded."""
-    monkeypatch.setattr(sys.modules["dedup.core.fingerprint"], "guessed_utf8", fails)
+    monkeypatch.setattr(encodings, "guessed_utf8", fails)
     monkeypatch.setattr(encodings, "to_unicode", fails)
     html = file.read_bytes().replace(b"charset", b"x")
     assert html.decode() and fingerprint(html) == fingerprint(html, encoding="utf-8")

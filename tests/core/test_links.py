@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sizes import examples
 
 from dedup.core.fingerprint import read_page
-from dedup.core.hash_set import HashSet
+from dedup.core.numbers import HashSet
 from dedup.model.errors import UsageError
 from dedup.model.recipes import recipe_of
 

@@ -17,7 +17,7 @@ from dedup.model.events import decode, encode, record_key
 from dedup.model.page import Document, PageFingerprint, ReserveOptions, Verdict
 from dedup.service.core.namespaces import Asked, Namespaces
 from dedup.service.core.operations import Commands
-from dedup.service.replica.replica import LogInserts
+from dedup.service.replica import LogInserts
 from dedup.wire.shards import Share, merged, partition_of
 
 NS, COUNT = "news", 4

@@ -88,7 +88,11 @@ def picture(title: str, *images: str, text: str = CONTACT) -> PageFingerprint:
         (picture("Dawn", "1.jpg"), picture("Dusk"), "unique"),
         (picture("Dawn", "1.jpg"), picture("Dawn", "2.jpg"), "near_duplicate"),  # an advertisement
         (picture("Dawn", "1.jpg"), picture("Dusk", "1.jpg"), "near_duplicate"),
-        (picture("Dawn", "1.jpg", text=TEXT), picture("Dusk", "2.jpg", text=TEXT), "near_duplicate"),
+        (
+            picture("Dawn", "1.jpg", text=TEXT),
+            picture("Dusk", "2.jpg", text=TEXT),
+            "near_duplicate",
+        ),
     ],
 )
 def test_beside_little_text_pictures_tell_pages_apart(

@@ -15,8 +15,8 @@ import yaml
 
 from dedup.model import events
 from dedup.model.recipes import NEWEST
-from dedup.service.replica import manifest
-from dedup.store import record_format
+from dedup.service import manifest
+from dedup.store.documents import FORMAT
 
 ROOT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
@@ -85,7 +85,7 @@ def test_a_version_names_its_formats():
     text = (ROOT / "CHANGELOG.md").read_text("utf-8")
     section = text.partition(f"## [{PROJECT['version']}]")[2].partition("\n### ")[0]
     assert f"recipe `{NEWEST}`" in section
-    assert f"stores {record_format.FORMAT}," in section
+    assert f"stores {FORMAT}," in section
     assert f"insert events {events.VERSION}," in section
     assert f"`log.json` {manifest.FORMAT}," in section
 

@@ -95,7 +95,7 @@ def test_wrong_answers_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     result = run("--sizes", "300", "--distances", "3", "--data", "uniform", "--no-peers")
     assert result.exit_code == 0, result.output
-    assert "200 of 200 WRONG" in result.stdout
+    assert result.stdout.count("200 of 200") == 3
 
 
 @pytest.mark.parametrize("k", [0, 1, 5])

@@ -37,7 +37,6 @@ from dedup.lab.capacity import (
     read_costs,
     segments_of,
     shard_of,
-    work,
 )
 from dedup.model.errors import UsageError
 from dedup.store import Store
@@ -363,7 +362,7 @@ def test_rates_of_a_set_on_the_page_are_the_models():
         ("sixteen pages in one write", 16),
     ):
         rates = [
-            1 / sum(work(Crawl(n * 10**6, 1, 3, together=together), n, 1, MEASURED)[1])
+            1 / shard_of(Crawl(n * 10**6, 1, 3, together=together), n, 1, MEASURED).core_share
             for n in (1, 2, 4, 8)
         ]
         assert f"| {name} | {' | '.join(f'{rate:,.0f}' for rate in rates)} |" in text

@@ -35,8 +35,8 @@ from dedup.model.errors import DedupError, UsageError
 from dedup.model.recipes import recipe_of
 from dedup.scan import Job, scan
 from dedup.scan.reading import read_all
-from dedup.scan.report import COUNTED, EXAMPLES, EXEMPLIFIED, Example, _Most
 from dedup.scan.values import Reading, Task, Unit
+from dedup.scan.verdicts import COUNTED, EXAMPLES, EXEMPLIFIED, Example, _Most
 from dedup.store import Store
 
 PAGES = mixed(150)

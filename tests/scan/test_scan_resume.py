@@ -35,8 +35,7 @@ CHILD = """
 import os, signal, sys
 import dedup.scan.scanner as run
 from dedup.cli import main
-from dedup.scan import accepted, kept, work_folder
-from dedup.scan import judging as verdicts
+from dedup.scan import accepted, kept, verdicts
 
 run.COMMIT_ROWS = 40
 where, count = sys.argv.pop(1), 0
@@ -55,16 +54,16 @@ def dies(room, name):
         return result
     setattr(room, name, counted)
 
-dies(work_folder.Work, "_write_position")
+dies(run.Work, "_write_position")
 dies(accepted.Memory, "commit")
 dies(run, "_update")
 dies(kept._Copy, "_copy")
 dies(kept._Copy, "_keep_state")
 dies(kept, "sync_folder")
-dies(run, "write_report")
-dies(run, "publish")
-dies(work_folder.Work, "remove")
-dies(work_folder.shutil, "rmtree")
+dies(verdicts, "_write_report")
+dies(run, "finish")
+dies(run.Work, "remove")
+dies(run.shutil, "rmtree")
 dies(run.Store, "apply")
 """
 
@@ -96,7 +95,7 @@ for place in (f"{number}{side}" for number in itertools.count(1, every) for side
     if ended == [0]:
         break
     output = Path(where_to, name)
-    if not output.exists() or work_folder.work_folder(str(output)).exists():
+    if not output.exists() or work_folder(str(output)).exists():
         ended.append(forked("", name))
     print(name, *ended, flush=True)
 """
@@ -233,7 +232,7 @@ def test_what_was_done_is_not_done_again(tmp_path):
     assert run(tmp_path, "v.jsonl", file, "12-", "--processes", "1")[0] is False
     before = (work_folder(str(tmp_path / "v.jsonl")) / "verdicts.jsonl").read_bytes()
     judged = []
-    from dedup.scan.judging import Judge
+    from dedup.scan.verdicts import Judge
 
     take = Judge.take
 

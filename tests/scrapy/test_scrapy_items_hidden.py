@@ -2,15 +2,17 @@
 
 import hashlib
 import json
+from collections.abc import Callable
+from itertools import permutations
 
 import pytest
-from crawling import Case, Crawl, Page, article, hub, run_case, run_cases, words
+from crawling import Answers, Case, Crawl, Page, article, hub, run_case, run_cases, words
 
 PAGES = 60
 LONG = 50  # rows of a list, more than are compared one by one
 
 SETUP = """
-import csv, hashlib, json
+import csv, hashlib, json, random, uuid
 import scrapy
 class Sold(scrapy.Item):
     town = scrapy.Field()
@@ -76,6 +78,11 @@ IN_META = (
 )
 
 
+def name_of(number: int) -> str:
+    """Return a word, without a number."""
+    return f"town{chr(97 + number % 26)}{chr(97 + number // 26)}"
+
+
 def value(number: int) -> str:
     """Return a GUID as a page shows it; none is random by its form."""
     digits = hashlib.md5(b"%d" % number, usedforsecurity=False).hexdigest().upper()
@@ -100,6 +107,71 @@ def sizes() -> dict[str, Page]:
             price = f"<b data-price='{(n + k) % 7}'></b>"
             pages[f"/page/{n}?size={size}"] = article(0, text=f"{words(99)}</p>{price}<p>")
     return {"/": links} | pages
+
+
+def told(tell: Callable[[int], str]) -> dict[str, Page]:
+    """Pages of one text, each with a piece of markup of its own in it."""
+    first, last = words(1, 120), words(2, 40)
+    pages = {
+        f"/page/{n}": article(1, "/page/0", text=f"{first} {tell(n)} {last}") for n in range(PAGES)
+    }
+    return {"/": hub(*pages)} | pages
+
+
+def rated(n: int) -> str:
+    """Three to five stars of nine: the same values of a list, in other numbers."""
+    return "<i data-star='full'></i>" * (n % 3 + 3) + "<i data-star='none'></i>" * (6 - n % 3)
+
+
+def ranked(n: int) -> str:
+    """Six orders of the same values."""
+    return "".join(f"<i data-star='{who}'></i>" for who in list(permutations("abc"))[n % 6])
+
+
+def equipped(n: int) -> str:
+    """Many fields, of which one and another one are set."""
+    return "".join(f"<i data-has='{k in (50, 60 + n % 40)}'></i>" for k in range(100))
+
+
+def shuffled(*, kept: bool) -> dict[str, Answers]:
+    """Pages under two addresses, with a list that is in another order at each visit; kept: and another value of it."""
+    site: dict[str, Answers] = {}
+    for n in range(1, 31):
+        for address in (f"/page/{n}", f"/copy/{n}"):
+            listed = ["a", "b", "c", address if kept else "d"]
+            site[address] = [
+                article(n, text=f"{words(n)} {''.join(f'<i data-star={v}></i>' for v in order)}")
+                for order in (listed, listed[::-1], listed[1:] + listed[:1])
+            ]
+    return {"/": hub(*site)} | site
+
+
+STARS = YIELDS.replace("{item}", "{'stars': response.css('i::attr(data-star)').getall()}")
+FLAGS = YIELDS.replace(
+    "{item}",
+    "{f'f{k}': v == 'True' for k, v in enumerate(response.css('i::attr(data-has)').getall())}",
+)
+TEXT = YIELDS.replace("{item}", "{'text': ' '.join(response.css('main p ::text').getall())}")
+MARKUP = YIELDS.replace("{item}", "{'main': response.css('main').get()}")
+IDS = """
+    item = {"id": str(uuid.UUID(int=random.Random(response.url).getrandbits(128), version=4))}
+    self.note("item", item=item)
+    yield item
+"""
+FOLLOWS = """
+    self.note("item", item={"kept": response.css("main p::text").get()})
+    yield from self.links(response)
+"""
+TOLD = {
+    "stars": (rated, STARS, 3),
+    "ranking": (ranked, STARS, 6),
+    "flags": (equipped, FLAGS, 40),
+    "text": (name_of, TEXT, PAGES),
+    "markup": (name_of, MARKUP, PAGES),
+    "ids": (str, IDS, PAGES),
+    "follows": (name_of, FOLLOWS, PAGES),
+    "numbers": (lambda n: f"{n}", FOLLOWS, PAGES),
+}
 
 
 def pairs(copies: int, number: int) -> dict[str, Page]:
@@ -137,10 +209,16 @@ LISTS = """
 def crawls(tmp_path_factory):
     cases = {name: Case(things(), SPIDER.replace("{bring}", how)) for name, how in BRINGS.items()}
     cases |= {
+        name: Case(told(tell), SPIDER.replace("{bring}", how))
+        for name, (tell, how, _) in TOLD.items()
+    }
+    cases |= {
         "arguments": Case(sizes(), IN_ARGUMENTS),
         "meta": Case(sizes(), IN_META),
         "copies": Case(pairs(3, 20), SPIDER.replace("{bring}", BRINGS["writer"])),
         "lists": Case(lists(), SPIDER.replace("{bring}", LISTS)),
+        "shuffled": Case(shuffled(kept=False), SPIDER.replace("{bring}", STARS)),
+        "relisted": Case(shuffled(kept=True), SPIDER.replace("{bring}", STARS)),
         "swapped": Case(lists(swapped=True), SPIDER.replace("{bring}", LISTS)),
     }
     return run_cases(tmp_path_factory.mktemp("hidden"), cases, setup=SETUP)
@@ -182,6 +260,29 @@ def test_promise_1_what_a_page_brings_may_be_kept(crawls, name, number):
 def test_copies_of_pages_that_bring_nothing_are_dropped(crawls):
     """They have no other values, and their requests brought none along: the text decides."""
     assert len(crawls["copies"].dropped) >= 40
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_promise_1_a_form_a_word_and_a_random_id_are_data(crawls, name):
+    """How often a value is in a list, and in which order; one word of a long text; an id that stands in no page.
+
+    And a word or number of a page that brings nothing but links to known pages.
+    """
+    crawl = crawls[name]
+    assert len(set(items(crawl))) == TOLD[name][2]
+
+
+def test_copies_whose_lists_are_shuffled_at_each_visit_are_dropped(crawls):
+    """A second visit shows that their order is no datum; their values are."""
+    assert len(set(map(sorted_stars, crawls["shuffled"].of("item")))) == 1
+    assert len(crawls["shuffled"].dropped) >= 10
+    crawl = crawls["relisted"]
+    assert len(set(map(sorted_stars, crawl.of("item")))) == 60
+    assert not crawl.dropped
+
+
+def sorted_stars(event) -> str:
+    return "".join(sorted(event["item"]["stars"]))
 
 
 def test_copies_of_long_lists_are_dropped(crawls):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from crawling import Case, Crawl, Page, article, hub, run_case, run_cases, words
 
-from dedup.model.reasons import EXEMPTIONS
+from dedup.model.page import EXEMPTIONS
 from dedup.scrapy.credit import CREDIT, LEAST
 
 # A spider whose items are what pages mark as such.

@@ -7,10 +7,9 @@ from pathlib import Path
 from scrapy.settings import Settings
 
 from dedup.model.forms import to_plain
-from dedup.model.page import SKETCH_BYTES, Document, PageFingerprint, Verdict
-from dedup.model.reasons import EXEMPTIONS
+from dedup.model.page import EXEMPTIONS, SKETCH_BYTES, Document, PageFingerprint, Verdict
+from dedup.model.policy import SETTINGS
 from dedup.model.recipes import NEWEST
-from dedup.model.settings import SETTINGS
 from dedup.scrapy import settings as config
 
 PAGE = PageFingerprint(0, bytes(SKETCH_BYTES), 0, 0, NEWEST)

@@ -13,8 +13,8 @@ from scrapy.utils.conf import build_component_list
 
 import dedup
 from dedup.model.errors import UsageError
+from dedup.model.page import EXEMPTIONS
 from dedup.model.policy import Options
-from dedup.model.reasons import EXEMPTIONS
 from dedup.scrapy import Addon, CallbackMiddleware, DownloaderMiddleware, SpiderMiddleware
 from dedup.scrapy.settings import Config
 

@@ -86,7 +86,7 @@ def test_a_second_spider_skips_by_the_first_ones_rules(tmp_path, setup):
 
 
 OLDER = """
-from dedup.service.resp import resp_commands
+from dedup.service import resp_commands
 del resp_commands.COMMANDS[b"DEDUP.RULES"]
 from dedup.cli import main
 main()

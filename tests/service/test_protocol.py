@@ -96,7 +96,7 @@ def test_every_command_and_error_is_in_the_document():
     """The page names every command that the service knows, and every code that it answers."""
     from dedup.service.core.roles import COMMANDS
     from dedup.service.http.server import STATUS
-    from dedup.service.replica.replica import Replica
+    from dedup.service.replica import Replica
 
     text = PAGE.read_text(encoding="utf-8")
     forms = " ".join((text + BETWEEN_SPIDERS.read_text(encoding="utf-8")).split())

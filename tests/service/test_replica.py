@@ -29,8 +29,8 @@ import dedup
 from dedup.model.errors import StoreDamaged
 from dedup.model.events import EventNewer, encode
 from dedup.service.core.namespaces import Namespaces
-from dedup.service.replica.manifest import MANIFEST, read_manifest
-from dedup.service.replica.replica import SERVING, Phase, Replica
+from dedup.service.manifest import MANIFEST, read_manifest
+from dedup.service.replica import SERVING, Phase, Replica
 from dedup.wire.kafka import LogLost, TopicUnfit, Writer, describe_topic, ensure_topic
 from dedup.wire.kafka.writer import Outgoing
 
@@ -323,7 +323,7 @@ def test_a_namespace_that_is_made_anew_may_be_cut_short(kafka, tmp_path, monkeyp
         await drained(config, tmp_path)
         shutil.rmtree(tmp_path / "other")
         with monkeypatch.context() as patched, pytest.raises(OSError, match="killed"):
-            patched.setattr("dedup.service.replica.replica.CATCHING_UP_RECORDS", 10)
+            patched.setattr("dedup.service.replica.CATCHING_UP_RECORDS", 10)
             patched.setattr(Replica, "_apply", one_batch)
             patched.setattr(Replica, "checkpoint", nothing)
             await drained(config, tmp_path)

@@ -20,7 +20,7 @@ from logs import (
     write,
 )
 
-from dedup.service.replica.replica import Phase
+from dedup.service.replica import Phase
 from dedup.wire.kafka import LogLost, Writer, ensure_topic
 from dedup.wire.kafka import reader as partition_reader
 from dedup.wire.kafka.login import KafkaConfig

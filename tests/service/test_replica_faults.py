@@ -29,7 +29,7 @@ from logs import (
     write,
 )
 
-from dedup.service.replica.replica import SERVING, Phase
+from dedup.service.replica import SERVING, Phase
 from dedup.store.verify import verify_store
 from dedup.wire.kafka import KafkaUnavailable, Writer, ensure_topic
 
@@ -41,8 +41,8 @@ FOLLOWER = """
     import asyncio, sys
     from pathlib import Path
     from dedup.wire.kafka import kafka_config
-    from dedup.service.replica import replica
-    from dedup.service.replica import replica as checkpoint
+    from dedup.service import replica
+    from dedup.service import replica as checkpoint
     from dedup.service.core.namespaces import Namespaces
     replica.CATCHING_UP_RECORDS = replica.SERVING_RECORDS = 100
     checkpoint.MANIFEST_SECONDS = 0.05

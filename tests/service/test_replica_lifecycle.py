@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 
-from dedup.service.replica.replica import CAUGHT_UP, SERVING, STATUS, Lifecycle, Phase
+from dedup.service.replica import CAUGHT_UP, SERVING, STATUS, Lifecycle, Phase
 
 MOVES = {
     (Phase.CONNECTING, Phase.CATCHING_UP),

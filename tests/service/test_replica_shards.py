@@ -26,7 +26,7 @@ from logs import (
 from dedup.model.errors import UsageError
 from dedup.model.events import decode, encode, record_key
 from dedup.service.core.namespaces import Namespaces
-from dedup.service.replica.manifest import read_manifest, write_manifest
+from dedup.service.manifest import read_manifest, write_manifest
 from dedup.wire.kafka.writer import Outgoing
 
 PARTITIONS = 3  # of logs.write
@@ -129,8 +129,8 @@ KILLED = """
     import asyncio, os, signal, sys
     from pathlib import Path
     from dedup.wire.kafka import kafka_config
-    from dedup.service.replica import replica
-    from dedup.service.replica import replica as checkpoint
+    from dedup.service import replica
+    from dedup.service import replica as checkpoint
     from dedup.service.core.namespaces import Namespaces
     from dedup.store import store
     from dedup.store.documents import Documents

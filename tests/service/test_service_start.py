@@ -15,10 +15,10 @@ from logs import drained, inserts, log_config, reached, read, remade, write
 from logs import until as until_async
 from network import Proxy
 
+from dedup.service import replica
 from dedup.service.core.namespaces import Namespaces
-from dedup.service.replica import replica
-from dedup.service.replica.manifest import read_manifest, write_manifest
-from dedup.service.replica.replica import Phase, Replica
+from dedup.service.manifest import read_manifest, write_manifest
+from dedup.service.replica import Phase, Replica
 from dedup.wire.kafka import KafkaConfig
 
 

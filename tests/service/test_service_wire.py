@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from dedup.model.errors import UsageError
 from dedup.model.recipes import NEWEST
+from dedup.service import resp_commands
 from dedup.service.core.namespaces import Asked, Namespaces
 from dedup.service.core.operations import Commands
-from dedup.service.resp import resp_commands
-from dedup.service.resp.resp_commands import Plans
+from dedup.service.resp_commands import Plans
 
 WORDS = (
     b"TOKEN", b"token", b"HOME", b"home", b"off", b"on", b"GUARD", b"LINKS", b"links", b"00000000000000ab", b"EXEMPT", b"start", b"DISTANCE",

@@ -39,8 +39,8 @@ from ten_million import (
 
 import dedup
 from dedup.store import Store
+from dedup.store.documents import key_digest
 from dedup.store.index import Index, IndexUnusable
-from dedup.store.record_format import key_digest
 from dedup.store.store import locked_documents
 from dedup.store.transfer import decode_line
 

@@ -49,7 +49,7 @@ FUNCTIONS = {
     "dedup.scrapy.responses": "document_key",
     "dedup.scrapy.crawl_session": "exemption is_start key_of read_page namespace_of summary",
     "dedup.store.documents": (
-        "encode_records decode_record decode_removal sum_of_records pack_number unpack_number "
+        "encode_records decode_record decode_removal pack_number unpack_number "
         "encode_state decode_state wrote read_structure"
     ),
     "dedup.store.index": "key_digest",

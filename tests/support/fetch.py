@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from time import sleep
 
-from dedup.core.backoff import Backoff
+from dedup.core.faults import Backoff
 
 __all__ = ["fetched"]
 

@@ -36,7 +36,7 @@ from dedup.model.errors import DedupError, EventInvalid, RecipeMismatch, StoreDa
 from dedup.model.page import Document, PageFingerprint
 from dedup.model.recipes import NEWEST
 from dedup.store import Store, transfer, verify
-from dedup.store import record_format as records
+from dedup.store import documents as records
 from dedup.store.documents import Documents
 from dedup.worker import adapters
 
@@ -220,7 +220,7 @@ def record(data: bytes) -> None:
     except ValueError:
         pass
     else:
-        again = records.encode_records([name], [found])[0]
+        (again,), _ = records.encode_records([name], [found])
         assert records.decode_record(name, again, RECIPE) == found or found != found
     signed = records._signed(records.STATE_NAME, body)
     try:
@@ -403,7 +403,7 @@ def seeds() -> Iterator[tuple[str, bytes]]:
         each = document(i, i % 3)
         yield (
             "records",
-            bytes([i]) + records.encode_records([records.pack_number(i)], [each])[0][8:],
+            bytes([i]) + records.encode_records([records.pack_number(i)], [each])[0][0][8:],
         )
         key, value = events.encode("news", each)
         for one, two in ((key, value), (key, b""), (b"", value), (key, value[:-9] + b"}")):

@@ -167,12 +167,12 @@ async def _serve(folder: str) -> dict[str, _Calls]:
     from dedup.model.events import encode
     from dedup.model.page import Document, PageFingerprint
     from dedup.model.recipes import NEWEST
+    from dedup.service.applying import Applying
     from dedup.service.core.limits import Limits
     from dedup.service.core.namespaces import Namespaces
     from dedup.service.core.operations import Commands
     from dedup.service.core.roles import Tokens
-    from dedup.service.replica.applying import Applying
-    from dedup.service.resp.port import Connection, Port
+    from dedup.service.port import Connection, Port
     from dedup.wire.kafka import kafka_config
 
     namespaces = Namespaces(Path(folder))

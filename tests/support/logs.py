@@ -15,7 +15,7 @@ from dedup.model.events import decode, encode, record_key
 from dedup.model.page import Document, PageFingerprint
 from dedup.model.recipes import NEWEST
 from dedup.service.core.namespaces import Namespaces
-from dedup.service.replica.replica import SERVING, Phase, Replica
+from dedup.service.replica import SERVING, Phase, Replica
 from dedup.store.transfer import decode_line, export_lines
 from dedup.wire.kafka import KafkaConfig, Reader, Writer, describe_topic, ensure_topic, kafka_config
 from dedup.wire.kafka.writer import Outgoing

@@ -6,7 +6,7 @@ import sys
 import scrapy
 from scrapy.crawler import CrawlerProcess
 
-from dedup.model.reasons import EXEMPTIONS
+from dedup.model.page import EXEMPTIONS
 
 outcome: dict[str, dict[str, object]] = {}
 

@@ -20,7 +20,7 @@ from logs import inserts, log_config, murmur2, read, write
 from dedup.model.errors import UsageError
 from dedup.scrapy.publisher import Publisher
 from dedup.service.core.namespaces import Namespaces
-from dedup.service.replica.replica import Replica
+from dedup.service.replica import Replica
 from dedup.wire.kafka import (
     KafkaUnavailable,
     Reader,

@@ -7,7 +7,6 @@ Invariants: the cost is the difference in CPU time of two whole processes that r
 which of them first changes from pair to pair; all pages lie in memory before the first request.
 """
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -22,7 +21,7 @@ from dedup.lab.bench import Bench, Progress, Round
 from dedup.lab.bench.crawl_spider import Outcome, Work
 from dedup.lab.bench.pages import find_pages, write_pages
 from dedup.lab.bench.service import serving
-from dedup.lab.loopback import Answer, Pages, child, serve_as_child
+from dedup.lab.loopback import Answer, Pages, child, own_environment, serve_as_child
 from dedup.model.errors import DedupError
 
 START = "/index.html"
@@ -126,21 +125,14 @@ def _crawl(
     url: str, work: Work, service: str | None, *, addon: bool, steps: bool = False
 ) -> Outcome:
     # by its path: with -m its packages would be imported, which are ours
-    command = [sys.executable, "-P", SPIDER, f"--url={url}"]
-    command.append(f"--work={work}")
-    # a project's settings, named by the environment, are not the benchmark's
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("SCRAPY_")}
+    command = [sys.executable, "-P", SPIDER, f"--url={url}", f"--work={work}"]
+    environment = own_environment()
     # what pip installs is compiled, so the start of a crawl compiles nothing
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     if service is not None:
         command.append(f"--service={service}")
     command += ["--addon"] * addon + ["--steps"] * steps
-    done = subprocess.run(  # noqa: S603 - this package
-        command,
-        env=environment,
-        stdout=subprocess.PIPE,
-        check=False,
-    )
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=False)  # noqa: S603
     if done.returncode:
         raise DedupError(f"a crawl ended with exit code {done.returncode}; its error is above")
     return msgspec.json.decode(done.stdout, type=Outcome)

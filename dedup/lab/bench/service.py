@@ -27,6 +27,7 @@ from urllib.parse import urlsplit
 
 from dedup.lab.bench import Bench, Progress, Round
 from dedup.lab.bench.store import NAMESPACE, keys_of, sketch_of
+from dedup.lab.loopback import running
 from dedup.model.page import Document, PageFingerprint
 from dedup.model.recipes import NEWEST
 from dedup.store import Store
@@ -130,33 +131,23 @@ def serving(
     folder: Path, distance: int | None, *options: str
 ) -> Iterator[tuple["subprocess.Popen[str]", int]]:
     """Serve a folder until the block ends; give the process and its port. Raises OSError."""
-    command = [sys.executable, "-m", "dedup", "serve", "--path", str(folder), "--log", "json"]
+    command = ["-m", "dedup", "serve", "--path", str(folder), "--log", "json"]
     command += ["--listen", "127.0.0.1:0", "--http", "none", *options]
     if distance is not None:
         command += ["--distance", str(distance)]
-    with subprocess.Popen(  # noqa: S603  (ourselves)
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    with running(*command, stderr=subprocess.PIPE, ends_within_seconds=STOP_SECONDS) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        try:
-            line = process.stdout.readline()
-            if not line:
-                raise OSError(f"the service did not start: {process.stderr.read()}")
-            port = urlsplit(json.loads(line)["listening"]["redis"]).port
-            while '"message":"ready' not in (said := process.stderr.readline()):
-                if not said:
-                    raise OSError("the service ended before it was ready")
-            assert port is not None
-            drain = threading.Thread(target=process.stderr.read, daemon=True)  # its log
-            drain.start()
-            yield process, port
-        finally:
-            process.terminate()
-            try:
-                process.wait(STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
+        line = process.stdout.readline()
+        if not line:
+            raise OSError(f"the service did not start: {process.stderr.read()}")
+        port = urlsplit(json.loads(line)["listening"]["redis"]).port
+        while '"message":"ready' not in (said := process.stderr.readline()):
+            if not said:
+                raise OSError("the service ended before it was ready")
+        assert port is not None
+        threading.Thread(target=process.stderr.read, daemon=True).start()  # its log
+        yield process, port
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from dedup.lab.demo.site import serve_in_child
 from dedup.lab.loopback import running
 from dedup.model.errors import DedupError
 from dedup.model.forms import to_plain
-from dedup.model.settings import Mode, Urls
+from dedup.model.policy import Mode, Urls
 from dedup.scrapy import KnownUrl, NearDuplicate
 
 _PROGRESS_EVERY_PAGES = 20
@@ -92,7 +92,7 @@ def crawl_site(
         with (
             serve_in_child(pages, seed, log) as url,
             running(
-                __name__, f"--url={url}", f"--mode={mode}", f"--urls={urls}", folder=folder
+                "-m", __name__, f"--url={url}", f"--mode={mode}", f"--urls={urls}", cwd=folder
             ) as child,
         ):
             assert child.stdout is not None

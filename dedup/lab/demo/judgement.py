@@ -11,13 +11,14 @@ and are wrong where a link is lost. Anything else is a wrong drop.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from dedup.lab.demo.crawl import Crawl, Outcome
 from dedup.lab.demo.plan import Kind, Truth
-from dedup.model.settings import Mode
+from dedup.lab.demo.site import Site
+from dedup.model.policy import Mode
 
 # The reasons of near-duplicates that are parsed before any of their class is dropped, or once more to see
 # what differs between two visits.
@@ -32,17 +33,6 @@ COPIES: dict[Kind, str] = {
     "syndicated": "syndicated in another shell",
     "soft404": '"not found", said with status 200',
 }
-
-
-class Known(Protocol):
-    """What the judge knows of a site; Site is one."""
-
-    @property
-    def truth(self) -> Mapping[str, Truth]:
-        """What each page is, by path."""
-
-    def links(self, path: str) -> Sequence[str]:
-        """Return the paths that a page links to."""
 
 
 class Pair(msgspec.Struct, frozen=True):
@@ -150,7 +140,7 @@ class Report(msgspec.Struct, frozen=True):
 # Judging
 
 
-def judge(site: Known, crawl: Crawl) -> Report:
+def judge(site: Site, crawl: Crawl) -> Report:
     """Compare a crawl with the truth about its site."""
     truth = site.truth
     failed = {o.path: o.reason for o in crawl.outcomes if o.status == "failed"}

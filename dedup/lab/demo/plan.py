@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import cycle, islice
 from random import Random
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -163,6 +163,12 @@ class _Planner:
     def _add(self, page: Page) -> None:
         self.pages[page.truth.path] = page
 
+    def _add_own(self, truth: Truth, story: Story, **places: Any) -> Page:
+        """Add a page in the look of the site itself; places are those of its links."""
+        page = Page(truth, "herald", story, nav=_NAV, **places)
+        self._add(page)
+        return page
+
     # Originals
 
     def _write_articles(self) -> None:
@@ -186,8 +192,7 @@ class _Planner:
 
     def _add_original(self, section: _Section, kind: Kind, group: str, story: Story) -> None:
         path = f"{section.path}{_slug(story.title)}{len(self.pages)}"
-        page = Page(Truth(path, kind, group, section.language), "herald", story, nav=_NAV)
-        self._add(page)
+        page = self._add_own(Truth(path, kind, group, section.language), story)
         self._originals[section.slug].append(page)
 
     def _choose_featured(self) -> None:
@@ -223,17 +228,11 @@ class _Planner:
             stories = write_product(LANGUAGES["en"].topics["goods"], min(5, left), self._rng)
             paths = [f"{_SHOP.path}{_slug(s.title)}{number}-{i}" for i, s in enumerate(stories)]
             for variant, (path, story) in enumerate(zip(paths, stories, strict=True)):
-                group = f"family {number} variant {variant}"
-                self._add(
-                    Page(
-                        Truth(path, "variant", group, "en", f"family {number}"),
-                        "herald",
-                        story,
-                        nav=_NAV,
-                        related=tuple(other for other in paths if other != path),
-                        popular=self._popular,
-                    )
+                truth = Truth(
+                    path, "variant", f"family {number} variant {variant}", "en", f"family {number}"
                 )
+                others = tuple(other for other in paths if other != path)
+                self._add_own(truth, story, related=others, popular=self._popular)
             self._families.append(paths[0])
             left -= len(stories)
 
@@ -242,25 +241,16 @@ class _Planner:
     def _add_lists(self) -> None:
         news = [path for paths in self._featured.values() for path in paths[:2]]
         story = self._introduction(_NEWS[0], "The Lantern Herald")
-        self._add(
-            Page(Truth(START, "front", "front", "en"), "herald", story, nav=_NAV, items=tuple(news))
-        )
+        self._add_own(Truth(START, "front", "front", "en"), story, items=tuple(news))
         self._add_section(_SHOP, self._families, ())
         for section in _NEWS:
             archive = self._add_listings(section)
             self._add_section(section, self._featured[section.slug][:8], (archive,))
 
     def _add_section(self, section: _Section, items: Sequence[str], more: tuple[str, ...]) -> None:
-        self._add(
-            Page(
-                Truth(section.path, "section", f"section {section.slug}", section.language),
-                "herald",
-                self._introduction(section, section.title),
-                nav=_NAV,
-                items=tuple(items),
-                more=more,
-            )
-        )
+        truth = Truth(section.path, "section", f"section {section.slug}", section.language)
+        story = self._introduction(section, section.title)
+        self._add_own(truth, story, items=tuple(items), more=more)
 
     def _add_listings(self, section: _Section) -> str:
         """Spread a section's originals over its archive; return the first page's path."""
@@ -272,16 +262,9 @@ class _Planner:
         listings = [f"{section.path}archive?page={number}" for number in range(1, count + 1)]
         for number, path in enumerate(listings):
             group = f"listing {section.slug} {number + 1}"
-            self._add(
-                Page(
-                    Truth(path, "listing", group, section.language),
-                    "herald",
-                    story,
-                    nav=_NAV,
-                    items=tuple(paths[number::count]),
-                    more=(*listings[max(0, number - 1) : number], *listings[number + 1 :][:1]),
-                )
-            )
+            beside = (*listings[max(0, number - 1) : number], *listings[number + 1 :][:1])
+            truth = Truth(path, "listing", group, section.language)
+            self._add_own(truth, story, items=tuple(paths[number::count]), more=beside)
         return listings[0]
 
     def _introduction(self, section: _Section, title: str) -> Story:

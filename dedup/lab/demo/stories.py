@@ -249,22 +249,9 @@ class Writer:
 def write_event(language: Language, topic: Topic, reports: int, rng: Random) -> list[Story]:
     """Return reports of one event: the same cast, and not one noun, verb or adjective in common."""
     cast = Cast.draw(language, rng)
-    nouns, verbs, adjectives = (
-        _some(kind, len(kind), rng) for kind in (topic.nouns, topic.verbs, topic.adjectives)
-    )
-    return [
-        Writer(
-            language,
-            Topic(
-                tuple(nouns[part::reports]),
-                tuple(verbs[part::reports]),
-                tuple(adjectives[part::reports]),
-            ),
-            rng,
-            cast,
-        ).story(rng.randint(200, 320))
-        for part in range(reports)
-    ]
+    words = [_some(kind, len(kind), rng) for kind in (topic.nouns, topic.verbs, topic.adjectives)]
+    shares = (Topic(*(tuple(kind[part::reports]) for kind in words)) for part in range(reports))
+    return [Writer(language, share, rng, cast).story(rng.randint(200, 320)) for share in shares]
 
 
 # One line of facts a product page; all variants of a family take the same one.

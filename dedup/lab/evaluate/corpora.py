@@ -15,7 +15,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import msgspec
 import numpy as np
@@ -26,7 +26,7 @@ from dedup.lab.evaluate.score import SIMILARITIES, at_similarity
 from dedup.lab.evaluate.sets import Numbers, Page, Prints, Progress, measure, read_records
 from dedup.model.errors import DedupError, UsageError
 from dedup.model.names import document_key
-from dedup.model.page import Verdict
+from dedup.model.page import ReserveOptions, Verdict
 from dedup.model.policy import Policy
 from dedup.model.recipes import Recipe
 from dedup.scan.accepted import Layer
@@ -113,8 +113,9 @@ _TRUTH = (".truth.jsonl", ".truth.jsonl.zst")
 class CorpusPoint(msgspec.Struct, frozen=True):
     """What a crawl of a corpus came to at one similarity, asked of pages of one site.
 
-    drops  pages dropped; right, wrong: of similarity SAME and more, under OWN
-    twins  pages with an earlier, kept page of similarity TWIN and more; found: those dropped
+    drops      pages dropped; right, wrong: of similarity SAME and more, under OWN
+    twins      pages with an earlier, kept page of similarity TWIN and more; found: those dropped
+    precision  the share of the drops that are right; recall: of the twins that were dropped
     """
 
     similarity: float
@@ -123,16 +124,16 @@ class CorpusPoint(msgspec.Struct, frozen=True):
     wrong: int
     twins: int
     found: int
+    precision: float | None
+    recall: float | None
 
-    @property
-    def precision(self) -> float | None:
-        """The share of the drops that are right."""
-        return self.right / self.drops if self.drops else None
-
-    @property
-    def recall(self) -> float | None:
-        """The share of the twins that were dropped."""
-        return self.found / self.twins if self.twins else None
+    @classmethod
+    def of(
+        cls, similarity: float, drops: int, right: int, wrong: int, twins: int, found: int
+    ) -> Self:
+        """Return it with its shares; those of nothing are None."""
+        shares = right / drops if drops else None, found / twins if twins else None
+        return cls(similarity, drops, right, wrong, twins, found, *shares)
 
 
 class CorpusFigures(msgspec.Struct, frozen=True):
@@ -237,22 +238,16 @@ def all_figures(several: Sequence[CorpusFigures]) -> CorpusPoint:
     points = [one.figures for one in several]
     names = ("drops", "right", "wrong", "twins", "found")
     sums = {name: sum(getattr(point, name) for point in points) for name in names}
-    return CorpusPoint(points[0].similarity, **sums)
+    return CorpusPoint.of(points[0].similarity, **sums)
 
 
 def _verdicts(prints: Prints, policy: Policy, *, identity: bool) -> list[Verdict]:
     """Judge the pages in their order, each of them inserted at once."""
-    policy = msgspec.structs.replace(policy, reservation_seconds=float("inf"))
     detector = EmbeddedDetector.over(Layer(policy.distance), prints.recipe, policy)
-    verdicts = []
-    for number, url in enumerate(prints.ids):
-        verdict = detector.reserve(
-            prints.pages[number], document_key(url), domain=prints.domains[number], guard=identity
-        )
-        if verdict.token is not None:
-            detector.insert(verdict)
-        verdicts.append(verdict)
-    return verdicts
+    return [
+        detector.accept(page, document_key(url), ReserveOptions(domain=domain, guard=identity))
+        for page, url, domain in zip(prints.pages, prints.ids, prints.domains, strict=True)
+    ]
 
 
 def _judged(
@@ -277,7 +272,7 @@ def _judged(
                 missed_for.append(verdict.reason)
     reasons = [verdict.reason for verdict in verdicts if verdict.reason]
     exempt = {r: (reasons.count(r), missed_for.count(r)) for r in sorted(set(reasons))}
-    point = CorpusPoint(
+    point = CorpusPoint.of(
         at,
         len(drops),
         sum(drop.content >= SAME for drop in drops),

@@ -16,9 +16,10 @@ import numpy as np
 from dedup.core.fingerprint import distance, main_words, similarity
 from dedup.lab.evaluate.score import Judged, Pairs
 from dedup.lab.evaluate.sets import Numbers, Page, Pages, Prints
+from dedup.model.names import count
 from dedup.report.html import html_page
 from dedup.report.parts import Entry, Part, Report, Section, Text, Texts
-from dedup.report.texts import alike, count, differences
+from dedup.report.texts import alike, differences
 
 CONTEXT = 25  # words that the page shows before and after a difference
 

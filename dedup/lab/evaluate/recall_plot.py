@@ -70,15 +70,24 @@ def plot_corpora(corpora: Sequence[CorpusFigures], path: Path) -> None:
 
 
 @contextmanager
-def _panel(path: Path, title: str) -> Iterator[Any]:
+def drawn(path: Path, width: float, height: float) -> Iterator[Any]:
+    """Give an empty figure, in inches, which is written when the block ends; the same one is the same file."""
     check_plot(path)
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     with rc_context({"svg.hashsalt": "dedup", "svg.fonttype": "none", "font.size": 9}):
-        figure = Figure(figsize=(6.4, 4.6), layout="constrained")
+        figure = Figure(figsize=(width, height), layout="constrained")
         FigureCanvasAgg(figure)
+        yield figure
+        dated = {"Date": None} if path.suffix.lower() == ".svg" else {"Software": None}
+        figure.savefig(path, dpi=150, metadata=dated)
+
+
+@contextmanager
+def _panel(path: Path, title: str) -> Iterator[Any]:
+    with drawn(path, 6.4, 4.6) as figure:
         panel = figure.subplots()
         yield panel
         panel.set_title(f"{title}\n(the ring: what the recipe asks for)", fontsize=9)
@@ -88,8 +97,6 @@ def _panel(path: Path, title: str) -> Iterator[Any]:
         panel.set_ylim(0, 1.02)
         panel.grid(visible=True, linewidth=0.3)
         panel.legend(loc="lower left", fontsize=8)
-        dated = {"Date": None} if path.suffix.lower() == ".svg" else {"Software": None}
-        figure.savefig(path, dpi=150, metadata=dated)
 
 
 def _curve(

@@ -373,9 +373,8 @@ class FileSet:
             )
         metas = [found[i][0] for i in ids]
         lengths = [found[i][1] for i in ids]
-        names = {name: number for number, name in enumerate(dict.fromkeys(m.grp for m in metas))}
         return Pages(
-            np.array([names[m.grp] for m in metas], np.int64),
+            _numbered(m.grp for m in metas),
             [m.kind for m in metas],
             [m.lang for m in metas],
             [m.src for m in metas],
@@ -432,6 +431,13 @@ def _unknown(listed: Listed | None, n: int) -> Pages:
         return Pages(np.arange(n))
     near = listed.label == 1
     return Pages(clusters(listed.a[near], listed.b[near], n))
+
+
+def _numbered(names: Iterable[str]) -> Numbers:
+    """Return a number for each name, the same for the same name."""
+    listed = list(names)
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(listed))}
+    return np.array([numbers[name] for name in listed], np.int64)
 
 
 def _same_group(
@@ -534,9 +540,6 @@ def _rows(path: Path, n: int) -> npt.NDArray[np.float64]:
 # --------------------------------------------------------------------------------- the demo's pages
 
 
-STEP = 16  # pages between two calls of progress
-
-
 class GeneratedSet:
     """The demo site with a number of pages. Raises UsageError if they are fewer than it needs."""
 
@@ -560,24 +563,17 @@ class GeneratedSet:
     def labels(self, ids: list[str]) -> Labels:
         """Return what the site knows of its pages."""
         truths = [self._site.truth[path] for path in ids]
-        members: dict[str, list[int]] = {}
-        families: dict[str, list[int]] = {}
-        for number, truth in enumerate(truths):
-            members.setdefault(truth.group, []).append(number)
-            if truth.family:
-                families.setdefault(truth.family, []).append(number)
-        marks = {pair: OPEN for family in families.values() for pair in combinations(family, 2)}
-        marks |= {pair: 1 for group in members.values() for pair in combinations(group, 2)}
-        ends = np.array(sorted(marks), np.int64).reshape(-1, 2)
-        every = Every(
-            pair_keys(ends[:, 0], ends[:, 1], len(ids)),
-            np.array([marks[pair] for pair in sorted(marks)], np.int8),
-            np.zeros(len(ids), bool),
-        )
-        together = [truth.family or truth.group for truth in truths]
-        numbers = {name: number for number, name in enumerate(dict.fromkeys(together))}
+        n = len(ids)
+        same = _same_group(np.arange(n), _numbered(truth.group for truth in truths), n)
+        families = np.flatnonzero([bool(truth.family) for truth in truths])
+        variants = _same_group(families, _numbered(truth.family for truth in truths), n)
+        variants = np.setdiff1d(variants, same)
+        keys = np.concatenate([same, variants])
+        order = np.argsort(keys)
+        label = np.repeat(np.array([1, OPEN], np.int8), (len(same), len(variants)))
+        every = Every(keys[order], label[order], np.zeros(n, bool))
         pages = Pages(
-            np.array([numbers[name] for name in together], np.int64),
+            _numbered(truth.family or truth.group for truth in truths),
             ["original" if truth.kind == "article" else truth.kind for truth in truths],
             [truth.language for truth in truths],
             None,

@@ -49,7 +49,7 @@ NOTHING: Given = {}
 
 
 class Log(Protocol):
-    """The log that inserts of a service go to, and come back from: LogInserts in replica/replica.py."""
+    """The log that inserts of a service go to, and come back from: LogInserts in replica.py."""
 
     def insert(
         self, namespace: str, detector: EmbeddedDetector, verdict: Verdict, given: Given

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from dedup.model.page import Verdict, differing, hex_fingerprint
-from dedup.model.reasons import label_of
+from dedup.model.page import Verdict, differing, hex_fingerprint, label_of
 
 if TYPE_CHECKING:
     from dedup.service.core.operations import Commands

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from dedup.core.say_once import SayOnce
+from dedup.core.faults import SayOnce
 from dedup.detector import TooManyReserved
 from dedup.model.errors import DedupError, RecipeMismatch, StoreDamaged, StoreLocked, UsageError
 from dedup.model.words import TooLong

@@ -38,7 +38,7 @@ from dedup.service.core.roles import Refused, Tokens, audit, code, message
 from dedup.service.http import bodies
 from dedup.service.http.bodies import openapi
 from dedup.service.http.guard import Guard, HttpConnections
-from dedup.service.resp.port import BOUNDS, Port
+from dedup.service.port import BOUNDS, Port
 from dedup.store.transfer import encode_line
 
 STATUS = {

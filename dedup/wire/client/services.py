@@ -31,7 +31,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import hiredis
 import msgspec
 
-from dedup.core.say_once import SayOnce
+from dedup.core.faults import SayOnce
 from dedup.model.errors import ServiceUnavailable, UsageError
 from dedup.wire.client.command_codec import (
     PARTITIONS,

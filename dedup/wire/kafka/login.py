@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from dedup.core.backoff import Backoff
+from dedup.core.faults import Backoff
 from dedup.model.errors import DedupError, UsageError
 
 INSERTS_TOPIC = "dedup.inserts"

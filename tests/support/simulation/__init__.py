@@ -65,7 +65,7 @@ def run(
     async def main() -> World:
         world = World(seed, place, mutation, shards=shards, faults=faults)
         world.latency_seconds = latency_seconds or world.latency_seconds
-        replica = "dedup.service.replica.replica"
+        replica = "dedup.service.replica"
         with (
             mock.patch(f"{replica}.asyncio.to_thread", here),
             mock.patch(f"{replica}.ensure_topic", world.log.topic),

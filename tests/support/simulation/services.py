@@ -10,7 +10,7 @@ from dedup.model.errors import DedupError
 from dedup.model.page import PageFingerprint, ReserveOptions, Verdict
 from dedup.service.core.namespaces import Asked, Namespaces
 from dedup.service.core.operations import Commands, Log
-from dedup.service.replica.replica import LogInserts, Replica
+from dedup.service.replica import LogInserts, Replica
 from dedup.wire.kafka import KafkaConfig
 from dedup.wire.shards import Share
 from simulation.log import NS

@@ -9,10 +9,9 @@ import oracle
 
 import dedup.core.fingerprint
 import dedup.model.events
-import dedup.service.resp.port
+import dedup.service.port
 import dedup.store.documents
 import dedup.store.index
-import dedup.store.record_format
 import dedup.store.transfer
 import dedup.store.verify
 import dedup.worker.adapters

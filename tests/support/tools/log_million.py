@@ -22,7 +22,7 @@ from dedup.model.events import encode
 from dedup.model.page import Document, PageFingerprint
 from dedup.model.recipes import NEWEST
 from dedup.service.core.namespaces import Namespaces
-from dedup.service.replica.replica import SERVING, Replica
+from dedup.service.replica import SERVING, Replica
 from dedup.wire.kafka import KafkaConfig, Writer, ensure_topic
 from dedup.wire.kafka.writer import Outgoing
 

@@ -42,10 +42,10 @@ from dedup.detector import EmbeddedDetector
 from dedup.model.errors import StoreDamaged
 from dedup.model.events import EventNewer, encode, record_key
 from dedup.model.page import Verdict
+from dedup.service.applying import Applying, Stopped
 from dedup.service.core.namespaces import Namespaces
 from dedup.service.core.operations import Given
-from dedup.service.replica.applying import Applying, Stopped
-from dedup.service.replica.manifest import (
+from dedup.service.manifest import (
     MANIFEST,
     Manifest,
     check_ends,

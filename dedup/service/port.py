@@ -37,7 +37,7 @@ from dedup.service.connections import Buffers, Connections, address_of, file_of,
 from dedup.service.core.limits import Limits
 from dedup.service.core.operations import PROBES, SLICE_SECONDS, Commands
 from dedup.service.core.roles import COMMANDS, PROBE, Tokens, code, log_now_and_then, message
-from dedup.service.resp.resp_commands import (
+from dedup.service.resp_commands import (
     CommandOptions,
     Later,
     Plans,

@@ -3,8 +3,7 @@
 import logging
 import time
 
-from dedup.core.backoff import Backoff
-from dedup.core.say_once import SayOnce
+from dedup.core.faults import Backoff, SayOnce
 
 
 def test_pauses_double_up_to_the_bound() -> None:

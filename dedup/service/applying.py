@@ -15,8 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from dedup.core.backoff import Backoff
-from dedup.core.say_once import SayOnce
+from dedup.core.faults import Backoff, SayOnce
 from dedup.detector import EmbeddedDetector
 from dedup.model.errors import DedupError, EventInvalid, RecipeMismatch, StoreDamaged
 from dedup.model.events import EventNewer, decode

@@ -1,1 +1,0 @@
-"""The RESP port: Redis' protocol, connection by connection."""
