@@ -52,6 +52,7 @@ TAGS = {
     "META": "meta",
     "SOURCE": "img iframe embed video audio source",
     "TOP": "h1",
+    "VEIL": "noscript",
 }
 
 

@@ -1,4 +1,4 @@
-"""A notice about cookies stands aside (fingerprint-spec.md, "Attributes").
+"""A notice about cookies, and what else stands in front of a text or beside it, is not read (fingerprint-spec.md, "Attributes").
 
 Invariant: every page is read by the native core and by the oracle, and both keep the same.
 """
@@ -20,6 +20,11 @@ ASK = [
     "div class='x-y-z-a-b-c-d-e-f-g-h-cookiebanner'",
     'div class="x" id="CookieConsent"',
     "div class=message-cookies",
+    'div class="modal fade"',
+    "section id=newsletter-box",
+    "div class=site__Popup",
+    "ul class='post related posts'",
+    "div id=signup",
 ]
 SAY_NOTHING = [
     'article class="post category-cookies tag-cookie"',
@@ -31,6 +36,10 @@ SAY_NOTHING = [
     'div class="cookielaws gdpr2"',
     "div data-x=cookie-notice",
     "span class=gdpr",
+    "div class=modality",
+    "div class=newsletters",
+    "div class=unrelated",
+    "span class=modal",
 ]
 
 
@@ -40,14 +49,14 @@ def kept(html: str) -> set[str]:
 
 
 @pytest.mark.parametrize("tag", ASK)
-def test_a_notice_about_cookies_is_not_read(tag: str) -> None:
+def test_what_stands_in_front_of_the_text_is_not_read(tag: str) -> None:
     """Whatever it is called, and where the word stands in the name."""
     assert "asks" not in kept(f"<body><{tag}><p>{NOTICE}</p></{tag.split(maxsplit=1)[0]}>{STORY}")
 
 
 @pytest.mark.parametrize("tag", SAY_NOTHING)
 def test_other_names_with_such_words_are_read(tag: str) -> None:
-    """A recipe of cookies, the words in two attributes, parts of longer words, an element within a line."""
+    """A recipe of cookies, the words in two attributes, parts of other words, an element within a line."""
     assert "asks" in kept(f"<body><{tag}><p>{NOTICE}</p></{tag.split(maxsplit=1)[0]}>{STORY}")
 
 
@@ -60,7 +69,7 @@ def test_a_page_that_is_all_notice_is_read() -> None:
 
 
 WORDS = st.sampled_from(
-    "gdpr cookie cookies Notice bar cookielaw comment reply x cookiebars -- _ c g".split()
+    "gdpr cookie cookies Notice bar cookielaw comment reply x cookiebars Modal popup related newsletter signup -- _ c g r".split()
 )
 
 

@@ -80,11 +80,18 @@ def test_two_pages_of_a_site_of_forms_are_told_apart() -> None:
         (text("a", 300) + f"<div class=reply>{text('r', 61)}</div>" * 10, "ar"),
         (text("a", 300) + f"<div class=reply>{text('r', 60)}</div>" * 10, "a"),
         (f"<form>{text('a', 150)}" + f"<b class=reply>{text('r', 9)}</b>" * 2 + "</form>", "ar"),
-        # a form, or what stands aside, with fewer than 160 tokens is no page, if there is text outside; comments are
+        # however little text there is: a page to log in differs from another in the sentence above its form, and in it
         (f"<form>{text('f', 30)}</form>", "f"),
-        (text("a", 3) + f"<form>{text('f', 156)}</form>", "a"),
-        (text("a", 3) + f"<form>{text('f', 157)}</form>", "af"),
-        (text("a", 3) + f"<aside>{text('s', 156)}</aside>", "a"),
+        (text("a", 10) + f"<form>{text('f', 20)}</form>", "a"),
+        (text("a", 10) + f"<form>{text('f', 21)}</form>", "af"),
+        (text("a", 3) + f"<aside>{text('s', 30)}</aside>", "as"),
+        # but what is called a box is one, if it is beside a text and no page
+        (text("a", 3) + f"<div class=popup>{text('s', 156)}</div>", "a"),
+        (text("a", 3) + f"<div class=popup>{text('s', 157)}</div>", "as"),
+        (text("a", 80) + f"<div class=related>{text('r', 160)}</div>", "a"),
+        (text("a", 80) + f"<form class=modal>{text('f', 161)}</form>", "af"),
+        (f"<div class=modal>{text('s', 30)}<aside>{text('t', 30)}</aside></div>", "s"),
+        (f"<aside class=modal>{text('s', 30)}</aside>", "s"),
         (text("a", 3) + f"<div class=reply>{text('r', 30)}</div>", "ar"),
         # comments in a form, a form in comments: neither alone gives anything
         (text("a", 80) + f"<div class=reply><form>{text('r', 161)}</form></div>", "ar"),
@@ -113,10 +120,37 @@ def test_what_is_inside_is_kept_when_it_is_most_of_the_page(html: str, letters: 
     assert kept(html) == letters
 
 
+@pytest.mark.parametrize(
+    ("html", "letters"),
+    [
+        # most of the text, in blocks: a page whose scripts ask for its data says it to those who have none
+        (f"<div id=app></div><noscript><div>{text('n', 80)}</div></noscript>", "n"),
+        (f"<p>a1 a2<noscript>{text('n', 80)}</noscript>", "an"),
+        # a notice that scripts are needed, or what is said elsewhere, too
+        (f"<div id=app></div><noscript><div>{text('n', 79)}</div></noscript>", ""),
+        (text("a", 40) + f"<noscript>{text('n', 80)}</noscript>", "a"),
+        (text("a", 40) + f"<noscript>{text('n', 81)}</noscript>", "an"),
+        (
+            text("a", 3) + f"<noscript>{text('n', 40)}</noscript><div hidden>{text('h', 40)}</div>",
+            "ahn",
+        ),
+        # what stands in it without a block, or in what holds no text
+        (f"<noscript>{text('n', 99)[3:-4]}</noscript>" + text("a", 9), "a"),
+        (f"<template><noscript>{text('n', 99)}</noscript></template>" + text("a", 9), "a"),
+        (f"<noscript><svg>{text('n', 99)}</svg></noscript>" + text("a", 9), "a"),
+    ],
+)
+def test_what_is_for_browsers_without_scripts_is_read_where_it_is_most_of_the_page(
+    html: str, letters: str
+) -> None:
+    """A forum that is a program gives its posts in noscript; other pages ask there for scripts, or count visitors."""
+    assert kept(html) == letters
+
+
 OPEN = """form|div class=comments|div id=post-reply|nav|aside|header|div role=dialog|main|article|div
 section|footer|p|ul|li|table|tr|td|label|span class=comment|form class=respond|div hidden|h2
 b|noscript|span hidden|my-app hidden|svg hidden|div role=toolbar|i|button
-a href=/1|a class=comments href=/2|a href=/3|div class=cookie-notice|section id=gdpr""".replace(
+a href=/1|a class=comments href=/2|a href=/3|div class=cookie-notice|section id=gdpr|div class=modal|form class=related""".replace(
     "\n", "|"
 ).split("|")
 

@@ -656,10 +656,10 @@ class StartTag:
         runs = re.findall("[0-9a-z]+", lower(" ".join(self.values(*names))))
         return any(word in WORDS[words] for word in runs)
 
-    def asks_for_consent(self) -> bool:
+    def is_beside(self) -> bool:
         for value in self.values("class", "id"):
             runs = set(re.findall("[0-9a-z]+", lower(value)))
-            if runs & set(WORDS["consent words"]):
+            if runs & {*WORDS["consent words"], *WORDS["beside words"]}:
                 return True
             if runs & set(WORDS["cookie words"]) and runs & set(WORDS["notice words"]):
                 return True
@@ -999,6 +999,8 @@ class Page:
         properties = tag.properties()
         if tag.values("itemscope") and read and properties is not None:
             marks |= set() if {"offers", "mainentity"} & set(properties) else {"property"}
+        if tag.has("VEIL"):
+            marks |= {"unscripted"} if "skipped" in self.context else {"unscripted", "veiled"}
         if not tag.has("ROOT"):
             if tag.hidden() and tag.has("BLOCK"):
                 marks.add("hidden")
@@ -1006,8 +1008,10 @@ class Page:
                 marks |= {"skipped", "veiled"}
             if tag.says("dropped roles", "role"):
                 marks.add("dropped")
-            if tag.says("aside roles", "role") or (tag.has("BLOCK") and tag.asks_for_consent()):
+            if tag.says("aside roles", "role"):
                 marks.add("aside")
+            if tag.has("BLOCK") and tag.is_beside():
+                marks.add("beside")
             if tag.has("BLOCK") and tag.says("comment words", "class", "id"):
                 marks.add("inner comments" if "comments" in self.context else "comments")
             if tag.says("main roles", "role"):
@@ -1062,7 +1066,7 @@ def is_content(block: list[Token], void: AbstractSet[str] = frozenset()) -> bool
 
 def in_content(context: Context) -> bool:
     """Whether a place is content."""
-    if context & {"dropped", "form", "aside", "comments", "inner comments"}:
+    if context & {"dropped", "form", "aside", "beside", "comments", "inner comments"}:
         return False
     return "main" in context or "header" not in context
 
@@ -1108,6 +1112,10 @@ def all_shown(blocks: Blocks) -> bool:
     seen = [block for block in content if "hidden" not in block[0].context]
     text = count(block for block in seen if is_text(block))
     hidden = count(filter(is_text, content)) - text
+    unscripted = count(
+        b for b in content if is_text(b) and {"hidden", "unscripted"} <= b[0].context
+    )
+    hidden -= unscripted if unscripted < 80 else 0
     return hidden > 2 * text and hidden > count(seen) - text
 
 
@@ -1123,12 +1131,13 @@ def hints_without_meaning(blocks: Blocks) -> set[str]:
     void: set[str] = set()
     both = {"comments", "inner comments"}
     ways = [{"form"}, {"comments"}, both, {"form", "comments"}, {"form"} | both]
-    for hints in [*ways, {"aside"}, {"aside", "form"} | both]:
+    most = {"aside", "form"} | both
+    for hints in [*ways, {"aside"}, most, {"beside"}, most | {"beside"}]:
         now = count(block for block in blocks if is_text(block) and is_content(block, void))
         more = count(
             block for block in blocks if is_text(block) and is_content(block, void | hints)
         )
-        if more - now > 2 * now and (now == 0 or more >= 160 or hints <= both):
+        if more - now > 2 * now and (now == 0 or more >= 160 or "beside" not in hints):
             void |= hints
     return void
 

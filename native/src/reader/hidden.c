@@ -3,25 +3,30 @@
  * it holds most of the text.
  *
  * Some sites hide the whole content until a script or a click shows it: a page that fades in, one that a
- * server sends in pieces, an accordion. What stands outside, a notice that scripts are needed say, is the
- * same on all pages of the site.
+ * server sends in pieces, an accordion; or show it to a browser without scripts alone, where all others ask for data. What
+ * stands outside, a notice that scripts are needed say, is the same on all pages of the site.
  */
 #include <string.h>
 
 #include "reader/reading.h"
 
-enum { MOST_OF_THE_TEXT = 2 }; /* times as many tokens hidden as seen */
+enum {
+    MOST_OF_THE_TEXT = 2, /* times as many tokens hidden as seen */
+    UNSCRIPTED_LEAST = 80 /* tokens for a browser without scripts; fewer ask for a browser with them */
+};
 
 /* Whether what is hidden holds most of the text, and more than the seen links of a list, say. */
 static int holds_most(const struct ndd_reader *reader) {
-    uint64_t hidden = 0, seen = 0, links = 0;
+    uint64_t hidden = 0, unscripted = 0, seen = 0, links = 0;
     for (size_t i = 0; i < reader->blocks.n; i++) {
         const struct block *block = &reader->blocks.at[i];
         if (!in_content(block->context)) continue;
         if (mostly_links(block)) links += block->context & IN_HIDDEN ? 0 : block->tokens;
-        else if (block->context & IN_HIDDEN) hidden += block->tokens;
-        else seen += block->tokens;
+        else if (!(block->context & IN_HIDDEN)) seen += block->tokens;
+        else if (block->context & IN_UNSCRIPTED) unscripted += block->tokens;
+        else hidden += block->tokens;
     }
+    if (unscripted >= UNSCRIPTED_LEAST) hidden += unscripted;
     return hidden > MOST_OF_THE_TEXT * seen && hidden > links;
 }
 

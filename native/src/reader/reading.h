@@ -44,11 +44,13 @@ enum {
     IN_HIDDEN = 1 << 10,  /* until a script or a click shows it (hidden.c) */
     IN_NOTICE = 1 << 11,  /* of a block: the sign of a copyright stands in it */
     IN_PAGING = 1 << 12,  /* of a link: to the next page of a list, or one of its pages by number */
-    IN_VEILED = 1 << 13,  /* skipped only because it is hidden within a line: blocks inside are hidden */
+    IN_VEILED = 1 << 13,  /* skipped, but blocks inside are only hidden: hidden within a line, or for a browser without scripts */
     IN_TOP = 1 << 14,     /* h1 */
     IN_PROPERTY = 1 << 15, /* a thing that is a property of another one (microdata) */
     IN_TAKEN = 1 << 16,    /* of a block: kept at first, but it repeats another, or is a notice */
-    IN_ABOVE = 1 << 17     /* of a block: above the page's headline (headline.c) */
+    IN_ABOVE = 1 << 17,    /* of a block: above the page's headline (headline.c) */
+    IN_UNSCRIPTED = 1 << 18, /* for a browser without scripts */
+    IN_BESIDE = 1 << 19     /* a hint, too: a class or id of what stands in front of the content or beside it */
 };
 
 enum { ROW_CELLS = 16 }; /* from the last of so many on, cells have the same number */
@@ -234,7 +236,7 @@ void headline_begin(struct ndd_reader *reader);
 void wrappers_open(struct ndd_reader *reader);
 
 static inline int in_content(uint32_t context) {
-    if (context & (IN_DROPPED | IN_FORM | IN_ASIDE | IN_COMMENTS | IN_COMMENTS_INSIDE | IN_ABOVE)) return 0;
+    if (context & (IN_DROPPED | IN_FORM | IN_ASIDE | IN_BESIDE | IN_COMMENTS | IN_COMMENTS_INSIDE | IN_ABOVE)) return 0;
     return !(context & IN_HEADER) || (context & IN_MAIN) != 0;
 }
 

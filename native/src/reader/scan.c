@@ -100,13 +100,15 @@ static uint32_t context_of(const struct scan *scan, uint32_t flags, const struct
         outer &= ~(uint32_t)IN_VEILED;
         if (flags & TAG_BLOCK) outer = (outer & ~(uint32_t)IN_SKIPPED) | IN_HIDDEN;
     }
+    if (flags & TAG_VEIL) context |= outer & IN_SKIPPED ? IN_UNSCRIPTED : IN_UNSCRIPTED | IN_VEILED;
     if (!(flags & TAG_ROOT)) { /* a root is hidden or classed for the whole page's sake */
         if (attributes->hidden) {
             if (flags & TAG_BLOCK) context |= IN_HIDDEN;
             else if (!((outer | context) & IN_SKIPPED)) context |= IN_SKIPPED | IN_VEILED;
         }
         if (attributes->dropped) context |= IN_DROPPED;
-        if (attributes->aside || attributes->consent) context |= IN_ASIDE;
+        if (attributes->aside) context |= IN_ASIDE;
+        if (attributes->beside) context |= IN_BESIDE;
         if (attributes->main) context |= IN_MAIN;
         if (attributes->comments) {
             context |= outer & IN_COMMENTS ? IN_COMMENTS_INSIDE : IN_COMMENTS;

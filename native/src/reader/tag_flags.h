@@ -32,4 +32,5 @@ enum {
     TAG_META = 1 << 26,
     TAG_SOURCE = 1 << 27,
     TAG_TOP = 1 << 28,
+    TAG_VEIL = 1 << 29,
 };

@@ -72,7 +72,7 @@ static const struct tag_entry { uint64_t name; uint32_t flags; } tag_entries[102
     [719] = {UINT64_C(0x0000726564616568), 0x81}, /* header */
     [759] = {UINT64_C(0x0000646e6567656c), 0x1}, /* legend */
     [764] = {UINT64_C(0x0000006564697361), 0x801}, /* aside */
-    [805] = {UINT64_C(0x7470697263736f6e), 0x10}, /* noscript */
+    [805] = {UINT64_C(0x7470697263736f6e), 0x20000010}, /* noscript */
     [818] = {UINT64_C(0x00006e6f74747562), 0x804}, /* button */
     [823] = {UINT64_C(0x0000000000003168), 0x10000101}, /* h1 */
     [845] = {UINT64_C(0x0000000000657270), 0x1}, /* pre */

@@ -61,19 +61,28 @@ static const char *const cookie_words[] = {"cookie", "cookies", NULL};
 static const char *const notice_words[] = {"alert", "banner", "bar", "consent", "info", "law", "message", "modal",
                                            "notice", "overlay", "policy", "popup", NULL};
 
-enum { OF_COMMENTS = 1, OF_CONSENT = 2, OF_COOKIES = 4 };
+/* Words of what stands in front of the text, or beside it and leads to another one. */
+static const char *const beside_words[] = {"modal", "newsletter", "popup", "related", "signup", NULL};
+
+enum { OF_COMMENTS = 1, OF_BESIDE = 2, OF_COOKIES = 4 };
 
 /* What a word of a class or id says: hardly any does. n > 0. */
 static int word_says(const uint8_t *word, size_t n) {
     switch (word[0] | 0x20) {
     case 'c':
     case 'g':
-        if (one_of(word, n, consent_words)) return OF_CONSENT;
+        if (one_of(word, n, consent_words)) return OF_BESIDE;
         if (one_of(word, n, cookie_words)) return OF_COOKIES;
         return one_of(word, n, comment_words) ? OF_COMMENTS : 0;
+    case 'm':
+    case 'n':
+    case 'p':
+    case 's': return one_of(word, n, beside_words) ? OF_BESIDE : 0;
+    case 'r':
+        if (one_of(word, n, beside_words)) return OF_BESIDE;
+        return one_of(word, n, comment_words) ? OF_COMMENTS : 0;
     case 'd':
-    case 'l':
-    case 'r': return one_of(word, n, comment_words) ? OF_COMMENTS : 0;
+    case 'l': return one_of(word, n, comment_words) ? OF_COMMENTS : 0;
     default: return 0;
     }
 }
@@ -105,9 +114,14 @@ static int class_says(const uint8_t *value, size_t n, const uint8_t *end) {
         __m128i dis = _mm_and_si128(chunk_is(first, 'd'), chunk_is(third, 's'));
         __m128i gdp = _mm_and_si128(chunk_is(first, 'g'), chunk_is(third, 'p'));
         __m128i liv = _mm_and_si128(chunk_is(first, 'l'), chunk_is(third, 'v'));
-        __m128i rep = _mm_or_si128(chunk_is(third, 'p'), chunk_is(third, 's')); /* or res */
-        rep = _mm_and_si128(chunk_is(first, 'r'), rep);
+        __m128i rep = _mm_or_si128(chunk_is(third, 'p'), _mm_or_si128(chunk_is(third, 's'), chunk_is(third, 'l')));
+        rep = _mm_and_si128(chunk_is(first, 'r'), rep); /* or res, or rel */
+        __m128i mod = _mm_and_si128(chunk_is(first, 'm'), chunk_is(third, 'd'));
+        __m128i new = _mm_and_si128(chunk_is(first, 'n'), chunk_is(third, 'w'));
+        __m128i pop = _mm_and_si128(chunk_is(first, 'p'), chunk_is(third, 'p'));
+        __m128i sig = _mm_and_si128(chunk_is(first, 's'), chunk_is(third, 'g'));
         __m128i any = _mm_or_si128(_mm_or_si128(com, dis), _mm_or_si128(gdp, _mm_or_si128(liv, rep)));
+        any = _mm_or_si128(_mm_or_si128(any, mod), _mm_or_si128(new, _mm_or_si128(pop, sig)));
         uint32_t bits = chunk_bits(any);
         for (; bits != 0; bits &= bits - 1) {
             size_t start = i + lowest_bit(bits), stop = start;
@@ -121,7 +135,7 @@ static int class_says(const uint8_t *value, size_t n, const uint8_t *end) {
     (void)end;
 #endif
     if (i < n) said |= words_say(value + i, n - i);
-    if (said & OF_COOKIES && has_word(value, n, notice_words)) said |= OF_CONSENT;
+    if (said & OF_COOKIES && has_word(value, n, notice_words)) said |= OF_BESIDE;
     return said;
 }
 
@@ -129,7 +143,7 @@ static int class_says(const uint8_t *value, size_t n, const uint8_t *end) {
 static void take_class(const uint8_t *value, size_t length, const uint8_t *end, struct attributes *found) {
     int said = class_says(value, length, end);
     if (said & OF_COMMENTS) found->comments = 1;
-    if (said & OF_CONSENT) found->consent = 1;
+    if (said & OF_BESIDE) found->beside = 1;
 }
 
 static const char *const dropped_roles[] = {"navigation", "banner", "contentinfo", "dialog", "alertdialog", NULL};

@@ -38,7 +38,7 @@ struct attributes {
     int aside;     /* a role of what stands beside the content */
     int classed;   /* set before: whether class and id are asked */
     int comments;  /* a class or id word of comments */
-    int consent;   /* a class or id of a notice about cookies */
+    int beside;    /* of a box in front of the content or beside it */
     int main;      /* role main or article */
     int json;      /* a type of JSON data (for script) */
     int linked;    /* the type of JSON-LD (for script) */

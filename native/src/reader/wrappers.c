@@ -10,7 +10,7 @@
 
 enum {
     MOST_OF_THE_TEXT = 2, /* times as many tokens inside as outside */
-    TEXT_LEAST = 160      /* tokens; fewer of a form, or aside, and text outside of it: a form, not a page in one */
+    BESIDE_LEAST = 160    /* tokens with what is called a box; fewer, and text outside of it: a box it is */
 };
 
 static uint64_t text_without(const struct ndd_reader *reader, uint32_t hints) {
@@ -24,15 +24,16 @@ static uint64_t text_without(const struct ndd_reader *reader, uint32_t hints) {
 
 void wrappers_open(struct ndd_reader *reader) {
     const uint32_t comments = IN_COMMENTS | IN_COMMENTS_INSIDE;
-    const uint32_t every = IN_FORM | IN_ASIDE | comments;
-    const uint32_t ways[] = {IN_FORM, IN_COMMENTS, comments, IN_FORM | IN_COMMENTS, IN_FORM | comments, IN_ASIDE, every};
+    const uint32_t most = IN_FORM | IN_ASIDE | comments, every = most | IN_BESIDE;
+    const uint32_t ways[] = {IN_FORM,  IN_COMMENTS, comments,  IN_FORM | IN_COMMENTS, IN_FORM | comments,
+                             IN_ASIDE, most,        IN_BESIDE, every};
     uint32_t any = 0, open = 0;
     for (size_t i = 0; i < reader->blocks.n; i++) any |= reader->blocks.at[i].context;
     if (!(any & every)) return;
     uint64_t outside = text_without(reader, 0);
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         uint64_t all = text_without(reader, open | ways[i]);
-        if (all - outside <= MOST_OF_THE_TEXT * outside || (outside > 0 && (ways[i] & ~comments) && all < TEXT_LEAST)) continue;
+        if (all - outside <= MOST_OF_THE_TEXT * outside || (outside > 0 && ways[i] & IN_BESIDE && all < BESIDE_LEAST)) continue;
         open |= ways[i];
         outside = all;
     }
