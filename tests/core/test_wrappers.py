@@ -84,8 +84,12 @@ def test_two_pages_of_a_site_of_forms_are_told_apart() -> None:
         (f"<form>{text('f', 30)}</form>", "f"),
         (text("a", 10) + f"<form>{text('f', 20)}</form>", "a"),
         (text("a", 10) + f"<form>{text('f', 21)}</form>", "af"),
-        (text("a", 3) + f"<aside>{text('s', 30)}</aside>", "as"),
-        # but what is called a box is one, if it is beside a text and no page
+        # the buttons of a form are of it, and stay aside where it does
+        (text("a", 10) + f"<form>{text('f', 11)}<button>{text('b', 10)}</button></form>", "abf"),
+        (text("a", 10) + f"<form>{text('f', 10)}<button>{text('b', 10)}</button></form>", "a"),
+        # but what stands aside, or is called a box, is one, if it is beside a text and no page
+        (text("a", 3) + f"<aside>{text('s', 156)}</aside>", "a"),
+        (text("a", 3) + f"<aside>{text('s', 157)}</aside>", "as"),
         (text("a", 3) + f"<div class=popup>{text('s', 156)}</div>", "a"),
         (text("a", 3) + f"<div class=popup>{text('s', 157)}</div>", "as"),
         (text("a", 80) + f"<div class=related>{text('r', 160)}</div>", "a"),

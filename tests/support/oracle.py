@@ -1061,7 +1061,12 @@ Blocks = list[list[Token]]
 
 def is_content(block: list[Token], void: AbstractSet[str] = frozenset()) -> bool:
     """Whether a block stands in content, where the void hints do not count."""
-    return in_content(block[0].context - void)
+    return in_content(without(block[0].context, void))
+
+
+def without(context: Context, void: AbstractSet[str]) -> Context:
+    """Leave out the hints that do not count: where forms do not, nor does what their buttons are."""
+    return context - void - ({"aside"} if "form" in context & void else set())
 
 
 def in_content(context: Context) -> bool:
@@ -1137,7 +1142,7 @@ def hints_without_meaning(blocks: Blocks) -> set[str]:
         more = count(
             block for block in blocks if is_text(block) and is_content(block, void | hints)
         )
-        if more - now > 2 * now and (now == 0 or more >= 160 or "beside" not in hints):
+        if more - now > 2 * now and (now == 0 or more >= 160 or not hints & {"aside", "beside"}):
             void |= hints
     return void
 
@@ -1472,7 +1477,7 @@ def read_links(html: bytes, url: bytes = b"", key: Key = (0, 0)) -> list[int]:
     own = Address.of_page(url)
     found: dict[int, None] = {}
     for href, marks in page.links:
-        context = marks - void - shown
+        context = without(marks, void) - shown
         main = "hidden" not in context and in_content(context) and needed <= context
         link = Address.of(raw(href))
         if link is not None and (main or "paging" in marks):

@@ -230,7 +230,7 @@ int links_is_number(const uint8_t *text, const uint8_t *end) {
 
 static int counts(const struct ndd_reader *reader, uint32_t context, uint32_t needed) {
     if (context & IN_PAGING) return 1;
-    context &= ~reader->open;
+    context = without_hints(context, reader->open);
     return !(context & IN_HIDDEN) && in_content(context) && (context & needed) == needed;
 }
 

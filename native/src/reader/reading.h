@@ -240,6 +240,11 @@ static inline int in_content(uint32_t context) {
     return !(context & IN_HEADER) || (context & IN_MAIN) != 0;
 }
 
+/* Leaves out marks that do not count. Where forms are content, so are the buttons in them. */
+static inline uint32_t without_hints(uint32_t context, uint32_t hints) {
+    return context & ~(context & hints & IN_FORM ? hints | IN_ASIDE : hints);
+}
+
 static inline int mostly_links(const struct block *block) {
     return 2 * (uint64_t)block->link_tokens > block->tokens;
 }

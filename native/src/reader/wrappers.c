@@ -10,14 +10,14 @@
 
 enum {
     MOST_OF_THE_TEXT = 2, /* times as many tokens inside as outside */
-    BESIDE_LEAST = 160    /* tokens with what is called a box; fewer, and text outside of it: a box it is */
+    BESIDE_LEAST = 160    /* tokens with what stands aside or beside; fewer, and text outside of it: it is a box */
 };
 
 static uint64_t text_without(const struct ndd_reader *reader, uint32_t hints) {
     uint64_t text = 0;
     for (size_t i = 0; i < reader->blocks.n; i++) {
         const struct block *block = &reader->blocks.at[i];
-        if (in_content(block->context & ~hints) && !mostly_links(block)) text += block->tokens;
+        if (in_content(without_hints(block->context, hints)) && !mostly_links(block)) text += block->tokens;
     }
     return text;
 }
@@ -33,11 +33,14 @@ void wrappers_open(struct ndd_reader *reader) {
     uint64_t outside = text_without(reader, 0);
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         uint64_t all = text_without(reader, open | ways[i]);
-        if (all - outside <= MOST_OF_THE_TEXT * outside || (outside > 0 && ways[i] & IN_BESIDE && all < BESIDE_LEAST)) continue;
+        if (all - outside <= MOST_OF_THE_TEXT * outside) continue;
+        if (outside > 0 && ways[i] & (IN_ASIDE | IN_BESIDE) && all < BESIDE_LEAST) continue;
         open |= ways[i];
         outside = all;
     }
     if (open == 0) return;
     reader->open |= open;
-    for (size_t i = 0; i < reader->blocks.n; i++) reader->blocks.at[i].context &= ~open;
+    for (size_t i = 0; i < reader->blocks.n; i++) {
+        reader->blocks.at[i].context = without_hints(reader->blocks.at[i].context, open);
+    }
 }
