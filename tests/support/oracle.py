@@ -1065,8 +1065,8 @@ def is_content(block: list[Token], void: AbstractSet[str] = frozenset()) -> bool
 
 
 def without(context: Context, void: AbstractSet[str]) -> Context:
-    """Leave out the hints that do not count: where forms do not, nor does what their buttons are."""
-    return context - void - ({"aside"} if "form" in context & void else set())
+    """Leave out the hints that do not count."""
+    return context - void - ({"aside"} if "form" in context and "buttons" in void else set())
 
 
 def in_content(context: Context) -> bool:
@@ -1137,7 +1137,7 @@ def hints_without_meaning(blocks: Blocks) -> set[str]:
     both = {"comments", "inner comments"}
     ways = [{"form"}, {"comments"}, both, {"form", "comments"}, {"form"} | both]
     most = {"aside", "form"} | both
-    for hints in [*ways, {"aside"}, most, {"beside"}, most | {"beside"}]:
+    for hints in [*ways, {"form", "buttons"}, {"aside"}, most, {"beside"}, most | {"beside"}]:
         now = count(block for block in blocks if is_text(block) and is_content(block, void))
         more = count(
             block for block in blocks if is_text(block) and is_content(block, void | hints)

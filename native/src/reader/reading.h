@@ -240,9 +240,11 @@ static inline int in_content(uint32_t context) {
     return !(context & IN_HEADER) || (context & IN_MAIN) != 0;
 }
 
-/* Leaves out marks that do not count. Where forms are content, so are the buttons in them. */
+#define OF_FORM (UINT32_C(1) << 20) /* among hints: IN_ASIDE of what stands in a form, its buttons */
+
+/* Leaves out hints that do not count. */
 static inline uint32_t without_hints(uint32_t context, uint32_t hints) {
-    return context & ~(context & hints & IN_FORM ? hints | IN_ASIDE : hints);
+    return context & ~(context & IN_FORM && hints & OF_FORM ? hints | IN_ASIDE : hints);
 }
 
 static inline int mostly_links(const struct block *block) {
