@@ -27,14 +27,20 @@ void wrappers_open(struct ndd_reader *reader) {
     const uint32_t most = IN_FORM | IN_ASIDE | comments, every = most | IN_BESIDE;
     const uint32_t ways[] = {IN_FORM,  IN_COMMENTS, comments,  IN_FORM | IN_COMMENTS, IN_FORM | comments,
                              IN_FORM | OF_FORM, IN_ASIDE, most, IN_BESIDE, every};
-    uint32_t any = 0, open = 0;
-    for (size_t i = 0; i < reader->blocks.n; i++) any |= reader->blocks.at[i].context;
+    uint32_t any = 0, open = 0, tried = 0;
+    for (size_t i = 0; i < reader->blocks.n; i++) {
+        uint32_t context = reader->blocks.at[i].context;
+        any |= (context & IN_FORM) && (context & IN_ASIDE) ? context | OF_FORM : context;
+    }
     if (!(any & every)) return;
     uint64_t outside = text_without(reader, 0);
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-        uint64_t all = text_without(reader, open | ways[i]);
+        uint32_t more = ways[i] & any & ~open; /* hints that the page has */
+        if (more == 0 || more == tried) continue;
+        tried = more;
+        uint64_t all = text_without(reader, open | more);
         if (all - outside <= MOST_OF_THE_TEXT * outside) continue;
-        if (outside > 0 && ways[i] & (IN_ASIDE | IN_BESIDE) && all < BESIDE_LEAST) continue;
+        if (outside > 0 && more & (IN_ASIDE | IN_BESIDE) && all < BESIDE_LEAST) continue;
         open |= ways[i];
         outside = all;
     }
