@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import click
 import msgspec
+from msgspec.structs import replace
 
 from dedup.cli import terminal
 from dedup.cli.common_options import (
@@ -37,7 +38,15 @@ from dedup.core.fingerprint import (
 from dedup.core.fingerprint import fingerprint as fingerprint_html
 from dedup.model.errors import DedupError, RecipeMismatch, UsageError
 from dedup.model.forms import FIELDS
-from dedup.model.page import Identity, PageFingerprint, are_copies, hex_fingerprint, identity_of
+from dedup.model.page import (
+    PICTURE_FEATURES,
+    Identity,
+    PageFingerprint,
+    are_copies,
+    are_two_things,
+    hex_fingerprint,
+    identity_of,
+)
 from dedup.model.policy import Options, Policy
 from dedup.model.recipes import Recipe, recipe_of
 from dedup.report.texts import Hunk, alike, differences, inline, running, side_by_side
@@ -258,6 +267,8 @@ def _judge(one: _Side, other: _Side, recipe: Recipe, same_site: bool | None) -> 
         rule = "short"
     elif bits > policy.distance:
         rule = "distance"
+    elif same_site and are_two_things(a, b):
+        rule = "thing"
     else:
         rule = "similarity"
     return _Result(
@@ -375,6 +386,14 @@ def _verdict(result: _Result) -> tuple[str, str]:
             why += f"judged are pages from {least} up ({_SITES[result.same_site]})"
         case "distance":
             why = f"distance: {terminal.count(result.distance, 'bit')}, more than {result.limits.distance}"
+        case "thing":
+            by_number = are_two_things(replace(result.a.page, parts=b""), result.b.page)
+            what = "title" if result.title == "other" else "canonical URL"
+            why = "two things of one site: " + (
+                "their structured data names two"
+                if by_number
+                else f"fewer than {PICTURE_FEATURES} features, another {what} and other pictures"
+            )
         case _:
             under = "" if result.near_duplicate else f", fewer than {result.least:.1%}"
             why = f"{alike(result.similarity)}{under}"

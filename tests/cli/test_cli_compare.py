@@ -45,6 +45,28 @@ def test_compare_names_the_similarity(tmp_path):
     assert (seen["distance"], seen["near_duplicate"], seen["rule"]) == (0, False, "similarity")
 
 
+def test_compare_names_two_things(tmp_path):
+    """Two articles of a shop by their numbers, two pages of a gallery by title and pictures; of one site only."""
+    contact = " ".join(f"street{i}" for i in range(48))
+    for n in (1, 2):
+        shown = f'<a href="/"><img src="{n}.jpg">{n}.jpg</a><p>{contact}</p>'
+        (tmp_path / f"picture{n}").write_text(f"<title>Picture {n}</title>{shown}")
+        data = f'<script type="application/ld+json">{{"sku": "S{n}"}}</script>'
+        (tmp_path / f"article{n}").write_text(f"{data}{html(WORDS)}")
+
+    def verdict(name: str, *options: str) -> str:
+        return call("compare", tmp_path / f"{name}1", tmp_path / f"{name}2", *options).stdout
+
+    assert "not near-duplicate (two things of one site: their structured data" in verdict(
+        "article", "--one-site"
+    )
+    assert "fewer than 50 features, another title and other pictures)" in verdict(
+        "picture", "--one-site"
+    )
+    for name in ("article", "picture"):
+        assert "verdict: near-duplicate (" in verdict(name)
+
+
 def test_compare_json_agrees_with_the_library(pages):
     """The JSON of each pair carries near_duplicate()'s answer, the similarity, and the rule."""
     names = ["a.html", "b.html", "other.html", "short.html"]
