@@ -95,7 +95,7 @@ for place in (f"{number}{side}" for number in itertools.count(1, every) for side
     if ended == [0]:
         break
     output = Path(where_to, name)
-    if not output.exists() or work_folder(str(output)).exists():
+    if not output.exists() or run.work_folder(str(output)).exists():
         ended.append(forked("", name))
     print(name, *ended, flush=True)
 """
