@@ -4,7 +4,7 @@
     pages -> distance, similarity, identity -> the rule that decides -> where the main texts differ
 
 Invariants: a file that cannot be read is reported, and the other files follow. The answer of compare is that of
-near_duplicate(), by the texts alone; titles and canonical URLs are compared and shown beside it.
+near_duplicate(); titles and canonical URLs are compared and shown beside it.
 """
 
 import re

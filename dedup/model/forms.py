@@ -410,15 +410,17 @@ Matched = tuple[str | None, int | None, float | None, Identity | None]
 _NO_MATCH: Matched = (None, None, None, None)
 
 
-def matched(match: Neighbour) -> Matched:
-    """Return of, distance, similarity and identity of a verdict's match."""
+def matched(match: Neighbour | None) -> Matched:
+    """Return of, distance, similarity and identity of a verdict's match; None without one."""
+    if match is None:
+        return _NO_MATCH
     return match.document.key, match.distance, match.similarity, match.identity
 
 
 def to_reply(verdict: Verdict) -> Reply:
     """Return the answer to RESERVE; None in place of fields that it does not have."""
-    match, reason = verdict.match, verdict.reason or None
-    of, distance, similarity, identity = _NO_MATCH if match is None else matched(match)
+    of, distance, similarity, identity = matched(verdict.match)
+    reason = verdict.reason or None
     return verdict.status, verdict.token, of, distance, similarity, reason, identity
 
 
@@ -452,8 +454,7 @@ def _one_of(known: frozenset[str], word: bytes) -> str:
 
 def to_plain(verdict: Verdict) -> dict[str, str | int | float | None]:
     """Return a verdict as request.meta["dedup"] shows it."""
-    match = verdict.match
-    of, distance, similarity, identity = _NO_MATCH if match is None else matched(match)
+    of, distance, similarity, identity = matched(verdict.match)
     return {
         "status": verdict.status,
         "reason": verdict.reason,
@@ -480,5 +481,4 @@ def to_columns(verdict: Verdict) -> Columns:
     """
     match = verdict.match if verdict.status == "near_duplicate" else None
     original = verdict.document if match is None else match.document
-    found = _NO_MATCH if match is None else matched(match)
-    return verdict.status, verdict.reason, *found, original.key
+    return verdict.status, verdict.reason, *matched(match), original.key

@@ -2,8 +2,8 @@
 
     other items than before -> the page is fetched once more (a control visit) -> volatile fields, and places of numbers
 
-A counter, a date, a position, the order of a shuffled list: noise is told from data without a list of names. At most DEDUP_CONTROL visits of a callback; their
-items are withheld. What was found is kept with the evidence (proof.py).
+A counter, a date, a position, the order of a shuffled list: noise is told from data without a list of names. At most
+DEDUP_CONTROL visits of a callback; their items are withheld. What was found is kept with the evidence (proof.py).
 """
 
 import time

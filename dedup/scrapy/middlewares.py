@@ -368,9 +368,8 @@ class _Output:
     _wanted: frozenset[str] | None = None  # once a request is yielded
     _asked = _paid = _new = _followed = _leads_on = _overflowed = False
     _beyond = False  # whether it leads on to pages without a link to them
-    _asks = (
-        False  # whether, before an item, it asked for a new page, or for one without a link to it
-    )
+    # whether, before an item, it asked for a new page, or for one without a link to it
+    _asks = False
     _made = 0  # requests
     _links: PageLinks | None = None  # once they are asked for
 
