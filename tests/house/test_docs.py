@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 import pytest
-from browsing import chromium, faults, kept, opened
+from browsing import MAY_CRASH, chromium, faults, kept, opened
 from documents import Reader, blocks
 
 from dedup.cli import main
@@ -222,6 +222,7 @@ def test_pages_for_users_use_the_words_of_the_trade():
 
 
 @pytest.mark.long
+@MAY_CRASH
 def test_pages_build(tmp_path):
     """Sphinx builds the pages without a warning, with every page in the contents; they fit; axe finds no fault."""
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html"]
@@ -239,7 +240,8 @@ def test_pages_build(tmp_path):
     pages["readme-picture"] = tmp_path / "picture.html"
     picture = f'<meta name="color-scheme" content="light dark"><img src="{DOCS}/pictures/page.svg" width="100%">'
     pages["readme-picture"].write_text(picture)
-    with chromium() as browser:
+    with chromium() as started:
+        browser = started.browser()
         for width, scheme in ((1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")):
             for name, path in pages.items():
                 page = opened(browser, path.as_uri(), width, scheme)

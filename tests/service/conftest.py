@@ -16,3 +16,16 @@ def serving(tmp_path_factory):
 def client(serving):
     with redis.Redis(port=serving.port, decode_responses=True, **ONCE) as made:
         yield made
+
+
+@pytest.fixture(scope="module")
+def chromium_of_file():
+    from browsing import chromium  # only the tests of pages need Playwright
+
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def browser(chromium_of_file):
+    return chromium_of_file.browser()

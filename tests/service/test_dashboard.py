@@ -9,13 +9,15 @@ import urllib.request
 from urllib.parse import quote
 
 import pytest
-from browsing import chromium, opened
+from browsing import MAY_CRASH, opened
 from browsing import dashboard as shown
 from playwright.sync_api import Page, expect
 from services import RECIPE, Serving
 from sketches import sketch
 
 import dedup
+
+pytestmark = MAY_CRASH
 
 TOKEN = "a token of these tests"
 NAMESPACE = "news"
@@ -66,12 +68,6 @@ def service(tmp_path_factory):
             time.sleep(0.2)  # what happens before the second sample is in none
         service.bits = seeded(service)
         yield service
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as browser:
-        yield browser
 
 
 def fact(page: Page, name: str) -> str:

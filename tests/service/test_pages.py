@@ -7,7 +7,7 @@ picture is kept for people where DEDUP_SCREENSHOTS asks for it.
 from types import SimpleNamespace
 
 import pytest
-from browsing import chromium, dashboard, faults, kept, opened
+from browsing import MAY_CRASH, dashboard, faults, kept, opened
 from demo_pages import REPORTS, demo_pages
 from detecting import verdict_on
 from playwright.sync_api import expect
@@ -19,18 +19,14 @@ from dedup.scrapy.crawl_report import write_report
 from dedup.scrapy.journal import Journal
 from dedup.scrapy.settings import Config
 
+pytestmark = MAY_CRASH
+
 SIZES = [
     (390, "dark"),
     pytest.param(1280, "light", marks=pytest.mark.long),
     pytest.param(1280, "dark", marks=pytest.mark.long),
     pytest.param(390, "light", marks=pytest.mark.long),
 ]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as browser:
-        yield browser
 
 
 def long_report(folder):

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from axe_playwright_python.sync_playwright import Axe
 from needing import program
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, Playwright, expect, sync_playwright
 from services import Serving
 
-__all__ = ["chromium", "dashboard", "faults", "kept", "opened"]
+__all__ = ["MAY_CRASH", "Chromium", "chromium", "dashboard", "faults", "kept", "opened"]
 
 # Contrasts that axe-core cannot tell: of one character, which may be an icon; of what a table that
 # scrolls has beyond its edge.
@@ -22,18 +23,43 @@ MILLISECONDS = 120_000  # a busy machine is not a failure
 
 expect.set_options(timeout=MILLISECONDS)
 
+# A test is run again when the browser itself has died under it, and for no other fault.
+MAY_CRASH = pytest.mark.flaky(reruns=2, only_rerun="TargetClosedError")
+
+
+class Chromium:
+    """A browser that is started again after it died."""
+
+    def __init__(self, playwright: Playwright) -> None:
+        self._playwright = playwright
+        self._path = program("chromium")
+        self._browser: Browser | None = None
+
+    def browser(self) -> Browser:
+        """Return the running browser."""
+        if self._browser is None or not self._browser.is_connected():
+            # as root, as in a container, Chromium runs without its sandbox or not at all; a
+            # container's /dev/shm may be too small for it
+            arguments = ["--no-sandbox", "--disable-dev-shm-usage"]
+            self._browser = self._playwright.chromium.launch(
+                executable_path=self._path, args=arguments, timeout=2 * MILLISECONDS
+            )
+        return self._browser
+
+    def close(self) -> None:
+        if self._browser is not None:
+            self._browser.close()
+
 
 @contextmanager
-def chromium() -> Iterator[Browser]:
-    """Start the browser; it ends with the block."""
-    path = program("chromium")
+def chromium() -> Iterator[Chromium]:
+    """Start a browser when it is asked for; it ends with the block."""
     with sync_playwright() as playwright:
-        # as root, as in a container, Chromium runs without its sandbox or not at all
-        browser = playwright.chromium.launch(
-            executable_path=path, args=["--no-sandbox"], timeout=2 * MILLISECONDS
-        )
-        yield browser
-        browser.close()
+        started = Chromium(playwright)
+        try:
+            yield started
+        finally:
+            started.close()
 
 
 def opened(browser: Browser, url: str, width: int = 1280, scheme: str = "light") -> Page:

@@ -39,8 +39,9 @@ def main() -> None:
     with (
         TemporaryDirectory() as folder,
         demo_pages(Path(folder), PAGES, DOWNLOAD_DELAY=SECONDS_BETWEEN_REQUESTS) as shown,
-        chromium() as browser,
+        chromium() as started,
     ):
+        browser = started.browser()
         for name, width, scheme, height in (
             ("dashboard", 1100, "light", 1180),
             ("dashboard-phone", 390, "dark", 1000),
