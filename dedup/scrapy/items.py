@@ -571,12 +571,11 @@ class Digester:
         headings = int.from_bytes(reading.fingerprint.parts[_HEADINGS], "big")
         numbers: set[int] = set()
         today = _parts_of_today(self._page.recipe, int(self._now) // 60)
-        for place, *run in number_runs(reading.numbers):
+        for before, *run in number_runs(reading.numbers):
             if len(run) > 2 and run[0] in today and _is_today(run[:3], today):
                 continue
-            for each in run:
-                numbers.add((place & 0xFFFF) << 16 | each & 0xFFFF)
-                place += _PLACE
+            for place, each in enumerate(run):
+                numbers.add((before + place * _PLACE & 0xFFFF) << 16 | each & 0xFFFF)
         if len(numbers) <= NUMBERS:
             return headings, frozenset(numbers)
         first = sorted(numbers)
