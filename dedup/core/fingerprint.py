@@ -150,13 +150,15 @@ class Excerpt(NamedTuple):
 
     words    which white space separates
     text     32-bit hash of its words, with one space between them
-    numbers  32-bit hash of the set of its numbers (a digit, then digits, points, commas and colons)
+    numbers  32-bit hash of its numbers, in their order (a digit, then digits, points, commas and colons)
+    letters  32-bit hash of its words without digits of ASCII, points, commas, colons, and spaces
     sketch   that of fingerprint_text(), if it has as many words as asked for; else empty
     """
 
     words: int
     text: int
     numbers: int
+    letters: int
     sketch: bytes
 
 
@@ -171,7 +173,7 @@ def read_excerpt(text: bytes, least_words: int) -> Excerpt:
             check(status)
         words = found.words
         sketch = bytes(ffi.buffer(found.sketch)) if words >= max(least_words, 1) else b""
-        return Excerpt(words, found.text, found.numbers, sketch)
+        return Excerpt(words, found.text, found.numbers, found.letters, sketch)
     finally:
         _idle.append(reader)
 

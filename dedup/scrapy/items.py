@@ -70,8 +70,6 @@ _ZONE_SECONDS, _QUARTER, _OFF = 54_000, 900, 5  # another time zone: whole quart
 
 _SKETCH_BYTES = 37
 _TEXT, _HOLDS_PAGE = b"\0", b"\1"  # before the sketch of a long text
-_NOT_DIGITS = bytes(each for each in range(256) if each not in b"0123456789")
-_NOT_WORDS = b"0123456789.,: \t\n\r\v\f"  # of a text in UTF-8
 _WORD = re.compile(r"[^\W_]+")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:")
 # Algorithms by the number of their hexadecimal digits.
@@ -455,9 +453,8 @@ class Digester:
             return read.text, None, None
         holds = read.words >= PAGE_SHARE * page.reading().words > 0
         self._holds_page |= holds
-        words = _hash_of(text.translate(None, _NOT_WORDS))  # a counter does not hide another town
-        numbers = _hash(read.numbers, text.translate(None, _NOT_DIGITS))  # and their order
-        return numbers, (_HOLDS_PAGE if holds else _TEXT) + read.sketch, words
+        # its letters: a counter does not hide another town
+        return read.numbers, (_HOLDS_PAGE if holds else _TEXT) + read.sketch, read.letters
 
     def _value(self, value: object, depth: int) -> str:
         """Return a text that is the same for equal values. Raises Unreadable, TooMuch."""
@@ -573,13 +570,12 @@ class Digester:
         reading = self._page.reading()
         headings = int.from_bytes(reading.fingerprint.parts[_HEADINGS], "big")
         numbers: set[int] = set()
-        for run in number_runs(reading.numbers):
-            if len(run) > 3 and _is_today(run[1:4], self._page.recipe, int(self._now) // 60):
+        today = _parts_of_today(self._page.recipe, int(self._now) // 60)
+        for before, *run in number_runs(reading.numbers):
+            if len(run) > 2 and run[0] in today and _is_today(run[:3], today):
                 continue
-            place = run[0]
-            for each in run[1:]:
-                numbers.add((place & 0xFFFF) << 16 | each & 0xFFFF)
-                place += _PLACE
+            for place, each in enumerate(run):
+                numbers.add((before + place * _PLACE & 0xFFFF) << 16 | each & 0xFFFF)
         if len(numbers) <= NUMBERS:
             return headings, frozenset(numbers)
         first = sorted(numbers)
@@ -620,12 +616,11 @@ def _joined(values: list[object] | tuple[object, ...]) -> str:
     return joined if len(values) > LONG_WORDS or joined.count(" ") >= LONG_WORDS else ""
 
 
-def _is_today(run: list[int], recipe: Recipe | None, minute: int) -> bool:
+def _is_today(run: list[int], parts: Mapping[int, int]) -> bool:
     """Whether three numbers, by their hashes, are the date of a day: the page was made for this visit."""
-    known = _parts_of_today(recipe, minute)
-    if not all(each in known for each in run):
+    if not all(each in parts for each in run):
         return False
-    found = sorted(known[each] for each in run)
+    found = sorted(parts[each] for each in run)
     return any(found == sorted((d.year, d.month, d.day)) for d in _days())
 
 

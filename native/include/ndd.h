@@ -143,7 +143,8 @@ ndd_status ndd_read_text(ndd_reader *reader, const uint8_t *text, size_t n, ndd_
 typedef struct ndd_excerpt {
     uint32_t words;     /* which white space (Unicode's) separates */
     uint32_t text;      /* hash of its words with one space between them */
-    uint32_t numbers;   /* hash of the set of its numbers: a digit, then digits, points, commas and colons */
+    uint32_t numbers;   /* hash of its numbers, in their order: a digit, then digits, points, commas and colons */
+    uint32_t letters;   /* hash of its words without digits of ASCII, points, commas, colons, and spaces */
     uint8_t sketch[37]; /* that of plain text, if it has as many words as asked for; else zeros */
 } ndd_excerpt;
 

@@ -44,26 +44,6 @@ static unsigned kind_of(uint32_t code) {
     return OTHER;
 }
 
-/* The sum of distinct hashes: each is looked for from a slot on that no author of a text can know. */
-static uint64_t sum_of_distinct(struct ndd_reader *reader, const uint64_t *hashes, size_t n) {
-    size_t slots = 16;
-    int shift = 64 - 4;
-    for (; slots < 2 * n; slots *= 2) shift--;
-    reader->slots.n = 0;
-    if (!ROOM(reader, reader->slots, slots)) return 0;
-    uint32_t *at = reader->slots.at; /* numbers of hashes, from 1 up; 0: empty */
-    memset(at, 0, slots * sizeof *at);
-    uint64_t multiplier = hash_mix((uint64_t)(uintptr_t)reader) | 1, sum = 0;
-    for (size_t i = 0; i < n; i++) {
-        size_t slot = (size_t)(hashes[i] * multiplier >> shift);
-        while (at[slot] != 0 && hashes[at[slot] - 1] != hashes[i]) slot = (slot + 1) & (slots - 1);
-        if (at[slot] != 0) continue;
-        at[slot] = (uint32_t)(i + 1);
-        sum += hashes[i];
-    }
-    return sum;
-}
-
 #define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
 
 /* Whether eight bytes are ASCII words with single spaces between them, none of them a digit or a control character.
@@ -74,14 +54,19 @@ static int are_plain(uint64_t bytes, uint64_t *spaces) {
     return ((bytes | digits | controls | (*spaces & *spaces << 8)) & EACH(0x80)) == 0;
 }
 
-/* Copies a text with one space between its words to words_shown, and the hashes of its numbers to waits; returns
- * how many words there are. */
-static uint32_t take_words(struct ndd_reader *reader, const uint8_t *text, size_t n) {
-    static const ndd_key no_key = {0, 0};
-    reader->words_shown.n = reader->waits.n = 0;
-    if (!ROOM(reader, reader->words_shown, n) || !ROOM(reader, reader->waits, n / 2 + 1)) return 0;
+static const ndd_key no_key = {0, 0};
+
+/* The hash of one number more. */
+static uint64_t with_number(uint64_t numbers, const uint8_t *number, const uint8_t *end) {
+    return hash_mix(numbers + ndd_hash_token(number, (size_t)(end - number), no_key));
+}
+
+/* Copies a text with one space between its words to words_shown; returns how many words there are. *numbers: a hash
+ * of its numbers, one after the other. */
+static uint32_t take_words(struct ndd_reader *reader, const uint8_t *text, size_t n, uint64_t *numbers) {
+    reader->words_shown.n = 0;
+    if (!ROOM(reader, reader->words_shown, n)) return 0;
     uint8_t *to = reader->words_shown.at, *number = NULL;
-    uint64_t *hash = reader->waits.at;
     uint32_t words = 0, in_word = 0;
     for (const uint8_t *at = text, *end = text + n; at < end;) {
         uint64_t spaces;
@@ -108,7 +93,7 @@ static uint32_t take_words(struct ndd_reader *reader, const uint8_t *text, size_
             kind = kind_of(character.lower);
         }
         if (number != NULL && kind != DIGIT && kind != POINT) {
-            *hash++ = ndd_hash_token(number, (size_t)(to - number), no_key);
+            *numbers = with_number(*numbers, number, to);
             number = NULL;
         }
         if (kind == SPACE) {
@@ -121,17 +106,28 @@ static uint32_t take_words(struct ndd_reader *reader, const uint8_t *text, size_
         }
         at += taken;
     }
-    if (number != NULL) *hash++ = ndd_hash_token(number, (size_t)(to - number), no_key);
+    if (number != NULL) *numbers = with_number(*numbers, number, to);
     reader->words_shown.n = (size_t)(to - reader->words_shown.at);
-    reader->waits.n = (size_t)(hash - reader->waits.at);
     return words;
 }
 
+/* Takes spaces, points and the digits of ASCII out of a text, in place; returns how many bytes are left. */
+static size_t take_letters(uint8_t *text, size_t n) {
+    uint8_t *to = text;
+    for (size_t i = 0; i < n; i++) {
+        *to = text[i];
+        to += kinds[text[i]] == OTHER;
+    }
+    return (size_t)(to - text);
+}
+
 void excerpt_take(struct ndd_reader *reader, const uint8_t *text, size_t n, ndd_excerpt *excerpt) {
-    static const ndd_key no_key = {0, 0};
-    excerpt->words = n > 0 ? take_words(reader, text, n) : 0;
+    uint64_t numbers = 0;
+    excerpt->words = n > 0 ? take_words(reader, text, n, &numbers) : 0;
     if (excerpt->words == 0) return;
-    excerpt->text = (uint32_t)ndd_hash_token(reader->words_shown.at, reader->words_shown.n, no_key);
-    excerpt->numbers = (uint32_t)hash_mix(sum_of_distinct(reader, reader->waits.at, reader->waits.n));
+    uint8_t *shown = reader->words_shown.at;
+    excerpt->text = (uint32_t)ndd_hash_token(shown, reader->words_shown.n, no_key);
+    excerpt->numbers = (uint32_t)numbers;
+    excerpt->letters = (uint32_t)ndd_hash_token(shown, take_letters(shown, reader->words_shown.n), no_key);
     reader->words_shown.n = 0;
 }
