@@ -668,11 +668,6 @@ def entries(word: str, count: int, start: int = 0) -> str:
     return "".join(f"<li><a href=/{i}>{word} {word}{i}</a>" for i in range(start, start + count))
 
 
-def table(row: str, rows: int = 30) -> str:
-    """Return a text and a table of such rows."""
-    return f"<p>{TWENTY}<table>" + "".join("<tr>" + row.format(i) for i in range(rows)) + "</table>"
-
-
 NINETY = " ".join(f"t{i}" for i in range(90))
 MAIN = "<title>{} of a town</title><main><h1>{}</h1>" + f"</main><p>{' '.join(map(str, range(99)))}"
 
@@ -693,11 +688,7 @@ MAIN = "<title>{} of a town</title><main><h1>{}</h1>" + f"</main><p>{' '.join(ma
         # and a list of links by its title
         (f"<title>One</title><p>one{entries('a', 60)}", f"<title>Other</title><p>two{entries('a', 60)}", False),
         (f"<title>One</title><p>one{entries('a', 60)}", f"<title>One</title><p>two{entries('a', 60)}", True),
-        # the class beside a method's name is a word of the table, but no link that stands before the words, or in few rows
-        (table("<td>m{} of a b<td><a>One</a><td>inline"), table("<td>m{} of a b<td><a>Other</a><td>inline"), False),
-        (table("<td><a>One</a><td>m{} of a b<td>inline"), table("<td><a>Other</a><td>m{} of a b<td>inline"), True),
-        (table("<td>m{} of a b<td><a>One</a>", 2), table("<td>m{} of a b<td><a>Other</a>", 2), True),
-        # so does the title, where what article or main says is little beside what stands outside
+        # and so is a page where what article or main says is little beside what stands outside
         (MAIN.format("Map", "Map"), MAIN.format("News", "News"), False),
         (MAIN.format("Map", "Map"), MAIN.format("Map", "News"), True),
         (MAIN.replace("main>", "div>").format("Map", "Map"), MAIN.replace("main>", "div>").format("News", "News"), True),

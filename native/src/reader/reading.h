@@ -53,15 +53,12 @@ enum {
     IN_BESIDE = 1 << 19     /* a hint, too: a class or id of what stands in front of the content or beside it */
 };
 
-enum { ROW_CELLS = 16 }; /* from the last of so many on, cells have the same number */
-
 /* The text between two block-level tags. */
 struct block {
     uint32_t first_token;
     uint32_t tokens;
     uint32_t link_tokens;
     uint32_t context;   /* at its first token */
-    uint32_t row;       /* the number of the table row it stands in, times ROW_CELLS, and of the cell; 0: none */
     uint32_t weight;    /* of each of its tokens; 0 leaves the block out (set by blocks.c) */
     size_t first_word;  /* where its words start in words_kept, when they are kept */
     size_t end_word;
@@ -156,7 +153,6 @@ struct ndd_reader {
     uint32_t before_length;
     uint32_t run;           /* characters in that run so far */
     uint32_t link_tokens;   /* of the last block so far */
-    uint32_t row, rows;     /* of the cell that the scan is in, as in a block; of the last row */
     int in_block;           /* the last block is still open */
     uint32_t notice;        /* IN_NOTICE if the next block begins with the sign */
 };
@@ -226,7 +222,6 @@ void parts_settle(struct ndd_reader *reader, ndd_page *page);
 void hidden_settle(struct ndd_reader *reader);
 
 /* blocks.c */
-void blocks_join_rows(struct ndd_reader *reader);
 void blocks_weigh(struct ndd_reader *reader);
 
 /* headline.c: leaves out what stands above the heading that says the title. */

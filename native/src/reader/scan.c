@@ -39,19 +39,6 @@ static void set_context(struct scan *scan) {
     scan->reader->context = scan->depth > 0 ? scan->stack[scan->depth - 1].context : 0;
 }
 
-/* A block-level tag ends the block. One of a row or table ends the row, and a start tag begins the next one, or a cell. */
-static inline void end_block(struct ndd_reader *reader, uint32_t flags, int starts) {
-    words_end_block(reader);
-    if (!(flags & (TAG_ROW | TAG_TABLE | TAG_CELL))) return;
-    if (flags & TAG_CELL) {
-        if (starts && reader->row > 0 && reader->row % ROW_CELLS < ROW_CELLS - 1) reader->row++;
-        return;
-    }
-    int row = starts && flags & TAG_ROW;
-    reader->rows += row ? ROW_CELLS : 0;
-    reader->row = row ? reader->rows : 0;
-}
-
 static void close_to(struct scan *scan, uint32_t depth) {
     if (scan->plain > depth) scan->plain = 0;
     scan->depth = depth;
@@ -192,7 +179,7 @@ static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
     if (after == NULL) return scan->end; /* never finished: no tag, and nothing follows it */
     if (attributes.more != 0) take_more(scan, flags, &attributes, after);
 
-    if (flags & TAG_BLOCK) end_block(reader, flags, 1);
+    if (flags & TAG_BLOCK) words_end_block(reader);
     else if (flags & TAG_BREAK) words_break(reader);
     if (flags & TAG_RAW) {
         const uint8_t *content_end;
@@ -265,7 +252,7 @@ static const uint8_t *innermost_end(struct scan *scan, const uint8_t *name) {
     if (scan->depth == 0) return NULL;
     const struct element *element = &scan->stack[scan->depth - 1];
     if (bytes << element->end_shift != element->end || element->flags & TAG_ROOT) return NULL;
-    if (element->flags & TAG_BLOCK) end_block(scan->reader, element->flags, 0);
+    if (element->flags & TAG_BLOCK) words_end_block(scan->reader);
     else if (element->flags & TAG_BREAK) words_break(scan->reader);
     close_to(scan, scan->depth - 1);
     return name + 8 - element->end_shift / 8;
@@ -280,7 +267,7 @@ static const uint8_t *end_tag(struct scan *scan, const uint8_t *at) {
     after++;
     uint64_t name = tag_name(name_start, (size_t)(p - name_start), scan->end);
     uint32_t flags = tag_flags(name);
-    if (flags & TAG_BLOCK) end_block(scan->reader, flags, 0);
+    if (flags & TAG_BLOCK) words_end_block(scan->reader);
     else if (flags & TAG_BREAK) words_break(scan->reader);
     if (flags == 0 && (scan->plain | scan->too_deep) == 0) return after;
     if (flags & (TAG_ROOT | TAG_VOID)) return after; /* what follows </body> still is in the body */
