@@ -230,9 +230,10 @@ void headline_begin(struct ndd_reader *reader);
 /* wrappers.c */
 void wrappers_open(struct ndd_reader *reader);
 
+/* These are asked of every block, several times, and blocks come as they like: so there is no branch in them. */
 static inline int in_content(uint32_t context) {
-    if (context & (IN_DROPPED | IN_FORM | IN_ASIDE | IN_BESIDE | IN_COMMENTS | IN_COMMENTS_INSIDE | IN_ABOVE)) return 0;
-    return !(context & IN_HEADER) || (context & IN_MAIN) != 0;
+    uint32_t others = IN_DROPPED | IN_FORM | IN_ASIDE | IN_BESIDE | IN_COMMENTS | IN_COMMENTS_INSIDE | IN_ABOVE;
+    return ((context & others) == 0) & ((context & (IN_HEADER | IN_MAIN)) != IN_HEADER);
 }
 
 #define OF_FORM (UINT32_C(1) << 20) /* among hints: IN_ASIDE of what stands in a form, its buttons */
@@ -253,11 +254,11 @@ static inline uint32_t entry_tokens(const struct block *block) {
 }
 
 static inline int stands_where(const struct block *block, uint32_t needed) {
-    return in_content(block->context) && (block->context & needed) == needed;
+    return in_content(block->context) & ((block->context & needed) == needed);
 }
 
 static inline int is_text(const struct block *block) {
-    return in_content(block->context) && !mostly_links(block);
+    return in_content(block->context) & !mostly_links(block);
 }
 
 /* repeats.c */

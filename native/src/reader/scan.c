@@ -88,20 +88,14 @@ static uint32_t context_of(const struct scan *scan, uint32_t flags, const struct
         if (flags & TAG_BLOCK) outer = (outer & ~(uint32_t)IN_SKIPPED) | IN_HIDDEN;
     }
     if (flags & TAG_VEIL) context |= outer & IN_SKIPPED ? IN_UNSCRIPTED : IN_UNSCRIPTED | IN_VEILED;
-    if (!(flags & TAG_ROOT)) { /* a root is hidden or classed for the whole page's sake */
-        if (attributes->hidden) {
-            if (flags & TAG_BLOCK) context |= IN_HIDDEN;
-            else if (!((outer | context) & IN_SKIPPED)) context |= IN_SKIPPED | IN_VEILED;
-        }
-        if (attributes->dropped) context |= IN_DROPPED;
-        if (attributes->aside) context |= IN_ASIDE;
-        if (attributes->beside) context |= IN_BESIDE;
-        if (attributes->main) context |= IN_MAIN;
-        if (attributes->comments) {
-            context |= outer & IN_COMMENTS ? IN_COMMENTS_INSIDE : IN_COMMENTS;
-        }
+    if (flags & TAG_ROOT) return outer | context; /* it is hidden or classed for the whole page's sake */
+    uint32_t marks = attributes->marks;
+    if (marks & outer & IN_COMMENTS) marks |= IN_COMMENTS_INSIDE;
+    if (marks & IN_HIDDEN && !(flags & TAG_BLOCK)) {
+        marks &= ~(uint32_t)IN_HIDDEN;
+        if (!((outer | context) & IN_SKIPPED)) marks |= IN_SKIPPED | IN_VEILED;
     }
-    return outer | context;
+    return outer | context | marks;
 }
 
 /* The end of an element whose content is no markup: past its end tag, or the page's end. */
@@ -133,12 +127,13 @@ static inline void expect_end(struct element *element, size_t n) {
 }
 
 /* Which attributes of a tag count; without a branch, for tags come as they like. */
-static inline int wanted_of(uint32_t flags, uint32_t context, uint32_t around) {
+static inline int wanted_of(uint32_t flags, uint32_t context, uint32_t around, int next) {
     int few = (flags & (TAG_VOID | TAG_REL)) == TAG_VOID, passed = (context & IN_SKIPPED) != 0;
     passed |= (flags & (TAG_VOID | TAG_SOURCE | TAG_META)) == TAG_VOID;
     int all = !passed | ((flags & (TAG_SCRIPT | TAG_REL | TAG_SOURCE)) != 0);
     int data = !(passed | ((flags & (TAG_SCRIPT | TAG_META)) != 0) | ((around & IN_DROPPED) != 0));
-    return all * WANTED | data * WANTED_DATA | few * WANTED_FEW;
+    int classed = (flags & TAG_BLOCK) != 0;
+    return all * WANTED | data * WANTED_DATA | few * WANTED_FEW | classed * WANTED_CLASS | next * WANTED_NEXT;
 }
 
 /* What a tag says beside what steers the scan. */
@@ -164,16 +159,15 @@ static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
     uint64_t name = tag_name(name_start, (size_t)(p - name_start), scan->end);
     uint32_t flags = tag_flags(name);
     struct attributes attributes;
-    memset(&attributes, 0, offsetof(struct attributes, itemprop));
+    attributes.marks = attributes.more = 0;
+    attributes.closed = 0;
     /* outside the content only the links of a pagination count */
     int outside = reader->address != NULL && (flags & TAG_LINK) && !(reader->context & IN_MAIN && in_content(reader->context));
-    attributes.next_class = outside;
     const uint8_t *after = p + 1;
     if (p == scan->end || *p != '>') {
         /* a tag that may end elements before it does not stand in the context that holds here */
         uint32_t context = flags & (TAG_BLOCK | TAG_LINK) ? 0 : reader->context;
-        int wanted = wanted_of(flags, context, reader->context);
-        attributes.classed = (flags & TAG_BLOCK) != 0;
+        int wanted = wanted_of(flags, context, reader->context, outside);
         after = tag_attributes(reader, p, scan->end, wanted, &attributes);
     }
     if (after == NULL) return scan->end; /* never finished: no tag, and nothing follows it */
@@ -187,9 +181,9 @@ static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
         if (scan->xml && attributes.closed) return after;
         const uint8_t *next = raw_end(scan, after, name, &content_end);
         if (flags & TAG_SCRIPT) {
-            if (attributes.json) reader->data_bytes += (uint64_t)(content_end - after);
-            if (attributes.linked) thing_data(reader, after, content_end);
-            parts_data(reader, after, content_end, attributes.json | attributes.linked, scan->end);
+            if (attributes.more & MORE_JSON) reader->data_bytes += (uint64_t)(content_end - after);
+            if (attributes.more & MORE_LINKED) thing_data(reader, after, content_end);
+            parts_data(reader, after, content_end, (attributes.more & (MORE_JSON | MORE_LINKED)) != 0, scan->end);
         }
         if ((flags & TAG_TITLE) && reader->title == 0 && !(reader->context & IN_SKIPPED)) {
             reader->title = identity_title(reader, after, (size_t)(content_end - after));
@@ -197,19 +191,18 @@ static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
         }
         return next;
     }
-    if ((flags & TAG_REL) && attributes.canonical && attributes.href != NULL && !(reader->context & IN_SKIPPED)) {
-        identity_canonical(reader, attributes.href, attributes.href_length);
-    }
-    if (flags & TAG_REL && reader->address != NULL && attributes.next && attributes.href != NULL &&
-        !(reader->context & IN_SKIPPED)) {
-        links_add(reader, attributes.href, attributes.href_length, IN_PAGING);
+    if (flags & TAG_REL && attributes.more & MORE_HREF && !(reader->context & IN_SKIPPED)) {
+        if (attributes.more & MORE_CANONICAL) identity_canonical(reader, attributes.href, attributes.href_length);
+        if (attributes.more & MORE_NEXT && reader->address != NULL) {
+            links_add(reader, attributes.href, attributes.href_length, IN_PAGING);
+        }
     }
     if (flags & TAG_VOID) return after;
     if (attributes.closed && (scan->xml || reader->context & IN_SKIPPED || flags & TAG_SKIP)) return after; /* as in svg */
     if (flags & (TAG_BLOCK | TAG_LINK)) implied_ends(scan, flags);
     uint32_t context = context_of(scan, flags, &attributes);
-    if (flags & TAG_LINK && reader->address != NULL && attributes.href != NULL && !(context & IN_SKIPPED)) {
-        int paging = attributes.next || (outside && links_is_number(after, scan->end));
+    if (flags & TAG_LINK && reader->address != NULL && attributes.more & MORE_HREF && !(context & IN_SKIPPED)) {
+        int paging = attributes.more & MORE_NEXT || (outside && links_is_number(after, scan->end));
         links_add(reader, attributes.href, attributes.href_length, paging ? context | IN_PAGING : context);
     }
     if (flags == 0 && (scan->plain | scan->too_deep) == 0 && context == reader->context) { /* <b> */
