@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import oracle
 import pytest
+from both_readers import as_reading
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sizes import examples
@@ -61,16 +62,6 @@ def directory(url: str | None) -> bytes:
 def words(html: bytes | str) -> list[oracle.Block]:
     """Return a page's kept blocks as the oracle gives them."""
     return [oracle.Block(*block) for block in main_words(html, encoding="utf-8")]
-
-
-def as_reading(page: oracle.Reading, recipe: str = "words-0-5") -> PageReading:
-    """Return what the oracle found as the package gives it."""
-    identity = page.title << 32 | page.canonical
-    found = PageFingerprint(
-        page.value, page.sketch, identity, page.features, recipe, page.unread,
-        thing=page.thing, parts=page.parts,
-    )  # fmt: skip
-    return PageReading(found, page.text_bytes, page.data_bytes, page.words, page.words_read)
 
 
 # --------------------------------------------------------------------------------------- hashes

@@ -153,7 +153,8 @@ def test_what_is_for_browsers_without_scripts_is_read_where_it_is_most_of_the_pa
 
 OPEN = """form|div class=comments|div id=post-reply|nav|aside|header|div role=dialog|main|article|div
 section|footer|p|ul|li|table|tr|td|label|span class=comment|form class=respond|div hidden|h2
-b|noscript|span hidden|my-app hidden|svg hidden|div role=toolbar|i|button
+b|noscript|span hidden|my-app hidden|svg hidden|div role=toolbar|i|button|span role=navigation|b role=main class=x
+meta content=a|meta property=og:url content=/b|img src=c alt=d
 a href=/1|a class=comments href=/2|a href=/3|div class=cookie-notice|section id=gdpr|div class=modal|form class=related""".replace(
     "\n", "|"
 ).split("|")

@@ -984,12 +984,13 @@ class Page:
         groups |= {mark: mark.upper() for mark in "main header heading link form aside".split()}
         groups["top"] = "TOP"
         marks = {mark for mark, group in groups.items() if tag.has(group)}
-        read = "skipped" not in self.context or tag.has("BLOCK") or tag.has("LINK")
-        properties = tag.properties()
-        if tag.values("itemscope") and read and properties is not None:
-            marks |= set() if {"offers", "mainentity"} & set(properties) else {"property"}
         if tag.has("VEIL"):
             marks |= {"unscripted"} if "skipped" in self.context else {"unscripted", "veiled"}
+        if "skipped" in self.context and not (tag.has("BLOCK") or tag.has("LINK")):
+            return marks
+        properties = tag.properties()
+        if tag.values("itemscope") and properties is not None:
+            marks |= set() if {"offers", "mainentity"} & set(properties) else {"property"}
         if not tag.has("ROOT"):
             if tag.hidden() and tag.has("BLOCK"):
                 marks.add("hidden")

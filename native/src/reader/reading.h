@@ -211,9 +211,9 @@ uint32_t thing_of(struct ndd_reader *reader);
  * of what is hidden. */
 void parts_data(struct ndd_reader *reader, const uint8_t *at, const uint8_t *end, int is_data, const uint8_t *page_end);
 void parts_source(struct ndd_reader *reader, const uint8_t *src, size_t n, const uint8_t *page_end);
-uint64_t parts_data_attribute(uint64_t sum, ndd_key key, const uint8_t *name, size_t n, const uint8_t *end,
-                              const uint8_t *page_end);
-uint64_t parts_attribute(uint64_t sum, ndd_key key, const uint8_t *name, const uint8_t *end, const uint8_t *page_end);
+void parts_data_attribute(struct ndd_reader *reader, const uint8_t *name, size_t n, const uint8_t *end,
+                          const uint8_t *page_end);
+void parts_attribute(struct ndd_reader *reader, const uint8_t *name, const uint8_t *end, const uint8_t *page_end);
 void parts_meta(struct ndd_reader *reader, const uint8_t *content, size_t n, const uint8_t *page_end);
 void parts_hidden(struct ndd_reader *reader, const struct block *block);
 void parts_settle(struct ndd_reader *reader, ndd_page *page);

@@ -139,8 +139,6 @@ static inline int wanted_of(uint32_t flags, uint32_t context, uint32_t around, i
 /* What a tag says beside what steers the scan. */
 static void take_more(struct scan *scan, uint32_t flags, const struct attributes *found, const uint8_t *after) {
     struct ndd_reader *reader = scan->reader;
-    if (found->more & MORE_DATA) reader->parts.data_attributes = found->data;
-    if (found->more & MORE_SAID) reader->parts.attributes = found->said;
     if (found->more & MORE_SOURCE && flags & TAG_SOURCE && !(reader->context & IN_DROPPED)) {
         parts_source(reader, found->source, found->source_length, scan->end);
     }
@@ -168,9 +166,13 @@ static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
         /* a tag that may end elements before it does not stand in the context that holds here */
         uint32_t context = flags & (TAG_BLOCK | TAG_LINK) ? 0 : reader->context;
         int wanted = wanted_of(flags, context, reader->context, outside);
+        const struct parts before = reader->parts;
         after = tag_attributes(reader, p, scan->end, wanted, &attributes);
+        if (after == NULL) { /* never finished: no tag, and nothing follows it */
+            reader->parts = before;
+            return scan->end;
+        }
     }
-    if (after == NULL) return scan->end; /* never finished: no tag, and nothing follows it */
     if (attributes.more != 0) take_more(scan, flags, &attributes, after);
 
     if (flags & TAG_BLOCK) words_end_block(reader);

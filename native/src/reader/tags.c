@@ -162,10 +162,14 @@ static int style_hides(const uint8_t *style, size_t n) {
     return 0;
 }
 
-/* The first four letters of a name, which has as many, in either case, as one number. No byte but a
+/* The first three or four letters of a name, which has as many, in either case, as one number. No byte but a
  * letter in either case becomes that letter when this bit is set. */
 #define NAME4(a, b, c, d) \
     ((uint32_t)(a) | (uint32_t)(b) << 8 | (uint32_t)(c) << 16 | (uint32_t)(d) << 24)
+
+static uint32_t small3(const uint8_t *name) {
+    return NAME4(name[0], name[1], name[2], 0) | UINT32_C(0x202020);
+}
 
 static uint32_t small4(const uint8_t *name) {
     return NAME4(name[0], name[1], name[2], name[3]) | UINT32_C(0x20202020);
@@ -176,25 +180,22 @@ static int is_json_type(const uint8_t *type, size_t n) {
 }
 
 /* An attribute in which two pages of similar text may differ (docs/fingerprint-spec.md, "Parts"). */
-static inline void said_attribute(const struct ndd_reader *reader, const uint8_t *name, const uint8_t *value,
-                                  size_t length, const uint8_t *end, int wanted, struct attributes *found) {
-    if (!(wanted & WANTED_DATA) || length == 0) return;
-    uint64_t sum = found->more & MORE_SAID ? found->said : reader->parts.attributes;
-    found->said = parts_attribute(sum, reader->key, name, value + length, end);
-    found->more |= MORE_SAID;
+static inline void said_attribute(struct ndd_reader *reader, const uint8_t *name, const uint8_t *value,
+                                  size_t length, const uint8_t *end, int wanted) {
+    if (wanted & WANTED_DATA && length > 0) parts_attribute(reader, name, value + length, end);
 }
 
 /* What an attribute says whose name has six letters and more. */
-static void long_attribute(const struct ndd_reader *reader, const uint8_t *name, size_t n, const uint8_t *value,
+static void long_attribute(struct ndd_reader *reader, const uint8_t *name, size_t n, const uint8_t *value,
                            size_t length, const uint8_t *end, int wanted, struct attributes *found) {
     switch (n) {
     case 6:
         if (equals(name, n, "hidden")) found->marks |= IN_HIDDEN;
-        else if (equals(name, n, "srcset")) said_attribute(reader, name, value, length, end, wanted, found);
+        else if (equals(name, n, "srcset")) said_attribute(reader, name, value, length, end, wanted);
         break;
     case 7:
         if (small4(name) != NAME4('c', 'o', 'n', 't') || !equals(name, n, "content")) break;
-        said_attribute(reader, name, value, length, end, wanted, found);
+        said_attribute(reader, name, value, length, end, wanted);
         if (found->more & MORE_CONTENT) break;
         found->more |= MORE_CONTENT;
         found->content = value;
@@ -208,7 +209,7 @@ static void long_attribute(const struct ndd_reader *reader, const uint8_t *name,
         } else if (small4(name) == NAME4('p', 'r', 'o', 'p') && equals(name, n, "property") && equals(value, length, "og:url")) {
             found->more |= MORE_OPEN_GRAPH;
         } else if (small4(name) == NAME4('d', 'a', 't', 'e') && equals(name, n, "datetime")) {
-            said_attribute(reader, name, value, length, end, wanted, found);
+            said_attribute(reader, name, value, length, end, wanted);
         }
         break;
     case 9:
@@ -216,7 +217,7 @@ static void long_attribute(const struct ndd_reader *reader, const uint8_t *name,
         break;
     case 10:
         if (small4(name) == NAME4('a', 'r', 'i', 'a') && equals(name, n, "aria-label")) {
-            said_attribute(reader, name, value, length, end, wanted, found);
+            said_attribute(reader, name, value, length, end, wanted);
         }
         break;
     case 11:
@@ -227,19 +228,12 @@ static void long_attribute(const struct ndd_reader *reader, const uint8_t *name,
     }
 }
 
-static void data_attribute(const struct ndd_reader *reader, const uint8_t *name, size_t n, const uint8_t *value,
-                           size_t length, const uint8_t *end, struct attributes *found) {
-    uint64_t sum = found->more & MORE_DATA ? found->data : reader->parts.data_attributes;
-    found->data = parts_data_attribute(sum, reader->key, name, n, length > 0 ? value + length : name + n, end);
-    found->more |= MORE_DATA;
-}
-
 /* What an attribute says. Its name's length tells most of them apart at once. */
-static void attribute(const struct ndd_reader *reader, const uint8_t *name, size_t n, const uint8_t *value,
+static void attribute(struct ndd_reader *reader, const uint8_t *name, size_t n, const uint8_t *value,
                       size_t length, const uint8_t *end, int wanted, struct attributes *found) {
     if (n > 5) {
         if (small4(name) != NAME4('d', 'a', 't', 'a') || name[4] != '-') long_attribute(reader, name, n, value, length, end, wanted, found);
-        else if (wanted & WANTED_DATA) data_attribute(reader, name, n, value, length, end, found);
+        else if (wanted & WANTED_DATA) parts_data_attribute(reader, name, n, length > 0 ? value + length : name + n, end);
         return;
     }
     switch (n) {
@@ -247,16 +241,23 @@ static void attribute(const struct ndd_reader *reader, const uint8_t *name, size
         if (wanted & WANTED_CLASS && equals(name, n, "id")) found->marks |= class_says(value, length, end);
         break;
     case 3:
-        if (!equals(name, n, "rel")) {
-            if (equals(name, n, "alt")) said_attribute(reader, name, value, length, end, wanted, found);
-            if (found->more & MORE_SOURCE || !equals(name, n, "src")) break;
+        switch (small3(name)) {
+        case NAME4('r', 'e', 'l', 0):
+            if (has_token(value, length, "canonical")) found->more |= MORE_CANONICAL;
+            if (has_token(value, length, "next")) found->more |= MORE_NEXT;
+            break;
+        case NAME4('a', 'l', 't', 0):
+            said_attribute(reader, name, value, length, end, wanted);
+            break;
+        case NAME4('s', 'r', 'c', 0):
+            if (found->more & MORE_SOURCE) break;
             found->more |= MORE_SOURCE;
             found->source = value;
             found->source_length = length;
             break;
+        default:
+            break;
         }
-        if (has_token(value, length, "canonical")) found->more |= MORE_CANONICAL;
-        if (has_token(value, length, "next")) found->more |= MORE_NEXT;
         break;
     case 4:
         switch (small4(name)) {
@@ -276,7 +277,7 @@ static void attribute(const struct ndd_reader *reader, const uint8_t *name, size
             else if (is_json_type(value, length)) found->more |= MORE_JSON;
             break;
         case NAME4('d', 'a', 't', 'a'):
-            said_attribute(reader, name, value, length, end, wanted, found);
+            said_attribute(reader, name, value, length, end, wanted);
             break;
         default:
             break;
@@ -288,16 +289,16 @@ static void attribute(const struct ndd_reader *reader, const uint8_t *name, size
             if ((name[4] | 0x20) != 's') break;
             if (wanted & WANTED_CLASS) found->marks |= class_says(value, length, end);
             if (wanted & WANTED_NEXT && has_word(value, length, next_words)) found->more |= MORE_NEXT;
-            said_attribute(reader, name, value, length, end, wanted, found);
+            said_attribute(reader, name, value, length, end, wanted);
             break;
         case NAME4('s', 't', 'y', 'l'):
             if ((name[4] | 0x20) != 'e') break;
             if (style_hides(value, length)) found->marks |= IN_HIDDEN;
-            said_attribute(reader, name, value, length, end, wanted, found);
+            said_attribute(reader, name, value, length, end, wanted);
             break;
         case NAME4('t', 'i', 't', 'l'):
         case NAME4('v', 'a', 'l', 'u'):
-            if ((name[4] | 0x20) == 'e') said_attribute(reader, name, value, length, end, wanted, found);
+            if ((name[4] | 0x20) == 'e') said_attribute(reader, name, value, length, end, wanted);
             break;
         default:
             break;
@@ -308,7 +309,7 @@ static void attribute(const struct ndd_reader *reader, const uint8_t *name, size
     }
 }
 
-const uint8_t *tag_attributes(const struct ndd_reader *reader, const uint8_t *at, const uint8_t *end, int wanted,
+const uint8_t *tag_attributes(struct ndd_reader *reader, const uint8_t *at, const uint8_t *end, int wanted,
                               struct attributes *found) {
     for (;;) {
         while (at < end && (is_html_space(*at) || *at == '/')) at++;

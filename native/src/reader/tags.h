@@ -36,7 +36,6 @@ struct attributes {
     /* each only with its flag: not all tags need be made ready for what few have */
     const uint8_t *href, *itemprop, *content, *source;
     size_t href_length, itemprop_length, content_length, source_length;
-    uint64_t data, said; /* parts_data_attribute, parts_attribute so far */
 };
 
 enum {
@@ -45,18 +44,16 @@ enum {
     MORE_CONTENT = 1 << 2,
     MORE_SOURCE = 1 << 3,    /* src */
     MORE_OPEN_GRAPH = 1 << 4, /* og:url is what the content gives */
-    MORE_DATA = 1 << 5,
-    MORE_SAID = 1 << 6, /* an attribute that people read, or a class */
-    MORE_HREF = 1 << 7,
-    MORE_CANONICAL = 1 << 8, /* rel has the word canonical (for link) */
-    MORE_NEXT = 1 << 9,      /* rel has the word next, or the class with WANTED_NEXT */
-    MORE_JSON = 1 << 10,     /* a type of JSON data (for script) */
-    MORE_LINKED = 1 << 11    /* the type of JSON-LD (for script) */
+    MORE_HREF = 1 << 5,
+    MORE_CANONICAL = 1 << 6, /* rel has the word canonical (for link) */
+    MORE_NEXT = 1 << 7,      /* rel has the word next, or the class with WANTED_NEXT */
+    MORE_JSON = 1 << 8,      /* a type of JSON data (for script) */
+    MORE_LINKED = 1 << 9     /* the type of JSON-LD (for script) */
 };
 
 enum {
     WANTED = 1,
-    WANTED_DATA = 2, /* data attributes, and those with MORE_SAID, too */
+    WANTED_DATA = 2, /* data attributes, and others in which pages may differ (parts.c) */
     WANTED_FEW = 4,  /* only src, and names of six letters and more */
     WANTED_CLASS = 8, /* what class and id say of the context */
     WANTED_NEXT = 16  /* whether the class has the word next */
@@ -65,9 +62,9 @@ enum {
 struct ndd_reader;
 
 /* Reads attributes from just behind a tag's name to behind its '>'; marks, more and closed are 0 before. What is not
- * wanted (WANTED_ flags) is passed over, all but closed. Returns where it stopped, or NULL when the page ends first (then
- * it is no tag). */
-const uint8_t *tag_attributes(const struct ndd_reader *reader, const uint8_t *at, const uint8_t *end, int wanted,
+ * wanted (WANTED_ flags) is passed over, all but closed. What pages may differ in goes to the reader's parts. Returns where
+ * it stopped, or NULL when the page ends first (then it is no tag). */
+const uint8_t *tag_attributes(struct ndd_reader *reader, const uint8_t *at, const uint8_t *end, int wanted,
                               struct attributes *found);
 
 #endif
