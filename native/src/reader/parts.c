@@ -167,13 +167,13 @@ ndd_status ndd_reader_numbers(ndd_reader *reader, const uint64_t **hashes, size_
 
 void parts_settle(struct ndd_reader *reader, ndd_page *page) {
     uint64_t headings = 0, numbers = 0, beside = reader->parts.beside, frame = reader->parts.frame;
-    size_t next = 0;
-    for (size_t i = 0; i < reader->blocks.n; i++) {
-        const struct block *block = &reader->blocks.at[i];
-        if (block->context & IN_TOP) headings = join_block(reader, headings, block);
-        if (block->weight > 0) numbers = join_numbers(reader, numbers, block, &next);
-        else if (block->context & IN_DROPPED) frame = join_block(reader, frame, block); /* navigation and its like */
-        else beside = join_block(reader, beside, block);
+    size_t next_digits = 0;
+    for (size_t next = 0; next < reader->blocks.n;) {
+        struct block block = take_blocks(reader, &next, IN_DROPPED | IN_TOP);
+        if (block.context & IN_TOP) headings = join_block(reader, headings, &block);
+        if (block.weight > 0) numbers = join_numbers(reader, numbers, &block, &next_digits);
+        else if (block.context & IN_DROPPED) frame = join_block(reader, frame, &block); /* navigation and its like */
+        else beside = join_block(reader, beside, &block);
     }
     store4_le(page->parts, number_of(reader->parts.data));
     store4_le(page->parts + 4, number_of(reader->parts.sources));

@@ -261,6 +261,20 @@ static inline int is_text(const struct block *block) {
     return in_content(block->context) & !mostly_links(block);
 }
 
+/* Takes the block at *next, and those behind it that follow in the text, are kept like it or are not, and have the same
+ * marks of these: one block in place of them, for a loop over a few tokens ends unforeseen. */
+static inline struct block take_blocks(const struct ndd_reader *reader, size_t *next, uint32_t marks) {
+    const struct block *block = &reader->blocks.at[(*next)++];
+    struct block all = *block;
+    for (; *next < reader->blocks.n; ++*next) {
+        block++;
+        if (block->first_token != all.first_token + all.tokens || (block->weight > 0) != (all.weight > 0) ||
+            ((block->context ^ all.context) & marks)) break;
+        all.tokens += block->tokens;
+    }
+    return all;
+}
+
 /* repeats.c */
 void repeats_leave(struct ndd_reader *reader);
 
