@@ -126,14 +126,15 @@ static inline void expect_end(struct element *element, size_t n) {
     element->end = is_short ? (element->name | (uint64_t)'>' << 8 * n) << element->end_shift : 0;
 }
 
-/* Which attributes of a tag count; without a branch, for tags come as they like. */
-static inline int wanted_of(uint32_t flags, uint32_t context, uint32_t around, int next) {
-    int few = (flags & (TAG_VOID | TAG_REL)) == TAG_VOID, passed = (context & IN_SKIPPED) != 0;
-    passed |= (flags & (TAG_VOID | TAG_SOURCE | TAG_META)) == TAG_VOID;
-    int all = !passed | ((flags & (TAG_SCRIPT | TAG_REL | TAG_SOURCE)) != 0);
-    int data = !(passed | ((flags & (TAG_SCRIPT | TAG_META)) != 0) | ((around & IN_DROPPED) != 0));
-    int classed = (flags & TAG_BLOCK) != 0;
-    return all * WANTED | data * WANTED_DATA | few * WANTED_FEW | classed * WANTED_CLASS | next * WANTED_NEXT;
+/* Which attributes of a tag count, in a context and what is around it: WANTED_ flags. */
+static inline int wanted_of(uint32_t flags, uint32_t context, uint32_t around) {
+    int passed = (context & IN_SKIPPED) != 0, data = passed || around & IN_DROPPED ? 0 : WANTED_DATA;
+    if (!(flags & (TAG_VOID | TAG_SCRIPT | TAG_SOURCE))) {
+        return passed ? 0 : WANTED | data | (flags & TAG_BLOCK ? WANTED_CLASS : 0);
+    }
+    if (flags & (TAG_SCRIPT | TAG_REL)) return WANTED;
+    if (flags & TAG_SOURCE) return WANTED | data | (flags & TAG_VOID ? WANTED_FEW : 0);
+    return flags & TAG_META && !passed ? WANTED | WANTED_FEW : 0;
 }
 
 /* What a tag says beside what steers the scan. */
@@ -165,7 +166,7 @@ static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
     if (p == scan->end || *p != '>') {
         /* a tag that may end elements before it does not stand in the context that holds here */
         uint32_t context = flags & (TAG_BLOCK | TAG_LINK) ? 0 : reader->context;
-        int wanted = wanted_of(flags, context, reader->context, outside);
+        int wanted = wanted_of(flags, context, reader->context) | (outside ? WANTED_NEXT : 0);
         const struct parts before = reader->parts;
         after = tag_attributes(reader, p, scan->end, wanted, &attributes);
         if (after == NULL) { /* never finished: no tag, and nothing follows it */
