@@ -622,6 +622,22 @@ TWENTY = " ".join(f"w{i}" for i in range(20))
 
 
 @pytest.mark.parametrize(
+    ("html", "weights"),
+    [
+        (f"<h2>title</h2><p>{TWENTY}", [20, 20]),
+        (f"<h1>title</h1><h2>title two</h2><p>{TWENTY}", [20, 20, 20]),
+        (f"<p>{TWENTY}<h2>more</h2>", [20, 2]),
+        (f"<p>{TWENTY}<h2>more</h2><p><a>only a link</a></p>", [20, 2]),
+        (f"<p>{TWENTY}<h2>{TWENTY} not repeated</h2><p>one two three", [20, 3, 3]),
+    ],
+)
+def test_a_heading_weighs_what_stands_under_it(html: str, weights: list[int]) -> None:
+    """As much as the next block that is no heading; 2 if that is left out, or there is none."""
+    assert [block.weight for block in main_words(html)] == weights
+    assert [block.weight for block in oracle.read_html(html.encode()).blocks] == weights
+
+
+@pytest.mark.parametrize(
     ("html", "lengths"),
     [
         (f"<p>{TWENTY}<p>a b c d<p>a b c d<p>A, b; c d!", [20, 4]),

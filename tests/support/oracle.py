@@ -1212,7 +1212,12 @@ def judge(blocks: Blocks, title: Sequence[str]) -> Judged:
         words = tuple(token.data for token in blocks[i])
         if len(words) >= 4 and words in said:
             continue
-        judged.append((min(max(len(words), 2), 30), blocks[i]))
+        weighed: int | None = i
+        if "heading" in blocks[i][0].context:
+            bodies = (j for j in range(i, len(blocks)) if "heading" not in blocks[j][0].context)
+            weighed = next(bodies, None)
+        length = len(blocks[weighed]) if weighed in kept else 0
+        judged.append((min(max(length, 2), 30), blocks[i]))
         said.add(words)
     own = [block for _, block in judged if not has_main or "main" in block[0].context]
     if listed and count(block for _, block in judged) >= 80:

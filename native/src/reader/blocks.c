@@ -101,6 +101,16 @@ static void leave_notice(struct ndd_reader *reader) {
     }
 }
 
+/* A heading is worth what stands under it: as much as the next block that is none. */
+static void weigh_headings(struct ndd_reader *reader) {
+    uint32_t below = WEIGHT_LEAST;
+    for (size_t i = reader->blocks.n; i > 0; i--) {
+        struct block *block = &reader->blocks.at[i - 1];
+        if (!(block->context & IN_HEADING)) below = block->weight > 0 ? block->weight : WEIGHT_LEAST;
+        else if (block->weight > 0) block->weight = below;
+    }
+}
+
 void blocks_weigh(struct ndd_reader *reader) {
     wrappers_open(reader);
     headline_begin(reader);
@@ -110,6 +120,7 @@ void blocks_weigh(struct ndd_reader *reader) {
     leave_labels(reader);
     keep_lists(reader, needed);
     leave_notice(reader);
+    weigh_headings(reader);
     repeats_leave(reader);
     links_settle(reader, needed);
 }
