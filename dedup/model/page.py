@@ -64,7 +64,7 @@ PART_NAMES = (
     "frame",
 )
 _SOURCES, _BESIDE = slice(4, 8), slice(20, 24)
-PICTURE_FEATURES = 50  # a page with fewer is told by its pictures, too
+PICTURE_FEATURES = 80
 TEXT_HASH = 33  # from this byte of a sketch on: the hash of the whole main text
 
 
