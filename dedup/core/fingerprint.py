@@ -91,7 +91,7 @@ def read_page(
     try:
         page = _read(reader, html, encoding, url, known, links)
         return PageReading(
-            _page(page, known),
+            _page(reader, known),
             page.text_bytes,
             page.data_bytes,
             page.words,
@@ -140,7 +140,7 @@ def fingerprint_text(text: bytes | str, *, recipe: Recipe | str | None = None) -
     try:
         page = reader.page
         check(lib.ndd_read_text(reader.native, ffi.from_buffer(data), len(data), known.key, page))
-        return _page(page, known)
+        return _page(reader, known)
     finally:
         _idle.append(reader)
 
@@ -259,13 +259,14 @@ def distance(a: int, b: int) -> int:
 class _Reader:
     """A native reader, which keeps its scratch memory, and the places of its answers."""
 
-    __slots__ = ("address", "excerpt", "hashes", "n", "native", "page")
+    __slots__ = ("address", "excerpt", "hashes", "n", "native", "page", "parts", "sketch")
 
     def __init__(self) -> None:
         made = ffi.new("ndd_reader **")
         check(lib.ndd_reader_open(made))
         self.native = ffi.gc(made[0], lib.ndd_reader_close)
         self.page, self.excerpt = ffi.new("ndd_page *"), ffi.new("ndd_excerpt *")
+        self.sketch, self.parts = ffi.buffer(self.page.sketch), ffi.buffer(self.page.parts)
         self.hashes, self.n = ffi.new("uint64_t const **"), ffi.new("size_t *")
         self.address = ffi.new("uint64_t *")
 
@@ -342,14 +343,15 @@ def _gathered(reader: _Reader, *, links: bool, numbers: bool) -> tuple[bytes, by
     return led_to, address, numbered
 
 
-def _page(page: Any, recipe: Recipe) -> PageFingerprint:
+def _page(reader: _Reader, recipe: Recipe) -> PageFingerprint:
+    page = reader.page
     return PageFingerprint(
         page.value,
-        bytes(ffi.buffer(page.sketch)),
+        reader.sketch[:],
         page.title << 32 | page.canonical,
         page.features,
         recipe.id,
         bool(page.unread),
         thing=page.thing,
-        parts=bytes(ffi.buffer(page.parts)),
+        parts=reader.parts[:],
     )

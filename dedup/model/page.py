@@ -63,8 +63,8 @@ PART_NAMES = (
     "attributes",
     "frame",
 )
-_SOURCES, _BESIDE = slice(4, 8), slice(20, 24)
-PICTURE_FEATURES = 50  # a page with fewer is told by its pictures, too
+_SOURCES, _HEADINGS, _BESIDE = slice(4, 8), slice(12, 16), slice(20, 24)
+PICTURE_FEATURES = 80
 TEXT_HASH = 33  # from this byte of a sketch on: the hash of the whole main text
 
 
@@ -448,8 +448,8 @@ def are_two_things(one: PageFingerprint, other: PageFingerprint) -> bool:
     """Whether two pages of one site are of two things, whatever their texts.
 
     By the numbers of these things in their structured data; or, if they have little text, if their own word and their
-    pictures say so, and other words stand beside that text: on a page of a gallery, or a list of products, the text may
-    be a contact block (docs/fingerprint-spec.md, "Decision").
+    pictures say so, and the heading or the words beside the text differ, too: on a page of a gallery, or a list of products,
+    the text may be a contact block or a form to comment (docs/fingerprint-spec.md, "Decision").
     """
     return _have_two_numbers(one.thing, other.thing) or _show_two_pictures(one, other)
 
@@ -459,7 +459,7 @@ def _show_two_pictures(one: PageFingerprint, other: PageFingerprint) -> bool:
         min(one.features, other.features) < PICTURE_FEATURES
         and bool(one.parts and other.parts)
         and one.parts[_SOURCES] != other.parts[_SOURCES]
-        and one.parts[_BESIDE] != other.parts[_BESIDE]
+        and any(one.parts[part] != other.parts[part] for part in (_HEADINGS, _BESIDE))
         and identity_of(one.identity, other.identity) == "other"
     )
 

@@ -7,10 +7,7 @@
 #define bit_counter_add8 portable_bit_counter_add8
 #define bit_counter_finish portable_bit_counter_finish
 #define bit_counter_majority portable_bit_counter_majority
-#define blocks_join_rows portable_blocks_join_rows
 #define blocks_weigh portable_blocks_weigh
-#define character_at portable_character_at
-#define character_of portable_character_of
 #define character_reference portable_character_reference
 #define excerpt_take portable_excerpt_take
 #define features_sketch portable_features_sketch

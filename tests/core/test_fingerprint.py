@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import oracle
 import pytest
+from both_readers import as_reading
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sizes import examples
@@ -61,16 +62,6 @@ def directory(url: str | None) -> bytes:
 def words(html: bytes | str) -> list[oracle.Block]:
     """Return a page's kept blocks as the oracle gives them."""
     return [oracle.Block(*block) for block in main_words(html, encoding="utf-8")]
-
-
-def as_reading(page: oracle.Reading, recipe: str = "words-0-5") -> PageReading:
-    """Return what the oracle found as the package gives it."""
-    identity = page.title << 32 | page.canonical
-    found = PageFingerprint(
-        page.value, page.sketch, identity, page.features, recipe, page.unread,
-        thing=page.thing, parts=page.parts,
-    )  # fmt: skip
-    return PageReading(found, page.text_bytes, page.data_bytes, page.words, page.words_read)
 
 
 # --------------------------------------------------------------------------------------- hashes
@@ -668,11 +659,6 @@ def entries(word: str, count: int, start: int = 0) -> str:
     return "".join(f"<li><a href=/{i}>{word} {word}{i}</a>" for i in range(start, start + count))
 
 
-def table(row: str, rows: int = 30) -> str:
-    """Return a text and a table of such rows."""
-    return f"<p>{TWENTY}<table>" + "".join("<tr>" + row.format(i) for i in range(rows)) + "</table>"
-
-
 NINETY = " ".join(f"t{i}" for i in range(90))
 MAIN = "<title>{} of a town</title><main><h1>{}</h1>" + f"</main><p>{' '.join(map(str, range(99)))}"
 
@@ -693,11 +679,7 @@ MAIN = "<title>{} of a town</title><main><h1>{}</h1>" + f"</main><p>{' '.join(ma
         # and a list of links by its title
         (f"<title>One</title><p>one{entries('a', 60)}", f"<title>Other</title><p>two{entries('a', 60)}", False),
         (f"<title>One</title><p>one{entries('a', 60)}", f"<title>One</title><p>two{entries('a', 60)}", True),
-        # the class beside a method's name is a word of the table, but no link that stands before the words, or in few rows
-        (table("<td>m{} of a b<td><a>One</a><td>inline"), table("<td>m{} of a b<td><a>Other</a><td>inline"), False),
-        (table("<td><a>One</a><td>m{} of a b<td>inline"), table("<td><a>Other</a><td>m{} of a b<td>inline"), True),
-        (table("<td>m{} of a b<td><a>One</a>", 2), table("<td>m{} of a b<td><a>Other</a>", 2), True),
-        # so does the title, where what article or main says is little beside what stands outside
+        # and so is a page where what article or main says is little beside what stands outside
         (MAIN.format("Map", "Map"), MAIN.format("News", "News"), False),
         (MAIN.format("Map", "Map"), MAIN.format("Map", "News"), True),
         (MAIN.replace("main>", "div>").format("Map", "Map"), MAIN.replace("main>", "div>").format("News", "News"), True),

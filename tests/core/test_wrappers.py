@@ -96,6 +96,8 @@ def test_two_pages_of_a_site_of_forms_are_told_apart() -> None:
         (text("a", 80) + f"<form class=modal>{text('f', 161)}</form>", "af"),
         (f"<div class=modal>{text('s', 30)}<aside>{text('t', 30)}</aside></div>", "s"),
         (f"<aside class=modal>{text('s', 30)}</aside>", "s"),
+        (f"<div class=modal>{text('s', 3)}<div class=reply>{text('r', 156)}</div></div>", "s"),
+        (f"<div class=modal>{text('s', 3)}<div class=reply>{text('r', 157)}</div></div>", "rs"),
         (text("a", 3) + f"<div class=reply>{text('r', 30)}</div>", "ar"),
         # comments in a form, a form in comments: neither alone gives anything
         (text("a", 80) + f"<div class=reply><form>{text('r', 161)}</form></div>", "ar"),
@@ -142,6 +144,9 @@ def test_what_is_inside_is_kept_when_it_is_most_of_the_page(html: str, letters: 
         (f"<noscript>{text('n', 99)[3:-4]}</noscript>" + text("a", 9), "a"),
         (f"<template><noscript>{text('n', 99)}</noscript></template>" + text("a", 9), "a"),
         (f"<noscript><svg>{text('n', 99)}</svg></noscript>" + text("a", 9), "a"),
+        # where nothing is read, neither an attribute within a line nor a meta says anything
+        (text("a", 40) + f"<noscript><b role=navigation>{text('n', 81)}</b></noscript>", "an"),
+        (text("a", 40) + "<noscript><meta name=a content=b></noscript>", "a"),
     ],
 )
 def test_what_is_for_browsers_without_scripts_is_read_where_it_is_most_of_the_page(
@@ -153,7 +158,8 @@ def test_what_is_for_browsers_without_scripts_is_read_where_it_is_most_of_the_pa
 
 OPEN = """form|div class=comments|div id=post-reply|nav|aside|header|div role=dialog|main|article|div
 section|footer|p|ul|li|table|tr|td|label|span class=comment|form class=respond|div hidden|h2
-b|noscript|span hidden|my-app hidden|svg hidden|div role=toolbar|i|button
+b|noscript|span hidden|my-app hidden|svg hidden|div role=toolbar|i|button|span role=navigation|b role=main class=x
+meta content=a|meta property=og:url content=/b|img src=c alt=d
 a href=/1|a class=comments href=/2|a href=/3|div class=cookie-notice|section id=gdpr|div class=modal|form class=related""".replace(
     "\n", "|"
 ).split("|")

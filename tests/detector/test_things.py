@@ -72,16 +72,22 @@ def test_microdata_names_things_too() -> None:
     assert status(red, blue) == "unique"
 
 
-CONTACT = " ".join(f"street{i}" for i in range(48))
+CONTACT = " ".join(f"street{i}" for i in range(70))
 
 
 def picture(
-    title: str, *images: str, text: str = CONTACT, url: str = "", beside: str = ""
+    title: str,
+    *images: str,
+    text: str = CONTACT,
+    url: str = "",
+    beside: str = "",
+    heading: str = "",
 ) -> PageFingerprint:
     """Return the fingerprint of a page of images, their links and a contact block."""
     shown = "".join(f'<a href="/"><img src="{image}">{beside or image}</a>' for image in images)
     declared = f'<link rel="canonical" href="{url}">' if url else ""
-    return dedup.fingerprint(f"<title>{title}</title>{declared}{shown}<p>{text}</p>")
+    above = f"<h1>{heading}</h1>" if heading else ""
+    return dedup.fingerprint(f"<title>{title}</title>{declared}{above}{shown}<p>{text}</p>")
 
 
 @pytest.mark.parametrize(
@@ -95,6 +101,11 @@ def picture(
             picture("Dawn", "1.jpg", beside="Next"),
             picture("Dusk", "2.jpg", beside="Next"),
             "near_duplicate",
+        ),
+        (  # the heading tells, where nothing stands beside
+            picture("Dawn", "1.jpg", beside="Next", heading="Dawn"),
+            picture("Dusk", "2.jpg", beside="Next", heading="Dusk"),
+            "unique",
         ),
         (picture("Dawn", "1.jpg"), picture("Dusk", "1.jpg"), "near_duplicate"),
         (

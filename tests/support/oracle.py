@@ -11,12 +11,11 @@ specification's are of version 15.1.0, so compare on characters that are older t
 import math
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from html.entities import html5
-from itertools import groupby, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
@@ -146,8 +145,6 @@ class Token(NamedTuple):
 
     data: bytes
     context: Context
-    cell: tuple[int, int]
-    """The numbers of the table row that it stands in, 0 for none, and of the cell."""
 
 
 class Piece(NamedTuple):
@@ -155,7 +152,6 @@ class Piece(NamedTuple):
 
     text: str
     context: Context = frozenset()
-    cell: tuple[int, int] = (0, 0)
 
 
 END_WORD, END_BLOCK = Piece("end of word"), Piece("end of block")
@@ -167,18 +163,18 @@ def cut(run: list[Piece]) -> Iterator[Token]:
     for character in run:
         more = character.text.lower()[0].encode()
         if len(data) + len(more) > 128:
-            yield Token(data, context, run[0].cell)
+            yield Token(data, context)
             data, context = b"", character.context
         data += more
-    yield Token(data, context, run[0].cell)
+    yield Token(data, context)
 
 
 def pairs(run: list[Piece]) -> Iterator[Token]:
     """Yield neighbours of a spaceless script."""
     if len(run) == 1:
-        yield Token(run[0].text.encode(), run[0].context, run[0].cell)
+        yield Token(run[0].text.encode(), run[0].context)
     for first, second in pairwise(run):
-        yield Token((first.text + second.text).encode(), second.context, second.cell)
+        yield Token((first.text + second.text).encode(), second.context)
 
 
 def blocks_of(pieces: Iterable[Piece]) -> list[list[Token]]:
@@ -787,8 +783,6 @@ class Page:
     links: list[tuple[str, Context]] = field(default_factory=list)
     stack: list[Element] = field(default_factory=list)
     without_room: int = 0
-    rows: int = 0
-    cell: tuple[int, int] = (0, 0)
 
     @property
     def context(self) -> Context:
@@ -824,7 +818,7 @@ class Page:
             return at + 1
         if not stands_for:
             stands_for, end = self.text[at], at + 1
-        self.pieces += [Piece(one, self.context, self.cell) for one in stands_for]
+        self.pieces += [Piece(one, self.context) for one in stands_for]
         return end
 
     def markup(self, at: int) -> int:
@@ -844,19 +838,14 @@ class Page:
         self.pieces.append(END_WORD)
         return at + 1
 
-    def ends(self, name: str, starts: bool = False) -> None:
+    def ends(self, name: str) -> None:
         if in_any(name, "BLOCK"):
             self.pieces.append(END_BLOCK)
         elif in_any(name, "BREAK"):
             self.pieces.append(END_WORD)
-        if in_any(name, "ROW TABLE"):
-            self.rows += starts and in_any(name, "ROW")
-            self.cell = (self.rows, 0) if starts and in_any(name, "ROW") else (0, 0)
-        elif in_any(name, "CELL") and starts and self.cell[0]:
-            self.cell = self.cell[0], min(self.cell[1] + 1, 15)
 
     def start(self, tag: StartTag) -> int:
-        self.ends(tag.name, starts=True)
+        self.ends(tag.name)
         self.parts_of(tag)
         if tag.has("RAW"):
             self.pieces.append(END_WORD)
@@ -995,12 +984,13 @@ class Page:
         groups |= {mark: mark.upper() for mark in "main header heading link form aside".split()}
         groups["top"] = "TOP"
         marks = {mark for mark, group in groups.items() if tag.has(group)}
-        read = "skipped" not in self.context or tag.has("BLOCK") or tag.has("LINK")
-        properties = tag.properties()
-        if tag.values("itemscope") and read and properties is not None:
-            marks |= set() if {"offers", "mainentity"} & set(properties) else {"property"}
         if tag.has("VEIL"):
             marks |= {"unscripted"} if "skipped" in self.context else {"unscripted", "veiled"}
+        if "skipped" in self.context and not (tag.has("BLOCK") or tag.has("LINK")):
+            return marks
+        properties = tag.properties()
+        if tag.values("itemscope") and properties is not None:
+            marks |= set() if {"offers", "mainentity"} & set(properties) else {"property"}
         if not tag.has("ROOT"):
             if tag.hidden() and tag.has("BLOCK"):
                 marks.add("hidden")
@@ -1078,33 +1068,6 @@ def in_content(context: Context) -> bool:
 
 def is_text(block: list[Token]) -> bool:
     return 2 * sum("link" in token.context for token in block) <= len(block)
-
-
-def words_of_tables(blocks: Blocks) -> Blocks:
-    """Return the blocks, with the links in rows of data as words (specification, "Tables of data")."""
-    rows = [list(group) for _, group in groupby(blocks, lambda block: block[0].cell[0])]
-    joined: Blocks = []
-    for small, group in groupby(rows, is_small):
-        table = list(group)
-        whole = small and sum(map(is_data, table)) >= 3
-        for row in table:
-            cells = Counter(block[0].cell for block in row)
-            for i, block in enumerate(row):
-                words = [token._replace(context=token.context - {"link"}) for token in block]
-                alone, behind = cells[block[0].cell] == 1, 2 * count(row[:i]) >= count(row)
-                joined.append(words if whole and alone and behind and is_data(row) else block)
-    return joined
-
-
-def is_small(row: Blocks) -> bool:
-    """Whether the blocks of a row are of several cells, and have few words."""
-    first, last = row[0][0].cell, row[-1][0].cell
-    return first[0] > 0 and first != last and count(row) <= 64
-
-
-def is_data(row: Blocks) -> bool:
-    """Whether a small row is one of data."""
-    return 4 * sum("link" in token.context for block in row for token in block) <= count(row)
 
 
 def count(blocks: Iterable[list[Token]]) -> int:
@@ -1274,7 +1237,7 @@ def judged_page(html: bytes) -> tuple[Judged, Sequence[str]]:
     """Return what is kept of a page of UTF-8 bytes, and the tokens of its title."""
     page = Page(html.decode("utf-8", "surrogateescape"))
     page.scan()
-    blocks = visible(words_of_tables(blocks_of(page.pieces)))
+    blocks = visible(blocks_of(page.pieces))
     return judge(blocks, page.title_tokens), page.title_tokens
 
 
@@ -1396,7 +1359,7 @@ def hashes_of(page: Page, blocks: Iterable[list[Token]]) -> list[int]:
 
 
 def finish(page: Page) -> Reading:
-    blocks_before = words_of_tables(blocks_of(page.pieces))
+    blocks_before = blocks_of(page.pieces)
     blocks = visible(blocks_before)
     judged = judge(blocks, page.title_tokens)
     kept = [

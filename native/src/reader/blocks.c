@@ -14,62 +14,9 @@ enum {
     KEPT_PERCENT = 30,   /* or fewer percent of the content: it is a list of links, and these count */
     MAIN_LEAST = 80,     /* what article or main must hold to be believed, in tokens */
     MAIN_PERCENT = 15,   /* and in percent of all tokens */
-    ROWS_LEAST = 3,      /* rows of data that make a table one of data */
-    ROW_MOST = 64,       /* tokens of a table's row that is one of data, none that lays out the page, */
-    ROW_LINKS = 4,       /* and at most one of so many of them in links */
     LABEL_MOST = 16,     /* tokens of a text between two blocks left out that is none of its own */
     NOTICE_MOST = 100    /* tokens from the last copyright sign to the page's end */
 };
-
-/* How many of the blocks from one on stand in its table row. */
-static size_t row_length(const struct block *first, size_t n) {
-    size_t length = 1;
-    while (length < n && first[length].row / ROW_CELLS == first->row / ROW_CELLS) length++;
-    return length;
-}
-
-/* What a row of a table is, as its blocks tell: one of several cells with few words, and if most of these are no links,
- * one of data. Others lay out the page. */
-enum { ROW_OF_LAYOUT, ROW_OF_LINKS, ROW_OF_DATA };
-static int kind_of_row(const struct block *row, size_t n) {
-    uint64_t tokens = 0, links = 0;
-    if (row->row == 0 || row->row == row[n - 1].row) return ROW_OF_LAYOUT;
-    for (size_t i = 0; i < n; i++) {
-        tokens += row[i].tokens;
-        links += row[i].link_tokens;
-    }
-    return tokens > ROW_MOST ? ROW_OF_LAYOUT : links * ROW_LINKS > tokens ? ROW_OF_LINKS : ROW_OF_DATA;
-}
-
-/* A link that is alone in its cell, behind most of the row's words, is one of them. */
-static void take_links(struct block *row, size_t n) {
-    uint64_t before = 0, words = 0;
-    for (size_t i = 0; i < n; i++) words += row[i].tokens;
-    for (size_t i = 0; i < n; i++) {
-        int first = i == 0 || row[i - 1].row != row[i].row, last = i + 1 == n || row[i + 1].row != row[i].row;
-        if (first && last && 2 * before >= words) row[i].link_tokens = 0;
-        before += row[i].tokens;
-    }
-}
-
-/* A link in a table of data is a word of it: the class beside a method's name. */
-void blocks_join_rows(struct ndd_reader *reader) {
-    struct block *blocks = reader->blocks.at;
-    size_t n = reader->rows > 0 ? reader->blocks.n : 0, length;
-    for (size_t table = 0, end; table < n; table = end) {
-        size_t of_data = 0;
-        int kind = ROW_OF_DATA;
-        for (end = table; end < n && kind != ROW_OF_LAYOUT; end += length) {
-            length = row_length(blocks + end, n - end);
-            kind = kind_of_row(blocks + end, length);
-            of_data += kind == ROW_OF_DATA;
-        }
-        for (size_t row = table; of_data >= ROWS_LEAST && row < end; row += length) {
-            length = row_length(blocks + row, end - row);
-            if (kind_of_row(blocks + row, length) == ROW_OF_DATA) take_links(blocks + row, length);
-        }
-    }
-}
 
 static uint32_t weight_of(const struct block *block) {
     if (block->tokens < WEIGHT_LEAST) return WEIGHT_LEAST;

@@ -3,42 +3,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "reader/character_table.h"
 #include "reader/entity_table.h"
-
-struct character character_of(uint32_t code) {
-    if (code > 0x10ffff) code = NOT_A_CHARACTER;
-    const struct character_kind *kind =
-        &character_kinds[character_rows[character_page[code >> 8]][code & 255]];
-    struct character found = {(uint32_t)((int32_t)code + kind->lower), kind->kind, 0};
-    return found;
-}
-
-static struct character of_bytes(uint32_t code, uint16_t taken) {
-    struct character found = character_of(code);
-    found.taken = taken;
-    return found;
-}
-
-struct character character_at(const uint8_t *at, const uint8_t *end) {
-    size_t left = (size_t)(end - at);
-    uint8_t c = at[0];
-    if (c < 0x80) return of_bytes(c, 1);
-    if (c >= 0xc2 && c < 0xe0 && left >= 2 && (at[1] & 0xc0) == 0x80) {
-        return of_bytes((uint32_t)(c & 0x1f) << 6 | (at[1] & 0x3f), 2);
-    }
-    if ((c & 0xf0) == 0xe0 && left >= 3 && (at[1] & 0xc0) == 0x80 && (at[2] & 0xc0) == 0x80) {
-        uint32_t x = (uint32_t)(c & 0x0f) << 12 | (uint32_t)(at[1] & 0x3f) << 6 | (at[2] & 0x3f);
-        if (x >= 0x800 && (x < 0xd800 || x > 0xdfff)) return of_bytes(x, 3);
-    }
-    if ((c & 0xf8) == 0xf0 && left >= 4 && (at[1] & 0xc0) == 0x80 && (at[2] & 0xc0) == 0x80 &&
-        (at[3] & 0xc0) == 0x80) {
-        uint32_t x = (uint32_t)(c & 0x07) << 18 | (uint32_t)(at[1] & 0x3f) << 12 |
-                     (uint32_t)(at[2] & 0x3f) << 6 | (at[3] & 0x3f);
-        if (x >= 0x10000 && x <= 0x10ffff) return of_bytes(x, 4);
-    }
-    return of_bytes(NOT_A_CHARACTER, 1);
-}
 
 /* Numbers 128 to 159 stand for Windows-1252 characters, as browsers read them. */
 static const uint16_t windows_1252[32] = {

@@ -3,6 +3,7 @@
 #define NDD_CHARACTERS_H
 
 #include "ndd.h"
+#include "reader/character_table.h"
 
 enum { CHARACTER_SEPARATOR, CHARACTER_WORD, CHARACTER_SPACELESS, CHARACTER_IGNORED };
 
@@ -16,11 +17,41 @@ struct character {
 };
 
 /* The character of a code point, which took no bytes. */
-struct character character_of(uint32_t code);
+static inline struct character character_of(uint32_t code) {
+    if (code > 0x10ffff) code = NOT_A_CHARACTER;
+    const struct character_kind *kind =
+        &character_kinds[character_rows[character_page[code >> 8]][code & 255]];
+    struct character found = {(uint32_t)((int32_t)code + kind->lower), kind->kind, 0};
+    return found;
+}
+
+static inline struct character character_taking(uint32_t code, uint16_t taken) {
+    struct character found = character_of(code);
+    found.taken = taken;
+    return found;
+}
 
 /* The character at a place, in strict UTF-8 (RFC 3629). A byte that begins no valid sequence is
- * NOT_A_CHARACTER alone. at < end. */
-struct character character_at(const uint8_t *at, const uint8_t *end);
+ * NOT_A_CHARACTER alone. at < end. Text that is not ASCII takes its time here, so it is no call. */
+static inline struct character character_at(const uint8_t *at, const uint8_t *end) {
+    size_t left = (size_t)(end - at);
+    uint8_t c = at[0];
+    if (c < 0x80) return character_taking(c, 1);
+    if (c >= 0xc2 && c < 0xe0 && left >= 2 && (at[1] & 0xc0) == 0x80) {
+        return character_taking((uint32_t)(c & 0x1f) << 6 | (at[1] & 0x3f), 2);
+    }
+    if ((c & 0xf0) == 0xe0 && left >= 3 && (at[1] & 0xc0) == 0x80 && (at[2] & 0xc0) == 0x80) {
+        uint32_t x = (uint32_t)(c & 0x0f) << 12 | (uint32_t)(at[1] & 0x3f) << 6 | (at[2] & 0x3f);
+        if (x >= 0x800 && (x < 0xd800 || x > 0xdfff)) return character_taking(x, 3);
+    }
+    if ((c & 0xf8) == 0xf0 && left >= 4 && (at[1] & 0xc0) == 0x80 && (at[2] & 0xc0) == 0x80 &&
+        (at[3] & 0xc0) == 0x80) {
+        uint32_t x = (uint32_t)(c & 0x07) << 18 | (uint32_t)(at[1] & 0x3f) << 12 |
+                     (uint32_t)(at[2] & 0x3f) << 6 | (at[3] & 0x3f);
+        if (x >= 0x10000 && x <= 0x10ffff) return character_taking(x, 4);
+    }
+    return character_taking(NOT_A_CHARACTER, 1);
+}
 
 /* A code point as UTF-8: up to 4 bytes in a number, the first lowest, and how many these are. */
 static inline uint32_t character_bytes(uint32_t code, uint32_t *n) {

@@ -229,9 +229,9 @@ static void sum_shingles(struct ndd_reader *reader, size_t kept, size_t own, ndd
     size_t titles = 1 + (kept - own) / FOREIGN_TEXT;
     if (kept > 0 && own < LITTLE_TEXT) add_title(reader, &sketch, titles < TITLES_MOST ? titles : TITLES_MOST);
     if (kept > 0 && kept < LISTS_TEXT) add_lists(reader, &sketch, kept);
-    for (size_t i = 0; i < reader->blocks.n; i++) {
-        const struct block *block = &reader->blocks.at[i];
-        if (block->weight > 0) add_tokens(&sketch, &text, reader->tokens.at + block->first_token, block->tokens);
+    for (size_t next = 0; next < reader->blocks.n;) {
+        struct block block = take_blocks(reader, &next, 0);
+        if (block.weight > 0) add_tokens(&sketch, &text, reader->tokens.at + block.first_token, block.tokens);
     }
     end_tokens(&sketch, &text);
     sketch_end(&sketch, page->sketch);

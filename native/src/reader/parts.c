@@ -65,14 +65,16 @@ static int is_volatile_attribute(const uint8_t *name, size_t n) {
     }
 }
 
-uint64_t parts_attribute(uint64_t sum, ndd_key key, const uint8_t *name, const uint8_t *end, const uint8_t *page_end) {
-    return join(sum, hash_within(name, (size_t)(end - name), key, page_end));
+void parts_attribute(struct ndd_reader *reader, const uint8_t *name, const uint8_t *end, const uint8_t *page_end) {
+    uint64_t hash = hash_within(name, (size_t)(end - name), reader->key, page_end);
+    reader->parts.attributes = join(reader->parts.attributes, hash);
 }
 
-uint64_t parts_data_attribute(uint64_t sum, ndd_key key, const uint8_t *name, size_t n, const uint8_t *end,
-                              const uint8_t *page_end) {
-    if (is_volatile_attribute(name + 5, n - 5)) return sum;
-    return parts_attribute(sum, key, name, end, page_end);
+void parts_data_attribute(struct ndd_reader *reader, const uint8_t *name, size_t n, const uint8_t *end,
+                          const uint8_t *page_end) {
+    if (is_volatile_attribute(name + 5, n - 5)) return;
+    uint64_t hash = hash_within(name, (size_t)(end - name), reader->key, page_end);
+    reader->parts.data_attributes = join(reader->parts.data_attributes, hash);
 }
 
 void parts_meta(struct ndd_reader *reader, const uint8_t *content, size_t n, const uint8_t *page_end) {
@@ -97,26 +99,6 @@ void parts_hidden(struct ndd_reader *reader, const struct block *block) {
     reader->parts.beside = join_block(reader, reader->parts.beside, block);
 }
 
-/* The sums of the text that is not kept: what stands beside it, and what is left out as navigation and its like. */
-static void sum_texts(const struct ndd_reader *reader, uint64_t *beside, uint64_t *frame) {
-    for (size_t i = 0; i < reader->blocks.n; i++) {
-        const struct block *block = &reader->blocks.at[i];
-        if (block->weight > 0) continue;
-        uint64_t *sum = block->context & IN_DROPPED ? frame : beside;
-        *sum = join_block(reader, *sum, block);
-    }
-}
-
-static uint64_t heading_sum(const struct ndd_reader *reader) {
-    uint64_t sum = 0;
-    for (size_t i = 0; i < reader->blocks.n; i++) {
-        const struct block *block = &reader->blocks.at[i];
-        if (!(block->context & IN_TOP)) continue;
-        sum = join_block(reader, sum, block);
-    }
-    return sum;
-}
-
 static uint32_t first_of(const struct digits *at) {
     return (uint32_t)(at->words >> 48) | (uint32_t)(at->digits >> 48) << 16;
 }
@@ -137,16 +119,11 @@ static int are_within(const struct ndd_reader *reader, const struct block *block
     return *next < reader->digits.n && first_of(&reader->digits.at[*next]) - block->first_token < block->tokens;
 }
 
-static uint64_t number_sum(const struct ndd_reader *reader) {
-    uint64_t sum = 0;
-    size_t next = 0;
-    for (size_t i = 0; i < reader->blocks.n; i++) {
-        const struct block *block = &reader->blocks.at[i];
-        if (block->weight == 0) continue;
-        for (; are_within(reader, block, &next); next++) {
-            struct digits of = reader->digits.at[next];
-            while (of.digits & OF_BYTES) sum = join(sum, reader->tokens.at[take_number(&of)]);
-        }
+/* The numbers of a block, whose first is the next one. */
+static uint64_t join_numbers(const struct ndd_reader *reader, uint64_t sum, const struct block *block, size_t *next) {
+    for (; are_within(reader, block, next); ++*next) {
+        struct digits of = reader->digits.at[*next];
+        while (of.digits & OF_BYTES) sum = join(sum, reader->tokens.at[take_number(&of)]);
     }
     return sum;
 }
@@ -189,13 +166,20 @@ ndd_status ndd_reader_numbers(ndd_reader *reader, const uint64_t **hashes, size_
 }
 
 void parts_settle(struct ndd_reader *reader, ndd_page *page) {
+    uint64_t headings = 0, numbers = 0, beside = reader->parts.beside, frame = reader->parts.frame;
+    size_t next_digits = 0;
+    for (size_t next = 0; next < reader->blocks.n;) {
+        struct block block = take_blocks(reader, &next, IN_DROPPED | IN_TOP);
+        if (block.context & IN_TOP) headings = join_block(reader, headings, &block);
+        if (block.weight > 0) numbers = join_numbers(reader, numbers, &block, &next_digits);
+        else if (block.context & IN_DROPPED) frame = join_block(reader, frame, &block); /* navigation and its like */
+        else beside = join_block(reader, beside, &block);
+    }
     store4_le(page->parts, number_of(reader->parts.data));
     store4_le(page->parts + 4, number_of(reader->parts.sources));
     store4_le(page->parts + 8, number_of(reader->parts.data_attributes));
-    store4_le(page->parts + 12, number_of(heading_sum(reader)));
-    store4_le(page->parts + 16, number_of(number_sum(reader)));
-    uint64_t beside = reader->parts.beside, frame = reader->parts.frame;
-    sum_texts(reader, &beside, &frame);
+    store4_le(page->parts + 12, number_of(headings));
+    store4_le(page->parts + 16, number_of(numbers));
     store4_le(page->parts + 20, number_of(beside));
     store4_le(page->parts + 24, number_of(reader->parts.attributes));
     store4_le(page->parts + 28, number_of(frame));

@@ -55,7 +55,6 @@ static ndd_status begin(struct ndd_reader *reader, const uint8_t *bytes, size_t 
     reader->token_length = 0;
     reader->run = 0;
     reader->in_block = 0;
-    reader->row = reader->rows = 0;
     reader->notice = 0;
     return NDD_OK;
 }
@@ -64,7 +63,6 @@ static ndd_status begin(struct ndd_reader *reader, const uint8_t *bytes, size_t 
 static ndd_status finish(struct ndd_reader *reader, const uint8_t *html, size_t n, ndd_page *page) {
     ndd_page made = {0}; /* of plain text nothing is unread */
     if (reader->status == NDD_OK) {
-        blocks_join_rows(reader);
         hidden_settle(reader);
         blocks_weigh(reader);
         features_sum(reader, &made);

@@ -53,15 +53,12 @@ enum {
     IN_BESIDE = 1 << 19     /* a hint, too: a class or id of what stands in front of the content or beside it */
 };
 
-enum { ROW_CELLS = 16 }; /* from the last of so many on, cells have the same number */
-
 /* The text between two block-level tags. */
 struct block {
     uint32_t first_token;
     uint32_t tokens;
     uint32_t link_tokens;
     uint32_t context;   /* at its first token */
-    uint32_t row;       /* the number of the table row it stands in, times ROW_CELLS, and of the cell; 0: none */
     uint32_t weight;    /* of each of its tokens; 0 leaves the block out (set by blocks.c) */
     size_t first_word;  /* where its words start in words_kept, when they are kept */
     size_t end_word;
@@ -156,7 +153,6 @@ struct ndd_reader {
     uint32_t before_length;
     uint32_t run;           /* characters in that run so far */
     uint32_t link_tokens;   /* of the last block so far */
-    uint32_t row, rows;     /* of the cell that the scan is in, as in a block; of the last row */
     int in_block;           /* the last block is still open */
     uint32_t notice;        /* IN_NOTICE if the next block begins with the sign */
 };
@@ -215,9 +211,9 @@ uint32_t thing_of(struct ndd_reader *reader);
  * of what is hidden. */
 void parts_data(struct ndd_reader *reader, const uint8_t *at, const uint8_t *end, int is_data, const uint8_t *page_end);
 void parts_source(struct ndd_reader *reader, const uint8_t *src, size_t n, const uint8_t *page_end);
-uint64_t parts_data_attribute(uint64_t sum, ndd_key key, const uint8_t *name, size_t n, const uint8_t *end,
-                              const uint8_t *page_end);
-uint64_t parts_attribute(uint64_t sum, ndd_key key, const uint8_t *name, const uint8_t *end, const uint8_t *page_end);
+void parts_data_attribute(struct ndd_reader *reader, const uint8_t *name, size_t n, const uint8_t *end,
+                          const uint8_t *page_end);
+void parts_attribute(struct ndd_reader *reader, const uint8_t *name, const uint8_t *end, const uint8_t *page_end);
 void parts_meta(struct ndd_reader *reader, const uint8_t *content, size_t n, const uint8_t *page_end);
 void parts_hidden(struct ndd_reader *reader, const struct block *block);
 void parts_settle(struct ndd_reader *reader, ndd_page *page);
@@ -226,7 +222,6 @@ void parts_settle(struct ndd_reader *reader, ndd_page *page);
 void hidden_settle(struct ndd_reader *reader);
 
 /* blocks.c */
-void blocks_join_rows(struct ndd_reader *reader);
 void blocks_weigh(struct ndd_reader *reader);
 
 /* headline.c: leaves out what stands above the heading that says the title. */
@@ -235,9 +230,10 @@ void headline_begin(struct ndd_reader *reader);
 /* wrappers.c */
 void wrappers_open(struct ndd_reader *reader);
 
+/* These are asked of every block, several times, and blocks come as they like: so there is no branch in them. */
 static inline int in_content(uint32_t context) {
-    if (context & (IN_DROPPED | IN_FORM | IN_ASIDE | IN_BESIDE | IN_COMMENTS | IN_COMMENTS_INSIDE | IN_ABOVE)) return 0;
-    return !(context & IN_HEADER) || (context & IN_MAIN) != 0;
+    uint32_t others = IN_DROPPED | IN_FORM | IN_ASIDE | IN_BESIDE | IN_COMMENTS | IN_COMMENTS_INSIDE | IN_ABOVE;
+    return ((context & others) == 0) & ((context & (IN_HEADER | IN_MAIN)) != IN_HEADER);
 }
 
 #define OF_FORM (UINT32_C(1) << 20) /* among hints: IN_ASIDE of what stands in a form, its buttons */
@@ -258,11 +254,25 @@ static inline uint32_t entry_tokens(const struct block *block) {
 }
 
 static inline int stands_where(const struct block *block, uint32_t needed) {
-    return in_content(block->context) && (block->context & needed) == needed;
+    return in_content(block->context) & ((block->context & needed) == needed);
 }
 
 static inline int is_text(const struct block *block) {
-    return in_content(block->context) && !mostly_links(block);
+    return in_content(block->context) & !mostly_links(block);
+}
+
+/* Takes the block at *next, and those behind it that follow in the text, are kept like it or are not, and have the same
+ * marks of these: one block in place of them, for a loop over a few tokens ends unforeseen. */
+static inline struct block take_blocks(const struct ndd_reader *reader, size_t *next, uint32_t marks) {
+    const struct block *block = &reader->blocks.at[(*next)++];
+    struct block all = *block;
+    for (; *next < reader->blocks.n; ++*next) {
+        block++;
+        if (block->first_token != all.first_token + all.tokens || (block->weight > 0) != (all.weight > 0) ||
+            ((block->context ^ all.context) & marks)) break;
+        all.tokens += block->tokens;
+    }
+    return all;
 }
 
 /* repeats.c */

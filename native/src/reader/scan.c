@@ -39,19 +39,6 @@ static void set_context(struct scan *scan) {
     scan->reader->context = scan->depth > 0 ? scan->stack[scan->depth - 1].context : 0;
 }
 
-/* A block-level tag ends the block. One of a row or table ends the row, and a start tag begins the next one, or a cell. */
-static inline void end_block(struct ndd_reader *reader, uint32_t flags, int starts) {
-    words_end_block(reader);
-    if (!(flags & (TAG_ROW | TAG_TABLE | TAG_CELL))) return;
-    if (flags & TAG_CELL) {
-        if (starts && reader->row > 0 && reader->row % ROW_CELLS < ROW_CELLS - 1) reader->row++;
-        return;
-    }
-    int row = starts && flags & TAG_ROW;
-    reader->rows += row ? ROW_CELLS : 0;
-    reader->row = row ? reader->rows : 0;
-}
-
 static void close_to(struct scan *scan, uint32_t depth) {
     if (scan->plain > depth) scan->plain = 0;
     scan->depth = depth;
@@ -101,20 +88,14 @@ static uint32_t context_of(const struct scan *scan, uint32_t flags, const struct
         if (flags & TAG_BLOCK) outer = (outer & ~(uint32_t)IN_SKIPPED) | IN_HIDDEN;
     }
     if (flags & TAG_VEIL) context |= outer & IN_SKIPPED ? IN_UNSCRIPTED : IN_UNSCRIPTED | IN_VEILED;
-    if (!(flags & TAG_ROOT)) { /* a root is hidden or classed for the whole page's sake */
-        if (attributes->hidden) {
-            if (flags & TAG_BLOCK) context |= IN_HIDDEN;
-            else if (!((outer | context) & IN_SKIPPED)) context |= IN_SKIPPED | IN_VEILED;
-        }
-        if (attributes->dropped) context |= IN_DROPPED;
-        if (attributes->aside) context |= IN_ASIDE;
-        if (attributes->beside) context |= IN_BESIDE;
-        if (attributes->main) context |= IN_MAIN;
-        if (attributes->comments) {
-            context |= outer & IN_COMMENTS ? IN_COMMENTS_INSIDE : IN_COMMENTS;
-        }
+    if (flags & TAG_ROOT) return outer | context; /* it is hidden or classed for the whole page's sake */
+    uint32_t marks = attributes->marks;
+    if (marks & outer & IN_COMMENTS) marks |= IN_COMMENTS_INSIDE;
+    if (marks & IN_HIDDEN && !(flags & TAG_BLOCK)) {
+        marks &= ~(uint32_t)IN_HIDDEN;
+        if (!((outer | context) & IN_SKIPPED)) marks |= IN_SKIPPED | IN_VEILED;
     }
-    return outer | context;
+    return outer | context | marks;
 }
 
 /* The end of an element whose content is no markup: past its end tag, or the page's end. */
@@ -145,20 +126,20 @@ static inline void expect_end(struct element *element, size_t n) {
     element->end = is_short ? (element->name | (uint64_t)'>' << 8 * n) << element->end_shift : 0;
 }
 
-/* Which attributes of a tag count; without a branch, for tags come as they like. */
+/* Which attributes of a tag count, in a context and what is around it: WANTED_ flags. */
 static inline int wanted_of(uint32_t flags, uint32_t context, uint32_t around) {
-    int few = (flags & (TAG_VOID | TAG_REL)) == TAG_VOID, passed = (context & IN_SKIPPED) != 0;
-    passed |= (flags & (TAG_VOID | TAG_SOURCE | TAG_META)) == TAG_VOID;
-    int all = !passed | ((flags & (TAG_SCRIPT | TAG_REL | TAG_SOURCE)) != 0);
-    int data = !(passed | ((flags & (TAG_SCRIPT | TAG_META)) != 0) | ((around & IN_DROPPED) != 0));
-    return all * WANTED | data * WANTED_DATA | few * WANTED_FEW;
+    int passed = (context & IN_SKIPPED) != 0, data = passed || around & IN_DROPPED ? 0 : WANTED_DATA;
+    if (!(flags & (TAG_VOID | TAG_SCRIPT | TAG_SOURCE))) {
+        return passed ? 0 : WANTED | data | (flags & TAG_BLOCK ? WANTED_CLASS : 0);
+    }
+    if (flags & (TAG_SCRIPT | TAG_REL)) return WANTED;
+    if (flags & TAG_SOURCE) return WANTED | data | (flags & TAG_VOID ? WANTED_FEW : 0);
+    return flags & TAG_META && !passed ? WANTED | WANTED_FEW : 0;
 }
 
 /* What a tag says beside what steers the scan. */
 static void take_more(struct scan *scan, uint32_t flags, const struct attributes *found, const uint8_t *after) {
     struct ndd_reader *reader = scan->reader;
-    if (found->more & MORE_DATA) reader->parts.data_attributes = found->data;
-    if (found->more & MORE_SAID) reader->parts.attributes = found->said;
     if (found->more & MORE_SOURCE && flags & TAG_SOURCE && !(reader->context & IN_DROPPED)) {
         parts_source(reader, found->source, found->source_length, scan->end);
     }
@@ -177,22 +158,25 @@ static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
     uint64_t name = tag_name(name_start, (size_t)(p - name_start), scan->end);
     uint32_t flags = tag_flags(name);
     struct attributes attributes;
-    memset(&attributes, 0, offsetof(struct attributes, itemprop));
+    attributes.marks = attributes.more = 0;
+    attributes.closed = 0;
     /* outside the content only the links of a pagination count */
     int outside = reader->address != NULL && (flags & TAG_LINK) && !(reader->context & IN_MAIN && in_content(reader->context));
-    attributes.next_class = outside;
     const uint8_t *after = p + 1;
     if (p == scan->end || *p != '>') {
         /* a tag that may end elements before it does not stand in the context that holds here */
         uint32_t context = flags & (TAG_BLOCK | TAG_LINK) ? 0 : reader->context;
-        int wanted = wanted_of(flags, context, reader->context);
-        attributes.classed = (flags & TAG_BLOCK) != 0;
+        int wanted = wanted_of(flags, context, reader->context) | (outside ? WANTED_NEXT : 0);
+        const struct parts before = reader->parts;
         after = tag_attributes(reader, p, scan->end, wanted, &attributes);
+        if (after == NULL) { /* never finished: no tag, and nothing follows it */
+            reader->parts = before;
+            return scan->end;
+        }
     }
-    if (after == NULL) return scan->end; /* never finished: no tag, and nothing follows it */
     if (attributes.more != 0) take_more(scan, flags, &attributes, after);
 
-    if (flags & TAG_BLOCK) end_block(reader, flags, 1);
+    if (flags & TAG_BLOCK) words_end_block(reader);
     else if (flags & TAG_BREAK) words_break(reader);
     if (flags & TAG_RAW) {
         const uint8_t *content_end;
@@ -200,9 +184,9 @@ static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
         if (scan->xml && attributes.closed) return after;
         const uint8_t *next = raw_end(scan, after, name, &content_end);
         if (flags & TAG_SCRIPT) {
-            if (attributes.json) reader->data_bytes += (uint64_t)(content_end - after);
-            if (attributes.linked) thing_data(reader, after, content_end);
-            parts_data(reader, after, content_end, attributes.json | attributes.linked, scan->end);
+            if (attributes.more & MORE_JSON) reader->data_bytes += (uint64_t)(content_end - after);
+            if (attributes.more & MORE_LINKED) thing_data(reader, after, content_end);
+            parts_data(reader, after, content_end, (attributes.more & (MORE_JSON | MORE_LINKED)) != 0, scan->end);
         }
         if ((flags & TAG_TITLE) && reader->title == 0 && !(reader->context & IN_SKIPPED)) {
             reader->title = identity_title(reader, after, (size_t)(content_end - after));
@@ -210,19 +194,18 @@ static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
         }
         return next;
     }
-    if ((flags & TAG_REL) && attributes.canonical && attributes.href != NULL && !(reader->context & IN_SKIPPED)) {
-        identity_canonical(reader, attributes.href, attributes.href_length);
-    }
-    if (flags & TAG_REL && reader->address != NULL && attributes.next && attributes.href != NULL &&
-        !(reader->context & IN_SKIPPED)) {
-        links_add(reader, attributes.href, attributes.href_length, IN_PAGING);
+    if (flags & TAG_REL && attributes.more & MORE_HREF && !(reader->context & IN_SKIPPED)) {
+        if (attributes.more & MORE_CANONICAL) identity_canonical(reader, attributes.href, attributes.href_length);
+        if (attributes.more & MORE_NEXT && reader->address != NULL) {
+            links_add(reader, attributes.href, attributes.href_length, IN_PAGING);
+        }
     }
     if (flags & TAG_VOID) return after;
     if (attributes.closed && (scan->xml || reader->context & IN_SKIPPED || flags & TAG_SKIP)) return after; /* as in svg */
     if (flags & (TAG_BLOCK | TAG_LINK)) implied_ends(scan, flags);
     uint32_t context = context_of(scan, flags, &attributes);
-    if (flags & TAG_LINK && reader->address != NULL && attributes.href != NULL && !(context & IN_SKIPPED)) {
-        int paging = attributes.next || (outside && links_is_number(after, scan->end));
+    if (flags & TAG_LINK && reader->address != NULL && attributes.more & MORE_HREF && !(context & IN_SKIPPED)) {
+        int paging = attributes.more & MORE_NEXT || (outside && links_is_number(after, scan->end));
         links_add(reader, attributes.href, attributes.href_length, paging ? context | IN_PAGING : context);
     }
     if (flags == 0 && (scan->plain | scan->too_deep) == 0 && context == reader->context) { /* <b> */
@@ -265,7 +248,7 @@ static const uint8_t *innermost_end(struct scan *scan, const uint8_t *name) {
     if (scan->depth == 0) return NULL;
     const struct element *element = &scan->stack[scan->depth - 1];
     if (bytes << element->end_shift != element->end || element->flags & TAG_ROOT) return NULL;
-    if (element->flags & TAG_BLOCK) end_block(scan->reader, element->flags, 0);
+    if (element->flags & TAG_BLOCK) words_end_block(scan->reader);
     else if (element->flags & TAG_BREAK) words_break(scan->reader);
     close_to(scan, scan->depth - 1);
     return name + 8 - element->end_shift / 8;
@@ -280,7 +263,7 @@ static const uint8_t *end_tag(struct scan *scan, const uint8_t *at) {
     after++;
     uint64_t name = tag_name(name_start, (size_t)(p - name_start), scan->end);
     uint32_t flags = tag_flags(name);
-    if (flags & TAG_BLOCK) end_block(scan->reader, flags, 0);
+    if (flags & TAG_BLOCK) words_end_block(scan->reader);
     else if (flags & TAG_BREAK) words_break(scan->reader);
     if (flags == 0 && (scan->plain | scan->too_deep) == 0) return after;
     if (flags & (TAG_ROOT | TAG_VOID)) return after; /* what follows </body> still is in the body */

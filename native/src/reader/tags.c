@@ -64,31 +64,32 @@ static const char *const notice_words[] = {"alert", "banner", "bar", "consent", 
 /* Words of what stands in front of the text, or beside it and leads to another one. */
 static const char *const beside_words[] = {"modal", "newsletter", "popup", "related", "signup", NULL};
 
-enum { OF_COMMENTS = 1, OF_BESIDE = 2, OF_COOKIES = 4 };
+/* Beside the marks of a context: a word that says something only beside another one. */
+#define OF_COOKIES (UINT32_C(1) << 31)
 
 /* What a word of a class or id says: hardly any does. n > 0. */
-static int word_says(const uint8_t *word, size_t n) {
+static uint32_t word_says(const uint8_t *word, size_t n) {
     switch (word[0] | 0x20) {
     case 'c':
     case 'g':
-        if (one_of(word, n, consent_words)) return OF_BESIDE;
+        if (one_of(word, n, consent_words)) return IN_BESIDE;
         if (one_of(word, n, cookie_words)) return OF_COOKIES;
-        return one_of(word, n, comment_words) ? OF_COMMENTS : 0;
+        return one_of(word, n, comment_words) ? IN_COMMENTS : 0;
     case 'm':
     case 'n':
     case 'p':
-    case 's': return one_of(word, n, beside_words) ? OF_BESIDE : 0;
+    case 's': return one_of(word, n, beside_words) ? IN_BESIDE : 0;
     case 'r':
-        if (one_of(word, n, beside_words)) return OF_BESIDE;
-        return one_of(word, n, comment_words) ? OF_COMMENTS : 0;
+        if (one_of(word, n, beside_words)) return IN_BESIDE;
+        return one_of(word, n, comment_words) ? IN_COMMENTS : 0;
     case 'd':
-    case 'l': return one_of(word, n, comment_words) ? OF_COMMENTS : 0;
+    case 'l': return one_of(word, n, comment_words) ? IN_COMMENTS : 0;
     default: return 0;
     }
 }
 
-static int words_say(const uint8_t *value, size_t n) {
-    int said = 0;
+static uint32_t words_say(const uint8_t *value, size_t n) {
+    uint32_t said = 0;
     size_t i = 0;
     while (i < n) {
         while (i < n && !is_alphanumeric(value[i])) i++;
@@ -101,8 +102,8 @@ static int words_say(const uint8_t *value, size_t n) {
 
 /* words_say() of a class or id. Nearly every one is asked, and hardly any says something: so first the places
  * are found where a first and a third letter fit, 16 at a time. */
-static int class_says(const uint8_t *value, size_t n, const uint8_t *end) {
-    int said = 0;
+static uint32_t class_says(const uint8_t *value, size_t n, const uint8_t *end) {
+    uint32_t said = 0;
     size_t i = 0;
 #ifdef NDD_CHUNKS
     const __m128i small = _mm_set1_epi8(0x20);
@@ -135,15 +136,8 @@ static int class_says(const uint8_t *value, size_t n, const uint8_t *end) {
     (void)end;
 #endif
     if (i < n) said |= words_say(value + i, n - i);
-    if (said & OF_COOKIES && has_word(value, n, notice_words)) said |= OF_BESIDE;
-    return said;
-}
-
-/* What a class or an id says of its element. */
-static void take_class(const uint8_t *value, size_t length, const uint8_t *end, struct attributes *found) {
-    int said = class_says(value, length, end);
-    if (said & OF_COMMENTS) found->comments = 1;
-    if (said & OF_BESIDE) found->beside = 1;
+    if (said & OF_COOKIES && has_word(value, n, notice_words)) said |= IN_BESIDE;
+    return said & ~OF_COOKIES;
 }
 
 static const char *const dropped_roles[] = {"navigation", "banner", "contentinfo", "dialog", "alertdialog", NULL};
@@ -168,10 +162,14 @@ static int style_hides(const uint8_t *style, size_t n) {
     return 0;
 }
 
-/* The first four letters of a name, which has as many, in either case, as one number. No byte but a
+/* The first three or four letters of a name, which has as many, in either case, as one number. No byte but a
  * letter in either case becomes that letter when this bit is set. */
 #define NAME4(a, b, c, d) \
     ((uint32_t)(a) | (uint32_t)(b) << 8 | (uint32_t)(c) << 16 | (uint32_t)(d) << 24)
+
+static uint32_t small3(const uint8_t *name) {
+    return NAME4(name[0], name[1], name[2], 0) | UINT32_C(0x202020);
+}
 
 static uint32_t small4(const uint8_t *name) {
     return NAME4(name[0], name[1], name[2], name[3]) | UINT32_C(0x20202020);
@@ -182,25 +180,22 @@ static int is_json_type(const uint8_t *type, size_t n) {
 }
 
 /* An attribute in which two pages of similar text may differ (docs/fingerprint-spec.md, "Parts"). */
-static inline void said_attribute(const struct ndd_reader *reader, const uint8_t *name, const uint8_t *value,
-                                  size_t length, const uint8_t *end, int wanted, struct attributes *found) {
-    if (!(wanted & WANTED_DATA) || length == 0) return;
-    uint64_t sum = found->more & MORE_SAID ? found->said : reader->parts.attributes;
-    found->said = parts_attribute(sum, reader->key, name, value + length, end);
-    found->more |= MORE_SAID;
+static inline void said_attribute(struct ndd_reader *reader, const uint8_t *name, const uint8_t *value,
+                                  size_t length, const uint8_t *end, int wanted) {
+    if (wanted & WANTED_DATA && length > 0) parts_attribute(reader, name, value + length, end);
 }
 
 /* What an attribute says whose name has six letters and more. */
-static void long_attribute(const struct ndd_reader *reader, const uint8_t *name, size_t n, const uint8_t *value,
+static void long_attribute(struct ndd_reader *reader, const uint8_t *name, size_t n, const uint8_t *value,
                            size_t length, const uint8_t *end, int wanted, struct attributes *found) {
     switch (n) {
     case 6:
-        if (equals(name, n, "hidden")) found->hidden = 1;
-        else if (equals(name, n, "srcset")) said_attribute(reader, name, value, length, end, wanted, found);
+        if (equals(name, n, "hidden")) found->marks |= IN_HIDDEN;
+        else if (equals(name, n, "srcset")) said_attribute(reader, name, value, length, end, wanted);
         break;
     case 7:
         if (small4(name) != NAME4('c', 'o', 'n', 't') || !equals(name, n, "content")) break;
-        said_attribute(reader, name, value, length, end, wanted, found);
+        said_attribute(reader, name, value, length, end, wanted);
         if (found->more & MORE_CONTENT) break;
         found->more |= MORE_CONTENT;
         found->content = value;
@@ -214,7 +209,7 @@ static void long_attribute(const struct ndd_reader *reader, const uint8_t *name,
         } else if (small4(name) == NAME4('p', 'r', 'o', 'p') && equals(name, n, "property") && equals(value, length, "og:url")) {
             found->more |= MORE_OPEN_GRAPH;
         } else if (small4(name) == NAME4('d', 'a', 't', 'e') && equals(name, n, "datetime")) {
-            said_attribute(reader, name, value, length, end, wanted, found);
+            said_attribute(reader, name, value, length, end, wanted);
         }
         break;
     case 9:
@@ -222,67 +217,67 @@ static void long_attribute(const struct ndd_reader *reader, const uint8_t *name,
         break;
     case 10:
         if (small4(name) == NAME4('a', 'r', 'i', 'a') && equals(name, n, "aria-label")) {
-            said_attribute(reader, name, value, length, end, wanted, found);
+            said_attribute(reader, name, value, length, end, wanted);
         }
         break;
     case 11:
-        if (equals(name, n, "aria-hidden") && equals(value, length, "true")) found->hidden = 1;
+        if (equals(name, n, "aria-hidden") && equals(value, length, "true")) found->marks |= IN_HIDDEN;
         break;
     default:
         break;
     }
 }
 
-static void data_attribute(const struct ndd_reader *reader, const uint8_t *name, size_t n, const uint8_t *value,
-                           size_t length, const uint8_t *end, struct attributes *found) {
-    uint64_t sum = found->more & MORE_DATA ? found->data : reader->parts.data_attributes;
-    found->data = parts_data_attribute(sum, reader->key, name, n, length > 0 ? value + length : name + n, end);
-    found->more |= MORE_DATA;
-}
-
 /* What an attribute says. Its name's length tells most of them apart at once. */
-static void attribute(const struct ndd_reader *reader, const uint8_t *name, size_t n, const uint8_t *value,
+static void attribute(struct ndd_reader *reader, const uint8_t *name, size_t n, const uint8_t *value,
                       size_t length, const uint8_t *end, int wanted, struct attributes *found) {
     if (n > 5) {
         if (small4(name) != NAME4('d', 'a', 't', 'a') || name[4] != '-') long_attribute(reader, name, n, value, length, end, wanted, found);
-        else if (wanted & WANTED_DATA) data_attribute(reader, name, n, value, length, end, found);
+        else if (wanted & WANTED_DATA) parts_data_attribute(reader, name, n, length > 0 ? value + length : name + n, end);
         return;
     }
     switch (n) {
     case 2:
-        if (found->classed && equals(name, n, "id")) take_class(value, length, end, found);
+        if (wanted & WANTED_CLASS && equals(name, n, "id")) found->marks |= class_says(value, length, end);
         break;
     case 3:
-        if (!equals(name, n, "rel")) {
-            if (equals(name, n, "alt")) said_attribute(reader, name, value, length, end, wanted, found);
-            if (found->more & MORE_SOURCE || !equals(name, n, "src")) break;
+        switch (small3(name)) {
+        case NAME4('r', 'e', 'l', 0):
+            if (has_token(value, length, "canonical")) found->more |= MORE_CANONICAL;
+            if (has_token(value, length, "next")) found->more |= MORE_NEXT;
+            break;
+        case NAME4('a', 'l', 't', 0):
+            said_attribute(reader, name, value, length, end, wanted);
+            break;
+        case NAME4('s', 'r', 'c', 0):
+            if (found->more & MORE_SOURCE) break;
             found->more |= MORE_SOURCE;
             found->source = value;
             found->source_length = length;
             break;
+        default:
+            break;
         }
-        if (has_token(value, length, "canonical")) found->canonical = 1;
-        if (has_token(value, length, "next")) found->next = 1;
         break;
     case 4:
         switch (small4(name)) {
         case NAME4('h', 'r', 'e', 'f'):
-            if (found->href == NULL) {
-                found->href = value;
-                found->href_length = length;
-            }
+            if (found->more & MORE_HREF) break;
+            found->more |= MORE_HREF;
+            found->href = value;
+            found->href_length = length;
             break;
         case NAME4('r', 'o', 'l', 'e'):
-            if (has_word(value, length, dropped_roles)) found->dropped = 1;
-            if (has_word(value, length, aside_roles)) found->aside = 1;
-            if (has_word(value, length, main_roles)) found->main = 1;
+            if (has_word(value, length, dropped_roles)) found->marks |= IN_DROPPED;
+            if (has_word(value, length, aside_roles)) found->marks |= IN_ASIDE;
+            if (has_word(value, length, main_roles)) found->marks |= IN_MAIN;
             break;
         case NAME4('t', 'y', 'p', 'e'):
-            if (equals(value, length, "application/ld+json")) found->linked = 1; /* describes the text, does not replace it */
-            else if (is_json_type(value, length)) found->json = 1;
+            if (equals(value, length, "application/ld+json")) found->more |= MORE_LINKED; /* describes the text, does not replace it */
+            else if (is_json_type(value, length)) found->more |= MORE_JSON;
             break;
         case NAME4('d', 'a', 't', 'a'):
-            said_attribute(reader, name, value, length, end, wanted, found);
+            said_attribute(reader, name, value, length, end, wanted);
             break;
         default:
             break;
@@ -292,18 +287,18 @@ static void attribute(const struct ndd_reader *reader, const uint8_t *name, size
         switch (small4(name)) {
         case NAME4('c', 'l', 'a', 's'):
             if ((name[4] | 0x20) != 's') break;
-            if (found->classed) take_class(value, length, end, found);
-            if (found->next_class && has_word(value, length, next_words)) found->next = 1;
-            said_attribute(reader, name, value, length, end, wanted, found);
+            if (wanted & WANTED_CLASS) found->marks |= class_says(value, length, end);
+            if (wanted & WANTED_NEXT && has_word(value, length, next_words)) found->more |= MORE_NEXT;
+            said_attribute(reader, name, value, length, end, wanted);
             break;
         case NAME4('s', 't', 'y', 'l'):
             if ((name[4] | 0x20) != 'e') break;
-            if (style_hides(value, length)) found->hidden = 1;
-            said_attribute(reader, name, value, length, end, wanted, found);
+            if (style_hides(value, length)) found->marks |= IN_HIDDEN;
+            said_attribute(reader, name, value, length, end, wanted);
             break;
         case NAME4('t', 'i', 't', 'l'):
         case NAME4('v', 'a', 'l', 'u'):
-            if ((name[4] | 0x20) == 'e') said_attribute(reader, name, value, length, end, wanted, found);
+            if ((name[4] | 0x20) == 'e') said_attribute(reader, name, value, length, end, wanted);
             break;
         default:
             break;
@@ -314,7 +309,7 @@ static void attribute(const struct ndd_reader *reader, const uint8_t *name, size
     }
 }
 
-const uint8_t *tag_attributes(const struct ndd_reader *reader, const uint8_t *at, const uint8_t *end, int wanted,
+const uint8_t *tag_attributes(struct ndd_reader *reader, const uint8_t *at, const uint8_t *end, int wanted,
                               struct attributes *found) {
     for (;;) {
         while (at < end && (is_html_space(*at) || *at == '/')) at++;
@@ -345,6 +340,6 @@ const uint8_t *tag_attributes(const struct ndd_reader *reader, const uint8_t *at
                 length = (size_t)(at - value);
             }
         }
-        if (wanted && (n == 3 || n > 5 || !(wanted & WANTED_FEW))) attribute(reader, name, n, value, length, end, wanted, found);
+        if (wanted & WANTED && (n == 3 || n > 5 || !(wanted & WANTED_FEW))) attribute(reader, name, n, value, length, end, wanted, found);
     }
 }

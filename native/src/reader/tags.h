@@ -30,26 +30,12 @@ static inline uint32_t tag_flags(uint64_t name) {
 
 /* What the attributes of a start tag said. */
 struct attributes {
-    int canonical; /* rel has the word canonical (for link) */
-    int next;      /* rel has the word next, or the class has it and next_class is 1 */
-    int next_class;
-    int hidden;    /* hidden, aria-hidden="true", display:none, visibility:hidden */
-    int dropped;   /* a role of navigation */
-    int aside;     /* a role of what stands beside the content */
-    int classed;   /* set before: whether class and id are asked */
-    int comments;  /* a class or id word of comments */
-    int beside;    /* of a box in front of the content or beside it */
-    int main;      /* role main or article */
-    int json;      /* a type of JSON data (for script) */
-    int linked;    /* the type of JSON-LD (for script) */
-    uint32_t more; /* MORE_ flags: what is said beside that */
-    int closed;    /* ends with "/>" */
-    const uint8_t *href;
-    size_t href_length;
+    uint32_t marks; /* of a context (reading.h): by a role, a class or an id, or IN_HIDDEN */
+    uint32_t more;  /* MORE_ flags: what is said beside that */
+    int closed;     /* ends with "/>" */
     /* each only with its flag: not all tags need be made ready for what few have */
-    const uint8_t *itemprop, *content, *source;
-    size_t itemprop_length, content_length, source_length;
-    uint64_t data, said; /* parts_data_attribute, parts_attribute so far */
+    const uint8_t *href, *itemprop, *content, *source;
+    size_t href_length, itemprop_length, content_length, source_length;
 };
 
 enum {
@@ -58,22 +44,27 @@ enum {
     MORE_CONTENT = 1 << 2,
     MORE_SOURCE = 1 << 3,    /* src */
     MORE_OPEN_GRAPH = 1 << 4, /* og:url is what the content gives */
-    MORE_DATA = 1 << 5,
-    MORE_SAID = 1 << 6 /* an attribute that people read, or a class */
+    MORE_HREF = 1 << 5,
+    MORE_CANONICAL = 1 << 6, /* rel has the word canonical (for link) */
+    MORE_NEXT = 1 << 7,      /* rel has the word next, or the class with WANTED_NEXT */
+    MORE_JSON = 1 << 8,      /* a type of JSON data (for script) */
+    MORE_LINKED = 1 << 9     /* the type of JSON-LD (for script) */
 };
 
 enum {
     WANTED = 1,
-    WANTED_DATA = 2, /* data attributes, and those with MORE_SAID, too */
-    WANTED_FEW = 4   /* only src, and names of six letters and more */
+    WANTED_DATA = 2, /* data attributes, and others in which pages may differ (parts.c) */
+    WANTED_FEW = 4,  /* only src, and names of six letters and more */
+    WANTED_CLASS = 8, /* what class and id say of the context */
+    WANTED_NEXT = 16  /* whether the class has the word next */
 };
 
 struct ndd_reader;
 
-/* Reads attributes from just behind a tag's name to behind its '>'. All of *found up to href_length is 0 before, but
- * for next_class and classed. What is not wanted (WANTED_ flags) is passed over, all but closed. Returns where it
- * stopped, or NULL when the page ends first (then it is no tag). */
-const uint8_t *tag_attributes(const struct ndd_reader *reader, const uint8_t *at, const uint8_t *end, int wanted,
+/* Reads attributes from just behind a tag's name to behind its '>'; marks, more and closed are 0 before. What is not
+ * wanted (WANTED_ flags) is passed over, all but closed. What pages may differ in goes to the reader's parts. Returns where
+ * it stopped, or NULL when the page ends first (then it is no tag). */
+const uint8_t *tag_attributes(struct ndd_reader *reader, const uint8_t *at, const uint8_t *end, int wanted,
                               struct attributes *found);
 
 #endif

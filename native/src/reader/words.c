@@ -78,7 +78,6 @@ static int open_block(struct ndd_reader *reader, uint32_t context) {
     memset(opened, 0, sizeof *opened);
     opened->first_token = (uint32_t)reader->tokens.n;
     opened->context = context | reader->notice;
-    opened->row = reader->row;
     reader->notice = 0;
     opened->first_word = reader->words_kept.n;
     opened->first_byte = reader->text_bytes;

@@ -40,7 +40,7 @@ void wrappers_open(struct ndd_reader *reader) {
         tried = more;
         uint64_t all = text_without(reader, open | more);
         if (all - outside <= MOST_OF_THE_TEXT * outside) continue;
-        if (outside > 0 && more & (IN_ASIDE | IN_BESIDE) && all < BESIDE_LEAST) continue;
+        if (outside > 0 && ways[i] & (IN_ASIDE | IN_BESIDE) && all < BESIDE_LEAST) continue;
         open |= ways[i];
         outside = all;
     }
