@@ -64,7 +64,7 @@ PART_NAMES = (
     "frame",
 )
 _SOURCES, _HEADINGS, _BESIDE = slice(4, 8), slice(12, 16), slice(20, 24)
-PICTURE_FEATURES = 80
+PICTURE_FEATURES = 60
 TEXT_HASH = 33  # from this byte of a sketch on: the hash of the whole main text
 
 

@@ -60,7 +60,7 @@ def test_compare_names_two_things(tmp_path):
     assert "not near-duplicate (two things of one site: their structured data" in verdict(
         "article", "--one-site"
     )
-    assert "fewer than 80 features, another title and other pictures)" in verdict(
+    assert "fewer than 60 features, another title and other pictures)" in verdict(
         "picture", "--one-site"
     )
     for name in ("article", "picture"):

@@ -72,7 +72,7 @@ def test_microdata_names_things_too() -> None:
     assert status(red, blue) == "unique"
 
 
-CONTACT = " ".join(f"street{i}" for i in range(70))
+CONTACT = " ".join(f"street{i}" for i in range(54))
 
 
 def picture(
@@ -103,8 +103,8 @@ def picture(
             "near_duplicate",
         ),
         (  # the heading tells, where nothing stands beside
-            picture("Dawn", "1.jpg", beside="Next", heading="Dawn"),
-            picture("Dusk", "2.jpg", beside="Next", heading="Dusk"),
+            picture("Gallery", "1.jpg", url="/1", beside="Next", heading="Dawn"),
+            picture("Gallery", "2.jpg", url="/2", beside="Next", heading="Dusk"),
             "unique",
         ),
         (picture("Dawn", "1.jpg"), picture("Dusk", "1.jpg"), "near_duplicate"),
