@@ -1,6 +1,6 @@
 """What a table benchmark compares: ours and its peers, each behind the same few calls.
 
-    CONTENDERS -> find(name)(k) -> build, insert, probe, probe_many, save, load
+    CONTENDERS -> make(k) -> build, insert, probe, probe_many, save, load
 
 Invariants: a contender is used as its users would use it, on one core; what it needs is
 imported when it is made; and every one of them promises every stored value within k, so that their
@@ -10,6 +10,7 @@ answers can be compared.
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -82,28 +83,19 @@ class Contender(ABC):
         return values
 
 
+@dataclass(frozen=True)
 class Entry:
-    """A contender's name, the packages it needs and how it is made.
+    """A contender's name, how it is made, and the packages it needs.
 
     trial         it is first built small, and left out where it would take too much time or memory
     uniform_only  its values are uniform whatever it is given
     """
 
-    def __init__(
-        self,
-        name: str,
-        make: Callable[[int], Contender],
-        needs: tuple[str, ...] = (),
-        trial: bool = True,
-        uniform_only: bool = False,
-    ) -> None:
-        self.name, self.make, self.needs = name, make, needs
-        self.trial, self.uniform_only = trial, uniform_only
-
-    @property
-    def package(self) -> bool:
-        """Whether others publish what it needs."""
-        return bool(self.needs)
+    name: str
+    make: Callable[[int], Contender]
+    needs: tuple[str, ...] = ()
+    trial: bool = True
+    uniform_only: bool = False
 
     def installed(self) -> bool:
         """Return whether all it needs can be imported."""
@@ -355,8 +347,3 @@ CONTENDERS: tuple[Entry, ...] = (
     Entry("gaoya", _Gaoya, ("gaoya",), uniform_only=True),
     Entry("1e0ng/simhash", _Simhash, ("simhash",)),
 )
-
-
-def find(name: str) -> Entry:
-    """Return the contender of that name."""
-    return next(entry for entry in CONTENDERS if entry.name == name)
