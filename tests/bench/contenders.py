@@ -102,46 +102,72 @@ class Entry:
         return all(find_spec(module) is not None for module in self.needs)
 
 
-# --------------------------------------------------------------------------------------- ours
+# ---------------------------------------------------------------- ours, and the paper's tables
 
 
-class _Ours(Contender):
-    def __init__(self, k: int, preset: str) -> None:
-        super().__init__(k)
-        self._preset = preset
-        self._table = Table(k, preset)
+class _Arrays(Contender):
+    """A table that takes arrays, and answers a batch with offsets and documents."""
+
+    table: Any
 
     def probe(self, query: Any) -> Any:
-        return self._table.probe(query)
-
-    def insert(self, values: Array, first: int) -> None:
-        self._table.insert_many(values, np.arange(first, first + len(values), dtype=np.uint64))
+        return self.table.probe(query)
 
     def queries(self, values: Array) -> Sequence[Any]:
         listed: list[int] = values.tolist()
         return listed
 
-    def documents(self, answer: Any) -> Iterable[int]:
-        return (match.document for match in answer)
-
     def batch(self, values: Array) -> Any:
         return values
 
     def probe_many(self, batch: Any) -> Any:
-        return self._table.probe_many(batch)
+        return self.table.probe_many(batch)
 
     def documents_many(self, answers: Any) -> list[list[int]]:
         return _split(answers[0], answers[1])
 
+
+class _Ours(_Arrays):
+    def __init__(self, k: int, preset: str) -> None:
+        super().__init__(k)
+        self.table = Table(k, preset)
+
+    def insert(self, values: Array, first: int) -> None:
+        self.table.insert_many(values, np.arange(first, first + len(values), dtype=np.uint64))
+
+    def documents(self, answer: Any) -> Iterable[int]:
+        return (match.document for match in answer)
+
     def own_bytes(self) -> int | None:
-        return self._table.stats().bytes
+        held: int = self.table.stats().bytes
+        return held
 
     def save(self, path: Path) -> bool:
-        self._table.save(path)
+        self.table.save(path)
         return True
 
     def load(self, path: Path) -> Any:
         return Table.load(path, self.k)
+
+
+class _Paper(_Arrays):
+    """Permuted, sorted tables (Manku, Jain and Das Sarma, WWW 2007, section 3.1); immutable."""
+
+    grows = False
+
+    def __init__(self, k: int, levels: tuple[int, ...]) -> None:
+        super().__init__(k)
+        self._levels = levels
+
+    def build(self, values: Array) -> None:
+        self.table = PermutedTables(values, self.k, self._levels)
+
+    def documents(self, answer: Any) -> Iterable[int]:
+        return (document for document, _, _ in answer)
+
+    def own_bytes(self) -> int | None:
+        held: int = self.table.bytes
+        return held
 
 
 def _split(offsets: Any, documents: Any) -> list[list[int]]:
@@ -215,46 +241,6 @@ def _binary_hash(faiss: Any, k: int) -> Any:
 
 def _flat(faiss: Any, _k: int) -> Any:
     return faiss.IndexBinaryFlat(64)
-
-
-# --------------------------------------------------------------------------- the paper's tables
-
-
-class _Paper(Contender):
-    """Permuted, sorted tables (Manku, Jain and Das Sarma, WWW 2007, section 3.1); immutable."""
-
-    grows = False
-
-    def __init__(self, k: int, levels: tuple[int, ...]) -> None:
-        super().__init__(k)
-        self._levels = levels
-        self._tables: Any = None
-
-    def build(self, values: Array) -> None:
-        self._tables = PermutedTables(values, self.k, self._levels)
-
-    def queries(self, values: Array) -> Sequence[Any]:
-        listed: list[int] = values.tolist()
-        return listed
-
-    def probe(self, query: Any) -> Any:
-        return self._tables.probe(query)
-
-    def documents(self, answer: Any) -> Iterable[int]:
-        return (document for document, _, _ in answer)
-
-    def batch(self, values: Array) -> Any:
-        return values
-
-    def probe_many(self, batch: Any) -> Any:
-        return self._tables.probe_many(batch)
-
-    def documents_many(self, answers: Any) -> list[list[int]]:
-        return _split(answers[0], answers[1])
-
-    def own_bytes(self) -> int | None:
-        held: int = self._tables.bytes
-        return held
 
 
 # -------------------------------------------------------------------------------- other peers
