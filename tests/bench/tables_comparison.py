@@ -9,8 +9,7 @@ answer to the first queries is compared with a plain search of all values, and a
 import ctypes
 import gc
 import re
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,7 +20,15 @@ from contenders import CONTENDERS, Contender, Entry
 
 from dedup.core.numbers import Array
 from dedup.lab.bench import Bench, Progress, Round
-from dedup.lab.bench.tables import GENERATED, Data, brute_force, check_data, make_data
+from dedup.lab.bench.tables import (
+    GENERATED,
+    Data,
+    brute_force,
+    check_data,
+    cpu_seconds,
+    cpu_us,
+    make_data,
+)
 from dedup.model.errors import DedupError, UsageError
 
 TRIAL_VALUES = 20_000
@@ -29,7 +36,6 @@ CHECK_WORK = 400_000_000  # comparisons of the plain search, at most, but for:
 CHECK_LEAST, CHECK_MOST = 16, 200
 CHECKED_SINGLE = 16
 INSERTED = 10_000  # a call
-TURN_SECONDS = 0.3
 MOST_SINGLE = 50_000  # probes of a turn: their queries are Python objects
 
 
@@ -202,26 +208,3 @@ def mistakes(contender: Contender, queries: Array, expected: Sequence[list[int]]
         got != want or (i < len(single) and single[i] != want)
         for i, (got, want) in enumerate(zip(many, expected, strict=True))
     )
-
-
-def cpu_seconds(call: Callable[[], object]) -> float:
-    """Return the CPU seconds that a call takes."""
-    begin = time.process_time()
-    call()
-    return max(time.process_time() - begin, 1e-9)
-
-
-def cpu_us(
-    probe: Callable[[Any], object],
-    queries: Array,
-    ready: Callable[[Array], Any] = lambda queries: queries,
-    seconds: float = TURN_SECONDS,
-) -> float:
-    """Return CPU microseconds a query, of as many as take about so long; ready() makes them what probe() takes."""
-    count = min(4, len(queries))
-    while True:
-        some = ready(queries[:count])
-        took = cpu_seconds(lambda: probe(some))  # noqa: B023 - called here
-        if took >= seconds / 4 or count == len(queries):
-            return took / count * 1e6
-        count = min(4 * count, len(queries))
