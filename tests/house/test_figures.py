@@ -61,7 +61,6 @@ def test_a_table_is_made_of_the_counts():
 @pytest.mark.parametrize("name", list(figure_plots.PLOTS))
 def test_a_plot_is_drawn_from_the_file(name, tmp_path):
     """The same file gives the same plot, which names what it compares."""
-    pytest.importorskip("matplotlib")
     one, again = tmp_path / "one.svg", tmp_path / "again.svg"
     for path in (one, again):
         figure_plots.PLOTS[name](HELD, path)
