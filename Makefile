@@ -111,10 +111,10 @@ format: $(VENV)/lint-tools ## put the Python sources into the house style
 fuzz: $(VENV)/test-tools ## fuzz everything that reads bytes, FUZZ_SECONDS (3600) in all, FUZZ_JOBS (2) at once
 	@$(BIN)/python native/fuzz/run.py
 
-bench: $(VENV)/installed ## this machine's figures: pages, a crawl, tables, store, service, batch, scan, items, capacity, fan-out
+bench: $(VENV)/installed ## this machine's figures: pages, a crawl, tables, store, service, batch, scan, items, commands, fan-out
 	@for part in pages crawl tables store service; do \
 		echo; echo "dedup bench $$part"; $(BIN)/dedup bench $$part $(BENCH_FLAGS) || exit 1; done
-	@for part in batch pairs scan directory items capacity fanout; do \
+	@for part in batch pairs scan directory items commands fanout; do \
 		echo; echo "tests/bench $$part"; $(BIN)/python tests/bench $$part $(BENCH_FLAGS) || exit 1; done
 
 bench-peers: $(VENV)/installed ## pages, tables and archives beside other programs; those it can are installed for it
@@ -125,10 +125,11 @@ bench-peers: $(VENV)/installed ## pages, tables and archives beside other progra
 bench-spark: $(VENV)/spark ## judging a million fingerprints on one machine and in Spark; needs Java 17
 	@$(BIN)/python tests/bench spark $(BENCH_FLAGS)
 
-bench-tables: $(VENV)/installed ## our tables beside installed peers, into docs/appendix/benchmarks
+bench-tables: $(VENV)/installed ## our tables beside installed peers, in every setting of docs/appendix/benchmarks/tables.md
 	@$(BIN)/python -m pip install -q --group bench
-	@$(BIN)/python tests/bench tables --page docs/appendix/benchmarks/tables.md --json docs/appendix/benchmarks/tables.json \
-		--plot docs/appendix/benchmarks/tables.svg $(BENCH_FLAGS)
+	@for data in uniform clustered; do for size in 1000000 10000000; do for distance in 3 6; do \
+		echo; $(BIN)/python tests/bench tables --data $$data --size $$size --distance $$distance $(BENCH_FLAGS) || exit 1; \
+		done; done; done
 
 figures: $(VENV)/test-tools ## measure the figures of the pages, or those in ONLY (DEDUP_EVAL: labelled sets and sites)
 	@$(BIN)/python tests/support figures $(ONLY) $(FIGURES_FLAGS)

@@ -14,6 +14,7 @@ No page is a part of this repository: give archives of your own, or let pages be
 import json
 import random
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -21,12 +22,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
 
-import numpy as np
-import numpy.typing as npt
 from scan_rate import Run, run, scan, write_archives, write_warc, write_wet
 
 from dedup.core.fingerprint import main_words
 from dedup.lab.bench import Bench, Progress, Round
+from dedup.lab.evaluate.corpora import contents_of
 from dedup.model.errors import UsageError
 from dedup.model.recipes import recipe_of
 from dedup.scan.values import RawPage, Reading
@@ -180,11 +180,7 @@ class Truth:
     """The exact similarities of texts: Jaccard, of their sets of three words in a row."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        known: dict[tuple[str, ...], int] = {}
-        self._sets = [
-            np.unique([known.setdefault(t, len(known)) for t in _triples(text.split())])
-            for text in texts
-        ]
+        self._contents = contents_of(texts)
 
     def of(self, kept: set[int]) -> dict[str, float]:
         """Return what is to be said of the texts that were kept, and of those that were dropped.
@@ -194,39 +190,30 @@ class Truth:
         wrong    how many have not even HALF
         missed   texts that were kept, although an earlier one was with a similarity of SAME
         """
-        places: dict[int, list[int]] = {}
+        holders: dict[int, list[int]] = {}
         for number in sorted(kept):
-            for triple in self._sets[number].tolist():
-                places.setdefault(triple, []).append(number)
-        held = {triple: np.array(numbers) for triple, numbers in places.items()}
-        dropped = [n for n in range(len(self._sets)) if n not in kept]
-        best = [self._nearest(held, n, len(self._sets)) for n in dropped]
-        missed = sum(self._nearest(held, n, n) >= SAME for n in kept)
-        right = sum(each >= SIMILAR for each in best)
+            for shingle in self._contents[number].tolist():
+                holders.setdefault(shingle, []).append(number)
+        dropped = [n for n in range(len(self._contents)) if n not in kept]
+        best = [self._nearest(holders, n, len(self._contents)) for n in dropped]
         return {
             "dropped": len(dropped),
-            "right %": 100 * right / max(len(dropped), 1),
+            "right %": 100 * sum(each >= SIMILAR for each in best) / max(len(dropped), 1),
             "wrong": sum(each < HALF for each in best),
-            "missed": missed,
+            "missed": sum(self._nearest(holders, n, n) >= SAME for n in kept),
         }
 
-    def _nearest(self, held: dict[int, npt.NDArray[np.int64]], number: int, before: int) -> float:
+    def _nearest(self, holders: dict[int, list[int]], number: int, before: int) -> float:
         """Return the greatest similarity with a kept text whose number is less."""
-        mine = self._sets[number]
-        found = [held[triple] for triple in mine.tolist() if triple in held]
-        if not found:
-            return float(not len(mine))
-        common = np.bincount(np.concatenate(found), minlength=len(self._sets))[:before]
-        others = np.flatnonzero(common)
-        others = others[others != number]
-        if not len(others):
-            return 0.0
-        sizes = np.array([len(self._sets[other]) for other in others])
-        return float((common[others] / (len(mine) + sizes - common[others])).max())
-
-
-def _triples(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    return zip(words, words[1:], words[2:], strict=False)
+        mine = self._contents[number]
+        common = Counter(
+            other
+            for shingle in mine.tolist()
+            for other in holders.get(shingle, ())
+            if other < before and other != number
+        )
+        sizes = {other: len(mine) + len(self._contents[other]) for other in common}
+        return max((both / (sizes[other] - both) for other, both in common.items()), default=0.0)
 
 
 # ------------------------------------------------------------------------------------------- memory

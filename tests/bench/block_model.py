@@ -9,21 +9,16 @@ The data is the development part of the Web Content eXtraction Benchmark (WCXB, 
 line, 943 pages of 784 sites. It is not in the repository, and neither is a model: docs/appendix/reading.md has the figures.
 """
 
-import argparse
-import io
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
 import lightgbm
 import lxml.html
 import numpy as np
-import zstandard
-from reading import f1, read_words, words_of
+from reading import f1, marked_pages, read_words, words_of
 from sklearn.model_selection import GroupKFold
 
 from dedup.model.names import registrable_domain
@@ -274,24 +269,15 @@ def judged(model: Callable[[], Any], rows: list[np.ndarray], targets: list[np.nd
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("pages", type=Path)
-    parser.add_argument("--limit", type=int, default=10**9)
-    options = parser.parse_args()
-    with options.pages.open("rb") as packed:
-        lines = io.TextIOWrapper(
-            zstandard.ZstdDecompressor().stream_reader(packed), encoding="utf-8"
-        )
-        found = [json.loads(line) for line in lines][: options.limit]
-    read = [(page, blocks_of(page["html"])) for page in found]
-    read = [(page, blocks) for page, blocks in read if blocks]
-    pages, marked = [blocks for _, blocks in read], [words_of(page["text"]) for page, _ in read]
+    _, found = marked_pages(__doc__)
+    read = [(page, blocks) for page in found if (blocks := blocks_of(page.html))]
+    pages, marked = [blocks for _, blocks in read], [words_of(page.text) for page, _ in read]
     rows = [rows_of(blocks) for blocks in pages]
     targets = [
-        targets_of(blocks, words, page["text"])
+        targets_of(blocks, words, page.text)
         for (page, blocks), words in zip(read, marked, strict=True)
     ]
-    sites = [registrable_domain(page["url"]) or page["url"] for page, _ in read]
+    sites = [registrable_domain(page.url) or page.url for page, _ in read]
     facts = rows[0].shape[1]
     print(
         f"{len(read)} pages of {len(set(sites))} sites, {sum(map(len, pages))} blocks with {facts} facts"
@@ -313,10 +299,7 @@ def main() -> None:
 
     show(
         "rules of this recipe",
-        [
-            f1(read_words(page["html"]), words)
-            for (page, _), words in zip(read, marked, strict=True)
-        ],
+        [f1(read_words(page.html), words) for (page, _), words in zip(read, marked, strict=True)],
     )
     for name, model in (
         ("additive model (stumps)", trees(2, 250)),

@@ -1,81 +1,128 @@
-"""The capacity model beside what was measured: one process a part, then prediction against figure.
+"""The capacity model beside what was measured: prediction against figure, and the constants of a machine.
 
-    parts, sizes -> figures (store_figures, service_commands) -> checks: predicted, measured
-                                                              -> costs of this machine
+    dedup bench store, tests/bench commands, tests/bench log, each with --json FILE
+    the files -> checks: predicted, measured
+              -> costs: the constants of dedup.lab.capacity, each with its source in SOURCES
 
 Invariant: a check compares what the model says of a number of documents with what was
 measured of that number; nothing that was measured at a size is used to predict that size, but for
-the constants of dedup.lab.capacity, each with its source in SOURCES.
+the constants.
 """
 
-import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import click
 import msgspec
-from page_figures import figure_options, rows, short, show
-from service_commands import CommandFigures, LogFigures
+from page_figures import short
+from service_commands import CPU, CPU_DEEP, WIRE
 
 from dedup.cli import terminal
-from dedup.cli.bench import numbers
-from dedup.lab.bench import Machine, machine
-from dedup.lab.bench.store import StoreFigures, lines_of, measure_stores, store_rows
+from dedup.lab.bench import Result
+from dedup.lab.bench.store import keys_of
 from dedup.lab.capacity import MEASURED, Costs, estimated_us, index_bytes, probe_us, working_bytes
 from dedup.model.errors import UsageError
 from dedup.store.segmented_table import MERGED_MOST
 
 STORE = "dedup bench store"
-COMMANDS = "chrt -r 5 python tests/bench capacity --part commands"
-LOG = "python tests/bench capacity --part log"
+COMMANDS = "chrt -r 5 python tests/bench commands"
+LOG = "python tests/bench log"
+KEY_BYTES = sum(map(len, keys_of(0, 1000))) / 1000  # of a key, in stores
+COMMAND_KEY_BYTES = sum(map(len, keys_of(10**10, 1000))) / 1000  # and in commands
 
-# The unit of each constant of the model, and the command that measures it.
+
+class Measured(NamedTuple):
+    """A benchmark's figures at one size: by row, and of stores only, or by row and column. k, documents: 0 for the log."""
+
+    bench: str
+    documents: int
+    k: int
+    rows: dict[str, dict[str, float]]
+    segments: list[int]
+
+    def __call__(self, row: str, column: str = "") -> float:
+        """Return a figure."""
+        return self.rows[row][column]
+
+
+class Source(NamedTuple):
+    """Where a constant of the model comes from: its unit, the command, and how it follows from the figures."""
+
+    unit: str
+    command: str
+    of: Callable[[Measured], float] | None  # None: it is not taken from one run
+
+
+def _search(measured: Measured) -> float:
+    return probe_us(measured.documents, measured.k)
+
+
+def _beside_search(row: str, column: str) -> Callable[[Measured], float]:
+    return lambda measured: measured(row, column) - _search(measured)
+
+
+def _wire(row: str) -> Callable[[Measured], float]:
+    return lambda measured: measured(row, WIRE) - COMMAND_KEY_BYTES
+
+
+def _segment_us(store: Measured) -> float:
+    alone, many = (store(f"us of CPU of their search, {how}") for how in ("alone", "of many"))
+    return (alone - many) / len(store.segments)
+
+
+def _buffer_bytes(store: Measured) -> float:
+    grown = store("MB of memory while filled, at most") - store("MB of memory before it is opened")
+    return grown * 1e6 - MEASURED.merge_bytes * min(store.documents, MERGED_MOST)
+
+
 SOURCES = {
-    "process_bytes": ("B", LOG),
-    "buffer_bytes": ("B", STORE),
-    "merge_bytes": ("B a document", STORE),
-    "record_bytes": ("B a document", STORE),
-    "event_bytes": ("B a document", LOG),
-    "reserve_us": ("us of CPU", COMMANDS),
-    "away_us": ("us of CPU", COMMANDS),
-    "insert_us": ("us of CPU", LOG),
-    "release_us": ("us of CPU", COMMANDS),
-    "reserve_deep_us": ("us of CPU", COMMANDS),
-    "away_deep_us": ("us of CPU", COMMANDS),
-    "release_deep_us": ("us of CPU", COMMANDS),
-    "applied_us": ("us of CPU", LOG),
-    "probe_share": ("", STORE),
-    "segment_us": ("us of CPU", STORE),
-    "rebuild_us": ("us", STORE),
-    "written_bytes": ("B an event", STORE),
-    "open_us": ("us a document", STORE),
-    "reserve_wire_bytes": ("B", COMMANDS),
-    "away_wire_bytes": ("B", COMMANDS),
-    "insert_wire_bytes": ("B", COMMANDS),
-    "release_wire_bytes": ("B", COMMANDS),
+    "process_bytes": Source(
+        "B", LOG, lambda log: log("a service without documents", "MB of memory") * 1e6
+    ),
+    "buffer_bytes": Source("B", STORE, _buffer_bytes),
+    "merge_bytes": Source("B a document", STORE, None),
+    "record_bytes": Source(
+        "B a document", STORE, lambda store: store("B of disk a document: documents") - KEY_BYTES
+    ),
+    "event_bytes": Source(
+        "B a document", LOG, lambda log: log("a record in the log", "B, in a batch of its own")
+    ),
+    "reserve_us": Source("us of CPU", COMMANDS, _beside_search("RESERVE", CPU)),
+    "away_us": Source("us of CPU", COMMANDS, _beside_search("RESERVE away from home", CPU)),
+    "insert_us": Source("us of CPU", LOG, lambda log: log("INSERT until it is applied", CPU)),
+    "release_us": Source(
+        "us of CPU", COMMANDS, lambda command: command("RELEASE with the next RESERVE", CPU)
+    ),
+    "reserve_deep_us": Source("us of CPU", COMMANDS, _beside_search("RESERVE", CPU_DEEP)),
+    "away_deep_us": Source(
+        "us of CPU", COMMANDS, _beside_search("RESERVE away from home", CPU_DEEP)
+    ),
+    "release_deep_us": Source("us of CPU", COMMANDS, lambda command: command("RELEASE", CPU_DEEP)),
+    "applied_us": Source("us of CPU", LOG, lambda log: log("an event of another service", CPU)),
+    "probe_share": Source(
+        "",
+        STORE,
+        lambda store: (
+            store("us of CPU of their search, of many") / estimated_us(store.segments, store.k)
+        ),
+    ),
+    "segment_us": Source("us of CPU", STORE, _segment_us),
+    "rebuild_us": Source("us", STORE, lambda store: 1e6 / store("events/s, all")),
+    "written_bytes": Source("B an event", STORE, lambda store: store("B written an event")),
+    "open_us": Source(
+        "us a document",
+        STORE,
+        lambda store: store("s to open after kill -9") / store.documents * 1e6,
+    ),
+    "reserve_wire_bytes": Source("B", COMMANDS, _wire("RESERVE")),
+    "away_wire_bytes": Source("B", COMMANDS, _wire("RESERVE away from home")),
+    "insert_wire_bytes": Source("B", COMMANDS, _wire("INSERT")),
+    "release_wire_bytes": Source("B", COMMANDS, _wire("RELEASE")),
 }
 
 
-class Plan(msgspec.Struct, frozen=True):
-    """What is measured: which parts, of how many documents, at every k (a store: at the first)."""
-
-    parts: Sequence[str]
-    sizes: Sequence[int]
-    distances: Sequence[int]
-    requests: int
-
-
-class CapacityBench(msgspec.Struct):
-    """Everything that was measured, and on which machine."""
-
-    machine: Machine
-    stores: list[StoreFigures] = []
-    commands: list[CommandFigures] = []
-    log: LogFigures | None = None
-
-
-class Check(msgspec.Struct, frozen=True):
+class Check(NamedTuple):
     """What the model says, and what was measured, of a number of documents at k (None: at any)."""
 
     what: str
@@ -91,108 +138,71 @@ class Check(msgspec.Struct, frozen=True):
         return self.predicted / self.measured - 1 if self.measured else float("inf")
 
 
-def packages() -> Machine:
-    """Return this machine, with the packages that figures depend on."""
-    return machine("crawl-dedup", "lmdb", "numpy", "hiredis", "uvloop", "aiokafka")
+def read_results(files: Sequence[bytes]) -> list[Measured]:
+    """Return what was measured in several runs, as --json wrote them. Raises UsageError for what it did not write."""
+    try:
+        results = [msgspec.json.decode(file, type=Result) for file in files]
+    except msgspec.DecodeError as error:
+        raise UsageError(f"these are no figures of a benchmark's --json: {error}") from error
+    return [measured for result in results for measured in _measured(result)]
 
 
-def bench_capacity(plan: Plan, progress: Callable[[int, int], None] | None = None) -> CapacityBench:
-    """Measure. Raises OSError with what a part said when it fails."""
-    result = CapacityBench(packages())
-    for done, part in enumerate(plan.parts):
-        if part == "store":
-            with tempfile.TemporaryDirectory() as folder:
-                first = plan.distances[0]
-                result.stores += measure_stores(plan.sizes, first, plan.requests, Path(folder))
-        elif part == "commands":
-            result.commands += [
-                msgspec.convert(line, CommandFigures)
-                for n in plan.sizes
-                for k in plan.distances
-                for line in lines_of(
-                    part, {"documents": n, "k": k, "requests": plan.requests}, program=PROGRAM
+def _measured(result: Result) -> Iterator[Measured]:
+    """Yield the figures of a benchmark; of stores those of each size."""
+    rows = {
+        row: {column: figure.median for column, figure in cells.items()}
+        for row, cells in result.rows.items()
+    }
+    facts, k = result.facts, result.facts.get("distance", 0)
+    if result.bench != "store":
+        yield Measured(result.bench, facts.get("documents", 0), k, rows, [])
+        return
+    for column in dict.fromkeys(column for cells in rows.values() for column in cells):
+        of_size = {row: {"": cells[column]} for row, cells in rows.items() if column in cells}
+        segments = facts[f"segments of {column}"]
+        yield Measured("store", int(column.replace(",", "")), k, of_size, segments)
+
+
+def checks(results: Sequence[Measured], costs: Costs = MEASURED) -> list[Check]:
+    """Return what the model says beside what was measured, stores before commands."""
+    found = []
+    for one in results:
+        n, k = one.documents, one.k
+        if one.bench == "store":
+            record, working = costs.record_bytes + KEY_BYTES, working_bytes(n, costs) / 1e6
+            search, filled = probe_us(n, k, costs), 1e6 / one("events/s, all")
+            opened = one("s to open after kill -9") / n * 1e6
+            held, index = (one(f"B of disk a document: {what}") for what in ("documents", "index"))
+            memory = one("MB of memory while filled, at most")
+            probed = one("us of CPU of their search, alone")
+            found += [
+                Check("documents.mdb", n, None, "B a document", record, held),
+                Check("index", n, k, "B a document", index_bytes(n, k) / n, index),
+                Check("memory while filled", n, k, "MB", working, memory),
+                Check("a probe, at most", n, k, "us of CPU", search, probed),
+                Check("filled", n, k, "us an event", costs.rebuild_us, filled),
+                Check(
+                    "written", n, k, "B an event", costs.written_bytes, one("B written an event")
+                ),
+                Check("opened", n, k, "us a document", costs.open_us, opened),
+            ]
+        elif one.bench == "commands":
+            search = probe_us(n, k, costs)
+            found += [
+                Check(row, n, k, CPU, said, one(row, CPU))
+                for row, said in (
+                    ("RESERVE", costs.reserve_us + search),
+                    ("RESERVE away from home", costs.away_us + search),
+                    ("RELEASE with the next RESERVE", costs.release_us),
                 )
             ]
-        else:
-            (line,) = lines_of(part, {"requests": plan.requests}, program=PROGRAM)
-            result.log = msgspec.convert(line, LogFigures)
-        if progress:
-            progress(done + 1, len(plan.parts))
-    return result
-
-
-def checks(result: CapacityBench, costs: Costs = MEASURED) -> list[Check]:
-    """Return what the model says beside what was measured, byte counts before times."""
-    found = []
-    for store in result.stores:
-        n, k = store.documents, store.k
-        record = costs.record_bytes + store.key_bytes
-        working = working_bytes(n, costs) / 1e6
-        found += [
-            Check("documents.mdb", n, None, "B a document", record, store.documents_bytes),
-            Check("index", n, k, "B a document", index_bytes(n, k) / n, store.index_bytes),
-            Check("memory while filled", n, k, "MB", working, store.fill_memory_bytes / 1e6),
-            Check("a probe, at most", n, k, "us of CPU", probe_us(n, k, costs), store.probe_us),
-            Check("filled", n, k, "us an event", costs.rebuild_us, 1e6 / store.per_second),
-            Check("written", n, k, "B an event", costs.written_bytes, store.written_bytes),
-            Check("opened", n, k, "us a document", costs.open_us, store.open_seconds / n * 1e6),
-        ]
-    for command in result.commands:
-        n, k = command.documents, command.k
-        said_us = costs.reserve_us + probe_us(n, k, costs)
-        found += [
-            Check("RESERVE", n, k, "us of CPU", said_us, command.reserve_us),
-            Check(
-                "RESERVE away from home",
-                n,
-                k,
-                "us of CPU",
-                costs.away_us + probe_us(n, k, costs),
-                command.away_us,
-            ),
-        ]
-        if command.told_us is not None:
-            found.append(
-                Check(
-                    "RELEASE with the next RESERVE",
-                    n,
-                    k,
-                    "us of CPU",
-                    costs.release_us,
-                    command.told_us,
-                )
-            )
     return found
-
-
-def read_results(files: Sequence[bytes]) -> CapacityBench:
-    """Return what was measured in several runs, as --json wrote them; the machine of the first.
-
-    Raises UsageError for what it did not write.
-    """
-    try:
-        found = [msgspec.json.decode(file, type=CapacityBench) for file in files]
-    except msgspec.DecodeError as error:
-        raise UsageError(
-            f"these are no figures of `dedup bench capacity --json`: {error}"
-        ) from error
-    first = found[0]
-    for other in found[1:]:
-        first.stores += other.stores
-        first.commands += other.commands
-        first.log = first.log or other.log
-    return first
-
-
-def page(result: CapacityBench, costs: Costs = MEASURED) -> str:
-    """Return the checks as a Markdown table."""
-    return rows(HEADERS, cells(result, costs))
 
 
 HEADERS = ("what", "documents", "k", "unit", "the model", "measured", "deviation")
 
 
-def cells(result: CapacityBench, costs: Costs = MEASURED) -> list[tuple[str, ...]]:
+def cells(results: Sequence[Measured], costs: Costs = MEASURED) -> list[tuple[str, ...]]:
     """Return the checks as rows of HEADERS."""
     return [
         (
@@ -204,166 +214,42 @@ def cells(result: CapacityBench, costs: Costs = MEASURED) -> list[tuple[str, ...
             short(check.measured),
             f"{check.deviation:+.0%}",
         )
-        for check in checks(result, costs)
+        for check in checks(results, costs)
     ]
 
 
-def stores_page(result: CapacityBench) -> str:
-    """Return what was measured of stores as a Markdown table."""
-    made = store_rows(result.stores)
-    sizes = [f"{one.documents:,}" for one in result.stores]
-    cells = [
-        [name, *(short(found[size]) if size in found else "-" for size in sizes)]
-        for name, found in made.items()
-    ]
-    return rows(["", *sizes], cells)
-
-
-def costs_of(result: CapacityBench) -> Costs:
+def costs_of(results: Sequence[Measured]) -> Costs:
     """Return this machine's constants; what was not measured stays as dedup.lab.capacity has it.
 
     Of several sizes the largest counts, and of the tables in memory the most that any store took.
     """
-    costs = MEASURED
     given: dict[str, float] = {}
-    if result.stores:
-        store = max(result.stores, key=lambda figures: figures.documents)
-        n = store.documents
-        given = {
-            "buffer_bytes": max(
-                one.fill_memory_bytes
-                - one.started_bytes
-                - costs.merge_bytes * min(one.documents, MERGED_MOST)
-                for one in result.stores
-            ),
-            "record_bytes": store.documents_bytes - store.key_bytes,
-            "probe_share": store.batch_us / estimated_us(store.segments, store.k),
-            "segment_us": (store.probe_us - store.batch_us) / len(store.segments),
-            "rebuild_us": 1e6 / store.per_second,
-            "written_bytes": store.written_bytes,
-            "open_us": store.open_seconds / n * 1e6,
-        }
-    if result.commands:
-        command = max(result.commands, key=lambda figures: figures.documents)
-        search = probe_us(command.documents, command.k, costs)
-        given |= {
-            "reserve_us": max(0.0, command.reserve_us - search),
-            "away_us": max(0.0, command.away_us - search),
-            "release_us": command.release_us if command.told_us is None else command.told_us,
-            "reserve_deep_us": command.reserve_deep_us - search,
-            "release_deep_us": command.release_deep_us,
-            "reserve_wire_bytes": command.reserve_bytes - command.key_bytes,
-            "away_wire_bytes": command.away_bytes - command.key_bytes,
-            "release_wire_bytes": command.release_bytes - command.key_bytes,
-            "insert_wire_bytes": command.insert_bytes - command.key_bytes,
-        }
-        if command.away_deep_us is not None:
-            given["away_deep_us"] = command.away_deep_us - search
-        if result.log is None:
-            given["insert_us"] = command.insert_us
-    if result.log is not None:
-        given |= {
-            "insert_us": result.log.insert_us,
-            "applied_us": result.log.applied_us,
-            "event_bytes": result.log.alone_bytes,
-            "process_bytes": result.log.service_bytes,
-        }
-    # a cost that is the difference of two measured times comes out below 0 on a busy machine
-    return msgspec.structs.replace(
-        costs, **{name: max(0.0, value) for name, value in given.items()}
-    )
+    for one in sorted(results, key=lambda measured: measured.documents):
+        for name, source in SOURCES.items():
+            if source.of is not None and source.command.split()[-1] == one.bench:
+                # the difference of two measured times comes out below 0 on a busy machine
+                cost = max(0.0, source.of(one))
+                given[name] = max(cost, given.get(name, 0.0)) if name == "buffer_bytes" else cost
+    return msgspec.structs.replace(MEASURED, **given)
 
 
-# ------------------------------------------------------------------------------- the command
-
-PROGRAM = (str(Path(__file__).with_name("service_commands.py")),)
-PARTS = ("store", "commands", "log")
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@figure_options("checks", "stores")
-@click.command(
-    epilog="Example: python tests/bench capacity --part commands --sizes 1000000 --distances 3,7"
-)
-@click.option(
-    "--part",
-    "parts",
-    multiple=True,
-    type=click.Choice(PARTS),
-    help="Part to measure; may be repeated (default: all but log, which needs Java).",
-)
-@click.option(
-    "--sizes",
-    metavar="N,N",
-    callback=numbers(2**31 - 2),
-    help="Numbers of documents (default: 1000000). A store of 10 million takes 3 GB of disk.",
-)
-@click.option(
-    "--distances",
-    metavar="K,K",
-    callback=numbers(15),
-    help="Distances to measure (default: 3,7); for stores only the first.",
-)
-@click.option(
-    "--requests",
-    type=click.IntRange(100),
-    default=10_000,
-    show_default=True,
-    help="Number of pages judged by the service.",
-)
-@click.option("--quick", is_flag=True, help="A first look: 200,000 documents, 2,000 pages.")
-@click.option(
-    "--read",
-    "read_files",
-    multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Measure nothing: read files that --json wrote; may be repeated.",
-)
+@click.command(epilog="Example: python tests/bench capacity store.json commands.json log.json")
+@click.argument("files", nargs=-1, required=True, type=FILE)
 @click.option(
     "--costs",
     "costs_file",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write this machine's constants, for `dedup plan --cluster --costs`.",
 )
-def capacity(
-    parts: tuple[str, ...],
-    sizes: list[int] | None,
-    distances: list[int] | None,
-    requests: int,
-    quick: bool,
-    read_files: tuple[Path, ...],
-    costs_file: Path | None,
-    **given: Any,
-) -> None:
-    """Measure the costs of documents and pages.
+def capacity(files: tuple[Path, ...], costs_file: Path | None) -> None:
+    """Compare the model of `dedup plan --cluster` with what was measured.
 
-    They are compared with the model of `dedup plan --cluster`. store: as `dedup bench store`.
-    commands: RESERVE, INSERT, RELEASE at a real `dedup serve`. log: two services on a real Kafka.
+    FILES are what `dedup bench store`, and `commands` and `log` here, wrote with --json.
     """
-    if read_files:
-        result = read_results([file.read_bytes() for file in read_files])
-    else:
-        plan = Plan(
-            parts or PARTS[:-1],
-            sizes or [200_000 if quick else 1_000_000],
-            distances or [3, 7],
-            2_000 if quick else requests,
-        )
-        if plan.requests * len(plan.sizes) > 10_000_000:
-            raise UsageError("that is more than ten million pages: give fewer --requests")
-        result = bench_capacity(plan, terminal.progress("parts"))
+    results = read_results([file.read_bytes() for file in files])
     if costs_file is not None:
-        costs_file.write_bytes(msgspec.json.format(msgspec.json.encode(costs_of(result))) + b"\n")
-    show(result, given, _text, {"checks": page, "stores": stores_page})
-
-
-def _text(result: CapacityBench) -> str:
-    found = cells(result)
-    lines = [terminal.table(HEADERS, found)] if found else []
-    if result.log is not None:
-        log = result.log
-        lines.append(
-            f"through Kafka: INSERT {log.insert_us:.0f} us of CPU until it is applied, "
-            f"{log.applied_us:.0f} us at another service, {log.log_bytes:.0f} B of log a record "
-            f"({log.alone_bytes:.0f} B when they come one by one)"
-        )
-    return "\n".join([*lines, "", result.machine.text()])
+        costs_file.write_bytes(msgspec.json.format(msgspec.json.encode(costs_of(results))) + b"\n")
+    terminal.out(terminal.table(HEADERS, cells(results)))

@@ -1,10 +1,7 @@
-"""The table of comparisons: cases for the runner of `dedup bench`, and commands that write pages."""
+"""The table of comparisons: cases for the runner of `dedup bench`."""
 
 import click
 from capacity_comparison import capacity
-from crowd_costs import crowds
-from fanout_page import fanout
-from tables_comparison import tables
 
 from dedup.cli.bench import Cases
 from dedup.lab.bench import CASES, DISTANCE, Case, Option, opened
@@ -186,6 +183,90 @@ COMPARISONS = (
         quick={"events": 5_000, "rounds": 1},
         quick_text="5,000 events, one round",
     ),
+    Case(
+        "tables",
+        "Compare dedup.Table with other tables.",
+        "Finds fingerprints within a distance. The others are the paper's tables, and Faiss, gaoya and "
+        "1e0ng/simhash, if installed (`pip install --group bench`). All answers to the first queries are compared "
+        "with those of a plain search.",
+        (
+            Option(
+                "data",
+                "uniform",
+                "uniform, clustered, or a file with a decimal fingerprint a line.",
+                "text",
+            ),
+            Option("size", 1_000_000, "Number of fingerprints stored.", most=2**31 - 2),
+            DISTANCE,
+            Option("alone", False, "Measure dedup.Table only.", "flag"),
+            Option(
+                "only", None, "Measure tables whose names contain this (A;B: one of these).", "text"
+            ),
+            Option(
+                "build-seconds", 120, "Leave out a peer that would take longer to build.", least=0
+            ),
+            Option("build-gigabytes", 2, "Leave out a peer that would take more memory.", least=0),
+        ),
+        opened("tables_comparison"),
+        rounds=5,
+        quick={"build_seconds": 5, "rounds": 1},
+        quick_text="peers that are built within 5 s, one round",
+    ),
+    Case(
+        "crowds",
+        "Time probes where fingerprints are crowded.",
+        "Fingerprints are around one centre, have equal leading bits, or one has all documents. Answers of table "
+        "and segment are compared, and the first ones with those of a plain search.",
+        (Option("size", 1_000_000, "Number of pairs.", least=1000), DISTANCE),
+        opened("crowd_costs"),
+        rounds=3,
+        quick={"size": 10_000, "rounds": 1},
+        quick_text="10,000 pairs, one round",
+    ),
+    Case(
+        "commands",
+        "Measure RESERVE, INSERT and RELEASE at a table service, for the capacity model.",
+        "CPU time of the service's process, one command at a time and sixteen in a write; bytes on the wire; how long "
+        "an answer takes. `python tests/bench capacity` compares the model with the files of --json.",
+        (
+            Option("documents", 1_000_000, "Number of documents stored."),
+            DISTANCE,
+            Option("requests", 10_000, "Number of pages judged.", least=100, most=10_000_000),
+        ),
+        opened("service_commands", "open_commands"),
+        rounds=1,
+        quick={"documents": 200_000, "requests": 2_000},
+        quick_text="200,000 documents, 2,000 pages",
+    ),
+    Case(
+        "log",
+        "Measure two services that follow one Kafka, for the capacity model.",
+        "On a Kafka that is started for it: CPU time of an INSERT until it is applied, and of the event at the other "
+        "service; bytes of the log; memory.",
+        (Option("requests", 10_000, "Number of pages inserted.", least=100, most=10_000_000),),
+        opened("service_commands", "open_log"),
+        quick={"requests": 2_000},
+        quick_text="2,000 pages",
+    ),
+    Case(
+        "fanout",
+        "Simulate how long a page waits for all shards.",
+        "Service times are those that a real service took for RESERVE (dedup/lab/capacity.py). In three cases shards "
+        "have stalls, or one of them is slow; each at several loads. A page that waits longer than 5 ms is late.",
+        (
+            Option(
+                "pages",
+                100_000,
+                "Pages simulated for each number of shards and load.",
+                least=1000,
+                most=10_000_000,
+            ),
+            Option("seed", 1, "Seed of the simulated waits.", least=0),
+        ),
+        opened("fanout_page"),
+        quick={"pages": 10_000},
+        quick_text="10,000 pages",
+    ),
 )
 
 
@@ -195,5 +276,4 @@ def bench() -> None:
 
 
 bench.add(COMPARISONS)
-for command in (capacity, crowds, fanout, tables):
-    bench.add_command(command)
+bench.add_command(capacity)

@@ -1,6 +1,6 @@
 """What a table benchmark compares: ours and its peers, each behind the same few calls.
 
-    CONTENDERS -> find(name)(k) -> build, insert, probe, probe_many, save, load
+    CONTENDERS -> make(k) -> build, insert, probe, probe_many, save, load
 
 Invariants: a contender is used as its users would use it, on one core; what it needs is
 imported when it is made; and every one of them promises every stored value within k, so that their
@@ -10,6 +10,7 @@ answers can be compared.
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -82,74 +83,91 @@ class Contender(ABC):
         return values
 
 
+@dataclass(frozen=True)
 class Entry:
-    """A contender's name, the packages it needs and how it is made.
+    """A contender's name, how it is made, and the packages it needs.
 
     trial         it is first built small, and left out where it would take too much time or memory
     uniform_only  its values are uniform whatever it is given
     """
 
-    def __init__(
-        self,
-        name: str,
-        make: Callable[[int], Contender],
-        needs: tuple[str, ...] = (),
-        trial: bool = True,
-        uniform_only: bool = False,
-    ) -> None:
-        self.name, self.make, self.needs = name, make, needs
-        self.trial, self.uniform_only = trial, uniform_only
-
-    @property
-    def package(self) -> bool:
-        """Whether others publish what it needs."""
-        return bool(self.needs)
+    name: str
+    make: Callable[[int], Contender]
+    needs: tuple[str, ...] = ()
+    trial: bool = True
+    uniform_only: bool = False
 
     def installed(self) -> bool:
         """Return whether all it needs can be imported."""
         return all(find_spec(module) is not None for module in self.needs)
 
 
-# --------------------------------------------------------------------------------------- ours
+# ---------------------------------------------------------------- ours, and the paper's tables
 
 
-class _Ours(Contender):
-    def __init__(self, k: int, preset: str) -> None:
-        super().__init__(k)
-        self._preset = preset
-        self._table = Table(k, preset)
+class _Arrays(Contender):
+    """A table that takes arrays, and answers a batch with offsets and documents."""
+
+    table: Any
 
     def probe(self, query: Any) -> Any:
-        return self._table.probe(query)
-
-    def insert(self, values: Array, first: int) -> None:
-        self._table.insert_many(values, np.arange(first, first + len(values), dtype=np.uint64))
+        return self.table.probe(query)
 
     def queries(self, values: Array) -> Sequence[Any]:
         listed: list[int] = values.tolist()
         return listed
 
-    def documents(self, answer: Any) -> Iterable[int]:
-        return (match.document for match in answer)
-
     def batch(self, values: Array) -> Any:
         return values
 
     def probe_many(self, batch: Any) -> Any:
-        return self._table.probe_many(batch)
+        return self.table.probe_many(batch)
 
     def documents_many(self, answers: Any) -> list[list[int]]:
         return _split(answers[0], answers[1])
 
+
+class _Ours(_Arrays):
+    def __init__(self, k: int, preset: str) -> None:
+        super().__init__(k)
+        self.table = Table(k, preset)
+
+    def insert(self, values: Array, first: int) -> None:
+        self.table.insert_many(values, np.arange(first, first + len(values), dtype=np.uint64))
+
+    def documents(self, answer: Any) -> Iterable[int]:
+        return (match.document for match in answer)
+
     def own_bytes(self) -> int | None:
-        return self._table.stats().bytes
+        held: int = self.table.stats().bytes
+        return held
 
     def save(self, path: Path) -> bool:
-        self._table.save(path)
+        self.table.save(path)
         return True
 
     def load(self, path: Path) -> Any:
         return Table.load(path, self.k)
+
+
+class _Paper(_Arrays):
+    """Permuted, sorted tables (Manku, Jain and Das Sarma, WWW 2007, section 3.1); immutable."""
+
+    grows = False
+
+    def __init__(self, k: int, levels: tuple[int, ...]) -> None:
+        super().__init__(k)
+        self._levels = levels
+
+    def build(self, values: Array) -> None:
+        self.table = PermutedTables(values, self.k, self._levels)
+
+    def documents(self, answer: Any) -> Iterable[int]:
+        return (document for document, _, _ in answer)
+
+    def own_bytes(self) -> int | None:
+        held: int = self.table.bytes
+        return held
 
 
 def _split(offsets: Any, documents: Any) -> list[list[int]]:
@@ -223,46 +241,6 @@ def _binary_hash(faiss: Any, k: int) -> Any:
 
 def _flat(faiss: Any, _k: int) -> Any:
     return faiss.IndexBinaryFlat(64)
-
-
-# --------------------------------------------------------------------------- the paper's tables
-
-
-class _Paper(Contender):
-    """Permuted, sorted tables (Manku, Jain and Das Sarma, WWW 2007, section 3.1); immutable."""
-
-    grows = False
-
-    def __init__(self, k: int, levels: tuple[int, ...]) -> None:
-        super().__init__(k)
-        self._levels = levels
-        self._tables: Any = None
-
-    def build(self, values: Array) -> None:
-        self._tables = PermutedTables(values, self.k, self._levels)
-
-    def queries(self, values: Array) -> Sequence[Any]:
-        listed: list[int] = values.tolist()
-        return listed
-
-    def probe(self, query: Any) -> Any:
-        return self._tables.probe(query)
-
-    def documents(self, answer: Any) -> Iterable[int]:
-        return (document for document, _, _ in answer)
-
-    def batch(self, values: Array) -> Any:
-        return values
-
-    def probe_many(self, batch: Any) -> Any:
-        return self._tables.probe_many(batch)
-
-    def documents_many(self, answers: Any) -> list[list[int]]:
-        return _split(answers[0], answers[1])
-
-    def own_bytes(self) -> int | None:
-        held: int = self._tables.bytes
-        return held
 
 
 # -------------------------------------------------------------------------------- other peers
@@ -355,8 +333,3 @@ CONTENDERS: tuple[Entry, ...] = (
     Entry("gaoya", _Gaoya, ("gaoya",), uniform_only=True),
     Entry("1e0ng/simhash", _Simhash, ("simhash",)),
 )
-
-
-def find(name: str) -> Entry:
-    """Return the contender of that name."""
-    return next(entry for entry in CONTENDERS if entry.name == name)

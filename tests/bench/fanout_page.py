@@ -1,4 +1,4 @@
-"""How long a page waits for all of its shards, in a table and a plot: the queues of dedup.lab.capacity, asked.
+"""How long a page waits for all of its shards: the queues of dedup.lab.capacity, asked.
 
     the answers measured for RESERVE -> shards x load x what holds shards up -> p50, p99, who is late
 
@@ -6,18 +6,14 @@ Invariant: nothing is measured; the same distribution and seed give the same fig
 machine.
 """
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
-import click
 import msgspec
 import numpy as np
-from page_figures import figure_options, rows, show
 
-from dedup.cli import terminal
+from dedup.lab.bench import Bench, Progress, Round
 from dedup.lab.capacity import ANSWER_SHARES, ANSWER_US, WARM_UP, FanOut, Times, fan_out, waits
-from dedup.lab.evaluate.recall_plot import drawn
 from dedup.model.errors import UsageError
 
 SHARDS = (1, 2, 4, 8, 16, 32, 64)
@@ -77,13 +73,6 @@ CASES = (
     Case("the same, of all at once", Stalls(1.0, 0.010, together=True)),
     Case("one shard takes 1.2 times as long", slow=1.2),
 )
-
-
-class FanOuts(msgspec.Struct, frozen=True):
-    """One case: what each number of shards comes to at each load, in the order of SHARDS, LOADS."""
-
-    case: Case
-    found: list[Simulated]
 
 
 def simulate(
@@ -150,18 +139,18 @@ def _held_up(arrivals: Times, services: Times, stalls: Times, seconds: float) ->
     return took[: len(arrivals)]
 
 
-def bench_fanout(
-    pages: int = 100_000, seed: int = 1, progress: Callable[[int, int], None] | None = None
-) -> list[FanOuts]:
-    """Simulate every case."""
+@contextmanager
+def open_case(pages: int, seed: int, progress: Progress | None = None) -> Iterator[Bench]:
+    """Simulate every case, at every load: a row for each number of shards."""
     draw, mean = of_quantiles(ANSWER_SHARES, [us / 1e6 for us in ANSWER_US])
-    results, done = [], 0
-    for case in CASES:
-        found = []
-        for shards in SHARDS:
-            for load in LOADS:
-                found.append(
-                    simulate(
+
+    def measure() -> Round:
+        rows: dict[str, dict[str, float]] = {}
+        for done, case in enumerate(CASES):
+            for shards in SHARDS:
+                row = rows[f"{case.name}: {shards}"] = {}
+                for load in LOADS:
+                    found = simulate(
                         draw,
                         mean,
                         shards,
@@ -172,95 +161,11 @@ def bench_fanout(
                         slow=case.slow,
                         timeout=TIMEOUT,
                     )
-                )
-                done += 1
-                if progress:
-                    progress(done, len(CASES) * len(SHARDS) * len(LOADS))
-        results.append(FanOuts(case, found))
-    return results
+                    row[f"p50 ms at {load:.0%}"] = found.p50 * 1e3
+                    row[f"p99 ms at {load:.0%}"] = found.p99 * 1e3
+                    row[f"late at {load:.0%}, %"] = found.late_share * 100
+            if progress is not None:
+                progress(done + 1, len(CASES))
+        return rows
 
-
-def page(results: list[FanOuts]) -> str:
-    """Return it as Markdown."""
-    parts = []
-    for result in results:
-        cells = []
-        for shards in SHARDS:
-            at = {one.load: one for one in result.found if one.shards == shards}
-            cells.append(
-                [
-                    str(shards),
-                    *(f"{at[load].p50 * 1e3:.2f}, {at[load].p99 * 1e3:.2f}" for load in LOADS),
-                    *(f"{at[load].late_share:.2%}" for load in LOADS),
-                ]
-            )
-        headers = [
-            "shards",
-            *(f"p50, p99 at {load:.0%}, ms" for load in LOADS),
-            *(f"late at {load:.0%}" for load in LOADS),
-        ]
-        parts.append(f"**Held up by: {result.case.name}**\n\n" + rows(headers, cells))
-    return "\n\n".join(parts)
-
-
-def plot(results: list[FanOuts], path: Path) -> None:
-    """Draw p50 and p99 against the shards, a panel a case. Raises OSError."""
-    with drawn(path, 8.4, 6.2) as figure:
-        panels = figure.subplots(2, 2, sharex=True, sharey=True)
-        for panel, result in zip(panels.flat, results, strict=True):
-            _draw(panel, result)
-        for panel in panels[-1]:
-            panel.set_xlabel("shards")
-        for panel in panels[:, 0]:
-            panel.set_ylabel("a page's answer, ms")
-        handles, labels = panels[0][0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside right upper", fontsize=8)
-
-
-def _draw(panel: Any, result: FanOuts) -> None:
-    panel.set_xscale("log", base=2)
-    panel.set_yscale("log")
-    for load, colour in zip(LOADS, ("#3a7d44", "#1b6ca8", "#c1440e"), strict=True):
-        points = [one for one in result.found if one.load == load]
-        for name, line, marker in (("p50", "--", "o"), ("p99", "-", "s")):
-            panel.plot(
-                [one.shards for one in points],
-                [getattr(one, name) * 1e3 for one in points],
-                line,
-                color=colour,
-                marker=marker,
-                markersize=3.5,
-                linewidth=1.2,
-                label=f"{name}, cores {load:.0%} busy",
-            )
-    panel.set_title(f"held up by: {result.case.name}", fontsize=9)
-    panel.set_xticks(SHARDS, [str(shards) for shards in SHARDS])
-    panel.grid(visible=True, which="major", linewidth=0.3)
-
-
-@figure_options("fan-out", plot=True)
-@click.command(epilog="Example: python tests/bench fanout --pages 20000 --plot fanout.svg")
-@click.option(
-    "--pages",
-    type=click.IntRange(1000, 10_000_000),
-    default=100_000,
-    show_default=True,
-    help="Pages simulated for each number of shards and load.",
-)
-@click.option("--quick", is_flag=True, help="A first look: 10,000 pages.")
-@click.option(
-    "--seed",
-    type=click.IntRange(0),
-    default=1,
-    show_default=True,
-    help="Seed of the simulated waits.",
-)
-def fanout(pages: int, quick: bool, seed: int, **given: Any) -> None:
-    """Simulate how long a page waits for all shards.
-
-    Service times are those that `python tests/bench capacity` measured (dedup/lab/capacity.py). In three
-    cases shards are undisturbed, have stalls, or one of them is slow; each at several loads. A page
-    that waits longer than 5 ms is late.
-    """
-    results = bench_fanout(10_000 if quick else pages, seed, terminal.progress("simulations"))
-    show(results, given, page, {"fan-out": page}, plot)
+    yield Bench({"pages": pages, "seed": seed}, measure, ("numpy",))

@@ -11,22 +11,42 @@ The pages are {"url", "html", "text"} lines, as in the Web Content eXtraction Be
 
 import argparse
 import importlib
-import io
-import json
 import random
 import time
 from collections import Counter
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from statistics import mean
 
-import zstandard
+import msgspec
 
 from dedup.core.fingerprint import fingerprint, main_words, similarity
+from dedup.lab.evaluate.sets import read_records
 
 NOTICE = (
     "an order of rope was added to your cart please check it before the shop closes tonight".split()
 )
+
+
+class Marked(msgspec.Struct):
+    """A page, and the text of it that a person marked."""
+
+    url: str
+    html: str
+    text: str
+
+
+def marked_pages(description: str, *flags: str) -> tuple[argparse.Namespace, list[Marked]]:
+    """Return the options of the command line, and the first pages of the file that it names."""
+    parser = argparse.ArgumentParser(description=description.split("\n", maxsplit=1)[0])
+    parser.add_argument("pages", type=Path)
+    parser.add_argument("--limit", type=int)
+    for flag in flags:
+        parser.add_argument(flag, action="store_true")
+    options = parser.parse_args()
+    records = islice(read_records(options.pages, Marked), options.limit)
+    return options, [page for _, page in records]
 
 
 def words_of(text: str) -> Counter[str]:
@@ -108,17 +128,8 @@ def stability(pages: list[tuple[str, Counter[str]]]) -> tuple[int, int]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("pages", type=Path)
-    parser.add_argument("--others", action="store_true")
-    parser.add_argument("--limit", type=int, default=10**9)
-    options = parser.parse_args()
-    with options.pages.open("rb") as packed:
-        lines = io.TextIOWrapper(
-            zstandard.ZstdDecompressor().stream_reader(packed), encoding="utf-8"
-        )
-        found = [json.loads(line) for line in lines][: options.limit]
-    pages = [(page["html"], words_of(page["text"])) for page in found]
+    options, found = marked_pages(__doc__, "--others")
+    pages = [(page.html, words_of(page.text)) for page in found]
     readers = {"dedup": read_words} | (extractors() if options.others else {})
     for name, read in readers.items():
         begin = time.process_time()

@@ -22,6 +22,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from dedup.lab.bench import Bench, Progress, Round, installed
+from dedup.lab.loopback import running
 from dedup.model.errors import DedupError
 
 TIMED = 100_000  # requests at the end that are timed, by CHUNK: other work on the machine disturbs few of them
@@ -50,7 +51,8 @@ def _measured(name: str, requests: int) -> dict[str, float]:
     with TemporaryDirectory() as folder, ExitStack() as stack:
         server = _redis(stack, folder) if name == "scrapy-redis" else 0
         before = _peak_bytes(server) if server else 0
-        filled = _child(stack, name, folder, requests, "fill")
+        arguments = (__file__, name, folder, str(requests))
+        filled = stack.enter_context(running(*arguments, "fill"))
         found = json.loads(_line(filled))
         memory = found["bytes"] + (_peak_bytes(server) - before if server else 0)
         os.kill(filled.pid, signal.SIGKILL)
@@ -64,7 +66,7 @@ def _measured(name: str, requests: int) -> dict[str, float]:
             starts = time.perf_counter() - began
         else:
             starts = 0.0
-        again = json.loads(_line(_child(stack, name, folder, requests, "start")))
+        again = json.loads(_line(stack.enter_context(running(*arguments, "start"))))
         return {
             "bytes a request": memory / requests,
             "us a request": found["us"],
@@ -101,20 +103,6 @@ def _redis(stack: ExitStack, folder: str) -> int:
             if server.poll() is not None:
                 raise DedupError("redis-server ended at its start") from None
             time.sleep(0.01)
-
-
-def _child(
-    stack: ExitStack, name: str, folder: str, requests: int, what: str
-) -> "subprocess.Popen[str]":
-    process = stack.enter_context(
-        subprocess.Popen(
-            [sys.executable, __file__, name, folder, str(requests), what],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-    )
-    stack.callback(process.kill)
-    return process
 
 
 def _line(process: "subprocess.Popen[str]") -> str:

@@ -7,20 +7,15 @@ from types import SimpleNamespace
 
 import msgspec
 import pytest
-from capacity_comparison import (
-    SOURCES,
-    CapacityBench,
-    checks,
-    page,
-    read_results,
-    stores_page,
-)
+from capacity_comparison import KEY_BYTES, SOURCES, checks, costs_of, read_results
 from click.testing import CliRunner
 from comparisons import bench
 from fanout_page import CASES, LOADS, SHARDS
+from figure_pages import capacity as measured_capacity
 from page_figures import between
-from service_commands import SHARES as COMMAND_SHARES
+from service_commands import answered
 from stores import verified
+from tools.figures import FILE
 
 from dedup.cli import main
 from dedup.lab.bench.store import Limit, lines_of, measure_stores
@@ -46,6 +41,7 @@ from dedup.store.segmented_table import MERGED_MOST, SegmentedTable
 DOCS = Path(__file__).parents[2] / "docs"
 SCALE = DOCS / "appendix" / "scale.md"
 GIB = 2**30
+MEASUREMENTS = measured_capacity(json.loads(FILE.read_bytes()))  # of docs/appendix/scale.md
 CRAWL = Crawl(documents=8 * 10**9, rate=2000, k=3)
 MACHINE = Machine(memory=64 * GIB, cores=8)
 
@@ -63,16 +59,18 @@ def test_a_store_takes_what_the_model_says(tmp_path):
     small, large = measure_stores([20_000, 50_000], 3, 200, tmp_path)
     assert small.documents >= 20_000
     assert large.documents >= 50_000
-    assert small.per_second != large.per_second, "intervals of both"
+    assert small.figures["events/s, all"] != large.figures["events/s, all"], "intervals of both"
     for measured in (small, large):
-        assert measured.written_bytes > 0
-        record = MEASURED.record_bytes + measured.key_bytes
-        assert measured.documents_bytes == pytest.approx(record, rel=0.2)
+        figures = measured.figures
+        assert figures["B written an event"] > 0
+        record = MEASURED.record_bytes + KEY_BYTES
+        assert figures["B of disk a document: documents"] == pytest.approx(record, rel=0.2)
         said = index_bytes(measured.documents, 3) / measured.documents
-        assert measured.index_bytes == pytest.approx(said, rel=0.3)
-        assert [call.what for call in measured.calls] == 2 * ["search", "RESERVE", "INSERT"]
-        assert {call.documents for call in measured.calls[:3]} == {measured.documents}
-        assert {call.documents for call in measured.calls[3:]} < set(range(measured.documents))
+        assert figures["B of disk a document: index"] == pytest.approx(said, rel=0.3)
+        assert sum(measured.segments) == measured.documents
+        for what in ("search", "RESERVE", "INSERT"):
+            for where in ("", " in a small store"):
+                assert 0 < figures[f"us, {what}{where}, p50"] <= figures[f"us, {what}{where}, p99"]
     with Store.open(tmp_path, "bench", create=False) as store:
         assert verified(store).problems == []
         assert len(store) == large.documents + 200, "those that were judged"
@@ -96,10 +94,11 @@ def test_segments_are_those_that_merging_leaves():
 
 def test_a_search_took_at_most_what_the_model_says():
     """In every store that was measured; and not below a quarter of it."""
-    measured = read_results([(DOCS / "appendix" / "benchmarks" / "capacity.json").read_bytes()])
-    assert {store.documents // 10**6 for store in measured.stores} >= {1, 10}
-    for store in measured.stores:
-        assert 0.25 < store.probe_us / probe_us(store.documents, store.k) <= 1
+    stores = [each for each in MEASUREMENTS if each.bench == "store"]
+    assert {store.documents // 10**6 for store in stores} >= {1, 10}
+    for store in stores:
+        took = store("us of CPU of their search, alone")
+        assert 0.25 < took / probe_us(store.documents, store.k) <= 1
 
 
 def test_memory_is_limited(tmp_path):
@@ -119,24 +118,55 @@ def test_memory_is_limited(tmp_path):
 def test_the_benchmark_measures_and_checks(tmp_path):
     """The benchmark asks a real service, and what it writes can be read and planned with."""
     figures, costs = tmp_path / "figures.json", tmp_path / "costs.json"
-    size = ("--sizes", "5000", "--distances", "3", "--requests", "200")
-    files = ("--json", str(figures), "--costs", str(costs))
-    done = CliRunner().invoke(bench, ["capacity", "--part", "commands", *size, *files])
+    size = ("--documents", "5000", "--requests", "200")
+    done = CliRunner().invoke(bench, ["commands", *size, "--json", str(figures)])
     assert done.exit_code == 0, done.output
-    result = read_results([figures.read_bytes()])
-    assert {check.what for check in checks(result)} >= {
+    (command,) = read_results([figures.read_bytes()])
+    assert {check.what for check in checks([command])} == {
         "RESERVE",
+        "RESERVE away from home",
         "RELEASE with the next RESERVE",
     }
-    (command,) = result.commands
-    assert command.reserve_wall_us == sorted(command.reserve_wall_us)
-    assert command.reserve_bytes > command.key_bytes + 3 * 16
-    again = CliRunner().invoke(bench, ["capacity", "--read", str(figures), "--json", "-"])
-    assert json.loads(again.stdout) == json.loads(figures.read_bytes())
+    times = [command(answered(share), "us") for share in ANSWER_SHARES]
+    assert times == sorted(times)
+    assert command("RESERVE", "B on the wire") > KEY_BYTES + 3 * 16
+    done = CliRunner().invoke(bench, ["capacity", str(figures), "--costs", str(costs)])
+    assert done.exit_code == 0, done.output
+    assert "RELEASE with the next RESERVE" in done.stdout
     asked = ["plan", "--cluster", "--documents", "1000000", "--rate", "10", "--memory", "8G"]
     planned = CliRunner().invoke(main, [*asked, "--costs", str(costs), "--json"])
     assert planned.exit_code == 0, planned.output
     assert json.loads(planned.stdout)["shards"] == 1
+
+
+@pytest.mark.long
+def test_two_services_of_one_log_are_measured(kafka):
+    """INSERT, the event at the other service, bytes of the log and memory; all constants but one follow from them."""
+    done = CliRunner().invoke(bench, ["log", "--requests", "100", "--json"])
+    assert done.exit_code == 0, done.output
+    (log,) = read_results([done.stdout.encode()])
+    assert all(figure > 0 for row in log.rows.values() for figure in row.values())
+
+
+def test_constants_follow_from_the_figures():
+    """Those of the file of measurements give the constants of the model, where one run gave them."""
+    found, no_run = costs_of(MEASUREMENTS), {"merge_bytes"}
+    assert {name for name, source in SOURCES.items() if source.of is None} == no_run
+    for name in (
+        "record_bytes",
+        "event_bytes",
+        "insert_us",
+        "applied_us",
+        "written_bytes",
+        "open_us",
+    ):
+        assert getattr(found, name) == pytest.approx(getattr(MEASURED, name), rel=0.02), name
+
+
+def test_what_are_no_figures():
+    """A file that no benchmark wrote is refused."""
+    with pytest.raises(UsageError, match="no figures"):
+        read_results([b"{}"])
 
 
 # ------------------------------------------------------------------------------ what must hold
@@ -345,12 +375,12 @@ def test_every_constant_says_where_it_was_measured():
     """Each cost has a source, whose command exists, and stands in docs/appendix/scale.md with its value."""
     assert {field.name for field in msgspec.structs.fields(Costs)} == SOURCES.keys()
     text = SCALE.read_text(encoding="utf-8")
-    for name, (unit, command) in SOURCES.items():
-        words = command.removeprefix("chrt -r 5 ").split()
+    for name, source in SOURCES.items():
+        words = source.command.removeprefix("chrt -r 5 ").split()
         group, words = (main, words[1:]) if words[0] == "dedup" else (bench, words[2:])
         done = CliRunner().invoke(group, [*words, "--help"])
-        assert done.exit_code == 0, f"{name}: {command}"
-        row = f"| `{name}` | {getattr(MEASURED, name):,.10g} | {unit} |"
+        assert done.exit_code == 0, f"{name}: {source.command}"
+        row = f"| `{name}` | {getattr(MEASURED, name):,.10g} | {source.unit} |"
         assert row in text, row
 
 
@@ -369,19 +399,10 @@ def test_rates_of_a_set_on_the_page_are_the_models():
 
 
 def test_answers_are_those_that_were_measured():
-    """The distribution that fan-out is simulated with is that of the figures in docs/appendix/benchmarks."""
-    measured = read_results([(DOCS / "appendix" / "benchmarks" / "capacity.json").read_bytes()])
-    (command,) = [one for one in measured.commands if one.k == 3]
-    at = dict(zip(COMMAND_SHARES, command.reserve_wall_us, strict=True))
-    assert [at[share] for share in ANSWER_SHARES] == pytest.approx(ANSWER_US, abs=0.06)
-
-
-def test_the_checks_on_the_page_are_the_models():
-    """The table of deviations is that of the figures in docs/appendix/benchmarks and of the model as it is."""
-    measured = read_results([(DOCS / "appendix" / "benchmarks" / "capacity.json").read_bytes()])
-    assert isinstance(measured, CapacityBench)
-    assert between(SCALE, "checks") == page(measured) + "\n"
-    assert between(SCALE, "stores") == stores_page(measured) + "\n"
+    """The distribution that fan-out is simulated with is that of the file of measurements."""
+    (command,) = [one for one in MEASUREMENTS if one.bench == "commands" and one.k == 3]
+    times = [command(answered(share), "us") for share in ANSWER_SHARES]
+    assert times == pytest.approx(ANSWER_US, abs=0.06)
 
 
 def test_plans_on_the_page_are_the_models():
@@ -396,29 +417,15 @@ def test_plans_on_the_page_are_the_models():
         assert said[: len(lines)] == lines, command
 
 
-@pytest.mark.long
-def test_fan_out_is_drawn_and_written(tmp_path):
-    """tests/bench fanout puts its figures between the marks of a page, draws them, and prints them."""
-    page_file, plot_file = tmp_path / "page.md", tmp_path / "plot.svg"
-    page_file.write_text("before\n<!-- fan-out: begin -->\nold\n<!-- fan-out: end -->\nafter\n")
-    files = ("--page", str(page_file), "--plot", str(plot_file))
-    done = CliRunner().invoke(bench, ["fanout", "--pages", "1000", *files])
+def test_fan_out_has_a_row_for_every_case_and_number_of_shards():
+    """Of the same seed the same figures, on any machine."""
+    done, again = (
+        CliRunner().invoke(bench, ["fanout", "--pages", "1000", "--json"]) for _ in range(2)
+    )
     assert done.exit_code == 0, done.output
-    text = page_file.read_text()
-    assert text.startswith("before\n")
-    assert text.endswith("after\n")
-    assert between(page_file, "fan-out") == done.stdout
-    assert CASES[0].name in plot_file.read_text()
-
-
-def test_a_page_without_a_place_is_refused(tmp_path):
-    """Before anything is simulated or measured."""
-    page_file = tmp_path / "page.md"
-    page_file.write_text("no marks")
-    for name in ("fanout", "capacity"):
-        done = CliRunner().invoke(bench, [name, "--page", str(page_file)])
-        assert isinstance(done.exception, UsageError)
-        assert "begin -->" in str(done.exception)
+    assert done.stdout == again.stdout
+    rows = json.loads(done.stdout)["rows"]
+    assert [*rows] == [f"{case.name}: {shards}" for case in CASES for shards in SHARDS]
 
 
 def test_fan_out_on_the_page_is_of_every_case():

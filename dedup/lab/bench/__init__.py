@@ -181,11 +181,11 @@ def _with_ratios(measured: Round, column: str | None) -> Round:
     }
 
 
-def opened(module: str) -> Callable[..., AbstractContextManager[Bench]]:
+def opened(module: str, name: str = "open_case") -> Callable[..., AbstractContextManager[Bench]]:
     """Return what opens the case of a module, which is imported then: some need an extra."""
 
     def open_case(**options: Any) -> AbstractContextManager[Bench]:
-        found: AbstractContextManager[Bench] = import_module(module).open_case(**options)
+        found: AbstractContextManager[Bench] = getattr(import_module(module), name)(**options)
         return found
 
     return open_case

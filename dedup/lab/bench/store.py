@@ -1,6 +1,6 @@
 """`dedup bench store`: a store that is filled by a process that is killed, then opened by another one.
 
-    fill (an Interval for each part of the documents) -> kill -9 -> open, judge -> StoreFigures -> rows
+    fill (an Interval for each part of the documents) -> kill -9 -> open, judge -> rows
 
 A folder that holds documents is filled further; what was measured of them then is in its fill.jsonl, and
 counts. A store is filled as the replica of a log fills it; what makes the documents is counted neither in
@@ -38,7 +38,8 @@ BATCH = 1000  # documents of one transaction
 SAMPLED = 10  # batches between two looks at the memory
 TURN = 100  # calls of one kind in a row
 NEW = 10**12  # the number of the first page that is judged: no store is filled so far
-QUANTILES = (0.5, 0.99)
+PERCENTS = (50, 99)
+WHERE = ("", " in a small store")
 MILLION = 1_000_000
 SMALL_SHARE = 10  # the small store has one in so many of the documents, and MILLION at most
 MORE_SECONDS = 0.5  # before the process is killed, amid the next documents
@@ -68,58 +69,17 @@ class Interval(msgspec.Struct, frozen=True):
     batch_most: float
 
 
-class Call(msgspec.Struct, frozen=True):
-    """How long calls of one kind took, in microseconds by the clock: half of them, and 99 of 100."""
+class Judged(msgspec.Struct, frozen=True):
+    """A store of so many documents that was filled in transactions of 1000, killed and opened.
 
-    what: str
-    documents: int
-    p50_us: float
-    p99_us: float
-
-
-class StoreFigures(msgspec.Struct, frozen=True):
-    """A store filled in transactions of 1000, killed and opened. Bytes a document, unless it is said.
-
-    open_seconds         from dedup.open() to the first answer, by the clock
-    calls                of this store and of a small one, in turns
-    *_per_second         events applied, by the clock: the first million, the last, all of them; None
-                         where that was not measured
-    cpu_us               of all threads, an event; written_bytes to the disk
-    fill_memory_bytes    of the process while it was filled, at most, mapped files aside
-    probe_most_ms        and change_most_ms, batch_most_ms: the longest while it was filled (Interval)
-    documents_bytes      of documents.mdb, and index_bytes of all segments
-    memory_bytes         of the process that opened it, mapped files aside; of them mapped_bytes are in
-                         memory; started_bytes before it was opened
-    segments             the documents of each of them
-    probe_us             of CPU: their search for one value; batch_us: for each of a thousand
-    limit                what held the memory down, if anything did
+    segments  the documents of each of its files by value
+    figures   by name, which says the unit. *First* and *last* are the first and the last million of documents; *memory*
+              is that of the process, `mapped` what files stand for; the small store is asked in turns with this one
     """
 
     documents: int
-    k: int
-    key_bytes: float
-    first_per_second: float | None
-    last_per_second: float
-    per_second: float
-    cpu_us: float
-    written_bytes: float
-    last_written_bytes: float
-    fill_memory_bytes: int
-    probe_most_ms: float
-    change_most_ms: float
-    batch_most_ms: float
-    documents_bytes: float
-    index_bytes: float
-    open_seconds: float
-    open_cpu_seconds: float
-    started_bytes: int
-    memory_bytes: int
-    mapped_bytes: int
     segments: list[int]
-    probe_us: float
-    batch_us: float
-    calls: list[Call]
-    limit: str = ""
+    figures: dict[str, float]
 
 
 def sketch_of(value: int) -> bytes:
@@ -212,7 +172,7 @@ def memory_of(process: int | str = "self") -> tuple[int, int]:
 # -------------------------------------------------------------------------------------- judging
 
 
-def judge(folder: Path, small_folder: Path, k: int, small: int, requests: int) -> StoreFigures:
+def judge(folder: Path, small_folder: Path, k: int, small: int, requests: int) -> Judged:
     """Open a store, and reserve and insert pages there and in a small one, which is made."""
     dedup.open(small_folder, namespace="first").close()  # all that is imported is in memory then
     started = memory_of()[0]
@@ -229,7 +189,7 @@ def judge(folder: Path, small_folder: Path, k: int, small: int, requests: int) -
     with detector, dedup.open(small_folder, namespace=NAMESPACE, distance=k) as other:
         segments = store._index.values._segments  # noqa: SLF001
         one, many = _probe_us(segments, k, requests)
-        calls = _calls([(n, detector), (len(other), other)], requests)
+        calls = _calls([detector, other], requests)
 
     lines = _log(folder).read_bytes().splitlines()
     filled = [msgspec.json.decode(line, type=Interval) for line in lines]
@@ -240,32 +200,33 @@ def judge(folder: Path, small_folder: Path, k: int, small: int, requests: int) -
         total: float = sum(getattr(each, what) for each in intervals)
         return total / sum(each.count for each in intervals)
 
-    return StoreFigures(
-        documents=n,
-        k=k,
-        key_bytes=sum(map(len, keys_of(0, 1000))) / 1000,
-        first_per_second=1 / an_event(first, "seconds") if first else None,
-        last_per_second=1 / an_event(last, "seconds"),
-        per_second=1 / an_event(filled, "seconds"),
-        cpu_us=an_event(filled, "cpu_seconds") * 1e6,
-        written_bytes=an_event(filled, "written_bytes"),
-        last_written_bytes=an_event(last, "written_bytes"),
-        fill_memory_bytes=max(each.anonymous_bytes for each in filled),
-        probe_most_ms=max(each.probe_most for each in filled) * 1e3,
-        change_most_ms=max(each.change_most for each in filled) * 1e3,
-        batch_most_ms=max(each.batch_most for each in filled) * 1e3,
-        documents_bytes=info["documents_file_bytes"] / n,
-        index_bytes=info["index_file_bytes"] / n,
-        open_seconds=opened,
-        open_cpu_seconds=cpu,
-        started_bytes=started,
-        memory_bytes=anonymous,
-        mapped_bytes=mapped,
-        segments=[*map(len, segments)],
-        probe_us=one,
-        batch_us=many,
-        calls=calls,
-    )
+    def most(what: str) -> float:
+        return float(max(getattr(each, what) for each in filled))
+
+    figures = {"events/s, first million": 1 / an_event(first, "seconds")} if first else {}
+    figures |= {
+        "events/s, last million": 1 / an_event(last, "seconds"),
+        "events/s, all": 1 / an_event(filled, "seconds"),
+        "us of CPU an event": an_event(filled, "cpu_seconds") * 1e6,
+        "B written an event": an_event(filled, "written_bytes"),
+        "B written an event, last million": an_event(last, "written_bytes"),
+        "MB of memory while filled, at most": most("anonymous_bytes") / 1e6,
+        "ms, longest probe while filled": most("probe_most") * 1e3,
+        "ms, longest change of one document": most("change_most") * 1e3,
+        "ms, longest change of 999": most("batch_most") * 1e3,
+        "B of disk a document: documents": info["documents_file_bytes"] / n,
+        "B of disk a document: index": info["index_file_bytes"] / n,
+        "s to open after kill -9": opened,
+        "s to open after kill -9, of CPU": cpu,
+        "MB of memory before it is opened": started / 1e6,
+        "MB of memory when opened": (anonymous + mapped) / 1e6,
+        "B of it a document: anonymous": anonymous / n,
+        "B of it a document: mapped": mapped / n,
+        "segments by value": len(segments),
+        "us of CPU of their search, alone": one,
+        "us of CPU of their search, of many": many,
+    }
+    return Judged(n, [*map(len, segments)], figures | calls)
 
 
 def _probe_us(segments: Sequence[Segment], k: int, count: int) -> tuple[float, float]:
@@ -282,14 +243,15 @@ def _probe_us(segments: Sequence[Segment], k: int, count: int) -> tuple[float, f
     return (time.process_time() - cpu) / count * 1e6, batch / count * 1e6
 
 
-def _calls(detectors: Sequence[tuple[int, dedup.Detector]], requests: int) -> list[Call]:
-    """Search, reserve and insert new pages in turns; what is searched is near hardly anything."""
-    chance = random.Random(detectors[0][0])  # noqa: S311  (pages that were never judged before)
-    times: dict[tuple[str, int], list[float]] = {}
+def _calls(detectors: Sequence[dedup.Detector], requests: int) -> dict[str, float]:
+    """Search, reserve and insert new pages in turns, in a store and a small one; what is searched is near hardly anything."""
+    chance = random.Random(len(detectors[0]))  # noqa: S311  (pages that were never judged before)
+    times: dict[str, list[float]] = {}
+    begin = {where: NEW + len(detector) for where, detector in zip(WHERE, detectors, strict=True)}
     for first in range(0, requests, TURN):
-        for documents, detector in detectors:
+        for where, detector in zip(WHERE, detectors, strict=True):
             store: Store = detector._store  # type: ignore[attr-defined]  # noqa: SLF001
-            for key in keys_of(NEW + documents + first, TURN):
+            for key in keys_of(begin[where] + first, TURN):
                 page = _page(chance.getrandbits(64), chance.getrandbits(64))
                 marks = [time.perf_counter()]
                 store.near(chance.getrandbits(64))
@@ -301,11 +263,12 @@ def _calls(detectors: Sequence[tuple[int, dedup.Detector]], requests: int) -> li
                 detector.insert(verdict)
                 marks.append(time.perf_counter())
                 for i, what in enumerate(("search", "RESERVE", "INSERT")):
-                    times.setdefault((what, documents), []).append(marks[i + 1] - marks[i])
-    return [
-        Call(what, documents, *(float(us) for us in np.quantile(each, QUANTILES) * 1e6))
-        for (what, documents), each in times.items()
-    ]
+                    times.setdefault(what + where, []).append(marks[i + 1] - marks[i])
+    return {
+        f"us, {what}, p{percent}": float(np.percentile(each, percent)) * 1e6
+        for what, each in times.items()
+        for percent in PERCENTS
+    }
 
 
 # ------------------------------------------------------------------------------- the processes
@@ -338,16 +301,13 @@ class Limit(msgspec.Struct, frozen=True):
 
 
 def lines_of(
-    part: str,
-    arguments: dict[str, Any],
-    limit: Limit | None = None,
-    program: Sequence[str] = ("-m", "dedup.lab.bench.store"),
+    part: str, arguments: dict[str, Any], limit: Limit | None = None
 ) -> Generator[dict[str, Any], None, None]:
-    """Yield the figures of a part of a program. Raises OSError with its stderr when it fails.
+    """Yield the figures of a part of this module. Raises OSError with its stderr when it fails.
 
     The process is killed, as by kill -9, when its figures are not read to the end.
     """
-    command = [sys.executable, *program, part, json.dumps(arguments)]
+    command = [sys.executable, "-m", "dedup.lab.bench.store", part, json.dumps(arguments)]
     with (
         tempfile.TemporaryFile() as said,
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said) as process,  # noqa: S603
@@ -374,7 +334,7 @@ def measure_stores(
     folder: Path,
     limit: Limit | None = None,
     progress: Progress | None = None,
-) -> Iterator[StoreFigures]:
+) -> Iterator[Judged]:
     """Fill one store in the folder to each size and measure it there. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     for size in sorted(sizes):
@@ -391,8 +351,7 @@ def measure_stores(
                 },
                 limit,
             )
-        figures = msgspec.convert(line, StoreFigures)
-        yield msgspec.structs.replace(figures, limit=str(limit or ""))
+        yield msgspec.convert(line, Judged)
 
 
 def _log(folder: Path) -> Path:
@@ -443,59 +402,21 @@ def open_case(
     with tempfile.TemporaryDirectory() as folder:
 
         def measure() -> Round:
-            found = list(
-                measure_stores(sizes, distance, requests, path or Path(folder), limit, progress)
-            )
-            return store_rows(found)
+            rows: dict[str, dict[str, float]] = {}
+            where = path or Path(folder)
+            for one in measure_stores(sizes, distance, requests, where, limit, progress):
+                column = f"{one.documents:,}"
+                facts[f"segments of {column}"] = one.segments
+                for name, figure in one.figures.items():
+                    rows.setdefault(name, {})[column] = figure
+            return rows
 
         yield Bench(facts, measure, packages=("lmdb", "numpy"))
 
 
-def store_rows(figures: Sequence[StoreFigures]) -> Round:
-    """Return a row for each figure, with a column for each size."""
-    rows: dict[str, dict[str, float]] = {}
-    for one in figures:
-        n = one.documents
-        found = {
-            "events/s, last million": one.last_per_second,
-            "events/s, all": one.per_second,
-            "us of CPU an event": one.cpu_us,
-            "B written an event": one.written_bytes,
-            "B written an event, last million": one.last_written_bytes,
-            "MB of memory while filled, at most": one.fill_memory_bytes / 1e6,
-            "ms, longest probe while filled": one.probe_most_ms,
-            "ms, longest change of one document": one.change_most_ms,
-            "ms, longest change of 999": one.batch_most_ms,
-            "B of disk a document: documents": one.documents_bytes,
-            "B of disk a document: index": one.index_bytes,
-            "s to open after kill -9": one.open_seconds,
-            "s to open after kill -9, of CPU": one.open_cpu_seconds,
-            "MB of memory when opened": (one.memory_bytes + one.mapped_bytes) / 1e6,
-            "B of it a document: anonymous": one.memory_bytes / n,
-            "B of it a document: mapped": one.mapped_bytes / n,
-            "segments by value": len(one.segments),
-            "us of CPU of their search, alone": one.probe_us,
-            "us of CPU of their search, of many": one.batch_us,
-        }
-        if one.first_per_second is not None:
-            found = {"events/s, first million": one.first_per_second} | found
-        for i, call in enumerate(one.calls):
-            size = "" if 2 * i < len(one.calls) else " in a small store"
-            found[f"us, {call.what}{size}, p50"] = call.p50_us
-            found[f"us, {call.what}{size}, p99"] = call.p99_us
-        for name, value in found.items():
-            rows.setdefault(name, {})[f"{n:,}"] = value
-    return rows
-
-
 def main(part: str, arguments: str) -> None:
-    """Measure a part and print its figures."""
+    """Measure a part with arguments in JSON, and print its figures, a JSON object a line."""
     measures: dict[str, Any] = {"fill": fill, "judge": lambda **given: [judge(**given)]}
-    print_figures(measures, part, arguments)
-
-
-def print_figures(measures: dict[str, Any], part: str, arguments: str) -> None:
-    """Call a part with its arguments in JSON, and print each of its figures."""
     given = json.loads(arguments)
     paths = {name: Path(text) for name, text in given.items() if name.endswith("folder")}
     for figures in measures[part](**given | paths):

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -158,20 +159,20 @@ class _Measured:
     once: dict[str, float]
     probed: int = 0  # queries so far
 
-    def probe_us(self, size: int) -> float:
-        """Return CPU microseconds a probe of batches of this size; 1: single probes."""
-        queries, done, begin = self.data.queries, 0, time.process_time()
-        while (took := time.process_time() - begin) < TURN_SECONDS:
-            at = self.probed % max(1, len(queries) - BATCH)
-            some = queries[at : at + BATCH]
-            if size == 1:
-                for value in some.tolist():
-                    self.table.probe(value)
-            else:
-                self.table.probe_many(some)
-            done += len(some)
-            self.probed += BATCH
-        return took / done * 1e6
+    def probe_us(self) -> tuple[float, float]:
+        """Return CPU microseconds of a single probe, and of one in a batch; each turn takes further queries."""
+        table, queries = self.table, np.roll(self.data.queries, -self.probed)
+        self.probed += BATCH
+
+        def single(values: list[int]) -> None:
+            for value in values:
+                table.probe(value)
+
+        def batches(values: Array) -> None:
+            for first in range(0, len(values), BATCH):
+                table.probe_many(values[first : first + BATCH])
+
+        return cpu_us(single, queries, lambda some: some.tolist()), cpu_us(batches, queries)
 
     def change(self) -> dict[str, float]:
         """Insert values and remove them; return how many a second."""
@@ -179,14 +180,14 @@ class _Measured:
         documents = np.arange(
             len(self.data.stored), len(self.data.stored) + len(values), dtype=np.uint64
         )
-        inserting = _seconds(lambda: self.table.insert_many(values, documents))
+        inserting = cpu_seconds(lambda: self.table.insert_many(values, documents))
         pairs = list(zip(values.tolist(), documents.tolist(), strict=True))
 
         def remove() -> None:
             for value, document in pairs:
                 self.table.remove(value, document)
 
-        removing = _seconds(remove)
+        removing = cpu_seconds(remove)
         return {"insert/s": len(values) / inserting, "remove/s": len(values) / removing}
 
 
@@ -208,8 +209,7 @@ def open_case(
     def measure() -> Round:
         return {
             name: {
-                "us a probe": one.probe_us(1),
-                "us, batched": one.probe_us(BATCH),
+                **dict(zip(("us a probe", "us, batched"), one.probe_us(), strict=True)),
                 **one.once,
                 **one.change(),
             }
@@ -224,7 +224,7 @@ def _built(data: Data, k: int, preset: str, expected: list[list[int]]) -> _Measu
     table = Table(k, preset)
     size = len(data.stored)
     documents = np.arange(size, dtype=np.uint64)
-    once = {"build/s": size / _seconds(lambda: table.insert_many(data.stored, documents))}
+    once = {"build/s": size / cpu_seconds(lambda: table.insert_many(data.stored, documents))}
     offsets, found, _ = table.probe_many(data.queries[: len(expected)])
     for i, want in enumerate(expected):
         many = sorted(found[int(offsets[i]) : int(offsets[i + 1])].tolist())
@@ -234,12 +234,29 @@ def _built(data: Data, k: int, preset: str, expected: list[list[int]]) -> _Measu
     with TemporaryDirectory() as folder:
         path = Path(folder) / "table"
         table.save(path)
-        once["load/s"] = size / _seconds(lambda: Table.load(path, k))
+        once["load/s"] = size / cpu_seconds(lambda: Table.load(path, k))
     once["B each"] = table.stats().bytes / size
     return _Measured(table, data, once)
 
 
-def _seconds(call: Callable[[], object]) -> float:
+def cpu_seconds(call: Callable[[], object]) -> float:
+    """Return the CPU seconds that a call takes."""
     begin = time.process_time()
     call()
     return max(time.process_time() - begin, 1e-9)
+
+
+def cpu_us(
+    probe: Callable[[Any], object],
+    queries: Array,
+    ready: Callable[[Array], Any] = lambda queries: queries,
+    seconds: float = TURN_SECONDS,
+) -> float:
+    """Return CPU microseconds a query, of as many as take about so long; ready() makes them what probe() takes."""
+    count = min(4, len(queries))
+    while True:
+        some = ready(queries[:count])
+        took = cpu_seconds(lambda: probe(some))  # noqa: B023 - called here
+        if took >= seconds / 4 or count == len(queries):
+            return took / count * 1e6
+        count = min(4 * count, len(queries))

@@ -1,6 +1,7 @@
 """Measures the figures of the documentation and puts them into its pages: make figures [ONLY="NAME ..."].
 
     commands (dedup ... --json) -> docs/appendix/benchmarks/measurements.json -> figure_pages.py -> pages
+                                                                             -> figure_plots.py -> their plots
 
 Each entry of the file has its command, machine, date, commit and figures. DEDUP_EVAL is the folder of the
 labelled sets and whole sites (dev, second, corpora/data), which are not part of the repository; without it
@@ -18,11 +19,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 from figure_pages import DISTANCES, SEEDS, tables
+from figure_plots import PLOTS
 from page_figures import between, put
 
 from dedup.lab.bench import machine
@@ -34,18 +37,20 @@ FILE = ROOT / "docs" / "appendix" / "benchmarks" / "measurements.json"
 class Measurement(NamedTuple):
     """What is run, in the folder of the evaluation data if it is of one, and what is kept of its JSON.
 
-    peers says that it is a comparison of tests/bench, which takes the Python of DEDUP_PEERS.
+    compares  it is a comparison of tests/bench
+    peers     one that takes the Python of DEDUP_PEERS
     """
 
     arguments: tuple[str, ...]
     kept: Callable[[Any], Any]
     data: str | None = None
+    compares: bool = False
     peers: bool = False
 
     @property
     def command(self) -> str:
         """The command as a page names it."""
-        return " ".join(("python tests/bench" if self.peers else "dedup", *self.arguments))
+        return " ".join(("python tests/bench" if self.compares else "dedup", *self.arguments))
 
 
 COUNTS = ("near_duplicates", "found", "wrong")
@@ -117,14 +122,17 @@ def of_crawl(found: Any) -> Any:
     } | kept
 
 
-def of_archives(found: Any) -> Any:
+def of_rows(found: Any, *facts: str) -> Any:
     """Keep the medians: a single round has no more, and how the rounds differ is the machine's doing."""
-    names = ("pages", "page_bytes", "packed_bytes", "texts")
     ways = {
-        row: {column: round(each["median"], 3) for column, each in cells.items()}
+        row: {column: round(each["median"], 6) for column, each in cells.items()}
         for row, cells in found["rows"].items()
     }
-    return {name: found["facts"][name] for name in names} | {"ways": ways}
+    return {name: found["facts"][name] for name in facts} | {"ways": ways}
+
+
+def of_archives(found: Any) -> Any:
+    return of_rows(found, "pages", "page_bytes", "packed_bytes", "texts")
 
 
 def _ends(found: Any) -> Any:
@@ -137,14 +145,20 @@ def evaluation(*arguments: str) -> tuple[str, ...]:
 
 MEASUREMENTS = {
     "archives": Measurement(
-        ("archives", "--json", "--documents", "10000,100000,1000000"), of_archives, peers=True
+        ("archives", "--json", "--documents", "10000,100000,1000000"),
+        of_archives,
+        compares=True,
+        peers=True,
     ),
     "archives-sites": Measurement(
         ("archives", "--json", "--archives", "corpora/data", "--documents", "10000"),
         of_archives,
         "corpora/data",
+        compares=True,
         peers=True,
     ),
+    "crowds": Measurement(("crowds", "--json"), of_rows, compares=True),
+    "fan-out": Measurement(("fanout", "--json"), of_rows, compares=True),
     **{
         f"demo{name}-{seed}": Measurement(("demo", "--seed", str(seed), *urls, "--json"), of_demo)
         for name, urls in (("", ()), ("-skip", ("--urls", "skip")))
@@ -182,9 +196,10 @@ def measured(name: str, folder: Path | None) -> Any:
     """Run one measurement and return its entry."""
     what = MEASUREMENTS[name]
     command = [sys.executable, "-m", "dedup", *what.arguments]
+    if what.compares:
+        command = [sys.executable, str(ROOT / "tests" / "bench"), *what.arguments]
     if what.peers:
-        bench = str(ROOT / "tests" / "bench")
-        command = [sys.executable, bench, *what.arguments, "--peers", os.environ["DEDUP_PEERS"]]
+        command += ["--peers", os.environ["DEDUP_PEERS"]]
     done = subprocess.run(command, cwd=folder, check=True, stdout=subprocess.PIPE)
     return entry(name, json.loads(done.stdout))
 
@@ -229,6 +244,8 @@ def main() -> None:
         FILE.write_text(json.dumps(held, indent=1, ensure_ascii=False) + "\n", "utf-8")
     for (page, name), table in tables(held).items():
         put(ROOT / page, name, table)
+    for file, draw in PLOTS.items() if find_spec("matplotlib") else ():
+        draw(held, ROOT / file)
 
 
 if __name__ == "__main__":
