@@ -82,12 +82,15 @@ def is_on_credit(noted: dict[str, Any]) -> bool:
 class _Account:
     """The count of the pages kept on one account."""
 
-    __slots__ = ("cost", "dropped", "led", "of_class", "pages", "tried", "waiting")
+    __slots__ = ("cost", "dropped", "led", "of_class", "own", "pages", "tried", "waiting")
 
     def __init__(self, *, of_class: bool) -> None:
         # by token, of pages whose requests have not come back: why kept, and how many requests
         self.waiting: dict[str, str] = {}
         self.led: dict[str, int] = {}
+        self.own: set[str] = (
+            set()
+        )  # of the pages that wait, those without a link to what they asked for
         self.of_class = of_class
         self.dropped: deque[Request] = deque()
         self.begin_again()
@@ -106,14 +109,17 @@ class _Account:
         self.cost = [0.0] * (len(STEPS) + 1)
         self.tried = 0  # the same, of barren pages
 
-    def brought_nothing(self, token: str, reason: str, level: int, cost: float = 0.0) -> None:
-        """Count a page; cost: instead of one for the page, and one for each of its requests."""
-        led = self.led.pop(token, 0)
+    def brought_nothing(self, token: str, reason: str, level: int) -> None:
+        """Count a page."""
+        cost: float = 1 + self.led.pop(token, 0)
+        if token in self.own:
+            self.own.discard(token)
+            cost = OWN_COST
         if reason == "barren" and not self.of_class:
             self.tried += 1
         else:
             self.pages[level] += 1
-            self.cost[level] += cost or 1 + led
+            self.cost[level] += cost
 
     def ended(self, token: str, reason: str, level: int, *, followed: bool) -> None:
         """Note how the callback of a page ended that brought no item."""
@@ -241,9 +247,8 @@ class Credit:
             return
         for account in page.accounts:
             if own:
-                account.brought_nothing(token, noted["reason"], page.level, OWN_COST)
-            else:
-                account.ended(token, noted["reason"], page.level, followed=followed)
+                account.own.add(token)
+            account.ended(token, noted["reason"], page.level, followed=followed)
 
     def has_paid(self, token: str) -> bool:
         """Whether a page kept on credit, or a request of it, has brought something."""
@@ -262,6 +267,7 @@ class Credit:
         for account in page.accounts:
             account.led.pop(token, None)
             account.waiting.pop(token, None)
+            account.own.discard(token)
             account.begin_again()
         for account in page.accounts:
             for _ in range(min(AGAIN, len(account.dropped))):

@@ -637,7 +637,8 @@ class Findings:
         if result.equal:
             empty = pair.brought.number > 0 and not mine.number
             alike = pair.of.similarity
-            self._weights.setdefault(pair.name, (EMPTY if empty else 1.0, alike))
+            if not empty or _is_frame(pair.name):
+                self._weights.setdefault(pair.name, (EMPTY if empty else 1.0, alike))
             self.original = self.original or of
             if equal_back and mine.number:
                 self._back.setdefault(pair.back, alike)
@@ -672,7 +673,12 @@ def _is_hidden(request: Request, found: Iterable[Pair]) -> bool:
         return False
     if request.cb_kwargs or any(is_item(v) for k, v in request.meta.items() if k != "dedup"):
         return True
-    return not any(FRAME.issuperset(pair.name.parts.strip("0r")) for pair in nothing)
+    return not any(_is_frame(pair.name) for pair in nothing)
+
+
+def _is_frame(name: Class) -> bool:
+    """Whether the pages of a class differ in nothing but their frames."""
+    return FRAME.issuperset(name.parts.strip("0r"))
 
 
 def _decided_by(pairs: Iterable[Pair]) -> set[Class]:

@@ -72,6 +72,18 @@ def rooms() -> dict[str, Page]:
     )
 
 
+def booked() -> dict[str, Page]:
+    """The same; the first room has a free night, and many without any come before the next one."""
+    free = {0: "free", FREE: "free late"}
+    cell = "</p><table><tr><td class='{}'>7</td></tr></table><p>"
+    return site(
+        {
+            f"/room/{n}": article(1, text=words(1) + cell.format(free.get(n, "no")))
+            for n in range(PAGES)
+        }
+    )
+
+
 def exhibits() -> dict[str, Page]:
     """Pages of one text, each with a picture of its own."""
     return site(
@@ -129,6 +141,7 @@ def crawls(tmp_path_factory):
     one = {"CONCURRENT_REQUESTS": 1}
     cases = {
         "rooms": Case(rooms(), ROOMS),
+        "booked": Case(booked(), ROOMS, one),
         "exhibits": Case(exhibits(), EXHIBITS),
         "days": Case(days(), DAYS),
         "offers": Case(offers(), OFFERS, one),
@@ -146,6 +159,11 @@ def test_promise_1_a_rare_item_is_told_by_a_class(crawls):
     """Where pages brought nothing, one of the same text that differs in a class alone is parsed."""
     assert crawls["rooms"].paths("item") == [f"/room/{FREE}"]
     assert crawls["rooms"].stat("near_duplicate") > PAGES // 2  # which differ in nothing
+
+
+def test_promise_1_pages_without_items_prove_no_copies_by_what_tells_the_items(crawls):
+    """Room after room without a free night says nothing of the next one that has any."""
+    assert crawls["booked"].paths("item") == ["/room/0", f"/room/{FREE}"]
 
 
 def test_promise_1_what_a_spider_writes_itself_may_be_a_picture(crawls):
