@@ -15,7 +15,11 @@ CREDIT requests, others count at once. What was dropped for want of credit is re
 account has credit again. So the order of answers decides little.
 
 All classes of a callback have an account, too: where the pages of many differences brought nothing (a shop's list by
-sort order, direction, size, view), LEAST pages of each further one are enough.
+sort order, direction, size, view), LEAST pages of each further one are enough. There, paths that differ by other words
+are one difference: relative links without a base make paths that grow for ever.
+
+A page whose callback makes its requests itself, without a link, costs OWN_COST: a spider that counts days or numbers
+up has an end of its own, and what is behind a gap of a year is wanted.
 
 Pages near to one that brought something do not pay for what was fetched far from any: a page has steps, the number of
 pages in a row, from request to request, that brought nothing before it. Only pages of its own level of steps (STEPS)
@@ -28,6 +32,7 @@ Pages that a kept page leads to are kept on the same credit, even without new li
 an album has none.
 """
 
+import re
 from bisect import bisect_left
 from collections import OrderedDict, deque
 from collections.abc import Callable
@@ -42,6 +47,7 @@ from dedup.scrapy.responses import again, send
 
 REASONS = frozenset(("new_links", "other_title", "barren", "items"))
 CREDIT = 80  # pages kept, and requests of theirs, that brought nothing
+OWN_COST = 0.22  # of a page whose callback makes its requests itself: a year of days without news
 LEAST = 5  # pages kept
 WAITING = 12  # pages of one account whose requests are waited for
 STEPS = (
@@ -59,6 +65,9 @@ ALL_LEAST = 10  # the same of all classes of a callback; then LEAST of each are 
 ALL_CREDIT = 160
 ACCOUNTS = 100_000  # pages and classes that have one, 300 bytes each; the oldest go
 
+# In a shape: by which words a path is longer, shorter, or another.
+_WORDS = re.compile(r"(?<!\S)(?![?/]|host:|https?:>)\S*>\S*|longer|shorter")
+
 # In the meta of a request: the token of the page kept on credit that yielded it, or that led to it by way of
 # unique pages without items.
 _ON_CREDIT = "_dedup_on_credit"
@@ -73,12 +82,15 @@ def is_on_credit(noted: dict[str, Any]) -> bool:
 class _Account:
     """The count of the pages kept on one account."""
 
-    __slots__ = ("cost", "dropped", "led", "of_class", "pages", "tried", "waiting")
+    __slots__ = ("cost", "dropped", "led", "of_class", "own", "pages", "tried", "waiting")
 
     def __init__(self, *, of_class: bool) -> None:
         # by token, of pages whose requests have not come back: why kept, and how many requests
         self.waiting: dict[str, str] = {}
         self.led: dict[str, int] = {}
+        self.own: set[str] = (
+            set()
+        )  # of the pages that wait, those without a link to what they asked for
         self.of_class = of_class
         self.dropped: deque[Request] = deque()
         self.begin_again()
@@ -94,17 +106,20 @@ class _Account:
     def begin_again(self) -> None:
         """Reset the counts: something was brought."""
         self.pages = [0] * (len(STEPS) + 1)  # by level, that brought nothing, in a row
-        self.cost = [0] * (len(STEPS) + 1)
+        self.cost = [0.0] * (len(STEPS) + 1)
         self.tried = 0  # the same, of barren pages
 
     def brought_nothing(self, token: str, reason: str, level: int) -> None:
         """Count a page."""
-        led = self.led.pop(token, 0)
+        cost: float = 1 + self.led.pop(token, 0)
+        if token in self.own:
+            self.own.discard(token)
+            cost = OWN_COST
         if reason == "barren" and not self.of_class:
             self.tried += 1
         else:
             self.pages[level] += 1
-            self.cost[level] += 1 + led
+            self.cost[level] += cost
 
     def ended(self, token: str, reason: str, level: int, *, followed: bool) -> None:
         """Note how the callback of a page ended that brought no item."""
@@ -170,7 +185,7 @@ class Credit:
         common = self._accounts.get(_all_classes(name))
         if common is None or not common.closed(level, ALL_LEAST, ALL_CREDIT):
             return None
-        for account in map(self._accounts.get, names[1:]):
+        for account in map(self._accounts.get, (*names[1:], _all_paths(name))):
             if account is not None and account.tried_at(level) >= LEAST:
                 return account
         return None
@@ -184,8 +199,8 @@ class Credit:
         """Note that a page was kept around an original, or around another kept page."""
         self.was_given = True
         account = self._accounts[verdict.key] = self._account(original)
-        classes = (self._account(each) for each in (name, *name.single(), _all_classes(name)))
-        accounts = (account, *classes)
+        names = dict.fromkeys((name, *name.single(), _all_paths(name), _all_classes(name)))
+        accounts = (account, *map(self._account, names))
         self._of_page[verdict.token or ""] = _Kept(accounts, self._steps(request))
         while len(self._accounts) > ACCOUNTS:
             self._accounts.popitem(last=False)
@@ -216,8 +231,13 @@ class Credit:
         page = self._of_page.get(_led_by(request))
         return 1 if page is None or page.paid else page.steps + 1
 
-    def ended(self, noted: dict[str, Any], *, paid: bool, followed: bool) -> None:
-        """Note how the callback of a page kept on credit ended: with a new item, with requests."""
+    def ended(
+        self, noted: dict[str, Any], *, paid: bool, followed: bool, own: bool = False
+    ) -> None:
+        """Note how the callback of a page kept on credit ended: with a new item, with requests.
+
+        own  whether the page has no link to any new page that it asked for
+        """
         token = noted["token"]
         page = self._of_page.get(token)
         if page is None:
@@ -226,6 +246,8 @@ class Credit:
             self._pay(token, page)
             return
         for account in page.accounts:
+            if own:
+                account.own.add(token)
             account.ended(token, noted["reason"], page.level, followed=followed)
 
     def has_paid(self, token: str) -> bool:
@@ -245,6 +267,7 @@ class Credit:
         for account in page.accounts:
             account.led.pop(token, None)
             account.waiting.pop(token, None)
+            account.own.discard(token)
             account.begin_again()
         for account in page.accounts:
             for _ in range(min(AGAIN, len(account.dropped))):
@@ -298,6 +321,11 @@ class Credit:
 def _all_classes(name: Class) -> Class:
     """Return the name of the account that all classes of a callback and site share."""
     return name._replace(parts="", shape="")
+
+
+def _all_paths(name: Class) -> Class:
+    """Return the class of all pages whose paths have other parts, or more of them, by whichever words."""
+    return name._replace(shape=_WORDS.sub(">", name.shape))
 
 
 def _led_by(request: Request) -> str:

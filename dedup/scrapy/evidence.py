@@ -5,7 +5,8 @@
 
 A class is the callback, the site, which parts of the two pages differ, and how their URLs differ (without the
 values). The near-duplicates of a class reach the callback until PROVE of them in a row brought only items of
-their original. Then they are dropped; a share that shrinks to one in EVERY is checked. A pair with other items takes
+their original. Then they are dropped; a share that shrinks to one in EVERY is checked, and so is each page that is
+less like its original than any that proved the class: it may differ in more. A pair with other items takes
 the proof away: REPROVE equal pairs in a row, twice as many after each further one, bring it back. A class of several
 differences is also proven if each of them is proven alone (?+utm_source ?+utm_medium); one whose pages differ in fewer
 parts, if a class with the same URLs is proven whose pages differ in these parts and others.
@@ -33,6 +34,8 @@ MOST_REPROVE = 2000
 EMPTY = 0.25  # of an equal pair: the page brought no item, its original did
 SOON, GROWTH, EVERY = 3, 3, 30  # checks: after 3 drops, then ever more seldom, at least one in 30
 
+LESS_ALIKE = 1.25  # times as much as any page that proved the class differs from its original: such a page is checked
+
 CLASSES = 10_000  # some 300 bytes each; the ones unused for longest go
 REMEMBERED = (
     200  # dropped pages of a class that are sent again if it proves otherwise, the last ones
@@ -41,6 +44,7 @@ ALL_REMEMBERED = 5000
 EXAMPLES = 3
 SHAPE_CHARACTERS = 200
 MOST_PARAMETERS = 100
+MOST_WORDS = 2  # parts of a path that one URL has and the other has not, which a shape names
 
 # What two near-duplicates may differ in: the letters of a class. First those of PageFingerprint.parts, in its order.
 PARTS = dict(zip("jsdhnbaf", PART_NAMES, strict=True)) | {
@@ -86,6 +90,7 @@ class Record(msgspec.Struct):
 
     equal, others  pairs with the original's items, and with other ones
     run            equal pairs in a row
+    least          similarity of the least alike of the equal pairs
     used, due      pages that it decided about since it was proven, and at which of them the next is parsed
     dropped, checked, refetched
                    pages of this crawl that were dropped, parsed as checks, and sent again
@@ -95,6 +100,7 @@ class Record(msgspec.Struct):
     equal: int = 0
     others: int = 0
     run: float = 0.0
+    least: float = 1.0
     used: int = 0
     due: float = SOON
     dropped: int = 0
@@ -206,7 +212,16 @@ class Evidence(Generic[R]):
             longest.popleft()
             self._count -= 1
 
-    def agree(self, name: Class, weight: float = 1.0, use: int = 0) -> None:
+    def is_less_alike(self, name: Class, similarity: float) -> bool:
+        """Whether two pages are less alike than all that showed what a class is."""
+        record = self._records.get(name)
+        if record is None or not record.equal:
+            return False
+        return 1 - similarity > LESS_ALIKE * (1 - record.least)
+
+    def agree(
+        self, name: Class, weight: float = 1.0, use: int = 0, similarity: float = 1.0
+    ) -> None:
         """Note a pair with equal items.
 
         use  used(name) when its page was judged: the pair is as good as a check there, not of what was dropped since
@@ -217,6 +232,7 @@ class Evidence(Generic[R]):
                 record.checked_at(use)
             record.equal += 1
             record.run += weight
+            record.least = min(record.least, similarity)
         self.changed = True
 
     def differ(self, name: Class, example: tuple[str, str, tuple[str, ...]]) -> list[R]:
@@ -231,7 +247,7 @@ class Evidence(Generic[R]):
         for each in (name, *(name.single() if by_singles else ())):
             record = self._of(each)
             record.others += 1
-            record.run, record.used, record.due = 0.0, 0, SOON
+            record.run, record.used, record.due, record.least = 0.0, 0, SOON, 1.0
             record.examples = [*record.examples, example][-EXAMPLES:]
             pages = self._remembered.pop(each, ())
             record.refetched += len(pages)
@@ -401,6 +417,8 @@ def _path_shape(a: list[str], b: list[str]) -> list[str]:
     while end < least - start and a[-1 - end] == b[-1 - end]:
         end += 1
     gone, new = a[start : len(a) - end], b[start : len(b) - end]
+    if len(gone) > MOST_WORDS or len(new) > MOST_WORDS:
+        return ["longer" if len(b) > len(a) else "shorter"]
     return [f"{'/'.join(map(_literal, gone))}>{'/'.join(map(_literal, new))}"]
 
 

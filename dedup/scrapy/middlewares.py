@@ -368,6 +368,7 @@ class _Output:
     _wanted: frozenset[str] | None = None  # once a request is yielded
     _asked = _paid = _new = _followed = _leads_on = _overflowed = False
     _beyond = False  # whether it leads on to pages without a link to them
+    _linked = False  # whether it leads on to pages with one
     # whether, before an item, it asked for a new page, or for one without a link to it
     _asks = False
     _made = 0  # requests
@@ -504,9 +505,11 @@ class _Output:
         self._made += 1
         if self._digester is None and not self._asks:
             self._asks = proof.met.asks(flight, request, self._is_linked, self._made)
-        if self._look is not None and not self._beyond:
-            self._leads_on = self._leads_on or not proof.met.is_scheduled(request)
-            self._beyond = proof.met.leads_beyond(flight, request, self._is_linked)
+        if self._look is not None and not (self._beyond and self._linked):
+            leads_on = not proof.met.is_scheduled(request)
+            beyond = leads_on and proof.met.leads_beyond(flight, request, self._is_linked)
+            self._leads_on, self._beyond = self._leads_on or leads_on, self._beyond or beyond
+            self._linked = self._linked or (leads_on and not beyond)
 
     def _is_linked(self, url: str) -> bool:
         if self._links is None:
@@ -600,7 +603,8 @@ class _Output:
             else:
                 credit.came_back(request)
         if self._on_credit is not None and accepted:
-            credit.ended(self._on_credit, paid=self._new, followed=self._followed)
+            own = self._beyond and not self._linked
+            credit.ended(self._on_credit, paid=self._new, followed=self._followed, own=own)
         session.in_flight.end(self._token, accepted=accepted)
 
 

@@ -76,8 +76,7 @@ SAVE_SECONDS = 10.0
 JOB_FOLDER = "dedup-again"  # of a JOBDIR: the dropped pages that may be sent again
 LEADING = 1000  # parsed near-duplicates that made new requests, until these bring something new
 DIFFERENCES = 2000  # classes and fields that are counted for the summary
-# By which pages differ that bring nothing at all: inline data, data-* attributes, the first heading, numbers, words.
-VALUES = frozenset("jdhnw")
+FRAME = frozenset("f")  # what pages may differ in that bring nothing, if one is to be a copy
 NOISY = 100  # fields that alone differed, in values of which no page has a word
 
 
@@ -194,7 +193,8 @@ class Proof:
         proven = (pair for pair in found if drops and evidence.is_proven(pair.name))
         checks = next(proven, None)
         if checks is not None:
-            must = self._must_check(judged.namespace, checks.name)
+            must = evidence.is_less_alike(checks.name, checks.of.similarity)
+            must = must or self._must_check(judged.namespace, checks.name)
             if not evidence.decide(checks.name, checks.back, must=must):
                 return self._dropped(judged, verdict, checks)
             self._counts.add("items/checked")
@@ -470,8 +470,8 @@ class Proof:
         if found.original and beyond:
             return self._leads_on(request, namespace, look, beyond=True)
         evidence = self._evidence[namespace]
-        for name, weight in found.agreed():
-            evidence.agree(name, weight, look.uses[name])
+        for name, (weight, similarity) in found.agreed():
+            evidence.agree(name, weight, look.uses[name], similarity)
         for name, (page, of, fields) in found.differed():
             if name in found.ahead or evidence.record(name) is not None:
                 self._differ(namespace, name, (page, of, self._names.of(fields)))
@@ -626,8 +626,8 @@ class Findings:
     def __init__(self) -> None:
         self.original = ""  # the first near-duplicate with equal items
         self.ahead: set[Class] = set()
-        self._weights: dict[Class, float] = {}
-        self._back: set[Class] = set()
+        self._weights: dict[Class, tuple[float, float]] = {}
+        self._back: dict[Class, float] = {}
         self._others: dict[Class, tuple[str, str, frozenset[int]]] = {}
 
     def add(self, pair: Pair, result: Comparison, mine: Digest, *, equal_back: bool) -> None:
@@ -636,20 +636,23 @@ class Findings:
         page, of = pair.key, pair.of.key
         if result.equal:
             empty = pair.brought.number > 0 and not mine.number
-            self._weights.setdefault(pair.name, EMPTY if empty else 1.0)
+            alike = pair.of.similarity
+            if not empty or _is_frame(pair.name):
+                self._weights.setdefault(pair.name, (EMPTY if empty else 1.0, alike))
             self.original = self.original or of
             if equal_back and mine.number:
-                self._back.add(pair.back)
+                self._back.setdefault(pair.back, alike)
         elif mine.number:
             self._others.setdefault(pair.name, (page, of, result.fields))
             if not equal_back:
                 self._others.setdefault(pair.back, (of, page, result.fields))
 
-    def agreed(self) -> Iterator[tuple[Class, float]]:
-        """Yield the classes with equal pairs, with their weights."""
+    def agreed(self) -> Iterator[tuple[Class, tuple[float, float]]]:
+        """Yield the classes with equal pairs, each with the weight and the similarity of one."""
         yield from self._weights.items()
-        for name in self._back - self._others.keys() - self._weights.keys():
-            yield name, 1.0
+        for name, alike in self._back.items():
+            if name not in self._others and name not in self._weights:
+                yield name, (1.0, alike)
 
     def differed(self) -> Iterator[tuple[Class, tuple[str, str, frozenset[int]]]]:
         """Yield the other classes, each with a page, its original and the fields that differ."""
@@ -662,14 +665,20 @@ def _is_hidden(request: Request, found: Iterable[Pair]) -> bool:
     """Whether a page may bring something although near-duplicates of it brought nothing at all.
 
     Their callback may keep what it finds: in the spider, in a file of its own, in an item that is yielded with another
-    page. So such a page is no copy if its request brought an item or arguments along, or its values are others.
+    page; or it yields what only few pages have, as a free night. So such a page is no copy if its request brought an item
+    or arguments along, or if it differs in more than its frame.
     """
     nothing = [pair for pair in found if pair.digest is not None and pair.digest.is_nothing]
     if not nothing:
         return False
     if request.cb_kwargs or any(is_item(v) for k, v in request.meta.items() if k != "dedup"):
         return True
-    return not any(VALUES.isdisjoint(pair.name.parts) for pair in nothing)
+    return not any(_is_frame(pair.name) for pair in nothing)
+
+
+def _is_frame(name: Class) -> bool:
+    """Whether the pages of a class differ in nothing but their frames."""
+    return FRAME.issuperset(name.parts.strip("0r"))
 
 
 def _decided_by(pairs: Iterable[Pair]) -> set[Class]:

@@ -266,7 +266,7 @@ def test_a_class_is_never_proven_right_after_other_items(weights):
 
 def pair(of: str, number: int) -> Pair:
     """A page that is like `of`, which brought a number of items."""
-    neighbour = cast("Neighbour", SimpleNamespace(key=of))
+    neighbour = cast("Neighbour", SimpleNamespace(key=of, similarity=0.9))
     return Pair("page", neighbour, Digest(number), UTM, BACK)
 
 
@@ -275,8 +275,8 @@ def test_equal_items_prove_the_reverse_only_if_they_are_equal_both_ways():
     both, half = Findings(), Findings()
     both.add(pair("original", 2), Comparison(True), Digest(2), equal_back=True)
     half.add(pair("original", 2), Comparison(True), Digest(1), equal_back=False)
-    assert dict(both.agreed()) == {UTM: 1.0, BACK: 1.0}
-    assert dict(half.agreed()) == {UTM: 1.0}
+    assert dict(both.agreed()) == {UTM: (1.0, 0.9), BACK: (1.0, 0.9)}
+    assert dict(half.agreed()) == {UTM: (1.0, 0.9)}
     assert both.original == half.original == "original"
 
 
@@ -296,7 +296,7 @@ def test_a_pair_with_other_items_outweighs_the_reverse_of_an_equal_one():
     found.add(pair("original", 1), Comparison(True), Digest(1), equal_back=True)
     against = pair("another", 1)._replace(name=BACK, back=UTM)
     found.add(against, Comparison(False, frozenset((5,))), Digest(1), equal_back=False)
-    assert dict(found.agreed()) == {UTM: 1.0}
+    assert dict(found.agreed()) == {UTM: (1.0, 0.9)}
     assert list(found.differed()) == [(BACK, ("page", "another", frozenset((5,))))]
 
 
@@ -304,4 +304,4 @@ def test_a_page_without_items_proves_little():
     """A quarter of a pair, nothing the other way round, and nothing against a class."""
     found = Findings()
     found.add(pair("original", 1), Comparison(True), Digest(0), equal_back=False)
-    assert dict(found.agreed()) == {UTM: EMPTY}
+    assert dict(found.agreed()) == {UTM: (EMPTY, 0.9)}

@@ -166,7 +166,8 @@ CASES = {
         LINKS_ONLY,
     ),
     "dead": Case(
-        site({"/thing": article(1)}, DEAD), INCOMPLETE.replace("yield {", "if False: yield {")
+        {"/": hub("/thing", "/dead/0"), "/thing": article(1)} | DEAD,
+        INCOMPLETE.replace("yield {", "if False: yield {"),
     ),
     "callbacks": Case(
         {"/": hub(*(f"/thing/{n}" for n in range(COUNT)), "/thing/1/copy")}

@@ -171,7 +171,8 @@ def test_promise_1_what_is_dropped_can_be_sent_again_however_late_it_proves_othe
 ):
     """By a class before its check is known, and for want of credit: what the pages lead to comes last of all."""
     numbered = (*[0] * known, *range(1, SLOW + 1))
-    crawl = run_case(tmp_path, Case(led(*numbered), HELD), setup="import json\n")
+    setup = "import json\nfrom dedup.scrapy import credit\ncredit.OWN_COST = 2\n"
+    crawl = run_case(tmp_path, Case(led(*numbered), HELD), setup=setup)
     assert numbers(crawl) == {*numbered}
     assert crawl.stat("credit/again") > 0
     assert bool(crawl.stat("items/again")) == (known > 1)
