@@ -64,7 +64,7 @@ PART_NAMES = (
     "frame",
 )
 _SOURCES, _HEADINGS, _BESIDE = slice(4, 8), slice(12, 16), slice(20, 24)
-PICTURE_FEATURES = 60
+PICTURE_FEATURES = 60  # a page with fewer is told by its pictures, too
 TEXT_HASH = 33  # from this byte of a sketch on: the hash of the whole main text
 
 
