@@ -194,8 +194,8 @@ def quality_distance(held: Any) -> str:
 
 
 def between_ends(values: list[float], unit: str = "") -> str:
-    least, most = min(values), max(values)
-    return f"{least:,.0f}{unit}" if least == most else f"{least:,.0f} to {most:,.0f}{unit}"
+    least, most = f"{min(values):,.0f}", f"{max(values):,.0f}"
+    return f"{least}{unit}" if least == most else f"{least} to {most}{unit}"
 
 
 def readme(held: Any) -> str:
