@@ -9,6 +9,7 @@ filled somewhere and is read by some rule; add it to docs/events.md and to the g
 gc=False: these structs are created by the hundred thousand and cannot be part of a cycle.
 """
 
+import secrets
 from typing import Annotated, Any, Literal, NamedTuple, TypedDict
 
 import msgspec
@@ -52,18 +53,31 @@ class Form(msgspec.Struct, frozen=True):
     column: str = ""
 
 
-# What the hashes of PageFingerprint.parts are of, in their order.
-PART_NAMES = (
-    "inline data",
-    "images and media",
-    "data attributes",
-    "heading",
-    "numbers",
-    "text beside the main text",
-    "attributes",
-    "frame",
+class Part(NamedTuple):
+    """A part of a page that similar texts may differ in: its letter in the class of a pair, and its hash's place."""
+
+    letter: str
+    name: str
+    place: slice
+
+
+# Of the hashes in PageFingerprint.parts, in their order, 4 bytes each.
+PARTS = tuple(
+    Part(letter, name, slice(4 * at, 4 * at + 4))
+    for at, (letter, name) in enumerate(
+        (
+            ("j", "inline data"),
+            ("s", "images and media"),
+            ("d", "data attributes"),
+            ("h", "heading"),
+            ("n", "numbers"),
+            ("b", "text beside the main text"),
+            ("a", "attributes"),
+            ("f", "frame"),
+        )
+    )
 )
-_SOURCES, _HEADINGS, _BESIDE = slice(4, 8), slice(12, 16), slice(20, 24)
+PART = {part.letter: part.place for part in PARTS}
 PICTURE_FEATURES = 60  # a page with fewer is told by its pictures, too
 TEXT_HASH = 33  # from this byte of a sketch on: the hash of the whole main text
 
@@ -375,6 +389,15 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
         )
 
 
+UNRESERVED = "fault-"  # begins the token of a page that is kept without a reservation
+
+
+def unreserved(verdict: Verdict, reason: str) -> Verdict:
+    """Return the verdict on a page that is kept without a reservation: insert() reserves it first, where it must."""
+    token = UNRESERVED + secrets.token_hex(8)
+    return msgspec.structs.replace(verdict, status="exempt", reason=reason, token=token)
+
+
 def _shown(value: "Neighbour | Verdict", names: tuple[str, ...]) -> str:
     """Return what a person wants to see: the named fields that say something, without the fingerprints."""
     said = ((name, getattr(value, name)) for name in names)
@@ -431,14 +454,10 @@ def differing(a: PageFingerprint, b: PageFingerprint) -> list[str]:
 
 
 def differing_parts(a: PageFingerprint, b: PageFingerprint) -> list[str] | None:
-    """Return the names of the parts (PART_NAMES) that differ in two pages; None if those of one are not known."""
+    """Return the names of the parts (PARTS) that differ in two pages; None if those of one are not known."""
     if len(a.parts) != len(b.parts) or not a.parts:
         return None
-    return [
-        name
-        for name, at in zip(PART_NAMES, range(0, len(a.parts), 4), strict=False)
-        if a.parts[at : at + 4] != b.parts[at : at + 4]
-    ]
+    return [part.name for part in PARTS if a.parts[part.place] != b.parts[part.place]]
 
 
 _BOTH, _SELLER, _MAKER, _HALF_NUMBER = 3 << 30, 1 << 30, 2 << 30, 2**15 - 1
@@ -458,8 +477,8 @@ def _show_two_pictures(one: PageFingerprint, other: PageFingerprint) -> bool:
     return (
         min(one.features, other.features) < PICTURE_FEATURES
         and bool(one.parts and other.parts)
-        and one.parts[_SOURCES] != other.parts[_SOURCES]
-        and any(one.parts[part] != other.parts[part] for part in (_HEADINGS, _BESIDE))
+        and one.parts[PART["s"]] != other.parts[PART["s"]]
+        and any(one.parts[PART[letter]] != other.parts[PART[letter]] for letter in "hb")
         and identity_of(one.identity, other.identity) == "other"
     )
 
@@ -508,18 +527,10 @@ REASONS = {
         Reason("short", "too few distinct words to be judged"),
         Reason("too_large", "larger than the limit in bytes"),
         Reason("data_page", "made of inline data"),
-        Reason("new_links", "similar text, but a link that no page had before", judged=True),
-        Reason("other_title", "similar text, but another title or canonical URL", judged=True),
-        Reason("barren", "similar text, but no similar page yielded an item yet", judged=True),
         Reason("unread", "too little of the page was read"),
         Reason("no_callback", "robots.txt, media, the shell"),
         Reason("inline", "downloaded by a callback, not by the scheduler"),
-        Reason(
-            "items",
-            "parsed as evidence: do its items equal the original's?",
-            judged=True,
-            setting=False,
-        ),
+        Reason("compared", "parsed, and only what is new of it passed", judged=True, setting=False),
         Reason("control", "visited again, to find what differs between two visits", setting=False),
         Reason("expired", "its reservation had expired", setting=False),
         Reason(

@@ -124,6 +124,8 @@ _ALL = (
     Setting("proof", Proof, "items", "Whether the spider's items decide about near-duplicates, or the text."),
     Setting("proof_items", ProofItems, "withhold", "Whether pages parsed as evidence bring items equal to the original's."),
     Setting("control", Annotated[int, Meta(ge=0, le=100)], 3, "Number of control visits for each callback.", "visits"),
+    Setting("risk", Annotated[float, Meta(ge=0.0, lt=1.0)], 0.5, "Wanted pages that a class of copies may be expected to drop before one is compared.", words="a number from 0.0 to below 1.0"),
+    Setting("item_fields", tuple[str, ...], (), "Fields that tell items apart; the others do not count.", words="a list of names of items' fields"),
     Setting("item_ignore", tuple[str, ...], (), "Fields of items that are not compared.", words="a list of names of items' fields"),
     Setting(
         "similarity",
@@ -149,14 +151,7 @@ _ALL = (
     ),
     Setting("scope", Scope, "global", "Compare all pages, or only pages of one registrable domain."),
     Setting("kinds", bool, True, "Whether only pages for the same callback are compared."),
-    Setting("exempt", tuple[str, ...], None, "Reasons for which a page is kept. [default: all]", words=f"a list of {', '.join(EXEMPTIONS)}"),
-    Setting(
-        "tries",
-        Annotated[int, Meta(ge=0, le=1000)],
-        TRIES,
-        "Number of similar pages without an item after which others like them are dropped.",
-        "pages",
-    ),
+    Setting("exempt", tuple[str, ...], None, "Reasons for which a page is kept. [default: all]", words=f"a list of {', '.join(EXEMPTIONS)}; one with a minus takes it away"),
     Setting(
         "max_bytes",
         Annotated[int, Meta(ge=1, le=2**31)],
@@ -181,6 +176,7 @@ _ALL = (
         words="1 to 64 of the characters A-Z a-z 0-9 . _ - and no dot first",
     ),
     Setting("urls", Urls, "learn", "Whether the crawl learns URL rules, and skips requests by them."),
+    Setting("url_rules", Path | None, None, "File of URL rules that a person wants.", words="the path of a file"),
     Setting("service", tuple[str, ...], (), "Table services, in order of preference."),
     Setting(
         "timeout_seconds", _Seconds, TIMEOUT_SECONDS, "How long to wait for a service.", "seconds"
