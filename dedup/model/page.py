@@ -17,8 +17,6 @@ import msgspec
 SKETCH_BYTES = 37
 PARTS_BYTES = 32
 
-TRIES = 5  # near-duplicates that brought nothing, from which on a page like them is dropped
-
 Status = Literal["unique", "refetch", "near_duplicate", "pending", "exempt"]
 Identity = Literal["same", "other", "unknown"]
 
@@ -185,7 +183,7 @@ class Document(msgspec.Struct, frozen=True, gc=False):
     inserted_seconds  Unix time; informs only. 0 before the page is inserted
     kind              what the page was read for, "" if not given; only pages of one kind are compared
     paid              whether it brought what it was fetched for; who inserts it decides. A page that brought
-                      no item (False) shuts out pages like it only when there are TRIES of them
+                      no item (False) is the match of a page only if no page like it has paid
     items             digest of the items that the page brought, as its caller makes it; b"": not known
     """
 
@@ -230,8 +228,6 @@ class ReserveOptions(msgspec.Struct, frozen=True):
     guard    whether a page is kept as exempt ("other_title") if all its near-duplicates are, by title
              or canonical URL, other pages of its site
     kind     the kind of the page, a short text: only pages of one kind are compared
-    tries    if no page like it has paid (Document.paid), the page is kept as exempt, "barren", while
-             there are fewer than this number of them
     token    the reservation's token, if the caller made a unique one; repeating a call with a token that is
              held returns its verdict, and reserves nothing
     home     False in a shard (dedup.wire.shards) that is not the home of the key: the page is no
@@ -246,9 +242,6 @@ class ReserveOptions(msgspec.Struct, frozen=True):
         bool, Form("switch", "whether a page that declares itself another is kept")
     ] = True
     kind: Annotated[str, _KIND] = ""
-    tries: Annotated[
-        int, Form("number", "unpaid pages, from which on one like them is dropped", most=2**32 - 1)
-    ] = TRIES
     token: Annotated[str | None, Form("token", "the token, made by the client")] = None
     home: Annotated[bool, Form("switch", "whether this is the home of the key")] = True
     seconds: Annotated[float | None, Form("span", "how long the page may be in flight")] = None
@@ -262,7 +255,6 @@ class ReserveKeywords(TypedDict, total=False):
     exempt: str | None
     guard: bool
     kind: str
-    tries: int
     token: str | None
     home: bool
     seconds: float | None
@@ -313,15 +305,14 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
 
     status    unique, refetch (this key was inserted before), near_duplicate, pending (a near-duplicate is
               in flight: ask again), or exempt
-    reason    why the page is exempt; "barren" of a near-duplicate when none of the pages like it has
-              paid, but TRIES of them were kept; "unchanged" of a refetch, where `links` was given, when
+    reason    why the page is exempt; "unchanged" of a refetch, where `links` was given, when
               the stored page of this key and kind has paid, and had the same text, word for word,
               title, canonical URL and links; else ""
     document  the page that was judged, as insert() will store it
     token     what insert() and release() take to end the reservation; None when the page holds none
               (near_duplicate, pending)
-    match     the most similar near-duplicate (near_duplicate, pending; and exempt as other_title or
-              barren, if one is inserted), else None; `of`, `distance`, `similarity` and `identity` are its
+    match     the most similar near-duplicate (near_duplicate, pending; and exempt as other_title, if one
+              is inserted), else None; `of`, `distance`, `similarity` and `identity` are its
     """
 
     status: Status
@@ -531,6 +522,12 @@ REASONS = {
         Reason("no_callback", "robots.txt, media, the shell"),
         Reason("inline", "downloaded by a callback, not by the scheduler"),
         Reason("compared", "parsed, and only what is new of it passed", judged=True, setting=False),
+        Reason(
+            "other_title",
+            "similar text, but another title or canonical URL",
+            judged=True,
+            setting=False,
+        ),
         Reason("control", "visited again, to find what differs between two visits", setting=False),
         Reason("expired", "its reservation had expired", setting=False),
         Reason(

@@ -24,7 +24,7 @@ from msgspec import Meta
 
 from dedup.model.errors import UsageError
 from dedup.model.names import NAMESPACE, check_namespace
-from dedup.model.page import EXEMPTIONS, TRIES
+from dedup.model.page import EXEMPTIONS
 from dedup.model.recipes import Recipe, recipe_of
 
 Scope = Literal["global", "site"]

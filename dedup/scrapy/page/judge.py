@@ -32,6 +32,7 @@ from dedup.scrapy.evidence.keeping import Keeping
 from dedup.scrapy.evidence.ledger import Account, Class, Ledger
 from dedup.scrapy.evidence.met import Met, Requests
 from dedup.scrapy.evidence.visits import Visits
+from dedup.scrapy.exceptions import KnownUrl
 from dedup.scrapy.guard import Counts, kind_of, logger, new_pauses
 from dedup.scrapy.memory import Memory, NamespaceMemory, advice, open_memory
 from dedup.scrapy.memory.state import Job, Saving
@@ -236,6 +237,7 @@ class Session:
             request.meta["dedup"]["would"] = _would(verdict)
         self._count(verdict)
         self.report.judged(space, verdict, response, callback)
+        self.saving.soon(self.spaces.values(), self.visits, self.job)
         return verdict
 
     def _compared(
@@ -372,7 +374,7 @@ class Session:
         if self._memory is None:
             self._memory = open_memory(self.config, self.job, self.counts)
         space = Space(name, self._memory.open(name), self.config)
-        self._begun = self.saving.open(space, self.visits, self.job, self._begun)
+        self._begun = self.saving.open(space, self.visits, self.job)
         return space
 
     def read(self, recipe: Recipe, response: Response) -> PageReading:
@@ -444,6 +446,26 @@ class Session:
             )
         self.send(map(again, dropped), "items/again")
 
+    def known_url(self, request: Request) -> KnownUrl | None:
+        """Return why a request need not be sent, or None."""
+        name = request.meta.get("dedup_namespace") or self._name
+        space = self.spaces.get(name or "")
+        if space is None or self.config.urls == "off":
+            return None
+        kind = request.meta.get("dedup_kind")
+        kind = self.callback(request).kind if kind is None else str(kind)[:KIND_CHARACTERS]
+        known = space.urls.known(request, kind)
+        if known is None:
+            return None
+        if not known.skip:
+            learns = self.config.urls == "learn" or self.config.mode != "drop"
+            self.counts.add("url_would_skip" if learns else "url_checked")
+            return None
+        self.counts.add("url_skipped")
+        rules = [*known.rules]
+        request.meta["dedup"] = {"status": "skipped", "of": known.original, "rules": rules}
+        return KnownUrl(known.original, rules)
+
     def send(self, requests: "Iterable[Request]", stat: str) -> None:
         """Schedule requests that no callback makes, and count them."""
         for request in requests:
@@ -468,10 +490,11 @@ class Session:
             space.memory.forget(noted["key"])
             space.urls.forget(noted["key"])
 
-    async def close(self) -> None:
+    async def close(self, reason: str) -> None:
         """Close the memory and log the summary. Reservations end with the crawl."""
         self.in_flight.close()
-        self.saving.close(self.spaces.values(), self.visits)
+        finished = reason == "finished"
+        self.saving.close(self.spaces.values(), self.visits, self.job, finished=finished)
         remembered = "no page was judged"
         if self._memory is not None:
             with self.counts.guard("the last pages of this crawl may not be remembered"):
