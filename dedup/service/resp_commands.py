@@ -861,49 +861,6 @@ def _rules(session: Session, arguments: list[bytes]) -> Later:
     )
 
 
-def _crawl_arguments(arguments: list[bytes]) -> tuple[str, str]:
-    # what is not ASCII, or too long, is refused as what it is
-    return text(arguments[1], "namespace"), arguments[2][:64].decode("ascii", "replace")
-
-
-def _join(session: Session, arguments: list[bytes]) -> bytes:
-    memory = arguments[3][:64].decode("ascii", "replace")
-    session.commands.requests().join(*_crawl_arguments(arguments), memory)
-    return OK
-
-
-def _seen(session: Session, arguments: list[bytes]) -> bytes:
-    seen = session.commands.requests().seen(*_crawl_arguments(arguments), arguments[3:])
-    return array(tuple(map(integer, seen)))
-
-
-def _fetched(session: Session, arguments: list[bytes]) -> bytes:
-    requests = session.commands.requests()
-    return integer(requests.fetched(*_crawl_arguments(arguments), arguments[3:]))
-
-
-def _left(session: Session, arguments: list[bytes]) -> bytes:
-    own = b" ".join(arguments[3:]).lower()
-    if own not in {b"", b"own first", b"own next"}:
-        raise wrong_usage(b"DEDUP.LEFT")
-    records, waiting = session.commands.requests().left(
-        *_crawl_arguments(arguments), own=own.removeprefix(b"own ").decode()
-    )
-    answer = [integer(waiting)]
-    for digest, request in records:
-        answer += (bulk(digest.hex().encode()), bulk(request))
-    return array(answer)
-
-
-def _leave(session: Session, arguments: list[bytes]) -> bytes:
-    if b" ".join(arguments[3:]).upper() not in {b"", b"FINISHED"}:
-        raise wrong_usage(b"DEDUP.LEAVE")
-    more = session.commands.requests().leave(
-        *_crawl_arguments(arguments), finished=bool(arguments[3:])
-    )
-    return integer(more)
-
-
 def _partitions(session: Session, _: list[bytes]) -> bytes:
     held, count = session.commands.partitions()
     return array((bulk(held.encode()), integer(count)))
@@ -939,11 +896,6 @@ _HANDLERS: dict[bytes, Command] = {
     b"DEDUP.INFO": _dedup_info,
     b"DEDUP.PARTITIONS": _partitions,
     b"DEDUP.RULES": _rules,
-    b"DEDUP.JOIN": _join,
-    b"DEDUP.SEEN": _seen,
-    b"DEDUP.FETCHED": _fetched,
-    b"DEDUP.LEFT": _left,
-    b"DEDUP.LEAVE": _leave,
     b"COMMAND": _command,
     b"MULTI": multi,
     b"EXEC": execute,

@@ -142,7 +142,6 @@ class Service:
                 await self.replica.close(config.limits.drain_seconds)
             for port in self._ports:
                 port.abort()
-            self.commands.requests_seen.close()
             await asyncio.to_thread(self.namespaces.close)
         if self._failed is not None:
             raise self._failed

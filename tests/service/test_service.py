@@ -302,7 +302,6 @@ def test_answers_are_a_scans(client, ns):
         ("DEDUP.INSERT ns key token 1", r"'1' is not an option here; usage: DEDUP.INSERT ns"),
         ("dedup.release ns key", "for 'dedup.release'; usage: DEDUP.RELEASE ns key token"),
         ("DEDUP.MPROBE ns RECIPE r", r"usage: DEDUP.MPROBE ns RECIPE r \[DISTANCE k\]"),
-        ("DEDUP.LEAVE ns crawl FINISHED FINISHED", r"usage: DEDUP.LEAVE ns crawl \[FINISHED\]"),
         ("CLIENT SETNAME", "usage: CLIENT SETNAME name"),
         ("DEDUP.NOTHING", "unknown command"),
         ("FLUSHALL", "unknown command"),

@@ -11,12 +11,11 @@ time, and never in the log: any crawl learns them again.
 
 import asyncio
 import re
-from asyncio import Future, Semaphore, ensure_future, to_thread
+from asyncio import Future, Semaphore, ensure_future
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from shutil import rmtree
 from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
@@ -40,7 +39,6 @@ from dedup.model.words import check_field, check_given
 from dedup.service.core.limits import USUAL_LIMITS, Limits
 from dedup.service.core.namespaces import Asked, Namespaces
 from dedup.service.core.overview import Tally
-from dedup.service.core.requests_seen import RequestsSeen
 from dedup.service.core.roles import Refused
 from dedup.wire.shards import partition_of
 
@@ -139,18 +137,12 @@ class Commands:
         self.counts: Counter[str] = Counter()  # verdicts by status, and other changes
         self.tally = Tally()
         self.rules_of_urls = RulesOfUrls()
-        self.requests_seen = RequestsSeen(namespaces.path, limits)
         self.turns = Semaphore(LONG_BATCHES)
 
     def check_ready(self) -> None:
         """Raise Refused (NOTREADY) unless probes may be answered."""
         if self.not_ready is not None:
             raise Refused("NOTREADY", f"{self.not_ready}: ask again later, and keep the page")
-
-    def requests(self) -> RequestsSeen:
-        """Return the requests that crawls have made. Raises Refused (NOTREADY)."""
-        self.check_ready()
-        return self.requests_seen
 
     def check_key(self, key: str) -> str:
         """Return a document key. Raises Refused or TooLong (LIMIT) for one that is empty or too long."""
@@ -372,14 +364,7 @@ class Commands:
             )
         self.counts["drop"] += 1
         self.rules_of_urls.held.pop(namespace, None)
-        return ensure_future(self._drop(namespace))
-
-    async def _drop(self, namespace: str) -> bool:
-        requests = self.requests_seen.drop(namespace)
-        dropped = await self.namespaces.drop(namespace)
-        if requests is not None and not dropped:
-            await to_thread(rmtree, requests)
-        return dropped or requests is not None
+        return ensure_future(self.namespaces.drop(namespace))
 
     def rules(
         self, namespace: str, content: bytes | None = None, *, by_admin: bool = False
@@ -451,8 +436,7 @@ class Commands:
     def namespace_info(self, namespace: str) -> dict[str, Any]:
         """Return EmbeddedDetector.info() of a namespace; a missing one is empty."""
         detector = self._existing(namespace)
-        info = {"documents": 0, "in_flight": 0} if detector is None else detector.info()
-        return info | self.requests_seen.info(namespace)
+        return {"documents": 0, "in_flight": 0} if detector is None else detector.info()
 
     def _check_home(self, namespace: str, key: str) -> None:
         """Raise Refused (ELSEWHERE) for a key whose document is another shard's."""
