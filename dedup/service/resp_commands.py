@@ -849,18 +849,6 @@ def _drop(session: Session, arguments: list[bytes]) -> Later:
     return Later(done, integer)
 
 
-def _rules(session: Session, arguments: list[bytes]) -> Later:
-    nil = NIL[session.protocol_version]
-    content = arguments[2] if len(arguments) == 3 else None
-    return Later(
-        session.commands.rules(
-            text(arguments[1], "namespace"), content, by_admin="admin" in session.roles
-        ),
-        lambda rules: nil if rules is None else bulk(rules),
-        alone=True,
-    )
-
-
 def _partitions(session: Session, _: list[bytes]) -> bytes:
     held, count = session.commands.partitions()
     return array((bulk(held.encode()), integer(count)))
@@ -895,7 +883,6 @@ _HANDLERS: dict[bytes, Command] = {
     b"DEDUP.DROP": _drop,
     b"DEDUP.INFO": _dedup_info,
     b"DEDUP.PARTITIONS": _partitions,
-    b"DEDUP.RULES": _rules,
     b"COMMAND": _command,
     b"MULTI": multi,
     b"EXEC": execute,

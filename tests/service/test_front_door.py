@@ -87,10 +87,11 @@ def open_files(serving):
         f"FETCHED shop {'0' * 32} {'1' * 32}",
         f"LEFT shop {'0' * 32}",
         f"LEAVE shop {'0' * 32} FINISHED",
+        'RULES shop {"v":1,"digest":"","sites":{}}',  # rules of one client skipped pages of others
     ],
 )
-def test_no_client_keeps_requests_in_the_service(serving, client, words):
-    """The commands of a shared request filter are unknown: no file is opened, no byte is written for them."""
+def test_no_client_keeps_requests_or_rules_in_the_service(serving, client, words):
+    """The commands that shared both are unknown: no file is opened, no byte is written for them."""
     before = open_files(serving)
     with pytest.raises(redis.ResponseError, match="unknown command"):
         client.execute_command(*f"DEDUP.{words}".split())

@@ -73,7 +73,6 @@ COMMANDS = [
     ("DEDUP.RESERVE d k", "crawl admin"),
     ("DEDUP.INSERT d k t", "crawl admin"),
     ("DEDUP.RELEASE d k t", "crawl admin"),
-    ("DEDUP.RULES d", "crawl admin"),
     ("DEDUP.PROBE d v", "crawl read admin"),
     ("DEDUP.MPROBE d", "crawl read admin"),
     ("DEDUP.INFO", "crawl read admin"),

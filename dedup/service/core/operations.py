@@ -2,11 +2,10 @@
 
     probe, probe_many -> neighbours
     reserve -> verdict -> insert | release
-    forget, drop, rules, document, info
+    forget, drop, document, info
 
 Invariants: of a reservation a client keeps the token only, the service has the rest. Errors are DedupErrors and
-OSErrors (roles.py). URL rules are in urls.json of a namespace's folder, read and written in a thread, one at a
-time, and never in the log: any crawl learns them again.
+OSErrors (roles.py).
 """
 
 import asyncio
@@ -15,21 +14,11 @@ from asyncio import Future, Semaphore, ensure_future
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
-from pathlib import Path
 from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
 from dedup.core.numbers import Numbers, Packed
 from dedup.detector import EmbeddedDetector
-from dedup.detector.url_rules.rule_records import (
-    RULES_BYTES,
-    bounded,
-    decode_rules,
-    encode_within,
-    load_rules,
-    merged,
-    save_rules,
-)
 from dedup.model.errors import UsageError
 from dedup.model.events import record_key
 from dedup.model.forms import PATTERNS
@@ -58,64 +47,6 @@ class Log(Protocol):
         """Produce a tombstone; a future of whether there was a document."""
 
 
-WAITING = 64  # exchanges, of RULES_BYTES each
-
-
-class RulesOfUrls:
-    """The rules of every namespace of a service.
-
-    held  by namespace and site, how many hold; of those that were asked for since the start
-    """
-
-    def __init__(self) -> None:
-        self.held: dict[str, dict[str, int]] = {}
-        self._turn = asyncio.Lock()
-        self._waiting = 0
-
-    async def exchange(
-        self, folder: Path | None, content: bytes | None, *, by_admin: bool = False
-    ) -> bytes | None:
-        """Merge rules into those of a folder, if some come; return all that it has, or None.
-
-        folder None: there is none yet, and what comes is not kept. by_admin: what a person said is
-        taken, too. Raises UsageError for rules that
-        cannot be read, Refused (LIMIT) for too many, StoreDamaged and OSError.
-        """
-        if content is not None and len(content) > RULES_BYTES:
-            raise Refused("LIMIT", f"rules have up to {RULES_BYTES:,} bytes")
-        if self._waiting >= WAITING:
-            raise Refused("LIMIT", f"{WAITING} others wait to exchange rules: ask again later")
-        self._waiting += 1
-        try:
-            async with self._turn:
-                answer, held = await asyncio.to_thread(_exchange, folder, content, by_admin)
-                if folder is not None:
-                    self.held[folder.name] = held
-                return answer
-        finally:
-            self._waiting -= 1
-
-
-def _exchange(
-    folder: Path | None, content: bytes | None, by_admin: bool
-) -> tuple[bytes | None, dict[str, int]]:
-    try:
-        theirs = {} if content is None else bounded(decode_rules(content), by_admin=by_admin)
-    except ValueError as error:
-        raise UsageError(f"these rules cannot be read: {error}") from error
-    if folder is None:
-        return None, {}
-    mine = load_rules(folder)
-    found = merged(mine, theirs)
-    if not found:
-        return None, {}
-    answer = encode_within(found)
-    if found != mine:
-        save_rules(folder, answer)
-    counts = {site: sum(each.holds for each in known.values()) for site, known in found.items()}
-    return answer, {site: count for site, count in counts.items() if count}
-
-
 _CLIENT_TOKEN = re.compile(PATTERNS["token"])
 LONG_BATCHES = 4  # under way at once; others wait for their turn, and hold no answers
 ANY_FEATURES = 2**32 - 1  # a probe does not say how many: enough for any policy
@@ -136,7 +67,6 @@ class Commands:
         self.more_info: Callable[[], dict[str, Any]] = dict  # of other parts
         self.counts: Counter[str] = Counter()  # verdicts by status, and other changes
         self.tally = Tally()
-        self.rules_of_urls = RulesOfUrls()
         self.turns = Semaphore(LONG_BATCHES)
 
     def check_ready(self) -> None:
@@ -363,25 +293,7 @@ class Commands:
                 "crawl another namespace",
             )
         self.counts["drop"] += 1
-        self.rules_of_urls.held.pop(namespace, None)
         return ensure_future(self.namespaces.drop(namespace))
-
-    def rules(
-        self, namespace: str, content: bytes | None = None, *, by_admin: bool = False
-    ) -> "Future[bytes | None]":
-        """Merge rules about URLs into a namespace's, if some come; a future of all it has, or None.
-
-        None: the namespace has none, or is not there. by_admin: what a person said is taken, too.
-        Raises Refused (LIMIT).
-        """
-        detector = self._existing(namespace)
-        return ensure_future(
-            self.rules_of_urls.exchange(
-                None if detector is None else self.namespaces.path / namespace,
-                content,
-                by_admin=by_admin,
-            )
-        )
 
     def document(self, namespace: str, key: str) -> Document | None:
         """Return a stored document, or None. Raises Refused (ELSEWHERE)."""

@@ -104,7 +104,6 @@ COMMANDS = {
         Command("DEDUP.DROP ns", "admin"),
         Command("DEDUP.INFO [ns]"),
         Command("DEDUP.PARTITIONS"),
-        Command("DEDUP.RULES ns [rules]", "crawl"),
         Command("COMMAND [COUNT|DOCS]"),
         Command("MULTI", queued=False),
         Command("EXEC", queued=False),

@@ -574,16 +574,6 @@ class Services:
         """Send a service a command whose reply does not matter, as soon as it can be reached."""
         self._endpoints[number].send_later(pack(command))
 
-    async def reachable(self) -> tuple[Address, ...]:
-        """Return where the services are that can be asked now, once each was tried."""
-        for endpoint in self._endpoints:
-            await endpoint.first_try()
-        return tuple(
-            endpoint.address
-            for endpoint in self._endpoints
-            if endpoint.connection is not None and not endpoint.on_trial
-        )
-
     def unavailable(self, route: Route) -> ServiceUnavailable:
         """Return the error that says what is wrong with each service."""
         return unavailable(
