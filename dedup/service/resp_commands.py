@@ -846,7 +846,7 @@ def _drop(session: Session, arguments: list[bytes]) -> Later:
     done = session.commands.drop(namespace)
     if is_there:
         audit(session.caller, "DROP", namespace)
-    return Later(done, integer)
+    return Later(done, integer, alone=True)
 
 
 def _partitions(session: Session, _: list[bytes]) -> bytes:

@@ -159,22 +159,28 @@ class Namespaces:
             namespace.asked.move_to_end(asked)
         return detector
 
-    async def drop(self, name: str) -> bool:
-        """Close a namespace and remove its folder; False if there is no such namespace.
+    def drop(self, name: str) -> "asyncio.Future[bool]":
+        """Take a namespace out at once, then remove its folder; a future of whether there was one.
 
-        Until that is done, its commands are refused (NOTREADY). Raises OSError.
+        Until the folder has another name, the namespace's commands are refused (NOTREADY). The future raises OSError.
         """
         namespace = self._open.pop(name, None)
         if namespace is None:
             self._not_dropping(name)
             check_namespace(name)
+        else:
+            self.closed += 1
+            self._dropping.add(name)
+        return asyncio.ensure_future(self._dropped(name, namespace))
+
+    async def _dropped(self, name: str, namespace: _Namespace | None) -> bool:
+        if namespace is None:
             return False
-        self.closed += 1
-        self._dropping.add(name)
         try:
-            await asyncio.to_thread(_remove, self.path / name, namespace)
+            going = await asyncio.to_thread(_set_aside, self.path / name, namespace)
         finally:
             self._dropping.discard(name)
+        await asyncio.to_thread(shutil.rmtree, going)
         return True
 
     def _not_dropping(self, name: str) -> None:
@@ -218,7 +224,7 @@ class Namespaces:
     def unmake(self, name: str) -> None:
         """Remove a namespace that was created by a command which is then refused. Raises OSError."""
         self.closed += 1
-        _remove(self.path / name, self._open.pop(name))
+        shutil.rmtree(_set_aside(self.path / name, self._open.pop(name)))
 
     def _opened(self, name: str, recipe: str | None) -> _Namespace:
         widest = self._detector(name, distance=self._distance, recipe=recipe)
@@ -263,13 +269,13 @@ def _check_files(folder: Path) -> None:
             os.close(file)
 
 
-def _remove(folder: Path, namespace: _Namespace) -> None:
-    """Close the detectors of a namespace and remove its folder, which is away at once, whole."""
+def _set_aside(folder: Path, namespace: _Namespace) -> Path:
+    """Close the detectors of a namespace, and rename its folder; return its path, for the caller to remove it."""
     namespace.close()  # what could not be written is not wanted any more
     going = folder.with_name(f"{_DROPPED}{folder.name}-{secrets.token_hex(4)}")
     folder.rename(going)
     sync_folder(folder.parent)
-    shutil.rmtree(going)
+    return going
 
 
 def _check_distance(asked: Asked, greatest: int) -> None:

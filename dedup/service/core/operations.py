@@ -10,7 +10,7 @@ OSErrors (roles.py).
 
 import asyncio
 import re
-from asyncio import Future, Semaphore, ensure_future
+from asyncio import Future, Semaphore
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
@@ -293,7 +293,7 @@ class Commands:
                 "crawl another namespace",
             )
         self.counts["drop"] += 1
-        return ensure_future(self.namespaces.drop(namespace))
+        return self.namespaces.drop(namespace)
 
     def document(self, namespace: str, key: str) -> Document | None:
         """Return a stored document, or None. Raises Refused (ELSEWHERE)."""
