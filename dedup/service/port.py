@@ -15,8 +15,7 @@ Invariants:
   - The answers of a turn are those that each command would have had by itself: what is not of the form, and what
     fails, is carried out by its connection, command by command.
   - After a few milliseconds of work other connections have their turn.
-  - What is not RESP closes the connection, with an error that says so. So does an inline command that is unknown: no
-    web page can make a browser send one that begins with a command.
+  - What is not RESP closes the connection, with an error that says so: no web page can make a browser send a command.
 """
 
 import asyncio
@@ -42,13 +41,12 @@ from dedup.service.resp_commands import (
     Later,
     Plans,
     Session,
-    is_known,
     of_batch,
     run,
     run_together,
 )
 from dedup.wire import resp
-from dedup.wire.resp import MISSING, Incoming, Inline, NotResp
+from dedup.wire.resp import MISSING, Incoming, NotResp
 
 log = logging.getLogger(__name__)
 
@@ -565,8 +563,6 @@ class Connection(asyncio.Protocol):
         return len(pages)
 
     def _run_one(self, command: list[bytes]) -> None:
-        if type(command) is Inline and not is_known(command[0]):
-            raise NotResp("an unknown inline command")
         began, port, session = monotonic(), self._port, self.session
         try:
             name, answer = run(session, command)

@@ -665,11 +665,6 @@ def run(session: Session, arguments: list[bytes]) -> tuple[bytes, bytes | Later]
     return name, _HANDLERS[name](session, arguments)
 
 
-def is_known(name: bytes) -> bool:
-    """Whether there is a command of this name."""
-    return name.upper() in COMMANDS
-
-
 def run_together(session: Session, batch: list[list[bytes]]) -> bytes:
     """Carry out commands that can be batched (Session.can_batch) at once; return their answers.
 
