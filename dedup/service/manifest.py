@@ -58,10 +58,8 @@ class Manifest(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         """Raise ValueError for a format that this release does not read."""
-        if self.format not in (1, FORMAT):
-            raise ValueError(
-                f"format {self.format}, where this release reads formats 1 and {FORMAT}"
-            )
+        if self.format != FORMAT:
+            raise ValueError(f"format {self.format}, where this release reads format {FORMAT}")
 
     @classmethod
     def of(cls, topic: Topic) -> "Manifest":

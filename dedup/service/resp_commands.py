@@ -803,14 +803,11 @@ def _insert_options(arguments: list[bytes]) -> tuple[bool, Given]:
     words = iter(arguments[4:])
     for word in words:
         name = word.upper()
-        if name in seen or (name == b"UNPAID" and b"PAID" in seen):
+        if name in seen:
             raise UsageError(f"{shown(word)} is given twice")
         seen.add(name)
         if name == b"PIN":
             pin = True
-        elif name == b"UNPAID":
-            seen.add(b"PAID")
-            given["paid"] = False
         elif name in INSERT_WORDS:
             field, read = INSERT_WORDS[name]
             value = read(next(words, b""))
