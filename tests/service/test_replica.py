@@ -192,7 +192,7 @@ def test_a_topic_that_was_made_again_is_refused_and_rebuilt_from_when_told(kafka
         await drained(config, tmp_path)
         await remade(config, inserts(range(100, 140)))
         before = held(tmp_path)
-        with pytest.raises(LogLost, match=r"deleted and created again.*--rebuild"):
+        with pytest.raises(LogLost, match=r"is not the log that was read before.*--rebuild"):
             await drained(config, tmp_path)
         assert held(tmp_path) == before
         counts = await drained(config, tmp_path, rebuild=True)
@@ -370,7 +370,7 @@ def test_an_empty_log_is_caught_up_with_at_once(kafka, tmp_path):
         assert await drained(config, tmp_path) == {}
         manifest = json.loads((tmp_path / MANIFEST).read_bytes().splitlines()[0])
         topic = await describe_topic(config)
-        assert manifest["topic_id"] == topic.topic_id
+        assert manifest["cluster_id"] == topic.cluster_id
         assert manifest["partitions"] == topic.partitions == 8
 
     asyncio.run(main())
