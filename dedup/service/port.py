@@ -35,7 +35,7 @@ from dedup.model.page import SKETCH_BYTES
 from dedup.service.connections import Buffers, Connections, address_of, file_of, subject_of
 from dedup.service.core.limits import Limits
 from dedup.service.core.operations import PROBES, SLICE_SECONDS, Commands
-from dedup.service.core.roles import COMMANDS, PROBE, Tokens, code, log_now_and_then, message
+from dedup.service.core.roles import COMMANDS, PROBE, Tokens, code, log_rate_limited, message
 from dedup.service.resp_commands import (
     CommandOptions,
     Later,
@@ -599,9 +599,9 @@ class Connection(asyncio.Protocol):
         word = code(error)
         self._port.errors[word] += 1
         if not isinstance(error, DedupError | OSError):
-            log_now_and_then(log, "internal", "a command failed: internal error", error)
+            log_rate_limited(log, "internal", "a command failed: internal error", error)
         elif word == "STORE":
-            log_now_and_then(log, word, message(error))
+            log_rate_limited(log, word, message(error))
         return resp.error(word, message(error))
 
     # ------------------------------------------------------------------------- pausing and closing

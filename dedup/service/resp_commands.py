@@ -48,13 +48,13 @@ from dedup.model.words import (
     text,
     write_document,
 )
-from dedup.service.core.namespaces import Asked
+from dedup.service.core.namespaces import PolicyOverrides
 from dedup.service.core.operations import (
     ANY_FEATURES,
-    NOTHING,
+    NO_FIELDS,
     PROBES,
     Commands,
-    Given,
+    LateFields,
     in_slices,
     probe_in_slices,
 )
@@ -163,7 +163,7 @@ class CommandOptions(msgspec.Struct, frozen=True):
     fields  whether the answer has the fields of documents
     """
 
-    asked: Asked = Asked()
+    asked: PolicyOverrides = PolicyOverrides()
     reserve: ReserveOptions = USUAL
     page: dict[str, Any] = {}
     domain: str | None = None
@@ -259,7 +259,7 @@ def options(command: str, words: Iterable[bytes]) -> CommandOptions:
         part, field, read = allowed.get(name, ("", "", None))
         if read is None or field in given[part]:
             names = ", ".join(sorted(each.decode() for each in allowed))
-            raise UsageError(f"{word[:40]!r} is not an option here; each once: {names}")
+            raise UsageError(f"unknown option {shown(word)}, or repeated; {command} takes: {names}")
         try:
             given[part][field] = read(next(words))
             if command == "PROBE" and field == "scope" and given["asked"]["scope"] == "site":
@@ -267,7 +267,10 @@ def options(command: str, words: Iterable[bytes]) -> CommandOptions:
         except StopIteration:
             raise UsageError(f"{name.decode()} has too few arguments") from None
     return CommandOptions(
-        Asked(**given["asked"]), ReserveOptions(**given["reserve"]), given["page"], **given[""]
+        PolicyOverrides(**given["asked"]),
+        ReserveOptions(**given["reserve"]),
+        given["page"],
+        **given[""],
     )
 
 
@@ -528,7 +531,7 @@ def _client(session: Session, arguments: list[bytes]) -> bytes:
 
 def _config(session: Session, arguments: list[bytes]) -> bytes:
     if arguments[1].upper() != b"GET":
-        raise UsageError("CONFIG knows GET, and has no settings: see dedup serve --help")
+        raise UsageError("only CONFIG GET is implemented; settings are options of dedup serve")
     asked = {word.lower() for word in arguments[2:]}
     return resp.mapping(
         [each for name, each in _CONFIG.items() if name in asked], session.protocol_version
@@ -676,7 +679,7 @@ def run_together(session: Session, batch: list[list[bytes]]) -> bytes:
         return answers
     pages = []
     for command in batch:
-        pin, given = (False, NOTHING) if len(command) == 4 else _insert_options(command)
+        pin, given = (False, NO_FIELDS) if len(command) == 4 else _insert_options(command)
         if pin:
             raise UsageError("PIN is not batched")
         pages.append((text(command[2], "key"), text(command[3], "token"), given))
@@ -797,7 +800,7 @@ def _token_arguments(arguments: list[bytes]) -> tuple[str, str, str]:
     )
 
 
-def _insert_options(arguments: list[bytes]) -> tuple[bool, Given]:
+def _insert_options(arguments: list[bytes]) -> tuple[bool, LateFields]:
     """Return whether an INSERT has PIN, and the fields of its document; defaults are left out."""
     pin, given, seen = False, {}, set()
     words = iter(arguments[4:])
@@ -814,12 +817,12 @@ def _insert_options(arguments: list[bytes]) -> tuple[bool, Given]:
             if value != _INSERT_DEFAULTS[field]:
                 given[field] = value
         else:
-            raise wrong_usage(b"DEDUP.INSERT", f"{shown(word)} is not an option here")
+            raise wrong_usage(b"DEDUP.INSERT", f"unknown option {shown(word)}")
     return pin, given
 
 
 def _insert(session: Session, arguments: list[bytes]) -> bytes | Later:
-    pin, given = (False, NOTHING) if len(arguments) == 4 else _insert_options(arguments)
+    pin, given = (False, NO_FIELDS) if len(arguments) == 4 else _insert_options(arguments)
     done = session.commands.insert(*_token_arguments(arguments), pin=pin, given=given)
     return OK if done is None else Later(done, lambda _: OK)
 

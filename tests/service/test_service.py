@@ -299,7 +299,7 @@ def test_answers_are_a_scans(client, ns):
         ("DEDUP.PROBE ns", r"usage: DEDUP.PROBE ns value sketch RECIPE r \[SCOPE"),
         ("DEDUP.RESERVE ns key", "usage: DEDUP.RESERVE ns key value sketch identity features"),
         ("DEDUP.INSERT ns key", r"usage: DEDUP.INSERT ns key token \[PIN\]"),
-        ("DEDUP.INSERT ns key token 1", r"'1' is not an option here; usage: DEDUP.INSERT ns"),
+        ("DEDUP.INSERT ns key token 1", r"unknown option '1'; usage: DEDUP.INSERT ns"),
         ("dedup.release ns key", "for 'dedup.release'; usage: DEDUP.RELEASE ns key token"),
         ("DEDUP.MPROBE ns RECIPE r", r"usage: DEDUP.MPROBE ns RECIPE r \[DISTANCE k\]"),
         ("CLIENT SETNAME", "usage: CLIENT SETNAME name"),

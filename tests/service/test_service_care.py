@@ -17,7 +17,7 @@ from sketches import sketch
 import dedup
 from dedup.model.page import USUAL, PageFingerprint
 from dedup.model.recipes import NEWEST
-from dedup.service.core.namespaces import Asked, Namespaces
+from dedup.service.core.namespaces import Namespaces, PolicyOverrides
 from dedup.service.core.operations import Commands
 from dedup.service.core.roles import Refused
 from dedup.store.verify import verify_store
@@ -61,12 +61,12 @@ def test_what_is_being_dropped_is_refused(tmp_path):
         commands = Commands(Namespaces(tmp_path))
         commands.not_ready = None
         pages = [PageFingerprint(values(n), sketch(), 0, 300, NEWEST) for n in range(2)]
-        token = commands.reserve("shop", "a", pages[0], Asked(), USUAL).token
+        token = commands.reserve("shop", "a", pages[0], PolicyOverrides(), USUAL).token
         done = commands.drop("shop")
         for refused in (
-            lambda: commands.reserve("shop", "b", pages[1], Asked(), USUAL),
+            lambda: commands.reserve("shop", "b", pages[1], PolicyOverrides(), USUAL),
             lambda: commands.insert("shop", "a", token),
-            lambda: commands.detector("shop", NEWEST, Asked()),
+            lambda: commands.detector("shop", NEWEST, PolicyOverrides()),
             lambda: commands.forget("shop", "a"),
             lambda: commands.drop("shop"),
         ):
@@ -75,7 +75,7 @@ def test_what_is_being_dropped_is_refused(tmp_path):
             assert error.value.code == "NOTREADY"
         assert await done
         assert not await commands.drop("shop")
-        assert commands.reserve("shop", "b", pages[1], Asked(), USUAL).status == "unique"
+        assert commands.reserve("shop", "b", pages[1], PolicyOverrides(), USUAL).status == "unique"
         commands.namespaces.close()
 
     asyncio.run(main())

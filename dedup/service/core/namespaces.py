@@ -26,14 +26,14 @@ from dedup.core.files import sync_folder
 from dedup.detector import EmbeddedDetector, MemoryBudget, open_embedded
 from dedup.model.errors import RecipeMismatch, UsageError
 from dedup.model.names import check_namespace
-from dedup.model.policy import Options, Scope
+from dedup.model.policy import GREATEST_DISTANCE, Options, Scope
 from dedup.model.recipes import recipe_of
 from dedup.service.core.limits import USUAL_LIMITS, Limits
 from dedup.service.core.roles import Refused
 from dedup.wire.shards import Share
 
 
-class Asked(msgspec.Struct, frozen=True):
+class PolicyOverrides(msgspec.Struct, frozen=True):
     """Per-command overrides of the recipe's policy; None leaves a field to the recipe."""
 
     distance: int | None = None
@@ -42,7 +42,7 @@ class Asked(msgspec.Struct, frozen=True):
     scope: Scope = "global"
 
 
-USUAL = Asked()
+USUAL = PolicyOverrides()
 
 STORE_FILES = 8  # that opening a store may take at once, and removing it again
 _DROPPED = ".dropped-"  # how the name of a folder begins that is being removed
@@ -54,7 +54,7 @@ class _Namespace:
     def __init__(self, detector: EmbeddedDetector, greatest: int) -> None:
         self.detector = detector
         self.greatest = greatest  # the greatest distance that its store finds
-        self.asked: OrderedDict[Asked, EmbeddedDetector] = OrderedDict()
+        self.asked: OrderedDict[PolicyOverrides, EmbeddedDetector] = OrderedDict()
 
     def close(self) -> list[Exception]:
         """Close all detectors, even after an error; return the errors."""
@@ -133,7 +133,7 @@ class Namespaces:
         return None if namespace is None else namespace.detector
 
     def detector(
-        self, name: str, asked: Asked = USUAL, recipe: str | None = None
+        self, name: str, asked: PolicyOverrides = USUAL, recipe: str | None = None
     ) -> EmbeddedDetector | None:
         """Return the detector of a namespace with the policy that is asked for.
 
@@ -197,7 +197,7 @@ class Namespaces:
         if errors:
             raise errors[0]
 
-    def _made(self, name: str, recipe: str, asked: Asked) -> _Namespace:
+    def _made(self, name: str, recipe: str, asked: PolicyOverrides) -> _Namespace:
         check_namespace(name)
         # checked before anything is created
         usual = recipe_of(recipe).distance
@@ -239,7 +239,9 @@ class Namespaces:
         namespace = self._open[name] = _Namespace(detector, greatest)
         return namespace
 
-    def _for_asked(self, name: str, namespace: _Namespace, asked: Asked) -> EmbeddedDetector:
+    def _for_asked(
+        self, name: str, namespace: _Namespace, asked: PolicyOverrides
+    ) -> EmbeddedDetector:
         greatest, usual = namespace.greatest, namespace.detector.policy.distance
         _check_distance(asked, greatest)
         return self._detector(
@@ -278,12 +280,16 @@ def _set_aside(folder: Path, namespace: _Namespace) -> Path:
     return going
 
 
-def _check_distance(asked: Asked, greatest: int) -> None:
+def _check_distance(asked: PolicyOverrides, greatest: int) -> None:
     if asked.distance is not None and asked.distance > greatest:
         raise Refused(
             "DISTANCE",
-            f"this service finds distances up to {greatest}, not {asked.distance}: start it with "
-            f"--distance {asked.distance}",
+            f"this service finds distances up to {greatest}, not {asked.distance}: "
+            + (
+                f"start it with --distance {asked.distance}"
+                if asked.distance <= GREATEST_DISTANCE
+                else f"the greatest distance is {GREATEST_DISTANCE}"
+            ),
         )
 
 

@@ -26,20 +26,20 @@ from dedup.model.page import Document, Neighbour, PageFingerprint, ReserveOption
 from dedup.model.recipes import same_recipe
 from dedup.model.words import check_field, check_given
 from dedup.service.core.limits import USUAL_LIMITS, Limits
-from dedup.service.core.namespaces import Asked, Namespaces
+from dedup.service.core.namespaces import Namespaces, PolicyOverrides
 from dedup.service.core.overview import Tally
 from dedup.service.core.roles import Refused
 from dedup.wire.shards import partition_of
 
-Given = Mapping[str, Any]  # fields of a document that are known only at its insert
-NOTHING: Given = {}
+LateFields = Mapping[str, Any]  # fields of a document that are known only at its insert
+NO_FIELDS: LateFields = {}
 
 
 class Log(Protocol):
     """The log that inserts of a service go to, and come back from: LogInserts in replica.py."""
 
     def insert(
-        self, namespace: str, detector: EmbeddedDetector, verdict: Verdict, given: Given
+        self, namespace: str, detector: EmbeddedDetector, verdict: Verdict, given: LateFields
     ) -> "Future[None]":
         """Produce the event of a reserved page; the future is done when the log has it."""
 
@@ -103,7 +103,7 @@ class Commands:
             )
 
     def detector(
-        self, namespace: str, recipe: str, asked: Asked, *, make: bool = False
+        self, namespace: str, recipe: str, asked: PolicyOverrides, *, make: bool = False
     ) -> EmbeddedDetector | None:
         """Return the detector for pages of a recipe; None if there is no such namespace.
 
@@ -160,7 +160,7 @@ class Commands:
         namespace: str,
         key: str,
         page: PageFingerprint,
-        asked: Asked,
+        asked: PolicyOverrides,
         options: ReserveOptions,
     ) -> Verdict:
         """Judge a page and, unless it is a near-duplicate, reserve its fingerprint.
@@ -194,7 +194,13 @@ class Commands:
         return verdict
 
     def insert(
-        self, namespace: str, key: str, token: str, *, pin: bool = False, given: Given = NOTHING
+        self,
+        namespace: str,
+        key: str,
+        token: str,
+        *,
+        pin: bool = False,
+        given: LateFields = NO_FIELDS,
     ) -> "Future[None] | None":
         """Store a reserved page; with pin, only keep its reservation: the client sends the event.
 
@@ -239,7 +245,7 @@ class Commands:
             "and insert that token",
         )
 
-    def insert_many(self, namespace: str, pages: Sequence[tuple[str, str, Given]]) -> None:
+    def insert_many(self, namespace: str, pages: Sequence[tuple[str, str, LateFields]]) -> None:
         """Store reserved pages, each by key, token and what is given (see insert()), in one commit; only without a log.
 
         Raises what insert() raises for one of them; some may be stored then. The caller then inserts
@@ -309,11 +315,11 @@ class Commands:
         return None if detector is None else detector.store.documents_from(first, most)
 
     def partitions(self) -> tuple[str, int]:
-        """Return what held() does, once the service is ready. Raises Refused (NOTREADY)."""
+        """Return what partitions_held() does, once the service is ready. Raises Refused (NOTREADY)."""
         self.check_ready()
-        return self.held()
+        return self.partitions_held()
 
-    def held(self) -> tuple[str, int]:
+    def partitions_held(self) -> tuple[str, int]:
         """Return which partitions of the log are held here, and how many there are.
 
         "0-3,6" and 16, say; "*" for all; of a service without a log "*" and 0.
@@ -325,7 +331,7 @@ class Commands:
 
     def info(self) -> dict[str, Any]:
         """Return what DEDUP.INFO answers, in flat fields."""
-        held, count = self.held()
+        held, count = self.partitions_held()
         detectors = list(self.namespaces)
         infos = [(name, detector.info()) for name, detector in detectors]
         return {

@@ -443,7 +443,7 @@ def overview(
         tally.history(only),
         tally.seen.last(only, most=SHOWN),
         nlargest(CLIENTS, shown, lambda client: (client.judged, client.connected_seconds)),
-        *commands.held(),
+        *commands.partitions_held(),
         reason,
         log,
     )

@@ -163,7 +163,7 @@ def message(error: Exception) -> str:
     return " ".join(text[:MESSAGE_LENGTH].split())
 
 
-def log_now_and_then(
+def log_rate_limited(
     log: logging.Logger, kind: str, text: str, error: BaseException | None = None
 ) -> None:
     """Log an error, at most once a minute for each kind."""

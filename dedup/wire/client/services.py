@@ -360,7 +360,7 @@ class CircuitBreaker:
 
 
 class Endpoint:
-    """One URL.
+    """One service's address and its connection, made again with back-off.
 
     connection  None while there is none
     holding     what the service holds
@@ -376,7 +376,7 @@ class Endpoint:
         meter: AbstractContextManager[Any],
         changed: Callable[[], None],
     ) -> None:
-        """Begin to connect. changed is called whenever it may be asked, or not, from now on."""
+        """Begin to connect. `changed()` is called when availability changes."""
         self.address = address
         self.connection: Connection | None = None
         self.holding = Holding(None)
