@@ -11,7 +11,7 @@
                     the first page, within DEDUP_TIMEOUT_SECONDS, and logged. Anything on its port but a table service that
                     holds everything is not used
 
-With DEDUP_KAFKA an accepted page goes to the outbox first (publisher.py), and from there to Kafka; the service is told
+With DEDUP_KAFKA an accepted page goes to the outbox first (outbox.py), and from there to Kafka; the service is told
 ("pin") to hold its reservation until it reads the event. A pin that fails costs nothing, and is not repeated.
 """
 
@@ -40,7 +40,7 @@ from dedup.model.page import (
     Verdict,
 )
 from dedup.model.policy import Options
-from dedup.scrapy.counts import Counts, logger
+from dedup.scrapy.guard import Counts, logger
 from dedup.scrapy.settings import Config
 from dedup.wire.client.command_codec import (
     PARTITIONS,
@@ -52,7 +52,7 @@ from dedup.wire.client.services import Connection, ReplyError, Services, address
 from dedup.wire.resp import pack
 
 if TYPE_CHECKING:
-    from dedup.scrapy.publisher import Publisher
+    from dedup.scrapy.memory.outbox import Publisher
 
 
 class ServiceMemory:
@@ -65,9 +65,9 @@ class ServiceMemory:
         self._addresses = addresses_of(config.service)
         self._publisher: Publisher | None = None
         if config.kafka is not None:
-            from dedup.scrapy import publisher
+            from dedup.scrapy.memory import outbox
 
-            self._publisher = publisher.Publisher(config.path, config.kafka)
+            self._publisher = outbox.Publisher(config.path, config.kafka)
         self._services = Services(self._addresses, config.options.timeout_seconds, counts.meter)
         self._namespaces: list[ServiceNamespace] = []
 
@@ -351,16 +351,16 @@ async def find_service(timeout_seconds: float) -> tuple[str, ...]:
         async with asyncio.timeout(timeout_seconds):
             trouble, token = await _greet(timeout_seconds)
     except ConnectionRefusedError:
-        logger.info("dedup: no table service listens at %s, a store is used", place)
+        logger.info("[dedup] no table service listens at %s, a store is used", place)
         return ()
     except TimeoutError:
         trouble = f"no answer within {timeout_seconds:g} s"
     except Exception as error:
         trouble = str(error) or type(error).__name__
     if trouble:
-        logger.warning("dedup: a store is used, not the table service %s: %s", place, trouble)
+        logger.warning("[dedup] a store is used, not the table service %s: %s", place, trouble)
         return ()
-    logger.info("dedup: the table service at %s is used, not a store", place)
+    logger.info("[dedup] the table service at %s is used, not a store", place)
     login = f":{quote(token, safe='')}@" if token else ""
     return (f"redis://{login}{HOST}:{PORT}",)
 

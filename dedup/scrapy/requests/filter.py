@@ -32,8 +32,8 @@ from dedup.core.digests import DigestFolder, DigestSets
 from dedup.core.files import PRIVATE, PRIVATE_FOLDER, replace_file
 from dedup.core.pending_records import PendingRecords
 from dedup.model.names import namespace_of
-from dedup.scrapy.counts import logger
-from dedup.scrapy.middlewares import near_duplicate_dropped
+from dedup.scrapy.guard import logger
+from dedup.scrapy.exceptions import near_duplicate_dropped
 from dedup.scrapy.settings import Config
 
 SCHEDULED, FETCHED = 1, 2  # marks of a digest
@@ -216,7 +216,7 @@ class RequestFilter(RFPDupeFilter):
         except Exception as error:
             self._fault(error, "requests of an earlier process may be missing")
         if made:
-            logger.info("dedup: %d requests that were never fetched are made again", made)
+            logger.info("[dedup] %d requests that were never fetched are made again", made)
             if crawler.stats is not None:
                 crawler.stats.inc_value("dedup/requests/resumed", made)
 
@@ -253,7 +253,7 @@ class RequestFilter(RFPDupeFilter):
         if self._sets is not None:
             self._sets.close()
         self._sets = self._pending = None
-        logger.error("dedup: %s: %s", what, error)
+        logger.error("[dedup] %s: %s", what, error)
         if self._crawler is not None and self._crawler.stats is not None:
             self._crawler.stats.inc_value("dedup/error/requests")
 
