@@ -111,10 +111,10 @@ format: $(VENV)/lint-tools ## put the Python sources into the house style
 fuzz: $(VENV)/test-tools ## fuzz everything that reads bytes, FUZZ_SECONDS (3600) in all, FUZZ_JOBS (2) at once
 	@$(BIN)/python native/fuzz/run.py
 
-bench: $(VENV)/installed ## this machine's figures: pages, a crawl, tables, store, service, batch, scan, items, commands, fan-out
+bench: $(VENV)/installed ## this machine's figures: pages, a crawl, tables, store, service, batch, scan, items
 	@for part in pages crawl tables store service; do \
 		echo; echo "dedup bench $$part"; $(BIN)/dedup bench $$part $(BENCH_FLAGS) || exit 1; done
-	@for part in batch pairs scan directory items commands fanout; do \
+	@for part in batch pairs scan directory items; do \
 		echo; echo "tests/bench $$part"; $(BIN)/python tests/bench $$part $(BENCH_FLAGS) || exit 1; done
 
 bench-peers: $(VENV)/installed ## pages, tables and archives beside other programs; those it can are installed for it

@@ -1,7 +1,6 @@
 """The table of comparisons: cases for the runner of `dedup bench`."""
 
 import click
-from capacity_comparison import capacity
 
 from dedup.cli.bench import Cases
 from dedup.lab.bench import CASES, DISTANCE, Case, Option, opened
@@ -223,57 +222,12 @@ COMPARISONS = (
         quick={"size": 10_000, "rounds": 1},
         quick_text="10,000 pairs, one round",
     ),
-    Case(
-        "commands",
-        "Measure RESERVE, INSERT and RELEASE at a table service, for the capacity model.",
-        "CPU time of the service's process, one command at a time and sixteen in a write; bytes on the wire; how long "
-        "an answer takes. `python tests/bench capacity` compares the model with the files of --json.",
-        (
-            Option("documents", 1_000_000, "Number of documents stored."),
-            DISTANCE,
-            Option("requests", 10_000, "Number of pages judged.", least=100, most=10_000_000),
-        ),
-        opened("service_commands", "open_commands"),
-        rounds=1,
-        quick={"documents": 200_000, "requests": 2_000},
-        quick_text="200,000 documents, 2,000 pages",
-    ),
-    Case(
-        "log",
-        "Measure two services that follow one Kafka, for the capacity model.",
-        "On a Kafka that is started for it: CPU time of an INSERT until it is applied, and of the event at the other "
-        "service; bytes of the log; memory.",
-        (Option("requests", 10_000, "Number of pages inserted.", least=100, most=10_000_000),),
-        opened("service_commands", "open_log"),
-        quick={"requests": 2_000},
-        quick_text="2,000 pages",
-    ),
-    Case(
-        "fanout",
-        "Simulate how long a page waits for all shards.",
-        "Service times are those that a real service took for RESERVE (dedup/lab/capacity.py). In three cases shards "
-        "have stalls, or one of them is slow; each at several loads. A page that waits longer than 5 ms is late.",
-        (
-            Option(
-                "pages",
-                100_000,
-                "Pages simulated for each number of shards and load.",
-                least=1000,
-                most=10_000_000,
-            ),
-            Option("seed", 1, "Seed of the simulated waits.", least=0),
-        ),
-        opened("fanout_page"),
-        quick={"pages": 10_000},
-        quick_text="10,000 pages",
-    ),
 )
 
 
 @click.group(cls=Cases)
 def bench() -> None:
-    """Compare dedup with other programs, and measure what the capacity model is made of."""
+    """Compare dedup with other programs, and measure its parts at size."""
 
 
 bench.add(COMPARISONS)
-bench.add_command(capacity)

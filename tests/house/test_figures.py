@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 
 import figure_pages
 import figure_plots
@@ -65,9 +64,7 @@ def test_a_plot_is_drawn_from_the_file(name, tmp_path):
     for path in (one, again):
         figure_plots.PLOTS[name](HELD, path)
     assert one.read_bytes() == again.read_bytes()
-    assert {"fanout": "p99, cores 80% busy", "tables": "dedup auto"}[
-        Path(name).stem
-    ] in one.read_text()
+    assert "dedup auto" in one.read_text()
 
 
 def test_what_is_kept_of_a_measurement_is_counts():

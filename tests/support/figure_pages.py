@@ -12,10 +12,6 @@ Invariant: nothing is measured, and the same file gives the same tables.
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-from capacity_comparison import HEADERS, Measured, read_results
-from capacity_comparison import cells as check_cells
-from fanout_page import CASES, LOADS, SHARDS
 from page_figures import rows, short
 
 STEPS = (1, 3, 5, 6, 7, 8, 9, 10)
@@ -310,51 +306,7 @@ def archives_memory(held: Any) -> str:
     return rows(titles, lines)
 
 
-# ------------------------------------------------------------- docs/appendix/scale.md, benchmarks/
-
-
-def capacity(held: Any) -> list[Measured]:
-    """What the model of capacity is compared with."""
-    return read_results([msgspec.json.encode(each) for each in held["capacity"]["figures"]])
-
-
-def capacity_checks(held: Any) -> str:
-    """The model beside what was measured."""
-    return rows(HEADERS, check_cells(capacity(held)))
-
-
-def capacity_stores(held: Any) -> str:
-    """What was measured of stores, a column for each size."""
-    stores = [each for each in capacity(held) if each.bench == "store"]
-    names = dict.fromkeys(name for store in stores for name in store.rows)
-    lines = [
-        (name, *(short(store(name)) if name in store.rows else "-" for store in stores))
-        for name in names
-    ]
-    return rows(("", *(f"{store.documents:,}" for store in stores)), lines)
-
-
-def fan_out(held: Any) -> str:
-    """How long a page waits for all shards: a table for each case."""
-    ways = held["fan-out"]["figures"]["ways"]
-    head = (
-        "shards",
-        *(f"p50, p99 at {load:.0%}, ms" for load in LOADS),
-        *(f"late at {load:.0%}" for load in LOADS),
-    )
-    parts = []
-    for case in CASES:
-        lines = []
-        for shards in SHARDS:
-            found = ways[f"{case.name}: {shards}"]
-            times = (
-                f"{found[f'p50 ms at {load:.0%}']:.2f}, {found[f'p99 ms at {load:.0%}']:.2f}"
-                for load in LOADS
-            )
-            late = (f"{found[f'late at {load:.0%}, %']:.2f}%" for load in LOADS)
-            lines.append((str(shards), *times, *late))
-        parts.append(f"**Held up by: {case.name}**\n\n{rows(head, lines)}")
-    return "\n\n".join(parts)
+# ----------------------------------------------------------------- docs/appendix/benchmarks/
 
 
 def crowds(held: Any) -> str:
@@ -367,9 +319,6 @@ def crowds(held: Any) -> str:
 
 
 MADE: dict[tuple[str, str], Callable[[Any], str]] = {
-    ("docs/appendix/scale.md", "checks"): capacity_checks,
-    ("docs/appendix/scale.md", "stores"): capacity_stores,
-    ("docs/appendix/scale.md", "fan-out"): fan_out,
     ("docs/appendix/benchmarks/crowds.md", "crowds"): crowds,
     ("README.md", "figures"): readme,
     ("docs/appendix/archives.md", "archives reading"): archives_reading,

@@ -7,32 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fanout_page import CASES, LOADS, SHARDS
-
 from dedup.lab.evaluate.recall_plot import drawn
 
 COLOURS = ("#c1440e", "#e08a1e", "#8f2d56", "#1b6ca8", "#4f9dd9", "#7a8b99", "#3a7d44", "#8a6d3b")
 MARKS = "osD^v<>PX*"
 
 Points = Sequence[tuple[float, float]]
-
-
-def fan_out(held: Any, path: Path) -> None:
-    """p50 and p99 against the shards, a panel a case."""
-    ways = held["fan-out"]["figures"]["ways"]
-    with drawn(path, 8.4, 6.2) as figure:
-        panels = figure.subplots(2, 2, sharex=True, sharey=True)
-        for panel, case in zip(panels.flat, CASES, strict=True):
-            curves: dict[str, Points] = {}
-            for load in LOADS:
-                for name in ("p50", "p99"):
-                    column = f"{name} ms at {load:.0%}"
-                    points = [(n, ways[f"{case.name}: {n}"][column]) for n in SHARDS]
-                    curves[f"{name}, cores {load:.0%} busy"] = points
-            _draw(panel, curves, f"held up by: {case.name}")
-            panel.set_xscale("log", base=2)
-            panel.set_xticks(SHARDS, [str(shards) for shards in SHARDS])
-        _label(figure, panels, "shards", "a page's answer, ms")
 
 
 def tables(held: Any, path: Path) -> None:
@@ -88,6 +68,5 @@ def _label(figure: Any, panels: Any, across: str, up: str) -> None:
 
 
 PLOTS: dict[str, Callable[[Any, Path], None]] = {
-    "docs/appendix/benchmarks/fanout.svg": fan_out,
     "docs/appendix/benchmarks/tables.svg": tables,
 }

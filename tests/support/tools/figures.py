@@ -158,7 +158,6 @@ MEASUREMENTS = {
         peers=True,
     ),
     "crowds": Measurement(("crowds", "--json"), of_rows, compares=True),
-    "fan-out": Measurement(("fanout", "--json"), of_rows, compares=True),
     **{
         f"demo{name}-{seed}": Measurement(("demo", "--seed", str(seed), *urls, "--json"), of_demo)
         for name, urls in (("", ()), ("-skip", ("--urls", "skip")))
