@@ -219,7 +219,7 @@ def readme(held: Any) -> str:
             "parsed by a small spider",
             f"{_ends(whole['us of CPU a page'])} us of CPU a page, {_ends(whole['%'])} % of the whole process; "
             f"{_ends(start)} ms at the start",
-            "`dedup bench crawl --count 300 --rounds 7`",
+            "`python tests/bench crawl --count 300 --rounds 7`",
         )
     )
     return rows(("what", "figure", "how to get it"), lines)
@@ -230,7 +230,7 @@ def _ends(ends: Any) -> str:
 
 
 def crawl_whole(held: Any) -> str:
-    """What a crawl pays, by `dedup bench crawl`."""
+    """What a crawl pays, by `python tests/bench crawl`."""
     found = held["crawl-whole"]["figures"]
     titles = {
         "without": "crawl without the add-on",

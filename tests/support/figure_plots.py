@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dedup.lab.evaluate.recall_plot import drawn
+from dedup.evaluate.recall_plot import drawn
 
 COLOURS = ("#c1440e", "#e08a1e", "#8f2d56", "#1b6ca8", "#4f9dd9", "#7a8b99", "#3a7d44", "#8a6d3b")
 MARKS = "osD^v<>PX*"

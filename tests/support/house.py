@@ -175,14 +175,12 @@ def unexplained(changelog: str) -> list[Total]:
 
 def _counted() -> dict[str, int]:
     lines = {name: _lines(path) for name, path in modules().items()}
-    shipped = {name: count for name, count in lines.items() if not name.startswith("dedup.lab")}
     sources = [*(ROOT / "native" / "src").rglob("*.[ch]"), *(ROOT / "native" / "include").glob("*")]
     trace = load("house_trace")
     closure, page = trace.closure(), trace.page_trace()
     return {
-        "lines of dedup/ without lab/": sum(shipped.values()),
-        "modules of dedup/ without lab/": len(shipped),
-        "lines of dedup/lab/": sum(lines.values()) - sum(shipped.values()),
+        "lines of dedup/": sum(lines.values()),
+        "modules of dedup/": len(lines),
         "lines of native/src and native/include": sum(
             _lines(path) for path in sources if not path.stem.endswith("_table")
         ),

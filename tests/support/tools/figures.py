@@ -27,8 +27,7 @@ import msgspec
 from figure_pages import DISTANCES, SEEDS, tables
 from figure_plots import PLOTS
 from page_figures import between, put
-
-from dedup.lab.bench import machine
+from runner import machine
 
 ROOT = Path(__file__).parents[3]
 FILE = ROOT / "docs" / "appendix" / "benchmarks" / "measurements.json"
@@ -37,7 +36,7 @@ FILE = ROOT / "docs" / "appendix" / "benchmarks" / "measurements.json"
 class Measurement(NamedTuple):
     """What is run, in the folder of the evaluation data if it is of one, and what is kept of its JSON.
 
-    compares  it is a comparison of tests/bench
+    compares  it is a benchmark of tests/bench
     peers     one that takes the Python of DEDUP_PEERS
     """
 
@@ -92,10 +91,9 @@ def _of_pairs(found: Any) -> Any:
 
 
 def of_sites(found: Any) -> Any:
-    names = ("drops", "right", "wrong", "twins", "found")
-    sums = {n: sum(c["figures"][n] for c in found["corpora"]) for n in names}
-    pages = sum(c["pages"] for c in found["corpora"])
-    return {"recipe": found["recipe"], "distance": found["distance"], "pages": pages} | sums
+    names = ("pages", "drops", "right", "wrong", "twins", "found")
+    sums = {name: round(found["rows"]["all"][name]["median"]) for name in names}
+    return found["facts"] | sums
 
 
 def of_demo(found: Any) -> Any:
@@ -164,15 +162,16 @@ MEASUREMENTS = {
         for seed in SEEDS
     },
     "crawl-whole": Measurement(
-        ("bench", "crawl", "--count", "300", "--rounds", "7", "--json"), of_crawl
+        ("crawl", "--count", "300", "--rounds", "7", "--json"), of_crawl, compares=True
     ),
     "set-development": Measurement(evaluation("--set", "dev"), of_set, "dev"),
     "set-second": Measurement(evaluation("--set", "second"), of_set, "second"),
     **{
         f"sites-k{k}": Measurement(
-            evaluation("--corpora", "corpora/data", "--distance", str(k), "--bootstrap", "0"),
+            ("sites", "--corpora", "corpora/data", "--distance", str(k), "--json"),
             of_sites,
             "corpora/data",
+            compares=True,
         )
         for k in DISTANCES
     },
