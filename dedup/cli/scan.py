@@ -60,13 +60,13 @@ STDOUT = "-"
 @click.option(
     "--format",
     "format_",
-    type=click.Choice(("warc", "wet", "wacz", "cdxj", "parquet", "jsonl", "html")),
+    type=click.Choice(("warc", "wet", "wacz", "parquet", "jsonl", "html")),
     help="Format of the inputs. [default: by their names]",
 )
 @click.option(
     "--base",
     metavar="FOLDER",
-    help="What the files of a CDXJ index or a list of paths are relative to. [default: its folder]",
+    help="What the files of a list of paths are relative to. [default: its folder]",
 )
 @click.option(
     "--url-field", default="url", show_default=True, help="Field of the URL, in Parquet and JSONL."
@@ -101,9 +101,8 @@ def scan(
 ) -> None:
     """Find the near-duplicates in WARC, WACZ, WET, Parquet, JSONL or HTML files, in folders and globs.
 
-    An INPUT of - is JSON lines on stdin; a .cdxj index selects records of WARCs, and a .paths file
-    lists files. Of several similar pages, the first in the order of the
-    input is kept; the verdicts of the others name it. Broken records are reported and skipped. The
+    An INPUT of - is JSON lines on stdin, and a .paths file lists files. Of several similar pages, the
+    first in the order of the input is kept; the verdicts of the others name it. Broken records are reported and skipped. The
     exit code is 1 if a file could not be read at all.
     """
     _check_stdout(options["output"], as_json=as_json, pairs=pairs, engine=engine)
