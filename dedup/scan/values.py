@@ -78,8 +78,11 @@ class Unit(msgspec.Struct, frozen=True):
 
 
 def shown(path: bytes) -> str:
-    """Return a path as text that can be written anywhere; odd bytes become escapes."""
-    return path.decode("utf-8", "backslashreplace")
+    """Return a path as text that can be written anywhere; odd bytes and control characters become escapes."""
+    text = path.decode("utf-8", "backslashreplace")
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 class Reading(msgspec.Struct, frozen=True):
