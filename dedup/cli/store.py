@@ -143,7 +143,7 @@ def store() -> None:
 @json_option()
 def info(path: str, as_json: bool) -> None:
     """Show recipe, documents and size of the stores at PATH. Nothing is changed."""
-    headers = ("namespace", "documents", "recipe", "bytes", "changes since index", "path")
+    headers = ("namespace", "documents", "recipe", "bytes", "read at opening", "path")
 
     def row(s: Seen) -> tuple[str | int, ...]:
         size = s["documents_file_bytes"] + s["index_file_bytes"]

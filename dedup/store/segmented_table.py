@@ -760,5 +760,5 @@ def read_manifest(folder: Path) -> Manifest | None:
     names = [listed.name for listed in manifest.listed()]
     wrong = [name for name in names if Path(name).name != name or not is_part(Path(name))]
     if wrong or len(set(names)) < len(names):
-        raise StoreDamaged(f"{path}: {', '.join(wrong or names)} cannot be a list of its files")
+        raise StoreDamaged(f"{path} lists invalid or repeated names: {', '.join(wrong or names)}")
     return manifest
