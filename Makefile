@@ -24,7 +24,7 @@ MINIMUM_TESTS := crawl exempt items keys leads_beyond phases reference requests 
 WHEEL_TESTS := tests/core/test_fingerprint.py tests/core/test_table.py tests/core/test_table_saved.py tests/model/test_recipes.py tests/store/test_store.py
 
 .PHONY: help demo demo-kafka test test-long preflight test-minimum test-spark test-native test-native-long test-at-size test-endian \
-	test-wheel test-pythons dist lint house format fuzz soak soak-service soak-commands bench bench-peers bench-spark bench-tables figures pictures docs clean kafka
+	test-wheel test-pythons dist lint house format fuzz soak soak-service soak-commands bench bench-peers bench-spark figures pictures docs clean kafka
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -112,6 +112,18 @@ fuzz: $(VENV)/test-tools ## fuzz everything that reads bytes, FUZZ_SECONDS (3600
 	@$(BIN)/python native/fuzz/run.py
 
 bench: $(VENV)/installed ## this machine's figures: pages, a crawl, tables, store, service, batch, scan, items
+	@for part in pages crawl tables store service batch pairs scan directory items; do \
+		echo; echo "tests/bench $$part"; $(BIN)/python tests/bench $$part $(BENCH_FLAGS) || exit 1; done
+
+bench-peers: $(VENV)/installed ## pages, tables and archives beside other programs; those it can are installed for it
+	@$(BIN)/python -m pip install -q --group bench
+	@for part in "pages --peers" "tables --peers" archives requests; do \
+		echo; echo "tests/bench $$part"; $(BIN)/python tests/bench $$part $(BENCH_FLAGS) || exit 1; done
+
+bench-spark: $(VENV)/spark ## judging a million fingerprints on one machine and in Spark; needs Java 17
+	@$(BIN)/python tests/bench spark $(BENCH_FLAGS)
+
+figures: pages, a crawl, tables, store, service, batch, scan, items
 	@for part in pages crawl tables store service batch pairs scan directory items; do \
 		echo; echo "tests/bench $$part"; $(BIN)/python tests/bench $$part $(BENCH_FLAGS) || exit 1; done
 

@@ -1,7 +1,6 @@
 """Measures the figures of the documentation and puts them into its pages: make figures [ONLY="NAME ..."].
 
     commands (dedup ... --json) -> docs/appendix/benchmarks/measurements.json -> figure_pages.py -> pages
-                                                                             -> figure_plots.py -> their plots
 
 Each entry of the file has its command, machine, date, commit and figures. DEDUP_EVAL is the folder of the
 labelled sets and whole sites (dev, second, corpora/data), which are not part of the repository; without it
@@ -19,13 +18,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 from figure_pages import DISTANCES, SEEDS, tables
-from figure_plots import PLOTS
 from page_figures import between, put
 from runner import machine
 
@@ -155,7 +152,6 @@ MEASUREMENTS = {
         compares=True,
         peers=True,
     ),
-    "crowds": Measurement(("crowds", "--json"), of_rows, compares=True),
     **{
         f"demo{name}-{seed}": Measurement(("demo", "--seed", str(seed), *urls, "--json"), of_demo)
         for name, urls in (("", ()), ("-skip", ("--urls", "skip")))
@@ -242,8 +238,6 @@ def main() -> None:
         FILE.write_text(json.dumps(held, indent=1, ensure_ascii=False) + "\n", "utf-8")
     for (page, name), table in tables(held).items():
         put(ROOT / page, name, table)
-    for file, draw in PLOTS.items() if find_spec("matplotlib") else ():
-        draw(held, ROOT / file)
 
 
 if __name__ == "__main__":
