@@ -121,16 +121,6 @@ def test_an_ideal_crawl_is_praised(made_up: MadeUp) -> None:
     assert report.dedup_microseconds_per_page == pytest.approx(20_000 / report.fetched)
 
 
-def test_outlinks_never_requested_are_counted_once_each(made_up: MadeUp) -> None:
-    """They are what near-duplicates link to and the server's log has not."""
-    dropped = made_up.some("near_duplicate", *COPIES)
-    linked = {link for path in dropped for link in made_up.site.links(path)}
-    report = made_up.judged()
-    assert report.outlinks_never_requested == len(linked - made_up.requested) > 0
-    made_up.requested |= linked
-    assert made_up.judged().outlinks_never_requested == 0
-
-
 def test_a_page_with_its_own_content_dropped_is_wrong(made_up: MadeUp) -> None:
     """An article called a near-duplicate of another one is a wrong drop."""
     victim, other = made_up.some("unique", "article")[:2]
@@ -139,22 +129,6 @@ def test_a_page_with_its_own_content_dropped_is_wrong(made_up: MadeUp) -> None:
     assert [(pair.path, pair.of) for pair in report.wrong] == [(victim, other)]
     assert "1 pages with their own content were dropped" in report.complaints
     assert as_json(report)["ok"] is False
-
-
-def test_a_copy_of_a_page_nobody_accepted_is_wrong(made_up: MadeUp) -> None:
-    """The same content is no excuse where no page of it was kept."""
-    copy = made_up.first("near_duplicate", "session")
-    original = made_up.outcomes[copy].of
-    assert original is not None
-    made_up.drop(original, copy)
-    assert {pair.path for pair in made_up.judged().wrong} >= {copy, original}
-
-
-def test_a_match_outside_the_site_is_wrong(made_up: MadeUp) -> None:
-    """A page called a near-duplicate of an unknown one is a wrong drop."""
-    copy = made_up.first("near_duplicate", "print")
-    made_up.drop(copy, "/of/a/former/crawl")
-    assert [pair.path for pair in made_up.judged().wrong] == [copy]
 
 
 def test_an_original_after_its_copy_is_rightly_dropped(made_up: MadeUp) -> None:
@@ -266,14 +240,6 @@ def test_the_rows_of_fetched_pages_add_up(made_up: MadeUp) -> None:
     )
     assert numbers["fetched a second time"] == 1
     assert numbers["pages fetched"] == sum(numbers[part] for part in parts)
-
-
-def test_a_refetch_is_no_miss(made_up: MadeUp) -> None:
-    """A page met again under its own key is neither a near-duplicate nor missed."""
-    made_up.change(made_up.first("near_duplicate", "print"), "refetch")
-    report = made_up.judged()
-    assert report.refetches == 1
-    assert report.misses == ()
 
 
 @pytest.mark.parametrize(
@@ -404,14 +370,6 @@ def test_a_site_that_does_not_start_fails_the_crawl() -> None:
     """The error is one of ours, and says that the server did not start."""
     with pytest.raises(DedupError, match="did not start"):
         crawl_site(pages=1)
-
-
-def test_show_needs_no_examples(made_up: MadeUp) -> None:
-    """A crawl that found nothing is shown as well."""
-    made_up.outcomes = {"/": Outcome("/", "exempt", "start")}
-    lines: list[str] = []
-    show(made_up.judged(), lines.append)
-    assert "pages fetched" in "\n".join(lines)
 
 
 # Whole runs

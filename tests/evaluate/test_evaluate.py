@@ -13,14 +13,10 @@ import oracle
 import pytest
 import zstandard
 from click.testing import CliRunner, Result
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from sizes import examples
 
 from dedup import fingerprint, near_duplicate, recipe_of
 from dedup.cli import main
 from dedup.core.fingerprint import similarity
-from dedup.core.numbers import bit_counts
 from dedup.demo.site import Site
 from dedup.evaluate import score as pairs_module
 from dedup.evaluate.score import (
@@ -32,7 +28,7 @@ from dedup.evaluate.score import (
     shares,
     within,
 )
-from dedup.evaluate.sets import FileSet, FolderSet, GeneratedSet, clusters, count_words, measure
+from dedup.evaluate.sets import FolderSet, GeneratedSet, measure
 from dedup.model.errors import DedupError
 from dedup.model.page import identity_of
 from dedup.model.policy import Options
@@ -280,38 +276,6 @@ def test_the_rule_is_that_of_near_duplicate(folder):
     assert pairs.similarity.tolist() == alike
 
 
-@given(
-    st.lists(st.sampled_from([0, 1, 3, 7, 2**63, 2**64 - 1, 2**64 - 2]), max_size=20),
-    st.integers(0, 5),
-)
-@settings(deadline=None, max_examples=examples(200))
-def test_pairs_within_reach_are_all_there_once(values, distance):
-    """Every pair of places whose values lie within the distance, equal values too, and no other."""
-    a, b = within(np.array(values, np.uint64), distance)
-    expected = [
-        (i, j)
-        for i, j in combinations(range(len(values)), 2)
-        if (values[i] ^ values[j]).bit_count() <= distance
-    ]
-    assert sorted(zip(a.tolist(), b.tolist(), strict=True)) == expected
-
-
-@given(st.lists(st.integers(0, 2**64 - 1)))
-@settings(deadline=None)
-def test_bits_are_counted_as_python_counts_them(values):
-    """The Hamming weights of an array of fingerprints are those of the single ones."""
-    assert bit_counts(np.array(values, np.uint64)).tolist() == [v.bit_count() for v in values]
-
-
-def test_pairs_are_unfolded_in_parts(monkeypatch):
-    """Equal values by the thousand give all their pairs, also when only some are unfolded at once."""
-    monkeypatch.setattr(pairs_module, "ROWS", 1000)
-    values = np.array([5] * 60 + [4] * 40 + [2**40] * 3, np.uint64)
-    a, b = within(values, 1)
-    assert len(set(zip(a.tolist(), b.tolist(), strict=True))) == len(a) == 100 * 99 // 2 + 3
-    assert (a < b).all()
-
-
 def test_too_many_pairs_are_an_error_not_a_full_memory(monkeypatch):
     """A set whose pages all read the same is refused, by the sample or by the count."""
     monkeypatch.setattr(pairs_module, "PAIRS_LIMIT", 1000)
@@ -348,24 +312,6 @@ def test_intervals_are_those_of_groups_drawn_one_by_one(folder):
     seen = bootstrap(pairs, found, None, groups, 40, 11)
     assert seen.recall == pytest.approx(np.percentile(recall, (2.5, 97.5)))
     assert seen.precision == pytest.approx(np.percentile(precision, (2.5, 97.5)))
-
-
-def test_a_seed_repeats_the_intervals(folder):
-    """One seed gives the same intervals twice, another seed others; 0 draws give none."""
-    first, again, other, none = (
-        json.loads(call("--set", folder, "--json", *options).stdout)["all"]["intervals"]
-        for options in (("--seed", 1), ("--seed", 1), ("--seed", 2), ("--bootstrap", 0))
-    )
-    assert first == again != other
-    assert none is None
-
-
-def test_pages_without_groups_are_grouped_by_their_labels():
-    """Clusters are what the pairs connect, and pages in no pair stand alone."""
-    found = clusters(np.array([0, 2, 4]), np.array([2, 5, 1]), 6).tolist()
-    assert found[0] == found[2] == found[5]
-    assert found[1] == found[4]
-    assert len(set(found)) == 3
 
 
 # ----------------------------------------------------------------------------- sets of other forms
@@ -578,16 +524,3 @@ def test_the_plot_is_drawn(files, name, begin):
     if name.endswith("svg"):
         assert b"all pairs" in drawn
         assert b"all pairs, simhash alone by k" in drawn
-
-
-def test_words_are_counted_in_every_script():
-    """A word counts one; so does each character of a script that stands without spaces."""
-    assert count_words("two words, three") == 3
-    assert count_words("北京 大学 and ไทย") == 4 + 1 + 3
-    assert count_words("") == 0
-
-
-def test_a_page_set_may_be_read_twice(files):
-    """A source yields the same pages again."""
-    source = FileSet(files / "pages.jsonl", files / "pairs.tsv")
-    assert [*source.pages()] == [*source.pages()]
