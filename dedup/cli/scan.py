@@ -42,8 +42,8 @@ STDOUT = "-"
 @click.option(
     "--kept",
     metavar="PATH",
-    help="Write a copy of the input without its near-duplicates, in the same format: to a file for "
-    "one file, to a new folder for several. In a WARC, revisit records replace them.",
+    help="Write a copy of the input without its near-duplicates, in the same format (a WACZ "
+    "as WARC): to a file for one file, to a new folder for several. In a WARC, revisit records replace them.",
 )
 @click.option("--store", metavar="PATH", help="Also compare with the pages of this store.")
 @setting_option("namespace", default="default", help="Namespace of the store to compare with.")
@@ -115,7 +115,7 @@ def scan(
     if engine == "spark":
         terminal.say("extra", "spark")
     elif job.output != STDOUT and (job.output or job.kept):
-        terminal.say("resume", "what was done is kept: give the same command with --resume")
+        terminal.say("resume", "progress is saved: continue with the same command and --resume")
     faults = terminal.Faults(
         lambda more: f"and {terminal.count(more, 'more broken record')} left out"
     )

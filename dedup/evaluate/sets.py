@@ -107,12 +107,12 @@ def read_pages(path: Path, progress: Progress | None = None) -> Iterator[Page]:
     known: set[str] = set()
     for number, page in read_records(path, Page, progress):
         if not page.id or page.id in known:
-            fault = f"the id {page.id!r} was there before" if page.id else "the id is empty"
+            fault = f"the id {page.id!r} occurs twice" if page.id else "the id is empty"
             raise DedupError(f"{path}: line {number}: {fault}; give each page an id of its own")
         known.add(page.id)
         yield page
     if not known:
-        raise DedupError(f"{path}: there is no page in it; give JSON lines with id, url and html")
+        raise DedupError(f"{path}: it contains no pages; give JSON lines with id, url and html")
 
 
 def read_records(
@@ -140,7 +140,7 @@ def read_records(
 def _line(path: Path, file: IO[bytes], number: int) -> bytes:
     line = file.readline(LINE_BYTES)
     if len(line) == LINE_BYTES:
-        raise DedupError(f"{path}: line {number} has no end; give a page a line")
+        raise DedupError(f"{path}: line {number} is too long; give a page a line")
     return line
 
 
@@ -366,7 +366,7 @@ class FileSet:
                 words = None if meta.main is None else count_words(meta.main)
                 found[meta.id] = msgspec.structs.replace(meta, main=None), words
             elif meta.id in wanted:
-                raise DedupError(f"{self._meta}: line {number}: {meta.id!r} was there before")
+                raise DedupError(f"{self._meta}: line {number}: {meta.id!r} occurs twice")
         if missing := [i for i in ids if i not in found]:
             raise DedupError(
                 f"{self._meta}: it has no line for {missing[0]!r}; every page needs one"
@@ -474,7 +474,7 @@ def _read_pairs(path: Path, ids: list[str]) -> Listed:
         except UnicodeDecodeError as error:
             raise DedupError(f"{path}: it is not UTF-8 ({error})") from error
     if not rows:
-        raise DedupError(f"{path}: there is no pair in it; give lines page_a, page_b, label, kind")
+        raise DedupError(f"{path}: it contains no pairs; give lines page_a, page_b, label, kind")
     ends = np.array(list(rows), np.int64)
     labels = np.array([label for label, _ in rows.values()], np.int8)
     return Listed(ends[:, 0], ends[:, 1], labels, [kind for _, kind in rows.values()])
