@@ -33,7 +33,7 @@ import msgspec
 
 from dedup.cli import terminal
 from dedup.cli.common_options import json_option, output_option, reason_of
-from dedup.core.files import FolderLock, replacing
+from dedup.core.files import replacing
 from dedup.model.errors import (
     DedupError,
     RecipeMismatch,
@@ -481,12 +481,9 @@ def get(url: str, path: str) -> tuple[bytes, str | None]:
 # ------------------------------------------------------------------------------------------ rules
 
 
-@store.command(epilog="Example: dedup store rules .scrapy/dedup --pin 'drop:ref example.com'")
+@store.command(epilog="Example: dedup store rules .scrapy/dedup --all")
 @click.argument("path", type=click.Path())
 @click.option("--all", "every", is_flag=True, help="Also list rules that do not hold (any more).")
-@click.option("--pin", "pins", multiple=True, metavar="RULE", help="Always apply this rule.")
-@click.option("--forbid", "forbids", multiple=True, metavar="RULE", help="Never apply this rule.")
-@click.option("--leave", "leaves", multiple=True, metavar="RULE", help="Undo --pin or --forbid.")
 @click.option(
     "--format",
     "format_",
@@ -495,27 +492,13 @@ def get(url: str, path: str) -> tuple[bytes, str | None]:
     help="Print a table, or a rule file for that Scrapy plugin (DUD_LOAD_RULE_PATHS).",
 )
 @json_option()
-def rules(
-    path: str,
-    every: bool,
-    pins: tuple[str, ...],
-    forbids: tuple[str, ...],
-    leaves: tuple[str, ...],
-    format_: str,
-    as_json: bool,
-) -> None:
+def rules(path: str, every: bool, format_: str, as_json: bool) -> None:
     """Show the rules about URLs that crawls learned.
 
-    A rule says which difference between URLs means nothing. Write a RULE as it is listed:
-    "drop:sid example.com" (the parameter may be absent), "value:id example.com/news" (its value means
-    nothing there), "part:/print example.com", "host:www.a.com=a.com".
+    A rule says which difference between URLs means nothing: "drop:sid example.com" (the parameter may
+    be absent), "value:id example.com/news" (its value means nothing there), "part:/print example.com",
+    "host:www.a.com=a.com". What is to hold whatever was learned stands in the file DEDUP_URL_RULES.
     """
-    said = {"pin": pins, "forbid": forbids, "": leaves}
-    if any(said.values()):
-        folders = store_folders(path)
-        if len(folders) > 1:
-            raise UsageError(f"{path} holds {len(folders)} stores: give the folder of one")
-        _say(folders[0], said)
     if format_ == "table":
         show_each(path, _look(every), _show, as_json=as_json)
     else:
@@ -523,28 +506,6 @@ def rules(
         _write_plugin_rules(stores)
         if failed:
             click.get_current_context().exit(1)
-
-
-def _say(folder: Path, said: dict[str, tuple[str, ...]]) -> None:
-    from dedup.detector.url_rules.rule_records import encode_rules, load_rules, save_rules
-    from dedup.detector.url_rules.rule_set import rule_of
-    from dedup.detector.url_rules.site_rules import Learner
-    from dedup.model.names import registrable_domain
-
-    lock = FolderLock(folder / "lock")
-    try:
-        records = load_rules(folder)
-        learner = Learner()
-        for what, texts in said.items():
-            for text in texts:
-                rule = rule_of(text)
-                host = rule.scope.partition("/")[0] or rule.atom.name.partition("=")[2]
-                site = registrable_domain(f"http://{host}/")
-                learner.take({site: records.pop(site, {})})
-                learner.say(site, rule, what)  # type: ignore[arg-type]  # the keys are what may be said
-        save_rules(folder, encode_rules(records | learner.records()))
-    finally:
-        lock.close()
 
 
 def _look(every: bool) -> Any:
@@ -555,12 +516,12 @@ def _look(every: bool) -> Any:
         for site, known in sorted(load_rules(folder).items()):
             for rule, record in sorted(known.items()):
                 if every or record.holds:
-                    state = record.said or ("fell" if record.against else "")
+                    state = "fell" if record.against else "holds" if record.holds else "open"
                     found.append(
                         {
                             "site": site,
                             "rule": str(rule),
-                            "state": state or ("holds" if record.holds else "open"),
+                            "state": state,
                             **msgspec.to_builtins(record),
                         }
                     )

@@ -37,6 +37,7 @@ Proof = Literal["items", "text"]
 ProofItems = Literal["withhold", "keep"]
 
 RESERVATION_SECONDS = 600.0
+GREATEST_DISTANCE = 15  # that a store finds, in bits
 TIMEOUT_SECONDS = 0.5
 
 _Share = Annotated[float, Meta(ge=0.0, le=1.0)]
@@ -135,7 +136,7 @@ _ALL = (
     ),
     Setting(
         "distance",
-        Annotated[int, Meta(ge=0, le=15)],
+        Annotated[int, Meta(ge=0, le=GREATEST_DISTANCE)],
         None,
         "Greatest distance of near-duplicates, in bits. [default: the recipe's]",
         "bits",
@@ -181,6 +182,7 @@ _ALL = (
         words="1 to 64 of the characters A-Z a-z 0-9 . _ - and no dot first",
     ),
     Setting("urls", Urls, "learn", "Whether the crawl learns URL rules, and skips requests by them."),
+    Setting("url_rules", Path | None, None, "File of URL rules that hold, or never do, whatever is learned.", words="the path of a file"),
     Setting("service", tuple[str, ...], (), "Table services, in order of preference."),
     Setting(
         "timeout_seconds", _Seconds, TIMEOUT_SECONDS, "How long to wait for a service.", "seconds"

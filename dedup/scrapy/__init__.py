@@ -14,7 +14,7 @@ The steps of a page:
 The spider's items: items.py makes their digests, evidence.py the classes that these prove, and control.py knows what
 differs between two visits of one page.
 
-request_filter.py is the filter of requests; shared_requests.py shares it through a service.
+request_filter.py is the filter of requests.
 
 settings.py reads the settings, responses.py decides which pages are not judged,
 summary.py warns and writes the summary.
@@ -35,7 +35,6 @@ from dedup.scrapy.middlewares import (
 
 if TYPE_CHECKING:
     from dedup.scrapy.request_filter import RequestFilter
-    from dedup.scrapy.shared_requests import Scheduler
 
 __all__ = [
     "Addon",
@@ -44,7 +43,6 @@ __all__ = [
     "KnownUrl",
     "NearDuplicate",
     "RequestFilter",
-    "Scheduler",
     "SpiderMiddleware",
     "forget",
     "near_duplicate_dropped",
@@ -57,8 +55,4 @@ def __getattr__(name: str) -> Any:
         from dedup.scrapy.request_filter import RequestFilter
 
         return RequestFilter
-    if name == "Scheduler":
-        from dedup.scrapy.shared_requests import Scheduler
-
-        return Scheduler
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,7 +3,7 @@
     verdicts -> copies, doubts, accepted pages -> Learner -> rules that hold
     a request -> its document key by the rules -> an accepted page: skipped ("skip"), or counted ("learn")
     a page's new links -> their keys by the rules -> all accepted: the page leads nowhere new
-    rules -> urls.json in the store's folder, or a table service (service_memory.py) -> later crawls
+    rules -> urls.json in the store's folder -> later crawls; a person's file of rules (DEDUP_URL_RULES) -> this one
 
 Accepted pages are only put in a queue. The learner is made, and reads the queue, when the first
 near-duplicate comes, or at the start if the store already has documents.
@@ -44,7 +44,6 @@ from dedup.scrapy.settings import Config
 
 if TYPE_CHECKING:
     from dedup.detector.url_rules import Known, Learner
-    from dedup.detector.url_rules.rule_records import Records
     from dedup.scrapy.memory import Namespace
 
 LATER = 1_000_000  # by which the priority of a request that is put off falls
@@ -89,15 +88,16 @@ class KnownUrls:
         self._saving: asyncio.Future[None] | None = None
 
     def open(self, namespace: "Namespace", name: str) -> None:
-        """Load a store's rules and documents, or ask a service; for a new store wait for the first copy."""
+        """Load a store's rules and documents; for a new store, or a service, wait for the first copy."""
         self._opened[name] = namespace
         if self._config.urls == "off":
             return
         folder = namespace.folder
         try:
-            if namespace.shared_rules is not None:
-                self._exchange(namespace)
-            elif folder is None or (folder / "urls.json").exists() or namespace.documents():
+            begun = folder is not None and (
+                (folder / "urls.json").exists() or namespace.documents()
+            )
+            if begun or self._config.url_rules:
                 self._learner(namespace)
         except Exception as error:
             self._counts.fault(error, f"what {folder} knows of URLs is not used")
@@ -256,8 +256,6 @@ class KnownUrls:
                     from dedup.detector.url_rules.rule_records import encode_rules, save_rules
 
                     save_rules(folder, encode_rules(learner.records()))
-                elif namespace.shared_rules is not None:
-                    self._exchange(namespace, ask=False)
         except Exception as error:
             self._counts.fault(error, "what was learned of URLs may be forgotten")
 
@@ -272,7 +270,7 @@ class KnownUrls:
         folder = namespace.folder
         learner = None if folder is None else _learners.get(folder)
         if learner is None:
-            learner = Learner(namespace.detector.recipe)
+            learner = Learner(namespace.detector.recipe, self._config.url_rules)
             if folder is not None:
                 self._begin(learner, namespace, folder)
                 _learners[folder] = learner
@@ -309,7 +307,7 @@ class KnownUrls:
                 self._learner(namespace).accept(page)
 
     def _save_soon(self) -> None:
-        """Write the rules in a thread, or send them to a service, if a rule began to hold or fell."""
+        """Write the rules in a thread if a rule began to hold or fell."""
         if time.monotonic() < self._saved + SAVE_SECONDS or (
             self._saving is not None and not self._saving.done()
         ):
@@ -317,12 +315,9 @@ class KnownUrls:
         while self._unsaved:
             namespace = self._unsaved.pop()
             folder = namespace.folder
-            if folder is not None and folder in self._left_alone:
+            if folder is None or folder in self._left_alone:
                 continue
             self._saved = time.monotonic()
-            if folder is None:
-                self._exchange(namespace)
-                return
             from dedup.detector.url_rules.rule_records import encode_rules, save_rules
 
             content = encode_rules(self.learners[namespace].records())
@@ -330,35 +325,6 @@ class KnownUrls:
             self._saving = loop.run_in_executor(None, save_rules, folder, content)
             self._saving.add_done_callback(_tell)
             return
-
-    def _exchange(self, namespace: "Namespace", *, ask: bool = True) -> None:
-        """Exchange rules with a service in the background; or only send them."""
-        shared, learner = namespace.shared_rules, self.learners.get(namespace)
-        if shared is None:
-            return
-        content = b""
-        if learner is not None:
-            from dedup.detector.url_rules.rule_records import encode_within, told
-
-            if records := told(learner.records()):
-                content = encode_within(records)
-        if ask or content:
-            shared.exchange(content, lambda found: self._take_shared(namespace, found))
-
-    def _take_shared(self, namespace: "Namespace", found: "list[Records] | None") -> None:
-        """Take over the rules of services; None: they did not answer, and are asked again later."""
-        if found is None:
-            self._unsaved.add(namespace)
-            return
-        from dedup.detector.url_rules.rule_records import news
-
-        with self._counts.meter:
-            for records in found:
-                learner = self.learners.get(namespace)
-                if new := news({} if learner is None else learner.records(), records):
-                    learner = self._learner(namespace)
-                    self._take_accepted()
-                    learner.take(new)
 
 
 def _tell(saving: "asyncio.Future[None]") -> None:

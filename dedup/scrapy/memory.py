@@ -36,7 +36,7 @@ from dedup.scrapy.settings import Config
 from dedup.store import FOR_ONE_CRAWL, empty
 
 if TYPE_CHECKING:
-    from dedup.scrapy.service_memory import SharedRules
+    pass
 
 EVIDENCE = "classes.json"  # what items have shown (proof.py)
 LAST = 20_000  # documents of an opened store from which URL rules are learned
@@ -129,10 +129,6 @@ class Namespace(Protocol):
     def folder(self) -> Path | None:
         """The folder of its store; None if the store is not in this process."""
 
-    @property
-    def shared_rules(self) -> "SharedRules | None":
-        """The place where URL rules are shared with other processes, if there is no folder."""
-
     def documents(self) -> Iterable[Document]:
         """Return the last documents of the store when it was opened, at most some thousands."""
 
@@ -212,7 +208,6 @@ class EmbeddedNamespace:
     def __init__(self, detector: EmbeddedDetector, folder: Path, counts: Counts) -> None:
         """Private: EmbeddedMemory.open() makes it."""
         self.folder = folder
-        self.shared_rules = None
         self.detector = AsyncEmbeddedDetector(detector)
         self._detector = detector
         self._counts = counts

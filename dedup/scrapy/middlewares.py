@@ -611,9 +611,6 @@ class _Output:
 # -------------------------------------------------------------------------------------- the add-on
 
 
-REQUEST_FILTER = "dedup.scrapy.RequestFilter"  # as the setting names it
-
-
 class Addon:
     """Enables the middlewares at their orders, unless the project already placed them."""
 
@@ -629,6 +626,3 @@ class Addon:
         place("DOWNLOADER_MIDDLEWARES", DownloaderMiddleware, 540)
         place("SPIDER_MIDDLEWARES", SpiderMiddleware, 10)
         place("SPIDER_MIDDLEWARES", CallbackMiddleware, 1000)
-        # requests are filtered through the service: the scheduler asks for many at once
-        if settings.get("DEDUP_SERVICE") and settings.get("DUPEFILTER_CLASS") == REQUEST_FILTER:
-            settings.set("SCHEDULER", "dedup.scrapy.Scheduler", "addon")

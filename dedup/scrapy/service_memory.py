@@ -7,9 +7,6 @@
                     page keep their order. They are repeated while the service does not answer: at most LIMIT of them, and no
                     longer than CLOSE_SECONDS after the crawl's end. One that fails goes to the end, so that an unavailable
                     shard does not delay the others; one that is given up is counted as a fault
-    SharedRules     rules about URLs (DEDUP.RULES): no page waits for an exchange, and its errors are no faults. It has its
-                    own connections while it lasts: on those of the pages, every later answer would wait for it. A service
-                    that does not know the command is not asked again
     find_service    DEDUP_SERVICE = "auto": the service on this machine, if one answers when a crawl begins. Decided once, before
                     the first page, within DEDUP_TIMEOUT_SECONDS, and logged. Anything on its port but a table service that
                     holds everything is not used
@@ -32,8 +29,7 @@ import msgspec
 
 from dedup.core.faults import Backoff
 from dedup.detector.remote import RemoteDetector
-from dedup.detector.url_rules.rule_records import Records, decode_rules
-from dedup.model.errors import DedupError, ServiceUnavailable, UsageError
+from dedup.model.errors import DedupError, ServiceUnavailable
 from dedup.model.events import encode, record_key
 from dedup.model.names import count
 from dedup.model.page import (
@@ -48,9 +44,7 @@ from dedup.scrapy.counts import Counts, logger
 from dedup.scrapy.settings import Config
 from dedup.wire.client.command_codec import (
     PARTITIONS,
-    Command,
     NoToken,
-    Request,
     holding_of,
     is_unjudged,
 )
@@ -81,8 +75,7 @@ class ServiceMemory:
         """Return a namespace; whether a service answers is found out with each page."""
         options = msgspec.structs.replace(self._config.options, namespace=namespace)
         detector = CrawlDetector(self._services, options, self._publisher, self._counts)
-        rules = SharedRules(self._services, options.timeout_seconds, namespace)
-        opened = ServiceNamespace(namespace, detector, rules, self._publisher, self._counts)
+        opened = ServiceNamespace(namespace, detector, self._publisher, self._counts)
         self._namespaces.append(opened)
         return opened
 
@@ -93,7 +86,6 @@ class ServiceMemory:
             await self._publisher.close()
         for namespace in self._namespaces:
             await namespace.updates.close()
-            await namespace.shared_rules.close()
         try:
             documents = sum([await each.detector.count() for each in self._namespaces])
             return f"{count(documents, 'document')} at {where}"
@@ -139,7 +131,6 @@ class ServiceNamespace:
         self,
         namespace: str,
         detector: CrawlDetector,
-        shared_rules: "SharedRules",
         publisher: "Publisher | None",
         counts: Counts,
     ) -> None:
@@ -147,7 +138,6 @@ class ServiceNamespace:
         self._namespace = namespace
         self._publisher = publisher
         self.detector = detector
-        self.shared_rules = shared_rules
         self.updates = PendingUpdates(detector, counts)
         self._counts = counts
         self.folder: Path | None = None  # the service's store is in another process
@@ -212,79 +202,6 @@ class ServiceNamespace:
             self._counts.fault(error, f"{verdict.key} was parsed, but is not remembered")
             if not is_unjudged(verdict):
                 self.updates.add("release", verdict.key, verdict)
-
-
-# -------------------------------------------------------------------------------- rules about URLs
-
-
-Take = Callable[[list[Records] | None], None]
-
-RULES_CLOSE_SECONDS = 5.0
-
-
-class SharedRules:
-    """The rules of one namespace at table services."""
-
-    connections = Services  # its own, while an exchange lasts
-
-    def __init__(self, services: Services, timeout_seconds: float, namespace: str) -> None:
-        """Exchange nothing yet; services are those that judge the pages."""
-        self._services = services
-        self._timeout = timeout_seconds
-        self._namespace = namespace
-        self._known = True  # whether the services know the command
-        self._turn = asyncio.Lock()
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def exchange(self, content: bytes, take: Take) -> None:
-        """Send rules (b"": none) soon, and pass those of the services to take.
-
-        take gets None if no service has answered.
-        """
-        task = asyncio.get_running_loop().create_task(self._exchange(content, take))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def close(self) -> None:
-        """Wait for the exchange that is under way, at most RULES_CLOSE_SECONDS."""
-        if tasks := tuple(self._tasks):
-            await asyncio.wait(tasks, timeout=RULES_CLOSE_SECONDS)
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)  # their connections are closed
-
-    async def _exchange(self, content: bytes, take: Take) -> None:
-        async with self._turn:
-            if not self._known:
-                return
-            try:
-                replies = await self._asked(content)
-                found = [
-                    await asyncio.to_thread(decode_rules, reply)
-                    for reply in replies
-                    if isinstance(reply, bytes)
-                ]
-                self._known = not replies or not all(isinstance(e, UsageError) for e in replies)
-                take(found if replies else None)
-            except Exception as error:
-                self._known = False
-                logger.warning("dedup: rules about URLs are not shared with a service: %s", error)
-
-    async def _asked(self, content: bytes) -> list[object]:
-        """Return the services' replies; none if none replied."""
-        reachable = await self._services.reachable()
-        if not reachable:
-            return []
-        command: Command = (b"DEDUP.RULES", self._namespace)
-        request = Request(
-            (*command, content) if content else command, self._namespace, None, to_all=True
-        )
-        services = self.connections(reachable, self._timeout)
-        try:
-            await services.execute((request,))
-        finally:
-            await services.close()
-        return list(request.replies.values())
 
 
 # --------------------------------------------------------------- updates that are not acknowledged

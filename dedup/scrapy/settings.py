@@ -29,12 +29,13 @@ from dedup.model.policy import (
 )
 
 if TYPE_CHECKING:
+    from dedup.detector.url_rules.rule_records import SaidRules
     from dedup.wire.kafka import KafkaConfig
 
 Memory = Literal["crawl", "ever"] | int
 
 _ITEM_PROCESSOR = "scrapy.pipelines.ItemPipelineManager"
-_MAY_BE_EMPTY = {"dropped", "path", "report", "secret", "topic"}
+_MAY_BE_EMPTY = {"dropped", "path", "report", "secret", "topic", "url_rules"}
 
 
 GONE = {"DEDUP_EXPLORE": "checks by the spider's items replace it (DEDUP_PROOF)"}
@@ -75,6 +76,7 @@ class Config(msgspec.Struct, frozen=True):
     report        where the crawl's report is written; None: nowhere
     dropped       where each drop is listed; None: nowhere
     urls          whether the crawl learns of its URLs, and skips requests for known pages
+    url_rules     what a person said of rules about URLs, by site
     """
 
     mode: Mode
@@ -98,6 +100,7 @@ class Config(msgspec.Struct, frozen=True):
     report: Path | None
     dropped: Path | None
     urls: Urls
+    url_rules: "SaidRules"
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> "Config":
@@ -137,6 +140,7 @@ class Config(msgspec.Struct, frozen=True):
             report=_beside_project(report) if (report := read("report")) else None,
             dropped=_beside_project(dropped) if (dropped := read("dropped")) else None,
             urls=read("urls"),
+            url_rules=_url_rules(read("url_rules")),
         )
 
 
@@ -184,6 +188,8 @@ def without_effect(config: Config) -> Iterator[str]:
     """Yield what these settings do not do together, though each of them is allowed."""
     if config.urls == "skip" and config.mode != "drop":
         yield "DEDUP_URLS = 'skip' skips no request unless DEDUP_MODE is 'drop'"
+    if config.urls == "off" and config.url_rules:
+        yield "DEDUP_URL_RULES does nothing with DEDUP_URLS = 'off'"
     options = config.options
     if options.similarity == "paper" and (options.distance or 0) > PAPER_DISTANCE:
         yield (
@@ -198,6 +204,17 @@ def _item_ignore(settings: BaseSettings) -> tuple[str, ...]:
     except (AttributeError, TypeError):  # not a list, or not of texts
         raise SETTINGS["item_ignore"].wrong(settings.get("DEDUP_ITEM_IGNORE")) from None
     return tuple(filter(None, names))
+
+
+def _url_rules(path: Path | None) -> "SaidRules":
+    if path is None:
+        return {}
+    from dedup.detector.url_rules.rule_records import read_said
+
+    try:
+        return read_said(_beside_project(path))
+    except UsageError as error:
+        raise UsageError(f"setting DEDUP_URL_RULES: {error}") from None
 
 
 def _unchanged(settings: BaseSettings, read: _Reader) -> Unchanged:

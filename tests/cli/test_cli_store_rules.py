@@ -13,7 +13,7 @@ from needing import lacking
 
 import dedup
 from dedup.cli import main
-from dedup.detector.url_rules import Learner, Page, rule_of
+from dedup.detector.url_rules import Learner, Page, Record, rule_of
 from dedup.detector.url_rules.rule_records import (
     FILE,
     begin_again,
@@ -63,27 +63,6 @@ def test_rules_are_listed(store):
     ]
 
 
-def test_a_person_decides(store):
-    """Pinned rules hold, forbidden ones do not, and what was said can be taken back."""
-    run(str(store), "--pin", "drop:ref a.com", "--forbid", "drop:sid a.com")
-    (found,) = json.loads(run(str(store), "--json", "--all"))["stores"]
-    states = {rule["rule"]: rule["state"] for rule in found["rules"]}
-    assert states["drop:ref a.com"] == "pin"
-    assert states["drop:sid a.com"] == "forbid"
-    assert states["drop:page a.com"] == "fell"
-    run(str(store), "--leave", "drop:ref a.com")
-    assert "drop:ref" not in run(str(store))
-    assert "is not a rule" in run(str(store), "--pin", "x", code=2)
-
-
-def test_a_store_that_is_in_use_is_not_changed(store):
-    """A crawl holds its rules: what is said meanwhile would be lost, and is refused."""
-    with dedup.open(store, namespace="news"):
-        done = RUNNER.invoke(main, ["store", "rules", str(store), "--pin", "drop:ref a.com"])
-        assert done.exception is not None
-        assert "drop:sid" in run(str(store))
-
-
 def test_damage_is_named(store):
     """A file that was changed is refused, byte by byte, and costs no other store."""
     file = store / "news" / FILE
@@ -101,11 +80,10 @@ def test_damage_is_named(store):
 
 
 def test_what_is_left_for_an_empty_store(store):
-    """Without its pages a store keeps what keeps pages, and what a person said."""
-    run(str(store), "--pin", "drop:ref a.com")
+    """Without its pages a store keeps what keeps pages."""
     begin_again(store / "news")
     known = load_rules(store / "news")["a.com"]
-    assert {str(rule) for rule, record in known.items() if record.holds} == {"drop:ref a.com"}
+    assert not any(record.holds for record in known.values())
     assert known[rule_of("drop:page a.com")].against is not None
 
 
@@ -126,8 +104,11 @@ def test_the_plugin_reads_its_file(store, tmp_path):
         lacking("duplicate_url_discarder")
     from duplicate_url_discarder.url_canonicalizer import UrlCanonicalizer
 
-    run(str(store), "--pin", "drop:id a.com/news", "--pin", "host:www.b.com=b.com")
-    run(str(store), "--pin", "slash b.com", "--pin", "value:x a.com")
+    known = load_rules(store / "news")
+    for text in ("drop:id a.com/news", "host:www.b.com=b.com", "slash b.com", "value:x a.com"):
+        site = "b.com" if "b.com" in text else "a.com"
+        known.setdefault(site, {})[rule_of(text)] = Record(pairs=12, holds=True)
+    save_rules(store / "news", encode_rules(known))
     output = RUNNER.invoke(
         main, ["store", "rules", str(store), "--format", "duplicate-url-discarder"]
     )

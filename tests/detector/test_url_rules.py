@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 from dedup.detector.url_rules import (
     Learner,
     Page,
+    Record,
     SiteRules,
     is_same,
     rule_of,
     take_apart,
 )
+from dedup.detector.url_rules.rule_records import decode_rules, encode_rules, read_said
 from dedup.detector.url_rules.rule_set import RuleSet
 from dedup.detector.url_rules.site_rules import (
     FOR,
@@ -25,6 +27,7 @@ from dedup.detector.url_rules.site_rules import (
     MOST_SITES,
     ORIGINALS,
 )
+from dedup.model.errors import UsageError
 from dedup.model.names import document_key
 from dedup.model.page import SKETCH_BYTES, PageFingerprint
 from dedup.model.recipes import NEWEST, recipe_of
@@ -207,15 +210,51 @@ def test_what_is_likely():
 
 
 def test_what_a_person_says():
-    """A pinned rule holds without evidence, a forbidden one never does."""
-    site = SiteRules(RECIPE)
-    site.say(rule_of("drop:ref a.com"), "pin")
-    site.say(rule_of("drop:sid a.com"), "forbid")
+    """A pinned rule holds without evidence, a forbidden one never does; what was saved changes neither."""
+    ref, sid = rule_of("drop:ref a.com"), rule_of("drop:sid a.com")
+    site = SiteRules(RECIPE, {ref: "pin", sid: "forbid"})
+    site.take({ref: Record(pairs=3), sid: Record(pairs=12, holds=True)})
     taught(site, "/p{}", "/p{}?sid=1")
     assert "drop:sid a.com" not in held(site)
     assert site.known(A + "/p1?ref=1") is not None
-    site.say(rule_of("drop:ref a.com"), "")
-    assert site.known(A + "/p1?ref=1") is None
+    site.refute(A + "/p1?ref=1", A + "/p1")
+    assert site.known(A + "/p1?ref=1") is not None
+
+
+def test_what_a_person_said_is_in_no_file_but_the_persons():
+    """It holds for a site that was evicted and met again; without the line in the file it holds no more."""
+    ref = rule_of("drop:ref a.com")
+    learner = Learner(RECIPE, {"a.com": {ref: "pin"}})
+    for number in range(MOST_SITES + 1):
+        learner.accept(Page(f"http://s{number}.com/", text(1)))
+    learner.accept(Page(A + "/1", text(1)))
+    assert learner.known(A + "/1?ref=1") is not None
+    again = Learner(RECIPE)
+    again.take(decode_rules(encode_rules(learner.records())))
+    again.accept(Page(A + "/1", text(1)))
+    assert again.known(A + "/1?ref=1") is None
+
+
+def test_a_file_of_a_person(tmp_path):
+    """A line each, by the site that the rule is for; what is not a line is named with its number."""
+    file = tmp_path / "rules"
+    file.write_text(
+        "# ours\n\npin drop:ref shop.a.com\n  forbid value:id a.com/news \npin host:m.b.com=b.com\n"
+    )
+    assert read_said(file) == {
+        "a.com": {rule_of("drop:ref shop.a.com"): "pin", rule_of("value:id a.com/news"): "forbid"},
+        "b.com": {rule_of("host:m.b.com=b.com"): "pin"},
+    }
+    for line in ("drop:ref a.com", "pin", "pin drop:ref", "allow drop:ref a.com"):
+        file.write_text(f"\n{line}\n")
+        with pytest.raises(UsageError, match=r"rules, line 2: .*"):
+            read_said(file)
+    for content in (b"\xff", None):
+        file.unlink()
+        if content is not None:
+            file.write_bytes(content)
+        with pytest.raises(UsageError, match="cannot be read"):
+            read_said(file)
 
 
 # -------------------------------------------------------------------------------------- oracle

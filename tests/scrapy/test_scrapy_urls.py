@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crawling import Case, Crawl, Crawling, Page, article, hub, run_cases, serve
+from crawling import PATIENT, Case, Crawl, Crawling, Page, article, hub, run_cases, serve
 from item_pages import ITEMS, item
 from scrapy import FormRequest, Request
+from services import Serving
 
 from dedup.detector.url_rules import rule_of
 from dedup.detector.url_rules.rule_records import FILE, load_rules
@@ -164,7 +165,7 @@ def rules_of(folder: Path, site: str) -> set[str]:
 
 @pytest.mark.long
 def test_the_next_crawl(tmp_path):
-    """With its documents a store's rules go on; without, what fell and what was said stays."""
+    """With its documents a store's rules go on; without, what fell stays."""
     pages = planted(("/a/{n}?sid={k}",))
     case = Case(pages, ITEMS, {"DEDUP_URLS": "skip", "DEDUP_MEMORY": "ever"})
     with serve(pages) as site:
@@ -180,6 +181,29 @@ def test_the_next_crawl(tmp_path):
         again = Crawling(mine, {"skip": (site, empty)}).end()["skip"]
     assert again.stat("url_skipped") == once.stat("url_skipped")
     assert items(again) == items(once)
+
+
+def test_a_person_says_what_holds(tmp_path):
+    """A file of rules: the first copy is skipped without evidence, what is forbidden never is; with a service, too."""
+    pages = planted(("/a/{n}?sid={k}", "/a/{n}?ref={k}"))
+    file = tmp_path / "rules"
+    settings = {"DEDUP_URLS": "skip", "DEDUP_URL_RULES": str(file)}
+    with serve(pages) as site, Serving(tmp_path / "service") as service:
+        host = f"127.0.0.1:{site.server_port}"
+        forbidden = (
+            f"{kind}:ref {host}{path}" for kind in ("drop", "value") for path in ("", "/a")
+        )
+        file.write_text("\n".join([f"pin drop:sid {host}", *map("forbid {}".format, forbidden)]))
+        for name in ("embedded", "service"):
+            where = (
+                {"DEDUP_SERVICE": f"redis://127.0.0.1:{service.port}"} if name == "service" else {}
+            )
+            case = Case(pages, ITEMS, settings | where)
+            done = Crawling(tmp_path / name, {"skip": (site, case)}, PATIENT).end()["skip"]
+            assert done.faults == {}
+            assert items(done) == set(map(str, range(ARTICLES)))
+            assert done.stat("url_skipped") + done.stat("url_checked") == ARTICLES
+            assert sum("?ref=" in path for path in done.requested) == ARTICLES
 
 
 def test_a_damaged_file_costs_nothing(tmp_path):
@@ -231,5 +255,5 @@ def test_only_ordinary_requests_are_skipped(request_, skipped):
 
 
 def test_rules_have_a_text():
-    """The rules in meta are those that `dedup store rules` takes."""
+    """The rules in meta are those that DEDUP_URL_RULES takes."""
     assert str(rule_of("drop:sid a.com")) == "drop:sid a.com"

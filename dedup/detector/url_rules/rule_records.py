@@ -2,19 +2,10 @@
 
     urls.json, beside the documents (docs/appendix/store-format.md):
         {"v": 1, "digest": BLAKE2b of the rest, "sites": {site: [{"rule", "pairs", ...}]}}
-    a crawl's records -> told() -> merged() with the service's -> news() -> what a crawl takes into its learner
+    a person's file (DEDUP_URL_RULES) -> read_said() -> what holds, or never does, whatever the evidence
 
-Rules have a file of their own: lost rules are learned again, a damaged file must not make the documents
-unreadable, and what a person decided outlives a crawl whose documents are deleted.
-
-Of two records of a rule the one with the greater evidence (pairs) stands, the later one if they are equal.
-Adding them up would count a pair twice whenever a crawl sends again, or sends what it took from the service
-before; to tell these apart each pair would have to be kept. For the same reason only what was decided goes
-from crawl to crawl: a rule that holds, or fell. Half the evidence stays with the crawl that has it.
-
-A doubt is a crawl's that saw a link which it would have missed. It goes with the record, until a crawl with
-as much evidence says otherwise; no crawl takes a rule in doubt from another one. A crawl's own doubts stay
-its own: its learner settles them.
+Rules have a file of their own: lost rules are learned again, and a damaged file must not make the documents
+unreadable. What a person said stands in no other file than the person's: a line that is taken out of it is forgotten.
 
 plugin_rules() returns them as the Scrapy plugin duplicate-url-discarder reads them: a file for
 DUD_LOAD_RULE_PATHS. The plugin removes parameters, a leading "www." and slashes at the end. So it can be told of
@@ -23,11 +14,11 @@ the others: that the value of a parameter means nothing does not say that it may
 would apply more widely than it was learned is left out, and named. Its patterns match a host with and without
 "www.".
 
-Invariants: a file is complete, or it is named and refused; it is replaced atomically. A rule that was refuted
-anywhere stays refuted, and what a person decided at the service overrides both.
+Invariants: a file is complete, or it is named and refused; it is replaced atomically. A rule that was refuted stays
+refuted; what a person said overrides the evidence.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal
@@ -38,6 +29,7 @@ from msgspec.structs import asdict, replace
 from dedup.core.files import PRIVATE, replace_file
 from dedup.detector.url_rules.rule_set import Rule, rule_of
 from dedup.model.errors import DedupError, StoreDamaged, UsageError
+from dedup.model.names import registrable_domain
 
 FOR = 10  # pairs that speak for a rule, from which on it holds
 ORIGINALS = 3  # pages that these are copies of, at least
@@ -47,14 +39,7 @@ MOST_SITES = 1000
 
 FILE = "urls.json"
 VERSION = 1
-MOST_RECORDS = (
-    10_000  # that are written: what holds, fell or was said first, then what is nearest to it
-)
-RULES_BYTES = 1 << 19  # that are sent at once, and that a service keeps of a namespace
-MOST_PAIRS = 1 << 32
-TOLD_PAIRS = (
-    1000  # that one record may claim at a service: evidence of other crawls can outweigh it
-)
+MOST_RECORDS = 10_000  # that are written: what holds or fell first, then what is nearest to it
 
 _DIGEST_BYTES = 16
 
@@ -68,7 +53,7 @@ class Record(msgspec.Struct, omit_defaults=True):
     originals  pages that these are copies of, by a hash; ORIGINALS at most
     examples   of such pairs: the copy, the original
     against    two pages of other texts that it would map together: it is dead
-    said       "pin" or "forbid" where a person decided
+    said       "pin" or "forbid" where a person decided; not in the file
     doubts     copies that were kept for links that were met nowhere else yet
     """
 
@@ -82,6 +67,7 @@ class Record(msgspec.Struct, omit_defaults=True):
 
 
 Records = dict[str, dict[Rule, Record]]  # by site
+SaidRules = dict[str, dict[Rule, Said]]  # by site
 
 
 # ------------------------------------------------------------------------------------- on disk
@@ -100,11 +86,16 @@ class _Content(msgspec.Struct):
 
 
 def encode_rules(records: Records, most: int = MOST_RECORDS) -> bytes:
-    """Return the file that holds these rules, the first ones at most."""
-    found = [
-        (not (record.holds or record.against or record.said), -record.pairs, site, rule, record)
+    """Return the file that holds the evidence on these rules, the first ones at most."""
+    learned = [
+        (site, rule, replace(record, said="", holds=False) if record.said else record)
         for site, known in records.items()
         for rule, record in known.items()
+    ]
+    found = [
+        (not (record.holds or record.against), -record.pairs, site, rule, record)
+        for site, rule, record in learned
+        if record != Record()
     ]
     sites: dict[str, list[_Line]] = {}
     for *_, site, rule, record in sorted(found, key=lambda each: each[:4])[:most]:
@@ -131,7 +122,7 @@ def decode_rules(content: bytes) -> Records:
             fields = asdict(line)
             try:
                 rule = rule_of(fields.pop("rule"))
-                known[rule] = Record(**fields)
+                known[rule] = Record(**fields | {"said": ""})
             except UsageError as error:
                 raise ValueError(str(error)) from error
     return records
@@ -162,7 +153,7 @@ def save_rules(folder: Path, content: bytes) -> None:
 
 
 def begin_again(folder: Path) -> None:
-    """Leave only what keeps pages, and what a person said: the store's documents are gone.
+    """Leave only what keeps pages: the store's documents are gone.
 
     What was learned of pages that are forgotten skips nothing. Raises OSError; a file that cannot be
     read is left as it is.
@@ -175,115 +166,42 @@ def begin_again(folder: Path) -> None:
         return
     kept = {
         site: {
-            rule: Record(against=record.against, said=record.said, holds=record.said == "pin")
-            for rule, record in known.items()
-            if record.against or record.said
+            rule: Record(against=record.against) for rule, record in known.items() if record.against
         }
         for site, known in records.items()
     }
     save_rules(folder, encode_rules(kept))
 
 
-# ------------------------------------------------------------------------- between crawls
+# ------------------------------------------------------------------------- what a person says
 
 
-def bounded(theirs: Records, *, by_admin: bool) -> Records:
-    """Return the records that a client sends to a service, as far as they are believed.
+def read_said(path: Path) -> SaidRules:
+    """Return what a file of a person says (DEDUP_URL_RULES): a line each, `pin RULE` or `forbid RULE`.
 
-    A record claims up to TOLD_PAIRS pairs, and that its rule holds only with enough of them (FOR).
-    What a person said is taken from an administrator only.
+    Empty lines, and those that begin with #, say nothing. Raises UsageError, naming the file and the line.
     """
-    return {
-        site: {rule: _bounded(record, by_admin) for rule, record in known.items()}
-        for site, known in theirs.items()
-    }
-
-
-def _bounded(record: Record, by_admin: bool) -> Record:
-    said = record.said if by_admin else ""
-    pairs = min(max(record.pairs, 0), TOLD_PAIRS)
-    holds = said == "pin" or (record.holds and pairs >= FOR and not record.said)
-    return replace(record, pairs=pairs, said=said, holds=holds)
-
-
-def merged(mine: Records, theirs: Records) -> Records:
-    """Return a service's records after a crawl's came: up to MOST_SITES sites, of MOST_RULES rules each.
-
-    Those that the service has are never displaced; more than that are not added.
-    """
-    found = {site: dict(known) for site, known in mine.items()}
-    for site, known in theirs.items():
-        if site not in found and len(found) >= MOST_SITES:
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}") from error
+    said: SaidRules = {}
+    for number, line in enumerate(lines, 1):
+        word, _, text = line.strip().partition(" ")
+        if not word or word.startswith("#"):
             continue
-        of_site = found.setdefault(site, {})
-        for rule, record in known.items():
-            if rule in of_site or len(of_site) < MOST_RULES or record.said:
-                of_site[rule] = _merged(of_site.get(rule, Record()), record)
-    return found
-
-
-def _merged(mine: Record, theirs: Record) -> Record:
-    later = theirs.pairs >= mine.pairs
-    stands = theirs if later else mine
-    said = mine.said or theirs.said
-    against = mine.against or theirs.against
-    return Record(
-        pairs=min(max(stands.pairs, 0), MOST_PAIRS),
-        originals=stands.originals[:ORIGINALS],
-        examples=(stands.examples or mine.examples)[:EXAMPLES],
-        against=against,
-        said=said,
-        holds=said == "pin" or (stands.holds and not said and not against),
-        doubts=max(theirs.doubts if later else max(mine.doubts, theirs.doubts), 0),
-    )
-
-
-def told(own: Records) -> Records:
-    """Return the records that a crawl tells a service: what it found to hold, or to have fallen."""
-    found: Records = {}
-    for site, rule, record in _each(own):
-        if (record.holds or record.against) and not record.said:  # which is the service's already
-            found.setdefault(site, {})[rule] = record
-    return found
-
-
-def news(own: Records, shared: Records) -> Records:
-    """Return the records that a crawl takes from a service: what holds or fell there, and not here."""
-    found: Records = {}
-    for site, rule, record in _each(shared):
-        if not (record.against or record.said or (record.holds and not record.doubts)):
-            continue
-        mine = own.get(site, {}).get(rule, Record())
-        taken = _merged(record, mine)
-        taken.doubts = mine.doubts
-        if _decided(taken) != _decided(mine):
-            found.setdefault(site, {})[rule] = taken
-    return found
-
-
-def _decided(record: Record) -> tuple[bool, str, bool]:
-    return record.holds, record.said, record.against is None
-
-
-def _each(records: Records) -> Iterator[tuple[str, Rule, Record]]:
-    return (
-        (site, rule, record) for site, known in records.items() for rule, record in known.items()
-    )
-
-
-def encode_within(records: Records, most_bytes: int = RULES_BYTES) -> bytes:
-    """Return the file that holds these rules, or the first of them (encode_rules), in some bytes."""
-    content = encode_rules(records)
-    if len(content) <= most_bytes:
-        return content
-    bare = {
-        site: {rule: replace(record, examples=[]) for rule, record in known.items()}
-        for site, known in records.items()
-    }
-    most = MOST_RECORDS
-    while len(content := encode_rules(bare, most)) > most_bytes and most:
-        most //= 2
-    return content
+        if word not in {"pin", "forbid"}:
+            raise UsageError(
+                f"{path}, line {number}: {line[:100]!r}; a line is `pin RULE` or `forbid RULE`"
+            )
+        try:
+            rule = rule_of(text.strip())
+        except UsageError as error:
+            raise UsageError(f"{path}, line {number}: {error}") from None
+        host = rule.scope.partition("/")[0] or rule.atom.name.partition("=")[2]
+        site = registrable_domain(f"http://{host}/")
+        said.setdefault(site, {})[rule] = "pin" if word == "pin" else "forbid"
+    return said
 
 
 # -------------------------------------------------------------------- for duplicate-url-discarder

@@ -12,7 +12,9 @@ A page that was kept because it leads to a new link is a doubt of the rule: had 
 would have been missed. A rule in doubt does not come to hold and skips nothing, until all such links were
 met on pages that the rule does not touch, and that are not reached through its copies alone.
 
-Invariants: the rules that hold never map two pages with different texts together while both are remembered,
+What a person said of a rule (DEDUP_URL_RULES) overrides its evidence.
+
+Invariants: the rules that were learned and hold never map two pages with different texts together while both are remembered,
 and a rule that did once never holds again. Memory is bounded: MOST_RULES rules, PAGES pages, DOUBTS links in
 doubt; MOST_SITES sites, MOST_PAGES pages of all of them, of which the least recently seen sites are evicted
 first. What exceeds the limits is not learned, and so skips nothing. Two URLs are evidence only if they have one
@@ -20,7 +22,8 @@ registrable domain, and then for that one.
 """
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 from zlib import crc32
 
@@ -36,6 +39,7 @@ from dedup.detector.url_rules.rule_records import (
     Record,
     Records,
     Said,
+    SaidRules,
 )
 from dedup.detector.url_rules.rule_set import (
     Atom,
@@ -112,13 +116,14 @@ class _Doubt(NamedTuple):
 
 
 _Index = dict[tuple[object, ...], list[Page]]
+NOTHING_SAID: Mapping[Rule, Said] = MappingProxyType({})
 
 
 class SiteRules:
     """The rules of one site (registrable domain)."""
 
-    def __init__(self, recipe: Recipe) -> None:
-        """Know nothing yet; the recipe says which pages are the same."""
+    def __init__(self, recipe: Recipe, said: Mapping[Rule, Said] = NOTHING_SAID) -> None:
+        """Know only what a person said; the recipe says which pages are the same."""
         self.records: dict[Rule, Record] = {}
         self.pages: OrderedDict[str, Page] = OrderedDict()
         self.changed = False  # whether a rule came to hold, or fell, since that was set to False
@@ -128,6 +133,9 @@ class SiteRules:
         self._likely = RuleSet(())  # rules that hold, and those that are likely to
         self._likely_forms: set[tuple[object, ...]] = set()
         self._doubts: dict[bytes, list[_Doubt]] = {}
+        self._said = said
+        if said:
+            self.take({})
 
     @property
     def held(self) -> frozenset[Rule]:
@@ -310,17 +318,14 @@ class SiteRules:
 
     # ------------------------------------------------------------------- rules come and go
 
-    def say(self, rule: Rule, said: Said) -> None:
-        """Pin a rule ("pin"), forbid it ("forbid"), or leave it to the evidence again ("")."""
-        record = self.records.setdefault(rule, Record())
-        record.said, record.holds, self.changed = said, said == "pin", True
-        self._rebuild()
-
     def take(self, records: dict[Rule, Record]) -> None:
         """Merge saved records; rules that hold are checked against the pages here."""
         for rule, record in sorted(records.items()):
             if len(self.records) < MOST_RULES or rule in self.records:
                 self.records[rule] = record
+        for rule, said in self._said.items():
+            record = self.records.setdefault(rule, Record())
+            record.said, record.holds = said, said == "pin"
         self._note_likely()
         self._rebuild()
 
@@ -440,9 +445,10 @@ MOST_PAGES = 50_000  # of all sites, 500 bytes each
 class Learner:
     """The rules of every site that a crawl meets."""
 
-    def __init__(self, recipe: Recipe | None = None) -> None:
-        """Know nothing yet."""
+    def __init__(self, recipe: Recipe | None = None, said: SaidRules | None = None) -> None:
+        """Know only what a person said."""
         self._recipe = recipe or recipe_of()
+        self._said = said or {}
         self._sites: OrderedDict[str, SiteRules] = OrderedDict()
         self._pages = 0
 
@@ -538,14 +544,8 @@ class Learner:
             for rule in sorted(site.held):
                 yield name, rule, site.records[rule]
 
-    def say(self, name: str, rule: Rule, said: Said) -> None:
-        """Pin or forbid a rule of a site, or leave it to the evidence ("")."""
-        site = self._site(name)
-        if site is not None:
-            site.say(rule, said)
-
     def take(self, records: Records) -> None:
-        """Merge saved or shared records; never evicts a site."""
+        """Merge saved records; never evicts a site."""
         for name, known in records.items():
             if name in self._sites or len(self._sites) < MOST_SITES:
                 site = self._site(name)
@@ -561,7 +561,8 @@ class Learner:
             return None
         site = self._sites.get(name)
         if site is None:
-            site = self._sites[name] = SiteRules(self._recipe)
+            site = SiteRules(self._recipe, self._said.get(name, NOTHING_SAID))
+            self._sites[name] = site
             while len(self._sites) > MOST_SITES:
                 self._pages -= len(self._sites.popitem(last=False)[1].pages)
         else:

@@ -31,7 +31,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import hiredis
 import msgspec
 
-from dedup.core.faults import SayOnce
+from dedup.core.faults import Backoff, SayOnce
 from dedup.model.errors import ServiceUnavailable, UsageError
 from dedup.wire.client.command_codec import (
     PARTITIONS,
@@ -331,7 +331,8 @@ class CircuitBreaker:
     def __init__(self) -> None:
         """Start closed."""
         self._until: float | None = None  # open, or half-open once it is over
-        self._pause = FIRST_PAUSE_SECONDS
+        self._backoff = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
+        self._pause = 0.0  # the one since the last failure
 
     def allows(self, now: float) -> bool:
         """Whether to ask the service now. Once the pause is over one caller may, for a trial."""
@@ -350,17 +351,17 @@ class CircuitBreaker:
 
     def failed(self, now: float) -> None:
         """Note that the service did not answer."""
-        if self._until is not None:
-            self._pause = min(2 * self._pause, LONGEST_PAUSE_SECONDS)
+        self._pause = self._backoff.next()
         self._until = now + self._pause
 
     def answered(self) -> None:
         """Note that the service answered."""
-        self._until, self._pause = None, FIRST_PAUSE_SECONDS
+        self._until = None
+        self._backoff.reset()
 
 
 class Endpoint:
-    """One URL.
+    """One service's address and its connection, made again with back-off.
 
     connection  None while there is none
     holding     what the service holds
@@ -376,7 +377,7 @@ class Endpoint:
         meter: AbstractContextManager[Any],
         changed: Callable[[], None],
     ) -> None:
-        """Begin to connect. changed is called whenever it may be asked, or not, from now on."""
+        """Begin to connect. `changed()` is called when availability changes."""
         self.address = address
         self.connection: Connection | None = None
         self.holding = Holding(None)
@@ -573,16 +574,6 @@ class Services:
     def send_later(self, number: int, command: Command) -> None:
         """Send a service a command whose reply does not matter, as soon as it can be reached."""
         self._endpoints[number].send_later(pack(command))
-
-    async def reachable(self) -> tuple[Address, ...]:
-        """Return where the services are that can be asked now, once each was tried."""
-        for endpoint in self._endpoints:
-            await endpoint.first_try()
-        return tuple(
-            endpoint.address
-            for endpoint in self._endpoints
-            if endpoint.connection is not None and not endpoint.on_trial
-        )
 
     def unavailable(self, route: Route) -> ServiceUnavailable:
         """Return the error that says what is wrong with each service."""
