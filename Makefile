@@ -24,7 +24,7 @@ MINIMUM_TESTS := crawl exempt items keys leads_beyond phases reference requests 
 WHEEL_TESTS := tests/core/test_fingerprint.py tests/core/test_table.py tests/core/test_table_saved.py tests/model/test_recipes.py tests/store/test_store.py
 
 .PHONY: help demo demo-kafka test test-long preflight test-minimum test-spark test-native test-native-long test-at-size test-endian \
-	test-wheel test-pythons dist lint house format fuzz soak soak-service soak-commands bench bench-peers bench-spark bench-tables figures pictures docs clean kafka
+	test-wheel test-pythons dist lint house format fuzz soak soak-service soak-commands bench bench-peers bench-spark figures pictures docs clean kafka
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -111,15 +111,25 @@ format: $(VENV)/lint-tools ## put the Python sources into the house style
 fuzz: $(VENV)/test-tools ## fuzz everything that reads bytes, FUZZ_SECONDS (3600) in all, FUZZ_JOBS (2) at once
 	@$(BIN)/python native/fuzz/run.py
 
-bench: $(VENV)/installed ## this machine's figures: pages, a crawl, tables, store, service, batch, scan, items, commands, fan-out
-	@for part in pages crawl tables store service; do \
-		echo; echo "dedup bench $$part"; $(BIN)/dedup bench $$part $(BENCH_FLAGS) || exit 1; done
-	@for part in batch pairs scan directory items commands fanout; do \
+bench: $(VENV)/installed ## this machine's figures: pages, a crawl, tables, store, service, batch, scan, items
+	@for part in pages crawl tables store service batch pairs scan directory items; do \
 		echo; echo "tests/bench $$part"; $(BIN)/python tests/bench $$part $(BENCH_FLAGS) || exit 1; done
 
 bench-peers: $(VENV)/installed ## pages, tables and archives beside other programs; those it can are installed for it
 	@$(BIN)/python -m pip install -q --group bench
-	@for part in pages tables archives requests; do \
+	@for part in "pages --peers" "tables --peers" archives requests; do \
+		echo; echo "tests/bench $$part"; $(BIN)/python tests/bench $$part $(BENCH_FLAGS) || exit 1; done
+
+bench-spark: $(VENV)/spark ## judging a million fingerprints on one machine and in Spark; needs Java 17
+	@$(BIN)/python tests/bench spark $(BENCH_FLAGS)
+
+figures: pages, a crawl, tables, store, service, batch, scan, items
+	@for part in pages crawl tables store service batch pairs scan directory items; do \
+		echo; echo "tests/bench $$part"; $(BIN)/python tests/bench $$part $(BENCH_FLAGS) || exit 1; done
+
+bench-peers: $(VENV)/installed ## pages, tables and archives beside other programs; those it can are installed for it
+	@$(BIN)/python -m pip install -q --group bench
+	@for part in "pages --peers" "tables --peers" archives requests; do \
 		echo; echo "tests/bench $$part"; $(BIN)/python tests/bench $$part $(BENCH_FLAGS) || exit 1; done
 
 bench-spark: $(VENV)/spark ## judging a million fingerprints on one machine and in Spark; needs Java 17
@@ -128,7 +138,7 @@ bench-spark: $(VENV)/spark ## judging a million fingerprints on one machine and 
 bench-tables: $(VENV)/installed ## our tables beside installed peers, in every setting of docs/appendix/benchmarks/tables.md
 	@$(BIN)/python -m pip install -q --group bench
 	@for data in uniform clustered; do for size in 1000000 10000000; do for distance in 3 6; do \
-		echo; $(BIN)/python tests/bench tables --data $$data --size $$size --distance $$distance $(BENCH_FLAGS) || exit 1; \
+		echo; $(BIN)/python tests/bench tables --peers --data $$data --size $$size --distance $$distance $(BENCH_FLAGS) || exit 1; \
 		done; done; done
 
 figures: $(VENV)/test-tools ## measure the figures of the pages, or those in ONLY (DEDUP_EVAL: labelled sets and sites)

@@ -30,7 +30,6 @@ _COMMANDS = {
     "plan": ("cli.plan", "Show the memory and speed of tables for your documents."),
     "worker": ("cli.worker", "Split a Kafka topic into unique pages and duplicates."),
     "serve": ("cli.serve", "Run the table service: one memory for many crawlers."),
-    "bench": ("cli.bench", "Benchmark a part of dedup on this machine."),
     "store": (
         "cli.store",
         "Inspect and maintain a store: info, verify, export ...",
@@ -43,7 +42,7 @@ _GROUPS = {
     "Crawls and pages": ("demo", "scan", "compare", "why", "fingerprint"),
     "Services and stores": ("serve", "worker", "store", "plan"),
     "Lists of fingerprints": ("find-all", "find-clusters"),
-    "Measurements": ("evaluate", "bench"),
+    "Measurements": ("evaluate",),
 }
 
 # A group without a command raises this, with its help. (click 8.1 has no name for it.)

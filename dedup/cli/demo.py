@@ -17,7 +17,7 @@ from dedup.model.errors import DedupError
 from dedup.report.texts import alike
 
 if TYPE_CHECKING:
-    from dedup.lab.demo.judgement import KindCount, Pair, Report
+    from dedup.demo.judgement import KindCount, Pair, Report
     from dedup.model.policy import Mode, Urls
 
 
@@ -63,10 +63,10 @@ def demo(
         raise click.UsageError("--port needs --site-only; the crawl takes any free port.")
     if find_spec("scrapy") is None:
         raise DedupError("the demo needs scrapy; run: pip install 'crawl-dedup[scrapy]'")
-    from dedup.lab.demo.crawl import crawl_site
-    from dedup.lab.demo.judgement import as_json as plain
-    from dedup.lab.demo.judgement import judge
-    from dedup.lab.demo.site import Site
+    from dedup.demo.crawl import crawl_site
+    from dedup.demo.judgement import as_json as plain
+    from dedup.demo.judgement import judge
+    from dedup.demo.site import Site
 
     site = Site(pages, seed)
     shown = terminal.progress("pages fetched")
@@ -89,7 +89,7 @@ def demo(
 
 
 def _serve(pages: int, seed: int, port: int, *, as_json: bool) -> None:
-    from dedup.lab.demo.site import Site, serve_forever
+    from dedup.demo.site import Site, serve_forever
 
     def say(url: str) -> None:
         if as_json:
@@ -139,7 +139,7 @@ def show(report: "Report", say: Callable[[str], None]) -> None:
 
 
 def _named(report: "Report") -> "list[tuple[str, KindCount]]":
-    from dedup.lab.demo.judgement import COPIES
+    from dedup.demo.judgement import COPIES
 
     return [(COPIES.get(kind, kind), count) for kind, count in report.kinds.items()]
 

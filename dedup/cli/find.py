@@ -281,7 +281,7 @@ def _chunks(file: IO[bytes], name: str) -> Iterator[tuple[int, bytes]]:
             yield first, chunk.replace(b"\r\n", b"\n")
             first += chunk.count(b"\n")
         if len(rest) > LINE_BYTES:
-            raise DedupError(f"{name}: line {first} has no end; give one fingerprint a line")
+            raise DedupError(f"{name}: line {first} is too long; give one fingerprint a line")
     if rest:
         yield first, rest
 

@@ -1,22 +1,15 @@
-"""`dedup plan`: the tables for a number of documents, or with --cluster the machines.
+"""`dedup plan`: what a store with a number of documents takes, and the tables for them.
 
-    --documents, --distance, --memory -> dedup.plan -> a line for each design, and a recommendation
-                                      -> dedup.lab.capacity -> what a store with these documents takes
-    --cluster, --rate, a machine -> dedup.lab.capacity -> shards, machines, and what each carries
-
-Invariants: exact and estimated figures are distinguished.
+--documents, --distance, --key-bytes -> store_size -> memory, disk
+--documents, --distance, --memory -> dedup.plan -> a line for each design, and a recommendation
 """
 
-from collections.abc import Callable
+import math
 from decimal import Decimal
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 import click
 import msgspec
-from click.core import ParameterSource
-from msgspec.inspect import Metadata, type_info
-from msgspec.structs import fields
 
 from dedup.cli import terminal
 from dedup.cli.common_options import ParameterType, distance_option, json_option, number_option
@@ -24,20 +17,9 @@ from dedup.cli.terminal import scaled_text, size_text, time_text
 from dedup.core.bulk.designs import Design, fewest_tables
 from dedup.core.bulk.designs import plan as plan_designs
 from dedup.core.bulk.out_of_core import memory_bytes
-from dedup.lab.capacity import (
-    MACHINE,
-    MEASURED,
-    Cluster,
-    Crawl,
-    Machine,
-    capacity,
-    read_costs,
-    shard_of,
-)
-from dedup.model.errors import UsageError
 from dedup.model.recipes import NEWEST, recipe_of
-
-F = TypeVar("F", bound=Callable[..., Any])
+from dedup.store.index import MOST
+from dedup.store.segmented_table import MERGED_MOST, RATIO
 
 SUFFIXES = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 WIDTH = 64
@@ -79,22 +61,8 @@ class _Number(ParameterType):
         )
 
 
-def _fields(command: F) -> F:
-    """Give a command an option for each field of the model that has a text; its range is the field's."""
-    for field in reversed((*fields(Machine), *fields(Crawl))):  # the last is shown first
-        if isinstance(form := type_info(field.type), Metadata):
-            kind: Any = form.type
-            flag, text = f"--{field.encode_name.replace('_', '-')}", form.extra_json_schema
-            option = number_option(
-                flag, (text or {})["description"], field.default, least=kind.ge, most=kind.le
-            )
-            command = option(command)
-    return command
-
-
 @click.command(
-    epilog="Examples: dedup plan --documents 200M; dedup plan --documents 17179869184 --distance 3 --memory 512G; "
-    "dedup plan --cluster --documents 8000000000 --rate 2000 --memory 64G --cores 8"
+    epilog="Examples: dedup plan --documents 200M; dedup plan --documents 17179869184 --distance 3 --memory 512G"
 )
 @click.option(
     "--documents",
@@ -107,70 +75,30 @@ def _fields(command: F) -> F:
     "Greatest Hamming distance in bits; 3 in Manku, Jain and Das Sarma (WWW 2007).",
     recipe_of(NEWEST).distance,
 )
-@click.option(
-    "--memory",
-    metavar="SIZE",
-    help="Memory for the tables: bytes, 512M, 16G, 1.5T. With --cluster: memory of a machine.",
-)
-@click.option("--cluster", is_flag=True, help="Plan a sharded table service.")
-@click.option(
-    "--rate",
-    type=click.FloatRange(0, min_open=True),
-    metavar="PAGES",
-    help="Pages a second that the crawl fetches.",
-)
-@_fields
-@click.option(
-    "--busy",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    default=0.5,
-    show_default=True,
-    help="Greatest load of a core, 0 to 1.",
-)
-@click.option("--price", type=click.FloatRange(0), help="Price of a machine for an hour.")
-@click.option(
-    "--costs",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="JSON file with the constants of your machine, from `python tests/bench capacity --costs`.",
-)
-@json_option("Print a JSON list, an object for each design; with --cluster one object.")
-@click.pass_context
-def plan(
-    context: click.Context,
-    /,
-    documents: int,
-    distance: int,
-    memory: str | None,
-    cluster: bool,
-    as_json: bool,
-    **options: Any,
-) -> None:
+@click.option("--memory", metavar="SIZE", help="Memory for the tables: bytes, 512M, 16G, 1.5T.")
+@number_option("--key-bytes", "Mean length of a document key, in bytes.", 67, least=1, most=8192)
+@json_option("Print a JSON list, an object for each design.")
+def plan(documents: int, distance: int, memory: str | None, key_bytes: int, as_json: bool) -> None:
     """Show the memory, disk and speed that a number of documents takes.
 
-    First the best designs of Manku, Jain and Das Sarma (WWW 2007): "6 choose 3" cuts the 64 bits into
-    6 blocks and has a table for each choice of 3 blocks as the prefix. Then the designs of dedup.Table.
-    Memory is that of the fingerprints; each document's id takes up to 8.5 bytes more.
-    The last lines are for a store or table service, as a crawl uses it.
-
-    With --cluster: how many shards and machines of --memory and --cores a crawl's table service takes,
-    at --rate pages a second, and what each carries. It is computed from measured constants.
+    First what a store or table service takes, as a crawl uses it. Then the designs of tables in memory:
+    the best ones of Manku, Jain and Das Sarma (WWW 2007), where "6 choose 3" cuts the 64 bits into 6
+    blocks and has a table for each choice of 3 blocks as the prefix, and those of dedup.Table.
+    Their memory is that of the fingerprints; each document's id takes up to 8.5 bytes more.
     """
-    if cluster:
-        plan_cluster(documents, distance, memory, as_json, options)
-        return
-    key_bytes = options.pop("key_bytes")
-    for name in options:
-        if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
-            raise UsageError(f"--{name.replace('_', '-')} is for --cluster: give that, too")
     designs = plan_designs(documents, distance, memory)
     if as_json:
         terminal.out_json([_json(design) for design in designs])
         return
+    for line in _store(documents, distance, key_bytes):
+        terminal.out(line)
     terminal.out(terminal.table(HEADERS, [_row(design) for design in designs]))
     terminal.out("")
     terminal.out(_fewest(distance))
-    terminal.out("Candidates are of the shortest prefix, for fingerprints spread evenly; times are")
-    terminal.out("estimates for one core: docs/appendix/plan.md says from what.")
+    terminal.out(
+        "Candidates are those of the shortest prefix, for evenly spread fingerprints; times are"
+    )
+    terminal.out("estimates for one core.")
     if not any(design.recommended for design in designs):
         assert memory is not None
         least = min(designs, key=lambda design: design.bytes)
@@ -178,21 +106,19 @@ def plan(
             f"Nothing fits in {size_text(memory_bytes(memory))}: the smallest takes "
             f"{size_text(least.bytes)}. Divide the documents among several tables or machines."
         )
-    for line in _store(documents, distance, key_bytes):
-        terminal.out(line)
 
 
 def _store(documents: int, distance: int, key_bytes: int) -> list[str]:
-    """Return what one store or table service with these documents takes of a machine."""
-    one = shard_of(Crawl(documents, 1.0, distance, key_bytes), 1, 1, MEASURED)
+    one = store_size(documents, distance, key_bytes)
     return [
-        "",
         f"A store or table service with {documents:,} documents at distance {distance}, keys of "
         f"{key_bytes} bytes:",
-        f"  memory    {size_text(one.memory_bytes)}: {size_text(one.working_bytes)} of the process while it "
-        f"merges, {size_text(one.index_bytes)} of index files in the page cache",
+        f"  memory    {size_text(one.working_bytes + one.index_bytes)}: {size_text(one.working_bytes)} of "
+        f"the process while it merges, {size_text(one.index_bytes)} of index files in the page cache",
         f"  disk      {size_text(one.disk_bytes)}, space for merging included",
         f"  opens in  {one.open_seconds:.1f} s after kill -9",
+        "",
+        "Tables in memory:",
     ]
 
 
@@ -230,117 +156,66 @@ def _candidates(number: float) -> str:
     return scaled_text(number, 1024) if number >= 1024 else f"{number:.3g}"
 
 
-# ----------------------------------------------------------------------------------- of a cluster
+# ------------------------------------------------------------------------- what a store takes
+
+PROCESS_BYTES = 38e6  # a service without documents
+BUFFER_BYTES = 159e6  # the tables in memory before the segments, at most
+MERGE_BYTES = 54  # each document of the segment being written, in mapped files
+RECORD_BYTES = 120.2  # each document in documents.mdb, and its key
+DOCUMENT_BYTES = 4  # its number in a segment (docs/appendix/segment-format.md)
+COMPARED_BYTES = 8  # a value in a segment so small that it has no tables
+OPEN_US = 0.22  # opening after kill -9, each document
+FULL = MERGED_MOST * RATIO // (RATIO + 1)  # fewest documents of a segment that is merged no more
+STEP = 2 ** (1 / 4)  # designs are computed for its powers
 
 
-LIMITS = {
-    "memory": "what fits into a machine's memory",
-    "CPU": "what a core can search and apply",
-}
+class StoreSize(NamedTuple):
+    """What a store takes at its worst moment, while its largest segments are merged."""
+
+    working_bytes: int  # memory of the process
+    index_bytes: int  # index files, which should be in the page cache
+    disk_bytes: int
+    open_seconds: float
 
 
-def plan_cluster(
-    documents: int, distance: int, memory: str | None, as_json: bool, options: dict[str, Any]
-) -> None:
-    """Print the cluster. Raises UsageError for what is missing, or cannot be."""
-    rate, costs = options["rate"], options["costs"]
-    if rate is None or memory is None:
-        missing = [name for name, it in (("--rate", rate), ("--memory", memory)) if it is None]
-        raise UsageError(
-            f"--cluster needs {' and '.join(missing)}: pages a second of the crawl, and the memory "
-            "of a machine, for example --rate 2000 --memory 64G"
-        )
-    of_crawl = {n: value for n, value in options.items() if n in Crawl.__struct_fields__}
-    crawl = Crawl(documents, k=distance, **of_crawl)
-    machine = Machine(memory_bytes(memory), options["cores"], core_share=options["busy"])
-    measured = MEASURED if costs is None else read_costs(costs.read_bytes())
-    found = capacity(crawl, machine, measured, options["price"])
-    if as_json:
-        terminal.out_json(msgspec.to_builtins(found))
-        return
-    terminal.out(terminal.table(("", "", ""), _rows(crawl, found)).lstrip("\n"))
-    terminal.out("")
-    for note in found.notes:
-        terminal.out(click.wrap_text(note, 98, "- ", "  "))
-    whose = MACHINE if costs is None else f"as {costs} has them"
-    terminal.out(
-        click.wrap_text(f"CPU and times: {whose}. How it is computed: docs/appendix/scale.md.", 98)
+def store_size(documents: int, distance: int, key_bytes: int = 67) -> StoreSize:
+    """Return the memory, disk and opening time of a store; the constants above were measured with `make bench`."""
+    merged = min(documents, MERGED_MOST)
+    index = _index_bytes(documents, distance)
+    return StoreSize(
+        working_bytes=round(PROCESS_BYTES + BUFFER_BYTES + MERGE_BYTES * merged),
+        index_bytes=index,
+        disk_bytes=round((RECORD_BYTES + key_bytes) * documents)
+        + index
+        + _index_bytes(merged, distance),
+        open_seconds=documents * OPEN_US / 1e6,
     )
 
 
-def _rows(crawl: Crawl, found: Cluster) -> list[tuple[str, str, str]]:
-    shard, seen = found.shard, found.latency
-    return [
-        ("shards", f"{found.shards:,}", f"by {LIMITS[found.limit]}"),
-        ("sets of them", f"{found.sets:,}", _sets(found)),
-        (
-            "machines",
-            f"{found.machines:,}",
-            f"{found.instances:,} services, up to {found.instances_per_machine} on a machine",
-        ),
-        ("partitions of the topic", f"{found.partitions:,}", f"{crawl.room} a shard"),
-        ("one set carries", f"{found.set_rate:,.0f}/s", "pages, with cores as full as allowed"),
-        ("a shard: documents", f"{shard.documents:,}", ""),
-        (
-            "  memory",
-            size_text(shard.memory_bytes),
-            f"{size_text(shard.working_bytes)} of the process, {size_text(shard.index_bytes)} of "
-            f"index files ({shard.segments} segments)",
-        ),
-        (
-            "  disk",
-            size_text(shard.disk_bytes),
-            f"{size_text(shard.disk_bytes_per_second)}/s written",
-        ),
-        (
-            "  of its core",
-            f"{shard.core_share:.0%}",
-            f"RESERVE {shard.reserve_share:.1%}, RELEASE {shard.release_share:.1%}, "
-            f"INSERT {shard.insert_share:.1%}, others' events {shard.event_share:.1%}",
-        ),
-        (
-            "  RESERVE",
-            time_text(shard.reserve_us * 1000),
-            f"{shard.reserves:,.0f}/s; up to {time_text(shard.probe_us * 1000)} of it to search",
-        ),
-        ("  network", f"{size_text(shard.network_bytes_per_second)}/s", ""),
-        ("  opens in", _seconds(shard.open_seconds), "all of its index verified"),
-        ("  rebuilt in", _seconds(shard.rebuild_seconds), "from the log"),
-        (
-            "a page's answer",
-            f"{seen.p50 * 1e3:.2f} ms",
-            f"p50; p99 {seen.p99 * 1e3:.2f} ms (simulated, the network aside)",
-        ),
-        (
-            "network",
-            f"{size_text(found.network_bytes_per_second)}/s",
-            f"{size_text(found.page_bytes)} a page",
-        ),
-        (
-            "Kafka's disks",
-            size_text(found.kafka_bytes),
-            f"{crawl.kafka_copies} copies, before compaction; {size_text(found.log_bytes_per_second)}/s into one",
-        ),
-        ("a month", f"{found.machine_hours:,.0f}", "machine-hours" + _cost(found)),
-    ]
-
-
-def _sets(found: Cluster) -> str:
-    standing_by = found.sets - found.active_sets
-    shared = (
-        "one carries the crawl"
-        if found.active_sets == 1
-        else f"{found.active_sets} share the crawl"
+def _index_bytes(documents: int, distance: int) -> int:
+    """Return the bytes of the segments by value, and by the digest of the key, which has distance 0."""
+    return round(
+        sum(size * _segment_bytes(size, k) for size in _segments(documents) for k in (distance, 0))
     )
-    return f"{shared}, {standing_by} standing by"
 
 
-def _cost(found: Cluster) -> str:
-    return "" if found.cost is None else f"; {found.cost:,.2f} at your price"
+def _segments(documents: int) -> list[int]:
+    """Return the documents of each segment, the largest first, as merging leaves them.
+
+    A segment is merged with all newer ones while it has less than RATIO times as many documents, unless
+    both together exceed MERGED_MOST.
+    """
+    sizes, left = [FULL] * (documents // FULL), documents % FULL
+    while left > MOST:
+        sizes.append(left - left // (RATIO + 1))
+        left -= sizes[-1]
+    return [*sizes, left] if left else sizes
 
 
-def _seconds(seconds: float) -> str:
-    for unit, least in (("days", 86_400.0), ("hours", 3_600.0), ("min", 60.0)):
-        if seconds >= 2 * least:
-            return f"{seconds / least:.1f} {unit}"
-    return f"{seconds:.1f} s"
+def _segment_bytes(size: int, distance: int) -> float:
+    """Return the bytes a document of a segment takes."""
+    documents = round(STEP ** math.ceil(math.log(size, STEP)))
+    for design in plan_designs(documents, distance):
+        if design.kind == "segment":
+            return DOCUMENT_BYTES + design.bytes / documents
+    return DOCUMENT_BYTES + COMPARED_BYTES

@@ -42,8 +42,8 @@ STDOUT = "-"
 @click.option(
     "--kept",
     metavar="PATH",
-    help="Write a copy of the input without its near-duplicates, in the same format: to a file for "
-    "one file, to a new folder for several. In a WARC, revisit records replace them.",
+    help="Write a copy of the input without its near-duplicates, in the same format (a WACZ "
+    "as WARC): to a file for one file, to a new folder for several. In a WARC, revisit records replace them.",
 )
 @click.option("--store", metavar="PATH", help="Also compare with the pages of this store.")
 @setting_option("namespace", default="default", help="Namespace of the store to compare with.")
@@ -60,13 +60,13 @@ STDOUT = "-"
 @click.option(
     "--format",
     "format_",
-    type=click.Choice(("warc", "wet", "wacz", "cdxj", "parquet", "jsonl", "html")),
+    type=click.Choice(("warc", "wet", "wacz", "parquet", "jsonl", "html")),
     help="Format of the inputs. [default: by their names]",
 )
 @click.option(
     "--base",
     metavar="FOLDER",
-    help="What the files of a CDXJ index or a list of paths are relative to. [default: its folder]",
+    help="What the files of a list of paths are relative to. [default: its folder]",
 )
 @click.option(
     "--url-field", default="url", show_default=True, help="Field of the URL, in Parquet and JSONL."
@@ -81,7 +81,7 @@ STDOUT = "-"
     type=click.Choice(("local", "spark")),
     default="local",
     show_default=True,
-    help="Run on this machine, or on Spark (docs/spark.md).",
+    help="Run on this machine, or on Spark, which the extra spark installs.",
 )
 @click.option(
     "--pairs",
@@ -101,10 +101,9 @@ def scan(
 ) -> None:
     """Find the near-duplicates in WARC, WACZ, WET, Parquet, JSONL or HTML files, in folders and globs.
 
-    An INPUT of - is JSON lines on stdin; a .cdxj index selects records of WARCs, and a .paths file
-    lists files. Of several similar pages, the first in the order of the
-    input is kept; the verdicts of the others name it. Broken records are reported and skipped. The
-    exit code is 1 if a file could not be read at all.
+    An INPUT of - is JSON lines on stdin, and a .paths file lists files. Of several similar pages, the
+    first in the order of the input is kept; the verdicts of the others name it. Broken records are reported and
+    skipped. The exit code is 1 if a file could not be read, or every record is broken.
     """
     _check_stdout(options["output"], as_json=as_json, pairs=pairs, engine=engine)
     warn_of_paper(options["similarity"], options["distance"])
@@ -116,7 +115,7 @@ def scan(
     if engine == "spark":
         terminal.say("extra", "spark")
     elif job.output != STDOUT and (job.output or job.kept):
-        terminal.say("resume", "what was done is kept: give the same command with --resume")
+        terminal.say("resume", "progress is saved: continue with the same command and --resume")
     faults = terminal.Faults(
         lambda more: f"and {terminal.count(more, 'more broken record')} left out"
     )
@@ -140,6 +139,11 @@ def scan(
     if as_json or not quiet:
         listed = pairs or bool(job.output or job.report or job.kept)
         _print_summary(summary, job, as_json=as_json, listed=listed)
+    if summary.broken and not summary.pages:
+        terminal.error(
+            "every record is broken: nothing was read (see --format, --url-field, --html-field)"
+        )
+        click.get_current_context().exit(1)
     if summary.unread_files or summary.uncopied_files:
         click.get_current_context().exit(1)
 
@@ -197,8 +201,8 @@ def _lines(summary: "Summary") -> list[str]:
     pages = terminal.count(s.pages, "page")
     lines = [
         f"{pages} of {terminal.count(s.files, 'file')}: {s.unique:,} unique, "
-        f"{terminal.count(s.near_duplicate, 'near-duplicate')}, {s.refetch:,} fetched again "
-        "(same key)"
+        f"{terminal.count(s.near_duplicate, 'near-duplicate')}, {s.refetch:,} "
+        "with a repeated URL"
     ]
     for title, counts in (("kept without judgement", s.exempt), ("no pages", s.skipped)):
         if counts:
@@ -207,8 +211,11 @@ def _lines(summary: "Summary") -> list[str]:
     if s.siteless:
         pages = terminal.count(s.siteless, "page")
         lines.append(f"--identity does not apply to {pages}: their URLs name no site")
-    if s.broken:
-        lines.append(f"{terminal.count(s.broken, 'broken record')} left out")
+    if s.unread_files:
+        lines.append(f"{terminal.count(s.unread_files, 'file')} could not be read to the end")
+    if s.broken > s.unread_files:
+        records = terminal.count(s.broken - s.unread_files, "broken record")
+        lines.append(f"{records} left out")
     if s.uncopied_files:
         files = terminal.count(s.uncopied_files, "file")
         lines.append(f"of {files} a part could not be copied")

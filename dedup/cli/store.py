@@ -143,7 +143,7 @@ def store() -> None:
 @json_option()
 def info(path: str, as_json: bool) -> None:
     """Show recipe, documents and size of the stores at PATH. Nothing is changed."""
-    headers = ("namespace", "documents", "recipe", "bytes", "changes since index", "path")
+    headers = ("namespace", "documents", "recipe", "bytes", "read at opening", "path")
 
     def row(s: Seen) -> tuple[str | int, ...]:
         size = s["documents_file_bytes"] + s["index_file_bytes"]
@@ -175,8 +175,8 @@ def verify(path: str, as_json: bool) -> None:
                 terminal.out(f"  and {more:,} more")
         if s.get("problems"):
             terminal.error(
-                f"{s['path']} is damaged; if only its index ({VALUES} or {KEYS}) is named, the next "
-                "opening makes it again; else restore the folder from a copy, or move it away to "
+                f"{s['path']} is damaged; if only its index ({VALUES} or {KEYS}) is named, it is rebuilt "
+                "at the next opening; else restore the folder from a copy, or move it away to "
                 "start with an empty store"
             )
     if failed or unsound:
@@ -268,7 +268,7 @@ def _verify(folder: Path) -> Seen:
 def export(path: str, output: str) -> None:
     """Write the documents of the stores at PATH as JSON lines. Nothing is changed.
 
-    A line is a document, with the fields of an insert event (docs/appendix/store-format.md). FILE appears
+    A line is a document, with the fields of an insert event. FILE appears
     when it is complete and on disk; if a store cannot be read, no FILE is written and an existing
     one stays. An unreadable document is reported and skipped.
     """
@@ -290,9 +290,7 @@ def export(path: str, output: str) -> None:
     with whole(output) as file:
         _, failed = each(path, write)
         if failed and output != "-":
-            raise DedupError(
-                f"{output} was not written, for it would not hold all stores of {path}"
-            )
+            raise DedupError(f"{output} was not written: not every store of {path} could be read")
     if left_out or failed:
         click.get_current_context().exit(1)
 
@@ -563,4 +561,4 @@ def _write_plugin_rules(stores: list[Seen]) -> None:
     written, left_out = plugin_rules(held)
     terminal.out_json(written)
     for rule in left_out:
-        terminal.error(f"left out, duplicate-url-discarder has no words for it: {rule}")
+        terminal.error(f"left out, duplicate-url-discarder cannot express it: {rule}")

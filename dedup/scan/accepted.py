@@ -216,7 +216,7 @@ class Memory:
         return self._replaced - before
 
     def commit(self, number: int = 0) -> None:
-        """Move the fresh documents to the work store, in one transaction, which keeps its number."""
+        """Move the fresh documents to the work store, in one transaction that also stores the commit's number."""
         documents = self._fresh.documents()
         self._work.apply([(document.key, document) for document in documents], {0: number})
         if documents:

@@ -1,8 +1,7 @@
 """Copy a file of any format without its near-duplicates; how a copy is packed (gzip, Zstandard, LZ4).
 
     lines, Parquet -> the same without some
-    WARCs (near-duplicates become revisits) -> indexes of a WACZ with the new offsets -> datapackage.json with
-    the new hashes
+    WARCs, the WARCs of a WACZ -> a WARC in which near-duplicates are revisits
 
 Invariants:
   - The same input gives the same bytes: a revisit's id is made from that of the record it replaces.
@@ -12,22 +11,14 @@ Invariants:
   - In a WARC a revisit record replaces a near-duplicate. Blocks are streamed; a record that turns out to
     be torn is removed again. The revisit's profile is our own, because the pages are alike and not
     identical; WARC-Refers-To-Target-URI is the document key of the page it resembles.
-  - What is neither a WARC, an index nor a digest of a WACZ is copied byte for byte, with its time.
-  - A line of an index has the offset and the length of its record in the copy; that of a revisit has
-    the MIME type warc/revisit, and that of a record that was left out is gone.
-  - A signature holds for the original: the copy has none.
 """
 
 import errno
-import gzip
-import hashlib
 import io
 import os
 import uuid
 import zipfile
 import zlib
-from array import array
-from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
@@ -36,8 +27,8 @@ from typing import IO, Any, NamedTuple, Self
 import msgspec
 
 from dedup.scan.records import is_damage, longest_line, open_rows, opened, row_batches
-from dedup.scan.values import Found, Result, Row
-from dedup.scan.warc import TORN, Read, WarcRecords, is_warc, open_member
+from dedup.scan.values import Found, Result, Row, shown
+from dedup.scan.warc import TORN, Read, WarcRecords, open_member, warc_members
 
 _encode = msgspec.json.Encoder().encode
 
@@ -120,11 +111,6 @@ class PackedFile:
         if data:
             self._member = self._member or _member(self._suffix, self._file)
             self._member.write(data)
-
-    @property
-    def begun(self) -> int:
-        """Where the member begins that is written next."""
-        return self._begun
 
     def end_member(self) -> None:
         """End the member; what is written next unpacks by itself."""
@@ -288,27 +274,6 @@ def copy_warc(copy: Copy, drops: Drops) -> str | None:
     return None
 
 
-class Moves:
-    """Where the records of a WARC were, and where they are in its copy."""
-
-    def __init__(self) -> None:
-        self._old, self._new, self._length = array("Q"), array("Q"), array("Q")
-        self._revisits = array("b")
-
-    def add(self, old: int, new: int, length: int, *, is_revisit: bool) -> None:
-        """Add the next record."""
-        for column, number in ((self._old, old), (self._new, new), (self._length, length)):
-            column.append(number)
-        self._revisits.append(is_revisit)
-
-    def of(self, old: int) -> tuple[int, int, bool] | None:
-        """Return a record's offset and length in the copy, and whether it is a revisit there now."""
-        at = bisect_left(self._old, old)
-        if at == len(self._old) or self._old[at] != old:
-            return None
-        return self._new[at], self._length[at], bool(self._revisits[at])
-
-
 class WarcCopier(WarcRecords):
     """Copies each record as it is read."""
 
@@ -319,10 +284,9 @@ class WarcCopier(WarcRecords):
         drops: Drops,
         out: PackedFile,
         number: int = 0,
-        moves: Moves | None = None,
     ) -> None:
         super().__init__(file, path, number)
-        self._drops, self._out, self._moves = drops, out, moves
+        self._drops, self._out = drops, out
 
     def run(self) -> None:
         """Copy all records."""
@@ -341,11 +305,7 @@ class WarcCopier(WarcRecords):
                 raise
             self._out.take_back()
             return None
-        begun = self._out.begun
         self._out.end_member()
-        if self._moves is not None:
-            length = self._out.begun - begun
-            self._moves.add(self._last, begun, length, is_revisit=of is not None)
         return None
 
 
@@ -399,193 +359,27 @@ def _http_headers(record: Any) -> bytes:
 
 # ------------------------------------------------------------------------------------------- WACZ
 
-_PACKAGE, _DIGEST = "datapackage.json", "datapackage-digest.json"
-_INDEXES = (".cdx", ".cdxj", ".cdx.gz", ".cdxj.gz")
-_LONGEST = 1 << 24  # bytes of a line or a block of an index
-_REVISIT = "warc/revisit"
-
 
 def copy_wacz(copy: Copy, drops: Drops) -> str | None:
-    """Copy a WACZ; return why a part of it is missing, or None. Raises OSError."""
+    """Write the records of all WARCs of a WACZ as one WARC; return why some are missing, or None. Raises OSError."""
+    missing, number = None, 0
     with open(copy.source, "rb") as raw:  # noqa: PTH123 - a path as text
         try:
-            old = zipfile.ZipFile(raw)
+            archive = zipfile.ZipFile(raw)
         except (*TORN, OSError) as error:
             return f"no ZIP archive ({error})"
-        with zipfile.ZipFile(copy.target, "w") as new:
-            missing = _WaczCopier(copy, drops, raw, old, new).run()
-    with copy.target.open("rb+") as written:
-        os.fsync(written.fileno())
-    return missing
-
-
-class _WaczCopier:
-    def __init__(
-        self,
-        copy: Copy,
-        drops: Drops,
-        raw: IO[bytes],
-        old: zipfile.ZipFile,
-        new: zipfile.ZipFile,
-    ) -> None:
-        self._copy, self._drops = copy, drops
-        self._raw, self._old, self._new = raw, old, new
-        self._number = 0  # of the last record
-        self._moves: dict[str, Moves] = {}  # by the name that an index has for the WARC
-        self._written: dict[str, tuple[str, int]] = {}  # hash and size of what was written
-        self._missing: str | None = None
-
-    def run(self) -> str | None:
-        infos = self._old.infolist()
-        indexes = [info for info in infos if _is_index(info.filename)]
-        blocks = {info.filename for info in infos if info.filename.endswith(".idx")}
-        done = {_PACKAGE, _DIGEST, *blocks, *(info.filename for info in indexes)}
-        for info in infos:
-            if is_warc(info.filename):
-                self._guarded(info, self._warc)
-        for info in infos:
-            if info.filename not in done and not is_warc(info.filename):
-                self._guarded(info, self._plain)
-        for info in indexes:
-            self._guarded(info, self._index)
-        for info in infos:
-            if info.filename == _PACKAGE:
-                self._guarded(info, self._package)
-        return self._missing
-
-    def _guarded(self, info: zipfile.ZipInfo, write: Any) -> None:
-        try:
-            write(info)
-        except (*TORN, KeyError, TypeError, AttributeError, OSError) as error:
-            if isinstance(error, OSError) and error.errno not in {None, errno.EINVAL}:
-                raise  # the disk's
-            self._missing = f"{info.filename} cannot be copied ({error})"
-
-    def _warc(self, info: zipfile.ZipInfo) -> None:
-        beside = self._copy.target.with_name(f"{self._copy.target.name}.warc")
-        moves = self._moves[info.filename.removeprefix("archive/")] = Moves()
-        try:
-            with (
-                open_member(self._old, self._raw, info) as file,
-                PackedFile(beside, info.filename) as out,
-            ):
-                copier = WarcCopier(file, info.filename, self._drops, out, self._number, moves)
+        with PackedFile(copy.target, copy.packing) as out:
+            for info in warc_members(archive):
                 try:
-                    copier.run()
-                finally:
-                    self._number = copier.number
-            with beside.open("rb") as part:
-                self._write(info, part)
-        finally:
-            beside.unlink(missing_ok=True)
-
-    def _plain(self, info: zipfile.ZipInfo) -> None:
-        with self._old.open(info) as part:
-            self._write(info, part)
-
-    def _write(self, info: zipfile.ZipInfo, part: IO[bytes]) -> None:
-        """Write a member under the name and with the time of an old one."""
-        made = zipfile.ZipInfo(info.filename, info.date_time)
-        made.compress_type = zipfile.ZIP_STORED if is_warc(info.filename) else info.compress_type
-        made.external_attr = info.external_attr
-        digest, size = hashlib.sha256(), 0
-        with self._new.open(made, "w", force_zip64=True) as out:
-            while data := part.read(1 << 20):
-                digest.update(data)
-                size += len(data)
-                out.write(data)
-        self._written[info.filename] = f"sha256:{digest.hexdigest()}", size
-
-    # ------------------------------------------------------------------------------- indexes
-
-    def _index(self, info: zipfile.ZipInfo) -> None:
-        beside = self._copy.target.with_name(f"{self._copy.target.name}.index")
-        idx = info.filename.removesuffix(".gz").rpartition(".")[0] + ".idx"
-        try:
-            with beside.open("wb") as out:
-                if not info.filename.endswith(".gz"):
-                    with self._old.open(info) as lines:
-                        for line in self._lines(lines):
-                            out.write(line)
-                elif idx in self._old.namelist():
-                    self._blocks(info, self._old.getinfo(idx), out)
-                else:
-                    with (
-                        gzip.open(self._old.open(info)) as lines,
-                        gzip.GzipFile("", "wb", fileobj=out, mtime=0) as packed,
-                    ):
-                        for line in self._lines(lines):
-                            packed.write(line)
-            with beside.open("rb") as part:
-                self._write(info, part)
-        finally:
-            beside.unlink(missing_ok=True)
-
-    def _blocks(self, info: zipfile.ZipInfo, idx: zipfile.ZipInfo, out: IO[bytes]) -> None:
-        """Write a compressed index block by block, and the index of its blocks."""
-        with self._old.open(info) as file:
-            packed = file.read()  # its own size is about that of a page for a thousand records
-        made = io.BytesIO()
-        with self._old.open(idx) as lines:
-            while line := lines.readline(_LONGEST):
-                head, brace, rest = line.partition(b"{")
-                if line.startswith(b"!") or not brace:
-                    made.write(line)
-                    continue
-                fields = msgspec.json.decode(brace + rest)
-                begin, length = int(fields["offset"]), int(fields["length"])
-                block = zlib.decompressobj(31).decompress(packed[begin : begin + length], _LONGEST)
-                kept = list(self._lines(io.BytesIO(block)))
-                if not kept:
-                    continue
-                data = gzip.compress(b"".join(kept), mtime=0)
-                fields.update(offset=out.tell(), length=len(data))
-                if "digest" in fields:
-                    fields["digest"] = f"sha256:{hashlib.sha256(data).hexdigest()}"
-                head = kept[0].partition(b"{")[0]
-                made.write(head + msgspec.json.encode(fields) + b"\n")
-                out.write(data)
-        made.seek(0)
-        self._write(idx, made)
-
-    def _lines(self, lines: Any) -> Iterator[bytes]:
-        """Yield the lines of an index as they are in the copy."""
-        while line := lines.readline(_LONGEST):
-            head, brace, rest = line.partition(b"{")
-            if not brace or line.startswith(b"!"):
-                yield line
-                continue
-            fields = msgspec.json.decode(brace + rest)
-            moves = self._moves.get(fields.get("filename"))
-            if moves is None:
-                yield line
-                continue
-            moved = moves.of(int(fields["offset"]))
-            if moved is None:
-                continue
-            was = type(fields["offset"])  # writers give numbers as strings, too
-            fields["offset"], fields["length"] = was(moved[0]), was(moved[1])
-            if moved[2]:
-                fields["mime"] = _REVISIT
-            fields.pop("recordDigest", None)  # of the bytes that the original has
-            yield head + msgspec.json.encode(fields) + b"\n"
-
-    # ------------------------------------------------------------------------------- digests
-
-    def _package(self, info: zipfile.ZipInfo) -> None:
-        """Write datapackage.json with the new hashes and sizes, and the digest of that."""
-        package = msgspec.json.decode(self._old.read(info))
-        resources = [r for r in package.get("resources", ()) if r.get("path") in self._written]
-        for resource in resources:
-            resource["hash"], resource["bytes"] = self._written[resource["path"]]
-        if "resources" in package:
-            package["resources"] = resources
-        self._write(info, io.BytesIO(msgspec.json.format(msgspec.json.encode(package), indent=2)))
-        if _DIGEST in self._old.namelist():
-            said = {"path": _PACKAGE, "hash": self._written[_PACKAGE][0]}
-            digest = io.BytesIO(msgspec.json.format(msgspec.json.encode(said), indent=2))
-            self._write(self._old.getinfo(_DIGEST), digest)
-
-
-def _is_index(name: str) -> bool:
-    return name.startswith("indexes/") and name.endswith(_INDEXES)
+                    with open_member(archive, raw, info) as file:
+                        copier = WarcCopier(file, info.filename, drops, out, number)
+                        try:
+                            copier.run()
+                        finally:
+                            number = copier.number
+                except (*TORN, OSError) as error:
+                    if isinstance(error, OSError) and error.errno not in {None, errno.EINVAL}:
+                        raise  # the disk's
+                    out.take_back()
+                    missing = f"{shown(os.fsencode(info.filename))} cannot be copied ({error})"
+    return missing

@@ -1,8 +1,8 @@
 """Which files an input means, and in which order: as given; globs and folders by name.
 
 Invariants: the same arguments give the same units every time; files are listed as they are
-needed, never all at once; hidden files, and the scan's own output, are left out. Lists of paths
-and CDXJ indexes name what lies elsewhere: they count where they are given, not where a folder has them.
+needed, never all at once; hidden files, and the scan's own output, are left out. A list of paths
+names what lies elsewhere: it counts where it is given, not where a folder has it.
 """
 
 import glob
@@ -23,8 +23,6 @@ _KINDS: dict[str, Kind] = {
     ".warc": "warc",
     ".wet": "wet",
     ".wacz": "wacz",
-    ".cdxj": "cdxj",
-    ".cdx": "cdxj",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".parquet": "parquet",
@@ -32,8 +30,8 @@ _KINDS: dict[str, Kind] = {
     ".htm": "html",
     ".xhtml": "html",
 }
-ARCHIVES: frozenset[Kind] = frozenset(("warc", "wet", "wacz", "cdxj"))  # what FastWARC reads
-_COMPRESSED: frozenset[Kind] = frozenset(("warc", "wet", "cdxj", "jsonl"))
+ARCHIVES: frozenset[Kind] = frozenset(("warc", "wet", "wacz"))  # what FastWARC reads
+_COMPRESSED: frozenset[Kind] = frozenset(("warc", "wet", "jsonl"))
 _PACKED = (".gz", ".zst", ".lz4")
 _LIST = ".paths"
 _LONGEST_PATH = 1 << 16  # bytes of a line in a list
@@ -94,7 +92,7 @@ def _files(job: Job) -> Iterator[_File]:
                 yield file
         if empty:
             raise DedupError(
-                f"{given}: holds nothing to scan; known are {', '.join(_KINDS)}, WARC, CDXJ and lines "
+                f"{given}: holds nothing to scan; known are {', '.join(_KINDS)}, WARC and lines "
                 "with .gz, .zst and .lz4 too"
             )
 
@@ -174,8 +172,6 @@ def _below(path: str, kind: Kind | None, own: set[str]) -> Iterator[_File]:
     for name, is_folder in names:
         below = os.path.join(path, name)  # noqa: PTH118
         known = kind or kind_of(name)
-        if known == "cdxj" and kind is None:
-            continue
         if not name.startswith(".") and (is_folder or (known and os.path.isfile(below))):  # noqa: PTH113
             yield from _below(below, kind, own)
 

@@ -1,4 +1,4 @@
-"""`--kept`: write the input once more without its near-duplicates, each file in its own format.
+"""`--kept`: write the input once more without its near-duplicates, each file in its own format, a WACZ as WARC.
 
     dropped.jsonl (from the judge, in input order) + the input -> copies next to the target -> one rename
 
@@ -44,10 +44,10 @@ def check_kept(job: Job, *, begins: bool) -> None:
         raise UsageError("--kept reads the input twice and writes files: give files, not -")
     if _is_one_file(job):
         given = local_path(job.inputs[0])
-        here, there = job.format or kind_of(given), kind_of(job.kept)
+        here, there = _written(job.format or kind_of(given)), kind_of(job.kept)
         if target.is_dir() or (there is not None and there != here):
             raise UsageError(
-                f"{job.kept}: the copy of {given} must be {here}, too; give the name of such a file"
+                f"{job.kept}: the copy of {given} is written as {here}; give the name of such a file"
             )
         if target.exists() and target.samefile(given):
             raise UsageError(f"{job.kept} is the input, which is never changed; give another name")
@@ -146,8 +146,8 @@ class _Copy:
             if unit.kind == "html" and drops.of(record) is not None:
                 continue
             source = os.fsdecode(path)
-            packing = source if self._root is not None else str(self._target)
-            target = self._target_of(source)
+            target = self._target_of(f"{source}.warc.gz" if unit.kind == "wacz" else source)
+            packing = str(target if self._root is not None else self._target)
             if target.exists() and number != self._resumed:
                 raise DedupError(f"{shown(path)} is given twice; --kept writes each file once")
             copy = Copy(source, target, packing, self._job.max_bytes)
@@ -169,6 +169,11 @@ class _Copy:
         return target
 
 
+def _written(kind: Kind | None) -> Kind | None:
+    """Return the format in which a file of a format is written."""
+    return "warc" if kind == "wacz" else kind
+
+
 def _copy_file(copy: Copy, _drops: Drops) -> None:
     shutil.copyfile(copy.source, copy.target)
 
@@ -177,7 +182,6 @@ _COPIERS: dict[Kind, Callable[[Copy, Drops], str | None]] = {
     "warc": copy_warc,
     "wet": copy_warc,
     "wacz": copy_wacz,
-    "cdxj": copy_lines,
     "parquet": copy_parquet,
     "jsonl": copy_lines,
     "html": _copy_file,

@@ -45,7 +45,7 @@ from dedup.scan.values import (
     Task,
     shown,
 )
-from dedup.scan.warc import begins, read_selected, read_wacz, read_warc
+from dedup.scan.warc import begins, read_wacz, read_warc
 
 KEY_BYTES = 1 << 16
 FILES = "files"  # the site of pages without a URL: the files of one input are of one site
@@ -86,7 +86,6 @@ _READERS: dict[Kind, Callable[[str, Reading], Iterator[Raw]]] = {
     "warc": read_warc,
     "wet": partial(read_warc, texts=True),
     "wacz": read_wacz,
-    "cdxj": read_selected,
     "parquet": read_parquet,
     "jsonl": read_lines,
 }

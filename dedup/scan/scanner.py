@@ -188,7 +188,7 @@ def _read(
     detector = _detector(job, work.memory, recipe)
     distance = detector.policy.distance
     judge = Judge(detector, job.identity, copy.deepcopy(begin.summary), fault)
-    reading = Reading(job.url_field, job.html_field, job.max_bytes, recipe, job.base)
+    reading = Reading(job.url_field, job.html_field, job.max_bytes, recipe)
     processes = 1 if STDIN in job.inputs else job.processes
     position = begin
     lines: list[bytes] = []

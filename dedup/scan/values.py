@@ -11,7 +11,7 @@ from dedup.model.page import Identity, PageFingerprint, Status
 from dedup.model.policy import Options, Similarity
 from dedup.model.recipes import Recipe
 
-Kind = Literal["warc", "wet", "wacz", "cdxj", "parquet", "jsonl", "html"]
+Kind = Literal["warc", "wet", "wacz", "parquet", "jsonl", "html"]
 
 STDIN = "-"  # as an input
 BROKEN_KEPT = 100  # broken records that a summary names; the others are counted
@@ -22,8 +22,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
     inputs      files, folders and globs, in the order that decides who is first; "-" is stdin
     format      how every input is to be read; None: by its name
-    base        the folder that the files of a CDXJ index or of a list of paths are relative to;
-                None: that of the index or list
+    base        the folder that a list's paths are relative to; None: that of the list
     output      the file of verdicts (.jsonl or .parquet), "-" for stdout, None for none
     identity    keep pages that are other pages of their site by title or canonical URL
     report      a file for the report (.html or .json), or None
@@ -79,8 +78,11 @@ class Unit(msgspec.Struct, frozen=True):
 
 
 def shown(path: bytes) -> str:
-    """Return a path as text that can be written anywhere; odd bytes become escapes."""
-    return path.decode("utf-8", "backslashreplace")
+    """Return a path as text that can be written anywhere; odd bytes and control characters become escapes."""
+    text = path.decode("utf-8", "backslashreplace")
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -90,7 +92,6 @@ class Reading(msgspec.Struct, frozen=True):
     html_field: str
     max_bytes: int
     recipe: Recipe
-    base: str | None = None
 
 
 class Task(msgspec.Struct, frozen=True):

@@ -2,7 +2,7 @@
 
     records (FastWARC) -> responses with HTML -> the body, decoded as its HTTP headers say
                        -> or, of a WET file, conversions to plain text
-    the members of a WACZ, the records that a CDXJ index selects -> the same
+    the members of a WACZ -> the same
 
 A Zstandard file may begin with the dictionary of all its members (the IIPC's proposal
 "Zstandard Compression for WARC Files 1.0").
@@ -15,9 +15,7 @@ Invariants:
     record.
   - The records of all members of a WACZ are numbered in one sequence, in the order of the ZIP's directory.
     A member that cannot be read is one broken part of the file; the next one is read.
-  - A line of an index is one result at most, named by its number; a broken one never ends the index.
-  - An index names files below a folder: the base of the job, or else the index's own folder, its
-    archive/ or the one beside it. A name that leads out of it is refused.
+  - A member's name says that it is a WARC and how it is packed; it is never used as a path.
 """
 
 import io
@@ -28,14 +26,11 @@ import zipfile
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator
-from contextlib import ExitStack
 from functools import lru_cache
 from typing import IO, Any, cast
 
-import msgspec
-
 from dedup.scan.inputs import kind_of
-from dedup.scan.records import Region, is_damage, longest_line, read_numbered
+from dedup.scan.records import Region, is_damage
 from dedup.scan.values import Broken, RawPage, Reading, Skipped, shown
 
 _HTML = frozenset(("text/html", "application/xhtml+xml"))
@@ -89,7 +84,6 @@ class WarcRecords(ABC):
         self._file, self._path = file, path
         self._name = shown(os.fsencode(path))
         self._number = number
-        self._frame = b""
         self._shift = 0  # from FastWARC's places to those of the file
         self._last = -1  # where the last record began; -1 if none was read in this run
         self._torn = False  # it was named as broken
@@ -158,7 +152,7 @@ class WarcRecords(ABC):
         from fastwarc.warc import ArchiveIterator
 
         file: Any = self._file
-        frame = self._frame or (dictionary_frame(file) if offset else b"")
+        frame = _dictionary_frame(file) if offset else b""
         file.seek(offset)
         self._shift = 0
         if frame:
@@ -193,11 +187,10 @@ class WarcPages(WarcRecords):
         number: int = 0,
         *,
         texts: bool = False,
-        frame: bytes = b"",
     ) -> None:
-        """Begin before the first record. frame is that of the dictionary, where the file is a part of one that begins with it."""
+        """Begin before the first record."""
         super().__init__(file, path, number)
-        self._reading, self._texts, self._frame = reading, texts, frame
+        self._reading, self._texts = reading, texts
 
     def result(self, record: Any) -> Read | None:
         """Return what a record comes to; None for what is no page."""
@@ -295,7 +288,7 @@ def _begins(file: IO[bytes], packing: str, offset: int) -> bool:
         if packing == "lz4":
             file.seek(offset)
             return bool(Lz4Reader(file).read(5) == _START)
-        frame = dictionary_frame(file)
+        frame = _dictionary_frame(file)
         file.seek(offset)
         dictionary = _dictionary(frame) if frame else None
         if dictionary is not None and not _is_sound(dictionary):
@@ -307,7 +300,7 @@ def _begins(file: IO[bytes], packing: str, offset: int) -> bool:
         return False
 
 
-def dictionary_frame(file: IO[bytes]) -> bytes:
+def _dictionary_frame(file: IO[bytes]) -> bytes:
     """Return the frame at the beginning of a file that holds its dictionary; empty if there is none."""
     file.seek(0)
     head = file.read(8)
@@ -468,7 +461,13 @@ def read_wacz(path: str, reading: Reading) -> Iterator[Read]:
                     finally:
                         number = pages.number
             except (*TORN, OSError) as error:
-                yield Broken(0, name, info.filename, f"cannot be read ({error})", rest=True)
+                yield Broken(
+                    0,
+                    name,
+                    shown(os.fsencode(info.filename)),
+                    f"cannot be read ({error})",
+                    rest=True,
+                )
 
 
 def warc_members(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
@@ -491,91 +490,3 @@ def open_member(archive: zipfile.ZipFile, raw: IO[bytes], info: zipfile.ZipInfo)
     names = int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little")
     begin = info.header_offset + _HEAD_BYTES + names
     return cast("IO[bytes]", Region(raw, begin, info.file_size))
-
-
-# ------------------------------------------------------------------------------------------- CDXJ
-
-
-class _Selected(msgspec.Struct, frozen=True):
-    """What a line says of its record. Writers give numbers as JSON strings, too."""
-
-    filename: str
-    offset: int
-    length: int
-
-
-_decode = msgspec.json.Decoder(_Selected, strict=False).decode
-
-
-def read_selected(path: str, reading: Reading) -> Iterator[Read]:
-    """Yield what the record of each line comes to. Raises OSError if the index cannot be opened."""
-    name, line_bytes = shown(os.fsencode(path)), longest_line(reading.max_bytes)
-    with _Archives(path, reading) as archives:
-        for number, offset, data, error in read_numbered(path, line_bytes):
-            place = f"line {number}"
-            if error is not None:
-                yield Broken(0, name, f"after {place}", error, rest=True)
-            elif data is None:
-                yield Broken(offset, name, place, f"longer than {line_bytes:,} bytes")
-            elif not (data.isspace() or data.startswith((b"!", b" "))):  # its header
-                try:
-                    read = archives.record(data, number)
-                except (OSError, ValueError) as fault:
-                    yield Broken(offset, name, place, str(fault))
-                    continue
-                if isinstance(read, RawPage):
-                    yield read._replace(offset=offset, place=place, record=number)
-                elif isinstance(read, Skipped):
-                    yield Skipped(offset, read.reason)
-                elif read is not None:
-                    yield Broken(offset, name, place, f"{read.path}: {read.reason}")
-
-
-class _Archives(ExitStack):
-    """The files an index names, the last of them open."""
-
-    def __init__(self, index: str, reading: Reading) -> None:
-        super().__init__()
-        folder = os.path.dirname(index)  # noqa: PTH120
-        beside = os.path.join(folder, os.pardir, "archive")  # noqa: PTH118
-        own = [folder, os.path.join(folder, "archive"), beside]  # noqa: PTH118
-        self._folders = own if reading.base is None else [reading.base]
-        self._reading = reading
-        self._named = ""
-        self._path = ""
-        self._file: IO[bytes]
-        self._frame = b""
-
-    def record(self, line: bytes, number: int) -> Read | None:
-        """Return what the record that a line selects comes to; None if it is no page's.
-
-        Raises ValueError for a line that selects nothing, and OSError if its file cannot be read.
-        """
-        begin = line.find(b"{")
-        if begin < 0:
-            raise ValueError("not a CDXJ line: it has no JSON object")
-        try:
-            selected = _decode(line[begin:])
-        except (ValueError, RecursionError) as error:
-            raise ValueError(
-                f"not a CDXJ line with filename, offset and length ({error})"
-            ) from error
-        if selected.offset < 0 or selected.length <= 0:
-            raise ValueError(f"selects {selected.length} bytes at {selected.offset}")
-        if selected.filename != self._named:
-            self._open(selected.filename)
-        region = cast("IO[bytes]", Region(self._file, selected.offset, selected.length))
-        frame = self._frame if selected.offset else b""
-        pages = WarcPages(region, self._path, self._reading, number - 1, frame=frame)
-        return next(pages.read(), None)
-
-    def _open(self, name: str) -> None:
-        if os.path.isabs(name) or os.pardir in name.replace("\\", "/").split("/"):  # noqa: PTH117
-            raise ValueError(f"names {name!r}, which is not below the index's folder")
-        self.close()
-        self._named = ""
-        paths = [os.path.join(folder, name) for folder in self._folders]  # noqa: PTH118
-        path = next((path for path in paths if os.path.isfile(path)), paths[0])  # noqa: PTH113
-        self._file = self.enter_context(open(path, "rb"))  # noqa: PTH123, SIM115
-        self._frame = dictionary_frame(self._file)
-        self._named, self._path = name, path

@@ -44,7 +44,7 @@ def scan(job: Job, *, fault: Callable[[Fault], None] | None = None) -> Summary:
     recipe = recipe_of(None, job.secret)
     summary = Summary()
     found = _found(
-        spark, job, Reading(job.url_field, job.html_field, job.max_bytes, recipe, job.base), summary
+        spark, job, Reading(job.url_field, job.html_field, job.max_bytes, recipe), summary
     )
     found = found.persist(StorageLevel.DISK_ONLY)
     try:

@@ -124,7 +124,7 @@ static void must_follow_from_words(const ndd_page *page, const uint8_t *words, s
     struct sketch sketch;
     uint8_t bytes_of_it[NDD_SKETCH_BYTES];
     uint64_t sequence = 0;
-    for (size_t i = 0; i < runs; i++) sequence = sequence * HASH_C0 + shingles[i].hash;
+    for (size_t i = 0; i < runs; i++) sequence = sequence * NDD_HASH_C0 + shingles[i].hash;
     runs = unite(shingles, runs, 1);
     sketch_begin(&sketch);
     for (size_t i = runs; i > 0; i--) sketch_add(&sketch, shingles[i - 1].hash);

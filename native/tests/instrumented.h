@@ -28,9 +28,9 @@ void *failing_realloc(void *p, size_t n);
 #define malloc failing_malloc
 #define calloc failing_calloc
 #define realloc failing_realloc
-#define COUNT_STEPS(n) (probe_steps += (n))
-#define WITHOUT_LANES without_lanes
-#define SEGMENT_CROWD 64 /* so that few values make a crowded bucket */
+#define NDD_COUNT_STEPS(n) (probe_steps += (n))
+#define NDD_WITHOUT_LANES without_lanes
+#define NDD_SEGMENT_CROWD 64 /* so that few values make a crowded bucket */
 #endif
 
 #endif

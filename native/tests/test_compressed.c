@@ -144,7 +144,7 @@ static void test_what_is_refused(void) {
 }
 
 static void put_checksums_right(uint8_t *bytes, uint64_t size) {
-    store8_le(bytes + HEADER - 8, checksum(bytes, HEADER - 8));
+    store8_le(bytes + NDD_PAPER_HEADER - 8, checksum(bytes, NDD_PAPER_HEADER - 8));
     store8_le(bytes + size - 8, checksum(bytes, (size_t)size - 8));
 }
 
@@ -161,7 +161,7 @@ static void test_what_the_checksums_do_not_cover(void) {
         CHECK(copy != NULL);
         memcpy(copy, made->bytes, size);
         for (uint64_t bit = 8 * 16; bit < 8 * (size - 8); bit += SIZED(7, 1)) {
-            if (bit / 8 >= HEADER - 8 && bit / 8 < HEADER) continue;
+            if (bit / 8 >= NDD_PAPER_HEADER - 8 && bit / 8 < NDD_PAPER_HEADER) continue;
             copy[bit / 8] ^= (uint8_t)(1 << bit % 8);
             put_checksums_right(copy, size);
             if (ndd_compressed_open(copy, size, &opened, &reason) == NDD_OK) {
@@ -176,14 +176,15 @@ static void test_what_the_checksums_do_not_cover(void) {
         }
         CHECK(refused > SIZED(100, 800));
         if (codec == NDD_HUFFMAN) { /* two blocks in each other's place */
-            uint8_t *keys = copy + HEADER + LENGTHS_BYTES, *blocks = keys + 8 * made->numbers[0], other[BLOCK_BYTES];
+            uint8_t *keys = copy + NDD_PAPER_HEADER + NDD_LENGTHS_BYTES, *blocks = keys + 8 * made->numbers[0];
+            uint8_t other[NDD_BLOCK_BYTES];
             CHECK(made->numbers[0] >= 2);
             memcpy(other, keys, 8);
             memcpy(keys, keys + 8, 8);
             memcpy(keys + 8, other, 8);
-            memcpy(other, blocks, BLOCK_BYTES);
-            memcpy(blocks, blocks + BLOCK_BYTES, BLOCK_BYTES);
-            memcpy(blocks + BLOCK_BYTES, other, BLOCK_BYTES);
+            memcpy(other, blocks, NDD_BLOCK_BYTES);
+            memcpy(blocks, blocks + NDD_BLOCK_BYTES, NDD_BLOCK_BYTES);
+            memcpy(blocks + NDD_BLOCK_BYTES, other, NDD_BLOCK_BYTES);
             put_checksums_right(copy, size);
             CHECK(ndd_compressed_open(copy, size, &opened, &reason) == NDD_DAMAGED);
             CHECK(strcmp(reason, "the blocks are out of order") == 0);

@@ -21,13 +21,13 @@ static int finds(const struct design *design, uint64_t difference, int flips) {
 static void test_designs_find_every_difference_of_up_to_k_bits(void) {
     static const uint64_t sizes[] = {100,     600,      5000,      100000,    3000000,
                                      70000000, 400000000, 2000000000, 4000000000};
-    for (uint32_t k = 0; k <= MAX_DISTANCE; k++) {
+    for (uint32_t k = 0; k <= NDD_MAX_DISTANCE; k++) {
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
             struct design probes, pairs;
             CHECK(design_for_probes(&probes, sizes[i], k, (ndd_preset)(i % 3)) == NDD_OK);
             CHECK(design_for_pairs(&pairs, sizes[i], UINT64_MAX, k) == NDD_OK);
             for (uint32_t b = 0; b < probes.count; b++) {
-                CHECK(probes.blocks[b].bits <= MAX_KEY_BITS);
+                CHECK(probes.blocks[b].bits <= NDD_MAX_KEY_BITS);
                 CHECK(count_bits(probes.blocks[b].mask) == (int)probes.blocks[b].bits);
                 CHECK((probes.blocks[b].flips & ~probes.blocks[b].mask) == 0);
             }
@@ -105,9 +105,9 @@ static void test_radix_sort_sorts_by_a_key_and_keeps_the_order_of_equals(void) {
 
 static void test_a_design_finds_every_difference(void) {
     static const uint64_t sizes[] = {1, 1000, 100000, 10000000, 1000000000};
-    for (uint32_t k = 0; k <= MAX_DISTANCE; k++) {
+    for (uint32_t k = 0; k <= NDD_MAX_DISTANCE; k++) {
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
-            struct part parts[MAX_DISTANCE + 1];
+            struct part parts[NDD_MAX_DISTANCE + 1];
             struct design design;
             uint32_t count;
             CHECK(design_for_segment(sizes[s], k, parts, &count) == NDD_OK);

@@ -4,7 +4,7 @@
 
 
 static uint64_t reads;
-#define COUNT_READ() (reads++)
+#define NDD_COUNT_READ() (reads++)
 #include "base/interpolate.h"
 #include "sorted_values.h"
 
@@ -16,7 +16,7 @@ static void test_interpolation_of_many(void) {
     for (uint64_t wanted = 0; wanted < 1 << 16; wanted += 997) {
         reads = 0;
         CHECK(interpolate(values, 1 << 16, wanted, 0) == wanted);
-        CHECK(reads <= GUESSES + 16);
+        CHECK(reads <= NDD_GUESSES + 16);
     }
     make_values(0, values, 1 << 16);
     reads = 0;
@@ -35,7 +35,7 @@ static void test_interpolation(void) {
                 uint64_t wanted = round == 0 ? 0 : round == 1 ? UINT64_MAX : make_query(values, n);
                 reads = 0;
                 size_t at = interpolate(values, n, wanted, 0);
-                CHECK(reads <= GUESSES + 12); /* 3000 < 2^12 */
+                CHECK(reads <= NDD_GUESSES + 12); /* 3000 < 2^12 */
                 CHECK(at == 0 || values[at - 1] < wanted);
                 CHECK(at == n || values[at] >= wanted);
             }

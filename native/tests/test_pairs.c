@@ -265,7 +265,7 @@ static void test_all_pairs_and_clusters_are_those_of_a_scan(void) {
     enum { SOME = 3000 };
     static uint64_t values[SOME];
     static const size_t sizes[] = {0, 1, 2, 50, 300};
-    for (uint32_t k = 0; k <= MAX_DISTANCE; k++) {
+    for (uint32_t k = 0; k <= NDD_MAX_DISTANCE; k++) {
         for (int kind = 0; kind < 5; kind++) {
             size_t n = sizes[(k + (uint32_t)kind) % 5];
             make_values(kind, values, n);

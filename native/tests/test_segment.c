@@ -46,7 +46,7 @@ static void check_probes(const ndd_segment *segment, const struct pairs *pairs,
 static void test_a_probe_finds_what_a_scan_finds(void) {
     static const size_t sizes[] = {0, 1, 2, 30, 700, 4000};
     enum { QUERIES = 40 };
-    for (uint32_t k = 0; k <= MAX_DISTANCE; k += SIZED(3, 1)) {
+    for (uint32_t k = 0; k <= NDD_MAX_DISTANCE; k += SIZED(3, 1)) {
         for (int kind = 0; kind < KINDS; kind++) {
             for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
                 if (sizes[s] == 4000 && (k + (uint32_t)kind) % 4 != 0) continue;

@@ -56,13 +56,13 @@ static void test_small_weights_each_way(void) {
     static uint64_t hashes[1000];
     static uint32_t weights[1000];
     unsigned long long state = 11;
-    simhash_way ways[SIMHASH_WAYS];
+    simhash_way ways[NDD_SIMHASH_WAYS];
     int count = simhash_ways(ways);
-    CHECK(count <= SIMHASH_WAYS);
+    CHECK(count <= NDD_SIMHASH_WAYS);
     for (int i = 0; i < 1000; i++) hashes[i] = random_bits(&state);
     for (int heavy = 0; heavy < 2; heavy++) {
         for (int i = 0; i < 1000; i++) {
-            weights[i] = heavy ? SIMHASH_SMALL : (uint32_t)(random_bits(&state) % (SIMHASH_SMALL + 1));
+            weights[i] = heavy ? NDD_SIMHASH_SMALL : (uint32_t)(random_bits(&state) % (NDD_SIMHASH_SMALL + 1));
         }
         for (size_t n = 0; n <= 1000; n += n < 130 ? 1 : 87) {
             for (int way = 0; way < count; way++) CHECK(ways[way](hashes, weights, n) == plain(hashes, weights, n));

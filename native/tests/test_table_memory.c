@@ -94,9 +94,9 @@ static void test_a_table_without_memory_for_a_better_design_keeps_its_own(void) 
     enum { N = 1200 };
     static uint64_t values[N];
     make_values(0, values, N);
-    ndd_table *table = table_of(values, SCANNED, 3);
+    ndd_table *table = table_of(values, NDD_SCANNED, 3);
     struct oracle oracle = {0};
-    CHECK(ndd_table_reserve(table, SCANNED) == NDD_OK);
+    CHECK(ndd_table_reserve(table, NDD_SCANNED) == NDD_OK);
     CHECK(numbers_reserve(&table->values, N) == NDD_OK);
     CHECK(documents_reserve(&table->documents, N) == NDD_OK);
     for (uint64_t i = 0; i < N; i++) {
@@ -104,7 +104,7 @@ static void test_a_table_without_memory_for_a_better_design_keeps_its_own(void) 
         allocations_left = 0;
         CHECK(ndd_table_insert(table, &values[i], &i, 1, &inserted) == NDD_OK);
         allocations_left = -1;
-        CHECK(inserted == (i >= SCANNED) && oracle_insert(&oracle, values[i], i));
+        CHECK(inserted == (i >= NDD_SCANNED) && oracle_insert(&oracle, values[i], i));
     }
     CHECK(table->index.design.count == 0);
     check_valid(table);

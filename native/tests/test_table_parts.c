@@ -42,7 +42,7 @@ static void test_numbers_are_a_set_under_any_inserts_and_removals(void) {
         CHECK(numbers.count == count);
         if (step % 100 == 0) CHECK(numbers_validate(&numbers) == NULL);
     }
-    CHECK(numbers_reserve(&numbers, (uint64_t)NUMBERS_MAX + 1) == NDD_TOO_LARGE);
+    CHECK(numbers_reserve(&numbers, (uint64_t)NDD_NUMBERS_MAX + 1) == NDD_TOO_LARGE);
     numbers_close(&numbers);
 }
 
@@ -56,10 +56,10 @@ static void test_lines_hold_any_entries_for_any_key(void) {
         struct lines lines;
         static uint64_t values[N];
         block_set(&block, masks[m / 4], 0, 0);
-        block.lines = 1 + (uint32_t)m % MAX_BUCKET_LINES;
+        block.lines = 1 + (uint32_t)m % NDD_MAX_BUCKET_LINES;
         if (block.bits > 20 && block.lines > 1) continue; /* memory enough for one */
         CHECK(lines_open(&lines, &block, 64, 3, &table_crowds) == NDD_OK);
-        CHECK(lines.inside <= BUCKET_MOST && bucket_entries(block.bits, block.lines) == lines.inside);
+        CHECK(lines.inside <= NDD_BUCKET_MOST && bucket_entries(block.bits, block.lines) == lines.inside);
         for (size_t i = 0; i < N; i++) { /* all in two buckets */
             values[i] = (random_bits(&random_state) & ~block.mask) | (below(2) ? block.mask : 0);
             if (i < 2) values[i] = i == 1 ? UINT64_MAX : ~block.mask;

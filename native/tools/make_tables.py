@@ -71,8 +71,8 @@ def tag_table() -> str:
             break
     else:
         raise SystemExit("no multiplier keeps the tags apart")
-    lines = ["/* A tag stands at slot (tag_name() * TAG_MULTIPLIER) >> 54, or nowhere. */"]
-    lines += [f"#define TAG_MULTIPLIER UINT64_C({multiplier:#x})", ""]
+    lines = ["/* A tag stands at slot (tag_name() * NDD_TAG_MULTIPLIER) >> 54, or nowhere. */"]
+    lines += [f"#define NDD_TAG_MULTIPLIER UINT64_C({multiplier:#x})", ""]
     lines += [
         "static const struct tag_entry { uint64_t name; uint32_t flags; } tag_entries[1024] = {"
     ]

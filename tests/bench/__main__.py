@@ -1,4 +1,4 @@
-"""Comparisons with other programs, and figures that a user has no use for.
+"""Benchmarks of this machine, and comparisons with other programs.
 
 python tests/bench NAME [OPTION ...]      make bench, make bench-peers, make bench-spark
 """
@@ -11,7 +11,7 @@ import click
 sys.path += [
     str(Path(__file__).parents[1] / each) for each in ("support", "paper")
 ]  # brokers, tables
-from comparisons import bench
+from cases import bench
 
 from dedup.cli import terminal
 

@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from itertools import combinations, pairwise
 
 import numpy as np
+from runner import Bench, Progress, Round
 
 from dedup.core.native import lib
 from dedup.core.numbers import Array, bit_counts, pointer
 from dedup.core.pairs import cores, find_all
-from dedup.lab.bench import Bench, Progress, Round
 from dedup.model.errors import DedupError
 
 REFERENCE_MOST = 10_000_000  # more take minutes and several times the memory

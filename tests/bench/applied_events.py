@@ -15,11 +15,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from brokers import Cluster
+from runner import Bench, Progress, Round
+from service_costs import WAIT_SECONDS, Connection, cpu_seconds, serving
 from sharded_service import _options, _write
+from store_costs import NAMESPACE
 
-from dedup.lab.bench import Bench, Progress, Round
-from dedup.lab.bench.service import WAIT_SECONDS, Connection, cpu_seconds, serving
-from dedup.lab.bench.store import NAMESPACE
 from dedup.wire.kafka import KafkaConfig, kafka_config
 
 FEW = 1000

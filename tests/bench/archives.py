@@ -22,11 +22,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
 
+from runner import Bench, Progress, Round
 from scan_rate import Run, run, scan, write_archives, write_warc, write_wet
+from whole_sites import contents_of
 
 from dedup.core.fingerprint import main_words
-from dedup.lab.bench import Bench, Progress, Round
-from dedup.lab.evaluate.corpora import contents_of
 from dedup.model.errors import UsageError
 from dedup.model.recipes import recipe_of
 from dedup.scan.values import RawPage, Reading

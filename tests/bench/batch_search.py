@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from runner import Bench, Progress, Round, machine
 
 from dedup.core.bulk.batch import HIT, PIECE, Queries
 from dedup.core.native import lib
 from dedup.core.numbers import Array, pointer
-from dedup.lab.bench import Bench, Progress, Round, machine
 from dedup.model.errors import DedupError
 
 PAPER_STORED = 1 << 33  # section 3.3: 8 G fingerprints

@@ -14,9 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from shutil import which
 
-from dedup.lab.bench import Bench, Progress, Round
-from dedup.lab.bench.service import cpu_seconds, fill, serving
-from dedup.lab.bench.store import NAMESPACE, sketch_of
+from runner import Bench, Progress, Round
+from service_costs import cpu_seconds, fill, serving
+from store_costs import NAMESPACE, sketch_of
+
 from dedup.model.errors import DedupError
 from dedup.model.recipes import NEWEST
 from dedup.wire.resp import pack

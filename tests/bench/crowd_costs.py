@@ -14,14 +14,14 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import numpy as np
+from runner import Bench, Progress, Round
 from segment_data import write_segment
+from table_data import brute_force, cpu_seconds, cpu_us, flipped, make_data
 
 from dedup._native import ffi, lib
 from dedup.core.native import check
 from dedup.core.numbers import Array, pointer
 from dedup.core.table import Answers, ProbedMany, Table
-from dedup.lab.bench import Bench, Progress, Round
-from dedup.lab.bench.tables import brute_force, cpu_seconds, cpu_us, flipped, make_data
 from dedup.model.errors import DedupError
 from dedup.store.segmented_table import Segment
 

@@ -13,12 +13,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from runner import Bench, Progress, Round
+from service_costs import cpu_seconds, serving
+
 from dedup.core.fingerprint import fingerprint
 from dedup.detector import open as open_detector
 from dedup.detector import open_embedded
 from dedup.detector.interface import Detector
-from dedup.lab.bench import Bench, Progress, Round
-from dedup.lab.bench.service import cpu_seconds, serving
 from dedup.model.page import PageFingerprint
 from dedup.model.policy import Options
 from dedup.model.recipes import NEWEST, recipe_of

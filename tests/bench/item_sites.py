@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from crawling import Answers, Case, Page, article, hub, run_case
+from runner import Bench, Progress, Round
 
 from dedup.core.fingerprint import read_page
 from dedup.core.numbers import HashSet
-from dedup.lab.bench import Bench, Progress, Round
 from dedup.model.errors import DedupError
 from dedup.scrapy.items import Digester, Names, encode
 from dedup.scrapy.items import Page as Read

@@ -22,7 +22,7 @@ from statistics import mean
 import msgspec
 
 from dedup.core.fingerprint import fingerprint, main_words, similarity
-from dedup.lab.evaluate.sets import read_records
+from dedup.evaluate.sets import read_records
 
 NOTICE = (
     "an order of rope was added to your cart please check it before the shop closes tonight".split()

@@ -17,8 +17,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from dedup.lab.bench import Bench, Progress, Round, machine
-from dedup.lab.bench.pages import find_pages, write_pages
+from page_costs import find_pages, write_pages
+from runner import Bench, Progress, Round, machine
+
 from dedup.model.errors import DedupError
 
 DISTINCT = 1000  # generated pages; beyond these, each one comes again in other words

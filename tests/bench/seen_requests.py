@@ -21,8 +21,9 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from dedup.lab.bench import Bench, Progress, Round, installed
-from dedup.lab.loopback import running
+from runner import Bench, Progress, Round, installed
+
+from dedup.demo.loopback import running
 from dedup.model.errors import DedupError
 
 TIMED = 100_000  # requests at the end that are timed, by CHUNK: other work on the machine disturbs few of them

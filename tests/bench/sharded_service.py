@@ -21,12 +21,12 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from brokers import Cluster
+from runner import Bench, Progress, Round
+from service_costs import cpu_seconds, serving
+from store_costs import sketch_of
 
 import dedup
 from dedup.detector import AsyncDetector
-from dedup.lab.bench import Bench, Progress, Round
-from dedup.lab.bench.service import cpu_seconds, serving
-from dedup.lab.bench.store import sketch_of
 from dedup.model.events import encode
 from dedup.model.page import Document, PageFingerprint
 from dedup.model.recipes import NEWEST

@@ -20,10 +20,10 @@ import pyarrow as pa
 from pyarrow import parquet
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
+from runner import Bench, Progress, Round
+from store_costs import sketch_of
 
 from dedup.detector import EmbeddedDetector
-from dedup.lab.bench import Bench, Progress, Round
-from dedup.lab.bench.store import sketch_of
 from dedup.model.errors import DedupError, UsageError
 from dedup.model.page import PageFingerprint
 from dedup.model.recipes import NEWEST, recipe_of

@@ -67,7 +67,7 @@ def test_ctrl_c_in_a_scan_leaves_what_resume_needs(tmp_path):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 130, err
-    assert "give the same command with --resume" in err
+    assert "the same command and --resume" in err
     assert "Traceback" not in err
     (tmp_path / "b.jsonl").unlink()
     (tmp_path / "b.jsonl").write_text('{"url": "http://b/", "html": "<p>other words"}\n')

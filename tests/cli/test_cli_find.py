@@ -96,7 +96,7 @@ def test_a_line_without_end_is_refused(byte):
     """Megabytes without a newline are an error, not a number and not a blank line."""
     result = call("find-all", data="1\n" + byte * 3_000_000)
     assert result.exit_code == 1
-    assert result.stderr == "dedup: stdin: line 2 has no end; give one fingerprint a line\n"
+    assert result.stderr == "dedup: stdin: line 2 is too long; give one fingerprint a line\n"
 
 
 @given(

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 from services import Serving
 
-from dedup.lab.demo.site import Site
+from dedup.demo.site import Site
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PAGES = 200

@@ -2,10 +2,8 @@
 
 import json
 import re
-from pathlib import Path
 
 import figure_pages
-import figure_plots
 import pytest
 from tools import figures
 
@@ -56,18 +54,6 @@ def test_a_table_is_made_of_the_counts():
     assert "| **8** | **1,000** | **90.0 %** | **2** | **20.0 %** |" in figure_pages.distance_sites(
         held
     )
-
-
-@pytest.mark.parametrize("name", list(figure_plots.PLOTS))
-def test_a_plot_is_drawn_from_the_file(name, tmp_path):
-    """The same file gives the same plot, which names what it compares."""
-    one, again = tmp_path / "one.svg", tmp_path / "again.svg"
-    for path in (one, again):
-        figure_plots.PLOTS[name](HELD, path)
-    assert one.read_bytes() == again.read_bytes()
-    assert {"fanout": "p99, cores 80% busy", "tables": "dedup auto"}[
-        Path(name).stem
-    ] in one.read_text()
 
 
 def test_what_is_kept_of_a_measurement_is_counts():

@@ -63,11 +63,11 @@ def test_a_total_that_grew_has_a_reason():
 
 def test_a_reason_is_looked_for_in_unreleased_only(monkeypatch):
     """A total of which an older version speaks still needs its own reason."""
-    grown = house.Total("lines of dedup/lab/", 200, 100)
+    grown = house.Total("lines of dedup/", 200, 100)
     monkeypatch.setattr(house, "totals", lambda: [grown, house.Total("modules", 102, 100)])
-    older = "\n## [0.1.0]\nlines of dedup/lab/: more cases\n"
+    older = "\n## [0.1.0]\nlines of dedup/: more cases\n"
     assert house.unexplained(f"## [Unreleased]\n{older}") == [grown]
-    assert house.unexplained(f"## [Unreleased]\nlines of dedup/lab/: more cases\n{older}") == []
+    assert house.unexplained(f"## [Unreleased]\nlines of dedup/: more cases\n{older}") == []
 
 
 def test_circles_are_found():

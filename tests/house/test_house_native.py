@@ -70,7 +70,7 @@ def test_the_interface_is_that_of_the_headers():
 def test_a_core_of_other_sources_is_one_error_at_the_import(tmp_path: Path):
     """It names the file and says how to build it again; no page is read with it."""
     package = tmp_path / "dedup"
-    shutil.copytree(Path(dedup.__file__).parent, package, ignore=shutil.ignore_patterns("lab"))
+    shutil.copytree(Path(dedup.__file__).parent, package, ignore=shutil.ignore_patterns("demo"))
     code = (package / "core" / "native.py").read_text()
     changed = re.sub("INTERFACE = [0-9]+", "INTERFACE = 7", code)
     assert changed != code

@@ -128,25 +128,6 @@ def test_wheels_are_built_for_every_platform():
             assert (ROOT / name).exists(), name
 
 
-def test_the_documentation_is_built_as_here():
-    """Read the Docs builds docs/ with every warning an error, from the same group."""
-    if not (ROOT / ".readthedocs.yaml").exists():
-        pytest.skip("this is no checkout")
-    config = yaml.safe_load((ROOT / ".readthedocs.yaml").read_text("utf-8"))
-    assert config["sphinx"] == {"configuration": "docs/conf.py", "fail_on_warning": True}
-    assert any("--group docs" in step for step in config["build"]["jobs"]["install"])
-
-
-def test_issue_forms_are_whole():
-    """Each form has a name, a description and fields with labels."""
-    checkout_only()
-    forms = [p for p in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml") if p.stem != "config"]
-    assert len(forms) == 2
-    for form in forms:
-        content = yaml.safe_load(form.read_text("utf-8"))
-        assert content["name"]
-        assert content["description"]
-        assert all(field["attributes"]["label"] for field in content["body"])
 
 
 # ---------------------------------------------------------------------------- the first minute

@@ -1,9 +1,7 @@
-"""`dedup scan` on archives as crawlers leave them: WACZ, WET, LZ4, dictionaries, lists, CDXJ."""
+"""`dedup scan` on archives as crawlers leave them: WACZ, WET, LZ4, dictionaries, lists."""
 
 import gzip
-import hashlib
 import io
-import json
 import random
 import struct
 import zipfile
@@ -50,51 +48,15 @@ def with_dictionary(found, *, packed):
     return struct.pack("<II", 0x184D2A5D, len(held)) + held + b"".join(map(compress, found))
 
 
-def index_of(warc, name):
-    """The lines of a CDXJ index, as pywb and py-wacz write them."""
-    with io.BytesIO(warc) as file:
-        found = [(r.stream_pos, r.headers["WARC-Target-URI"]) for r in ArchiveIterator(file)]
-    ends = [at for at, _ in found[1:]] + [len(warc)]
-    lines = []
-    for number, ((begin, url), end) in enumerate(zip(found, ends, strict=True)):
-        fields = {"url": url, "mime": "text/html", "status": "200", "digest": "sha256:0"}
-        fields |= {"length": str(end - begin), "offset": str(begin), "filename": name}
-        lines.append(f"example,{number:05})/ 20260101000000 {json.dumps(fields)}\n".encode())
-    return lines
-
-
-def write_wacz(path, members, *, compress=False, zipnum=False):
-    """A WACZ of WARCs by their names, with index, pages and hashes."""
+def write_wacz(path, members, *, compress=False):
+    """A WACZ of WARCs by their names, with pages."""
     method = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
-    lines = [line for name, warc in members.items() for line in index_of(warc, name)]
-    parts = {f"archive/{name}": warc for name, warc in members.items()}
-    parts["pages/pages.jsonl"] = b'{"format": "json-pages-1.0"}\n'
-    if zipnum:
-        idx, blocks = [b'!meta 0 {"format": "cdxj-gzip-1.0", "filename": "index.cdx.gz"}\n'], b""
-        for first in range(0, len(lines), 10):
-            block = gzip.compress(b"".join(lines[first : first + 10]))
-            said = {"offset": len(blocks), "length": len(block), "digest": digest(block)}
-            head = lines[first].partition(b"{")[0]
-            idx.append(head + json.dumps(said).encode() + b"\n")
-            blocks += block
-        parts |= {"indexes/index.cdx.gz": blocks, "indexes/index.idx": b"".join(idx)}
-    else:
-        parts["indexes/index.cdx"] = b"".join(lines)
-    resources = [
-        {"name": Path(name).name, "path": name, "hash": digest(data), "bytes": len(data)}
-        for name, data in parts.items()
-    ]
-    parts["datapackage.json"] = json.dumps({"profile": "x", "resources": resources}).encode()
-    said = {"path": "datapackage.json", "hash": digest(parts["datapackage.json"])}
-    parts["datapackage-digest.json"] = json.dumps({**said, "signedData": {"key": "k"}}).encode()
     with zipfile.ZipFile(path, "w", method) as archive:
-        for name, data in parts.items():
-            archive.writestr(name, data)
+        for name, warc in members.items():
+            archive.writestr(f"archive/{name}", warc)
+        archive.writestr("pages/pages.jsonl", b'{"format": "json-pages-1.0"}\n')
+        archive.writestr("datapackage.json", b'{"profile": "x"}')
     return path
-
-
-def digest(data):
-    return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
 def gz(found):
@@ -184,49 +146,6 @@ def test_a_wet_file_has_texts(tmp_path):
     assert kinds.count(WarcRecordType.conversion) == 3
 
 
-def test_an_index_selects_records(tmp_path):
-    """In the order of its lines; a line that selects nothing is broken and named."""
-    (tmp_path / "archive").mkdir()
-    (tmp_path / "indexes").mkdir()
-    name = "b.warc.zst"
-    data = with_dictionary(RECORDS, packed=True)
-    write_warc(tmp_path / "archive" / "a.warc.gz", RECORDS)
-    (tmp_path / "archive" / name).write_bytes(data)
-    first = index_of(gz(RECORDS), "a.warc.gz")
-    chosen = [first[i] for i in (3, 50, 7)] + index_of(data, name)[80:90]
-    wrong = [
-        b"!meta 0 {}\n",
-        b"no json\n",
-        b'x 1 {"offset": 1, "length": 2}\n',
-        b'x 1 {"filename": "../../x.warc", "offset": 0, "length": 2}\n',
-        b'x 1 {"filename": "gone.warc.gz", "offset": 0, "length": 2}\n',
-        first[1].replace(b'"offset": "', b'"offset": "1'),
-    ]
-    index = tmp_path / "indexes" / "some.cdxj.gz"
-    index.write_bytes(gzip.compress(b"".join(wrong + chosen)))
-    pages = [PAGES[i] for i in (3, 50, 7, *range(80, 90))]
-    faults = []
-    job = Job(
-        inputs=(str(index),), output=str(tmp_path / "v.jsonl"), kept=str(tmp_path / "kept.cdxj")
-    )
-    summary = scan(job, fault=faults.append)
-    assert verdicts(tmp_path / "v.jsonl") == judged(pages)
-    assert [fault.place for fault in faults] == [f"line {n}" for n in range(2, 7)]
-    assert summary.unread_files == 0
-    rows = judged(pages)
-    kept = [line for line, row in zip(chosen, rows, strict=True) if row[2] != "near_duplicate"]
-    assert (tmp_path / "kept.cdxj").read_bytes() == b"".join(wrong + kept)
-    assert len(kept) < len(chosen)
-
-
-def test_a_folder_gives_its_archives_and_not_their_index(tmp_path):
-    """Else each page would come twice."""
-    write_warc(tmp_path / "a.warc.gz", RECORDS)
-    (tmp_path / "index.cdxj").write_bytes(b"".join(index_of(gz(RECORDS), "a.warc.gz")))
-    (tmp_path / "all.paths").write_text("a.warc.gz\n")
-    assert scanned(tmp_path.parent, tmp_path, output=f"{tmp_path.name}.jsonl") == judged(PAGES)
-
-
 def test_a_list_names_files(tmp_path):
     """Paths and file:// URLs; one that is not there is named, and the exit code says so."""
     folder = tmp_path / "files"
@@ -284,7 +203,7 @@ def test_damage_anywhere_costs_what_it_hits(tmp_path_factory, data):
     else:
         whole[begin : begin + length] = random.Random(begin).randbytes(length)
     path.write_bytes(whole)
-    kept = folder / f"kept-{name}"
+    kept = folder / f"kept-{name.replace('.wacz', '.warc.gz')}"
     summary = scan(Job(inputs=(str(path),), output=str(folder / "v.jsonl"), kept=str(kept)))
     rows = verdicts(folder / "v.jsonl")
     assert {row[0] for row in rows} <= {row[0] for row in judged(PAGES[:12])}
@@ -297,53 +216,47 @@ def test_damage_anywhere_costs_what_it_hits(tmp_path_factory, data):
 # --------------------------------------------------------------------------------------- --kept
 
 
-@pytest.mark.parametrize("zipnum", [False, True], ids=["cdx", "zipnum"])
-def test_a_wacz_is_written_with_revisits_and_its_index(tmp_path, zipnum):
-    """Each line of the index finds its record in the copy, and every hash is right."""
-    source = write_wacz(tmp_path / "in.wacz", halves(), zipnum=zipnum)
-    target = tmp_path / "out.wacz"
+def test_a_wacz_is_written_as_a_warc_with_revisits(tmp_path):
+    """The records of all its WARCs, in order; the same bytes each time; in a folder beside other files."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    source = write_wacz(folder / "in.wacz", halves())
+    target = tmp_path / "out.warc.gz"
     options = {"output": str(tmp_path / "v.jsonl"), "kept": str(target)}
     assert scan(Job(inputs=(str(source),), **options)).uncopied_files == 0
     rows = verdicts(tmp_path / "v.jsonl")
     assert rows == judged(PAGES)
-    with zipfile.ZipFile(target) as archive:
-        parts = {name: archive.read(name) for name in archive.namelist()}
-        assert archive.getinfo("archive/a.warc.gz").compress_type == zipfile.ZIP_STORED
-    with zipfile.ZipFile(source) as archive:
-        assert sorted(parts) == sorted(archive.namelist())
-    if zipnum:
-        packed, lines = parts["indexes/index.cdx.gz"], []
-        for line in parts["indexes/index.idx"].splitlines()[1:]:
-            said = json.loads(line[line.index(b"{") :])
-            block = packed[said["offset"] : said["offset"] + said["length"]]
-            assert said["digest"] == digest(block)
-            lines += gzip.decompress(block).splitlines()
-            assert line.partition(b"{")[0] == lines[-10].partition(b"{")[0]
-    else:
-        lines = parts["indexes/index.cdx"].splitlines()
-    assert len(lines) == len(rows)
-    for line, row, was in zip(lines, rows, PAGES, strict=True):
-        said = json.loads(line[line.index(b"{") :])
-        begin, length = int(said["offset"]), int(said["length"])
-        warc = parts[f"archive/{said['filename']}"][begin : begin + length]
-        (record,) = ArchiveIterator(io.BytesIO(warc), parse_http=False)
-        is_revisit = row[2] == "near_duplicate"
-        assert record.record_type == (
-            WarcRecordType.revisit if is_revisit else WarcRecordType.response
-        )
-        assert (said["mime"] == "warc/revisit") == is_revisit
-        assert said["url"] == was.url
-    package = json.loads(parts["datapackage.json"])
-    for resource in package["resources"]:
-        data = parts[resource["path"]]
-        assert (resource["hash"], resource["bytes"]) == (digest(data), len(data))
-    said = {"path": "datapackage.json", "hash": digest(parts["datapackage.json"])}
-    assert json.loads(parts["datapackage-digest.json"]) == said
-    again = scanned(tmp_path, target, output="again.jsonl")
-    assert again == [row for row in rows if row[2] != "near_duplicate"]
+    with target.open("rb") as file:
+        found = [
+            (r.headers["WARC-Target-URI"], r.record_type)
+            for r in ArchiveIterator(file, parse_http=False)
+        ]
+    kinds = {True: WarcRecordType.revisit, False: WarcRecordType.response}
+    assert found == [
+        (page.url, kinds[row[2] == "near_duplicate"]) for page, row in zip(PAGES, rows, strict=True)
+    ]
     before = target.read_bytes()
     scan(Job(inputs=(str(source),), **options))
     assert target.read_bytes() == before
+    write_warc(folder / "in.warc.gz", RECORDS[:2])
+    scan(Job(inputs=(str(folder),), kept=str(tmp_path / "all")))
+    assert sorted(path.name for path in (tmp_path / "all").iterdir()) == [
+        "in.wacz.warc.gz",
+        "in.warc.gz",
+    ]
+    with pytest.raises(UsageError, match="is written as warc"):
+        scan(Job(inputs=(str(source),), kept=str(tmp_path / "out.wacz")))
+
+
+@pytest.mark.parametrize("name", ["../../out.warc.gz", "/tmp/out.warc.gz", "x\x1b[31m.warc.gz"])
+def test_the_name_of_a_member_is_never_trusted(tmp_path, name):
+    """Nothing is written where it points to, and a message shows it escaped."""
+    source = write_wacz(tmp_path / "in.wacz", {name: gz([RECORDS[0][:-100]])})
+    kept = tmp_path / "deep" / "er" / "kept.warc.gz"
+    summary = scan(Job(inputs=(str(source),), kept=str(kept)))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["deep", "in.wacz"]
+    assert summary.faults
+    assert not any("\x1b" in f"{fault.path} {fault.place}" for fault in summary.faults)
 
 
 def test_the_copy_of_an_lz4_warc(tmp_path):

@@ -10,6 +10,7 @@ import zlib
 
 import pytest
 import zstandard
+from click.testing import CliRunner
 from needing import linux_only
 from scanning import (
     judged,
@@ -23,6 +24,7 @@ from scanning import (
     write_warc,
 )
 
+from dedup.cli import main
 from dedup.model.recipes import recipe_of
 from dedup.scan import Job, scan
 from dedup.scan.records import read_lines
@@ -345,3 +347,13 @@ def test_memory_does_not_grow_with_the_input(tmp_path):
         for _ in range(10):
             file.write(few.read_bytes())
     assert measured(many)[0] < measured(few)[0] + 20
+
+
+def test_a_scan_of_broken_records_alone_fails(tmp_path):
+    """A wrong --html-field gives no page: exit code 1, which says what to look at."""
+    path = tmp_path / "p.jsonl"
+    path.write_text('{"url": "http://a.example/1", "html": "<p>x"}\n' * 3)
+    done = CliRunner().invoke(main, ["scan", str(path), "--html-field", "htlm"])
+    assert done.exit_code == 1
+    assert "every record is broken" in done.stderr
+    assert "3 broken records left out" in done.stdout

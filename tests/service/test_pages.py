@@ -14,7 +14,6 @@ from playwright.sync_api import expect
 from scrapy.settings import Settings
 
 import dedup
-from dedup.lab.evaluate.mistakes import Mistake, MistakenPage, mistakes_page
 from dedup.scrapy.crawl_report import write_report
 from dedup.scrapy.journal import Journal
 from dedup.scrapy.settings import Config
@@ -53,19 +52,6 @@ def long_report(folder):
     return folder / "long-report.html"
 
 
-def mistakes(folder):
-    """What `dedup evaluate --html` shows: pairs that were judged wrongly, beside each other."""
-    one, other = (
-        MistakenPage(
-            f"{n}", f"http://a.example/{n}", "news", 9, [*"a page of a few words".split(), n]
-        )
-        for n in ("first", "second")
-    )
-    found = [Mistake(kind, "news", 3, 0.9, None, one, other) for kind in ("wrong", "missed")]
-    (folder / "mistakes.html").write_text(mistakes_page("a set", found))
-    return folder / "mistakes.html"
-
-
 def empty_report(folder):
     """The report of a crawl that judged nothing."""
     made = folder / "empty-report.html"
@@ -73,7 +59,7 @@ def empty_report(folder):
     return made
 
 
-MORE = {"long-report": long_report, "empty-report": empty_report, "mistakes": mistakes}
+MORE = {"long-report": long_report, "empty-report": empty_report}
 
 
 @pytest.fixture(scope="module")

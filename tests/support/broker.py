@@ -1,6 +1,6 @@
 """The Kafka of the tests: a real one.
 
-    KAFKA_BOOTSTRAP_SERVERS, else Docker Compose, else brokers of our own (dedup/lab/demo/broker.py)
+    KAFKA_BOOTSTRAP_SERVERS, else Docker Compose, else brokers of our own (tests/support/brokers.py)
 
 Where there is none to be had, tests are skipped; with CI=true they fail (needing.py).
 """

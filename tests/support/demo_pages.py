@@ -17,7 +17,7 @@ from pathlib import Path
 
 from services import Serving
 
-from dedup.lab.demo.site import Site, serve
+from dedup.demo.site import Site, serve
 
 __all__ = ["NAMESPACE", "TOKEN", "DemoPages", "demo_pages"]
 
@@ -28,7 +28,7 @@ REPORTS = ("crawl-report", "scan-report", "comparison")
 _CRAWL = """
 import json, sys
 from scrapy.crawler import CrawlerProcess
-from dedup.lab.demo.crawl import NewsSpider
+from dedup.demo.crawl import NewsSpider
 url, settings = sys.argv[1], json.loads(sys.argv[2])
 process = CrawlerProcess({"ADDONS": {"dedup.scrapy.Addon": 500}, "LOG_LEVEL": "ERROR"} | settings)
 process.crawl(NewsSpider, start_urls=[url + "/"])

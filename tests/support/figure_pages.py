@@ -12,11 +12,7 @@ Invariant: nothing is measured, and the same file gives the same tables.
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-from capacity_comparison import HEADERS, Measured, read_results
-from capacity_comparison import cells as check_cells
-from fanout_page import CASES, LOADS, SHARDS
-from page_figures import rows, short
+from page_figures import rows
 
 STEPS = (1, 3, 5, 6, 7, 8, 9, 10)
 SEEDS = (1, 2, 3)
@@ -223,7 +219,7 @@ def readme(held: Any) -> str:
             "parsed by a small spider",
             f"{_ends(whole['us of CPU a page'])} us of CPU a page, {_ends(whole['%'])} % of the whole process; "
             f"{_ends(start)} ms at the start",
-            "`dedup bench crawl --count 300 --rounds 7`",
+            "`python tests/bench crawl --count 300 --rounds 7`",
         )
     )
     return rows(("what", "figure", "how to get it"), lines)
@@ -234,7 +230,7 @@ def _ends(ends: Any) -> str:
 
 
 def crawl_whole(held: Any) -> str:
-    """What a crawl pays, by `dedup bench crawl`."""
+    """What a crawl pays, by `python tests/bench crawl`."""
     found = held["crawl-whole"]["figures"]
     titles = {
         "without": "crawl without the add-on",
@@ -310,67 +306,28 @@ def archives_memory(held: Any) -> str:
     return rows(titles, lines)
 
 
-# ------------------------------------------------------------- docs/appendix/scale.md, benchmarks/
+# ---------------------------------------------------------------------------- docs/quality.md
 
 
-def capacity(held: Any) -> list[Measured]:
-    """What the model of capacity is compared with."""
-    return read_results([msgspec.json.encode(each) for each in held["capacity"]["figures"]])
+def unseen_sites(held: Any) -> str:
+    """Sets of sites that no rule had been chosen on: the sums of each."""
+    lines = []
+    for name in ("third", "fourth", "fifth", "sixth", "eighth"):
+        _, *figures = held[f"{name}-sites"]["figures"]["rows"][-1]
+        lines.append((UNSEEN[name], *figures[:5]))
+    return rows(("sites", "pages", "drops", "right", "wrong", "recall (of)"), lines)
 
 
-def capacity_checks(held: Any) -> str:
-    """The model beside what was measured."""
-    return rows(HEADERS, check_cells(capacity(held)))
-
-
-def capacity_stores(held: Any) -> str:
-    """What was measured of stores, a column for each size."""
-    stores = [each for each in capacity(held) if each.bench == "store"]
-    names = dict.fromkeys(name for store in stores for name in store.rows)
-    lines = [
-        (name, *(short(store(name)) if name in store.rows else "-" for store in stores))
-        for name in names
-    ]
-    return rows(("", *(f"{store.documents:,}" for store in stores)), lines)
-
-
-def fan_out(held: Any) -> str:
-    """How long a page waits for all shards: a table for each case."""
-    ways = held["fan-out"]["figures"]["ways"]
-    head = (
-        "shards",
-        *(f"p50, p99 at {load:.0%}, ms" for load in LOADS),
-        *(f"late at {load:.0%}" for load in LOADS),
-    )
-    parts = []
-    for case in CASES:
-        lines = []
-        for shards in SHARDS:
-            found = ways[f"{case.name}: {shards}"]
-            times = (
-                f"{found[f'p50 ms at {load:.0%}']:.2f}, {found[f'p99 ms at {load:.0%}']:.2f}"
-                for load in LOADS
-            )
-            late = (f"{found[f'late at {load:.0%}, %']:.2f}%" for load in LOADS)
-            lines.append((str(shards), *times, *late))
-        parts.append(f"**Held up by: {case.name}**\n\n{rows(head, lines)}")
-    return "\n\n".join(parts)
-
-
-def crowds(held: Any) -> str:
-    """Probes of crowds, then how they change: a table for each set of columns."""
-    tables: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
-    for name, found in held["crowds"]["figures"]["ways"].items():
-        line = (name, *(short(figure) for figure in found.values()))
-        tables.setdefault(("crowd", *found), []).append(line)
-    return "\n\n".join(rows(head, lines) for head, lines in tables.items())
+UNSEEN = {
+    "third": "23: packages of documentation, two sites of a region, two forums",
+    "fourth": "19: documentation, an archive of articles, a help in Chinese",
+    "fifth": "20: documentation, a wiki, a reference in seven versions",
+    "sixth": "21: documentation by 15 generators, a forum, blogs, shops",
+    "eighth": "32: shops, forums, wikis, blogs; ten languages",
+}
 
 
 MADE: dict[tuple[str, str], Callable[[Any], str]] = {
-    ("docs/appendix/scale.md", "checks"): capacity_checks,
-    ("docs/appendix/scale.md", "stores"): capacity_stores,
-    ("docs/appendix/scale.md", "fan-out"): fan_out,
-    ("docs/appendix/benchmarks/crowds.md", "crowds"): crowds,
     ("README.md", "figures"): readme,
     ("docs/appendix/archives.md", "archives reading"): archives_reading,
     ("docs/appendix/archives.md", "archives texts"): archives_texts,
@@ -379,6 +336,7 @@ MADE: dict[tuple[str, str], Callable[[Any], str]] = {
     ("docs/how-to/distance.md", "distance steps"): distance_steps,
     ("docs/appendix/reading.md", "distance sites"): distance_sites,
     ("docs/quality.md", "labelled sets"): labelled_sets,
+    ("docs/quality.md", "unseen sites"): unseen_sites,
     ("docs/appendix/reading.md", "recall by source"): recall_by_source,
     ("docs/appendix/reading.md", "recall by kind"): recall_by_kind,
     ("docs/appendix/reading.md", "by similarity"): quality_similarity,
@@ -389,7 +347,7 @@ MADE: dict[tuple[str, str], Callable[[Any], str]] = {
 def tables(held: Any) -> dict[tuple[str, str], str]:
     """Return every table, by its page and marks."""
     made = {place: make(held) for place, make in MADE.items()}
-    recorded = {name: each for name, each in held.items() if "rows" in each["figures"]}
+    recorded = {name: each for name, each in held.items() if "page" in each}
     for name, each in recorded.items():
         made[each["page"], name] = rows(each["figures"]["head"], each["figures"]["rows"])
     return made

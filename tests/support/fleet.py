@@ -31,7 +31,7 @@ from brokers import Cluster, brokers_answering
 from fleet_spider import Note
 from ports import free_ports
 
-from dedup.lab.demo.site import serve_in_child
+from dedup.demo.site import serve_in_child
 from dedup.model.errors import DedupError
 from dedup.model.events import decode
 from dedup.scrapy.publisher import Outbox

@@ -18,7 +18,7 @@ from scrapy.crawler import CrawlerProcess
 from scrapy.http import HtmlResponse, Response
 from twisted.python.failure import Failure
 
-from dedup.lab.demo.site import Site
+from dedup.demo.site import Site
 from dedup.model.errors import DedupError
 from dedup.scrapy import NearDuplicate
 

@@ -9,11 +9,13 @@ a line of [Unreleased] that names the total and gives the reason (CONTRIBUTING.m
 
 import ast
 import importlib.util
+import io
 import json
 import re
 import resource
 import subprocess
 import sys
+import tokenize
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -175,14 +177,15 @@ def unexplained(changelog: str) -> list[Total]:
 
 def _counted() -> dict[str, int]:
     lines = {name: _lines(path) for name, path in modules().items()}
-    shipped = {name: count for name, count in lines.items() if not name.startswith("dedup.lab")}
     sources = [*(ROOT / "native" / "src").rglob("*.[ch]"), *(ROOT / "native" / "include").glob("*")]
     trace = load("house_trace")
     closure, page = trace.closure(), trace.page_trace()
     return {
-        "lines of dedup/ without lab/": sum(shipped.values()),
-        "modules of dedup/ without lab/": len(shipped),
-        "lines of dedup/lab/": sum(lines.values()) - sum(shipped.values()),
+        "lines of dedup/": sum(lines.values()),
+        "lines of code of dedup/": sum(map(_code_lines, modules().values())),
+        "modules of dedup/": len(lines),
+        "lines of tests/ without support and bench": sum(map(_lines, _tests())),
+        "words of documents": sum(len(path.read_text("utf-8").split()) for path in _documents()),
         "lines of native/src and native/include": sum(
             _lines(path) for path in sources if not path.stem.endswith("_table")
         ),
@@ -195,6 +198,43 @@ def _counted() -> dict[str, int]:
 
 def _lines(path: Path) -> int:
     return len(path.read_text(encoding="utf-8").splitlines())
+
+
+def _code_lines(path: Path) -> int:
+    """Return the lines of a module that are neither blank, a comment, nor a docstring."""
+    text = path.read_text(encoding="utf-8")
+    counted: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in NO_CODE:
+            counted |= set(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0] if node.body else None
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                counted -= set(range(first.lineno, (first.end_lineno or first.lineno) + 1))
+    return len(counted)
+
+
+NO_CODE = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
+}
+
+
+def _tests() -> list[Path]:
+    top = ROOT / "tests"
+    skipped = {top / "support", top / "bench"}
+    return [path for path in top.rglob("*.py") if not skipped & set(path.parents)]
+
+
+def _documents() -> list[Path]:
+    """Return every .md file of the repository."""
+    folders = (ROOT / name for name in ("docs", "tests", "native", "examples", ".github"))
+    return [*ROOT.glob("*.md"), *(path for folder in folders for path in folder.rglob("*.md"))]
 
 
 def load(name: str) -> ModuleType:

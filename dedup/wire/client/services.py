@@ -31,7 +31,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import hiredis
 import msgspec
 
-from dedup.core.faults import SayOnce
+from dedup.core.faults import Backoff, SayOnce
 from dedup.model.errors import ServiceUnavailable, UsageError
 from dedup.wire.client.command_codec import (
     PARTITIONS,
@@ -331,7 +331,8 @@ class CircuitBreaker:
     def __init__(self) -> None:
         """Start closed."""
         self._until: float | None = None  # open, or half-open once it is over
-        self._pause = FIRST_PAUSE_SECONDS
+        self._backoff = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
+        self._pause = 0.0  # the one since the last failure
 
     def allows(self, now: float) -> bool:
         """Whether to ask the service now. Once the pause is over one caller may, for a trial."""
@@ -350,13 +351,13 @@ class CircuitBreaker:
 
     def failed(self, now: float) -> None:
         """Note that the service did not answer."""
-        if self._until is not None:
-            self._pause = min(2 * self._pause, LONGEST_PAUSE_SECONDS)
+        self._pause = self._backoff.next()
         self._until = now + self._pause
 
     def answered(self) -> None:
         """Note that the service answered."""
-        self._until, self._pause = None, FIRST_PAUSE_SECONDS
+        self._until = None
+        self._backoff.reset()
 
 
 class Endpoint:

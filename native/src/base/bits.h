@@ -27,9 +27,9 @@ static inline void prefetch(const void *address) { (void)address; }
  * that fits. Not under a sanitizer, which starts later than the loader chooses. */
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__POPCNT__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define COUNTS_BITS __attribute__((target_clones("popcnt", "default")))
+#define NDD_COUNTS_BITS __attribute__((target_clones("popcnt", "default")))
 #else
-#define COUNTS_BITS
+#define NDD_COUNTS_BITS
 #endif
 
 #endif

@@ -58,13 +58,13 @@ static inline uint8_t ascii_lower(uint8_t c) {
 }
 
 /* A word of 8 bytes that all are this one. */
-#define BYTES_OF(byte) (UINT64_C(0x0101010101010101) * (byte))
+#define NDD_BYTES_OF(byte) (UINT64_C(0x0101010101010101) * (byte))
 
 /* ascii_lower of 8 bytes at once, none of them above ASCII: adding carries into the top bit of a byte
  * that is 'A' or more, and of one that is more than 'Z'. */
 static inline uint64_t lower8(uint64_t bytes) {
-    uint64_t from_a = bytes + BYTES_OF(0x80 - 'A'), above_z = bytes + BYTES_OF(0x7f - 'Z');
-    return bytes | ((from_a ^ above_z) & BYTES_OF(0x80)) >> 2;
+    uint64_t from_a = bytes + NDD_BYTES_OF(0x80 - 'A'), above_z = bytes + NDD_BYTES_OF(0x7f - 'Z');
+    return bytes | ((from_a ^ above_z) & NDD_BYTES_OF(0x80)) >> 2;
 }
 
 /* White space as HTML counts it: tab, line feed, form feed, carriage return, space. */

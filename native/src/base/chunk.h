@@ -13,7 +13,7 @@
 #include "base/bits.h"
 #include "base/bytes.h"
 
-#define CHUNK 16
+#define NDD_CHUNK_BYTES 16
 
 #if !defined(NDD_PORTABLE) && (defined(__SSE2__) || defined(_M_X64))
 #define NDD_CHUNKS 1
@@ -53,26 +53,26 @@ static inline uint32_t chunk_bits(__m128i found) {
 
 /* Whether a byte ends the name of a tag; with '=', that of an attribute. All such bytes are below 64; what
  * is above seldom comes here. */
-#define BYTE_OF_64(c) (UINT64_C(1) << (c))
-#define ENDS_NAME (UINT64_C(0x100003600) | BYTE_OF_64('/') | BYTE_OF_64('>'))
+#define NDD_BYTE_OF_64(c) (UINT64_C(1) << (c))
+#define NDD_ENDS_NAME (UINT64_C(0x100003600) | NDD_BYTE_OF_64('/') | NDD_BYTE_OF_64('>'))
 
 static inline int ends_tag_name(uint8_t c) {
-    return c < 64 && (ENDS_NAME >> c & 1);
+    return c < 64 && (NDD_ENDS_NAME >> c & 1);
 }
 
 static inline int ends_attribute_name(uint8_t c) {
-    return c < 64 && ((ENDS_NAME | BYTE_OF_64('=')) >> c & 1);
+    return c < 64 && ((NDD_ENDS_NAME | NDD_BYTE_OF_64('=')) >> c & 1);
 }
 
 /* The first byte that ends a name, or end. Names are short: this is one look in most cases. */
 static inline const uint8_t *tag_name_end(const uint8_t *at, const uint8_t *end) {
 #ifdef NDD_CHUNKS
-    while (end - at >= CHUNK) {
+    while (end - at >= NDD_CHUNK_BYTES) {
         __m128i bytes = chunk_at(at);
         __m128i found = _mm_or_si128(chunk_is(bytes, '/'), chunk_is(bytes, '>'));
         uint32_t bits = chunk_bits(_mm_or_si128(found, chunk_within(bytes, 0, ' ' + 1)));
         if (bits == 0) {
-            at += CHUNK;
+            at += NDD_CHUNK_BYTES;
             continue;
         }
         at += lowest_bit(bits);
@@ -86,12 +86,12 @@ static inline const uint8_t *tag_name_end(const uint8_t *at, const uint8_t *end)
 
 static inline const uint8_t *attribute_name_end(const uint8_t *at, const uint8_t *end) {
 #ifdef NDD_CHUNKS
-    while (end - at >= CHUNK) {
+    while (end - at >= NDD_CHUNK_BYTES) {
         __m128i bytes = chunk_at(at);
         __m128i found = _mm_or_si128(chunk_is(bytes, '/'), chunk_within(bytes, '=', 2)); /* = and > */
         uint32_t bits = chunk_bits(_mm_or_si128(found, chunk_within(bytes, 0, ' ' + 1)));
         if (bits == 0) {
-            at += CHUNK;
+            at += NDD_CHUNK_BYTES;
             continue;
         }
         at += lowest_bit(bits);
@@ -106,7 +106,7 @@ static inline const uint8_t *attribute_name_end(const uint8_t *at, const uint8_t
 /* The first byte that is no space, or end. */
 static inline const uint8_t *space_end(const uint8_t *at, const uint8_t *end) {
 #ifdef NDD_CHUNKS
-    for (; end - at >= CHUNK; at += CHUNK) {
+    for (; end - at >= NDD_CHUNK_BYTES; at += NDD_CHUNK_BYTES) {
         __m128i bytes = chunk_at(at);
         __m128i space = _mm_or_si128(chunk_is(bytes, ' '), chunk_within(bytes, '\t', 2));
         __m128i other = chunk_within(bytes, '\f', 2); /* form feed and carriage return */
@@ -121,9 +121,9 @@ static inline const uint8_t *space_end(const uint8_t *at, const uint8_t *end) {
 /* The first such byte, or NULL; memchr for what is near. */
 static inline const uint8_t *find_near(const uint8_t *at, const uint8_t *end, uint8_t c) {
 #ifdef NDD_CHUNKS
-    for (int i = 0; i < 2 && end - at >= 2 * CHUNK; i++, at += 2 * CHUNK) {
+    for (int i = 0; i < 2 && end - at >= 2 * NDD_CHUNK_BYTES; i++, at += 2 * NDD_CHUNK_BYTES) {
         uint32_t bits = chunk_bits(chunk_is(chunk_at(at), (char)c));
-        bits |= chunk_bits(chunk_is(chunk_at(at + CHUNK), (char)c)) << CHUNK;
+        bits |= chunk_bits(chunk_is(chunk_at(at + NDD_CHUNK_BYTES), (char)c)) << NDD_CHUNK_BYTES;
         if (bits != 0) return at + lowest_bit(bits);
     }
 #endif
@@ -133,7 +133,7 @@ static inline const uint8_t *find_near(const uint8_t *at, const uint8_t *end, ui
 /* Whether a link's target can be taken as it stands: no reference, no space or control character. */
 static inline int is_plain_target(const uint8_t *at, const uint8_t *end) {
 #ifdef NDD_CHUNKS
-    for (; end - at >= CHUNK; at += CHUNK) {
+    for (; end - at >= NDD_CHUNK_BYTES; at += NDD_CHUNK_BYTES) {
         __m128i bytes = chunk_at(at);
         if (chunk_bits(_mm_or_si128(chunk_is(bytes, '&'), chunk_within(bytes, 0, ' ' + 1))) != 0) return 0;
     }
@@ -168,11 +168,11 @@ static inline struct text_bits text_chunk(const uint8_t *at) {
     return text;
 }
 
-/* TEXT_BYTES of text at once: a few words, so that few of them lie across the border. */
-#define TEXT_BYTES 48
+/* NDD_TEXT_BYTES of text at once: a few words, so that few of them lie across the border. */
+#define NDD_TEXT_BYTES 48
 static inline struct text_bits text_at(const uint8_t *at) {
     struct text_bits text = {0, 0, 0};
-    for (int i = 0; i < TEXT_BYTES; i += CHUNK) {
+    for (int i = 0; i < NDD_TEXT_BYTES; i += NDD_CHUNK_BYTES) {
         struct text_bits part = text_chunk(at + i);
         text.words |= part.words << i;
         text.stops |= part.stops << i;

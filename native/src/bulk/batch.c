@@ -36,7 +36,7 @@ static double passing(const struct ndd_queries *queries, uint32_t bits) {
 static void choose_coarse(const struct ndd_queries *queries, struct half *half) {
     uint32_t bits = LEAST_BITS, threshold = half->threshold;
     double count = (double)queries->count;
-    while (bits < HALF_BITS &&
+    while (bits < NDD_HALF_BITS &&
            count * ball(bits, threshold) > COARSE_DENSITY * (double)(UINT64_C(1) << bits)) bits++;
     half->coarse_bits = bits + COARSE_LESS <= queries->key_bits ? bits : 0;
 }
@@ -48,7 +48,7 @@ static void choose_filter(struct ndd_queries *queries, uint64_t memory) {
     queries->halves[0].threshold = k / 2;
     queries->halves[1].threshold = k == 0 ? 0 : (k - 1) / 2;
     double wanted = DENSITY_WANTED * queries->used, sets = 0;
-    while (bits < HALF_BITS && passing(queries, bits) > wanted &&
+    while (bits < NDD_HALF_BITS && passing(queries, bits) > wanted &&
            (UINT64_C(1) << (bits + 1)) / 8 * queries->used <= memory) bits++;
     for (uint32_t h = 0; h < queries->used; h++) {
         sets += (double)queries->count * ball(bits, queries->halves[h].threshold);
@@ -88,20 +88,20 @@ struct setting {
 static void set_all(const struct setting *setting, uint64_t flips, uint32_t bit, uint32_t left) {
     for (uint64_t i = 0; i < setting->count; i++) {
         uint64_t key = setting->sorted[i] << setting->left >> setting->shift ^ flips;
-        if (setting->count - i > AHEAD) {
-            uint64_t ahead = setting->sorted[i + AHEAD] << setting->left >> setting->shift ^ flips;
+        if (setting->count - i > NDD_BATCH_AHEAD) {
+            uint64_t ahead = setting->sorted[i + NDD_BATCH_AHEAD] << setting->left >> setting->shift ^ flips;
             prefetch(&setting->bits[ahead >> 6]);
         }
-        set_near(setting->bits, key, LINE_BITS, left);
+        set_near(setting->bits, key, NDD_LINE_BITS, left);
     }
     if (left == 0) return;
-    while (bit-- > LINE_BITS) set_all(setting, flips ^ UINT64_C(1) << bit, bit, left - 1);
+    while (bit-- > NDD_LINE_BITS) set_all(setting, flips ^ UINT64_C(1) << bit, bit, left - 1);
 }
 
 static void set_bitmap(const struct ndd_queries *queries, uint32_t which, uint64_t *bits,
                        uint32_t key_bits) {
     const struct half *half = &queries->halves[which];
-    struct setting setting = {bits, half->sorted, queries->count, which * HALF_BITS, 64 - key_bits};
+    struct setting setting = {bits, half->sorted, queries->count, which * NDD_HALF_BITS, 64 - key_bits};
     set_all(&setting, 0, key_bits, half->threshold);
 }
 
@@ -143,8 +143,8 @@ static ndd_status open_half(struct ndd_queries *queries, const uint64_t *values,
     uint64_t *scratch = malloc(n * sizeof *scratch + 1);
     ndd_status status = scratch == NULL ? NDD_NO_MEMORY : place_half(queries, half);
     if (status == NDD_OK) {
-        uint32_t low = which == 0 ? HALF_BITS : 0, shift = 64 - queries->present_bits;
-        const struct block block = {.mask = (uint64_t)UINT32_MAX << low, .bits = HALF_BITS,
+        uint32_t low = which == 0 ? NDD_HALF_BITS : 0, shift = 64 - queries->present_bits;
+        const struct block block = {.mask = (uint64_t)UINT32_MAX << low, .bits = NDD_HALF_BITS,
                                     .runs = 1, .run = {{UINT32_MAX, low}}};
         if (n > 0) memcpy(half->sorted, values, n * sizeof *values);
         uint64_t *sorted = radix_sort(half->sorted, scratch, n, &block);
@@ -177,7 +177,7 @@ static ndd_status fill_table(struct ndd_queries *queries, const uint64_t *values
 
 ndd_status ndd_queries_open(const uint64_t *values, size_t n, uint32_t k, uint64_t memory,
                             ndd_queries **queries) {
-    if (k > MAX_DISTANCE) return NDD_BAD_DISTANCE;
+    if (k > NDD_MAX_DISTANCE) return NDD_BAD_DISTANCE;
     if (n > 0 && values == NULL) return NDD_BAD_ARGUMENT;
     if (n > INT32_MAX) return NDD_TOO_LARGE;
     if (n > SIZE_MAX / 16) return NDD_NO_MEMORY;
@@ -185,7 +185,7 @@ ndd_status ndd_queries_open(const uint64_t *values, size_t n, uint32_t k, uint64
     if (opened == NULL) return NDD_NO_MEMORY;
     opened->k = k;
     opened->count = n;
-    opened->start_bits = LINE_BITS; /* a place for each query, and 16 bits */
+    opened->start_bits = NDD_LINE_BITS; /* a place for each query, and 16 bits */
     while (opened->start_bits < 28 && (UINT64_C(1) << opened->start_bits) < n) opened->start_bits++;
     opened->present_bits = opened->start_bits + 4;
     choose_filter(opened, memory);
@@ -203,7 +203,7 @@ ndd_status ndd_queries_open(const uint64_t *values, size_t n, uint32_t k, uint64
 
 void ndd_queries_close(ndd_queries *queries) {
     if (queries == NULL) return;
-    for (uint32_t h = 0; h < HALVES; h++) {
+    for (uint32_t h = 0; h < NDD_HALVES; h++) {
         memory_close(&queries->halves[h].memory);
     }
     ndd_table_close(queries->table);

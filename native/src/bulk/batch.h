@@ -28,10 +28,10 @@
 #include "base/memory.h"
 #include "ndd_bulk.h"
 
-#define HALVES 2
-#define HALF_BITS 32
-#define LINE_BITS 9 /* keys that differ only in these share a cache line of a bitmap */
-#define AHEAD 32    /* random reads that are prefetched before the first is used */
+#define NDD_HALVES 2
+#define NDD_HALF_BITS 32
+#define NDD_LINE_BITS 9 /* keys that differ only in these share a cache line of a bitmap */
+#define NDD_BATCH_AHEAD 32    /* random reads that are prefetched before the first is used */
 
 struct half {
     uint64_t *bits;       /* of keys near a query: 2^key_bits */
@@ -46,7 +46,7 @@ struct half {
 
 struct ndd_queries {
     ndd_table *table;
-    struct half halves[HALVES];
+    struct half halves[NDD_HALVES];
     uint32_t used; /* halves with a bitmap; 0: no filter */
     uint32_t key_bits;
     uint32_t present_bits;
@@ -56,6 +56,6 @@ struct ndd_queries {
 };
 
 /* A half of a value, at the top of 64 bits. */
-static inline uint64_t half_of(uint64_t value, uint32_t half) { return value << half * HALF_BITS; }
+static inline uint64_t half_of(uint64_t value, uint32_t half) { return value << half * NDD_HALF_BITS; }
 
 #endif

@@ -25,7 +25,7 @@ struct ndd_hits {
     size_t waiting;
     uint32_t passed[BLOCK];     /* places in a block that pass a half's filter */
     uint64_t near[BLOCK / 64];  /* a bit for each place: whether a query may be near */
-    struct candidates found[TOGETHER * (HALF_BITS + 1)];
+    struct candidates found[TOGETHER * (NDD_HALF_BITS + 1)];
 };
 
 ndd_status ndd_hits_open(ndd_hits **hits) {
@@ -87,7 +87,7 @@ static size_t look_at_all(const struct look *look, const uint64_t *values, size_
                           uint32_t *passed) {
     size_t count = 0;
     for (size_t i = 0; i < n; i++) {
-        ask_bit(look, values[i + AHEAD < end ? i + AHEAD : end - 1]);
+        ask_bit(look, values[i + NDD_BATCH_AHEAD < end ? i + NDD_BATCH_AHEAD : end - 1]);
         passed[count] = (uint32_t)i;
         count += is_set(look, values[i]);
     }
@@ -98,10 +98,10 @@ static size_t look_at_all(const struct look *look, const uint64_t *values, size_
 static size_t look_closer(const struct look *look, const uint64_t *values, uint32_t *passed,
                           size_t n) {
     size_t count = 0;
-    for (size_t i = 0; i < n && i < AHEAD; i++) ask_bit(look, values[passed[i]]);
+    for (size_t i = 0; i < n && i < NDD_BATCH_AHEAD; i++) ask_bit(look, values[passed[i]]);
     for (size_t i = 0; i < n; i++) {
         uint32_t place = passed[i];
-        if (i + AHEAD < n) ask_bit(look, values[passed[i + AHEAD]]);
+        if (i + NDD_BATCH_AHEAD < n) ask_bit(look, values[passed[i + NDD_BATCH_AHEAD]]);
         passed[count] = place;
         count += is_set(look, values[place]);
     }
@@ -111,9 +111,9 @@ static size_t look_closer(const struct look *look, const uint64_t *values, uint3
 static size_t filter_half(const struct ndd_queries *queries, uint32_t which, const uint64_t *values,
                           size_t n, size_t end, uint32_t *passed) {
     const struct half *half = &queries->halves[which];
-    struct look look = {half->bits, which * HALF_BITS, 64 - queries->key_bits};
+    struct look look = {half->bits, which * NDD_HALF_BITS, 64 - queries->key_bits};
     if (half->coarse == NULL) return look_at_all(&look, values, n, end, passed);
-    struct look coarse = {half->coarse, which * HALF_BITS, 64 - half->coarse_bits};
+    struct look coarse = {half->coarse, which * NDD_HALF_BITS, 64 - half->coarse_bits};
     return look_closer(&look, values, passed, look_at_all(&coarse, values, n, end, passed));
 }
 
@@ -121,14 +121,14 @@ static size_t filter_half(const struct ndd_queries *queries, uint32_t which, con
 
 static void prefetch_near(const struct ndd_queries *queries, const struct half *half, uint64_t key) {
     prefetch(&half->present[key >> 6]);
-    for (uint32_t bit = LINE_BITS; bit < queries->present_bits && half->threshold > 0; bit++) {
+    for (uint32_t bit = NDD_LINE_BITS; bit < queries->present_bits && half->threshold > 0; bit++) {
         prefetch(&half->present[(key ^ UINT64_C(1) << bit) >> 6]);
     }
 }
 
 /* Compares up to TOGETHER fingerprints with the queries whose half is near: in steps, so that what a
  * step reads was asked for in the one before. */
-COUNTS_BITS
+NDD_COUNTS_BITS
 static void compare_group(const struct ndd_queries *queries, uint32_t which, const uint64_t *values,
                           const uint32_t *places, size_t n, ndd_hits *hits) {
     const struct half *half = &queries->halves[which];
@@ -168,7 +168,7 @@ static void compare_group(const struct ndd_queries *queries, uint32_t which, con
 }
 
 /* Marks those of a block that a query may be near. */
-static void find_near(const struct ndd_queries *queries, const uint64_t *values, size_t n, size_t end,
+static void find_neighbours(const struct ndd_queries *queries, const uint64_t *values, size_t n, size_t end,
                       ndd_hits *hits) {
     uint32_t *passed = hits->passed;
     memset(hits->near, queries->used == 0 ? 0xff : 0, sizeof hits->near);
@@ -234,7 +234,7 @@ ndd_status ndd_queries_probe(const ndd_queries *queries, const uint64_t *values,
     if (queries->count == 0) return NDD_OK;
     for (size_t from = 0; from < n && status == NDD_OK; from += BLOCK) {
         size_t members = n - from < BLOCK ? n - from : BLOCK;
-        find_near(queries, values + from, members, n - from, hits);
+        find_neighbours(queries, values + from, members, n - from, hits);
         await_near(values + from, members, first + from, hits);
         if (hits->waiting >= BLOCK) status = probe_waiting(queries, hits);
     }

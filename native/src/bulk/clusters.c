@@ -62,7 +62,7 @@ static ndd_status label(struct forest *forest, const uint64_t *values, size_t n,
 }
 
 ndd_status ndd_find_clusters(const uint64_t *values, size_t n, uint32_t k, uint64_t *labels) {
-    if (k > MAX_DISTANCE) return NDD_BAD_DISTANCE;
+    if (k > NDD_MAX_DISTANCE) return NDD_BAD_DISTANCE;
     if (n > 0 && (values == NULL || labels == NULL)) return NDD_BAD_ARGUMENT;
     struct forest forest = {.parents = NULL};
     numbers_open(&forest.values);

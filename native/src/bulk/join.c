@@ -42,14 +42,14 @@ static inline ndd_status compare_all(const struct join_rule *rule, const uint64_
     return NDD_OK;
 }
 
-COUNTS_BITS
+NDD_COUNTS_BITS
 static ndd_status compare_group(const struct join_rule *rule, const uint64_t *values, size_t n,
                                 const struct join *join) {
     return compare_all(rule, values, n, join);
 }
 
 /* Joins values sorted by the key of the current block, group by group. */
-COUNTS_BITS
+NDD_COUNTS_BITS
 static ndd_status join_sorted(const struct join_rule *rule, const uint64_t *values, size_t n,
                               uint64_t free_bits, const struct join *join) {
     uint64_t mask = join->design->blocks[join->block].mask;

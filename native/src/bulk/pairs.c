@@ -112,7 +112,7 @@ static ndd_status take_repeated(uint64_t *sorted, size_t n, ndd_pairs *pairs, si
 }
 
 ndd_status ndd_find_all(const uint64_t *values, size_t n, uint32_t k, ndd_pairs *pairs) {
-    if (k > MAX_DISTANCE) return NDD_BAD_DISTANCE;
+    if (k > NDD_MAX_DISTANCE) return NDD_BAD_DISTANCE;
     if (n > 0 && values == NULL) return NDD_BAD_ARGUMENT;
     if (n > SIZE_MAX / 32) return NDD_NO_MEMORY;
     ndd_pairs found = {NULL, 0, 0};
@@ -158,7 +158,7 @@ ndd_status ndd_distinct(uint64_t *values, size_t n, ndd_pairs *repeated, size_t 
 
 ndd_status ndd_pair_blocks(uint64_t values, uint32_t k, uint64_t *masks, size_t capacity,
                            uint32_t *count) {
-    if (k > MAX_DISTANCE) return NDD_BAD_DISTANCE;
+    if (k > NDD_MAX_DISTANCE) return NDD_BAD_DISTANCE;
     struct design design;
     ndd_status status = design_for_pairs(&design, values, UINT64_MAX, k);
     if (status != NDD_OK) return status;
@@ -185,7 +185,7 @@ static ndd_status keep_wanted(void *context, uint64_t a, uint64_t b) {
 ndd_status ndd_find_part(const uint64_t *values, size_t n, uint32_t k, const uint64_t *masks,
                          uint32_t count, uint32_t block, uint64_t split, size_t most,
                          ndd_pairs *pairs) {
-    if (k > MAX_DISTANCE) return NDD_BAD_DISTANCE;
+    if (k > NDD_MAX_DISTANCE) return NDD_BAD_DISTANCE;
     if ((n > 0 && values == NULL) || masks == NULL || block >= count ||
         count > MASKS_MOST) {
         return NDD_BAD_ARGUMENT;

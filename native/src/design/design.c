@@ -6,8 +6,8 @@ void block_set(struct block *block, uint64_t mask, uint64_t flips, uint32_t thre
     *block = (struct block){.mask = mask, .flips = flips, .threshold = threshold, .lines = 1};
     while (mask != 0) {
         uint32_t from = lowest_bit(mask), length = 0;
-        while (from + length < VALUE_BITS && mask >> (from + length) & 1) length++;
-        uint64_t ones = length == VALUE_BITS ? UINT64_MAX : (UINT64_C(1) << length) - 1;
+        while (from + length < NDD_VALUE_BITS && mask >> (from + length) & 1) length++;
+        uint64_t ones = length == NDD_VALUE_BITS ? UINT64_MAX : (UINT64_C(1) << length) - 1;
         block->run[block->runs].shift = from - block->bits;
         block->run[block->runs].mask = ones << block->bits;
         block->runs++;

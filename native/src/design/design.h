@@ -21,9 +21,9 @@
 #include "base/bits.h"
 #include "ndd.h"
 
-#define VALUE_BITS 64
-#define MAX_DISTANCE 15
-#define MAX_RUNS 32 /* of consecutive bits in a mask */
+#define NDD_VALUE_BITS 64
+#define NDD_MAX_DISTANCE 15
+#define NDD_MAX_RUNS 32 /* of consecutive bits in a mask */
 
 struct block {
     uint64_t mask;      /* the key bits */
@@ -35,7 +35,7 @@ struct block {
     struct {
         uint64_t mask;
         uint32_t shift;
-    } run[MAX_RUNS]; /* how the mask's bits are brought together */
+    } run[NDD_MAX_RUNS]; /* how the mask's bits are brought together */
 };
 
 struct design {
@@ -73,10 +73,10 @@ struct part {
 };
 
 /* The design of a segment of `values` values: memory first. Without parts all values are compared. */
-ndd_status design_for_segment(uint64_t values, uint32_t k, struct part parts[MAX_DISTANCE + 1],
+ndd_status design_for_segment(uint64_t values, uint32_t k, struct part parts[NDD_MAX_DISTANCE + 1],
                               uint32_t *count);
 
-/* The design that these parts are, at most MAX_DISTANCE + 1; NDD_DAMAGED when they are none for k.
+/* The design that these parts are, at most NDD_MAX_DISTANCE + 1; NDD_DAMAGED when they are none for k.
  * Without parts it is one table without key bits. */
 ndd_status design_of_parts(struct design *design, const struct part *parts, uint32_t count,
                            uint32_t k);

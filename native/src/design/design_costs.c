@@ -23,7 +23,7 @@ static struct expected expect(double values, uint32_t bits, uint32_t lines) {
     double buckets = (double)(UINT64_C(1) << bits);
     uint32_t inside = bucket_entries(bits, lines);
     struct expected expected = {.load = values / buckets};
-    double line = LINE_BYTES * lines, entry = (line - 8) / inside;
+    double line = NDD_LINE_BYTES * lines, entry = (line - 8) / inside;
     if (expected.load > 3 * inside + 20) {
         expected.overflow = 1;
         expected.beyond = expected.load - inside;
@@ -61,7 +61,7 @@ struct block_costs lines_costs(double values, uint32_t bits, uint32_t lines) {
 }
 
 struct block_costs segment_costs(double values, uint32_t bits) {
-    double buckets = (double)(UINT64_C(1) << bits), lines = values / buckets / LINE_LANES;
+    double buckets = (double)(UINT64_C(1) << bits), lines = values / buckets / NDD_LINE_LANES;
     double directory = 4 * buckets, lows = 4 * values, rests = values * (64 - bits) / 8;
     return (struct block_costs){
         .bytes = directory + rests,

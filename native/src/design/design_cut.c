@@ -9,15 +9,15 @@ double binomial(uint32_t n, uint32_t k) {
 }
 
 uint32_t design_best_cut(const struct options *options, uint32_t width, uint32_t k,
-                         struct cut cuts[MAX_DISTANCE + 1], double *cost) {
+                         struct cut cuts[NDD_MAX_DISTANCE + 1], double *cost) {
     /* least[u][b]: to cover u units, t + 1 for each block, with b bits */
-    double least[MAX_DISTANCE + 2][VALUE_BITS + 1];
-    struct cut taken[MAX_DISTANCE + 2][VALUE_BITS + 1];
+    double least[NDD_MAX_DISTANCE + 2][NDD_VALUE_BITS + 1];
+    struct cut taken[NDD_MAX_DISTANCE + 2][NDD_VALUE_BITS + 1];
     for (uint32_t b = 0; b <= width; b++) least[0][b] = 0;
     for (uint32_t u = 1; u <= k + 1; u++) {
         for (uint32_t b = 0; b <= width; b++) {
             least[u][b] = DBL_MAX;
-            for (uint32_t t = 0; t <= MAX_THRESHOLD && t < u; t++) {
+            for (uint32_t t = 0; t <= NDD_MAX_THRESHOLD && t < u; t++) {
                 for (uint32_t w = 1; w <= b; w++) {
                     double rest = least[u - t - 1][b - w], one = options->of[w][t].cost;
                     if (rest < DBL_MAX && one < DBL_MAX && rest + one < least[u][b]) {

@@ -11,8 +11,8 @@
 
 #include "design/design.h"
 
-#define MAX_THRESHOLD 4 /* of one block; more flips than anyone wants to try */
-#define MAX_KEY_BITS 31
+#define NDD_MAX_THRESHOLD 4 /* of one block; more flips than anyone wants to try */
+#define NDD_MAX_KEY_BITS 31
 
 /* How one block is searched, and what that costs. */
 struct option {
@@ -24,7 +24,7 @@ struct option {
 };
 
 struct options {
-    struct option of[VALUE_BITS + 1][MAX_THRESHOLD + 1];
+    struct option of[NDD_VALUE_BITS + 1][NDD_MAX_THRESHOLD + 1];
 };
 
 struct cut { /* a block of the best cut */
@@ -35,7 +35,7 @@ struct cut { /* a block of the best cut */
 /* The cheapest cut of `width` bits for distance k; returns the number of blocks, 0 if there is no
  * cut, and its cost. */
 uint32_t design_best_cut(const struct options *options, uint32_t width, uint32_t k,
-                         struct cut cuts[MAX_DISTANCE + 1], double *cost);
+                         struct cut cuts[NDD_MAX_DISTANCE + 1], double *cost);
 
 /* Ways to choose k of n. */
 double binomial(uint32_t n, uint32_t k);

@@ -33,7 +33,7 @@ static void list(struct design *design, double values, costs_of *costs_in, ndd_b
 
 ndd_status ndd_design_get(uint64_t values, uint32_t k, ndd_preset preset, ndd_block *blocks,
                           size_t capacity, uint32_t *count) {
-    if (k > MAX_DISTANCE) return NDD_BAD_DISTANCE;
+    if (k > NDD_MAX_DISTANCE) return NDD_BAD_DISTANCE;
     if (preset != NDD_AUTO && preset != NDD_COMPACT && preset != NDD_FAST) return NDD_BAD_ARGUMENT;
     struct design design;
     ndd_status status = design_for_probes(&design, values, k, preset);
@@ -43,9 +43,9 @@ ndd_status ndd_design_get(uint64_t values, uint32_t k, ndd_preset preset, ndd_bl
 
 ndd_status ndd_segment_design_get(uint64_t values, uint32_t k, ndd_block *blocks, size_t capacity,
                                   uint32_t *count) {
-    if (k > MAX_DISTANCE) return NDD_BAD_DISTANCE;
+    if (k > NDD_MAX_DISTANCE) return NDD_BAD_DISTANCE;
     struct design design;
-    struct part parts[MAX_DISTANCE + 1];
+    struct part parts[NDD_MAX_DISTANCE + 1];
     uint32_t part_count;
     ndd_status status = design_for_segment(values, k, parts, &part_count);
     if (status == NDD_OK) status = design_of_parts(&design, parts, part_count, k);

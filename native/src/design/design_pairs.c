@@ -16,9 +16,9 @@ static uint32_t part_start(uint32_t w, uint32_t parts, uint32_t i) { return w * 
 
 static void pair_options(struct options *options, double values) {
     uint32_t enough = 1; /* with more key bits than these, groups hardly get smaller */
-    while (enough < MAX_KEY_BITS && (double)(UINT64_C(1) << enough) < 4 * values) enough++;
-    for (uint32_t w = 0; w <= VALUE_BITS; w++) {
-        for (uint32_t t = 0; t <= MAX_THRESHOLD; t++) {
+    while (enough < NDD_MAX_KEY_BITS && (double)(UINT64_C(1) << enough) < 4 * values) enough++;
+    for (uint32_t w = 0; w <= NDD_VALUE_BITS; w++) {
+        for (uint32_t t = 0; t <= NDD_MAX_THRESHOLD; t++) {
             struct option *best = &options->of[w][t];
             *best = (struct option){.cost = DBL_MAX};
             for (uint32_t parts = t + 1; parts <= MAX_PARTS && parts <= w; parts++) {
@@ -70,7 +70,7 @@ static uint32_t add_pair_blocks(struct block *blocks, const uint8_t *where, stru
 ndd_status design_for_pairs(struct design *design, uint64_t values, uint64_t free_bits,
                             uint32_t k) {
     *design = (struct design){NULL, 0};
-    uint8_t where[VALUE_BITS];
+    uint8_t where[NDD_VALUE_BITS];
     uint32_t width = 0;
     for (uint64_t left = free_bits; left != 0; left &= left - 1) {
         where[width++] = (uint8_t)lowest_bit(left);
@@ -78,7 +78,7 @@ ndd_status design_for_pairs(struct design *design, uint64_t values, uint64_t fre
     struct options *options = malloc(sizeof *options);
     if (options == NULL) return NDD_NO_MEMORY;
     double n = (double)values, cost;
-    struct cut cuts[MAX_DISTANCE + 1];
+    struct cut cuts[NDD_MAX_DISTANCE + 1];
     pair_options(options, n);
     uint32_t count = design_best_cut(options, width, k, cuts, &cost);
     ndd_status status = NDD_OK;

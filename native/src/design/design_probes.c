@@ -26,8 +26,8 @@ static double subsets_up_to(uint32_t n, uint32_t k) {
 }
 
 static uint64_t ones_between(uint32_t from, uint32_t to) {
-    uint64_t below_to = to >= VALUE_BITS ? UINT64_MAX : (UINT64_C(1) << to) - 1;
-    uint64_t below_from = from >= VALUE_BITS ? UINT64_MAX : (UINT64_C(1) << from) - 1;
+    uint64_t below_to = to >= NDD_VALUE_BITS ? UINT64_MAX : (UINT64_C(1) << to) - 1;
+    uint64_t below_from = from >= NDD_VALUE_BITS ? UINT64_MAX : (UINT64_C(1) << from) - 1;
     return below_to & ~below_from;
 }
 
@@ -56,7 +56,7 @@ struct visits {
 static struct visits best_visits(double values, uint32_t bits, double byte_cost,
                                  enum storage storage) {
     struct visits best = {0, 0, 0, 0};
-    for (uint32_t lines = 1; lines <= (storage == IN_LINES ? MAX_BUCKET_LINES : 1); lines++) {
+    for (uint32_t lines = 1; lines <= (storage == IN_LINES ? NDD_MAX_BUCKET_LINES : 1); lines++) {
         struct block_costs costs = storage == IN_LINES ? lines_costs(values, bits, lines)
                                                        : segment_costs(values, bits);
         double copy = UPDATES * costs.update_ns + byte_cost * costs.bytes / values;
@@ -77,16 +77,16 @@ static double keys_of(uint32_t w, uint32_t t, uint32_t p, uint32_t c) {
 /* A cost a byte weighs memory against time. */
 static void probe_options(struct options *options, double values, double byte_cost,
                           enum storage storage) {
-    struct visits visits[MAX_KEY_BITS + 1];
-    for (uint32_t p = 1; p <= MAX_KEY_BITS; p++) {
+    struct visits visits[NDD_MAX_KEY_BITS + 1];
+    for (uint32_t p = 1; p <= NDD_MAX_KEY_BITS; p++) {
         visits[p] = best_visits(values, p, byte_cost, storage);
     }
-    for (uint32_t w = 0; w <= VALUE_BITS; w++) {
-        for (uint32_t t = 0; t <= MAX_THRESHOLD; t++) {
+    for (uint32_t w = 0; w <= NDD_VALUE_BITS; w++) {
+        for (uint32_t t = 0; t <= NDD_MAX_THRESHOLD; t++) {
             struct option *best = &options->of[w][t];
             *best = (struct option){.cost = DBL_MAX};
             if (t >= w && w > 0) continue;
-            for (uint32_t p = 1; p <= w && p <= MAX_KEY_BITS; p++) {
+            for (uint32_t p = 1; p <= w && p <= NDD_MAX_KEY_BITS; p++) {
                 if ((double)(UINT64_C(1) << p) > 2 * values) break;
                 for (uint32_t c = 1; c <= (t == 1 && w > p ? MAX_COPIES : 1); c++) {
                     double keys = keys_of(w, t, p, c);
@@ -126,10 +126,10 @@ static uint32_t add_probe_blocks(struct block *blocks, uint32_t from, struct cut
 /* The cut that is best at a price for each byte, what it costs in time, and how many bytes it has
  * for each value. */
 static uint32_t cut_at_price(struct options *options, double values, uint32_t k, double byte_cost,
-                             enum storage storage, struct cut cuts[MAX_DISTANCE + 1],
+                             enum storage storage, struct cut cuts[NDD_MAX_DISTANCE + 1],
                              double *time, double *bytes) {
     probe_options(options, values, byte_cost, storage);
-    uint32_t count = design_best_cut(options, VALUE_BITS, k, cuts, time);
+    uint32_t count = design_best_cut(options, NDD_VALUE_BITS, k, cuts, time);
     *bytes = OTHER_BYTES;
     for (uint32_t i = 0; i < count; i++) {
         double here = options->of[cuts[i].width][cuts[i].threshold].bytes / values;
@@ -142,7 +142,7 @@ static uint32_t cut_at_price(struct options *options, double values, uint32_t k,
 /* The cut whose time, times its bytes to the power of weight, is least, with the options for it; 0
  * blocks when comparing with every value takes less. */
 static uint32_t best_probe_cut(struct options *options, uint64_t values, uint32_t k, double weight,
-                               enum storage storage, struct cut cuts[MAX_DISTANCE + 1]) {
+                               enum storage storage, struct cut cuts[NDD_MAX_DISTANCE + 1]) {
     double n = (double)values, least = DBL_MAX, best_price = 0, best_time = DBL_MAX, time, bytes;
     for (double price = 0.25; price < 3000; price *= 2) {
         if (cut_at_price(options, n, k, price, storage, cuts, &time, &bytes) == 0) break;
@@ -157,7 +157,7 @@ static uint32_t best_probe_cut(struct options *options, uint64_t values, uint32_
 }
 
 static ndd_status open_blocks(struct design *design) {
-    *design = (struct design){malloc((MAX_DISTANCE + 1) * MAX_COPIES * sizeof *design->blocks), 0};
+    *design = (struct design){malloc((NDD_MAX_DISTANCE + 1) * MAX_COPIES * sizeof *design->blocks), 0};
     return design->blocks == NULL ? NDD_NO_MEMORY : NDD_OK;
 }
 
@@ -171,7 +171,7 @@ ndd_status design_for_probes(struct design *design, uint64_t values, uint32_t k,
         return NDD_NO_MEMORY;
     }
     double weight = memory_weight(preset, (double)values);
-    struct cut cuts[MAX_DISTANCE + 1];
+    struct cut cuts[NDD_MAX_DISTANCE + 1];
     uint32_t count = best_probe_cut(options, values, k, weight, IN_LINES, cuts), from = 0;
     for (uint32_t i = 0; i < count; i++) {
         struct option option = options->of[cuts[i].width][cuts[i].threshold];
@@ -184,11 +184,11 @@ ndd_status design_for_probes(struct design *design, uint64_t values, uint32_t k,
     return NDD_OK;
 }
 
-ndd_status design_for_segment(uint64_t values, uint32_t k, struct part parts[MAX_DISTANCE + 1],
+ndd_status design_for_segment(uint64_t values, uint32_t k, struct part parts[NDD_MAX_DISTANCE + 1],
                               uint32_t *count) {
     struct options *options = malloc(sizeof *options);
     if (options == NULL) return NDD_NO_MEMORY;
-    struct cut cuts[MAX_DISTANCE + 1];
+    struct cut cuts[NDD_MAX_DISTANCE + 1];
     int small = values < SMALL_SEGMENT && k >= DEAR_DISTANCE;
     double weight = small ? SMALL_SEGMENT_WEIGHT : SEGMENT_WEIGHT;
     *count = best_probe_cut(options, values, k, weight, IN_SEGMENT, cuts);
@@ -204,7 +204,7 @@ ndd_status design_for_segment(uint64_t values, uint32_t k, struct part parts[MAX
 /* Whether a part is one that covers what it must; its block is then searched as design.h says. */
 static int part_holds(struct part part) {
     uint32_t w = part.width, t = part.threshold, p = part.bits, c = part.copies;
-    if (w > VALUE_BITS || p < 1 || p > w || p > MAX_KEY_BITS || t >= w || t > MAX_THRESHOLD) return 0;
+    if (w > NDD_VALUE_BITS || p < 1 || p > w || p > NDD_MAX_KEY_BITS || t >= w || t > NDD_MAX_THRESHOLD) return 0;
     if (c < 1 || c > MAX_COPIES || (c > 1 && t != 1)) return 0;
     return keys_of(w, t, p, c) <= MAX_FLIPPED;
 }
@@ -216,7 +216,7 @@ ndd_status design_of_parts(struct design *design, const struct part *parts, uint
     uint32_t from = 0, covered = 0;
     for (uint32_t i = 0; i < count; i++) {
         struct part part = parts[i];
-        if (!part_holds(part) || part.width > VALUE_BITS - from || covered > k) {
+        if (!part_holds(part) || part.width > NDD_VALUE_BITS - from || covered > k) {
             design_close(design);
             return NDD_DAMAGED;
         }

@@ -12,12 +12,12 @@
 
 #include "design/design.h"
 
-#define MAX_PIECES 4 /* runs of consecutive bits in a key, or outside it */
+#define NDD_MAX_PIECES 4 /* runs of consecutive bits in a key, or outside it */
 
 /* Bits of a value brought together, or put back where they were. */
 struct pieces {
-    uint64_t mask[MAX_PIECES]; /* where they are when brought together */
-    uint32_t shift[MAX_PIECES];
+    uint64_t mask[NDD_MAX_PIECES]; /* where they are when brought together */
+    uint32_t shift[NDD_MAX_PIECES];
     uint32_t count;
 };
 

@@ -10,8 +10,8 @@
 #include "base/bytes.h"
 #include "ndd.h"
 
-#define HASH_C0 UINT64_C(0x9e3779b97f4a7c15)
-#define HASH_C1 UINT64_C(0xd1b54a32d192ed03)
+#define NDD_HASH_C0 UINT64_C(0x9e3779b97f4a7c15)
+#define NDD_HASH_C1 UINT64_C(0xd1b54a32d192ed03)
 
 /* The finalizer of MurmurHash3: every input bit moves every output bit. */
 static inline uint64_t hash_mix(uint64_t x) {
@@ -43,8 +43,8 @@ static inline uint64_t hash_fold(uint64_t a, uint64_t b) {
 
 /* The token hash in two steps: all chunks of 16 bytes but the last, then the last, which has 1 to
  * 16 bytes (none in an empty token). hash_begin returns where the last chunk starts. */
-#define ALL (~UINT64_C(0))
-#define KEEP(bytes) (~(ALL << (8 * (bytes))))
+#define NDD_ALL (~UINT64_C(0))
+#define NDD_LOW(bytes) (~(NDD_ALL << (8 * (bytes))))
 
 struct token_hash {
     uint64_t state;
@@ -53,8 +53,8 @@ struct token_hash {
 
 static inline const uint8_t *hash_begin(struct token_hash *hash, const uint8_t *bytes, size_t n,
                                         ndd_key key) {
-    hash->state = key.k0 ^ HASH_C0;
-    hash->other = key.k1 ^ HASH_C1;
+    hash->state = key.k0 ^ NDD_HASH_C0;
+    hash->other = key.k1 ^ NDD_HASH_C1;
     for (; n > 16; bytes += 16, n -= 16) {
         hash->state = hash_fold(load8_le(bytes) ^ hash->state, load8_le(bytes + 8) ^ hash->other);
     }
@@ -64,10 +64,11 @@ static inline const uint8_t *hash_begin(struct token_hash *hash, const uint8_t *
 /* Of the last chunk's two halves; bytes behind its length do not count. n is the token's length. */
 static inline uint64_t hash_last(uint64_t low, uint64_t high, size_t length, uint64_t state,
                                  uint64_t other, size_t n) {
-    static const uint64_t low_counts[17] = {KEEP(0), KEEP(1), KEEP(2), KEEP(3), KEEP(4), KEEP(5),
-                                            KEEP(6), KEEP(7), ALL, ALL, ALL, ALL, ALL, ALL, ALL, ALL, ALL};
-    static const uint64_t high_counts[17] = {0, 0, 0, 0, 0, 0, 0, 0, 0, KEEP(1), KEEP(2), KEEP(3),
-                                             KEEP(4), KEEP(5), KEEP(6), KEEP(7), ALL};
+    static const uint64_t low_counts[17] = {NDD_LOW(0), NDD_LOW(1), NDD_LOW(2), NDD_LOW(3), NDD_LOW(4), NDD_LOW(5),
+                                            NDD_LOW(6), NDD_LOW(7), NDD_ALL, NDD_ALL, NDD_ALL, NDD_ALL,
+                                            NDD_ALL, NDD_ALL, NDD_ALL, NDD_ALL, NDD_ALL};
+    static const uint64_t high_counts[17] = {0, 0, 0, 0, 0, 0, 0, 0, 0, NDD_LOW(1), NDD_LOW(2), NDD_LOW(3),
+                                             NDD_LOW(4), NDD_LOW(5), NDD_LOW(6), NDD_LOW(7), NDD_ALL};
     low &= low_counts[length];
     high &= high_counts[length];
     return hash_mix(hash_fold(low ^ state, high ^ other) ^ n);
@@ -89,7 +90,7 @@ static inline uint64_t hash_token_padded(const uint8_t *bytes, size_t n, ndd_key
 
 /* A shingle of three token hashes; a text of one or two tokens has one shingle, filled with 0. */
 static inline uint64_t hash_shingle(uint64_t first, uint64_t second, uint64_t third) {
-    return hash_mix(hash_fold(hash_fold(first ^ HASH_C0, second ^ HASH_C1) ^ HASH_C0, third ^ HASH_C1));
+    return hash_mix(hash_fold(hash_fold(first ^ NDD_HASH_C0, second ^ NDD_HASH_C1) ^ NDD_HASH_C0, third ^ NDD_HASH_C1));
 }
 
 #endif

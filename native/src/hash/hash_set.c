@@ -16,14 +16,14 @@
 
 enum { SLOTS_LEAST = 64 };
 
-struct table {
+struct slots {
     uint64_t *slots; /* 0 when empty */
     uint64_t size;
     uint64_t count;
 };
 
 struct ndd_hash_set {
-    struct table newer, older;
+    struct slots newer, older;
     uint64_t most; /* in each table */
     uint64_t seed;
 };
@@ -37,18 +37,19 @@ static uint64_t high_product(uint64_t a, uint64_t b) {
 }
 
 /* Where a hash stands, or would. The table is not full. */
-static uint64_t slot_of(const struct ndd_hash_set *set, const struct table *table, uint64_t hash) {
+static uint64_t slot_of(const struct ndd_hash_set *set, const struct slots *table, uint64_t hash) {
     uint64_t at = high_product(hash_mix(hash ^ set->seed), table->size);
     while (table->slots[at] != 0 && table->slots[at] != hash) at = at + 1 < table->size ? at + 1 : 0;
     return at;
 }
 
-static int holds(const struct ndd_hash_set *set, const struct table *table, uint64_t hash) {
+static int holds(const struct ndd_hash_set *set, const struct slots *table, uint64_t hash) {
     return table->count > 0 && table->slots[slot_of(set, table, hash)] != 0;
 }
 
-static int grow(const struct ndd_hash_set *set, struct table *table) {
-    struct table larger = {NULL, table->size < SLOTS_LEAST ? SLOTS_LEAST : table->size + table->size / 4, table->count};
+static int grow(const struct ndd_hash_set *set, struct slots *table) {
+    uint64_t size = table->size < SLOTS_LEAST ? SLOTS_LEAST : table->size + table->size / 4;
+    struct slots larger = {NULL, size, table->count};
     larger.slots = calloc(larger.size, sizeof *larger.slots);
     if (larger.slots == NULL) return 0;
     for (uint64_t i = 0; i < table->size; i++) {
@@ -62,7 +63,7 @@ static int grow(const struct ndd_hash_set *set, struct table *table) {
 
 /* Rotates the generations: clears the older table and makes it the current one. */
 static void turn(struct ndd_hash_set *set) {
-    struct table emptied = set->older;
+    struct slots emptied = set->older;
     if (emptied.slots != NULL) memset(emptied.slots, 0, emptied.size * sizeof *emptied.slots);
     emptied.count = 0;
     set->older = set->newer;
@@ -98,7 +99,7 @@ uint64_t ndd_hash_set_missing(const ndd_hash_set *set, const uint64_t *hashes, s
 ndd_status ndd_hash_set_add(ndd_hash_set *set, const uint64_t *hashes, size_t n) {
     for (size_t i = 0; i < n; i++) {
         uint64_t hash = hashes[i] != 0 ? hashes[i] : 1; /* 0 stands for empty */
-        struct table *table = &set->newer;
+        struct slots *table = &set->newer;
         if (holds(set, table, hash)) continue;
         if (table->count == set->most) turn(set);
         if (5 * (table->count + 1) > 4 * table->size && !grow(set, table)) return NDD_NO_MEMORY;
@@ -114,7 +115,7 @@ void ndd_hash_set_stats(const ndd_hash_set *set, uint64_t *listed, uint64_t *byt
 }
 
 void ndd_hash_set_list(const ndd_hash_set *set, uint64_t *hashes) {
-    const struct table *both[] = {&set->older, &set->newer};
+    const struct slots *both[] = {&set->older, &set->newer};
     for (int which = 0; which < 2; which++) {
         for (uint64_t i = 0; i < both[which]->size; i++) {
             if (both[which]->slots[i] != 0) *hashes++ = both[which]->slots[i];

@@ -10,9 +10,9 @@ struct set_sum {
 };
 
 static inline void set_sum_add(struct set_sum *sum, uint64_t value) {
-    uint64_t mixed = hash_mix(value ^ HASH_C0);
+    uint64_t mixed = hash_mix(value ^ NDD_HASH_C0);
     sum->a += mixed;
-    sum->b += hash_mix(mixed ^ HASH_C1);
+    sum->b += hash_mix(mixed ^ NDD_HASH_C1);
 }
 
 #endif

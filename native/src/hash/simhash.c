@@ -104,8 +104,8 @@ ndd_status ndd_simhash_weighted(const uint64_t *hashes, const uint32_t *weights,
     if (n > (size_t)1 << 31) return NDD_TOO_LARGE;
     uint32_t used = 0;
     for (size_t i = 0; i < n; i++) used |= weights[i];
-    simhash_way ways[SIMHASH_WAYS];
-    if (used <= SIMHASH_SMALL && simhash_ways(ways) > 0) {
+    simhash_way ways[NDD_SIMHASH_WAYS];
+    if (used <= NDD_SIMHASH_SMALL && simhash_ways(ways) > 0) {
         *value = ways[0](hashes, weights, n);
         return NDD_OK;
     }

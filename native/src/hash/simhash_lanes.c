@@ -9,7 +9,7 @@
 #include "hash/simhash.h"
 
 #ifdef NDD_CHUNKS
-#define ROUND 128 /* weights of SIMHASH_SMALL whose sum fits into 16 bits */
+#define ROUND 128 /* weights of NDD_SIMHASH_SMALL whose sum fits into 16 bits */
 
 /* Adds a round to the sums. */
 static inline void end_round(uint64_t *sum, const void *lanes) {
@@ -84,7 +84,7 @@ static uint64_t by_mask(const uint64_t *hashes, const uint32_t *weights, size_t 
 #endif
 #endif
 
-int simhash_ways(simhash_way ways[SIMHASH_WAYS]) {
+int simhash_ways(simhash_way ways[NDD_SIMHASH_WAYS]) {
     int n = 0;
 #ifdef HAS_MASKS
     if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) ways[n++] = by_mask;

@@ -15,9 +15,9 @@ enum { SEQUENCE = 1 + BITS / 8, ROUNDS = 5 };
 void sketch_end(const struct sketch *sketch, uint8_t bytes[NDD_SKETCH_BYTES]) {
     uint32_t kept = 0;
     memset(bytes, 0, NDD_SKETCH_BYTES);
-    for (size_t i = 0; i < SKETCH_PLACES; i++) {
+    for (size_t i = 0; i < NDD_SKETCH_PLACES; i++) {
         uint32_t least = sketch->least[i];
-        if (least == SKETCH_EMPTY) continue;
+        if (least == NDD_SKETCH_EMPTY) continue;
         kept++;
         bytes[1 + (least & 0xff) / 8] ^= (uint8_t)(1 << least % 8);
     }
@@ -31,8 +31,8 @@ void sketch_mark(uint8_t bytes[NDD_SKETCH_BYTES], uint32_t whole) {
 
 /* Shingles a place, by the share of places that keep none; half a place stands for none at all. */
 static double load_of(uint32_t kept) {
-    double empty = kept < SKETCH_PLACES ? SKETCH_PLACES - (double)kept : 0.5;
-    return log(SKETCH_PLACES / empty);
+    double empty = kept < NDD_SKETCH_PLACES ? NDD_SKETCH_PLACES - (double)kept : 0.5;
+    return log(NDD_SKETCH_PLACES / empty);
 }
 
 /*
@@ -53,7 +53,7 @@ static double estimate(const uint8_t *a, const uint8_t *b) {
     if (common <= 0) return 0;
     double load = load_of(kept_a) + load_of(kept_b), similarity = 1;
     for (int i = 0; i < ROUNDS; i++) {
-        double places = SKETCH_PLACES * (1 - exp(-load / (1 + similarity)));
+        double places = NDD_SKETCH_PLACES * (1 - exp(-load / (1 + similarity)));
         similarity = common / places < 1 ? common / places : 1;
     }
     return floor(similarity * STEPS + 0.5) / STEPS;

@@ -4,9 +4,10 @@
  * hash of all shingles in their order, which tells whether two texts are the same word for word: the
  * estimate alone takes texts that differ in a word for the same (docs/fingerprint-spec.md, "Sketch").
  *
- *     shingle hash -> one of SKETCH_PLACES places, by its upper half; each keeps its least lower half
+ *     shingle hash -> one of NDD_SKETCH_PLACES places, by its upper half; each keeps its least lower half
  *     each place that keeps something -> one bit of 256 flips
- *     all shingle hashes of the text (not of title and lists) -> the digits of one number to the base HASH_C0 -> its mixed lower 32 bits
+ *     all shingle hashes of the text (not of title and lists) -> the digits of one number to the base
+ *     NDD_HASH_C0 -> its mixed lower 32 bits
  *
  * In a place both texts keep the same with the probability J (one permutation hashing: Li, Owen, Zhang,
  * NIPS 2012). What only one of them keeps flips a bit in one sketch alone, so the bits that differ tell
@@ -23,11 +24,11 @@
 #include "hash/hash.h"
 #include "ndd.h"
 
-#define SKETCH_PLACES 255
-#define SKETCH_EMPTY UINT32_C(0xffffffff)
+#define NDD_SKETCH_PLACES 255
+#define NDD_SKETCH_EMPTY UINT32_C(0xffffffff)
 
 struct sketch {
-    uint32_t least[SKETCH_PLACES];
+    uint32_t least[NDD_SKETCH_PLACES];
     uint64_t sequence;
 };
 
@@ -38,10 +39,10 @@ static inline void sketch_begin(struct sketch *sketch) {
 
 /* The shingles come in the order of the text, with their repetitions. */
 static inline void sketch_add(struct sketch *sketch, uint64_t shingle) {
-    uint32_t *least = &sketch->least[(shingle >> 32) * SKETCH_PLACES >> 32];
+    uint32_t *least = &sketch->least[(shingle >> 32) * NDD_SKETCH_PLACES >> 32];
     uint32_t low = (uint32_t)shingle;
     *least = low < *least ? low : *least;
-    sketch->sequence = sketch->sequence * HASH_C0 + shingle;
+    sketch->sequence = sketch->sequence * NDD_HASH_C0 + shingle;
 }
 
 /* The bytes of a sketch: how many places keep something, then 256 bits, bit b at bit b % 8 of byte 1 + b / 8,

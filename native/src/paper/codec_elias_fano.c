@@ -45,7 +45,7 @@ static int lay_out(struct layout *layout, const ndd_compressed *compressed) {
     layout->low_words = (n * low_bits + 63) / 64;
     layout->words = (layout->bits + 63) / 64;
     layout->chunks = (layout->words + CHUNK_WORDS - 1) / CHUNK_WORDS;
-    layout->directory = compressed->bytes + HEADER;
+    layout->directory = compressed->bytes + NDD_PAPER_HEADER;
     if (compressed->bytes != NULL) {
         layout->lows = layout->directory + 8 * layout->chunks;
         layout->highs = layout->lows + 8 * layout->low_words;
@@ -176,7 +176,7 @@ static void elias_fano_decode(const ndd_compressed *compressed, uint64_t chunk, 
 }
 
 /* The place of zero number `rank` (the first is 0); there is one. */
-COUNTS_BITS
+NDD_COUNTS_BITS
 static uint64_t place_of_zero(const struct layout *layout, uint64_t rank) {
     uint64_t low = 0, high = layout->chunks; /* the chunk is one of these */
     while (high - low > 1) {

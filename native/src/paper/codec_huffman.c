@@ -18,34 +18,34 @@
 
 
 #define BLOCK_HEAD 10
-#define BLOCK_BITS (8 * BLOCK_BYTES)
+#define BLOCK_BITS (8 * NDD_BLOCK_BYTES)
 
 /* ------------------------------------------------------------------------------------ the code */
 
-/* Lengths of an optimal code for these weights, none longer than CODE_BITS. */
-static void code_lengths(const uint64_t counts[SYMBOLS], uint8_t lengths[SYMBOLS]) {
-    uint64_t scaled[SYMBOLS];
+/* Lengths of an optimal code for these weights, none longer than NDD_CODE_BITS. */
+static void code_lengths(const uint64_t counts[NDD_CODE_SYMBOLS], uint8_t lengths[NDD_CODE_SYMBOLS]) {
+    uint64_t scaled[NDD_CODE_SYMBOLS];
     memcpy(scaled, counts, sizeof scaled);
     for (;;) {
-        uint64_t weight[2 * SYMBOLS];
-        uint32_t parent[2 * SYMBOLS], nodes = SYMBOLS, longest = 0, open = 0;
-        uint8_t depth[2 * SYMBOLS];
-        for (uint32_t i = 0; i < SYMBOLS; i++) {
+        uint64_t weight[2 * NDD_CODE_SYMBOLS];
+        uint32_t parent[2 * NDD_CODE_SYMBOLS], nodes = NDD_CODE_SYMBOLS, longest = 0, open = 0;
+        uint8_t depth[2 * NDD_CODE_SYMBOLS];
+        for (uint32_t i = 0; i < NDD_CODE_SYMBOLS; i++) {
             weight[i] = scaled[i];
             open += scaled[i] > 0;
         }
         if (open == 1) { /* a code of no bits could not be counted */
-            for (uint32_t i = 0; i < SYMBOLS; i++) lengths[i] = scaled[i] > 0;
+            for (uint32_t i = 0; i < NDD_CODE_SYMBOLS; i++) lengths[i] = scaled[i] > 0;
             return;
         }
         for (; open > 1; open--) {
-            uint32_t least[2] = {2 * SYMBOLS, 2 * SYMBOLS};
+            uint32_t least[2] = {2 * NDD_CODE_SYMBOLS, 2 * NDD_CODE_SYMBOLS};
             for (uint32_t i = 0; i < nodes; i++) {
                 if (weight[i] == 0) continue; /* absent, or in a tree already */
-                if (least[0] == 2 * SYMBOLS || weight[i] < weight[least[0]]) {
+                if (least[0] == 2 * NDD_CODE_SYMBOLS || weight[i] < weight[least[0]]) {
                     least[1] = least[0];
                     least[0] = i;
-                } else if (least[1] == 2 * SYMBOLS || weight[i] < weight[least[1]]) {
+                } else if (least[1] == 2 * NDD_CODE_SYMBOLS || weight[i] < weight[least[1]]) {
                     least[1] = i;
                 }
             }
@@ -53,31 +53,31 @@ static void code_lengths(const uint64_t counts[SYMBOLS], uint8_t lengths[SYMBOLS
             weight[least[0]] = weight[least[1]] = 0;
             parent[least[0]] = parent[least[1]] = nodes++;
         }
-        memset(lengths, 0, SYMBOLS);
+        memset(lengths, 0, NDD_CODE_SYMBOLS);
         depth[nodes - 1] = 0;
         for (uint32_t i = nodes - 1; i-- > 0;) {
-            if (i < SYMBOLS && scaled[i] == 0) continue;
+            if (i < NDD_CODE_SYMBOLS && scaled[i] == 0) continue;
             depth[i] = (uint8_t)(depth[parent[i]] + 1);
-            if (i < SYMBOLS) {
+            if (i < NDD_CODE_SYMBOLS) {
                 lengths[i] = depth[i];
                 if (depth[i] > longest) longest = depth[i];
             }
         }
-        if (longest <= CODE_BITS) return;
-        for (uint32_t i = 0; i < SYMBOLS; i++) scaled[i] = scaled[i] / 2 + scaled[i] % 2;
+        if (longest <= NDD_CODE_BITS) return;
+        for (uint32_t i = 0; i < NDD_CODE_SYMBOLS; i++) scaled[i] = scaled[i] / 2 + scaled[i] % 2;
     }
 }
 
 /* The codes and the table by the lengths; 0 when no code has such lengths. */
 static int make_codes(struct huffman *huffman) {
-    uint32_t next = 0; /* in units of 2^-CODE_BITS */
+    uint32_t next = 0; /* in units of 2^-NDD_CODE_BITS */
     memset(huffman->table, 0, sizeof huffman->table);
-    for (uint32_t length = 1; length <= CODE_BITS; length++) {
-        uint32_t span = UINT32_C(1) << (CODE_BITS - length);
-        for (uint32_t symbol = 0; symbol < SYMBOLS; symbol++) {
+    for (uint32_t length = 1; length <= NDD_CODE_BITS; length++) {
+        uint32_t span = UINT32_C(1) << (NDD_CODE_BITS - length);
+        for (uint32_t symbol = 0; symbol < NDD_CODE_SYMBOLS; symbol++) {
             if (huffman->lengths[symbol] != length) continue;
-            if (next + span > UINT32_C(1) << CODE_BITS) return 0;
-            huffman->codes[symbol] = (uint16_t)(next >> (CODE_BITS - length));
+            if (next + span > UINT32_C(1) << NDD_CODE_BITS) return 0;
+            huffman->codes[symbol] = (uint16_t)(next >> (NDD_CODE_BITS - length));
             for (uint32_t i = 0; i < span; i++) {
                 huffman->table[next + i] = (uint16_t)(symbol << 4 | length);
             }
@@ -108,7 +108,7 @@ static uint64_t values_in_block(const struct huffman *huffman, const uint64_t *v
 }
 
 static ndd_status huffman_plan(ndd_compressed *compressed, const uint64_t *values, uint64_t *body) {
-    uint64_t n = compressed->count, counts[SYMBOLS] = {0}, blocks = 0;
+    uint64_t n = compressed->count, counts[NDD_CODE_SYMBOLS] = {0}, blocks = 0;
     struct huffman *huffman = compressed->huffman = calloc(1, sizeof *huffman);
     if (huffman == NULL) return NDD_NO_MEMORY;
     for (uint64_t i = 1; i < n; i++) counts[symbol_of(values[i - 1], values[i])]++;
@@ -116,7 +116,7 @@ static ndd_status huffman_plan(ndd_compressed *compressed, const uint64_t *value
     (void)make_codes(huffman);
     for (uint64_t i = 0; i < n; blocks++) i += values_in_block(huffman, values + i, n - i);
     compressed->numbers[0] = blocks;
-    *body = LENGTHS_BYTES + (8 + BLOCK_BYTES) * blocks;
+    *body = NDD_LENGTHS_BYTES + (8 + NDD_BLOCK_BYTES) * blocks;
     return NDD_OK;
 }
 
@@ -133,9 +133,9 @@ static uint32_t write_bits(uint8_t *block, uint32_t at, uint64_t bits, uint32_t 
 
 static void huffman_write(const ndd_compressed *compressed, const uint64_t *values, uint8_t *body) {
     const struct huffman *huffman = compressed->huffman;
-    memcpy(body, huffman->lengths, SYMBOLS);
-    uint8_t *key = body + LENGTHS_BYTES, *block = key + 8 * compressed->numbers[0];
-    for (uint64_t i = 0; i < compressed->count; key += 8, block += BLOCK_BYTES) {
+    memcpy(body, huffman->lengths, NDD_CODE_SYMBOLS);
+    uint8_t *key = body + NDD_LENGTHS_BYTES, *block = key + 8 * compressed->numbers[0];
+    for (uint64_t i = 0; i < compressed->count; key += 8, block += NDD_BLOCK_BYTES) {
         uint64_t inside = values_in_block(huffman, values + i, compressed->count - i), end = i + inside;
         store8_le(key, values[end - 1]);
         store8_le(block, values[i]);
@@ -166,7 +166,7 @@ static uint64_t peek(const uint8_t *block, uint32_t at) { return load8_be(block 
 static inline int next_value(const struct huffman *huffman, const uint8_t *block, uint32_t *at,
                              uint64_t *value) {
     uint64_t bits = peek(block, *at);
-    uint32_t entry = huffman->table[bits >> (64 - CODE_BITS)], length = entry & 15, symbol = entry >> 4;
+    uint32_t entry = huffman->table[bits >> (64 - NDD_CODE_BITS)], length = entry & 15, symbol = entry >> 4;
     if (entry == 0) return 0;
     if (symbol == 0) {
         *at += length;
@@ -193,17 +193,17 @@ static inline int next_value(const struct huffman *huffman, const uint8_t *block
 }
 
 static const uint8_t *keys_of(const ndd_compressed *compressed) {
-    return compressed->bytes + HEADER + LENGTHS_BYTES;
+    return compressed->bytes + NDD_PAPER_HEADER + NDD_LENGTHS_BYTES;
 }
 
 static const uint8_t *block_of(const ndd_compressed *compressed, uint64_t i) {
-    return keys_of(compressed) + 8 * compressed->numbers[0] + BLOCK_BYTES * i;
+    return keys_of(compressed) + 8 * compressed->numbers[0] + NDD_BLOCK_BYTES * i;
 }
 
 static uint64_t huffman_body(const ndd_compressed *compressed) {
     uint64_t blocks = compressed->numbers[0];
-    if (blocks == 0 || blocks > compressed->count || blocks > UINT64_MAX / (4 * BLOCK_BYTES)) return 0;
-    return LENGTHS_BYTES + (8 + BLOCK_BYTES) * blocks;
+    if (blocks == 0 || blocks > compressed->count || blocks > UINT64_MAX / (4 * NDD_BLOCK_BYTES)) return 0;
+    return NDD_LENGTHS_BYTES + (8 + NDD_BLOCK_BYTES) * blocks;
 }
 
 static const char *huffman_validate(ndd_compressed *compressed, int *memory) {
@@ -213,11 +213,11 @@ static const char *huffman_validate(ndd_compressed *compressed, int *memory) {
         *memory = 0;
         return "no memory was left";
     }
-    const uint8_t *lengths = compressed->bytes + HEADER;
-    for (uint32_t i = 0; i < LENGTHS_BYTES; i++) {
-        if (lengths[i] > (i < SYMBOLS ? CODE_BITS : 0)) return "a code is too long";
+    const uint8_t *lengths = compressed->bytes + NDD_PAPER_HEADER;
+    for (uint32_t i = 0; i < NDD_LENGTHS_BYTES; i++) {
+        if (lengths[i] > (i < NDD_CODE_SYMBOLS ? NDD_CODE_BITS : 0)) return "a code is too long";
     }
-    memcpy(huffman->lengths, lengths, SYMBOLS);
+    memcpy(huffman->lengths, lengths, NDD_CODE_SYMBOLS);
     if (!make_codes(huffman)) return "the lengths belong to no code";
     uint64_t blocks = compressed->numbers[0], left = compressed->count, before = 0;
     for (uint64_t b = 0; b < blocks; b++) {

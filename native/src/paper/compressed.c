@@ -38,9 +38,9 @@ static void write_all(const ndd_compressed *compressed, const uint64_t *values, 
     for (int i = 0; i < NUMBERS; i++) store8_le(bytes + AT_NUMBERS + 8 * i, compressed->numbers[i]);
     store8_le(bytes + AT_CHECKSUM, checksum(bytes, AT_CHECKSUM));
     if (compressed->count > 0) {
-        codec_of((uint32_t)compressed->codec)->write(compressed, values, bytes + HEADER);
+        codec_of((uint32_t)compressed->codec)->write(compressed, values, bytes + NDD_PAPER_HEADER);
     }
-    size_t covered = (size_t)compressed->size - TRAILER;
+    size_t covered = (size_t)compressed->size - NDD_PAPER_TRAILER;
     store8_le(bytes + covered, checksum(bytes, covered));
 }
 
@@ -56,7 +56,7 @@ ndd_status ndd_compress(ndd_codec codec, const uint64_t *values, size_t n, ndd_c
     made->count = n;
     uint64_t body = 0;
     ndd_status status = n > 0 ? chosen->plan(made, values, &body) : NDD_OK;
-    made->size = HEADER + body + TRAILER;
+    made->size = NDD_PAPER_HEADER + body + NDD_PAPER_TRAILER;
     if (status == NDD_OK && made->size > SIZE_MAX) status = NDD_TOO_LARGE;
     if (status == NDD_OK && (made->owned = calloc(1, (size_t)made->size)) == NULL) status = NDD_NO_MEMORY;
     if (status != NDD_OK) {
@@ -92,7 +92,7 @@ static ndd_status read_header(ndd_compressed *opened, const uint8_t *bytes, cons
     if (load_le(bytes + AT_VERSION, 4) != VERSION) {
         return refuse(NDD_BAD_VERSION, "its format version is another", reason);
     }
-    if (opened->size < HEADER) return refuse(NDD_TRUNCATED, "it ends within the header", reason);
+    if (opened->size < NDD_PAPER_HEADER) return refuse(NDD_TRUNCATED, "it ends within the header", reason);
     if (load8_le(bytes + AT_CHECKSUM) != checksum(bytes, AT_CHECKSUM)) {
         return refuse(NDD_DAMAGED, "the header does not match its checksum", reason);
     }
@@ -114,13 +114,14 @@ static ndd_status read_body(ndd_compressed *opened, const char **reason) {
     } else if (opened->numbers[0] != 0 || opened->numbers[1] != 0 || opened->numbers[2] != 0) {
         return refuse(NDD_DAMAGED, "the header's numbers do not belong together", reason);
     }
-    if (opened->size < HEADER + TRAILER || opened->size - HEADER - TRAILER < body) {
+    if (opened->size < NDD_PAPER_HEADER + NDD_PAPER_TRAILER ||
+        opened->size - NDD_PAPER_HEADER - NDD_PAPER_TRAILER < body) {
         return refuse(NDD_TRUNCATED, "it is shorter than its content", reason);
     }
-    if (opened->size - HEADER - TRAILER > body) {
+    if (opened->size - NDD_PAPER_HEADER - NDD_PAPER_TRAILER > body) {
         return refuse(NDD_DAMAGED, "it is longer than its content", reason);
     }
-    size_t covered = (size_t)opened->size - TRAILER;
+    size_t covered = (size_t)opened->size - NDD_PAPER_TRAILER;
     if (load8_le(opened->bytes + covered) != checksum(opened->bytes, covered)) {
         return refuse(NDD_DAMAGED, "the content does not match its checksum", reason);
     }

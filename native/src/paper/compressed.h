@@ -14,18 +14,18 @@
 #include "base/bytes.h"
 #include "ndd_paper.h"
 
-#define HEADER 64
-#define TRAILER 8 /* the checksum; also what a read of 8 bytes may touch beyond a body */
+#define NDD_PAPER_HEADER 64
+#define NDD_PAPER_TRAILER 8 /* the checksum; also what a read of 8 bytes may touch beyond a body */
 
-#define BLOCK_BYTES 1024
-#define CODE_BITS 12 /* of the longest Huffman code */
-#define LENGTHS_BYTES 72 /* of the code lengths, before the blocks */
-#define SYMBOLS 65   /* 0: equal to the one before; h + 1: first differs from it in bit h */
+#define NDD_BLOCK_BYTES 1024
+#define NDD_CODE_BITS 12 /* of the longest Huffman code */
+#define NDD_LENGTHS_BYTES 72 /* of the code lengths, before the blocks */
+#define NDD_CODE_SYMBOLS 65   /* 0: equal to the one before; h + 1: first differs from it in bit h */
 
 struct huffman {
-    uint8_t lengths[SYMBOLS];
-    uint16_t codes[SYMBOLS];
-    uint16_t table[1 << CODE_BITS]; /* next bits -> symbol << 4 | length; 0: no code */
+    uint8_t lengths[NDD_CODE_SYMBOLS];
+    uint16_t codes[NDD_CODE_SYMBOLS];
+    uint16_t table[1 << NDD_CODE_BITS]; /* next bits -> symbol << 4 | length; 0: no code */
 };
 
 struct ndd_compressed {

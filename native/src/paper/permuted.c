@@ -162,7 +162,7 @@ static ndd_status fill(ndd_permuted *permuted, const uint64_t *values, size_t n,
 
 ndd_status ndd_permuted_open(const uint64_t *values, size_t n, uint32_t k, const uint32_t *levels,
                              size_t level_count, ndd_codec codec, ndd_permuted **permuted) {
-    if (k > MAX_DISTANCE) return NDD_BAD_DISTANCE;
+    if (k > NDD_MAX_DISTANCE) return NDD_BAD_DISTANCE;
     if (level_count == 0 || level_count > WIDTH || levels == NULL || (n > 0 && values == NULL)) {
         return NDD_BAD_ARGUMENT;
     }
@@ -234,7 +234,7 @@ static void take(const ndd_permuted *permuted, uint32_t t, uint64_t query, uint6
     found->count++;
 }
 
-COUNTS_BITS
+NDD_COUNTS_BITS
 static void probe_sorted(const ndd_permuted *permuted, uint32_t t, uint64_t value,
                          struct found *found) {
     const struct permuted_table *table = &permuted->tables[t];

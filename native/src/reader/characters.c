@@ -30,7 +30,7 @@ static size_t numeric_reference(const uint8_t *at, const uint8_t *end, uint32_t 
     if (p == digits) return 0;
     if (p < end && *p == ';') p++;
     if (x >= 0x80 && x < 0xa0) x = windows_1252[x - 0x80];
-    *code = x == 0 || x > 0x10ffff || (x >= 0xd800 && x <= 0xdfff) ? NOT_A_CHARACTER : x;
+    *code = x == 0 || x > 0x10ffff || (x >= 0xd800 && x <= 0xdfff) ? NDD_NOT_A_CHARACTER : x;
     return (size_t)(p - at);
 }
 

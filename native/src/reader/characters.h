@@ -7,7 +7,7 @@
 
 enum { CHARACTER_SEPARATOR, CHARACTER_WORD, CHARACTER_SPACELESS, CHARACTER_IGNORED };
 
-#define NOT_A_CHARACTER UINT32_C(0xfffd)
+#define NDD_NOT_A_CHARACTER UINT32_C(0xfffd)
 
 /* A character as text counts it. */
 struct character {
@@ -18,7 +18,7 @@ struct character {
 
 /* The character of a code point, which took no bytes. */
 static inline struct character character_of(uint32_t code) {
-    if (code > 0x10ffff) code = NOT_A_CHARACTER;
+    if (code > 0x10ffff) code = NDD_NOT_A_CHARACTER;
     const struct character_kind *kind =
         &character_kinds[character_rows[character_page[code >> 8]][code & 255]];
     struct character found = {(uint32_t)((int32_t)code + kind->lower), kind->kind, 0};
@@ -32,7 +32,7 @@ static inline struct character character_taking(uint32_t code, uint16_t taken) {
 }
 
 /* The character at a place, in strict UTF-8 (RFC 3629). A byte that begins no valid sequence is
- * NOT_A_CHARACTER alone. at < end. Text that is not ASCII takes its time here, so it is no call. */
+ * NDD_NOT_A_CHARACTER alone. at < end. Text that is not ASCII takes its time here, so it is no call. */
 static inline struct character character_at(const uint8_t *at, const uint8_t *end) {
     size_t left = (size_t)(end - at);
     uint8_t c = at[0];
@@ -50,7 +50,7 @@ static inline struct character character_at(const uint8_t *at, const uint8_t *en
                      (uint32_t)(at[2] & 0x3f) << 6 | (at[3] & 0x3f);
         if (x >= 0x10000 && x <= 0x10ffff) return character_taking(x, 4);
     }
-    return character_taking(NOT_A_CHARACTER, 1);
+    return character_taking(NDD_NOT_A_CHARACTER, 1);
 }
 
 /* A code point as UTF-8: up to 4 bytes in a number, the first lowest, and how many these are. */

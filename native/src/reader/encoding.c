@@ -52,7 +52,7 @@ int ndd_seems_utf8(const uint8_t *html, size_t n) {
     const uint8_t *at = html, *end = html + (n < LOOKED_AT ? n : LOOKED_AT);
     if (n > 0 && (*html == 0xef || *html >= 0xfe)) return 0; /* a mark? */
 #ifdef NDD_CHUNKS
-    for (; end - at >= CHUNK; at += CHUNK) {
+    for (; end - at >= NDD_CHUNK_BYTES; at += NDD_CHUNK_BYTES) {
         __m128i bytes = chunk_at(at);
         if (chunk_bits(_mm_or_si128(chunk_is(bytes, '\0'), chunk_is(bytes, ESC))) != 0) return 0;
         uint32_t bits = chunk_bits(chunk_is(bytes, '='));

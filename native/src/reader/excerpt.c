@@ -65,7 +65,7 @@ static uint64_t with_number(uint64_t numbers, const uint8_t *number, const uint8
  * of its numbers, one after the other. */
 static uint32_t take_words(struct ndd_reader *reader, const uint8_t *text, size_t n, uint64_t *numbers) {
     reader->words_shown.n = 0;
-    if (!ROOM(reader, reader->words_shown, n)) return 0;
+    if (!NDD_ROOM(reader, reader->words_shown, n)) return 0;
     uint8_t *to = reader->words_shown.at, *number = NULL;
     uint32_t words = 0, in_word = 0;
     for (const uint8_t *at = text, *end = text + n; at < end;) {

@@ -49,7 +49,7 @@ static int round_begin(struct ndd_reader *reader, struct round *round, size_t mo
     round->shift = 64 - 6;
     for (; slots < most + most / 2; slots *= 2) round->shift--;
     reader->slots.n = 0;
-    if (!ROOM(reader, reader->slots, slots)) return 0;
+    if (!NDD_ROOM(reader, reader->slots, slots)) return 0;
     memset(reader->slots.at, 0, slots * sizeof *reader->slots.at);
     round->slots = reader->slots.at;
     round->multiplier = hash_mix(round->multiplier) | 1;
@@ -102,8 +102,8 @@ static inline void weigh(struct round *shared, uint32_t *sums, uint32_t *wait_we
 static void sum_words(struct ndd_reader *reader, size_t kept, ndd_page *page) {
     struct round round;
     reader->set.n = reader->waits.n = reader->set_weights.n = 0;
-    if (!ROOM(reader, reader->set, kept + 2) || !ROOM(reader, reader->waits, kept + 1) ||
-        !ROOM(reader, reader->set_weights, 2 * kept + 3)) return;
+    if (!NDD_ROOM(reader, reader->set, kept + 2) || !NDD_ROOM(reader, reader->waits, kept + 1) ||
+        !NDD_ROOM(reader, reader->set_weights, 2 * kept + 3)) return;
     uint32_t *sums = reader->set_weights.at, *weights = sums + kept + 2;
     if (!first_round(reader, &round, kept, reader->set.at, reader->waits.at)) return;
     for (size_t i = 0; i < reader->blocks.n; i++) {
@@ -151,7 +151,7 @@ static void add_title(const struct ndd_reader *reader, struct sketch *sketch, si
     uint64_t whole = 0;
     add_tokens(sketch, &title, reader->title_tokens.at, reader->title_tokens.n);
     end_tokens(sketch, &title);
-    for (size_t i = 0; i < reader->title_tokens.n; i++) whole = whole * HASH_C0 + reader->title_tokens.at[i];
+    for (size_t i = 0; i < reader->title_tokens.n; i++) whole = whole * NDD_HASH_C0 + reader->title_tokens.at[i];
     for (size_t i = 0; title.seen > 0 && i < times; i++) sketch_add(sketch, hash_shingle(whole, i, 1));
     sketch->sequence = 0;
 }
@@ -170,7 +170,7 @@ static int is_entry(const struct ndd_reader *reader, const struct block *block) 
 /* What an entry below the text counts for: at most 30, its words outside of links twice, for a box of the site has none. */
 static uint32_t telling_tokens(const struct block *block) {
     uint64_t tokens = 2 * (uint64_t)block->tokens - block->link_tokens;
-    return tokens < ENTRY_MOST ? (uint32_t)tokens : ENTRY_MOST;
+    return tokens < NDD_ENTRY_MOST ? (uint32_t)tokens : NDD_ENTRY_MOST;
 }
 
 static void add_entry(struct entries *entries, uint64_t entry) {
@@ -191,7 +191,7 @@ static void gather_entries(const struct ndd_reader *reader, struct entries *entr
         uint64_t entry = 0;
         above += block->weight > 0 ? block->tokens : 0;
         if (!is_entry(reader, block) || above < entries->above) continue;
-        for (size_t j = 0; j < block->tokens; j++) entry = entry * HASH_C0 + tokens[j];
+        for (size_t j = 0; j < block->tokens; j++) entry = entry * NDD_HASH_C0 + tokens[j];
         add_entry(entries, hash_shingle(entry, 0, 2));
     }
 }
@@ -268,8 +268,8 @@ void features_sum(struct ndd_reader *reader, ndd_page *page) {
 /* All words of the page, in their order, those of navigation among them; and what is not running text. */
 static uint64_t hash_of_words(const struct ndd_reader *reader, const ndd_page *page) {
     uint64_t sum = 0;
-    for (size_t i = 0; i < reader->tokens.n; i++) sum = sum * HASH_C0 + reader->tokens.at[i];
-    return hash_mix(sum * HASH_C0 + ndd_hash_token(page->parts, 20, reader->key));
+    for (size_t i = 0; i < reader->tokens.n; i++) sum = sum * NDD_HASH_C0 + reader->tokens.at[i];
+    return hash_mix(sum * NDD_HASH_C0 + ndd_hash_token(page->parts, 20, reader->key));
 }
 
 void features_whole(const struct ndd_reader *reader, const uint8_t *html, size_t n, ndd_page *page) {

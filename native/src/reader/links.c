@@ -93,7 +93,7 @@ static size_t path_tidy(const uint8_t *path, size_t n, uint8_t *to) {
 }
 
 static uint64_t path_hash(const struct ndd_reader *reader, const uint8_t *path, size_t n) {
-    uint8_t tidy[TARGET_BYTES + 2];
+    uint8_t tidy[NDD_TARGET_BYTES + 2];
     int plain = find_near(path, path + n, ';') == NULL;
     for (const uint8_t *at = path; plain && (at = find_near(at, path + n, '/')) != NULL;) {
         at++;
@@ -173,13 +173,13 @@ static uint64_t query_hash(const struct ndd_reader *reader, const struct address
 /* ----------------------------------------------------------------------------------------------- links */
 
 static uint64_t hash_of(const struct ndd_reader *reader, const struct address *page, const struct target *link) {
-    uint8_t joined[TARGET_BYTES];
+    uint8_t joined[NDD_TARGET_BYTES];
     const uint8_t *path = link->rest;
     size_t n = path_length(path, link->length), base = 0;
     if (!link->absolute && n == 0) base = page->path_length; /* "?page=2" */
     else if (!link->absolute && path[0] != '/') base = page->directory_length;
     else if (n == 0 || path[0] != '/') base = 1; /* https://host */
-    if (base > 0 && base + n <= TARGET_BYTES) {
+    if (base > 0 && base + n <= NDD_TARGET_BYTES) {
         memcpy(joined, base == 1 ? (const uint8_t *)"/" : page->parts.rest, base);
         memcpy(joined + base, path, n);
         path = joined;
@@ -210,7 +210,7 @@ static void take_apart(const struct ndd_reader *reader, struct address *page) {
 }
 
 void links_add(struct ndd_reader *reader, const uint8_t *href, size_t n, uint32_t context) {
-    if (!ROOM(reader, reader->links, 1)) return;
+    if (!NDD_ROOM(reader, reader->links, 1)) return;
     struct link *link = &reader->links.at[reader->links.n++];
     link->href = href;
     link->length = (uint32_t)n;
@@ -243,7 +243,7 @@ void links_settle(struct ndd_reader *reader, uint32_t needed) {
     int shift = 64 - 6;
     for (; room < 2 * reader->links.n; room *= 2) shift--;
     reader->set.n = reader->targets.n = 0;
-    if (!ROOM(reader, reader->set, room) || !ROOM(reader, reader->targets, reader->links.n)) return;
+    if (!NDD_ROOM(reader, reader->set, room) || !NDD_ROOM(reader, reader->targets, reader->links.n)) return;
     uint64_t *slots = reader->set.at; /* 0 when empty */
     memset(slots, 0, room * sizeof *slots);
     /* secret to authors of pages, so that links cannot be crafted to share a slot */

@@ -12,7 +12,7 @@
 #include "hash/hash.h"
 #include "reader/reading.h"
 
-static uint64_t join(uint64_t sum, uint64_t hash) { return sum * HASH_C0 + hash; }
+static uint64_t join(uint64_t sum, uint64_t hash) { return sum * NDD_HASH_C0 + hash; }
 
 static uint32_t number_of(uint64_t sum) {
     uint32_t number = (uint32_t)(hash_mix(sum) >> 32);
@@ -85,7 +85,7 @@ void parts_meta(struct ndd_reader *reader, const uint8_t *content, size_t n, con
 
 /* Joins all tokens of a block, four at a time, so that one multiplication need not wait for the other. */
 static uint64_t join_block(const struct ndd_reader *reader, uint64_t sum, const struct block *block) {
-    const uint64_t c1 = HASH_C0, c2 = c1 * c1, c3 = c2 * c1, c4 = c2 * c2;
+    const uint64_t c1 = NDD_HASH_C0, c2 = c1 * c1, c3 = c2 * c1, c4 = c2 * c2;
     const uint64_t *token = reader->tokens.at + block->first_token;
     uint32_t i = 0;
     for (; i + 4 <= block->tokens; i += 4) {
@@ -129,7 +129,7 @@ static uint64_t join_numbers(const struct ndd_reader *reader, uint64_t sum, cons
 }
 
 static void hand_out(struct ndd_reader *reader, uint64_t hash) {
-    if (ROOM(reader, reader->numbers, 1)) reader->numbers.at[reader->numbers.n++] = hash;
+    if (NDD_ROOM(reader, reader->numbers, 1)) reader->numbers.at[reader->numbers.n++] = hash;
 }
 
 ndd_status ndd_reader_numbers(ndd_reader *reader, const uint64_t **hashes, size_t *n) {

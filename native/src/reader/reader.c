@@ -116,7 +116,7 @@ ndd_status ndd_read_excerpt(ndd_reader *reader, const uint8_t *text, size_t n, u
 }
 
 static void show(struct ndd_reader *reader, const uint8_t *bytes, size_t n) {
-    if (!ROOM(reader, reader->words_shown, n)) return;
+    if (!NDD_ROOM(reader, reader->words_shown, n)) return;
     memcpy(reader->words_shown.at + reader->words_shown.n, bytes, n);
     reader->words_shown.n += n;
 }

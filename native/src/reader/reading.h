@@ -106,24 +106,24 @@ struct digits {
     uint64_t digits;
 };
 
-#define LIST(type) struct { type *at; size_t n, room; }
+#define NDD_LIST(type) struct { type *at; size_t n, room; }
 
 struct ndd_reader {
     ndd_key key;
     ndd_status status; /* the first failure; after it nothing more is gathered */
-    LIST(uint64_t) tokens;
-    LIST(struct block) blocks;
-    LIST(uint64_t) set;         /* scratch of features.c and repeats.c */
-    LIST(uint32_t) set_weights; /* scratch of features.c */
-    LIST(uint32_t) slots;       /* scratch of features.c */
-    LIST(uint64_t) waits;       /* scratch of features.c */
-    LIST(uint64_t) title_tokens;
-    LIST(struct digits) digits; /* which tokens have one */
-    LIST(struct link) links;
-    LIST(uint64_t) targets;     /* what ndd_reader_links hands out */
-    LIST(uint64_t) numbers;     /* what ndd_reader_numbers hands out */
-    LIST(uint8_t) words_kept;
-    LIST(uint8_t) words_shown;  /* what ndd_reader_words hands out */
+    NDD_LIST(uint64_t) tokens;
+    NDD_LIST(struct block) blocks;
+    NDD_LIST(uint64_t) set;         /* scratch of features.c and repeats.c */
+    NDD_LIST(uint32_t) set_weights; /* scratch of features.c */
+    NDD_LIST(uint32_t) slots;       /* scratch of features.c */
+    NDD_LIST(uint64_t) waits;       /* scratch of features.c */
+    NDD_LIST(uint64_t) title_tokens;
+    NDD_LIST(struct digits) digits; /* which tokens have one */
+    NDD_LIST(struct link) links;
+    NDD_LIST(uint64_t) targets;     /* what ndd_reader_links hands out */
+    NDD_LIST(uint64_t) numbers;     /* what ndd_reader_numbers hands out */
+    NDD_LIST(uint8_t) words_kept;
+    NDD_LIST(uint8_t) words_shown;  /* what ndd_reader_words hands out */
     int keep_words;
     uint32_t open;      /* marks of contexts that do not count on this page (hidden.c, wrappers.c) */
     const uint8_t *address; /* the page's URL, if its links are asked for */
@@ -157,9 +157,9 @@ struct ndd_reader {
     uint32_t notice;        /* IN_NOTICE if the next block begins with the sign */
 };
 
-/* scratch.c. ROOM makes room for so many more elements of a list; 0 and status set when there is
+/* scratch.c. NDD_ROOM makes room for so many more elements of a list; 0 and status set when there is
  * no memory. */
-#define ROOM(reader, list, more)                     \
+#define NDD_ROOM(reader, list, more)                     \
     ((list).room - (list).n >= (size_t)(more) ||     \
      scratch_grow(reader, &(list), sizeof *(list).at, more))
 int scratch_grow(struct ndd_reader *reader, void *list, size_t element, size_t more);
@@ -236,21 +236,21 @@ static inline int in_content(uint32_t context) {
     return ((context & others) == 0) & ((context & (IN_HEADER | IN_MAIN)) != IN_HEADER);
 }
 
-#define OF_FORM (UINT32_C(1) << 20) /* among hints: IN_ASIDE of what stands in a form, its buttons */
+#define NDD_OF_FORM (UINT32_C(1) << 20) /* among hints: IN_ASIDE of what stands in a form, its buttons */
 
 /* Leaves out hints that do not count. */
 static inline uint32_t without_hints(uint32_t context, uint32_t hints) {
-    return context & ~(context & IN_FORM && hints & OF_FORM ? hints | IN_ASIDE : hints);
+    return context & ~(context & IN_FORM && hints & NDD_OF_FORM ? hints | IN_ASIDE : hints);
 }
 
 static inline int mostly_links(const struct block *block) {
     return 2 * (uint64_t)block->link_tokens > block->tokens;
 }
 
-#define ENTRY_MOST 30 /* tokens that an entry of a list of links counts for */
+#define NDD_ENTRY_MOST 30 /* tokens that an entry of a list of links counts for */
 
 static inline uint32_t entry_tokens(const struct block *block) {
-    return block->tokens < ENTRY_MOST ? block->tokens : ENTRY_MOST;
+    return block->tokens < NDD_ENTRY_MOST ? block->tokens : NDD_ENTRY_MOST;
 }
 
 static inline int stands_where(const struct block *block, uint32_t needed) {

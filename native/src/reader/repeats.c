@@ -16,8 +16,8 @@
 static uint64_t hash_of(const struct ndd_reader *reader, const struct block *block, uint64_t seed) {
     const uint64_t *token = reader->tokens.at + block->first_token;
     uint64_t sum = 0, factor = seed; /* products that need not wait for each other */
-    for (uint32_t i = 0; i < block->tokens; i++) sum += (token[i] ^ seed) * (factor += HASH_C0);
-    return hash_fold(sum, HASH_C1);
+    for (uint32_t i = 0; i < block->tokens; i++) sum += (token[i] ^ seed) * (factor += NDD_HASH_C0);
+    return hash_fold(sum, NDD_HASH_C1);
 }
 
 static int same_tokens(const struct ndd_reader *reader, const struct block *a, const struct block *b) {
@@ -31,7 +31,7 @@ void repeats_leave(struct ndd_reader *reader) {
     while (room < 2 * reader->blocks.n) room *= 2;
     mask = room - 1;
     reader->set.n = 0;
-    if (!ROOM(reader, reader->set, room)) return;
+    if (!NDD_ROOM(reader, reader->set, room)) return;
     uint64_t *slots = reader->set.at; /* number + 1 in the lower half, 0 when empty */
     memset(slots, 0, room * sizeof *slots);
     uint64_t seed = hash_mix((uint64_t)(uintptr_t)reader ^ reader->key.k1);

@@ -7,7 +7,7 @@
 #define SCRATCH_KEPT ((size_t)16 << 20) /* bytes kept between pages */
 
 int scratch_grow(struct ndd_reader *reader, void *list, size_t element, size_t more) {
-    LIST(void) any; /* all lists are laid out alike */
+    NDD_LIST(void) any; /* all lists are laid out alike */
     memcpy(&any, list, sizeof any);
     size_t room = any.room < 256 ? 256 : any.room + any.room / 2;
     if (room < any.n + more) room = any.n + more;

@@ -1,8 +1,8 @@
 /* Written by native/tools/make_tables.py; change that, not this. */
 #include <stdint.h>
 
-/* A tag stands at slot (tag_name() * TAG_MULTIPLIER) >> 54, or nowhere. */
-#define TAG_MULTIPLIER UINT64_C(0x90b20bb257e8455)
+/* A tag stands at slot (tag_name() * NDD_TAG_MULTIPLIER) >> 54, or nowhere. */
+#define NDD_TAG_MULTIPLIER UINT64_C(0x90b20bb257e8455)
 
 static const struct tag_entry { uint64_t name; uint32_t flags; } tag_entries[1024] = {
     [0] = {UINT64_C(0x00006e6f6974706f), 0x800001}, /* option */

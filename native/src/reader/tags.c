@@ -107,7 +107,7 @@ static uint32_t class_says(const uint8_t *value, size_t n, const uint8_t *end) {
     size_t i = 0;
 #ifdef NDD_CHUNKS
     const __m128i small = _mm_set1_epi8(0x20);
-    for (; i < n && (size_t)(end - value) - i >= CHUNK + 2; i += CHUNK) {
+    for (; i < n && (size_t)(end - value) - i >= NDD_CHUNK_BYTES + 2; i += NDD_CHUNK_BYTES) {
         __m128i first = _mm_or_si128(chunk_at(value + i), small);
         __m128i third = _mm_or_si128(chunk_at(value + i + 2), small);
         __m128i com = _mm_or_si128(chunk_is(third, 'm'), chunk_is(third, 'o')); /* or coo */

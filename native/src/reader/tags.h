@@ -17,14 +17,14 @@ static inline uint64_t tag_name(const uint8_t *name, size_t n, const uint8_t *en
     if (n > 8) return tag_long_name(name, n);
     uint64_t filler = ~UINT64_C(0) << (n - 1) * 8 << 8; /* the place of bytes behind the name */
     uint64_t bytes = (end - name >= 8 ? load8_le(name) : load_le(name, n)) & ~filler;
-    uint64_t no_zero = bytes | (filler & BYTES_OF(1));
-    if (((no_zero - BYTES_OF(1)) | bytes) & BYTES_OF(0x80)) return tag_long_name(name, n);
+    uint64_t no_zero = bytes | (filler & NDD_BYTES_OF(1));
+    if (((no_zero - NDD_BYTES_OF(1)) | bytes) & NDD_BYTES_OF(0x80)) return tag_long_name(name, n);
     return lower8(bytes);
 }
 
 /* TAG_ flags (tag_flags.h) of a name; 0 for names that HTML does not know. */
 static inline uint32_t tag_flags(uint64_t name) {
-    const struct tag_entry *entry = &tag_entries[name * TAG_MULTIPLIER >> 54];
+    const struct tag_entry *entry = &tag_entries[name * NDD_TAG_MULTIPLIER >> 54];
     return entry->flags & (0 - (uint32_t)(entry->name == name)); /* no branch: names come as they like */
 }
 

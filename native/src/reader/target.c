@@ -36,7 +36,7 @@ int target_is_volatile(const uint8_t *parameter, size_t n) {
 static size_t plain(const uint8_t *href, size_t n, uint8_t *to) {
     const uint8_t *at = href, *end = href + n;
     size_t length = 0;
-    while (at < end && length + 8 <= TARGET_BYTES) {
+    while (at < end && length + 8 <= NDD_TARGET_BYTES) {
         uint32_t codes[2];
         size_t taken = *at == '&' ? character_reference(at, end, 1, codes) : 0;
         if (taken > 0) {
@@ -104,7 +104,7 @@ static size_t without_volatile(const uint8_t *target, size_t n, uint8_t *to) {
 int target_split(const uint8_t *href, size_t n, struct target *target) {
     const uint8_t *at = href;
     size_t length = n;
-    if (n + 8 <= TARGET_BYTES && is_plain_target(href, href + n)) {
+    if (n + 8 <= NDD_TARGET_BYTES && is_plain_target(href, href + n)) {
         const uint8_t *fragment = find_near(href, href + n, '#');
         if (fragment != NULL) length = (size_t)(fragment - href);
     } else {
@@ -134,7 +134,7 @@ int target_split(const uint8_t *href, size_t n, struct target *target) {
 
 static int hash_of(const struct ndd_reader *reader, const uint8_t *href, size_t n, int path_only,
                    uint64_t *hash) {
-    uint8_t kept[TARGET_BYTES], joined[TARGET_BYTES];
+    uint8_t kept[NDD_TARGET_BYTES], joined[NDD_TARGET_BYTES];
     struct target parts;
     if (!target_split(href, n, &parts)) return 0;
     const uint8_t *target = parts.rest;
@@ -144,7 +144,8 @@ static int hash_of(const struct ndd_reader *reader, const uint8_t *href, size_t 
         length -= 2;
     }
     int relative = !parts.absolute && (length == 0 || (target[0] != '/' && target[0] != '?'));
-    if (relative && !path_only && reader->directory_length + length <= TARGET_BYTES && reader->directory_length > 0) {
+    if (relative && !path_only && reader->directory_length > 0 &&
+        reader->directory_length + length <= NDD_TARGET_BYTES) {
         memcpy(joined, reader->directory, reader->directory_length);
         memcpy(joined + reader->directory_length, target, length);
         target = joined;

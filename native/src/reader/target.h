@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TARGET_BYTES 2048 /* what is longer counts by its beginning */
+#define NDD_TARGET_BYTES 2048 /* what is longer counts by its beginning */
 
 struct target {
     const uint8_t *host; /* in href, or in decoded */
@@ -13,7 +13,7 @@ struct target {
     const uint8_t *rest; /* path and query */
     size_t length;
     int absolute;        /* a scheme or a host was named */
-    uint8_t decoded[TARGET_BYTES];
+    uint8_t decoded[NDD_TARGET_BYTES];
 };
 
 /* Takes apart what an href attribute holds, without its fragment; 0 if it leads nowhere or is no HTTP. */

@@ -230,7 +230,7 @@ static uint32_t unicode_escape(const uint8_t **at, const uint8_t *end) {
         *at += 6;
         return 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
     }
-    return NOT_A_CHARACTER;
+    return NDD_NOT_A_CHARACTER;
 }
 
 static size_t decode(const uint8_t *at, const uint8_t *end, uint8_t to[VALUE_BYTES]) {
@@ -346,7 +346,7 @@ static void shut(struct json *json) {
 /* The first byte that is punctuation of JSON, or end. */
 static const uint8_t *punctuation(const uint8_t *at, const uint8_t *end, int only_brackets) {
 #ifdef NDD_CHUNKS
-    for (; end - at >= CHUNK; at += CHUNK) {
+    for (; end - at >= NDD_CHUNK_BYTES; at += NDD_CHUNK_BYTES) {
         __m128i bytes = chunk_at(at), folded = _mm_or_si128(bytes, _mm_set1_epi8(0x20));
         __m128i found = _mm_or_si128(chunk_is(folded, '{'), chunk_is(folded, '}'));
         found = _mm_or_si128(found, chunk_is(bytes, '"'));

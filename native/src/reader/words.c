@@ -34,7 +34,7 @@ static const uint8_t ascii_word[256] = {
     ['t'] = 't', ['u'] = 'u', ['v'] = 'v', ['w'] = 'w', ['x'] = 'x', ['y'] = 'y', ['z'] = 'z'};
 
 static void keep_word(struct ndd_reader *reader, const uint8_t *token, size_t n) {
-    if (!ROOM(reader, reader->words_kept, n + 1)) return;
+    if (!NDD_ROOM(reader, reader->words_kept, n + 1)) return;
     uint8_t *to = reader->words_kept.at + reader->words_kept.n;
     memcpy(to, token, n);
     to[n] = ' ';
@@ -45,9 +45,9 @@ static int has_digit(const uint8_t *token, size_t n) {
     size_t i = 0;
 #ifdef NDD_CHUNKS
     uint32_t found = 0;
-    for (;; i += CHUNK) { /* 16 bytes may be read behind a token */
+    for (;; i += NDD_CHUNK_BYTES) { /* 16 bytes may be read behind a token */
         uint32_t digits = chunk_bits(chunk_within(chunk_at(token + i), '0', 10));
-        if (n - i <= CHUNK) return (found | (digits & ((2u << (n - i - 1)) - 1))) != 0;
+        if (n - i <= NDD_CHUNK_BYTES) return (found | (digits & ((2u << (n - i - 1)) - 1))) != 0;
         found |= digits;
     }
 #else
@@ -66,14 +66,14 @@ static int is_other_digit(uint32_t code) {
 /* Notes which of the tokens that are added next have a digit, if any has: a bit for each byte of words, and of those
  * that are digits. No branch depends on it, for numbers come as they like. */
 static inline void note_digits(struct ndd_reader *reader, uint64_t words, uint64_t digits) {
-    if (!ROOM(reader, reader->digits, 1)) return;
+    if (!NDD_ROOM(reader, reader->digits, 1)) return;
     uint64_t first = reader->tokens.n;
     reader->digits.at[reader->digits.n] = (struct digits){words | first << 48, digits | first >> 16 << 48};
     reader->digits.n += digits != 0;
 }
 
 static int open_block(struct ndd_reader *reader, uint32_t context) {
-    if (!ROOM(reader, reader->blocks, 1)) return 0;
+    if (!NDD_ROOM(reader, reader->blocks, 1)) return 0;
     struct block *opened = &reader->blocks.at[reader->blocks.n++];
     memset(opened, 0, sizeof *opened);
     opened->first_token = (uint32_t)reader->tokens.n;
@@ -88,7 +88,7 @@ static int open_block(struct ndd_reader *reader, uint32_t context) {
 
 /* Adds a token of n bytes by its hash; 0 without memory. */
 static inline int add_hash(struct ndd_reader *reader, uint64_t hash, size_t n, uint32_t context) {
-    if (!ROOM(reader, reader->tokens, 1)) return 0;
+    if (!NDD_ROOM(reader, reader->tokens, 1)) return 0;
     if (!reader->in_block && !open_block(reader, context)) return 0;
     reader->text_bytes += n;
     reader->link_tokens += context / IN_LINK & 1;
@@ -99,7 +99,7 @@ static inline int add_hash(struct ndd_reader *reader, uint64_t hash, size_t n, u
 /* Adds a token of up to 8 bytes, which stand in a number, the first lowest. */
 static inline void add_packed(struct ndd_reader *reader, uint64_t bytes, uint32_t n, uint32_t context) {
     ndd_key key = reader->key;
-    uint64_t hash = hash_last(bytes, 0, n, key.k0 ^ HASH_C0, key.k1 ^ HASH_C1, n);
+    uint64_t hash = hash_last(bytes, 0, n, key.k0 ^ NDD_HASH_C0, key.k1 ^ NDD_HASH_C1, n);
     if (add_hash(reader, hash, n, context) && reader->keep_words) {
         uint8_t token[8];
         for (uint32_t i = 0; i < n; i++) token[i] = (uint8_t)(bytes >> 8 * i);
@@ -214,25 +214,25 @@ static const uint8_t *other_run(struct ndd_reader *reader, const uint8_t *at, co
  * Called between words; returns at the first byte that needs a closer look (with the word that
  * touches it begun), behind a long word, or near the end of the page. */
 static const uint8_t *short_words(struct ndd_reader *reader, const uint8_t *at, const uint8_t *end) {
-    const uint64_t low_key = reader->key.k0 ^ HASH_C0, high_key = reader->key.k1 ^ HASH_C1;
-    while (end - at >= TEXT_BYTES + CHUNK) {
+    const uint64_t low_key = reader->key.k0 ^ NDD_HASH_C0, high_key = reader->key.k1 ^ NDD_HASH_C1;
+    while (end - at >= NDD_TEXT_BYTES + NDD_CHUNK_BYTES) {
         struct text_bits text = text_at(at);
-        uint32_t stop = lowest_bit(text.stops | UINT64_C(1) << TEXT_BYTES);
+        uint32_t stop = lowest_bit(text.stops | UINT64_C(1) << NDD_TEXT_BYTES);
         uint64_t words = text.words & ((UINT64_C(1) << stop) - 1), all = words;
         if (words == 0) {
             at += stop;
-            if (stop < TEXT_BYTES) return at;
+            if (stop < NDD_TEXT_BYTES) return at;
             continue;
         }
-        if (!ROOM(reader, reader->tokens, TEXT_BYTES / 2)) return end;
+        if (!NDD_ROOM(reader, reader->tokens, NDD_TEXT_BYTES / 2)) return end;
         if (!reader->in_block && !open_block(reader, reader->context)) return end;
         uint64_t *token = reader->tokens.at + reader->tokens.n, *first = token;
         uint32_t start, length;
         size_t bytes = 0;
         for (;;) {
-            start = lowest_bit(words | UINT64_C(1) << TEXT_BYTES);
+            start = lowest_bit(words | UINT64_C(1) << NDD_TEXT_BYTES);
             length = lowest_bit(~(words >> start));
-            if (start + length >= stop || length > CHUNK) break;
+            if (start + length >= stop || length > NDD_CHUNK_BYTES) break;
             uint64_t low, high;
             chunk_halves(chunk_lower(chunk_at(at + start)), &low, &high);
             *token++ = hash_last(low, high, length, low_key, high_key, length);
@@ -245,10 +245,10 @@ static const uint8_t *short_words(struct ndd_reader *reader, const uint8_t *at, 
         if (reader->context & IN_LINK) reader->link_tokens += (uint32_t)(token - first);
         if (start >= stop) { /* no word left */
             at += stop;
-            if (stop < TEXT_BYTES) return at;
-        } else if (length > CHUNK) {
+            if (stop < NDD_TEXT_BYTES) return at;
+        } else if (length > NDD_CHUNK_BYTES) {
             return ascii_run(reader, at + start, end);
-        } else if (stop < TEXT_BYTES) { /* the last word touches what stopped it */
+        } else if (stop < NDD_TEXT_BYTES) { /* the last word touches what stopped it */
             reader->token_context = reader->context;
             reader->token_length = length;
             chunk_store(reader->token, chunk_lower(chunk_at(at + start)));
@@ -268,7 +268,7 @@ static const uint8_t *short_words(struct ndd_reader *reader, const uint8_t *at, 
 /* Whether short_words() can go on here, where an ASCII character stands that is no stop. */
 static inline int takes_short_words(const struct ndd_reader *reader, const uint8_t *at, const uint8_t *end) {
 #ifdef NDD_CHUNKS
-    return !(reader->token_length | reader->run) && !reader->keep_words && end - at >= TEXT_BYTES + CHUNK;
+    return !(reader->token_length | reader->run) && !reader->keep_words && end - at >= NDD_TEXT_BYTES + NDD_CHUNK_BYTES;
 #else
     (void)reader, (void)at, (void)end;
     return 0;
@@ -337,7 +337,7 @@ void words_title(struct ndd_reader *reader, const uint8_t *at, const uint8_t *en
     }
     words_break(reader);
     size_t n = reader->tokens.n - tokens;
-    if (n > 0 && ROOM(reader, reader->title_tokens, n)) {
+    if (n > 0 && NDD_ROOM(reader, reader->title_tokens, n)) {
         memcpy(reader->title_tokens.at, reader->tokens.at + tokens, n * sizeof *reader->tokens.at);
         reader->title_tokens.n = n;
     }

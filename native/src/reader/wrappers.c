@@ -26,11 +26,11 @@ void wrappers_open(struct ndd_reader *reader) {
     const uint32_t comments = IN_COMMENTS | IN_COMMENTS_INSIDE;
     const uint32_t most = IN_FORM | IN_ASIDE | comments, every = most | IN_BESIDE;
     const uint32_t ways[] = {IN_FORM,  IN_COMMENTS, comments,  IN_FORM | IN_COMMENTS, IN_FORM | comments,
-                             IN_FORM | OF_FORM, IN_ASIDE, most, IN_BESIDE, every};
+                             IN_FORM | NDD_OF_FORM, IN_ASIDE, most, IN_BESIDE, every};
     uint32_t any = 0, open = 0, tried = 0;
     for (size_t i = 0; i < reader->blocks.n; i++) {
         uint32_t context = reader->blocks.at[i].context;
-        any |= (context & IN_FORM) && (context & IN_ASIDE) ? context | OF_FORM : context;
+        any |= (context & IN_FORM) && (context & IN_ASIDE) ? context | NDD_OF_FORM : context;
     }
     if (!(any & every)) return;
     uint64_t outside = text_without(reader, 0);

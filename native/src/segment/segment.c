@@ -21,10 +21,10 @@ static ndd_status read_header(ndd_segment *segment, const char **reason) {
         return refuse(NDD_BAD_FORMAT, reason, "the first bytes are not those of a segment");
     }
     if (size < AT_SEGMENT_K) return refuse(NDD_TRUNCATED, reason, "the header is truncated");
-    if (load4_le(bytes + AT_SEGMENT_VERSION) != SEGMENT_VERSION) {
+    if (load4_le(bytes + AT_SEGMENT_VERSION) != NDD_SEGMENT_VERSION) {
         return refuse(NDD_BAD_VERSION, reason, "the format version is not 2");
     }
-    if (size < SEGMENT_HEADER) return refuse(NDD_TRUNCATED, reason, "the header is truncated");
+    if (size < NDD_SEGMENT_HEADER) return refuse(NDD_TRUNCATED, reason, "the header is truncated");
     if (checksum(bytes, AT_SEGMENT_CHECKSUM) != load8_le(bytes + AT_SEGMENT_CHECKSUM)) {
         return refuse(NDD_DAMAGED, reason, "the checksum of the header does not match");
     }
@@ -33,7 +33,7 @@ static ndd_status read_header(ndd_segment *segment, const char **reason) {
     segment->values = load8_le(bytes + AT_SEGMENT_VALUES);
     segment->pairs = load8_le(bytes + AT_SEGMENT_PAIRS);
     segment->several_count = load8_le(bytes + AT_SEGMENT_SEVERAL);
-    if (segment->k > MAX_DISTANCE) return refuse(NDD_DAMAGED, reason, "the distance is out of range");
+    if (segment->k > NDD_MAX_DISTANCE) return refuse(NDD_DAMAGED, reason, "the distance is out of range");
     segment->width = load4_le(bytes + AT_SEGMENT_WIDTH);
     segment->base = load8_le(bytes + AT_SEGMENT_BASE);
     if (!(segment->width == 4 && segment->base <= UINT64_MAX - UINT32_MAX) &&
@@ -44,10 +44,10 @@ static ndd_status read_header(ndd_segment *segment, const char **reason) {
 }
 
 static ndd_status read_design(ndd_segment *segment, const char **reason) {
-    struct part parts[MAX_DISTANCE + 1];
+    struct part parts[NDD_MAX_DISTANCE + 1];
     uint32_t count = load4_le(segment->bytes + AT_SEGMENT_PARTS);
-    if (count > MAX_DISTANCE + 1) return refuse(NDD_DAMAGED, reason, "the design has too many parts");
-    for (uint32_t i = 0; i <= MAX_DISTANCE; i++) {
+    if (count > NDD_MAX_DISTANCE + 1) return refuse(NDD_DAMAGED, reason, "the design has too many parts");
+    for (uint32_t i = 0; i <= NDD_MAX_DISTANCE; i++) {
         const uint8_t *at = segment->bytes + AT_SEGMENT_PART + 4 * i;
         parts[i] = (struct part){at[0], at[1], at[2], at[3]};
         if (i >= count && load4_le(at) != 0) {
@@ -66,7 +66,7 @@ static ndd_status read_layout(ndd_segment *segment, const char **reason) {
     for (uint32_t i = 0; i < design->count; i++) {
         if (UINT64_C(1) << design->blocks[i].bits > most) most = 0;
     }
-    if (segment->values > NUMBERS_MAX) {
+    if (segment->values > NDD_NUMBERS_MAX) {
         return refuse(NDD_TOO_LARGE, reason, "there are more values than a segment can hold");
     }
     if (segment->values > most || segment->pairs > most || segment->several_count > most || most == 0) {
@@ -74,14 +74,14 @@ static ndd_status read_layout(ndd_segment *segment, const char **reason) {
     }
     uint64_t end = segment_layout(NULL, design, segment->values, NULL);
     uint64_t stated = end + 16 * segment->several_count + padded(segment->width * segment->pairs) +
-                      SEGMENT_TRAILER;
+                      NDD_SEGMENT_TRAILER;
     if (segment->size < stated) {
         return refuse(NDD_TRUNCATED, reason, "there are fewer bytes than the header states");
     }
     if (segment->size > stated) {
         return refuse(NDD_DAMAGED, reason, "there are more bytes than the header states");
     }
-    size_t covered = (size_t)segment->size - SEGMENT_TRAILER;
+    size_t covered = (size_t)segment->size - NDD_SEGMENT_TRAILER;
     if (checksum(segment->bytes, covered) != load8_le(segment->bytes + covered)) {
         return refuse(NDD_DAMAGED, reason, "the checksum does not match");
     }

@@ -5,7 +5,7 @@
  * do. So a probe at the centre of a shell skips the bucket when no value has a possible distance. Nothing
  * of this is stored in the file; it is computed on opening, when every byte is read anyway.
  *
- * The rule kept: each bucket with SEGMENT_CROWD values or more has one entry, in the order of tables and
+ * The rule kept: each bucket with NDD_SEGMENT_CROWD values or more has one entry, in the order of tables and
  * buckets, and each of its values is counted once.
  */
 #include "segment/segment_crowd.h"
@@ -45,7 +45,7 @@ static ndd_status look_at_table(struct segment_crowds *crowds, const struct segm
                                 uint32_t block) {
     for (uint64_t bucket = 0; bucket >> table->bits == 0; bucket++) {
         uint64_t start = segment_start(table, bucket), end = segment_start(table, bucket + 1);
-        if (end - start < SEGMENT_CROWD) continue;
+        if (end - start < NDD_SEGMENT_CROWD) continue;
         struct segment_crowd crowd = {block, (uint32_t)bucket, pivot_of(table, start, end), {0}};
         for (uint64_t i = start; i < end; i++) {
             crowd.at[count_bits(segment_rest(table, i) ^ crowd.pivot)]++;

@@ -5,11 +5,11 @@
 #include "ndd_bulk.h"
 #include "segment/segment_format.h"
 
-#ifndef SEGMENT_CROWD /* tests set a smaller one */
-#define SEGMENT_CROWD 2048
+#ifndef NDD_SEGMENT_CROWD /* tests set a smaller one */
+#define NDD_SEGMENT_CROWD 2048
 #endif
 
-/* A bucket of SEGMENT_CROWD values or more. */
+/* A bucket of NDD_SEGMENT_CROWD values or more. */
 struct segment_crowd {
     uint32_t block, bucket;
     uint64_t pivot;

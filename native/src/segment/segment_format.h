@@ -10,9 +10,9 @@
 #include "base/bytes.h"
 #include "design/quotient.h"
 
-#define SEGMENT_HEADER 136
-#define SEGMENT_TRAILER 8 /* the checksum; also what a read of 8 bytes may touch beyond the fars */
-#define SEGMENT_VERSION 2 /* 1 had documents of 8 bytes only */
+#define NDD_SEGMENT_HEADER 136
+#define NDD_SEGMENT_TRAILER 8 /* the checksum; also what a read of 8 bytes may touch beyond the fars */
+#define NDD_SEGMENT_VERSION 2 /* 1 had documents of 8 bytes only */
 
 enum { /* offsets in the header */
     AT_SEGMENT_VERSION = 8,

@@ -21,11 +21,11 @@
 #define QUEUE 32   /* keys prefetched and not yet compared; a power of two */
 #define STARTED 12 /* keys later the start of a bucket has arrived */
 #define ASKED_LINES 4 /* of a bucket; the processor fetches the further ones by itself */
-#define LINE 64   /* bytes that the processor fetches at once: LANES numbers */
+#define LINE 64   /* bytes that the processor fetches at once: NDD_LANES numbers */
 #define CROWDED 128   /* more values than these are split into runs before they are compared */
 
-#ifndef COUNT_STEPS /* 16 values compared, or a value read: a test counts them */
-#define COUNT_STEPS(n) ((void)0)
+#ifndef NDD_COUNT_STEPS /* 16 values compared, or a value read: a test counts them */
+#define NDD_COUNT_STEPS(n) ((void)0)
 #endif
 
 struct visit {
@@ -45,7 +45,7 @@ struct search {
 };
 
 /* Takes those of n entries from `from` on, at most 16, that are within k. */
-COUNTS_BITS
+NDD_COUNTS_BITS
 static ndd_status take_near(const struct search *search, const struct visit *visit, uint64_t from,
                             uint32_t n, uint32_t low) {
     const ndd_segment *segment = search->segment;
@@ -67,16 +67,16 @@ static ndd_status take_near(const struct search *search, const struct visit *vis
 }
 
 /* Compares with all values of a bucket from `from` up to `to`. */
-INLINE ndd_status compare(const struct search *search, const struct visit *visit, uint64_t from,
+NDD_INLINE ndd_status compare_bucket(const struct search *search, const struct visit *visit, uint64_t from,
                           uint64_t to) {
     const struct flip *flip = &search->segment->flips.list[visit->flip];
     const uint32_t *lows = search->segment->tables[flip->block].lows;
     uint32_t most = search->k - flip->bits, low = as_in_file((uint32_t)visit->rest);
-    COUNT_STEPS((to - from + LANES - 1) / LANES);
-    for (uint64_t i = from; i < to; i += LANES) {
+    NDD_COUNT_STEPS((to - from + NDD_LANES - 1) / NDD_LANES);
+    for (uint64_t i = from; i < to; i += NDD_LANES) {
         uint64_t left = to - i;
-        if (left >= LANES && !any_near(lows + i, low, most)) continue;
-        uint32_t n = left < LANES ? (uint32_t)left : LANES;
+        if (left >= NDD_LANES && !any_near(lows + i, low, most)) continue;
+        uint32_t n = left < NDD_LANES ? (uint32_t)left : NDD_LANES;
         ndd_status status = take_near(search, visit, i, n, low);
         if (status != NDD_OK) return status;
     }
@@ -85,17 +85,17 @@ INLINE ndd_status compare(const struct search *search, const struct visit *visit
 
 /* The same where 16 numbers are compared as fast as one: whole lines of the cache, as they are fetched, whatever
  * stands there besides the bucket. Only what is in the bucket is taken. */
-INLINE ndd_status compare_lines(const struct search *search, const struct visit *visit, uint64_t from,
+NDD_INLINE ndd_status compare_lines(const struct search *search, const struct visit *visit, uint64_t from,
                                 uint64_t to) {
     const ndd_segment *segment = search->segment;
     const struct flip *flip = &segment->flips.list[visit->flip];
     const uint32_t *lows = segment->tables[flip->block].lows;
     uint32_t most = search->k - flip->bits, low = as_in_file((uint32_t)visit->rest);
     uint64_t before = (uintptr_t)(lows + from) % LINE / sizeof *lows; /* the header is longer than a line */
-    COUNT_STEPS((before + to - from + LANES - 1) / LANES);
+    NDD_COUNT_STEPS((before + to - from + NDD_LANES - 1) / NDD_LANES);
     for (uint64_t i = from, next; i < to; i = next) {
         const uint32_t *line = lows + i - before;
-        next = i - before + LANES < to ? i - before + LANES : to;
+        next = i - before + NDD_LANES < to ? i - before + NDD_LANES : to;
         before = 0;
         int whole = (uint64_t)((const uint8_t *)line - segment->bytes) + LINE <= segment->size;
         if (whole && !any_near(line, low, most)) continue;
@@ -106,7 +106,7 @@ INLINE ndd_status compare_lines(const struct search *search, const struct visit 
 }
 
 /* Compares with those of a run that may be within k. Calls itself once for each bit of a rest, at most. */
-COUNTS_BITS
+NDD_COUNTS_BITS
 static ndd_status part(const struct search *search, const struct visit *visit, uint64_t from,
                        uint64_t to) {
     const struct flip *flip = &search->segment->flips.list[visit->flip];
@@ -116,12 +116,12 @@ static ndd_status part(const struct search *search, const struct visit *visit, u
         uint64_t parting = first ^ last; /* not 0, as the rests of a bucket differ */
         while ((parting & (parting - 1)) != 0) parting &= parting - 1; /* its highest bit */
         uint64_t common = ~(parting | (parting - 1));
-        COUNT_STEPS(1);
+        NDD_COUNT_STEPS(1);
         if ((uint32_t)count_bits((first ^ visit->rest) & common) + flip->bits > search->k) return NDD_OK;
         uint64_t low = from, high = to - 1; /* the first with that bit is one of those after low */
         while (high - low > 1) {
             uint64_t middle = low + (high - low) / 2;
-            COUNT_STEPS(1);
+            NDD_COUNT_STEPS(1);
             if (segment_rest(table, middle) & parting) {
                 high = middle;
             } else {
@@ -132,14 +132,14 @@ static ndd_status part(const struct search *search, const struct visit *visit, u
         if (status != NDD_OK) return status;
         from = high;
     }
-    return compare(search, visit, from, to);
+    return compare_bucket(search, visit, from, to);
 }
 
-INLINE ndd_status read_bucket(const struct search *search, const struct visit *visit, int lanes) {
+NDD_INLINE ndd_status read_bucket(const struct search *search, const struct visit *visit, int lanes) {
     uint64_t count = visit->end - visit->start;
-    if (count >= SEGMENT_CROWD) {
+    if (count >= NDD_SEGMENT_CROWD) {
         const struct flip *flip = &search->segment->flips.list[visit->flip];
-        COUNT_STEPS(1);
+        NDD_COUNT_STEPS(1);
         if (!segment_crowds_may_match(&search->segment->crowds, flip->block, visit->bucket, visit->rest,
                                      search->k - flip->bits)) {
             return NDD_OK;
@@ -147,7 +147,7 @@ INLINE ndd_status read_bucket(const struct search *search, const struct visit *v
     }
     if (count > CROWDED) return part(search, visit, visit->start, visit->end);
     return lanes ? compare_lines(search, visit, visit->start, visit->end)
-                 : compare(search, visit, visit->start, visit->end);
+                 : compare_bucket(search, visit, visit->start, visit->end);
 }
 
 static inline void ask_for_bucket(const ndd_segment *segment, struct visit *visit) {
@@ -157,7 +157,7 @@ static inline void ask_for_bucket(const ndd_segment *segment, struct visit *visi
     if (visit->start == visit->end) return;
     const uint32_t *from = table->lows + visit->start, *last = table->lows + visit->end - 1;
     const uint32_t *line = from;
-    for (int i = 0; i < ASKED_LINES && line < last; i++, line += LANES) prefetch(line);
+    for (int i = 0; i < ASKED_LINES && line < last; i++, line += NDD_LANES) prefetch(line);
     if (line >= last) prefetch(last); /* which another line may begin with */
 }
 
@@ -168,7 +168,7 @@ struct stream {
     uint64_t rest;
 };
 
-INLINE void stream_enter(struct stream *stream, const struct search *search) {
+NDD_INLINE void stream_enter(struct stream *stream, const struct search *search) {
     const struct quotient *quotient = &search->segment->tables[stream->block].quotient;
     stream->bucket = quotient_bucket(quotient, search->queries[stream->query]);
     stream->rest = quotient_rest(quotient, search->queries[stream->query]);
@@ -176,7 +176,7 @@ INLINE void stream_enter(struct stream *stream, const struct search *search) {
 
 /* On to the next key that flips no more bits than the distance has; the flips of a block are sorted
  * by their number of bits. */
-INLINE void stream_next(struct stream *stream, const struct search *search, uint32_t n) {
+NDD_INLINE void stream_next(struct stream *stream, const struct search *search, uint32_t n) {
     const struct flips *flips = &search->segment->flips;
     stream->flip++;
     if (stream->flip < flips->end[stream->block] && flips->list[stream->flip].bits <= search->k) return;
@@ -188,8 +188,8 @@ INLINE void stream_next(struct stream *stream, const struct search *search, uint
     if (stream->query < n) stream_enter(stream, search);
 }
 
-/* Finds the values of n queries, a group of at most GROUP. */
-INLINE ndd_status find_values(const struct search *search, uint32_t n, int lanes) {
+/* Finds the values of n queries, a group of at most NDD_ANSWER_GROUP. */
+NDD_INLINE ndd_status find_values(const struct search *search, uint32_t n, int lanes) {
     const ndd_segment *segment = search->segment;
     struct visit queue[QUEUE];
     struct stream stream = {0};
@@ -216,14 +216,14 @@ INLINE ndd_status find_values(const struct search *search, uint32_t n, int lanes
     return NDD_OK;
 }
 
-#ifdef COUNTS_LANES
-COUNTS_LANES
+#ifdef NDD_COUNTS_LANES
+NDD_COUNTS_LANES
 static ndd_status find_values_lanes(const struct search *search, uint32_t n) {
     return find_values(search, n, 1);
 }
 #endif
 
-COUNTS_BITS
+NDD_COUNTS_BITS
 static ndd_status find_values_plain(const struct search *search, uint32_t n) {
     return find_values(search, n, 0);
 }
@@ -255,7 +255,7 @@ static int list_documents(const void *from, uint64_t value, struct document_list
 static ndd_status probe_group(const struct search *search, uint64_t limit, size_t query, uint32_t n) {
     const struct document_source source = {search->segment, prefetch_early, prefetch_late, list_documents,
                                            NULL};
-#ifdef COUNTS_LANES
+#ifdef NDD_COUNTS_LANES
     ndd_status status = processor_counts_lanes() ? find_values_lanes(search, n)
                                                  : find_values_plain(search, n);
 #else
@@ -271,9 +271,9 @@ ndd_status ndd_segments_probe(const ndd_segment *const *segments, size_t count, 
     ndd_status status = answer_begin(answer, values, (count + (table != NULL)) * n);
     for (size_t s = 0; s < count && status == NDD_OK; s++) {
         if (k > segments[s]->k) status = NDD_BAD_DISTANCE;
-        for (size_t i = 0; i < n && status == NDD_OK; i += GROUP) {
+        for (size_t i = 0; i < n && status == NDD_OK; i += NDD_ANSWER_GROUP) {
             const struct search search = {segments[s], values + i, k, answer};
-            size_t group = n - i < GROUP ? n - i : GROUP;
+            size_t group = n - i < NDD_ANSWER_GROUP ? n - i : NDD_ANSWER_GROUP;
             status = probe_group(&search, limit, s * n + i, (uint32_t)group);
         }
     }

@@ -11,7 +11,7 @@
 
 struct plan {
     struct pair_counts counts;
-    struct part parts[MAX_DISTANCE + 1];
+    struct part parts[NDD_MAX_DISTANCE + 1];
     uint32_t part_count;
     struct design design;
     uint64_t base; /* the least document, where 4 bytes are enough for what lies above it */
@@ -32,10 +32,10 @@ static void plan_documents(struct plan *plan, const uint64_t *documents, size_t 
 
 static ndd_status plan_segment(struct plan *plan, const uint64_t *values, const uint64_t *documents,
                                size_t n, uint32_t k) {
-    if (k > MAX_DISTANCE) return NDD_BAD_DISTANCE;
+    if (k > NDD_MAX_DISTANCE) return NDD_BAD_DISTANCE;
     if (n > 0 && (values == NULL || documents == NULL)) return NDD_BAD_ARGUMENT;
     if (!count_pairs(values, documents, n, &plan->counts)) return NDD_BAD_ARGUMENT;
-    if (plan->counts.values > NUMBERS_MAX) return NDD_TOO_LARGE;
+    if (plan->counts.values > NDD_NUMBERS_MAX) return NDD_TOO_LARGE;
     ndd_status status = design_for_segment(plan->counts.values, k, plan->parts, &plan->part_count);
     if (status == NDD_OK) {
         status = design_of_parts(&plan->design, plan->parts, plan->part_count, k);
@@ -43,7 +43,7 @@ static ndd_status plan_segment(struct plan *plan, const uint64_t *values, const 
     if (status != NDD_OK) return status;
     plan_documents(plan, documents, n);
     plan->size = segment_layout(NULL, &plan->design, plan->counts.values, NULL) +
-                 16 * plan->counts.several + padded(plan->width * (uint64_t)n) + SEGMENT_TRAILER;
+                 16 * plan->counts.several + padded(plan->width * (uint64_t)n) + NDD_SEGMENT_TRAILER;
     if (plan->size <= SIZE_MAX) return NDD_OK;
     design_close(&plan->design);
     return NDD_TOO_LARGE;
@@ -64,7 +64,7 @@ ndd_status ndd_segment_size(const uint64_t *values, const uint64_t *documents, s
 static void write_header(const struct plan *plan, size_t n, uint32_t k, uint64_t note,
                          uint8_t *bytes) {
     memcpy(bytes, segment_magic, sizeof segment_magic);
-    store4_le(bytes + AT_SEGMENT_VERSION, SEGMENT_VERSION);
+    store4_le(bytes + AT_SEGMENT_VERSION, NDD_SEGMENT_VERSION);
     store4_le(bytes + AT_SEGMENT_K, k);
     store8_le(bytes + AT_SEGMENT_NOTE, note);
     store8_le(bytes + AT_SEGMENT_VALUES, plan->counts.values);
@@ -173,7 +173,7 @@ ndd_status ndd_segment_write(const uint64_t *values, const uint64_t *documents, 
         memset(bytes, 0, (size_t)size);
         write_header(&plan, n, k, note, bytes);
         write_body(&plan, values, documents, n, halves, tables, bytes);
-        size_t covered = (size_t)size - SEGMENT_TRAILER;
+        size_t covered = (size_t)size - NDD_SEGMENT_TRAILER;
         store8_le(bytes + covered, checksum(bytes, covered));
     }
     if (scratch == NULL) free(memory);

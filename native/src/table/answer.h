@@ -12,7 +12,7 @@
 #include "base/bytes.h"
 #include "ndd.h"
 
-#define GROUP 256 /* queries whose values are found before they are looked up */
+#define NDD_ANSWER_GROUP 256 /* queries whose values are found before they are looked up */
 
 struct found {
     uint64_t value;

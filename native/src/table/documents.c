@@ -5,7 +5,7 @@
 
 #include "base/bits.h"
 
-/* What a chunk has beside its base: CHUNK differences of `width` bytes, 0 for none, then its sets. */
+/* What a chunk has beside its base: NDD_CHUNK_PLACES differences of `width` bytes, 0 for none, then its sets. */
 struct extra {
     uint32_t width;
     uint32_t room; /* for so many sets */
@@ -13,7 +13,7 @@ struct extra {
 };
 
 static struct chunk *chunk_at(const struct documents *documents, uint32_t place) {
-    return &documents->chunks[place / CHUNK];
+    return &documents->chunks[place / NDD_CHUNK_PLACES];
 }
 
 static uint32_t width_of(const struct chunk *chunk) {
@@ -21,7 +21,7 @@ static uint32_t width_of(const struct chunk *chunk) {
 }
 
 static size_t extra_size(uint32_t width, uint32_t room) {
-    return sizeof(struct extra) + (size_t)width * CHUNK + room * sizeof(struct trie *);
+    return sizeof(struct extra) + (size_t)width * NDD_CHUNK_PLACES + room * sizeof(struct trie *);
 }
 
 /* --------------------------------------------------------------------------- single documents */
@@ -65,7 +65,7 @@ static void put_single(struct chunk *chunk, uint32_t at, uint64_t document) {
 }
 
 static struct trie **sets_of(const struct extra *extra) {
-    return (struct trie **)(uintptr_t)((const uint8_t *)extra->words + (size_t)extra->width * CHUNK);
+    return (struct trie **)(uintptr_t)((const uint8_t *)extra->words + (size_t)extra->width * NDD_CHUNK_PLACES);
 }
 
 static struct extra *extra_make(uint32_t width, uint32_t room) {
@@ -78,7 +78,7 @@ static struct extra *extra_make(uint32_t width, uint32_t room) {
 
 /* Makes a spare, in which every chunk fits, if there is none. */
 static ndd_status make_spare(struct documents *documents) {
-    if (documents->spare == NULL) documents->spare = extra_make(8, CHUNK);
+    if (documents->spare == NULL) documents->spare = extra_make(8, NDD_CHUNK_PLACES);
     return documents->spare == NULL ? NDD_NO_MEMORY : NDD_OK;
 }
 
@@ -86,7 +86,7 @@ static ndd_status make_spare(struct documents *documents) {
 static ndd_status rewrite(struct documents *documents, struct chunk *chunk, uint64_t base, struct extra *extra) {
     struct extra *before = chunk->extra;
     if (extra == NULL) return NDD_NO_MEMORY;
-    for (uint32_t i = 0; extra->width > 0 && i < CHUNK; i++) {
+    for (uint32_t i = 0; extra->width > 0 && i < NDD_CHUNK_PLACES; i++) {
         set_difference(extra, i, single_at(chunk, i) - base);
     }
     documents->extra_bytes += extra_size(extra->width, extra->room);
@@ -106,7 +106,7 @@ static ndd_status make_fit(struct documents *documents, struct chunk *chunk, uin
                            uint64_t document) {
     uint64_t least = document, most = document;
     if (fits(chunk, at, document)) return NDD_OK;
-    for (uint32_t i = 0; i < CHUNK; i++) {
+    for (uint32_t i = 0; i < NDD_CHUNK_PLACES; i++) {
         uint64_t one = single_at(chunk, i);
         if (i == at || chunk->several >> i & 1) continue;
         least = one < least ? one : least;
@@ -119,19 +119,19 @@ static ndd_status make_fit(struct documents *documents, struct chunk *chunk, uin
 /* --------------------------------------------------------------------------------------- sets */
 
 static int has_several(const struct documents *documents, uint32_t place) {
-    return (int)(chunk_at(documents, place)->several >> place % CHUNK & 1);
+    return (int)(chunk_at(documents, place)->several >> place % NDD_CHUNK_PLACES & 1);
 }
 
 /* Where in its chunk the set of a place is, or belongs. */
 static struct trie **set_at(const struct documents *documents, uint32_t place) {
     const struct chunk *chunk = chunk_at(documents, place);
-    uint64_t before = chunk->several & ((UINT64_C(1) << place % CHUNK) - 1);
+    uint64_t before = chunk->several & ((UINT64_C(1) << place % NDD_CHUNK_PLACES) - 1);
     return sets_of(chunk->extra) + count_bits(before);
 }
 
 /* How many sets of its chunk come after that of a place. */
 static size_t sets_after(const struct documents *documents, uint32_t place) {
-    return (size_t)count_bits(chunk_at(documents, place)->several >> place % CHUNK >> 1);
+    return (size_t)count_bits(chunk_at(documents, place)->several >> place % NDD_CHUNK_PLACES >> 1);
 }
 
 static ndd_status make_set_room(struct documents *documents, uint32_t place) {
@@ -145,13 +145,13 @@ static void put_set(struct documents *documents, uint32_t place, struct trie *se
     struct trie **at = set_at(documents, place);
     memmove(at + 1, at, sets_after(documents, place) * sizeof(struct trie *));
     *at = set;
-    chunk_at(documents, place)->several |= UINT64_C(1) << place % CHUNK;
+    chunk_at(documents, place)->several |= UINT64_C(1) << place % NDD_CHUNK_PLACES;
 }
 
 static struct trie *take_set(struct documents *documents, uint32_t place) {
     struct trie **at = set_at(documents, place), *set = *at;
     memmove(at, at + 1, sets_after(documents, place) * sizeof(struct trie *));
-    chunk_at(documents, place)->several &= ~(UINT64_C(1) << place % CHUNK);
+    chunk_at(documents, place)->several &= ~(UINT64_C(1) << place % NDD_CHUNK_PLACES);
     return set;
 }
 
@@ -179,7 +179,7 @@ static void chunk_close(struct documents *documents, struct chunk *chunk) {
     *chunk = (struct chunk){0};
 }
 
-static size_t chunks_of(uint64_t places) { return (size_t)((places + CHUNK - 1) / CHUNK); }
+static size_t chunks_of(uint64_t places) { return (size_t)((places + NDD_CHUNK_PLACES - 1) / NDD_CHUNK_PLACES); }
 
 void documents_close(struct documents *documents, uint32_t count) {
     for (size_t i = 0; i < chunks_of(count); i++) chunk_close(documents, &documents->chunks[i]);
@@ -202,12 +202,12 @@ ndd_status documents_reserve(struct documents *documents, uint32_t capacity) {
 
 ndd_status documents_make_room(struct documents *documents, uint32_t place, uint64_t document) {
     struct chunk *chunk = chunk_at(documents, place);
-    if (place % CHUNK == 0 && chunk->extra == NULL) chunk->base = document;
-    return make_fit(documents, chunk, place % CHUNK, document);
+    if (place % NDD_CHUNK_PLACES == 0 && chunk->extra == NULL) chunk->base = document;
+    return make_fit(documents, chunk, place % NDD_CHUNK_PLACES, document);
 }
 
 void documents_append(struct documents *documents, uint32_t place, uint64_t document) {
-    put_single(chunk_at(documents, place), place % CHUNK, document);
+    put_single(chunk_at(documents, place), place % NDD_CHUNK_PLACES, document);
 }
 
 /* A place with one document gets another. */
@@ -215,7 +215,7 @@ static ndd_status add_second(struct documents *documents, uint32_t place, uint64
     struct trie *set = malloc(sizeof *set);
     if (set == NULL) return NDD_NO_MEMORY;
     trie_open(set);
-    ndd_status status = set_add(set, single_at(chunk_at(documents, place), place % CHUNK));
+    ndd_status status = set_add(set, single_at(chunk_at(documents, place), place % NDD_CHUNK_PLACES));
     if (status == NDD_OK) status = set_add(set, document);
     if (status == NDD_OK) status = make_set_room(documents, place);
     if (status != NDD_OK) {
@@ -256,22 +256,22 @@ int documents_remove(struct documents *documents, uint32_t place, uint64_t docum
     if (set->count > 1) return 1;
     uint64_t one = *trie_run(set, 0, &left);
     struct chunk *chunk = chunk_at(documents, place);
-    if (make_fit(documents, chunk, place % CHUNK, one) == NDD_OK) { /* or else it stays a set of one */
+    if (make_fit(documents, chunk, place % NDD_CHUNK_PLACES, one) == NDD_OK) { /* or else it stays a set of one */
         set_free(documents, take_set(documents, place));
-        put_single(chunk, place % CHUNK, one);
+        put_single(chunk, place % NDD_CHUNK_PLACES, one);
     }
     return 1;
 }
 
 ndd_status documents_move_last(struct documents *documents, uint32_t place, uint32_t last) {
     struct chunk *chunk = chunk_at(documents, place);
-    uint64_t document = single_at(chunk_at(documents, last), last % CHUNK);
+    uint64_t document = single_at(chunk_at(documents, last), last % NDD_CHUNK_PLACES);
     int moves = place != last, moves_set = moves && has_several(documents, last);
     ndd_status status = NDD_OK;
     if (moves_set) {
         status = make_set_room(documents, place);
     } else if (moves) {
-        status = make_fit(documents, chunk, place % CHUNK, document);
+        status = make_fit(documents, chunk, place % NDD_CHUNK_PLACES, document);
     }
     if (status != NDD_OK) {
         if (documents->spare == NULL) return status;
@@ -282,16 +282,16 @@ ndd_status documents_move_last(struct documents *documents, uint32_t place, uint
     if (moves_set) {
         put_set(documents, place, take_set(documents, last));
     } else if (moves) {
-        put_single(chunk, place % CHUNK, document);
+        put_single(chunk, place % NDD_CHUNK_PLACES, document);
     }
-    if (last % CHUNK == 0) chunk_close(documents, chunk_at(documents, last));
+    if (last % NDD_CHUNK_PLACES == 0) chunk_close(documents, chunk_at(documents, last));
     (void)make_spare(documents);
     return NDD_OK;
 }
 
 int documents_has(const struct documents *documents, uint32_t place, uint64_t document) {
     if (has_several(documents, place)) return trie_has(*set_at(documents, place), document);
-    return single_at(chunk_at(documents, place), place % CHUNK) == document;
+    return single_at(chunk_at(documents, place), place % NDD_CHUNK_PLACES) == document;
 }
 
 uint64_t documents_count(const struct documents *documents, uint32_t place) {
@@ -302,7 +302,7 @@ const uint64_t *documents_run(const struct documents *documents, uint32_t place,
                               uint32_t *count, uint64_t *one) {
     if (has_several(documents, place)) return trie_run(*set_at(documents, place), from, count);
     *count = 1;
-    *one = single_at(chunk_at(documents, place), place % CHUNK);
+    *one = single_at(chunk_at(documents, place), place % NDD_CHUNK_PLACES);
     return *one >= from ? one : NULL;
 }
 
@@ -316,7 +316,7 @@ uint64_t documents_bytes(const struct documents *documents) {
 static const char *validate_chunk(const struct chunk *chunk, uint32_t used, uint64_t *pairs, uint64_t *bytes) {
     uint32_t sets = (uint32_t)count_bits(chunk->several);
     *pairs += used - sets;
-    if (used < CHUNK && chunk->several >> used != 0) return "a place out of use has documents";
+    if (used < NDD_CHUNK_PLACES && chunk->several >> used != 0) return "a place out of use has documents";
     if (used == 0 && chunk->extra != NULL) return "a chunk out of use has memory";
     if (chunk->extra == NULL) return sets == 0 ? NULL : "a chunk has no room for its sets";
     if (sets > chunk->extra->room) return "a chunk has more sets than room";
@@ -337,11 +337,11 @@ const char *documents_validate(const struct documents *documents, uint32_t count
     uint64_t bytes = 0;
     *pairs = 0;
     if (count > documents->capacity) return "more places than there is room for";
-    for (uint32_t at = 0; at < documents->capacity; at += CHUNK) {
-        uint32_t used = count <= at ? 0 : count - at < CHUNK ? count - at : CHUNK;
+    for (uint32_t at = 0; at < documents->capacity; at += NDD_CHUNK_PLACES) {
+        uint32_t used = count <= at ? 0 : count - at < NDD_CHUNK_PLACES ? count - at : NDD_CHUNK_PLACES;
         const char *reason = validate_chunk(chunk_at(documents, at), used, pairs, &bytes);
         if (reason != NULL) return reason;
-        if (documents->capacity - at <= CHUNK) break;
+        if (documents->capacity - at <= NDD_CHUNK_PLACES) break;
     }
     return bytes == documents->extra_bytes ? NULL : "the memory of the documents is miscounted";
 }

@@ -14,7 +14,7 @@
 #include "base/memory.h"
 #include "table/trie.h"
 
-#define CHUNK 64 /* places; `several` has a bit for each */
+#define NDD_CHUNK_PLACES 64 /* places; `several` has a bit for each */
 
 struct chunk {
     uint64_t base;
@@ -54,7 +54,7 @@ ndd_status documents_move_last(struct documents *documents, uint32_t place, uint
 
 /* A hint that the documents of this place are asked for soon. */
 static inline void documents_prefetch(const struct documents *documents, uint32_t place) {
-    prefetch(&documents->chunks[place / CHUNK]);
+    prefetch(&documents->chunks[place / NDD_CHUNK_PLACES]);
 }
 
 /* Whether a place has this document. */

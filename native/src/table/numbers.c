@@ -82,7 +82,7 @@ void numbers_prefetch(const struct numbers *numbers, uint64_t number) {
 
 uint32_t numbers_guess(const struct numbers *numbers, uint64_t number) {
     const uint32_t *map = numbers->map.at;
-    if (map == NULL) return NUMBERS_MAX;
+    if (map == NULL) return NDD_NUMBERS_MAX;
     uint64_t hash = numbers_hash(numbers, number);
     uint32_t tag = (uint32_t)hash << numbers->place_bits;
     for (uint32_t at = map_home(numbers, hash); map[at] != 0; at = map_next(numbers, at)) {
@@ -91,7 +91,7 @@ uint32_t numbers_guess(const struct numbers *numbers, uint64_t number) {
         prefetch(&numbers->items[place]);
         return place;
     }
-    return NUMBERS_MAX;
+    return NDD_NUMBERS_MAX;
 }
 
 static void map_put(struct numbers *numbers, uint32_t place) {
@@ -104,7 +104,7 @@ static void map_put(struct numbers *numbers, uint32_t place) {
 
 ndd_status numbers_reserve(struct numbers *numbers, uint64_t capacity) {
     if (capacity <= numbers->capacity) return NDD_OK;
-    if (capacity > NUMBERS_MAX) return NDD_TOO_LARGE;
+    if (capacity > NDD_NUMBERS_MAX) return NDD_TOO_LARGE;
     if (capacity > SIZE_MAX / 16) return NDD_NO_MEMORY;
     uint64_t *items = realloc(numbers->items, (size_t)capacity * sizeof *items);
     if (items == NULL) return NDD_NO_MEMORY;
@@ -130,7 +130,7 @@ ndd_status numbers_reserve(struct numbers *numbers, uint64_t capacity) {
 ndd_status numbers_make_room(struct numbers *numbers) {
     if (numbers->count < numbers->capacity) return NDD_OK;
     uint64_t capacity = (uint64_t)numbers->capacity + numbers->capacity / 2 + 4;
-    if (capacity > NUMBERS_MAX && numbers->count < NUMBERS_MAX) capacity = NUMBERS_MAX;
+    if (capacity > NDD_NUMBERS_MAX && numbers->count < NDD_NUMBERS_MAX) capacity = NDD_NUMBERS_MAX;
     return numbers_reserve(numbers, capacity);
 }
 

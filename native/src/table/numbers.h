@@ -15,7 +15,7 @@
 #include "base/memory.h"
 #include "ndd.h"
 
-#define NUMBERS_MAX UINT32_C(0x7ffffffe)
+#define NDD_NUMBERS_MAX UINT32_C(0x7ffffffe)
 
 struct numbers {
     uint64_t *items;
@@ -36,7 +36,7 @@ int numbers_find(const struct numbers *numbers, uint64_t number, uint32_t *place
 /* A hint that this number is looked up soon. */
 void numbers_prefetch(const struct numbers *numbers, uint64_t number);
 
-/* A guess at the place of a number by its map entry alone, or NUMBERS_MAX. */
+/* A guess at the place of a number by its map entry alone, or NDD_NUMBERS_MAX. */
 uint32_t numbers_guess(const struct numbers *numbers, uint64_t number);
 
 /* Makes room for `capacity` numbers in all, or for one more. */

@@ -31,13 +31,13 @@
 #define AHEAD_BEYOND 6 /* the overflow of those lines */
 
 ndd_status ndd_table_open(uint32_t k, ndd_preset preset, ndd_table **table) {
-    if (k > MAX_DISTANCE) return NDD_BAD_DISTANCE;
+    if (k > NDD_MAX_DISTANCE) return NDD_BAD_DISTANCE;
     if (preset != NDD_AUTO && preset != NDD_COMPACT && preset != NDD_FAST) return NDD_BAD_ARGUMENT;
     ndd_table *opened = calloc(1, sizeof *opened);
     if (opened == NULL) return NDD_NO_MEMORY;
     opened->k = k;
     opened->preset = preset;
-    opened->index_limit = SCANNED;
+    opened->index_limit = NDD_SCANNED;
     numbers_open(&opened->values);
     *table = opened;
     return NDD_OK;
@@ -75,7 +75,7 @@ static uint64_t served_by(uint64_t room) { return room + room / 4; }
 
 uint64_t table_spare(uint64_t values) {
     uint64_t room = values + values / 32;
-    return room > NUMBERS_MAX && values <= NUMBERS_MAX ? NUMBERS_MAX : room;
+    return room > NDD_NUMBERS_MAX && values <= NDD_NUMBERS_MAX ? NDD_NUMBERS_MAX : room;
 }
 
 /* Room for this many values in the arrays. */

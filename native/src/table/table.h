@@ -7,7 +7,7 @@
 #include "table/numbers.h"
 #include "table/table_index.h"
 
-#define SCANNED 512 /* values up to which a table has no index: comparing with all is as fast */
+#define NDD_SCANNED 512 /* values up to which a table has no index: comparing with all is as fast */
 
 struct ndd_table {
     uint32_t k;

@@ -13,8 +13,8 @@
 
 /* Costs in nanoseconds, as in design_costs.c. */
 #define KEY_NS 16.0 /* of a bucket */
-#ifndef REST_NS
-#define REST_NS 0.25 /* of an entry compared */
+#ifndef NDD_REST_NS
+#define NDD_REST_NS 0.25 /* of an entry compared */
 #endif
 
 static double keys_within(uint32_t bits, uint32_t threshold) {
@@ -84,7 +84,7 @@ static struct crowd_design cut_evenly(const struct entropy *entropy, uint32_t bl
         if (threshold >= bits) return (struct crowd_design){.cost = 0};
         way.masks[i] = best_key(entropy, from, to, bits, &tells);
         way.thresholds[i] = threshold;
-        way.cost += here * (KEY_NS + REST_NS * count / exp2(tells));
+        way.cost += here * (KEY_NS + NDD_REST_NS * count / exp2(tells));
         keys += here;
     }
     if (keys > MOST_KEYS) way.cost = 0;
@@ -94,7 +94,7 @@ static struct crowd_design cut_evenly(const struct entropy *entropy, uint32_t bl
 /* The design for `count` rests; without blocks when comparing with all takes little longer. */
 static ndd_status design_for_crowd(struct design *design, const struct entropy *entropy, uint64_t count,
                                    uint32_t k) {
-    struct crowd_design best = {.cost = REST_NS * (double)count / 2};
+    struct crowd_design best = {.cost = NDD_REST_NS * (double)count / 2};
     *design = (struct design){NULL, 0};
     for (uint32_t blocks = 1; blocks <= k + 1 && blocks <= MOST_BLOCKS; blocks++) {
         struct crowd_design way = cut_evenly(entropy, blocks, (double)count, k);

@@ -11,7 +11,7 @@
 #define KEYS_TOGETHER 32 /* buckets prefetched before the first is read */
 
 /* A probe of the crowd's index: one key at a time. */
-struct search {
+struct crowd_search {
     const struct crowd_query *asked;
     const struct index *index; /* of the crowd */
     const struct flip *flip;   /* there */
@@ -20,8 +20,8 @@ struct search {
 };
 
 /* Adds a value to the answer, given by the bits in which its rest, without the crowd's key, differs. */
-COUNTS_BITS
-static ndd_status take(const struct search *search, uint64_t difference) {
+NDD_COUNTS_BITS
+static ndd_status take_match(const struct crowd_search *search, uint64_t difference) {
     const struct crowd_query *asked = search->asked;
     const struct pieces *within = &search->index->lines[search->flip->block].quotient.rest;
     const struct pieces *above = &asked->index->lines[asked->flip->block].quotient.rest;
@@ -34,32 +34,32 @@ static ndd_status take(const struct search *search, uint64_t difference) {
 }
 
 /* Compares with some entries of an array made for `room`. */
-COUNTS_BITS
-static ndd_status compare(const struct search *search, const uint32_t *entries, uint32_t room,
+NDD_COUNTS_BITS
+static ndd_status compare_entries(const struct crowd_search *search, const uint32_t *entries, uint32_t room,
                           uint32_t count) {
     uint32_t low = (uint32_t)search->rest;
     uint32_t far_bytes = search->index->lines[search->flip->block].far_bytes;
-    for (uint32_t i = 0; i < count; i += LANES) {
-        uint32_t n = count - i < LANES ? count - i : LANES;
+    for (uint32_t i = 0; i < count; i += NDD_LANES) {
+        uint32_t n = count - i < NDD_LANES ? count - i : NDD_LANES;
         uint32_t near = which_near(entries + i, n, low, search->most);
         for (; near != 0; near &= near - 1) {
             uint32_t at = i + lowest_bit(near);
             uint64_t far = entry_far(entries, room, far_bytes, at);
             uint64_t difference = (far << 32 | entries[at]) ^ search->rest;
             if ((uint32_t)count_bits(difference) > search->most) continue;
-            ndd_status status = take(search, difference);
+            ndd_status status = take_match(search, difference);
             if (status != NDD_OK) return status;
         }
     }
     return NDD_OK;
 }
 
-static ndd_status read_line(const struct search *search, const union line *line) {
+static ndd_status read_line(const struct crowd_search *search, const union line *line) {
     const struct lines *lines = &search->index->lines[search->flip->block];
     const struct overflow *overflow = line_overflow(line);
-    ndd_status status = compare(search, line_lows(line), lines->inside, line_inside(lines, line));
+    ndd_status status = compare_entries(search, line_lows(line), lines->inside, line_inside(lines, line));
     if (overflow == NULL || status != NDD_OK) return status;
-    return compare(search, overflow_entries(overflow), overflow->capacity, overflow->count);
+    return compare_entries(search, overflow_entries(overflow), overflow->capacity, overflow->count);
 }
 
 /* Whether a rest at distance `own` from the pivot can have a rest of the crowd within `most` bits. */
@@ -74,7 +74,7 @@ ndd_status crowd_near(const struct crowd *crowd, uint64_t rest, const struct cro
     const struct index *index = &crowd->index;
     const struct flip *list = index->flips.list;
     uint32_t most = asked->k - asked->flip->bits;
-    struct search search = {.asked = asked, .index = index};
+    struct crowd_search search = {.asked = asked, .index = index};
     if (!may_match(crowd, (uint32_t)count_bits(rest ^ crowd->pivot), most)) return NDD_OK;
     for (uint32_t block = 0; block < index->design.count; block++) {
         const struct lines *lines = &index->lines[block];

@@ -144,7 +144,7 @@ static ndd_status read_frame(const uint8_t *bytes, uint64_t size, struct saved *
     if (checksum(bytes, covered) != load_number(bytes + covered)) {
         return refuse(NDD_DAMAGED, reason, "the checksum does not match");
     }
-    if (saved->values_count > NUMBERS_MAX) {
+    if (saved->values_count > NDD_NUMBERS_MAX) {
         return refuse(NDD_TOO_LARGE, reason, "there are more values than a table can hold");
     }
     saved->values = bytes + HEADER;
@@ -217,7 +217,7 @@ ndd_status ndd_table_load(const uint8_t *bytes, uint64_t size, uint32_t k, ndd_p
     struct saved saved = {0};
     const char *words = "";
     ndd_table *loaded = NULL;
-    ndd_status status = k > MAX_DISTANCE ? NDD_BAD_DISTANCE : NDD_OK;
+    ndd_status status = k > NDD_MAX_DISTANCE ? NDD_BAD_DISTANCE : NDD_OK;
     if (status == NDD_OK && (bytes == NULL && size > 0)) status = NDD_BAD_ARGUMENT;
     if (status == NDD_OK && size > SIZE_MAX) status = NDD_TOO_LARGE;
     if (status == NDD_OK) status = read_frame(bytes, size, &saved, &words);

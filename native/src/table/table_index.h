@@ -17,7 +17,7 @@ struct index {
     struct flips flips;
 };
 
-#define MAX_BLOCKS 64
+#define NDD_MAX_BLOCKS 64
 
 static inline union line *index_line(const struct index *index, uint32_t block, uint64_t value) {
     const struct lines *lines = &index->lines[block];
@@ -36,7 +36,7 @@ void index_close(struct index *index);
 
 /* The bucket of a value in each block table. Holds until the index is closed. */
 struct spots {
-    union line *lines[MAX_BLOCKS];
+    union line *lines[NDD_MAX_BLOCKS];
 };
 
 /* index_find finds the spots of a value that is inserted soon, and prefetches their first lines; index_prefetch,

@@ -6,7 +6,7 @@
 
 #define FIRST_OVERFLOW 4
 
-_Static_assert(sizeof(union line) == LINE_BYTES, "a line is a cache line");
+_Static_assert(sizeof(union line) == NDD_LINE_BYTES, "a line is a cache line");
 
 static uint64_t overflow_size(const struct lines *lines, uint32_t capacity) {
     return sizeof(struct overflow) + (uint64_t)capacity * (4 + lines->far_bytes);
@@ -136,7 +136,7 @@ static int remove_from_crowd(struct lines *lines, union line *line, uint64_t res
     }
     int removed = lines->crowds->remove(crowd, rest);
     lines->overflow_bytes += lines->crowds->bytes(crowd) - before;
-    if (lines->crowds->count(crowd) <= CROWD_FEW) dissolve_crowd(lines, line);
+    if (lines->crowds->count(crowd) <= NDD_CROWD_FEW) dissolve_crowd(lines, line);
     return removed;
 }
 
@@ -145,7 +145,7 @@ static int remove_from_crowd(struct lines *lines, union line *line, uint64_t res
 ndd_status lines_make_more(struct lines *lines, union line *line, uint64_t rest) {
     struct overflow *overflow = line_overflow(line);
     uint32_t capacity = FIRST_OVERFLOW, before = 0;
-    if (overflow != NULL && overflow->count == overflow->capacity && overflow->count >= CROWD_MANY &&
+    if (overflow != NULL && overflow->count == overflow->capacity && overflow->count >= NDD_CROWD_MANY &&
         lines->crowds != NULL) {
         make_crowd(lines, line);
         overflow = line_overflow(line);

@@ -24,16 +24,16 @@
 #include "design/quotient.h"
 #include "ndd.h"
 
-#define BUCKET_MOST 255 /* a head beyond this is an address */
+#define NDD_BUCKET_MOST 255 /* a head beyond this is an address */
 
 union line {
     uint64_t head;
-    uint32_t lanes[LINE_LANES]; /* of a bucket's first line HEAD_LANES for the head, then the entries */
+    uint32_t lanes[NDD_LINE_LANES]; /* of a bucket's first line NDD_HEAD_LANES for the head, then the entries */
 };
 
-#ifndef CROWD_MANY      /* tests set smaller ones */
-#define CROWD_MANY 2048 /* from this many entries beyond its lines on, a bucket may have a crowd */
-#define CROWD_FEW 512   /* and down to this many it keeps it */
+#ifndef NDD_CROWD_MANY      /* tests set smaller ones */
+#define NDD_CROWD_MANY 2048 /* from this many entries beyond its lines on, a bucket may have a crowd */
+#define NDD_CROWD_FEW 512   /* and down to this many it keeps it */
 #endif
 
 struct overflow {
@@ -84,15 +84,15 @@ struct lines {
 };
 
 static inline uint32_t line_inside(const struct lines *lines, const union line *line) {
-    return line->head <= BUCKET_MOST ? (uint32_t)line->head : lines->inside;
+    return line->head <= NDD_BUCKET_MOST ? (uint32_t)line->head : lines->inside;
 }
 
 static inline struct overflow *line_overflow(const union line *line) {
-    return line->head <= BUCKET_MOST ? NULL : (struct overflow *)(uintptr_t)line->head;
+    return line->head <= NDD_BUCKET_MOST ? NULL : (struct overflow *)(uintptr_t)line->head;
 }
 
-static inline uint32_t *line_entries(union line *line) { return line->lanes + HEAD_LANES; }
-static inline const uint32_t *line_lows(const union line *line) { return line->lanes + HEAD_LANES; }
+static inline uint32_t *line_entries(union line *line) { return line->lanes + NDD_HEAD_LANES; }
+static inline const uint32_t *line_lows(const union line *line) { return line->lanes + NDD_HEAD_LANES; }
 
 /* What an entry holds beside its low 32 bits; `room` is how many entries the array is made for. */
 static inline uint32_t entry_far(const uint32_t *entries, uint32_t room, uint32_t far_bytes,
@@ -114,7 +114,7 @@ static inline void lines_prefetch(const struct lines *lines, const union line *l
     for (uint32_t i = 0; i < lines->lines; i++) prefetch(line + i);
 }
 
-/* A block table for values of `width` bits; the key bits of the block are at most MAX_PIECES runs. */
+/* A block table for values of `width` bits; the key bits of the block are at most NDD_MAX_PIECES runs. */
 ndd_status lines_open(struct lines *lines, const struct block *block, uint32_t width, uint32_t k,
                       const struct crowd_functions *crowds);
 void lines_close(struct lines *lines);

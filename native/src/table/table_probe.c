@@ -16,10 +16,8 @@
 #include "table/table_crowd.h"
 #include "table/table_crowd_near.h"
 
-#ifndef QUEUE
 #define QUEUE 32 /* buckets prefetched and not yet read; a power of two */
 #define ASKED 20 /* buckets later the overflow of one is prefetched */
-#endif
 
 struct visit {
     const union line *line;
@@ -30,7 +28,7 @@ struct visit {
 
 /* Adds to the answer the values within k among n entries, at most 16, from `from` on. Seldom called, and
  * a function of its own so that the caller stays small. */
-COUNTS_BITS
+NDD_COUNTS_BITS
 static ndd_status take_near(const ndd_table *table, const uint32_t *entries, uint32_t room,
                             uint32_t from, uint32_t n, const struct visit *visit, uint64_t query,
                             ndd_answer *answer) {
@@ -58,18 +56,18 @@ static ndd_status read_crowd(const ndd_table *table, const struct visit *visit, 
     return crowd_near(overflow_crowd(line_overflow(visit->line)), visit->rest, &asked);
 }
 
-INLINE ndd_status read_bucket(const ndd_table *table, const uint64_t *queries,
+NDD_INLINE ndd_status read_bucket(const ndd_table *table, const uint64_t *queries,
                               const struct visit *visit, ndd_answer *answer) {
     const struct flip *flip = &table->index.flips.list[visit->flip];
     const struct lines *lines = &table->index.lines[flip->block];
     const struct overflow *overflow = line_overflow(visit->line);
     const uint32_t *lanes = visit->line->lanes;
     uint32_t most = table->k - flip->bits, low = (uint32_t)visit->rest;
-    uint32_t inside = line_inside(lines, visit->line), first = 0, after = LINE_LANES - 2;
+    uint32_t inside = line_inside(lines, visit->line), first = 0, after = NDD_LINE_LANES - 2;
     uint64_t query = queries[visit->query];
     /* The lanes that hold no entry may look near; only entries are taken. The first line has two
      * lanes less for them. */
-    for (; first < inside; lanes += LINE_LANES, first = after, after += LINE_LANES) {
+    for (; first < inside; lanes += NDD_LINE_LANES, first = after, after += NDD_LINE_LANES) {
         if (!any_near(lanes, low, most)) continue;
         uint32_t end = after < inside ? after : inside;
         ndd_status status = take_near(table, line_lows(visit->line), lines->inside, first,
@@ -79,18 +77,18 @@ INLINE ndd_status read_bucket(const ndd_table *table, const uint64_t *queries,
     if (overflow == NULL) return NDD_OK;
     if (overflow_crowd(overflow) != NULL) return read_crowd(table, visit, query, answer);
     const uint32_t *entries = overflow_entries(overflow);
-    for (uint32_t i = 0; i < overflow->count; i += LINE_LANES) {
+    for (uint32_t i = 0; i < overflow->count; i += NDD_LINE_LANES) {
         uint32_t left = overflow->count - i;
-        if (left >= LINE_LANES && !any_near(entries + i, low, most)) continue;
+        if (left >= NDD_LINE_LANES && !any_near(entries + i, low, most)) continue;
         ndd_status status = take_near(table, entries, overflow->capacity, i,
-                                      left < LINE_LANES ? left : LINE_LANES, visit, query, answer);
+                                      left < NDD_LINE_LANES ? left : NDD_LINE_LANES, visit, query, answer);
         if (status != NDD_OK) return status;
     }
     return NDD_OK;
 }
 
-/* Finds the values of n queries, a group of at most GROUP. */
-INLINE ndd_status find_values(const ndd_table *table, const uint64_t *queries, uint32_t n,
+/* Finds the values of n queries, a group of at most NDD_ANSWER_GROUP. */
+NDD_INLINE ndd_status find_values(const ndd_table *table, const uint64_t *queries, uint32_t n,
                               ndd_answer *answer) {
     const struct index *index = &table->index;
     struct visit queue[QUEUE];
@@ -121,7 +119,7 @@ INLINE ndd_status find_values(const ndd_table *table, const uint64_t *queries, u
             const struct overflow *overflow = line_overflow(queue[asked++ % QUEUE].line);
             if (overflow != NULL) {
                 prefetch(overflow);
-                prefetch(overflow_entries(overflow) + LINE_LANES);
+                prefetch(overflow_entries(overflow) + NDD_LINE_LANES);
             }
         }
         if (left < asked && (query == n || entered - left == QUEUE)) {
@@ -132,22 +130,22 @@ INLINE ndd_status find_values(const ndd_table *table, const uint64_t *queries, u
     return NDD_OK;
 }
 
-#ifdef COUNTS_LANES
-COUNTS_LANES
+#ifdef NDD_COUNTS_LANES
+NDD_COUNTS_LANES
 static ndd_status find_values_lanes(const ndd_table *table, const uint64_t *queries, uint32_t n,
                                     ndd_answer *answer) {
     return find_values(table, queries, n, answer);
 }
 #endif
 
-COUNTS_BITS
+NDD_COUNTS_BITS
 static ndd_status find_values_plain(const ndd_table *table, const uint64_t *queries, uint32_t n,
                                     ndd_answer *answer) {
     return find_values(table, queries, n, answer);
 }
 
 /* Without an index: compares with every value. */
-COUNTS_BITS
+NDD_COUNTS_BITS
 static ndd_status scan_values(const ndd_table *table, const uint64_t *queries, uint32_t n,
                               ndd_answer *answer) {
     const uint64_t *values = table->values.items;
@@ -166,7 +164,7 @@ typedef ndd_status finder(const ndd_table *, const uint64_t *, uint32_t, ndd_ans
 
 static finder *best_finder(const ndd_table *table) {
     if (table->index.design.count == 0) return scan_values;
-#ifdef COUNTS_LANES
+#ifdef NDD_COUNTS_LANES
     if (processor_counts_lanes()) return find_values_lanes;
 #endif
     return find_values_plain;
@@ -182,7 +180,7 @@ static void prefetch_early(const void *from, uint64_t value) {
 static void prefetch_late(const void *from, uint64_t value) {
     const ndd_table *table = from;
     uint32_t guess = numbers_guess(&table->values, value);
-    if (guess != NUMBERS_MAX) documents_prefetch(&table->documents, guess);
+    if (guess != NDD_NUMBERS_MAX) documents_prefetch(&table->documents, guess);
 }
 
 static void list_more(const void *from, uint64_t value, struct document_list *list) {
@@ -211,8 +209,8 @@ ndd_status table_probe(const ndd_table *table, const uint64_t *values, size_t n,
     const struct document_source source = {table, prefetch_early, prefetch_late, list_documents, list_more};
     finder *find = best_finder(table);
     ndd_status status = NDD_OK;
-    for (size_t i = 0; i < n && status == NDD_OK; i += GROUP) {
-        size_t group = n - i < GROUP ? n - i : GROUP;
+    for (size_t i = 0; i < n && status == NDD_OK; i += NDD_ANSWER_GROUP) {
+        size_t group = n - i < NDD_ANSWER_GROUP ? n - i : NDD_ANSWER_GROUP;
         status = find(table, values + i, (uint32_t)group, answer);
         if (status == NDD_OK) status = answer_finish(&source, answer, limit, query + i, group);
     }

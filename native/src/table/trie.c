@@ -32,7 +32,7 @@ static uint32_t highest_bit(uint64_t x) { /* x is not 0 */
 void trie_open(struct trie *trie) { *trie = (struct trie){0}; }
 
 static void part_close(struct trie_part *part) {
-    if (part->bit != TRIE_LEAF) {
+    if (part->bit != NDD_TRIE_LEAF) {
         part_close(as_node(part)->child[0]);
         part_close(as_node(part)->child[1]);
     }
@@ -63,14 +63,14 @@ static uint32_t leaf_lower(const struct trie_leaf *leaf, uint64_t number) {
 int trie_has(const struct trie *trie, uint64_t number) {
     const struct trie_part *part = trie->root;
     if (part == NULL) return 0;
-    while (part->bit != TRIE_LEAF) part = as_node(part)->child[side_of(number, part->bit)];
+    while (part->bit != NDD_TRIE_LEAF) part = as_node(part)->child[side_of(number, part->bit)];
     uint32_t at = leaf_lower(as_leaf(part), number);
     return at < part->count && as_leaf(part)->numbers[at] == number;
 }
 
 /* Calls itself once for each bit, at most. */
 static const uint64_t *part_run(const struct trie_part *part, uint64_t from, uint32_t *count) {
-    if (part->bit == TRIE_LEAF) {
+    if (part->bit == NDD_TRIE_LEAF) {
         uint32_t at = leaf_lower(as_leaf(part), from);
         *count = part->count - at;
         return *count > 0 ? as_leaf(part)->numbers + at : NULL;
@@ -99,7 +99,7 @@ static struct trie_leaf *leaf_make(struct trie *trie, struct trie_leaf *leaf, ui
     struct trie_leaf *made = realloc(leaf, (size_t)leaf_size(capacity));
     if (made == NULL) return NULL;
     if (leaf == NULL) {
-        made->part = (struct trie_part){.bit = TRIE_LEAF};
+        made->part = (struct trie_part){.bit = NDD_TRIE_LEAF};
     } else {
         trie->bytes -= leaf_size(made->part.capacity);
     }
@@ -111,7 +111,7 @@ static struct trie_leaf *leaf_make(struct trie *trie, struct trie_leaf *leaf, ui
 /* Where the part is that a number belongs to: a leaf, or a node that it is beside. */
 static struct trie_part **find_part(struct trie *trie, uint64_t number) {
     struct trie_part **at = &trie->root;
-    while ((*at)->bit != TRIE_LEAF && !is_beside(as_node(*at), number)) {
+    while ((*at)->bit != NDD_TRIE_LEAF && !is_beside(as_node(*at), number)) {
         at = &as_node(*at)->child[side_of(number, (*at)->bit)];
     }
     return at;
@@ -147,7 +147,7 @@ static ndd_status part_leaf(struct trie *trie, struct trie_part **at, uint64_t n
     if (kept == 0) { /* the new one alone is below */
         return put_above(trie, at, bit, number, FIRST_ROOM, 0) == NULL ? NDD_NO_MEMORY : NDD_OK;
     }
-    uint32_t room = moved < TRIE_LEAF_MOST - FIRST_ROOM ? moved + FIRST_ROOM : TRIE_LEAF_MOST;
+    uint32_t room = moved < NDD_TRIE_LEAF_MOST - FIRST_ROOM ? moved + FIRST_ROOM : NDD_TRIE_LEAF_MOST;
     struct trie_leaf *upper = put_above(trie, at, bit, number, room, 1);
     if (upper == NULL) return NDD_NO_MEMORY;
     memcpy(upper->numbers, leaf->numbers + kept, moved * sizeof *upper->numbers);
@@ -164,7 +164,7 @@ ndd_status trie_make_room(struct trie *trie, uint64_t number) {
         return NDD_OK;
     }
     struct trie_part **at = find_part(trie, number);
-    if ((*at)->bit != TRIE_LEAF) {
+    if ((*at)->bit != NDD_TRIE_LEAF) {
         uint32_t bit = highest_bit(as_node(*at)->prefix ^ number);
         int side = side_of(number, bit);
         return put_above(trie, at, bit, number, FIRST_ROOM, side) == NULL ? NDD_NO_MEMORY : NDD_OK;
@@ -172,9 +172,9 @@ ndd_status trie_make_room(struct trie *trie, uint64_t number) {
     struct trie_leaf *leaf = as_leaf(*at);
     uint32_t room = leaf->part.capacity;
     if (leaf->part.count < room) return NDD_OK;
-    if (room == TRIE_LEAF_MOST) return part_leaf(trie, at, number);
+    if (room == NDD_TRIE_LEAF_MOST) return part_leaf(trie, at, number);
     room += room / 2;
-    leaf = leaf_make(trie, leaf, room < TRIE_LEAF_MOST ? room : TRIE_LEAF_MOST);
+    leaf = leaf_make(trie, leaf, room < NDD_TRIE_LEAF_MOST ? room : NDD_TRIE_LEAF_MOST);
     if (leaf == NULL) return NDD_NO_MEMORY;
     *at = &leaf->part;
     return NDD_OK;
@@ -182,7 +182,7 @@ ndd_status trie_make_room(struct trie *trie, uint64_t number) {
 
 void trie_put(struct trie *trie, uint64_t number) {
     struct trie_part *part = trie->root;
-    while (part->bit != TRIE_LEAF) part = as_node(part)->child[side_of(number, part->bit)];
+    while (part->bit != NDD_TRIE_LEAF) part = as_node(part)->child[side_of(number, part->bit)];
     struct trie_leaf *leaf = as_leaf(part);
     uint32_t at = leaf_lower(leaf, number);
     memmove(leaf->numbers + at + 1, leaf->numbers + at, (part->count - at) * sizeof *leaf->numbers);
@@ -211,9 +211,9 @@ static void drop_leaf(struct trie *trie, struct trie_part **above, struct trie_l
 static void join_leaves(struct trie *trie, struct trie_part **above) {
     struct trie_node *node = as_node(*above);
     struct trie_part *left = node->child[0], *right = node->child[1];
-    if (left->bit != TRIE_LEAF || right->bit != TRIE_LEAF) return;
+    if (left->bit != NDD_TRIE_LEAF || right->bit != NDD_TRIE_LEAF) return;
     uint32_t count = (uint32_t)left->count + right->count;
-    if (count > TRIE_LEAF_MOST / 2) return;
+    if (count > NDD_TRIE_LEAF_MOST / 2) return;
     if (left->capacity < count) {
         struct trie_leaf *larger = leaf_make(trie, as_leaf(left), count);
         if (larger == NULL) return;
@@ -236,7 +236,7 @@ static struct trie_leaf *shrink_leaf(struct trie *trie, struct trie_leaf *leaf) 
 int trie_remove(struct trie *trie, uint64_t number) {
     struct trie_part **above = NULL, **at = &trie->root;
     if (*at == NULL) return 0;
-    while ((*at)->bit != TRIE_LEAF) {
+    while ((*at)->bit != NDD_TRIE_LEAF) {
         above = at;
         at = &as_node(*at)->child[side_of(number, (*at)->bit)];
     }
@@ -265,7 +265,7 @@ struct seen {
 
 static const char *validate_leaf(const struct trie_leaf *leaf, struct seen *seen) {
     const struct trie_part *part = &leaf->part;
-    if (part->count > part->capacity || part->capacity > TRIE_LEAF_MOST) return "a leaf is overfull";
+    if (part->count > part->capacity || part->capacity > NDD_TRIE_LEAF_MOST) return "a leaf is overfull";
     for (uint32_t i = 0; i < part->count; i++) {
         uint64_t number = leaf->numbers[i];
         if (seen->ended || number < seen->after) return "the numbers of a leaf are not in order";
@@ -280,7 +280,7 @@ static const char *validate_leaf(const struct trie_leaf *leaf, struct seen *seen
 /* All numbers of a part have these bits under the mask. */
 static const char *validate_part(const struct trie_part *part, uint64_t mask, uint64_t bits,
                                  struct seen *seen) {
-    if (part->bit == TRIE_LEAF) {
+    if (part->bit == NDD_TRIE_LEAF) {
         const struct trie_leaf *leaf = as_leaf(part);
         for (uint32_t i = 0; i < part->count; i++) {
             if ((leaf->numbers[i] & mask) != bits) return "a number is in another's leaf";

@@ -15,11 +15,11 @@
 #include "base/bits.h"
 #include "ndd.h"
 
-#define TRIE_LEAF_MOST 64
-#define TRIE_LEAF 255 /* instead of a bit */
+#define NDD_TRIE_LEAF_MOST 64
+#define NDD_TRIE_LEAF 255 /* instead of a bit */
 
 struct trie_part {
-    uint8_t bit;       /* of a node: its numbers are equal above it; or TRIE_LEAF */
+    uint8_t bit;       /* of a node: its numbers are equal above it; or NDD_TRIE_LEAF */
     uint8_t count;     /* of a leaf: its numbers, */
     uint32_t capacity; /* and how many there is room for */
 };

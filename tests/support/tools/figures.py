@@ -1,7 +1,6 @@
 """Measures the figures of the documentation and puts them into its pages: make figures [ONLY="NAME ..."].
 
     commands (dedup ... --json) -> docs/appendix/benchmarks/measurements.json -> figure_pages.py -> pages
-                                                                             -> figure_plots.py -> their plots
 
 Each entry of the file has its command, machine, date, commit and figures. DEDUP_EVAL is the folder of the
 labelled sets and whole sites (dev, second, corpora/data), which are not part of the repository; without it
@@ -19,16 +18,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 from figure_pages import DISTANCES, SEEDS, tables
-from figure_plots import PLOTS
 from page_figures import between, put
-
-from dedup.lab.bench import machine
+from runner import machine
 
 ROOT = Path(__file__).parents[3]
 FILE = ROOT / "docs" / "appendix" / "benchmarks" / "measurements.json"
@@ -37,7 +33,7 @@ FILE = ROOT / "docs" / "appendix" / "benchmarks" / "measurements.json"
 class Measurement(NamedTuple):
     """What is run, in the folder of the evaluation data if it is of one, and what is kept of its JSON.
 
-    compares  it is a comparison of tests/bench
+    compares  it is a benchmark of tests/bench
     peers     one that takes the Python of DEDUP_PEERS
     """
 
@@ -92,10 +88,9 @@ def _of_pairs(found: Any) -> Any:
 
 
 def of_sites(found: Any) -> Any:
-    names = ("drops", "right", "wrong", "twins", "found")
-    sums = {n: sum(c["figures"][n] for c in found["corpora"]) for n in names}
-    pages = sum(c["pages"] for c in found["corpora"])
-    return {"recipe": found["recipe"], "distance": found["distance"], "pages": pages} | sums
+    names = ("pages", "drops", "right", "wrong", "twins", "found")
+    sums = {name: round(found["rows"]["all"][name]["median"]) for name in names}
+    return found["facts"] | sums
 
 
 def of_demo(found: Any) -> Any:
@@ -157,23 +152,22 @@ MEASUREMENTS = {
         compares=True,
         peers=True,
     ),
-    "crowds": Measurement(("crowds", "--json"), of_rows, compares=True),
-    "fan-out": Measurement(("fanout", "--json"), of_rows, compares=True),
     **{
         f"demo{name}-{seed}": Measurement(("demo", "--seed", str(seed), *urls, "--json"), of_demo)
         for name, urls in (("", ()), ("-skip", ("--urls", "skip")))
         for seed in SEEDS
     },
     "crawl-whole": Measurement(
-        ("bench", "crawl", "--count", "300", "--rounds", "7", "--json"), of_crawl
+        ("crawl", "--count", "300", "--rounds", "7", "--json"), of_crawl, compares=True
     ),
     "set-development": Measurement(evaluation("--set", "dev"), of_set, "dev"),
     "set-second": Measurement(evaluation("--set", "second"), of_set, "second"),
     **{
         f"sites-k{k}": Measurement(
-            evaluation("--corpora", "corpora/data", "--distance", str(k), "--bootstrap", "0"),
+            ("sites", "--corpora", "corpora/data", "--distance", str(k), "--json"),
             of_sites,
             "corpora/data",
+            compares=True,
         )
         for k in DISTANCES
     },
@@ -244,8 +238,6 @@ def main() -> None:
         FILE.write_text(json.dumps(held, indent=1, ensure_ascii=False) + "\n", "utf-8")
     for (page, name), table in tables(held).items():
         put(ROOT / page, name, table)
-    for file, draw in PLOTS.items() if find_spec("matplotlib") else ():
-        draw(held, ROOT / file)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from compressed import compress
 from segment_data import write_segment
 
 from dedup.core.table import Table
-from dedup.lab.demo.site import Site
+from dedup.demo.site import Site
 from dedup.model.page import SKETCH_BYTES, Document, PageFingerprint
 from dedup.store import Store
 

@@ -1,6 +1,0 @@
-"""What proves the product, and never runs it.
-
-bench, demo, evaluate: figures of this machine, a crawl that is judged, quality on labelled pages; their
-commands are in dedup/cli. capacity: how many machines a crawl takes (docs/appendix/scale.md). Comparisons with other
-programs are in tests/bench.
-"""

@@ -1,0 +1,208 @@
+"""`python tests/bench pages`: from a page's bytes to its fingerprint; and the pages that benchmarks read.
+
+A generated page has the measures of pages of today: about 53 KB, 460 elements, 90 links, 6 KB of
+visible text, 16 KB of style and script, and the rest in attributes. (460 pages of real sites,
+news and documentation, had 56 KB, 463, 86, 5.8 KB and 16.6 KB on average.)
+"""
+
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from html import escape
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+from runner import Bench, Progress, Round
+
+from dedup.core.fingerprint import fingerprint
+from dedup.core.native import check, ffi, lib
+from dedup.demo.site import SCRIPT, style
+from dedup.demo.stories import LANGUAGES, Writer
+from dedup.evaluate.sets import read_records
+from dedup.model.errors import DedupError, UsageError
+
+Work = Callable[[bytes], object]
+
+LEAST_SECONDS = 0.2  # a turn of less is repeated, as the clock's steps would show
+SUFFIXES = (".html", ".htm", ".xhtml")
+
+
+@contextmanager
+def open_case(
+    pages: Path | None, count: int, peers: bool, progress: Progress | None = None
+) -> Iterator[Bench]:
+    """Measure our ways on up to `count` pages; load_pages() says what pages may be."""
+    del progress
+    ways: dict[str, Work] = {"dedup": fingerprint, "dedup, its native core alone": native_core()}
+    if peers:
+        ways["resiliparse, main content, and simhash"] = resiliparse()
+    yield bench_ways(load_pages(pages, count), ways)
+
+
+def resiliparse() -> Work:
+    """Return the way of the fastest extractor. Raises UsageError if it is not installed."""
+    try:
+        from resiliparse.extract.html2text import extract_plain_text
+        from simhash import Simhash
+    except ImportError as error:
+        raise UsageError("--peers needs: pip install --group bench") from error
+    return lambda html: Simhash(
+        extract_plain_text(html.decode("utf-8", "replace"), main_content=True).split()
+    )
+
+
+def bench_ways(pages: Sequence[bytes], ways: Mapping[str, Work]) -> Bench:
+    """Return the benchmark of ways from the bytes of a page to a simhash."""
+    passes = {name: _passes(work, pages) for name, work in ways.items()}
+    size = sum(map(len, pages)) / len(pages)
+
+    def measure() -> Round:
+        times = {name: _page_us(work, pages, passes[name]) for name, work in ways.items()}
+        return {
+            name: {"us a page": us, "pages/s": 1e6 / us, "MB/s": size / us}
+            for name, us in times.items()
+        }
+
+    facts = {"pages": len(pages), "page_bytes": round(size)}
+    return Bench(facts, measure, ("resiliparse", "simhash"), "us a page")
+
+
+def _page_us(work: Work, pages: Sequence[bytes], passes: int) -> float:
+    begin = time.process_time()
+    for _ in range(passes):
+        for page in pages:
+            work(page)
+    return (time.process_time() - begin) / passes / len(pages) * 1e6
+
+
+def _passes(work: Work, pages: Sequence[bytes]) -> int:
+    seconds = _page_us(work, pages, 1) * len(pages) / 1e6  # this call also warms caches
+    return max(1, round(LEAST_SECONDS / max(seconds, 1e-6)))
+
+
+def native_core() -> Work:
+    """Return the native call alone, without what Python adds."""
+    made = ffi.new("ndd_reader **")
+    check(lib.ndd_reader_open(made))
+    reader = ffi.gc(made[0], lib.ndd_reader_close)
+    key, page, no_folder = {"k0": 0, "k1": 0}, ffi.new("ndd_page *"), ffi.NULL
+    read, buffer = lib.ndd_read_html, ffi.from_buffer
+
+    def work(html: bytes) -> object:
+        return read(reader, buffer(html), len(html), no_folder, 0, key, page)
+
+    return work
+
+
+# -------------------------------------------------------------------------------- given pages
+
+
+def load_pages(source: Path | None, count: int) -> list[bytes]:
+    """Return up to `count` pages, taken at even distances from all there are.
+
+    source  a folder of HTML files; a .jsonl or .jsonl.zst file, an object a line with the page
+            under "html"; or None: generated pages
+
+    Raises UsageError if it holds no pages.
+    """
+    if source is None:
+        with TemporaryDirectory() as folder:
+            write_pages(Path(folder), count)
+            return [path.read_bytes() for path in find_pages(Path(folder), count)]
+    if source.is_dir():
+        return [path.read_bytes() for path in _spread(find_pages(source, 10**9), count)]
+    try:
+        places = set(_spread(range(sum(1 for _ in read_records(source, _Record))), count))
+        read = enumerate(read_records(source, _Record))
+        pages = [page.html.encode() for i, (_, page) in read if i in places]
+    except DedupError as error:
+        raise UsageError(f'{error}; a line is a JSON object with a page under "html"') from error
+    if not pages:
+        raise UsageError(f"{source} holds no pages; give a folder or a .jsonl file")
+    return pages
+
+
+class _Record(msgspec.Struct):
+    html: str
+
+
+def find_pages(folder: Path, count: int) -> list[Path]:
+    """Return the first `count` HTML files in and below a folder, in the order of their paths.
+
+    Raises UsageError if there are none.
+    """
+    files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
+    if not files:
+        raise UsageError(f"{folder} holds no HTML files ({', '.join(SUFFIXES)})")
+    return files[:count]
+
+
+def _spread(items: Any, count: int) -> list[Any]:
+    if len(items) <= count:
+        return list(items)
+    return [items[i * len(items) // count] for i in range(count)]
+
+
+# ---------------------------------------------------------------------------- generated pages
+
+
+def write_pages(folder: Path, count: int, seed: int = 1) -> None:
+    """Write that many generated pages into a folder."""
+    english = LANGUAGES["en"]
+    topics = list(english.topics.values())
+    for number in range(count):
+        rng = random.Random(f"{seed} {number}")
+        page = _made(number, Writer(english, rng.choice(topics), rng), rng)
+        folder.joinpath(f"{number:06}.html").write_text(page, encoding="utf-8")
+
+
+def _made(number: int, writer: Writer, rng: random.Random) -> str:
+    def dress(kind: str) -> str:  # attributes as frameworks write them
+        return (
+            f'class="c-{kind} c-{kind}--{rng.choice(("wide", "narrow", "plain"))} u-margin-bottom-2" '
+            f'data-component="{kind}" data-id="{rng.getrandbits(48):012x}"'
+        )
+
+    def item(kind: str, target: str, text: str) -> str:
+        return (
+            f'<li {dress(kind)}><a {dress(kind + "-link")} href="{target}">'
+            f"<span>{escape(text)}</span></a></li>\n"
+        )
+
+    story = writer.story(rng.randint(450, 850))
+    head = (
+        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f"<title>{escape(story.title)}</title>\n"
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'<meta name="description" content="{escape(story.summary)}">\n'
+        f"<style>{style('herald')}{style('harbour')}</style>\n"
+        f"<script>{SCRIPT.replace('REQUEST', f'{rng.getrandbits(64):016x}') * 5}</script>\n"
+        "</head>\n"
+    )
+    menu = "".join(item("menu", f"/section/{i}/", writer.fill("{noun}")) for i in range(34))
+    teasers = "".join(
+        item("teaser", f"/story/{rng.randrange(10**6)}.html", writer.title()) for _ in range(28)
+    )
+    foot = "".join(item("foot", f"/about/{i}.html", writer.fill("{verb}")) for i in range(24))
+    comments = "".join(
+        f"<div {dress('comment')}><b>{writer.fill('{person}')}</b>"
+        f"<p>{escape(writer.paragraph(2))}</p></div>\n"
+        for _ in range(4)
+    )
+    body, nav, main = dress("page"), dress("nav"), dress("main")
+    paragraphs = "".join(
+        f"<p {dress('paragraph')}>{escape(text)} "
+        f'<a href="../note/{number}-{i}.html">note {i}</a></p>\n'
+        for i, text in enumerate(story.paragraphs)
+    )
+    article = f"<article><h1>{escape(story.title)}</h1>\n{paragraphs}</article>"
+    return (
+        f"{head}<body {body}>\n<nav {nav}><ul>\n{menu}</ul></nav>\n"
+        f"<main {main}>{article}</main>\n"
+        f"<aside {dress('aside')}><ul>\n{teasers}</ul></aside>\n"
+        f"<section {dress('comments')}>{comments}</section>\n"
+        f"<footer {dress('footer')}><ul>\n{foot}</ul></footer>\n</body>\n</html>\n"
+    )
