@@ -209,7 +209,7 @@ def _main(name: str, folder: str, requests: int, what: str) -> None:
     if name == "scrapy-redis":
         import scrapy_redis.dupefilter  # noqa: F401
     elif name == "RequestFilter":
-        import dedup.scrapy.request_filter  # noqa: F401
+        import dedup.scrapy.requests.filter  # noqa: F401
     base = _peak_bytes("self")
     began = time.perf_counter()
     made = _opened(name, folder)

@@ -24,7 +24,7 @@ def crawl(folder, port: int, setup: str = PATIENT, pages=PAGES, **settings):
 
 
 def at(port: int) -> str:
-    return f"import dedup.scrapy.service_memory as local; local.PORT = {port}\n"
+    return f"import dedup.scrapy.memory.service as local; local.PORT = {port}\n"
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from crawling import Case, Page, article, hub, run_case, run_cases, serve, words
 
 import dedup
 from dedup.report.drops import read_drops
-from dedup.scrapy.journal import MARK
+from dedup.scrapy.report.journal import MARK
 from dedup.scrapy.proof import JOB_FOLDER
 from dedup.scrapy.summary import Swallowing
 

@@ -82,7 +82,7 @@ def test_fault_of_one_namespace_touches_no_other(crawls):
 
 # Each method of the detector breaks for the spider of its name.
 BREAK = """
-import dedup.detector, dedup.scrapy.middlewares, dedup.scrapy.crawl_session
+import dedup.detector, dedup.scrapy.middlewares, dedup.scrapy.page.judge
 
 def breaks(method, named):
     real = getattr(dedup.detector.EmbeddedDetector, method)
@@ -97,7 +97,7 @@ for method in ("probe", "release", "forget", "close"):
 breaks("judge", "reserve")
 breaks("insert_many", "insert")
 
-real_read, real_forget = dedup.scrapy.crawl_session.read_page, dedup.scrapy.middlewares.forget_copied
+real_read, real_forget = dedup.scrapy.page.judge.read_page, dedup.scrapy.middlewares.forget_copied
 
 def read_page(page, *, url, **options):
     if b"UNREADABLE" in page:
@@ -109,7 +109,7 @@ def forget_copied(request):
         raise TypeError("broken meta")
     return real_forget(request)
 
-dedup.scrapy.crawl_session.read_page = read_page
+dedup.scrapy.page.judge.read_page = read_page
 dedup.scrapy.middlewares.forget_copied = forget_copied
 
 class Broken:

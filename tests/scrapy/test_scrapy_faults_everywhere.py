@@ -21,7 +21,7 @@ from sizes import FULL
 
 import dedup
 from dedup.model.errors import DedupError
-from dedup.scrapy.counts import kind_of
+from dedup.scrapy.guard import kind_of
 from dedup.scrapy.items import Digest, encode
 from dedup.store import store
 from dedup.store.verify import verify_store

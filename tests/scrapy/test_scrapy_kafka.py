@@ -27,7 +27,7 @@ from crawling import (
 from services import Serving
 
 from dedup.model.events import Event, decode
-from dedup.scrapy.publisher import Outbox
+from dedup.scrapy.memory.outbox import Outbox
 from dedup.wire.kafka import describe_topic, kafka_config
 
 PAGES = {

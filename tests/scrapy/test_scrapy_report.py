@@ -17,7 +17,7 @@ from dedup.report.html import html_page
 from dedup.report.parts import Entry, Link, Report, Table
 from dedup.scrapy import journal as journals
 from dedup.scrapy.crawl_report import _advice, _funnel, _groups, what_if
-from dedup.scrapy.journal import Journal
+from dedup.scrapy.report.journal import Journal
 from dedup.scrapy.settings import Config
 
 EVIL = "<script>alert(1)</script>"

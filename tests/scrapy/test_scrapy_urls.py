@@ -15,7 +15,7 @@ from services import Serving
 
 from dedup.detector.url_rules import rule_of
 from dedup.detector.url_rules.rule_records import FILE, load_rules
-from dedup.scrapy.responses import is_ordinary, mark_scheduled
+from dedup.scrapy.page.request import is_ordinary, mark_scheduled
 
 ARTICLES = 40
 WAYS = ("off", "learn", "skip")

@@ -15,7 +15,7 @@ from scrapy.settings import Settings
 
 import dedup
 from dedup.scrapy.crawl_report import write_report
-from dedup.scrapy.journal import Journal
+from dedup.scrapy.report.journal import Journal
 from dedup.scrapy.settings import Config
 
 pytestmark = MAY_CRASH

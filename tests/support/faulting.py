@@ -46,8 +46,8 @@ FUNCTIONS = {
     "dedup.detector.detector": "site_of agreed_recipe",
     "dedup.scrapy.memory": "open_embedded",
     "dedup.scrapy.middlewares": "forget_copied mark_own wanted_urls",
-    "dedup.scrapy.responses": "document_key",
-    "dedup.scrapy.crawl_session": "exemption is_start key_of read_page namespace_of summary",
+    "dedup.scrapy.page.request": "document_key",
+    "dedup.scrapy.page.judge": "exemption is_start key_of read_page namespace_of summary",
     "dedup.store.documents": (
         "encode_records decode_record decode_removal pack_number unpack_number "
         "encode_state decode_state wrote read_structure"
@@ -248,7 +248,7 @@ def _counted(owner: type, name: str) -> None:
 
 def prepare() -> None:
     """Wrap every point, and every call by Scrapy."""
-    from dedup.scrapy.crawl_session import Session
+    from dedup.scrapy.page.judge import Session
     from dedup.scrapy.in_flight import PagesInFlight
     from dedup.scrapy.middlewares import DownloaderMiddleware, _Output
     from dedup.store.index import Index
