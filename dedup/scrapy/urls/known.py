@@ -120,11 +120,11 @@ class _Page(msgspec.Struct, frozen=True, gc=False):
 class _Site:
     """The rules and the accepted pages of one registrable domain."""
 
-    def __init__(self, pinned: dict[Rule, Values], forbidden: Iterable[Rule]) -> None:
+    def __init__(self, pinned: dict[Rule, Values], forbidden: frozenset[Rule]) -> None:
         self.pages: dict[str, _Page] = {}
         self.records: dict[Rule, _Record] = {}
         self.apart: list[tuple[str, str]] = []
-        self.forbidden = frozenset(forbidden)
+        self.forbidden = forbidden
         self.rules = self._pinned = RuleSet(pinned)
         self._index: dict[str, list[str]] = {}  # what rules map accepted keys to -> these keys
 
@@ -156,7 +156,7 @@ class _Site:
 
     def same(self, copy: str, original: str) -> None:
         """Learn from a pair that brought nothing new."""
-        found = self.rules.mapping(copy, original)
+        found: Iterable[Rule] | None = self.rules.mapping(copy, original)
         if found is None:
             found = candidates(*(self.rules.normal(url)[0] for url in (copy, original)))
         for rule in found:
@@ -211,19 +211,11 @@ class SiteUrls:
         self._sites: dict[str, _Site] = {}
         self._pages = self._rules = self._apart = 0
         self._has_begun = False
-        self._pinned: dict[str, dict[Rule, Values]] = {}
-        self._forbidden: dict[str, set[Rule]] = {}
+        self._pinned: dict[Rule, Values] = {}
+        self._forbidden: frozenset[Rule] = frozenset()
         if self._learns and config.url_rules is not None:
-            pinned, forbidden = read_rules(config.url_rules)
-            for rule, values in pinned.items():
-                self._pinned.setdefault(_site_of(rule), {})[rule] = values
-            for rule in (
-                forbidden
-            ):  # what is learned counts for a whole host; what may be absent has no value
-                kinds = {rule.kind, "drop"} if rule.kind == "value" else {rule.kind}
-                found = {Rule(kind, rule.name, rule.scope and rule.host) for kind in kinds}
-                self._forbidden.setdefault(_site_of(rule), set()).update(found)
-            self._rules = len(pinned)
+            self._pinned, self._forbidden = read_rules(config.url_rules)
+            self._rules = len(self._pinned)
 
     def accept(self, verdict: Verdict) -> None:
         """Note an accepted page."""
@@ -231,7 +223,7 @@ class SiteUrls:
             self._accept(verdict.document)
 
     def unlike(self, key: str) -> None:
-        """Note a page that is kept without being judged: it is like no other."""
+        """Note a page that is not HTML: it is like no other."""
         if self._learns:
             self._enter(key, _Page(None, paid=False, text=b""))
 
@@ -287,8 +279,8 @@ class SiteUrls:
     def _site(self, name: str) -> _Site:
         site = self._sites.get(name)
         if site is None:
-            pinned, forbidden = self._pinned.get(name, {}), self._forbidden.get(name, ())
-            site = self._sites[name] = _Site(pinned, forbidden)
+            pinned = {rule: v for rule, v in self._pinned.items() if _site_of(rule) == name}
+            site = self._sites[name] = _Site(pinned, self._forbidden)
         return site
 
     def known(self, request: Request, kind: str) -> Known | None:

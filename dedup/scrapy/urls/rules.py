@@ -68,15 +68,15 @@ def rule_of(text: str) -> tuple[Rule, Values]:
     kind, name, host, path = ("", "", "", "") if found is None else found.groups(default="")
     values = ""
     if kind == "host":
-        hosts = name.lower().split("=")
+        hosts = _longest_first(*{*name.lower().split("=")})
         sites = {registrable_domain(f"http://{each}/") for each in hosts}
-        right = not host and len(hosts) == len({*hosts}) == 2 and len(sites) == 1 and all(hosts)
-        name = "=".join(_longest_first(*hosts)) if right else name
+        right = len(hosts) == 2 and len(sites) == 1 and "" not in hosts and not host
+        name = "=".join(hosts)
     elif kind in PARAMETERS:
         name, _, values = name.partition("=")
-        right = host and _NAME.fullmatch(name)
+        right = bool(host and _NAME.fullmatch(name))
     else:
-        right = kind in KINDS and host and not path and bool(name) == (kind == "part")
+        right = kind in KINDS and bool(host) and not path and bool(name) == (kind == "part")
     if not right:
         raise UsageError(
             f"{text[:100]!r} is not a rule: drop:NAME or value:NAME, a space, and a host or a host and a path; "
@@ -96,7 +96,7 @@ def read_rules(path: Path) -> tuple[dict[Rule, Values], frozenset[Rule]]:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"setting DEDUP_URL_RULES: {path} cannot be read: {error}") from error
     pinned: dict[Rule, Values] = {}
-    forbidden = set()
+    forbidden: set[Rule] = set()
     for number, line in enumerate(lines, 1):
         text = " ".join(line.split())
         word = re.match("(?:#|-|forbid |pin )? ?", text)
@@ -107,7 +107,9 @@ def read_rules(path: Path) -> tuple[dict[Rule, Values], frozenset[Rule]]:
         except UsageError as error:
             raise UsageError(f"{path}, line {number}: {error}") from None
         if word[0][:1] in {"-", "f"}:
-            forbidden.add(rule)
+            # what is learned counts for a whole host; and what may be absent has no value that means something
+            kinds = {rule.kind, "drop"} if rule.kind == "value" else {rule.kind}
+            forbidden |= {Rule(kind, rule.name, rule.scope and rule.host) for kind in kinds}
         else:
             pinned[rule] = values
     return pinned, frozenset(forbidden)
