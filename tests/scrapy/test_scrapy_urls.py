@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +12,9 @@ from crawling import Case, Crawl, Crawling, Page, article, hub, run_cases, serve
 from item_pages import ITEMS, item
 from scrapy import FormRequest, Request
 
+from dedup.scrapy.memory.state import LEARNED, Learned, read
 from dedup.scrapy.page.request import is_ordinary, mark_scheduled
+from dedup.scrapy.urls import SiteUrls
 
 ARTICLES = 40
 WAYS = ("off", "learn", "skip")
@@ -36,14 +38,7 @@ def crawl(
     **options: Any,
 ) -> dict[str, Crawl]:
     """Crawl a site in each of the ways that DEDUP_URLS has."""
-    cases = {
-        way: Case(
-            pages,
-            body,
-            {"DEDUP_URLS": way, "DEDUP_REPORT": str(folder / f"{way}.json")} | dict(settings or {}),
-        )
-        for way in ways
-    }
+    cases = {way: Case(pages, body, {"DEDUP_URLS": way} | dict(settings or {})) for way in ways}
     return run_cases(folder, cases, in_turn=True, **options)
 
 
@@ -52,9 +47,13 @@ def items(crawl: Crawl) -> set[str]:
 
 
 def rules(folder: Path, way: str) -> set[str]:
-    """Return the rules that a crawl's report lists, without their hosts."""
-    found = json.loads((folder / f"{way}.json").read_text())["url_rules"]
-    return {each["rule"].partition(" ")[0] for each in found}
+    """Return the rules that a crawl's store keeps, without their hosts."""
+    learned = read(folder / "dedup" / way / LEARNED, Learned)
+    memory: Any = SimpleNamespace(documents=tuple)
+    config: Any = SimpleNamespace(urls="learn", mode="drop", url_rules=None)
+    site = SiteUrls(memory, config)
+    site.take(b"" if learned is None else learned.urls)
+    return {each.rule.partition(" ")[0] for each in site.rules()}
 
 
 def test_copies_are_not_fetched(tmp_path):
@@ -156,8 +155,7 @@ def test_a_mirror_host(tmp_path):
         for path in (f"/a/{n}" for n in range(ARTICLES)):
             site.pages[path] = [item(int(path[3:]))]
         site.pages["/"] = [hub(*(f"{host}/a/{n}" for n in range(ARTICLES) for host in at))]
-        settings = {"DEDUP_URLS": "learn", "DEDUP_REPORT": str(tmp_path / "learn.json")}
-        case = Case({}, ITEMS, settings)
+        case = Case({}, ITEMS, {"DEDUP_URLS": "learn"})
         done = Crawling(tmp_path, {"learn": (site, case)}, RESOLVER).end()["learn"]
     assert items(done) == set(map(str, range(ARTICLES)))
     assert any(rule.startswith("host:m.site.com") for rule in rules(tmp_path, "learn"))

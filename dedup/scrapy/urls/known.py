@@ -302,6 +302,8 @@ class SiteUrls:
 
     def rules(self) -> list[HeldRule]:
         """Return the rules in force, the strongest first."""
+        if self._rules:
+            self._begin()
         found = [
             HeldRule(rule.text(values), known.pairs, known.copy, known.original)
             for site in self._sites.values()

@@ -169,6 +169,13 @@ def _applied(url: _Url, rule: Rule, values: Values) -> _Url:
     return url._replace(path=path or "/")
 
 
+def _needle(rule: Rule) -> str:
+    """Return a text that every URL has which a rule changes, whatever its capitals: most have none."""
+    if rule.kind in {"scheme", "case", "slash"}:
+        return "http:" if rule.kind == "scheme" else ""
+    return max(re.findall("[a-z0-9_]+", rule.name.partition("=")[0].lower()), key=len, default="")
+
+
 def _name(parameter: str) -> str:
     name = parameter.partition("=")[0]
     return unquote_plus(name).replace(" ", "") if "%" in name or "+" in name else name
@@ -186,6 +193,7 @@ class RuleSet:
         self.rules = rules
         self._mirrors: dict[str, Rule] = {}
         self._hosts: dict[str, list[tuple[Rule, Values]]] = {}
+        self._needles = {*map(_needle, rules)}
         # the longest first: of "/print/amp" and "/amp" the order would decide
         order = sorted(rules, key=lambda r: (KINDS.index(r.kind), -len(r.name), r))
         for rule in order:
@@ -197,7 +205,8 @@ class RuleSet:
     def normal(self, key: str) -> tuple[str, list[Rule]]:
         """Return what a URL is under the rules, and those that say so; itself, if none does."""
         used: list[Rule] = []
-        url = _parts(key)
+        lower = key.lower()
+        url = _parts(key) if any(needle in lower for needle in self._needles) else None
         if url is None:
             return key, used
         while mirror := self._mirrors.get(url.host):  # to shorter or later ones: it ends
