@@ -18,7 +18,7 @@ export DEDUP_SCREENSHOTS ?= $(CURDIR)/build/screenshots
 
 # The least supported version of everything, in an environment of its own, and what it runs.
 MINIMUM := .venv-minimum
-MINIMUM_TESTS := crawl exempt items keys leads_beyond phases reference requests shared_requests service settings surface
+MINIMUM_TESTS := crawl exempt items keys leads_beyond phases reference requests service settings surface
 
 # What is run of an installed wheel: the core, recipes and stores.
 WHEEL_TESTS := tests/core/test_fingerprint.py tests/core/test_table.py tests/core/test_table_saved.py tests/model/test_recipes.py tests/store/test_store.py

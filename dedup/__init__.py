@@ -12,8 +12,6 @@ A public name is imported on first use (PEP 562), so that the add-on and the com
 need.
 """
 
-import os
-import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -90,21 +88,6 @@ else:
     def __dir__() -> list[str]:
         return sorted({*globals(), *__all__, "__version__"})
 
-
-def _look_for_the_other_dedup() -> None:
-    """Warn if PyPI's `dedup`, another project, is installed in the same folder as this package."""
-    site = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
-    names = os.listdir(site) if os.path.isdir(site) else []  # noqa: PTH112, PTH208
-    if any(n.startswith("dedup-") and n.endswith((".dist-info", ".egg-info")) for n in names):
-        warnings.warn(
-            f"the distribution 'dedup', which is another project, shares the folder {site}/dedup with "
-            "crawl-dedup; run: pip uninstall -y dedup crawl-dedup, then: pip install crawl-dedup",
-            RuntimeWarning,
-            stacklevel=3,
-        )
-
-
-_look_for_the_other_dedup()
 
 __all__ = [
     "AsyncDetector",

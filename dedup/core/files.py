@@ -7,7 +7,6 @@ the text in that file is for people only.
 
 import errno
 import os
-import re
 import sys
 import threading
 from collections.abc import Iterator
@@ -87,9 +86,6 @@ def sync_folder(folder: Path) -> None:
 # ---------------------------------------------------------------------------------- checked files
 # A manifest, a checkpoint or a position: one line of JSON, and a line with its checksum.
 
-# log.json of format 1 held the checksum as its last field, "" while it was computed.
-_WITHIN = re.compile(rb'"checksum":"([0-9a-f]{16})"}\n\Z')
-
 
 def checksum(content: bytes | memoryview) -> str:
     """Return the checksum of small files: BLAKE2b, 8 bytes, as 16 hex digits."""
@@ -117,8 +113,6 @@ def read_checked(path: Path, form: type[T], advice: str = "") -> T | None:
         return None
     try:
         line, _, rest = content.partition(b"\n")
-        if not rest and (within := _WITHIN.search(content)):
-            line, rest = content[: within.start(1)] + b'"}', within[1] + b"\n"
         if rest != checksum(line).encode() + b"\n":
             raise ValueError("checksum mismatch")
         return msgspec.json.decode(line, type=form)

@@ -5,14 +5,6 @@ Calls release the GIL; the headers (native/include) state which may run at once.
 
 import os
 
-import dedup
-
-if "fingerprint" not in getattr(dedup, "__all__", ()):
-    raise ImportError(
-        f"{dedup.__file__} is not crawl-dedup's: the distribution 'dedup', which is another project, "
-        "was installed over it; run: pip uninstall -y dedup crawl-dedup, then: pip install crawl-dedup"
-    )
-
 from dedup import _native
 from dedup._native import ffi, lib
 from dedup.model.errors import DedupError, StoreDamaged, UsageError

@@ -34,17 +34,13 @@ class PendingRecords:
         self._folder = folder
         self._is_pending = is_pending
         self._numbers = sorted(int(path.stem[8:]) for path in folder.glob("pending-*.log"))
-        self._left = list(self._numbers)  # parts of an earlier process, or of another owner
+        self._left = list(self._numbers)  # parts of an earlier process
         self._at = 0  # in the first of them
         self._file: Any = None
         self._size = 0  # of what was added to it
         self._last = self._numbers[-1] if self._numbers else 0
         self._records: dict[int, int] = {}  # by part, of this process
         self._total = self._pending = 0
-
-    def __bool__(self) -> bool:
-        """Tell whether there are files, of which some records may be pending."""
-        return bool(self._numbers)
 
     def add(self, records: Iterable[Record]) -> None:
         """Append records, in one write. Raises OSError; then none counts."""
@@ -117,11 +113,6 @@ class PendingRecords:
         self._numbers.remove(number)
         self._records.pop(number, None)
 
-    @property
-    def drains(self) -> bool:
-        """Whether left() has more to read."""
-        return bool(self._left)
-
     def look_again(self) -> None:
         """Have left() begin with what this process added, too."""
         if self._file is not None:
@@ -134,8 +125,8 @@ class PendingRecords:
     def left(self, most: int, most_bytes: int, seen: int) -> tuple[list[Record], bool]:
         """Take out pending records of an earlier process; return them, and whether there may be more.
 
-        At most `most` of them, `most_bytes` of content (or one record), out of `seen` records. They are to be kept
-        elsewhere, or added again, before the next call, which removes what was read.
+        At most `most` of them, `most_bytes` of content (or one record), out of `seen` records. They are to be
+        added again before the next call, which removes what was read.
         """
         found: list[Record] = []
         size = count = 0
@@ -150,7 +141,7 @@ class PendingRecords:
                 if self._is_pending(record[0]):
                     found.append(record)
                     size += len(record[1])
-            if found:  # its file stays until they are kept elsewhere
+            if found:  # its file stays until they are added again
                 return found, True
             self._drained()
         return found, False

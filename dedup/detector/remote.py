@@ -103,7 +103,7 @@ class RemoteDetector(AsyncDetector):
         command = self._commands.reserve(asked, options, token)
         request = Request(command, self._namespace, key, to_all=True, token=token)
         if not options.home:  # none of the services is the home of the key
-            request.tell_not_home()
+            request.send_home_off_to_all()
         verdict: Verdict | None = None
         try:
             await self._services.execute((request,))

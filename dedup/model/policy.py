@@ -176,7 +176,7 @@ _ALL = (
         words="1 to 64 of the characters A-Z a-z 0-9 . _ - and no dot first",
     ),
     Setting("urls", Urls, "learn", "Whether the crawl learns URL rules, and skips requests by them."),
-    Setting("url_rules", Path | None, None, "File of URL rules that a person wants.", words="the path of a file"),
+    Setting("url_rules", Path | None, None, "File of URL rules that hold, or never do, whatever is learned.", words="the path of a file"),
     Setting("service", tuple[str, ...], (), "Table services, in order of preference."),
     Setting(
         "timeout_seconds", _Seconds, TIMEOUT_SECONDS, "How long to wait for a service.", "seconds"

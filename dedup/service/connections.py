@@ -5,8 +5,8 @@
 
 Invariants: a Unix socket is for its owner alone. A file in its place is removed only if it is a socket at which no
 one answers. A port knows of every connection from its first moment; the event loop's own TLS servers would tell of
-one only after the handshake. Where connections are too many, one that keeps the port waiting makes room: of the
-address that has most of them, the one that has waited for longest. Where the bytes of all connections are too many,
+one only after the handshake. At the limit the port evicts the connection that has been idle longest, of the
+address that has most of them. Where the bytes of all connections are too many,
 the one that has the most is closed. A connection beyond a time limit is closed within a second or so.
 """
 

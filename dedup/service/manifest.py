@@ -1,7 +1,7 @@
 """The manifest: which log a folder of stores is the view of, and how much of it is on disk.
 
-    <path>/log.json = {"cluster_id", "topic", "topic_id", "partitions", "offsets", "namespaces",
-                        "caught_up", "last", "format"} and a line with the checksum
+    <path>/log.json = {"cluster_id", "topic", "partitions", "offsets", "namespaces", "caught_up",
+                        "last", "format"} and a line with the checksum
     apply, apply, ... -> every ten seconds: flush the stores -> log.json
 
 Each store notes its own offsets in its own transactions (docs/appendix/store-format.md); the manifest has the
@@ -48,7 +48,6 @@ class Manifest(msgspec.Struct, frozen=True):
 
     cluster_id: str
     topic: str
-    topic_id: str
     partitions: int
     offsets: dict[int, int]
     namespaces: dict[str, dict[int, int]]
@@ -58,15 +57,13 @@ class Manifest(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         """Raise ValueError for a format that this release does not read."""
-        if self.format not in (1, FORMAT):
-            raise ValueError(
-                f"format {self.format}, where this release reads formats 1 and {FORMAT}"
-            )
+        if self.format != FORMAT:
+            raise ValueError(f"format {self.format}, where this release reads format {FORMAT}")
 
     @classmethod
     def of(cls, topic: Topic) -> "Manifest":
         """Return the manifest of a topic of which nothing was read."""
-        return cls(topic.cluster_id, topic.name, topic.topic_id, topic.partitions, {}, {})
+        return cls(topic.cluster_id, topic.name, topic.partitions, {}, {})
 
     def only(self, partitions: Collection[int]) -> "Manifest":
         """Return the manifest of a service that holds these partitions of the log only."""
@@ -95,8 +92,6 @@ class Manifest(msgspec.Struct, frozen=True):
                 f"they are of the topic {self.topic!r} of the cluster {self.cluster_id}, and this "
                 f"is {topic.name!r} of the cluster {topic.cluster_id}. {ADVICE}"
             )
-        if topic.topic_id != self.topic_id:
-            return f"the topic {topic.name!r} was deleted and created again since. {ADVICE}"
         if topic.partitions != self.partitions:
             return (
                 f"the topic {topic.name!r} has {topic.partitions} partitions now, and had "
@@ -105,10 +100,9 @@ class Manifest(msgspec.Struct, frozen=True):
         return ""
 
     def has_grown(self, topic: Topic) -> bool:
-        """Whether partitions were added to this very topic: its old records are in the wrong ones."""
-        return bool(self.topic_id) and self.topic_id == topic.topic_id and (
-            self.partitions != topic.partitions
-        )  # fmt: skip
+        """Whether the topic has other partitions than it had: its old records may be in the wrong ones."""
+        before = (self.cluster_id, self.topic)
+        return before == (topic.cluster_id, topic.name) and self.partitions != topic.partitions
 
 
 def read_manifest(folder: Path) -> Manifest | None:

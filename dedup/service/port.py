@@ -15,8 +15,7 @@ Invariants:
   - The answers of a turn are those that each command would have had by itself: what is not of the form, and what
     fails, is carried out by its connection, command by command.
   - After a few milliseconds of work other connections have their turn.
-  - What is not RESP closes the connection, with an error that says so. So does an inline command that is unknown: no
-    web page can make a browser send one that begins with a command.
+  - What is not RESP closes the connection, with an error that says so: no web page can make a browser send a command.
 """
 
 import asyncio
@@ -36,19 +35,18 @@ from dedup.model.page import SKETCH_BYTES
 from dedup.service.connections import Buffers, Connections, address_of, file_of, subject_of
 from dedup.service.core.limits import Limits
 from dedup.service.core.operations import PROBES, SLICE_SECONDS, Commands
-from dedup.service.core.roles import COMMANDS, PROBE, Tokens, code, log_now_and_then, message
+from dedup.service.core.roles import COMMANDS, PROBE, Tokens, code, log_rate_limited, message
 from dedup.service.resp_commands import (
     CommandOptions,
     Later,
     Plans,
     Session,
-    is_known,
     of_batch,
     run,
     run_together,
 )
 from dedup.wire import resp
-from dedup.wire.resp import MISSING, Incoming, Inline, NotResp
+from dedup.wire.resp import MISSING, Incoming, NotResp
 
 log = logging.getLogger(__name__)
 
@@ -565,8 +563,6 @@ class Connection(asyncio.Protocol):
         return len(pages)
 
     def _run_one(self, command: list[bytes]) -> None:
-        if type(command) is Inline and not is_known(command[0]):
-            raise NotResp("an unknown inline command")
         began, port, session = monotonic(), self._port, self.session
         try:
             name, answer = run(session, command)
@@ -603,9 +599,9 @@ class Connection(asyncio.Protocol):
         word = code(error)
         self._port.errors[word] += 1
         if not isinstance(error, DedupError | OSError):
-            log_now_and_then(log, "internal", "a command failed: internal error", error)
+            log_rate_limited(log, "internal", "a command failed: internal error", error)
         elif word == "STORE":
-            log_now_and_then(log, word, message(error))
+            log_rate_limited(log, word, message(error))
         return resp.error(word, message(error))
 
     # ------------------------------------------------------------------------- pausing and closing

@@ -44,7 +44,7 @@ from dedup.model.events import EventNewer, encode, record_key
 from dedup.model.page import Verdict
 from dedup.service.applying import Applying, Stopped
 from dedup.service.core.namespaces import Namespaces
-from dedup.service.core.operations import Given
+from dedup.service.core.operations import LateFields
 from dedup.service.manifest import (
     MANIFEST,
     Manifest,
@@ -715,7 +715,7 @@ class LogInserts:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def insert(
-        self, namespace: str, detector: EmbeddedDetector, verdict: Verdict, given: Given
+        self, namespace: str, detector: EmbeddedDetector, verdict: Verdict, given: LateFields
     ) -> "asyncio.Future[None]":
         """Produce the event of a reserved page; the future is done when Kafka has it.
 

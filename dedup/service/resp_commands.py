@@ -48,13 +48,13 @@ from dedup.model.words import (
     text,
     write_document,
 )
-from dedup.service.core.namespaces import Asked
+from dedup.service.core.namespaces import PolicyOverrides
 from dedup.service.core.operations import (
     ANY_FEATURES,
-    NOTHING,
+    NO_FIELDS,
     PROBES,
     Commands,
-    Given,
+    LateFields,
     in_slices,
     probe_in_slices,
 )
@@ -163,7 +163,7 @@ class CommandOptions(msgspec.Struct, frozen=True):
     fields  whether the answer has the fields of documents
     """
 
-    asked: Asked = Asked()
+    asked: PolicyOverrides = PolicyOverrides()
     reserve: ReserveOptions = USUAL
     page: dict[str, Any] = {}
     domain: str | None = None
@@ -259,7 +259,7 @@ def options(command: str, words: Iterable[bytes]) -> CommandOptions:
         part, field, read = allowed.get(name, ("", "", None))
         if read is None or field in given[part]:
             names = ", ".join(sorted(each.decode() for each in allowed))
-            raise UsageError(f"{word[:40]!r} is not an option here; each once: {names}")
+            raise UsageError(f"unknown option {shown(word)}, or repeated; {command} takes: {names}")
         try:
             given[part][field] = read(next(words))
             if command == "PROBE" and field == "scope" and given["asked"]["scope"] == "site":
@@ -267,7 +267,10 @@ def options(command: str, words: Iterable[bytes]) -> CommandOptions:
         except StopIteration:
             raise UsageError(f"{name.decode()} has too few arguments") from None
     return CommandOptions(
-        Asked(**given["asked"]), ReserveOptions(**given["reserve"]), given["page"], **given[""]
+        PolicyOverrides(**given["asked"]),
+        ReserveOptions(**given["reserve"]),
+        given["page"],
+        **given[""],
     )
 
 
@@ -528,7 +531,7 @@ def _client(session: Session, arguments: list[bytes]) -> bytes:
 
 def _config(session: Session, arguments: list[bytes]) -> bytes:
     if arguments[1].upper() != b"GET":
-        raise UsageError("CONFIG knows GET, and has no settings: see dedup serve --help")
+        raise UsageError("only CONFIG GET is implemented; settings are options of dedup serve")
     asked = {word.lower() for word in arguments[2:]}
     return resp.mapping(
         [each for name, each in _CONFIG.items() if name in asked], session.protocol_version
@@ -665,11 +668,6 @@ def run(session: Session, arguments: list[bytes]) -> tuple[bytes, bytes | Later]
     return name, _HANDLERS[name](session, arguments)
 
 
-def is_known(name: bytes) -> bool:
-    """Whether there is a command of this name."""
-    return name.upper() in COMMANDS
-
-
 def run_together(session: Session, batch: list[list[bytes]]) -> bytes:
     """Carry out commands that can be batched (Session.can_batch) at once; return their answers.
 
@@ -681,7 +679,7 @@ def run_together(session: Session, batch: list[list[bytes]]) -> bytes:
         return answers
     pages = []
     for command in batch:
-        pin, given = (False, NOTHING) if len(command) == 4 else _insert_options(command)
+        pin, given = (False, NO_FIELDS) if len(command) == 4 else _insert_options(command)
         if pin:
             raise UsageError("PIN is not batched")
         pages.append((text(command[2], "key"), text(command[3], "token"), given))
@@ -802,32 +800,29 @@ def _token_arguments(arguments: list[bytes]) -> tuple[str, str, str]:
     )
 
 
-def _insert_options(arguments: list[bytes]) -> tuple[bool, Given]:
+def _insert_options(arguments: list[bytes]) -> tuple[bool, LateFields]:
     """Return whether an INSERT has PIN, and the fields of its document; defaults are left out."""
     pin, given, seen = False, {}, set()
     words = iter(arguments[4:])
     for word in words:
         name = word.upper()
-        if name in seen or (name == b"UNPAID" and b"PAID" in seen):
+        if name in seen:
             raise UsageError(f"{shown(word)} is given twice")
         seen.add(name)
         if name == b"PIN":
             pin = True
-        elif name == b"UNPAID":
-            seen.add(b"PAID")
-            given["paid"] = False
         elif name in INSERT_WORDS:
             field, read = INSERT_WORDS[name]
             value = read(next(words, b""))
             if value != _INSERT_DEFAULTS[field]:
                 given[field] = value
         else:
-            raise wrong_usage(b"DEDUP.INSERT", f"{shown(word)} is not an option here")
+            raise wrong_usage(b"DEDUP.INSERT", f"unknown option {shown(word)}")
     return pin, given
 
 
 def _insert(session: Session, arguments: list[bytes]) -> bytes | Later:
-    pin, given = (False, NOTHING) if len(arguments) == 4 else _insert_options(arguments)
+    pin, given = (False, NO_FIELDS) if len(arguments) == 4 else _insert_options(arguments)
     done = session.commands.insert(*_token_arguments(arguments), pin=pin, given=given)
     return OK if done is None else Later(done, lambda _: OK)
 
@@ -846,62 +841,7 @@ def _drop(session: Session, arguments: list[bytes]) -> Later:
     done = session.commands.drop(namespace)
     if is_there:
         audit(session.caller, "DROP", namespace)
-    return Later(done, integer)
-
-
-def _rules(session: Session, arguments: list[bytes]) -> Later:
-    nil = NIL[session.protocol_version]
-    content = arguments[2] if len(arguments) == 3 else None
-    return Later(
-        session.commands.rules(
-            text(arguments[1], "namespace"), content, by_admin="admin" in session.roles
-        ),
-        lambda rules: nil if rules is None else bulk(rules),
-        alone=True,
-    )
-
-
-def _crawl_arguments(arguments: list[bytes]) -> tuple[str, str]:
-    # what is not ASCII, or too long, is refused as what it is
-    return text(arguments[1], "namespace"), arguments[2][:64].decode("ascii", "replace")
-
-
-def _join(session: Session, arguments: list[bytes]) -> bytes:
-    memory = arguments[3][:64].decode("ascii", "replace")
-    session.commands.requests().join(*_crawl_arguments(arguments), memory)
-    return OK
-
-
-def _seen(session: Session, arguments: list[bytes]) -> bytes:
-    seen = session.commands.requests().seen(*_crawl_arguments(arguments), arguments[3:])
-    return array(tuple(map(integer, seen)))
-
-
-def _fetched(session: Session, arguments: list[bytes]) -> bytes:
-    requests = session.commands.requests()
-    return integer(requests.fetched(*_crawl_arguments(arguments), arguments[3:]))
-
-
-def _left(session: Session, arguments: list[bytes]) -> bytes:
-    own = b" ".join(arguments[3:]).lower()
-    if own not in {b"", b"own first", b"own next"}:
-        raise wrong_usage(b"DEDUP.LEFT")
-    records, waiting = session.commands.requests().left(
-        *_crawl_arguments(arguments), own=own.removeprefix(b"own ").decode()
-    )
-    answer = [integer(waiting)]
-    for digest, request in records:
-        answer += (bulk(digest.hex().encode()), bulk(request))
-    return array(answer)
-
-
-def _leave(session: Session, arguments: list[bytes]) -> bytes:
-    if b" ".join(arguments[3:]).upper() not in {b"", b"FINISHED"}:
-        raise wrong_usage(b"DEDUP.LEAVE")
-    more = session.commands.requests().leave(
-        *_crawl_arguments(arguments), finished=bool(arguments[3:])
-    )
-    return integer(more)
+    return Later(done, integer, alone=True)
 
 
 def _partitions(session: Session, _: list[bytes]) -> bytes:
@@ -938,12 +878,6 @@ _HANDLERS: dict[bytes, Command] = {
     b"DEDUP.DROP": _drop,
     b"DEDUP.INFO": _dedup_info,
     b"DEDUP.PARTITIONS": _partitions,
-    b"DEDUP.RULES": _rules,
-    b"DEDUP.JOIN": _join,
-    b"DEDUP.SEEN": _seen,
-    b"DEDUP.FETCHED": _fetched,
-    b"DEDUP.LEFT": _left,
-    b"DEDUP.LEAVE": _leave,
     b"COMMAND": _command,
     b"MULTI": multi,
     b"EXEC": execute,

@@ -26,7 +26,7 @@ from dedup.service.core.limits import Address, Config, check_config
 from dedup.service.core.namespaces import Namespaces, Pruning
 from dedup.service.core.operations import Commands
 from dedup.service.core.overview import Overview, overview
-from dedup.service.core.roles import Tokens, log_now_and_then
+from dedup.service.core.roles import Tokens, log_rate_limited
 from dedup.service.http.bodies import Health
 from dedup.service.http.guard import HttpConnections
 from dedup.service.http.server import Metrics, made_app
@@ -142,7 +142,6 @@ class Service:
                 await self.replica.close(config.limits.drain_seconds)
             for port in self._ports:
                 port.abort()
-            self.commands.requests_seen.close()
             await asyncio.to_thread(self.namespaces.close)
         if self._failed is not None:
             raise self._failed
@@ -325,4 +324,4 @@ def _with_files(config: Config) -> tuple[Config, int]:
 def _log_fault(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Log what fails outside of commands, a TLS handshake of a stranger say, once a minute."""
     text = str(context.get("message", "an internal error"))
-    log_now_and_then(log, text, text, context.get("exception"))
+    log_rate_limited(log, text, text, context.get("exception"))

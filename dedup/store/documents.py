@@ -77,7 +77,7 @@ _replace = msgspec.structs.replace
 
 # -------------------------------------------------------------- records: bytes in, values out
 
-FORMAT = 3  # 2 held a tree of key digests; 1 the fingerprints of recipes that are retired
+FORMAT = 3
 
 Removal = tuple[
     int, int, int
@@ -204,11 +204,10 @@ def decode_state(record: bytes) -> State:
     if version != FORMAT:
         # Opening never rewrites a store of another format.
         advice = (
-            "migrate it as text, with `dedup store export` of the release that wrote it and `dedup "
-            "store import` of this one, or upgrade crawl-dedup if that release is newer"
-            if isinstance(version, int) and version > 1
-            else "its fingerprints are of a retired recipe and cannot be converted; use a new path "
-            "or namespace; the old store stays as it is, for the release that made it"
+            "upgrade crawl-dedup, or migrate it as text, with `dedup store export` of the release that "
+            "wrote it and `dedup store import` of this one"
+            if isinstance(version, int) and version > FORMAT
+            else "this store is of an unreleased version; use a new path or namespace"
         )
         raise DedupError(f"format {version}, where this release reads format {FORMAT}: {advice}")
     return _decode_state(body)

@@ -162,10 +162,9 @@ class Segments:
         return answer.each(len(values), self._count + (table is not None))
 
 
-def room(folder: Path, words: int) -> "memoryview[int]":
-    """Return that many 64-bit words to work with.
+def scratch(folder: Path, words: int) -> "memoryview[int]":
+    """Allocate n 64-bit words to work with, many of them in a mapped temporary file of that folder.
 
-    Many are in a file without a name, in that folder, and mapped into memory: so they need no memory, where it is short.
     Raises OSError if the disk is full.
     """
     if 8 * words <= IN_MEMORY:
@@ -180,7 +179,7 @@ def room(folder: Path, words: int) -> "memoryview[int]":
 def pairs_of(segments: Sequence[Segment]) -> tuple[Packed, Packed]:
     """Return all pairs of some segments, at least one, in no order: the values, and the document of each."""
     counts, folder, at = list(map(len, segments)), segments[0].path.parent, 0
-    values, documents = room(folder, sum(counts)), room(folder, sum(counts))
+    values, documents = scratch(folder, sum(counts)), scratch(folder, sum(counts))
     for segment, count in zip(segments, counts, strict=True):
         some = slice(at, at + count)
         lib.ndd_segment_list(segment.handle, pointer(values[some]), pointer(documents[some]))
@@ -204,13 +203,11 @@ def write_pairs(path: Path, values: Packed, documents: Packed, k: int, note: int
     """
     k, note = number(k, "k"), number(note, "note")
     subject, count, size = f"writing {path}", ffi.new("size_t *"), ffi.new("uint64_t *")
-    pointers, scratch = (
-        (pointer(values), pointer(documents)),
-        room(path.parent, 2 * len(values) + 2),
-    )
-    check(lib.ndd_sort_pairs(*pointers, len(values), pointer(scratch), count), subject)
+    pointers = pointer(values), pointer(documents)
+    work = scratch(path.parent, 2 * len(values) + 2)
+    check(lib.ndd_sort_pairs(*pointers, len(values), pointer(work), count), subject)
     check(lib.ndd_segment_size(*pointers, count[0], min(k, 1 << 31), size), subject)
-    given = (*pointers, count[0], k, note, pointer(scratch))
+    given = (*pointers, count[0], k, note, pointer(work))
     with replacing(path, PRIVATE) as file, _content(file, size[0]) as content:
         check(lib.ndd_segment_write(*given, content, size[0]), subject)
     return int(count[0])
@@ -760,5 +757,7 @@ def read_manifest(folder: Path) -> Manifest | None:
     names = [listed.name for listed in manifest.listed()]
     wrong = [name for name in names if Path(name).name != name or not is_part(Path(name))]
     if wrong or len(set(names)) < len(names):
-        raise StoreDamaged(f"{path}: {', '.join(wrong or names)} cannot be a list of its files")
+        raise StoreDamaged(
+            f"{path}: {', '.join(wrong or names)}: the manifest lists invalid or repeated names"
+        )
     return manifest

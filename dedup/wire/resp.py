@@ -1,11 +1,10 @@
 """RESP, the wire format of Redis, for both sides: commands and answers as bytes, and the bounded reader of commands.
 
     command -> pack() -> bytes -> Incoming: (where whole commands end) -> hiredis -> commands
-                                            (a line of text) -> Inline
     bulk(), integer(), array(), ... -> an answer -> hiredis.Reader of the client
 
-As with Redis a command may be a line of text; empty lines and empty arrays are none. What is neither RESP nor a
-line of printable text raises NotResp, once what came before it was taken.
+An empty array is no command. What is not RESP raises NotResp, once what came before it was taken: Redis' commands in
+lines of text (inline commands) are none.
 
 Invariant: nothing is parsed or kept without a bound, and no byte is looked at again and again: the native core finds
 where commands end, and goes on where it stopped. hiredis is given whole commands only.
@@ -70,26 +69,21 @@ def error(code: str, message: str) -> bytes:
 
 ELEMENTS = 99_999  # of one command
 GREETING_ELEMENTS = 99  # of one before the client is trusted
-INLINE_BYTES = 4096
 ALL = 1 << 30  # commands of one read
 COPIED_BYTES = 1 << 14  # that are copied when more comes; more of them are kept in place
 MISSING = object()  # what next() returns where no whole command is left
 
-_PRINTABLE = re.compile(rb"[\t\r\n\x20-\x7e]*")
 _FAULTS = {
     lib.NDD_MANY: "an array of this many elements is not allowed",
     lib.NDD_LONG: "a command of this many bytes is not allowed",
     lib.NDD_NO_LENGTH: "invalid length",
     lib.NDD_NO_STRING: "a command is an array of bulk strings",
+    lib.NDD_OTHER: "a command is an array of bulk strings",
 }
 
 
 class NotResp(Exception):
     """What came is not RESP, or beyond the bounds."""
-
-
-class Inline(list[bytes]):
-    """A command that was sent as a line of text."""
 
 
 class Incoming:
@@ -145,9 +139,8 @@ class Incoming:
                     self._most[trusted], read,
                 )  # fmt: skip
             if not whole:
-                other = self._other(trusted)
-                if other:  # MISSING, or words
-                    return other
+                if not self._skip_empty(trusted):
+                    return MISSING
                 continue
             self._at = end = at + read.end
             self._reader.feed(bytes(data[at:end]))
@@ -159,35 +152,21 @@ class Incoming:
         self.partial_since = None
         return self._reader.gets()
 
-    def _other(self, trusted: bool) -> Any:
-        """Return the words of the next line, if there is one where no array is whole, or MISSING. Raises NotResp."""
-        found: Any = MISSING
+    def _skip_empty(self, trusted: bool) -> bool:
+        """Skip an empty array, if one comes where no command is whole. Raises NotResp."""
+        skipped = False
         if self._data:
             behind = self._read.behind
-            if behind == lib.NDD_OTHER:
-                found = self._line()
-            elif behind == lib.NDD_EMPTY:
+            if behind == lib.NDD_EMPTY:
                 self._at += self._read.end
-                found = Inline()
+                skipped = True
             elif behind != lib.NDD_PART or len(self._data) - self._at > self._most[trusted]:
                 raise NotResp(_FAULTS.get(behind, _FAULTS[lib.NDD_LONG]))
             if self._at == len(self._data):
                 self._data, self._at = b"", 0
         self.unparsed_bytes = len(self._data) - self._at
-        if found is not MISSING or not self.unparsed_bytes:
+        if skipped or not self.unparsed_bytes:
             self.partial_since = None
         elif self.partial_since is None:
             self.partial_since = self._fed
-        return found
-
-    def _line(self) -> Any:
-        """Return the words of the next line, or MISSING. Raises NotResp."""
-        data, at = self._data, self._at
-        end = data.find(b"\n", at, at + INLINE_BYTES + 1) + 1
-        line = bytes(data[at : end or len(data)])
-        if len(line) > INLINE_BYTES + 1 or not _PRINTABLE.fullmatch(line):
-            raise NotResp("a command is an array of bulk strings, or a line of text")
-        if not end:
-            return MISSING
-        self._at = end
-        return Inline(line.split())
+        return skipped

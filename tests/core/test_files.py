@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup.core.files import checksum, read_checked, write_checked
+from dedup.core.files import read_checked, write_checked
 from dedup.model.errors import StoreDamaged
 
 
@@ -51,17 +51,4 @@ def test_another_version_or_form_is_refused_by_name(tmp_path):
     ):
         write_checked(path, content)
         with pytest.raises(StoreDamaged, match=reason):
-            read_checked(path, Position)
-
-
-def test_a_checksum_in_the_last_field_is_read(tmp_path):
-    """The form of log.json up to now: one line, the checksum computed while its field is empty."""
-    path = tmp_path / "log.json"
-    body = b'{"offset":3,"names":["x"],"checksum":"%s"}'
-    sound = body % checksum(body % b"").encode() + b"\n"
-    path.write_bytes(sound)
-    assert read_checked(path, Position) == Position(3, ["x"])
-    for i in range(len(sound)):
-        path.write_bytes(sound[:i] + bytes([sound[i] ^ 1]) + sound[i + 1 :])
-        with pytest.raises(StoreDamaged):
             read_checked(path, Position)

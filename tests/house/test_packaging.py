@@ -69,7 +69,7 @@ def test_the_sdist_holds_what_git_does_and_no_more(sdist: Path) -> None:
 
 @pytest.mark.long
 def test_the_wheel_holds_the_package_and_one_binary(wheel: Path) -> None:
-    """Every module and data file of dedup/, one abi3 library, the licence; no C, no tests; what warns of PyPI's dedup."""
+    """Every module and data file of dedup/, one abi3 library, the licence; no C, no tests, nothing beside them."""
     with zipfile.ZipFile(wheel) as archive:
         found = {name for name in archive.namelist() if not name.endswith("/")}
     meta = f"crawl_dedup-{PROJECT['version']}.dist-info/"
@@ -80,8 +80,7 @@ def test_the_wheel_holds_the_package_and_one_binary(wheel: Path) -> None:
         for f in (ROOT / "dedup").rglob("*")
         if f.is_file() and "__pycache__" not in f.parts and f.suffix not in {".so", ".pyd"}
     }
-    beside = {"crawl_dedup.pth", "_crawl_dedup_name.py"}
-    assert {f for f in found if not f.startswith(meta)} == sources | beside | {binary}
+    assert {f for f in found if not f.startswith(meta)} == sources | {binary}
     assert {"dedup/py.typed", meta + "licenses/LICENSE", meta + "entry_points.txt"} <= found
 
 

@@ -149,65 +149,6 @@ def test_issue_forms_are_whole():
         assert all(field["attributes"]["label"] for field in content["body"])
 
 
-# ------------------------------------------------------------------------- PyPI's `dedup`
-
-
-def imported(site: Path, code: str) -> subprocess.CompletedProcess:
-    """Run code where a folder is the site, without what this environment makes of `dedup`."""
-    return subprocess.run(
-        [sys.executable, "-S", "-c", f"import sys; sys.path.insert(0, {str(site)!r}); {code}"],
-        env={k: v for k, v in os.environ.items() if not k.startswith("PYTHON")},
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="needs links")
-@pytest.mark.parametrize("kind", ["dist-info", "egg-info"])
-def test_the_other_dedup_beside_ours_is_noticed(tmp_path, kind):
-    """Installed before ours, it shares the folder: a warning says what to do; alone ours says nothing."""
-    (tmp_path / "dedup").symlink_to(ROOT / "dedup")
-    (tmp_path / "crawl_dedup-0.1.0.dist-info").mkdir()
-    done = imported(tmp_path, "import dedup")
-    assert (done.returncode, done.stderr) == (0, "")
-    (tmp_path / f"dedup-0.0.2.{kind}").mkdir()
-    done = imported(tmp_path, "import dedup")
-    assert done.returncode == 0
-    assert "another project" in done.stderr
-    assert "pip uninstall -y dedup crawl-dedup" in done.stderr
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="needs links")
-def test_the_other_dedup_over_ours_is_noticed(tmp_path):
-    """Installed after ours, its __init__ is there in place of ours: the first part of ours says so."""
-    (tmp_path / "dedup").mkdir()
-    (tmp_path / "dedup" / "__init__.py").write_text("")
-    for part in ("core", "model"):
-        (tmp_path / "dedup" / part).symlink_to(ROOT / "dedup" / part)
-    done = imported(tmp_path, "import dedup.core.native")
-    assert done.returncode == 1
-    assert "pip uninstall -y dedup crawl-dedup" in done.stderr
-
-
-def test_import_dedup_itself_says_so_in_every_order(tmp_path):
-    """The other project over ours: `import dedup` is its module, and what lies beside it warns; ours alone does not."""
-    for name in ("crawl_dedup.pth", "_crawl_dedup_name.py"):
-        shutil.copy(ROOT / "native" / "site" / name, tmp_path)
-    code = f"import site; site.addsitedir({str(tmp_path)!r}); import json, dedup"
-    package = tmp_path / "dedup"
-    package.mkdir()
-    shutil.copy(ROOT / "dedup" / "__init__.py", package)
-    alone = imported(tmp_path, code)
-    assert (alone.returncode, alone.stderr) == (0, "")
-    (package / "__init__.py").write_text("")
-    over = imported(tmp_path, code)
-    assert over.returncode == 0
-    assert "another project" in over.stderr
-    assert "pip uninstall -y dedup crawl-dedup" in over.stderr
-
-
 # ---------------------------------------------------------------------------- the first minute
 
 

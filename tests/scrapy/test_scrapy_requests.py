@@ -153,6 +153,14 @@ def test_what_was_never_fetched_is_not_remembered(tmp_path, reason):
     ours.close("finished")
 
 
+def test_with_a_service_each_crawl_filters_for_itself(tmp_path):
+    """DEDUP_SERVICE is about pages: requests are filtered here, whether it answers or not."""
+    for folder in ("one", "two"):
+        ours = made(tmp_path / folder, DEDUP_SERVICE="redis://127.0.0.1:1")
+        assert [ours.request_seen(REQUESTS[0]) for _ in range(2)] == [False, True]
+        ours.close("finished")
+
+
 @pytest.mark.parametrize("reason", ["shutdown", "finished"])
 def test_a_jobdir_resumes(tmp_path, reason):
     """A crawl that goes on remembers what it tried; one with another JOBDIR begins with nothing."""

@@ -55,6 +55,7 @@ def test_defaults():
         report=None,
         dropped=None,
         urls="learn",
+        url_rules={},
     )
 
 

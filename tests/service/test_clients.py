@@ -22,7 +22,7 @@ def said(serving, *parts: bytes) -> bytes:
     """Return all that is answered to some bytes, sent in these parts."""
     with serving.connect() as plain:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        with contextlib.suppress(ConnectionError):
+        with contextlib.suppress(OSError):  # the service has closed it
             for part in parts:
                 plain.sendall(part)
             plain.shutdown(socket.SHUT_WR)
@@ -33,26 +33,24 @@ def said(serving, *parts: bytes) -> bytes:
         return answer
 
 
+NOT_RESP = b"-ERR Protocol error: a command is an array of bulk strings\r\n"
 PROBED = command("DEDUP.PROBE", "none", "0" * 16, sketch().hex(), "RECIPE", RECIPE)
 
 
 @pytest.mark.parametrize(
     ("sent", "answer"),
     [
-        (b"PING\r\n", b"+PONG\r\n"),
-        (b"PING\n", b"+PONG\r\n"),
-        (b"  ping  hello \r\n", b"$5\r\nhello\r\n"),
-        (b"\r\n\r\n\n" + command("PING"), b"+PONG\r\n"),
-        (command("PING") + b"\r\n" + command("PING"), b"+PONG\r\n+PONG\r\n"),
+        (b"PING\r\n" + command("PING"), NOT_RESP),
+        (b"\r\n" + command("PING"), NOT_RESP),
+        (command("PING") + b"PING\r\n" + command("PING"), b"+PONG\r\n" + NOT_RESP),
         (b"*-1\r\n*0\r\n*-7\r\n" + command("PING"), b"+PONG\r\n"),
-        (PROBED * 3 + b"PING\r\n" + PROBED * 2, b"*0\r\n" * 3 + b"+PONG\r\n" + b"*0\r\n" * 2),
-        (command("ECHO", "a\r\n*1\r\n$4\r\nPING\r\n") + b"PING\r\n",
+        (PROBED * 3 + b"PING\r\n" + PROBED * 2, b"*0\r\n" * 3 + NOT_RESP),
+        (PROBED * 3 + b"*0\r\n" + PROBED * 2, b"*0\r\n" * 5),
+        (command("ECHO", "a\r\n*1\r\n$4\r\nPING\r\n") + command("PING"),
          b"$17\r\na\r\n*1\r\n$4\r\nPING\r\n\r\n+PONG\r\n"),
-        (b"DEDUP.PARTITIONS\r\n", b"*2\r\n$1\r\n*\r\n:0\r\n"),
-        (b"NOTHING\r\nPING\r\n", b"-ERR Protocol error: an unknown inline command\r\n"),
     ],
 )  # fmt: skip
-def test_lines_and_empty_arrays_are_read_as_redis_reads_them(serving, sent, answer):
+def test_a_line_of_text_is_no_command_and_an_empty_array_none(serving, sent, answer):
     """In one piece, and cut anywhere, the answers are the same."""
     assert said(serving, sent) == answer
     assert said(serving, *[sent[i : i + 1] for i in range(len(sent))]) == answer
@@ -63,7 +61,7 @@ def test_lines_and_empty_arrays_are_read_as_redis_reads_them(serving, sent, answ
 def test_a_page_cannot_make_a_browser_send_a_command(serving):
     """The line of a request ends the connection, whatever its body holds."""
     request = b"POST / HTTP/1.1\r\nHost: x\r\n\r\nDEDUP.FORGET d k\r\n" + command("PING")
-    assert said(serving, request) == b"-ERR Protocol error: an unknown inline command\r\n"
+    assert said(serving, request) == NOT_RESP
 
 
 def test_a_bad_length_is_an_error_at_once(serving):

@@ -72,6 +72,33 @@ def test_a_lifetime_of_its_own_makes_no_policy_of_its_own(serving, client):
     assert counted == 0
 
 
+def open_files(serving):
+    """The files of its folder that a service holds open."""
+    found = [each.resolve() for each in Path(f"/proc/{serving.process.pid}/fd").iterdir()]
+    return sorted(str(path) for path in found if path.is_relative_to(serving.path))
+
+
+@linux_only
+@pytest.mark.parametrize(
+    "words",
+    [
+        f"JOIN shop {'0' * 32} ever",  # a namespace's memory only grew
+        f"SEEN shop {'0' * 32} {'1' * 32} {'x' * 65536}",  # files, disk, and the memory of all
+        f"FETCHED shop {'0' * 32} {'1' * 32}",
+        f"LEFT shop {'0' * 32}",
+        f"LEAVE shop {'0' * 32} FINISHED",
+        'RULES shop {"v":1,"digest":"","sites":{}}',  # rules of one client skipped pages of others
+    ],
+)
+def test_no_client_keeps_requests_or_rules_in_the_service(serving, client, words):
+    """The commands that shared both are unknown: no file is opened, no byte is written for them."""
+    before = open_files(serving)
+    with pytest.raises(redis.ResponseError, match="unknown command"):
+        client.execute_command(*f"DEDUP.{words}".split())
+    assert open_files(serving) == before
+    assert not (serving.path / "shop").exists()
+
+
 # -------------------------------------------------------------------------------------------- bytes
 
 

@@ -68,7 +68,7 @@ pages = st.builds(
     lambda key, value, token, some: reserve(key, value, token, *some), keys, values, tokens, options
 )
 brought = st.sampled_from(
-    [(), ("UNPAID",), ("PAID", 1), ("ITEMS", "ab"), ("items", "cd"), ("ITEMS", "x")]
+    [(), ("PAID", 0), ("PAID", 1), ("ITEMS", "ab"), ("items", "cd"), ("ITEMS", "x")]
 )
 endings = st.one_of(
     st.builds(lambda key, token: ended("RELEASE", key, token), keys, tokens),
@@ -129,7 +129,7 @@ def test_inserts_of_one_read_are_one_commit(tmp_path, monkeypatch):
             ended("INSERT", f"k{n}", f"a-token-of-{n:08d}", *said)
             for n, said in enumerate(
                 [("ITEMS", f"{n:02x}") for n in range(8)]
-                + [(), ("UNPAID",), ("PAID", 0, "ITEMS", "ff"), ("paid", 1)] * 2
+                + [(), ("PAID", 0), ("PAID", 0, "ITEMS", "ff"), ("paid", 1)] * 2
             )
         ),
     ]

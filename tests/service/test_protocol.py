@@ -14,13 +14,12 @@ from documents import blocks
 from services import Serving
 
 PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"
-BETWEEN_SPIDERS = PAGE.parent / "appendix" / "spider-commands.md"
 
 
 def examples() -> list[tuple[int, str, str]]:
-    """The (line, command, answer) of the pages' text blocks."""
+    """The (line, command, answer) of the page's text blocks."""
     found = []
-    for block in (*blocks(PAGE), *blocks(BETWEEN_SPIDERS)):
+    for block in blocks(PAGE):
         lines = block.text.splitlines()
         for i, line in enumerate(lines):
             if block.language == "text" and line.startswith("> "):
@@ -99,7 +98,7 @@ def test_every_command_and_error_is_in_the_document():
     from dedup.service.replica import Replica
 
     text = PAGE.read_text(encoding="utf-8")
-    forms = " ".join((text + BETWEEN_SPIDERS.read_text(encoding="utf-8")).split())
+    forms = " ".join(text.split())
     for name, command in COMMANDS.items():
         assert re.search(rf"\b{re.escape(name.decode())}\b", text), name
         if name.startswith(b"DEDUP."):

@@ -40,7 +40,19 @@ class Run:
         self.client = self.connected()
         self.bad_clients: list[socket.socket] = []
         self.done = dict.fromkeys(
-            ("page", "end", "probe", "batch", "forget", "transaction", "bad", "kill", "stop"), 0
+            (
+                "page",
+                "end",
+                "probe",
+                "batch",
+                "forget",
+                "transaction",
+                "drop",
+                "bad",
+                "kill",
+                "stop",
+            ),
+            0,
         )
 
     def connected(self) -> redis.Redis:
@@ -48,7 +60,7 @@ class Run:
 
     def step(self) -> None:
         (kind,) = self.rng.choices(
-            list(self.done), [400, 300, 300, 30, 60, 30, 60, 1, 1]
+            list(self.done), [400, 300, 300, 30, 60, 30, 3, 60, 1, 1]
         )  # fmt: skip
         self.done[kind] += 1
         getattr(self, kind)()
@@ -127,6 +139,23 @@ class Run:
         assert pipeline.execute() == ["OK"] * 20
         self.doubtful.difference_update((ns, number) for number in numbers)
         self.model.update((ns, number) for number in numbers)
+
+    def drop(self) -> None:
+        """A namespace is dropped, and filled again by what stands behind that in one write."""
+        ns, number = self.drawn()
+        token = f"{self.rng.getrandbits(128):032x}"
+        before = {place for place in (*self.model, *self.doubtful) if place[0] == ns}
+        self.held = [each for each in self.held if each[0] != ns]
+        pipeline = self.client.pipeline(transaction=self.rng.random() < 0.5)
+        pipeline.execute_command("DEDUP.DROP", ns)
+        reserve(pipeline, ns, f"k{number}", "TOKEN", token, value=spread(number))
+        pipeline.execute_command("DEDUP.INSERT", ns, f"k{number}", token)
+        probe(pipeline, ns, spread(number))
+        _, verdict, inserted, found = pipeline.execute()
+        assert (verdict[0], inserted, [row[0] for row in found]) == ("unique", "OK", [f"k{number}"])
+        self.model -= before
+        self.doubtful -= before
+        self.model.add((ns, number))
 
     def bad(self) -> None:
         """A client that does what none should; some of them stay."""

@@ -1,5 +1,6 @@
 """What the person who runs a service does while it serves: a namespace is dropped, the index is written."""
 
+import asyncio
 import stat
 import sys
 import threading
@@ -7,11 +8,18 @@ from pathlib import Path
 
 import pytest
 import redis
+from commands import reserve
 from crawling import wait_for
 from detecting import accept, page
 from services import Serving
+from sketches import sketch
 
 import dedup
+from dedup.model.page import USUAL, PageFingerprint
+from dedup.model.recipes import NEWEST
+from dedup.service.core.namespaces import Namespaces, PolicyOverrides
+from dedup.service.core.operations import Commands
+from dedup.service.core.roles import Refused
 from dedup.store.verify import verify_store
 
 
@@ -23,6 +31,54 @@ def fill(where: str, namespace: str, numbers: range) -> None:
     with dedup.open(where, namespace=namespace, timeout_seconds=60) as detector:
         for number in numbers:
             accept(detector, page(values(number)), f"http://example.com/{number}")
+
+
+@pytest.mark.parametrize("transaction", [False, True])
+def test_what_follows_a_drop_in_one_write_comes_after_it(tmp_path, transaction):
+    """What is acknowledged behind DROP is there, in the new namespace, and survives kill -9."""
+    token = f"{0:032x}"
+    with Serving(tmp_path / "served") as serving:
+        fill(f"redis://127.0.0.1:{serving.port}", "shop", range(50))
+        client = redis.Redis(port=serving.port, decode_responses=True)
+        write = client.pipeline(transaction=transaction)
+        write.execute_command("DEDUP.DROP", "shop")
+        reserve(write, "shop", "http://example.com/1", "TOKEN", token)
+        write.execute_command("DEDUP.INSERT", "shop", "http://example.com/1", token)
+        write.execute_command("DEDUP.INFO", "shop")
+        dropped, verdict, inserted, info = write.execute()
+        assert (dropped, verdict[0], inserted) == (1, "unique", "OK")
+        assert "documents:1\r\n" in info
+        serving.kill()
+        serving.start()
+        client = redis.Redis(port=serving.port, decode_responses=True)
+        assert "documents:1\r\n" in client.execute_command("DEDUP.INFO", "shop")
+
+
+def test_what_is_being_dropped_is_refused(tmp_path):
+    """From the command on, before any other turn of the loop; once the folder is away, all is new."""
+
+    async def main():
+        commands = Commands(Namespaces(tmp_path))
+        commands.not_ready = None
+        pages = [PageFingerprint(values(n), sketch(), 0, 300, NEWEST) for n in range(2)]
+        token = commands.reserve("shop", "a", pages[0], PolicyOverrides(), USUAL).token
+        done = commands.drop("shop")
+        for refused in (
+            lambda: commands.reserve("shop", "b", pages[1], PolicyOverrides(), USUAL),
+            lambda: commands.insert("shop", "a", token),
+            lambda: commands.detector("shop", NEWEST, PolicyOverrides()),
+            lambda: commands.forget("shop", "a"),
+            lambda: commands.drop("shop"),
+        ):
+            with pytest.raises(Refused, match="shop is being dropped") as error:
+                refused()
+            assert error.value.code == "NOTREADY"
+        assert await done
+        assert not await commands.drop("shop")
+        assert commands.reserve("shop", "b", pages[1], PolicyOverrides(), USUAL).status == "unique"
+        commands.namespaces.close()
+
+    asyncio.run(main())
 
 
 def test_a_namespace_is_dropped_while_others_are_asked(tmp_path):

@@ -28,7 +28,7 @@ from dedup.model.errors import UsageError
 from dedup.model.page import PageFingerprint, ReserveOptions
 from dedup.service.core import limits as service_limits
 from dedup.service.core.limits import Config, Limits, check_config
-from dedup.service.core.namespaces import Asked, Namespaces
+from dedup.service.core.namespaces import Namespaces, PolicyOverrides
 from dedup.service.core.operations import Commands
 
 SKETCH = sketch().hex()
@@ -523,7 +523,7 @@ def test_the_defaults_fit_into_the_files_that_may_be_open(tmp_path):
 @linux_only
 def test_a_refused_command_leaves_no_folder(tmp_path):
     """Neither where pages in flight have no memory left, nor where no more files can be opened."""
-    asked, options = Asked(), ReserveOptions()
+    asked, options = PolicyOverrides(), ReserveOptions()
     given = PageFingerprint(1, sketch(), 0, 300, RECIPE)
     namespaces = Namespaces(tmp_path, limits=Limits(memory_bytes=0))
     commands = Commands(namespaces)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from dedup.model.errors import UsageError
 from dedup.model.recipes import NEWEST
 from dedup.service import resp_commands
-from dedup.service.core.namespaces import Asked, Namespaces
+from dedup.service.core.namespaces import Namespaces, PolicyOverrides
 from dedup.service.core.operations import Commands
 from dedup.service.resp_commands import Plans
 
@@ -39,7 +39,7 @@ def plans(tmp_path_factory):
     namespaces = Namespaces(tmp_path_factory.mktemp("plans"))
     commands = Commands(namespaces)
     commands.not_ready = None
-    commands.detector("ns", NEWEST, Asked(), make=True)
+    commands.detector("ns", NEWEST, PolicyOverrides(), make=True)
     yield Plans(commands)
     namespaces.close()
 

@@ -261,8 +261,7 @@ def test_lost_documents_are_not_taken_for_a_new_store(tmp_path):
     ("version", "advice"),
     [
         (4, ["upgrade", "dedup store export", "dedup store import"]),
-        (2, ["upgrade", "dedup store export", "dedup store import"]),
-        (1, ["new path or namespace"]),
+        (2, ["of an unreleased version", "new path or namespace"]),
     ],
 )
 def test_another_format_says_the_way_on(tmp_path, monkeypatch, version, advice):

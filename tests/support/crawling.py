@@ -39,7 +39,7 @@ from dedup.model.forms import to_plain
 # Setup of a crawl that ends only when a service, or Kafka, has taken everything; they are there.
 PATIENT = """
 import dedup.scrapy.service_memory, dedup.scrapy.publisher
-dedup.scrapy.service_memory.CLOSE_SECONDS = dedup.scrapy.service_memory.RULES_CLOSE_SECONDS = 240.0
+dedup.scrapy.service_memory.CLOSE_SECONDS = 240.0
 dedup.scrapy.publisher.DRAIN_SECONDS = dedup.scrapy.publisher.CLOSE_SECONDS = 240.0
 """
 # Of one that soon gives up what nobody takes.

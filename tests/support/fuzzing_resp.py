@@ -117,6 +117,7 @@ def seeds() -> Iterator[bytes]:
     """Yield inputs: each command, and some of them together."""
     recipe = ("RECIPE", NEWEST)
     value, first, other = "0123456789abcdef", sketch().hex(), sketch(0xFF).hex()
+    own = f"{0:032x}"
     page = (value, first, "0" * 16, 300, "example.com", *recipe)
     commands = [
         command("DEDUP.RESERVE", "d", "http://a/1", *page),
@@ -132,6 +133,10 @@ def seeds() -> Iterator[bytes]:
         command("DEDUP.PROBE", "d", value, other, *recipe, "DISTANCE", 3, "SIMILARITY", ".9"),
         command("DEDUP.MPROBE", "d", *recipe, "COUNT", 1, "VALUES", value, first, value, other),
         command("DEDUP.MPROBE", "d", *recipe, "VALUES", *[value, first] * 1200),
+        command("DEDUP.DROP", "d")
+        + command("DEDUP.RESERVE", "d", "http://a/1", *page, "TOKEN", own)
+        + command("DEDUP.INSERT", "d", "http://a/1", own)
+        + command("DEDUP.PROBE", "d", value, first, *recipe),
         command("DEDUP.INFO"),
         command("HELLO", 3, "AUTH", "default", TOKEN, "SETNAME", "spider"),
         command("AUTH", TOKEN),
@@ -144,6 +149,6 @@ def seeds() -> Iterator[bytes]:
     ]
     for i, each in enumerate(commands):
         yield bytes([i | 1]) + each
-        yield b"\0" + commands[13 + i % 3] + each
-    yield b"\1" + b"".join(commands[:13])
+        yield b"\0" + commands[14 + i % 3] + each
+    yield b"\1" + b"".join(commands[:14])
     yield b"\1" + b"*1000000000\r\n" + b"GET / HTTP/1.1\r\n\r\n"

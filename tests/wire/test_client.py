@@ -194,7 +194,7 @@ def test_errors_of_the_service(line, kind):
 @pytest.mark.parametrize(
     "said",
     [
-        "ERR b'PARTS' is not an option here; each once: DISTANCE, EXEMPT",
+        "ERR unknown option 'PARTS', or repeated; RESERVE takes: DISTANCE, EXEMPT",
         "ERR unknown command 'DEDUP.PARTITIONS'; see docs/protocol.md",
     ],
 )

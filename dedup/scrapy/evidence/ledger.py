@@ -10,8 +10,8 @@ A class drops pages until the sum of these chances exceeds `risk`; then one is c
 wanted pages that are expected among those dropped since the last look. A class that brought something new once is
 compared from then on.
 
-Accounts hold the budget for requests: one for each difference of URLs, one for all of a callback and site. Each
-new request that a look-alike makes costs one, until something new comes by way of such a request.
+Accounts hold the budget for requests: one for each difference of a request's URL from its page's, one for all of a
+callback and site. Each new request that a look-alike makes costs one, until something new comes by way of such a request.
 
 Invariants:
   - A class of which no look-alike brought known items drops nothing; nor does any class while REMEMBERED pages wait to
@@ -25,7 +25,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from dedup.scrapy.evidence.difference import LETTERS, in_words, undirected
+from dedup.scrapy.evidence.difference import LETTERS, in_words
 
 PRIOR = 0.1
 CLASSES = 10_000
@@ -54,14 +54,9 @@ class Class(NamedTuple):
         parts = ", ".join(LETTERS[letter] for letter in self.parts if letter in LETTERS)
         return f"{self.callback}, {in_words(self.shape)}{f' ({parts})' if parts else ''}"
 
-    @property
-    def account(self) -> "Account":
-        """The account that pays for its requests."""
-        return Account(self.callback, self.site, undirected(self.shape))
-
 
 class Account(NamedTuple):
-    """Who pays for requests; without a shape: all of a callback and site."""
+    """Who pays for requests: by how their URLs differ from their page's; without a shape: all of a callback and site."""
 
     callback: str
     site: str

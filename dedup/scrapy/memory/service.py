@@ -7,14 +7,11 @@
                     page keep their order. They are repeated while the service does not answer: at most LIMIT of them, and no
                     longer than CLOSE_SECONDS after the crawl's end. One that fails goes to the end, so that an unavailable
                     shard does not delay the others; one that is given up is counted as a fault
-    SharedRules     rules about URLs (DEDUP.RULES): no page waits for an exchange, and its errors are no faults. It has its
-                    own connections while it lasts: on those of the pages, every later answer would wait for it. A service
-                    that does not know the command is not asked again
     find_service    DEDUP_SERVICE = "auto": the service on this machine, if one answers when a crawl begins. Decided once, before
                     the first page, within DEDUP_TIMEOUT_SECONDS, and logged. Anything on its port but a table service that
                     holds everything is not used
 
-With DEDUP_KAFKA an accepted page goes to the outbox first (publisher.py), and from there to Kafka; the service is told
+With DEDUP_KAFKA an accepted page goes to the outbox first (outbox.py), and from there to Kafka; the service is told
 ("pin") to hold its reservation until it reads the event. A pin that fails costs nothing, and is not repeated.
 """
 
@@ -32,8 +29,7 @@ import msgspec
 
 from dedup.core.faults import Backoff
 from dedup.detector.remote import RemoteDetector
-from dedup.detector.url_rules.rule_records import Records, decode_rules
-from dedup.model.errors import DedupError, ServiceUnavailable, UsageError
+from dedup.model.errors import DedupError, ServiceUnavailable
 from dedup.model.events import encode, record_key
 from dedup.model.names import count
 from dedup.model.page import (
@@ -44,13 +40,11 @@ from dedup.model.page import (
     Verdict,
 )
 from dedup.model.policy import Options
-from dedup.scrapy.counts import Counts, logger
+from dedup.scrapy.guard import Counts, logger
 from dedup.scrapy.settings import Config
 from dedup.wire.client.command_codec import (
     PARTITIONS,
-    Command,
     NoToken,
-    Request,
     holding_of,
     is_unjudged,
 )
@@ -58,7 +52,7 @@ from dedup.wire.client.services import Connection, ReplyError, Services, address
 from dedup.wire.resp import pack
 
 if TYPE_CHECKING:
-    from dedup.scrapy.publisher import Publisher
+    from dedup.scrapy.memory.outbox import Publisher
 
 
 class ServiceMemory:
@@ -71,9 +65,9 @@ class ServiceMemory:
         self._addresses = addresses_of(config.service)
         self._publisher: Publisher | None = None
         if config.kafka is not None:
-            from dedup.scrapy import publisher
+            from dedup.scrapy.memory import outbox
 
-            self._publisher = publisher.Publisher(config.path, config.kafka)
+            self._publisher = outbox.Publisher(config.path, config.kafka)
         self._services = Services(self._addresses, config.options.timeout_seconds, counts.meter)
         self._namespaces: list[ServiceNamespace] = []
 
@@ -81,8 +75,7 @@ class ServiceMemory:
         """Return a namespace; whether a service answers is found out with each page."""
         options = msgspec.structs.replace(self._config.options, namespace=namespace)
         detector = CrawlDetector(self._services, options, self._publisher, self._counts)
-        rules = SharedRules(self._services, options.timeout_seconds, namespace)
-        opened = ServiceNamespace(namespace, detector, rules, self._publisher, self._counts)
+        opened = ServiceNamespace(namespace, detector, self._publisher, self._counts)
         self._namespaces.append(opened)
         return opened
 
@@ -93,7 +86,6 @@ class ServiceMemory:
             await self._publisher.close()
         for namespace in self._namespaces:
             await namespace.updates.close()
-            await namespace.shared_rules.close()
         try:
             documents = sum([await each.detector.count() for each in self._namespaces])
             return f"{count(documents, 'document')} at {where}"
@@ -139,7 +131,6 @@ class ServiceNamespace:
         self,
         namespace: str,
         detector: CrawlDetector,
-        shared_rules: "SharedRules",
         publisher: "Publisher | None",
         counts: Counts,
     ) -> None:
@@ -147,7 +138,6 @@ class ServiceNamespace:
         self._namespace = namespace
         self._publisher = publisher
         self.detector = detector
-        self.shared_rules = shared_rules
         self.updates = PendingUpdates(detector, counts)
         self._counts = counts
         self.folder: Path | None = None  # the service's store is in another process
@@ -212,79 +202,6 @@ class ServiceNamespace:
             self._counts.fault(error, f"{verdict.key} was parsed, but is not remembered")
             if not is_unjudged(verdict):
                 self.updates.add("release", verdict.key, verdict)
-
-
-# -------------------------------------------------------------------------------- rules about URLs
-
-
-Take = Callable[[list[Records] | None], None]
-
-RULES_CLOSE_SECONDS = 5.0
-
-
-class SharedRules:
-    """The rules of one namespace at table services."""
-
-    connections = Services  # its own, while an exchange lasts
-
-    def __init__(self, services: Services, timeout_seconds: float, namespace: str) -> None:
-        """Exchange nothing yet; services are those that judge the pages."""
-        self._services = services
-        self._timeout = timeout_seconds
-        self._namespace = namespace
-        self._known = True  # whether the services know the command
-        self._turn = asyncio.Lock()
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def exchange(self, content: bytes, take: Take) -> None:
-        """Send rules (b"": none) soon, and pass those of the services to take.
-
-        take gets None if no service has answered.
-        """
-        task = asyncio.get_running_loop().create_task(self._exchange(content, take))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def close(self) -> None:
-        """Wait for the exchange that is under way, at most RULES_CLOSE_SECONDS."""
-        if tasks := tuple(self._tasks):
-            await asyncio.wait(tasks, timeout=RULES_CLOSE_SECONDS)
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)  # their connections are closed
-
-    async def _exchange(self, content: bytes, take: Take) -> None:
-        async with self._turn:
-            if not self._known:
-                return
-            try:
-                replies = await self._asked(content)
-                found = [
-                    await asyncio.to_thread(decode_rules, reply)
-                    for reply in replies
-                    if isinstance(reply, bytes)
-                ]
-                self._known = not replies or not all(isinstance(e, UsageError) for e in replies)
-                take(found if replies else None)
-            except Exception as error:
-                self._known = False
-                logger.warning("dedup: rules about URLs are not shared with a service: %s", error)
-
-    async def _asked(self, content: bytes) -> list[object]:
-        """Return the services' replies; none if none replied."""
-        reachable = await self._services.reachable()
-        if not reachable:
-            return []
-        command: Command = (b"DEDUP.RULES", self._namespace)
-        request = Request(
-            (*command, content) if content else command, self._namespace, None, to_all=True
-        )
-        services = self.connections(reachable, self._timeout)
-        try:
-            await services.execute((request,))
-        finally:
-            await services.close()
-        return list(request.replies.values())
 
 
 # --------------------------------------------------------------- updates that are not acknowledged
@@ -434,16 +351,16 @@ async def find_service(timeout_seconds: float) -> tuple[str, ...]:
         async with asyncio.timeout(timeout_seconds):
             trouble, token = await _greet(timeout_seconds)
     except ConnectionRefusedError:
-        logger.info("dedup: no table service listens at %s, a store is used", place)
+        logger.info("[dedup] no table service listens at %s, a store is used", place)
         return ()
     except TimeoutError:
         trouble = f"no answer within {timeout_seconds:g} s"
     except Exception as error:
         trouble = str(error) or type(error).__name__
     if trouble:
-        logger.warning("dedup: a store is used, not the table service %s: %s", place, trouble)
+        logger.warning("[dedup] a store is used, not the table service %s: %s", place, trouble)
         return ()
-    logger.info("dedup: the table service at %s is used, not a store", place)
+    logger.info("[dedup] the table service at %s is used, not a store", place)
     login = f":{quote(token, safe='')}@" if token else ""
     return (f"redis://{login}{HOST}:{PORT}",)
 

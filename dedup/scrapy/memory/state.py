@@ -145,7 +145,7 @@ class Saving:
             request = request_of(content, self._counts.crawler.spider)
             if request is not None:
                 if isinstance(of, Account):
-                    mark(request, lead=of)
+                    mark(request, lead=(of,))
                 yield of, request
 
     def soon(self, spaces: Iterable["Space"], visits: Visits, job: Job) -> None:

@@ -422,12 +422,11 @@ class Session:
             return None
         return decode(page.match.document.items)
 
-    def news(self, lead: Account | None) -> None:
-        """Note that something new came by way of a request that an account paid for."""
-        if lead is None:
-            return
-        for space in self.spaces.values():
-            self.send(space.ledger.news(lead), "requests/again")
+    def news(self, lead: tuple[Account, ...]) -> None:
+        """Note that something new came by way of requests that accounts paid for."""
+        for account in lead:
+            for space in self.spaces.values():
+                self.send(space.ledger.news(account), "requests/again")
 
     def spoil(self, page: Page, fields: frozenset[int] | None) -> None:
         """Note that a page of a class brought something new: what the class dropped is fetched again."""

@@ -19,12 +19,14 @@ from scrapy.http import Response
 
 from dedup.core.fingerprint import read_page
 from dedup.model.names import registrable_domain
+from dedup.scrapy.evidence.difference import shape, undirected
 from dedup.scrapy.evidence.digest import Digest, Digester, are_known, differing, encode
 from dedup.scrapy.evidence.ledger import Account
 from dedup.scrapy.page.in_flight import Page
 from dedup.scrapy.page.judge import Session
 from dedup.scrapy.page.request import PageLinks, asks, mark, mark_of, wanted_urls
 
+LEADS = 4  # accounts that are told of something new, the last ones that paid on the way to it
 HELD = 1000  # objects of a page that are held back until its callback ends; of more, all pass
 
 Made = Iterable[Any]
@@ -130,7 +132,7 @@ class Unjudged:
         self._follows = not found or session.config.mode != "skip_links"
 
     def take(self, made: Any) -> Made:
-        lead = None if self._request is None else mark_of(self._request).lead
+        lead = () if self._request is None else mark_of(self._request).lead
         if isinstance(made, Request):
             _lead(made, lead)
             return (made,) if self._follows else ()
@@ -162,7 +164,7 @@ class Accepted:
     def take(self, made: Any) -> Made:
         if isinstance(made, Request):
             self._see(made)
-            _lead(made, None if self._new else self._lead)
+            _lead(made, () if self._new else self._lead)
         elif made is not None:
             self._digest(made)
             self._session.in_flight.item_yielded(self._page)
@@ -323,11 +325,10 @@ class Compared(Accepted):
         page.way, self._new = "accept", True
         session.news(self._lead)
         if page.name is not None:
-            session.news(page.name.account)
             comparable = match is not None and match.number == digest.number == 1
             fields = differing(digest, match) if match is not None and comparable else None
             session.spoil(page, fields)
-            if fields and page.again is not None and session.visits.wants(page.callback):
+            if (fields or frozenset()) - digest.holders and page.again is not None and session.visits.wants(page.callback):
                 session.visits.begin(page.verdict.key, page.callback, digest)
                 session.send((page.again.replace(priority=page.again.priority + 10),), "items/control")
         new = iter(known)
@@ -342,8 +343,6 @@ class Compared(Accepted):
     def _new_requests(self) -> list[Request]:
         """Return the requests that pass of a page that brought no new item; others wait for news of its account."""
         page, session = self._page, self._session
-        assert page.name is not None
-        account = page.name.account
         has_new_link = page.space.met.is_new(page.reading.links)
         passing: list[Request] = []
         made = {each.url: each for each in reversed(self._made) if isinstance(each, Request)}
@@ -352,17 +351,20 @@ class Compared(Accepted):
                 continue
             if not self._links.lead_to(request.url):
                 _lead(request, self._lead)
-            elif not has_new_link or self._is_known(request) or not self._pay(account, request):
+            elif not has_new_link or self._is_known(request) or not self._pay(request):
                 continue
             passing.append(request)
         if withheld := sum(isinstance(each, Request) for each in self._made) - len(passing):
             session.counts.add("requests/withheld", withheld)
         return passing
 
-    def _pay(self, account: Account, request: Request) -> bool:
-        """Pay a request, which passes; else it waits for news of the account."""
-        ledger, counts = self._page.space.ledger, self._session.counts
-        _lead(request, account)
+    def _pay(self, request: Request) -> bool:
+        """Pay a request, which passes; else it waits for news of its account."""
+        page, counts = self._page, self._session.counts
+        ledger = page.space.ledger
+        differs = undirected(shape(page.verdict.key, request.url))
+        account = Account(page.callback, page.verdict.domain, differs)
+        _lead(request, (account, *(each for each in self._lead if each != account))[:LEADS])
         if ledger.afford(account):
             ledger.charge(account, 1)
             return True
@@ -415,8 +417,8 @@ class Watched(Compared):
     def _passes_item(self) -> None:
         """Do nothing: it passed."""
 
-    def _pay(self, account: Account, request: Request) -> bool:
-        return self._changes_nothing or super()._pay(account, request)
+    def _pay(self, request: Request) -> bool:
+        return self._changes_nothing or super()._pay(request)
 
 
 class Visited:
@@ -452,9 +454,9 @@ class Visited:
             self._session.visits.ended(self._key, None)
 
 
-def _lead(request: Request, lead: Any) -> None:
-    """Note in a request which account paid for it, or for one that led to its page; else remove such a note."""
-    if lead is not None or mark_of(request).lead is not None:
+def _lead(request: Request, lead: tuple[Account, ...]) -> None:
+    """Note in a request which accounts paid for it, and for those that led to its page; else remove such a note."""
+    if lead or mark_of(request).lead:
         mark(request, lead=lead)
 
 

@@ -40,14 +40,14 @@ class Mark(msgspec.Struct, frozen=True):
     owner      URL and dedup_key of the request whose page was judged: it is copied meta if these are others
     scheduled  the URL with which the request went to the scheduler; one that is awaited in a callback has none
     copied     how many entries of redirect_urls are another page's, from whose meta this was copied
-    lead       the account that paid for the request, or for one that led to its page
+    lead       the accounts that paid for the request, and for those that led to its page
     control    document key of the page that is visited again
     """
 
     owner: tuple[str, str | None] | None = None
     scheduled: str = ""
     copied: int | None = None
-    lead: Account | None = None
+    lead: tuple[Account, ...] = ()
     control: str = ""
 
 

@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Collection
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import Any, Self, cast
 
 from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
@@ -26,21 +26,15 @@ from scrapy.http import Response
 from scrapy.settings import Settings
 from scrapy.utils.deprecate import method_is_overridden
 from scrapy.utils.job import job_dir
-from scrapy.utils.misc import load_object
 from scrapy.utils.request import request_from_dict
 
 from dedup.core.digests import DigestFolder, DigestSets
 from dedup.core.files import PRIVATE, PRIVATE_FOLDER, replace_file
 from dedup.core.pending_records import PendingRecords
 from dedup.model.names import namespace_of
-from dedup.scrapy.counts import logger
-from dedup.scrapy.middlewares import near_duplicate_dropped
-from dedup.scrapy.settings import Config, has_asyncio
-
-if TYPE_CHECKING:
-    from twisted.internet.defer import Deferred
-
-    from dedup.scrapy.shared_requests import SharedRequests
+from dedup.scrapy.guard import logger
+from dedup.scrapy.exceptions import near_duplicate_dropped
+from dedup.scrapy.settings import Config
 
 SCHEDULED, FETCHED = 1, 2  # marks of a digest
 FREE = 3  # it was scheduled and never fetched, and may be made again
@@ -51,11 +45,7 @@ _CRAWL = "crawl-id"  # the file that names the crawl whose requests a folder hol
 
 
 class RequestFilter(RFPDupeFilter):
-    """Filters requests that were made before. One for each crawl; Scrapy makes it.
-
-    shared  the filter that spiders share through a table service, or None; dedup.scrapy.Scheduler asks it, and only
-            what has passed there reaches request_seen()
-    """
+    """Filters requests that were made before. One for each crawl; Scrapy makes it."""
 
     def __init__(
         self,
@@ -83,7 +73,6 @@ class RequestFilter(RFPDupeFilter):
         # Of a subclass, in the old way, which Scrapy heeds, too.
         self._has_own_names = method_is_overridden(type(self), RFPDupeFilter, "request_fingerprint")
         self._in_memory: set[bytes] = set()  # the names, where there are no files
-        self.shared: SharedRequests | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -102,9 +91,7 @@ class RequestFilter(RFPDupeFilter):
             crawler=crawler,
             fingerprinter=crawler.request_fingerprinter,
         )
-        if config.service or config.auto:
-            made.shared = _shared(made, config, name, crawler)
-        if made.keeps_pending:
+        if made._keeps_pending:
             connect = crawler.signals.connect
             connect(made.response_received, signal=signals.response_received)
             connect(made.response_received, signal=near_duplicate_dropped)
@@ -112,26 +99,24 @@ class RequestFilter(RFPDupeFilter):
         return made
 
     @property
-    def keeps_pending(self) -> bool:
+    def _keeps_pending(self) -> bool:
         """Whether requests that were not fetched are kept for a later process."""
-        return self.shared is not None or self._job_folder is not None or self._memory != "crawl"
+        return self._job_folder is not None or self._memory != "crawl"
 
     def open(self) -> None:
         """Open the folder; a folder that cannot be opened is logged, and requests are kept in memory."""
-        if self._sets is not None or self._failed or self.shared is not None:
+        if self._sets is not None or self._failed:
             return
         assert self._folder is not None
         try:
             self._sets = _opened(self._folder, self._memory, self._job_folder)
-            if self.keeps_pending:
+            if self._keeps_pending:
                 self._pending = _pending(self._folder, self._sets)
         except Exception as error:
             self._fault(error, "requests are filtered in memory only")
 
     def request_seen(self, request: Request) -> bool:
         """Return whether a request like this one was made before; from now on it was."""
-        if self.shared is not None:
-            return False  # the scheduler has asked
         name = self.name_of(request)
         if not self._failed:
             try:
@@ -171,21 +156,17 @@ class RequestFilter(RFPDupeFilter):
     def _pickled(self, request: Request) -> bytes:
         """Return what makes a request again; nothing for one that Scrapy's queue would not keep either."""
         try:
-            return pickle.dumps(request.to_dict(spider=self.spider), protocol=4)
+            spider = None if self._crawler is None else self._crawler.spider
+            return pickle.dumps(request.to_dict(spider=spider), protocol=4)
         except Exception:  # a callback that is no method of the spider, say
             return b""
 
-    @property
-    def spider(self) -> Spider | None:
-        """The spider of the crawl."""
-        return None if self._crawler is None else self._crawler.spider
-
     def response_received(self, response: Response, request: Request) -> None:
         """Note that a page came (Scrapy's signal); those that were redirected to it are fetched with it."""
-        if self._pending is None and self.shared is None:
+        if self._pending is None:
             return
         with contextlib.suppress(Exception):
-            self.note_progress()
+            self._note_progress()
             before = (request.replace(url=url) for url in request.meta.get("redirect_urls", ()))
             names = [self.name_of(each) for each in (request, *before)]
             if request in self._in_progress():
@@ -193,7 +174,7 @@ class RequestFilter(RFPDupeFilter):
             else:  # not by way of the engine's queue: Scrapy holds the response as long as it is needed
                 weakref.finalize(response, self._fetched, names).atexit = False
 
-    def note_progress(self) -> None:
+    def _note_progress(self) -> None:
         """Mark requests as fetched whose callback has ended, and whose items are through the pipelines."""
         in_progress = self._in_progress()
         for request in [each for each in self._received if each not in in_progress]:
@@ -201,21 +182,15 @@ class RequestFilter(RFPDupeFilter):
 
     def _in_progress(self) -> Collection[Request]:
         """Return the requests that Scrapy's engine works on; none without an engine."""
-        found: Collection[Request] = getattr(self.slot, "inprogress", ())
-        return found
-
-    @property
-    def slot(self) -> Any:
-        """What the engine of the crawl has under way, or None. Scrapy has no public name for it."""
+        slot = None  # Scrapy has no public name for what the engine has under way
         with contextlib.suppress(RuntimeError):  # there is no engine yet
             engine = None if self._crawler is None else self._crawler.engine
-            return getattr(engine, "_slot", None) or getattr(engine, "slot", None)
-        return None
+            slot = getattr(engine, "_slot", None) or getattr(engine, "slot", None)
+        found: Collection[Request] = getattr(slot, "inprogress", ())
+        return found
 
     def _fetched(self, names: list[bytes]) -> None:
-        if self.shared is not None:
-            self.shared.fetched(names)
-        elif self._sets is not None and self._pending is not None:
+        if self._sets is not None and self._pending is not None:
             for name in names:
                 if self._sets.find(name) == SCHEDULED:
                     self._sets.put(name, FETCHED)
@@ -223,8 +198,6 @@ class RequestFilter(RFPDupeFilter):
 
     def spider_opened(self, spider: Spider) -> None:
         """Make the requests again that an earlier process left (Scrapy's signal)."""
-        if self.shared is not None:
-            self.shared.begin()
         pending, crawler = self._pending, self._crawler
         if pending is None or self._sets is None or crawler is None or crawler.engine is None:
             return
@@ -242,20 +215,14 @@ class RequestFilter(RFPDupeFilter):
                     made += 1
         except Exception as error:
             self._fault(error, "requests of an earlier process may be missing")
-        self.resumed(made)
+        if made:
+            logger.info("[dedup] %d requests that were never fetched are made again", made)
+            if crawler.stats is not None:
+                crawler.stats.inc_value("dedup/requests/resumed", made)
 
-    def resumed(self, count: int) -> None:
-        """Count requests of an earlier process, or another crawl, that are made again."""
-        if count:
-            logger.info("dedup: %d requests that were never fetched are made again", count)
-            if self._crawler is not None and self._crawler.stats is not None:
-                self._crawler.stats.inc_value("dedup/requests/resumed", count)
-
-    def close(self, reason: str = "") -> "Deferred[None] | None":  # type: ignore[override]
+    def close(self, reason: str = "") -> None:
         """Close the folder. Scrapy has saved the requests of its queue before."""
-        self.note_progress()
-        if self.shared is not None:
-            return self.shared.close(reason)
+        self._note_progress()
         if self._pending is not None:
             with contextlib.suppress(OSError):
                 self._end_pending(self._pending, reason)
@@ -265,7 +232,6 @@ class RequestFilter(RFPDupeFilter):
             self._sets.close()
             self._sets = None
         self._failed = True
-        return None
 
     def _end_pending(self, pending: PendingRecords, reason: str) -> None:
         """Forget what needs no keeping: a crawl that has finished has tried all, Scrapy's queue has the rest."""
@@ -279,16 +245,6 @@ class RequestFilter(RFPDupeFilter):
         if reason == "finished" or self._job_folder is not None:
             pending.discard()
 
-    def fault(self, error: Exception, what: str, count: int = 1) -> None:
-        """Log a fault, and count it."""
-        logger.error("dedup: %s: %s", what, error)
-        self.count_faults(count)
-
-    def count_faults(self, count: int) -> None:
-        """Count faults, or requests that passed because of one."""
-        if count and self._crawler is not None and self._crawler.stats is not None:
-            self._crawler.stats.inc_value("dedup/error/requests", count)
-
     def _fault(self, error: Exception, what: str) -> None:
         """Log the first fault, count it, and go on in memory. What is pending stays for a later process."""
         self._failed = True
@@ -297,23 +253,9 @@ class RequestFilter(RFPDupeFilter):
         if self._sets is not None:
             self._sets.close()
         self._sets = self._pending = None
-        self.fault(error, what)
-
-
-def _shared(
-    made: RequestFilter, config: Config, namespace: str, crawler: Crawler
-) -> "SharedRequests | None":
-    """Return the filter that spiders share, if the crawl can ask for one."""
-    found = load_object(crawler.settings["SCHEDULER"])
-    if not has_asyncio() or not getattr(found, "asks_shared_filter", False):
-        logger.warning(
-            "dedup: requests are filtered in this process only, not through DEDUP_SERVICE: set SCHEDULER = "
-            '"dedup.scrapy.Scheduler", or enable the add-on, and use the asyncio reactor'
-        )
-        return None
-    from dedup.scrapy.shared_requests import SharedRequests
-
-    return SharedRequests(made, config, namespace, crawler, made._job_folder)  # noqa: SLF001
+        logger.error("[dedup] %s: %s", what, error)
+        if self._crawler is not None and self._crawler.stats is not None:
+            self._crawler.stats.inc_value("dedup/error/requests")
 
 
 def _opened(folder: Path, memory: str | int, job_folder: Path | None) -> DigestSets:

@@ -26,14 +26,14 @@ from dedup.core.files import sync_folder
 from dedup.detector import EmbeddedDetector, MemoryBudget, open_embedded
 from dedup.model.errors import RecipeMismatch, UsageError
 from dedup.model.names import check_namespace
-from dedup.model.policy import Options, Scope
+from dedup.model.policy import GREATEST_DISTANCE, Options, Scope
 from dedup.model.recipes import recipe_of
 from dedup.service.core.limits import USUAL_LIMITS, Limits
 from dedup.service.core.roles import Refused
 from dedup.wire.shards import Share
 
 
-class Asked(msgspec.Struct, frozen=True):
+class PolicyOverrides(msgspec.Struct, frozen=True):
     """Per-command overrides of the recipe's policy; None leaves a field to the recipe."""
 
     distance: int | None = None
@@ -42,7 +42,7 @@ class Asked(msgspec.Struct, frozen=True):
     scope: Scope = "global"
 
 
-USUAL = Asked()
+USUAL = PolicyOverrides()
 
 STORE_FILES = 8  # that opening a store may take at once, and removing it again
 _DROPPED = ".dropped-"  # how the name of a folder begins that is being removed
@@ -54,7 +54,7 @@ class _Namespace:
     def __init__(self, detector: EmbeddedDetector, greatest: int) -> None:
         self.detector = detector
         self.greatest = greatest  # the greatest distance that its store finds
-        self.asked: OrderedDict[Asked, EmbeddedDetector] = OrderedDict()
+        self.asked: OrderedDict[PolicyOverrides, EmbeddedDetector] = OrderedDict()
 
     def close(self) -> list[Exception]:
         """Close all detectors, even after an error; return the errors."""
@@ -133,7 +133,7 @@ class Namespaces:
         return None if namespace is None else namespace.detector
 
     def detector(
-        self, name: str, asked: Asked = USUAL, recipe: str | None = None
+        self, name: str, asked: PolicyOverrides = USUAL, recipe: str | None = None
     ) -> EmbeddedDetector | None:
         """Return the detector of a namespace with the policy that is asked for.
 
@@ -159,22 +159,28 @@ class Namespaces:
             namespace.asked.move_to_end(asked)
         return detector
 
-    async def drop(self, name: str) -> bool:
-        """Close a namespace and remove its folder; False if there is no such namespace.
+    def drop(self, name: str) -> "asyncio.Future[bool]":
+        """Take a namespace out at once, then remove its folder; a future of whether there was one.
 
-        Until that is done, its commands are refused (NOTREADY). Raises OSError.
+        Until the folder has another name, the namespace's commands are refused (NOTREADY). The future raises OSError.
         """
         namespace = self._open.pop(name, None)
         if namespace is None:
             self._not_dropping(name)
             check_namespace(name)
+        else:
+            self.closed += 1
+            self._dropping.add(name)
+        return asyncio.ensure_future(self._dropped(name, namespace))
+
+    async def _dropped(self, name: str, namespace: _Namespace | None) -> bool:
+        if namespace is None:
             return False
-        self.closed += 1
-        self._dropping.add(name)
         try:
-            await asyncio.to_thread(_remove, self.path / name, namespace)
+            going = await asyncio.to_thread(_set_aside, self.path / name, namespace)
         finally:
             self._dropping.discard(name)
+        await asyncio.to_thread(shutil.rmtree, going)
         return True
 
     def _not_dropping(self, name: str) -> None:
@@ -191,7 +197,7 @@ class Namespaces:
         if errors:
             raise errors[0]
 
-    def _made(self, name: str, recipe: str, asked: Asked) -> _Namespace:
+    def _made(self, name: str, recipe: str, asked: PolicyOverrides) -> _Namespace:
         check_namespace(name)
         # checked before anything is created
         usual = recipe_of(recipe).distance
@@ -218,7 +224,7 @@ class Namespaces:
     def unmake(self, name: str) -> None:
         """Remove a namespace that was created by a command which is then refused. Raises OSError."""
         self.closed += 1
-        _remove(self.path / name, self._open.pop(name))
+        shutil.rmtree(_set_aside(self.path / name, self._open.pop(name)))
 
     def _opened(self, name: str, recipe: str | None) -> _Namespace:
         widest = self._detector(name, distance=self._distance, recipe=recipe)
@@ -233,7 +239,9 @@ class Namespaces:
         namespace = self._open[name] = _Namespace(detector, greatest)
         return namespace
 
-    def _for_asked(self, name: str, namespace: _Namespace, asked: Asked) -> EmbeddedDetector:
+    def _for_asked(
+        self, name: str, namespace: _Namespace, asked: PolicyOverrides
+    ) -> EmbeddedDetector:
         greatest, usual = namespace.greatest, namespace.detector.policy.distance
         _check_distance(asked, greatest)
         return self._detector(
@@ -263,21 +271,25 @@ def _check_files(folder: Path) -> None:
             os.close(file)
 
 
-def _remove(folder: Path, namespace: _Namespace) -> None:
-    """Close the detectors of a namespace and remove its folder, which is away at once, whole."""
+def _set_aside(folder: Path, namespace: _Namespace) -> Path:
+    """Close the detectors of a namespace, and rename its folder; return its path, for the caller to remove it."""
     namespace.close()  # what could not be written is not wanted any more
     going = folder.with_name(f"{_DROPPED}{folder.name}-{secrets.token_hex(4)}")
     folder.rename(going)
     sync_folder(folder.parent)
-    shutil.rmtree(going)
+    return going
 
 
-def _check_distance(asked: Asked, greatest: int) -> None:
+def _check_distance(asked: PolicyOverrides, greatest: int) -> None:
     if asked.distance is not None and asked.distance > greatest:
         raise Refused(
             "DISTANCE",
-            f"this service finds distances up to {greatest}, not {asked.distance}: start it with "
-            f"--distance {asked.distance}",
+            f"this service finds distances up to {greatest}, not {asked.distance}: "
+            + (
+                f"start it with --distance {asked.distance}"
+                if asked.distance <= GREATEST_DISTANCE
+                else f"the greatest distance is {GREATEST_DISTANCE}"
+            ),
         )
 
 

@@ -2,35 +2,23 @@
 
     probe, probe_many -> neighbours
     reserve -> verdict -> insert | release
-    forget, drop, rules, document, info
+    forget, drop, document, info
 
 Invariants: of a reservation a client keeps the token only, the service has the rest. Errors are DedupErrors and
-OSErrors (roles.py). URL rules are in urls.json of a namespace's folder, read and written in a thread, one at a
-time, and never in the log: any crawl learns them again.
+OSErrors (roles.py).
 """
 
 import asyncio
 import re
-from asyncio import Future, Semaphore, ensure_future, to_thread
+from asyncio import Future, Semaphore
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
-from pathlib import Path
-from shutil import rmtree
 from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
 from dedup.core.numbers import Numbers, Packed
 from dedup.detector import EmbeddedDetector
-from dedup.detector.url_rules.rule_records import (
-    RULES_BYTES,
-    bounded,
-    decode_rules,
-    encode_within,
-    load_rules,
-    merged,
-    save_rules,
-)
 from dedup.model.errors import UsageError
 from dedup.model.events import record_key
 from dedup.model.forms import PATTERNS
@@ -38,84 +26,25 @@ from dedup.model.page import Document, Neighbour, PageFingerprint, ReserveOption
 from dedup.model.recipes import same_recipe
 from dedup.model.words import check_field, check_given
 from dedup.service.core.limits import USUAL_LIMITS, Limits
-from dedup.service.core.namespaces import Asked, Namespaces
+from dedup.service.core.namespaces import Namespaces, PolicyOverrides
 from dedup.service.core.overview import Tally
-from dedup.service.core.requests_seen import RequestsSeen
 from dedup.service.core.roles import Refused
 from dedup.wire.shards import partition_of
 
-Given = Mapping[str, Any]  # fields of a document that are known only at its insert
-NOTHING: Given = {}
+LateFields = Mapping[str, Any]  # fields of a document that are known only at its insert
+NO_FIELDS: LateFields = {}
 
 
 class Log(Protocol):
     """The log that inserts of a service go to, and come back from: LogInserts in replica.py."""
 
     def insert(
-        self, namespace: str, detector: EmbeddedDetector, verdict: Verdict, given: Given
+        self, namespace: str, detector: EmbeddedDetector, verdict: Verdict, given: LateFields
     ) -> "Future[None]":
         """Produce the event of a reserved page; the future is done when the log has it."""
 
     def forget(self, namespace: str, detector: EmbeddedDetector, key: str) -> "Future[bool]":
         """Produce a tombstone; a future of whether there was a document."""
-
-
-WAITING = 64  # exchanges, of RULES_BYTES each
-
-
-class RulesOfUrls:
-    """The rules of every namespace of a service.
-
-    held  by namespace and site, how many hold; of those that were asked for since the start
-    """
-
-    def __init__(self) -> None:
-        self.held: dict[str, dict[str, int]] = {}
-        self._turn = asyncio.Lock()
-        self._waiting = 0
-
-    async def exchange(
-        self, folder: Path | None, content: bytes | None, *, by_admin: bool = False
-    ) -> bytes | None:
-        """Merge rules into those of a folder, if some come; return all that it has, or None.
-
-        folder None: there is none yet, and what comes is not kept. by_admin: what a person said is
-        taken, too. Raises UsageError for rules that
-        cannot be read, Refused (LIMIT) for too many, StoreDamaged and OSError.
-        """
-        if content is not None and len(content) > RULES_BYTES:
-            raise Refused("LIMIT", f"rules have up to {RULES_BYTES:,} bytes")
-        if self._waiting >= WAITING:
-            raise Refused("LIMIT", f"{WAITING} others wait to exchange rules: ask again later")
-        self._waiting += 1
-        try:
-            async with self._turn:
-                answer, held = await asyncio.to_thread(_exchange, folder, content, by_admin)
-                if folder is not None:
-                    self.held[folder.name] = held
-                return answer
-        finally:
-            self._waiting -= 1
-
-
-def _exchange(
-    folder: Path | None, content: bytes | None, by_admin: bool
-) -> tuple[bytes | None, dict[str, int]]:
-    try:
-        theirs = {} if content is None else bounded(decode_rules(content), by_admin=by_admin)
-    except ValueError as error:
-        raise UsageError(f"these rules cannot be read: {error}") from error
-    if folder is None:
-        return None, {}
-    mine = load_rules(folder)
-    found = merged(mine, theirs)
-    if not found:
-        return None, {}
-    answer = encode_within(found)
-    if found != mine:
-        save_rules(folder, answer)
-    counts = {site: sum(each.holds for each in known.values()) for site, known in found.items()}
-    return answer, {site: count for site, count in counts.items() if count}
 
 
 _CLIENT_TOKEN = re.compile(PATTERNS["token"])
@@ -138,19 +67,12 @@ class Commands:
         self.more_info: Callable[[], dict[str, Any]] = dict  # of other parts
         self.counts: Counter[str] = Counter()  # verdicts by status, and other changes
         self.tally = Tally()
-        self.rules_of_urls = RulesOfUrls()
-        self.requests_seen = RequestsSeen(namespaces.path, limits)
         self.turns = Semaphore(LONG_BATCHES)
 
     def check_ready(self) -> None:
         """Raise Refused (NOTREADY) unless probes may be answered."""
         if self.not_ready is not None:
             raise Refused("NOTREADY", f"{self.not_ready}: ask again later, and keep the page")
-
-    def requests(self) -> RequestsSeen:
-        """Return the requests that crawls have made. Raises Refused (NOTREADY)."""
-        self.check_ready()
-        return self.requests_seen
 
     def check_key(self, key: str) -> str:
         """Return a document key. Raises Refused or TooLong (LIMIT) for one that is empty or too long."""
@@ -181,7 +103,7 @@ class Commands:
             )
 
     def detector(
-        self, namespace: str, recipe: str, asked: Asked, *, make: bool = False
+        self, namespace: str, recipe: str, asked: PolicyOverrides, *, make: bool = False
     ) -> EmbeddedDetector | None:
         """Return the detector for pages of a recipe; None if there is no such namespace.
 
@@ -238,7 +160,7 @@ class Commands:
         namespace: str,
         key: str,
         page: PageFingerprint,
-        asked: Asked,
+        asked: PolicyOverrides,
         options: ReserveOptions,
     ) -> Verdict:
         """Judge a page and, unless it is a near-duplicate, reserve its fingerprint.
@@ -272,7 +194,13 @@ class Commands:
         return verdict
 
     def insert(
-        self, namespace: str, key: str, token: str, *, pin: bool = False, given: Given = NOTHING
+        self,
+        namespace: str,
+        key: str,
+        token: str,
+        *,
+        pin: bool = False,
+        given: LateFields = NO_FIELDS,
     ) -> "Future[None] | None":
         """Store a reserved page; with pin, only keep its reservation: the client sends the event.
 
@@ -317,7 +245,7 @@ class Commands:
             "and insert that token",
         )
 
-    def insert_many(self, namespace: str, pages: Sequence[tuple[str, str, Given]]) -> None:
+    def insert_many(self, namespace: str, pages: Sequence[tuple[str, str, LateFields]]) -> None:
         """Store reserved pages, each by key, token and what is given (see insert()), in one commit; only without a log.
 
         Raises what insert() raises for one of them; some may be stored then. The caller then inserts
@@ -371,32 +299,7 @@ class Commands:
                 "crawl another namespace",
             )
         self.counts["drop"] += 1
-        self.rules_of_urls.held.pop(namespace, None)
-        return ensure_future(self._drop(namespace))
-
-    async def _drop(self, namespace: str) -> bool:
-        requests = self.requests_seen.drop(namespace)
-        dropped = await self.namespaces.drop(namespace)
-        if requests is not None and not dropped:
-            await to_thread(rmtree, requests)
-        return dropped or requests is not None
-
-    def rules(
-        self, namespace: str, content: bytes | None = None, *, by_admin: bool = False
-    ) -> "Future[bytes | None]":
-        """Merge rules about URLs into a namespace's, if some come; a future of all it has, or None.
-
-        None: the namespace has none, or is not there. by_admin: what a person said is taken, too.
-        Raises Refused (LIMIT).
-        """
-        detector = self._existing(namespace)
-        return ensure_future(
-            self.rules_of_urls.exchange(
-                None if detector is None else self.namespaces.path / namespace,
-                content,
-                by_admin=by_admin,
-            )
-        )
+        return self.namespaces.drop(namespace)
 
     def document(self, namespace: str, key: str) -> Document | None:
         """Return a stored document, or None. Raises Refused (ELSEWHERE)."""
@@ -412,11 +315,11 @@ class Commands:
         return None if detector is None else detector.store.documents_from(first, most)
 
     def partitions(self) -> tuple[str, int]:
-        """Return what held() does, once the service is ready. Raises Refused (NOTREADY)."""
+        """Return what partitions_held() does, once the service is ready. Raises Refused (NOTREADY)."""
         self.check_ready()
-        return self.held()
+        return self.partitions_held()
 
-    def held(self) -> tuple[str, int]:
+    def partitions_held(self) -> tuple[str, int]:
         """Return which partitions of the log are held here, and how many there are.
 
         "0-3,6" and 16, say; "*" for all; of a service without a log "*" and 0.
@@ -428,7 +331,7 @@ class Commands:
 
     def info(self) -> dict[str, Any]:
         """Return what DEDUP.INFO answers, in flat fields."""
-        held, count = self.held()
+        held, count = self.partitions_held()
         detectors = list(self.namespaces)
         infos = [(name, detector.info()) for name, detector in detectors]
         return {
@@ -451,8 +354,7 @@ class Commands:
     def namespace_info(self, namespace: str) -> dict[str, Any]:
         """Return EmbeddedDetector.info() of a namespace; a missing one is empty."""
         detector = self._existing(namespace)
-        info = {"documents": 0, "in_flight": 0} if detector is None else detector.info()
-        return info | self.requests_seen.info(namespace)
+        return {"documents": 0, "in_flight": 0} if detector is None else detector.info()
 
     def _check_home(self, namespace: str, key: str) -> None:
         """Raise Refused (ELSEWHERE) for a key whose document is another shard's."""

@@ -12,7 +12,7 @@ import re
 import sys
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from heapq import nlargest
 from itertools import islice
 from pathlib import Path
@@ -166,12 +166,11 @@ class ClientView(msgspec.Struct, frozen=True):
 
 
 class HostView(msgspec.Struct, frozen=True):
-    """A host's registrable domain: pages judged and near-duplicates since the start; rules that hold."""
+    """A host's registrable domain: pages judged and near-duplicates since the start."""
 
     domain: str
     judged: int
     near_duplicates: int
-    rules: int
 
 
 class HotView(msgspec.Struct, frozen=True):
@@ -374,21 +373,15 @@ class Tally:
             found += counts.distances
         return [found[bits] for bits in range(max([8, *found]) + 1)]
 
-    def hosts(
-        self, rules: Mapping[str, Mapping[str, int]], only: str | None = None
-    ) -> list[HostView]:
-        """Return the busiest hosts; rules are how many hold, by namespace and host."""
+    def hosts(self, only: str | None = None) -> list[HostView]:
+        """Return the busiest hosts."""
         found: dict[str, list[int]] = {}
         for (namespace, domain), (judged, copies) in self._hosts.counts.items():
             if only in (None, namespace):
                 sums = found.setdefault(domain, [0, 0])
                 sums[0] += judged
                 sums[1] += copies
-        asked = [each for name, each in rules.items() if only in (None, name)]
-        return [
-            HostView(name, judged, copies, sum(each.get(name, 0) for each in asked))
-            for name, (judged, copies) in _top(found.items())
-        ]
+        return [HostView(name, judged, copies) for name, (judged, copies) in _top(found.items())]
 
     def hot(self, only: str | None = None) -> list[HotView]:
         """Return the documents that most pages resembled."""
@@ -445,12 +438,12 @@ def overview(
         exempt := tally.exempt(only),
         {reason: label_of(reason, "a reason of the client's") for reason in exempt},
         views,
-        tally.hosts(commands.rules_of_urls.held, only),
+        tally.hosts(only),
         tally.hot(only),
         tally.history(only),
         tally.seen.last(only, most=SHOWN),
         nlargest(CLIENTS, shown, lambda client: (client.judged, client.connected_seconds)),
-        *commands.held(),
+        *commands.partitions_held(),
         reason,
         log,
     )

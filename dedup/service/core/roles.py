@@ -94,7 +94,7 @@ COMMANDS = {
             "pages",
         ),
         Command(
-            "DEDUP.INSERT ns key token [PIN] [UNPAID | PAID 0|1] [ITEMS digest]",
+            "DEDUP.INSERT ns key token [PIN] [PAID 0|1] [ITEMS digest]",
             "crawl",
             "/v1/insert",
             "inserts",
@@ -104,12 +104,6 @@ COMMANDS = {
         Command("DEDUP.DROP ns", "admin"),
         Command("DEDUP.INFO [ns]"),
         Command("DEDUP.PARTITIONS"),
-        Command("DEDUP.RULES ns [rules]", "crawl"),
-        Command("DEDUP.JOIN ns crawl memory", "crawl"),
-        Command("DEDUP.SEEN ns crawl [digest request ...]", "crawl"),
-        Command("DEDUP.FETCHED ns crawl [digest ...]", "crawl"),
-        Command("DEDUP.LEFT ns crawl [OWN first|next]", "crawl"),
-        Command("DEDUP.LEAVE ns crawl [FINISHED]", "crawl"),
         Command("COMMAND [COUNT|DOCS]"),
         Command("MULTI", queued=False),
         Command("EXEC", queued=False),
@@ -169,7 +163,7 @@ def message(error: Exception) -> str:
     return " ".join(text[:MESSAGE_LENGTH].split())
 
 
-def log_now_and_then(
+def log_rate_limited(
     log: logging.Logger, kind: str, text: str, error: BaseException | None = None
 ) -> None:
     """Log an error, at most once a minute for each kind."""

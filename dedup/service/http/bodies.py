@@ -23,7 +23,7 @@ from dedup.model.forms import (
 from dedup.model.page import Document, Identity, Neighbour, Status, Verdict
 from dedup.model.policy import Scope
 from dedup.model.words import FIELD_BYTES
-from dedup.service.core.namespaces import Asked
+from dedup.service.core.namespaces import PolicyOverrides
 from dedup.service.core.overview import NearDuplicateView, Overview
 from dedup.service.core.roles import COMMANDS
 
@@ -92,9 +92,11 @@ class _Batch(_In, frozen=True, kw_only=True):
     fields: WithFields = False
 
     @property
-    def asked(self) -> Asked:
+    def asked(self) -> PolicyOverrides:
         """The policy that is asked for."""
-        return Asked(self.distance, self.similarity, getattr(self, "features", None), self.scope)
+        return PolicyOverrides(
+            self.distance, self.similarity, getattr(self, "features", None), self.scope
+        )
 
 
 class ProbeRequest(_Batch, frozen=True, kw_only=True):

@@ -25,7 +25,7 @@ from uvicorn.server import ServerState
 
 from dedup.service.connections import Buffers, Connections, address_of, file_of, subject_of
 from dedup.service.core.limits import LOCAL_NAMES, Limits
-from dedup.service.core.roles import NO_ROLES, Caller, Refused, Tokens, check_role, log_now_and_then
+from dedup.service.core.roles import NO_ROLES, Caller, Refused, Tokens, check_role, log_rate_limited
 from dedup.service.http.bodies import PATH_ROLES, Failed, Fault
 
 RESERVED_FILES = 16  # of those that may be open: for stores
@@ -162,7 +162,7 @@ def _refusal(status: int, word: str, text: str) -> Response:
 
 
 class HttpConnections(Connections):
-    """All connections of the port. One that is being answered never makes room for another."""
+    """All connections of the port. One with a request in progress is never evicted."""
 
     def __init__(self, app: ASGIApp, limits: Limits, unread: Buffers, partial: Buffers) -> None:
         super().__init__(limits.http_connections, unread, partial, reserved_files=RESERVED_FILES)
@@ -277,8 +277,8 @@ class _HttpConnection(H11Protocol):
 def _now_and_then(record: logging.LogRecord) -> bool:
     """Log what uvicorn says of strangers' requests once a minute, in our words."""
     if record.levelno < logging.ERROR:
-        log_now_and_then(log, "junk", "malformed HTTP request")
+        log_rate_limited(log, "junk", "malformed HTTP request")
     else:
         error = record.exc_info[1] if record.exc_info else None
-        log_now_and_then(log, f"http {type(error)}", record.getMessage(), error)
+        log_rate_limited(log, f"http {type(error)}", record.getMessage(), error)
     return False

@@ -313,7 +313,7 @@ class _Endpoints:
         return bodies.DoneAnswer([_done(result) for result in results])
 
     def get(self, get: bodies.Get) -> Callable[[Request], Awaitable[Response]]:
-        """Return the endpoint of a path that is read: a file of the dashboard, or what the method of its name answers."""
+        """Return the GET handler of a path: a static file, or the method of that name."""
         name = get.path.rpartition("/")[2]
         file = files("dedup.service.http") / "dashboard" / (name or "index.html")
         content = file.read_bytes() if file.is_file() else None

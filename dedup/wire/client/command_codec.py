@@ -348,7 +348,7 @@ def error_of(message: str) -> DedupError:
         return NoToken(message)
     if code == "RECIPE":
         return RecipeMismatch(f"the table service says: {text}")
-    if code == "ERR" and ("is not an option here" in text or "unknown command" in text):
+    if code == "ERR" and ("unknown option" in text or "unknown command" in text):
         return UsageError(
             f"the table service says: {text}; it may be an older release than this client: upgrade "
             "services before clients"
@@ -470,8 +470,8 @@ class Request:
         self.sent_home_off: AbstractSet[int] = _NONE
         self._not_home_data: bytes | None = None
 
-    def tell_not_home(self) -> None:
-        """Send the command as it is to the home, too: its words say `HOME off`."""
+    def send_home_off_to_all(self) -> None:
+        """Send the same bytes to every service, the home among them: its words say `HOME off`."""
         self._not_home_data = self.data
 
     def data_for(self, service: int) -> bytes:

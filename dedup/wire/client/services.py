@@ -360,7 +360,7 @@ class CircuitBreaker:
 
 
 class Endpoint:
-    """One URL.
+    """One service's address and its connection, made again with back-off.
 
     connection  None while there is none
     holding     what the service holds
@@ -376,7 +376,7 @@ class Endpoint:
         meter: AbstractContextManager[Any],
         changed: Callable[[], None],
     ) -> None:
-        """Begin to connect. changed is called whenever it may be asked, or not, from now on."""
+        """Begin to connect. `changed()` is called when availability changes."""
         self.address = address
         self.connection: Connection | None = None
         self.holding = Holding(None)
@@ -573,16 +573,6 @@ class Services:
     def send_later(self, number: int, command: Command) -> None:
         """Send a service a command whose reply does not matter, as soon as it can be reached."""
         self._endpoints[number].send_later(pack(command))
-
-    async def reachable(self) -> tuple[Address, ...]:
-        """Return where the services are that can be asked now, once each was tried."""
-        for endpoint in self._endpoints:
-            await endpoint.first_try()
-        return tuple(
-            endpoint.address
-            for endpoint in self._endpoints
-            if endpoint.connection is not None and not endpoint.on_trial
-        )
 
     def unavailable(self, route: Route) -> ServiceUnavailable:
         """Return the error that says what is wrong with each service."""

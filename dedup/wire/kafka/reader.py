@@ -351,9 +351,10 @@ class Reader:
             if self.alive and now - self._moved < WATCH_SECONDS and not is_due:
                 continue
             try:
+                read = dict(self.positions)
                 await self.ask()
                 if not self.alive or is_due:
-                    await self._identify()
+                    await self._identify(read)
                 if self.away:  # a broker may have been restored from an older copy
                     await self._replace()
                     log.info("reading %s: Kafka answers again", self._topic.name)
@@ -378,13 +379,19 @@ class Reader:
                 with contextlib.suppress(LogLost):  # batch() meets it, too
                     await self._replace()
 
-    async def _identify(self) -> None:
+    async def _identify(self, read: Mapping[int, int]) -> None:
+        """Raise LogLost if the topic is another one; read are the positions before the ends were asked for."""
         found = await describe_topic(self._config, self._topic.name)
         self._identified = time.monotonic()
         if found is None:
             raise self._lost("it was deleted")
-        if (found.cluster_id, found.topic_id) != (self._topic.cluster_id, self._topic.topic_id):
-            raise self._lost("it was deleted and created again")
+        if found.cluster_id != self._topic.cluster_id:
+            raise self._lost("it is of another cluster")
+        for number, end in self.ends.items():
+            if (at := read[number]) > end:
+                raise self._lost(
+                    f"partition {number} ends at offset {end}, and was read up to {at}"
+                )
         if found.partitions != self._topic.partitions:
             raise self._lost(
                 f"it has {found.partitions} partitions now, and had {self._topic.partitions}: "

@@ -9,8 +9,6 @@ import logging
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import cache
-from io import BytesIO
 from typing import Any
 
 import msgspec
@@ -31,8 +29,6 @@ class Topic(msgspec.Struct, frozen=True):
     """The identity of a topic.
 
     cluster_id  of the Kafka cluster
-    topic_id    32 hex digits; a topic that was deleted and created again has another. "" of a broker
-                older than Kafka 2.8, which has none
     partitions  their number
     leaders     how many of them have a leader now
     replicas    the least number of brokers that one of them is kept by; 0: not known
@@ -40,7 +36,6 @@ class Topic(msgspec.Struct, frozen=True):
 
     name: str
     cluster_id: str
-    topic_id: str
     partitions: int
     leaders: int
     replicas: int = 0
@@ -120,29 +115,20 @@ async def _admin(config: KafkaConfig) -> AsyncIterator[Any]:
 
 
 async def _describe(admin: Any, name: str) -> Topic | None:
-    client = admin._client  # noqa: SLF001 - aiokafka has no public request with topic ids
-    try:
-        answer = await client.send(client.get_random_node(), _metadata_request()(name))
-    except NotImplementedError:  # a broker older than 2.8
-        return await _describe_old(admin, name)
-    error, found, topic_id, _internal, partitions, *_ = answer.topics[0]
-    if error == _UNKNOWN_TOPIC:
+    from aiokafka.protocol.metadata import MetadataRequest
+
+    client = admin._client  # noqa: SLF001 - describe_topics() says nothing of the cluster
+    request = MetadataRequest([name], allow_auto_topic_creation=False)
+    answer = (await client.send(client.get_random_node(), request)).to_object()
+    topic = answer["topics"][0]
+    if topic["error_code"] == _UNKNOWN_TOPIC:
         return None
-    if error in _AUTHORIZATION:
+    if topic["error_code"] in _AUTHORIZATION:
         raise TopicUnfit(f"Kafka does not let this user see the topic {name!r}: grant it Describe")
-    leaders = sum(each[2] >= 0 for each in partitions)
-    copies = min((len(each[4]) for each in partitions), default=0)
-    cluster, count = answer.cluster_id or "", len(partitions)
-    return Topic(found or name, cluster, topic_id.hex(), count, leaders, copies)
-
-
-async def _describe_old(admin: Any, name: str) -> Topic | None:
-    cluster = await admin.describe_cluster()
-    if name not in await admin.list_topics():  # asking for it by name could create it
-        return None
-    found = (await admin.describe_topics([name]))[0]["partitions"]
-    leaders = sum(each["leader"] >= 0 for each in found)
-    return Topic(name, cluster.get("cluster_id") or "", "", len(found), leaders)
+    partitions = topic["partitions"]
+    leaders = sum(each["leader"] >= 0 for each in partitions)
+    copies = min((len(each["replicas"]) for each in partitions), default=0)
+    return Topic(name, answer["cluster_id"] or "", len(partitions), leaders, copies)
 
 
 async def _create(
@@ -206,86 +192,3 @@ async def _ready(admin: Any, name: str) -> Topic:
         if time.monotonic() > until:
             raise KafkaUnavailable(f"partitions of the topic {name!r} have no leader")
         await asyncio.sleep(0.1)
-
-
-@cache
-def _metadata_request() -> type[Any]:
-    """Return Kafka's metadata request, version 12, which aiokafka 0.14 lacks: made with a topic's name.
-
-    Only since version 10 answers carry the topic id, which alone distinguishes a topic from one of the same
-    name that was created after it was deleted (KIP-516). No topic is created by asking. The layout is
-    that of Kafka's protocol guide.
-    """
-    from aiokafka.protocol import api
-    from aiokafka.protocol.types import (
-        AbstractType,
-        Boolean,
-        CompactArray,
-        CompactString,
-        Int16,
-        Int32,
-        Schema,
-        TaggedFields,
-    )
-
-    class Uuid(AbstractType[bytes]):  # type: ignore[misc]
-        @classmethod
-        def encode(cls, value: bytes) -> bytes:
-            return value
-
-        @classmethod
-        def decode(cls, data: BytesIO) -> bytes:
-            return data.read(16)
-
-    text, tags, numbers = CompactString("utf-8"), ("tags", TaggedFields), CompactArray(Int32)
-    broker = (("node_id", Int32), ("host", text), ("port", Int32), ("rack", text), tags)
-    partition = (
-        ("error_code", Int16),
-        ("partition", Int32),
-        ("leader", Int32),
-        ("leader_epoch", Int32),
-        ("replicas", numbers),
-        ("isr", numbers),
-        ("offline_replicas", numbers),
-        tags,
-    )
-    topic = (
-        ("error_code", Int16),
-        ("name", text),
-        ("topic_id", Uuid),
-        ("is_internal", Boolean),
-        ("partitions", CompactArray(*partition)),
-        ("authorized_operations", Int32),
-        tags,
-    )
-
-    class Answer(api.Response):  # type: ignore[misc]
-        API_KEY, API_VERSION = 3, 12
-        SCHEMA = Schema(
-            ("throttle_time_ms", Int32),
-            ("brokers", CompactArray(*broker)),
-            ("cluster_id", text),
-            ("controller_id", Int32),
-            ("topics", CompactArray(*topic)),
-            tags,
-        )
-
-    class Question(api.RequestStruct):  # type: ignore[misc]
-        API_KEY, API_VERSION, FLEXIBLE_VERSION, RESPONSE_TYPE = 3, 12, True, Answer
-        SCHEMA = Schema(
-            ("topics", CompactArray(("topic_id", Uuid), ("name", text), tags)),
-            ("allow_auto_topic_creation", Boolean),
-            ("include_topic_authorized_operations", Boolean),
-            tags,
-        )
-
-    class MetadataWithIds(api.Request[Question]):  # type: ignore[misc]
-        API_KEY = 3
-
-        def __init__(self, name: str) -> None:
-            self._name = name
-
-        def build(self, request_struct_class: Any) -> Any:
-            return request_struct_class([(bytes(16), self._name, {})], False, False, {})
-
-    return MetadataWithIds

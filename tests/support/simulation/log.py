@@ -34,7 +34,7 @@ class Log:
         self.under_way: list[tuple[asyncio.Future[tuple[int, int]], bytes, bytes | None]] = []
 
     async def topic(self, *_: object, **__: object) -> Topic:
-        return Topic("log", "cluster", "", self.count, self.count)
+        return Topic("log", "cluster", self.count, self.count)
 
     async def live(self) -> None:
         """Take what was sent, now and then; sometimes say that it is not known to be taken."""

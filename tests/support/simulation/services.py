@@ -8,7 +8,7 @@ import msgspec
 
 from dedup.model.errors import DedupError
 from dedup.model.page import PageFingerprint, ReserveOptions, Verdict
-from dedup.service.core.namespaces import Asked, Namespaces
+from dedup.service.core.namespaces import Namespaces, PolicyOverrides
 from dedup.service.core.operations import Commands, Log
 from dedup.service.replica import LogInserts, Replica
 from dedup.wire.kafka import KafkaConfig
@@ -143,7 +143,7 @@ class Service:
                 NS,
                 page.key,
                 page.page,
-                Asked(),
+                PolicyOverrides(),
                 ReserveOptions(domain="s", exempt=exempt, **options),
             )
         except DedupError:

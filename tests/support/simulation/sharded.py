@@ -12,7 +12,7 @@ import msgspec
 
 from dedup.model.errors import DedupError
 from dedup.model.page import ReserveOptions, Verdict
-from dedup.service.core.namespaces import Asked
+from dedup.service.core.namespaces import PolicyOverrides
 from dedup.service.core.operations import Commands
 from dedup.service.core.roles import Refused
 from dedup.wire.shards import Share, merged
@@ -160,7 +160,7 @@ class ShardSpider(Spider):
                     NS,
                     page.key,
                     page.page,
-                    Asked(),
+                    PolicyOverrides(),
                     ReserveOptions(domain="s", exempt=exempt, token=token, home=at_home),
                 )
                 promises.answered(attempt, service, verdict)
@@ -268,7 +268,7 @@ class ShardSpider(Spider):
                         NS,
                         page.key,
                         page.page,
-                        Asked(),
+                        PolicyOverrides(),
                         ReserveOptions(domain="s", exempt="expired", token=token),
                     )
                 )

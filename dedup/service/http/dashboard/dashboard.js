@@ -95,10 +95,10 @@ function hosts(hosts) {
   const isOver = (h) => h.judged >= 20 && h.near_duplicates > SUSPICIOUS * h.judged;
   const rows = hosts.map((h) => {
     const kind = isOver(h) ? "over" : "", share = percent(h.near_duplicates, h.judged);
-    return [h.domain || "-", h.judged, h.near_duplicates, made("td", share, { class: `number ${kind}` }), h.rules,
+    return [h.domain || "-", h.judged, h.near_duplicates, made("td", share, { class: `number ${kind}` }),
       bar(h.near_duplicates, h.judged, kind)];
   });
-  const parts = [table(["domain", "judged", "near-dup.", "share", "URL rules", ""], rows, "Nothing was judged yet.")];
+  const parts = [table(["domain", "judged", "near-dup.", "share", ""], rows, "Nothing was judged yet.")];
   const over = hosts.filter(isOver).map((h) => h.domain || "-");
   if (over.length) {
     parts.push(made("p", `Over 60 % near-duplicates: ${over.join(", ")}. An error page, a consent wall or a template looks like this.`, { class: "warned" }));
