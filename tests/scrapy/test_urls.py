@@ -168,6 +168,13 @@ def test_a_rule_needs_several_originals():
     assert held(site) == []
 
 
+def test_of_many_pairs_few_teach():
+    """The cost of a pair falls once a site has shown what it does."""
+    site = urls()
+    teach(site, "/p{}", "/p{}?sid={}", known.FIRST + 10 * known.LATER)
+    assert [rule.pairs for rule in site.rules()] == [known.FIRST + 10]
+
+
 def test_a_value_says_nothing_of_another():
     """That page=1 is the list says nothing of page=2; with several values a rule counts for all."""
     site = urls()

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 PAIRS = 10  # that brought nothing new, from which on a rule is in force
 ORIGINALS = 3  # pages that these are copies of, at least
 VALUES = 3  # of a parameter, from which on a rule counts for all
+FIRST, LATER = 200, 8  # pairs of a site that teach: the first, and one in this number of the others
 CHECKED = 20  # one in this number of requests for known pages is sent
 
 PAGES = 100_000  # accepted keys; of a site with more, the last ones
@@ -126,6 +127,7 @@ class _Site:
         self.apart: list[tuple[str, str]] = []
         self.forbidden = forbidden
         self.rules = self._pinned = RuleSet(pinned)
+        self.pairs = 0
         self._index: dict[str, list[str]] = {}  # what rules map accepted keys to -> these keys
 
     def under(self, url: str) -> list[str]:
@@ -261,8 +263,9 @@ class SiteUrls:
             site.apart += [(key, original)] * (self._apart < APART)
             self._apart += 1
         elif self._rules < RULES and self._apart <= APART:
-            before = len(site.records)
-            site.same(key, original)
+            before, site.pairs = len(site.records), site.pairs + 1
+            if site.pairs <= FIRST or site.pairs % LATER == 0:
+                site.same(key, original)
             self._rules += len(site.records) - before
 
     def _begin(self) -> None:

@@ -249,7 +249,8 @@ def candidates(a: str, b: str) -> list[Rule]:
         elif one.scheme != other.scheme and each[:4] == "http":
             found.add(Rule("scheme", "", host))
         else:
-            found |= _of_path(one.path, other.path, each.strip(">"), host)
+            words = each.strip(">") if ">" in each[:1] + each[-1:] else ""
+            found |= _of_path(one.path, other.path, words, host)
     many = len(found) > 1 and not {rule.kind for rule in found} <= PARAMETERS
     rules = RuleSet(dict.fromkeys(found, frozenset()))
     return [] if many or len(found) > MOST_DIFFERENCES or not rules.mapping(a, b) else [*found]
