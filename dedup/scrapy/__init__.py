@@ -9,7 +9,7 @@ The way of a page:
     page/           request -> judge -> output -> in flight
     evidence/       what the spider's items have shown: classes, digests, visits
     memory/         a store, or a table service; what is kept between runs
-    urls.py         requests for known pages need not be sent
+    urls/           requests for known pages need not be sent
     requests/       the filter of requests
     report/         what a person reads of a crawl
 """

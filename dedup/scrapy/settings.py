@@ -207,7 +207,12 @@ def check_settings(settings: BaseSettings) -> None:
         else:
             hint = f"; {meant} was meant?" if meant else ""
             logger.warning("[dedup] there is no setting %s%s", name, hint)
-    for why in without_effect(Config.from_settings(settings)):
+    config = Config.from_settings(settings)
+    if config.url_rules is not None:
+        from dedup.scrapy.urls.rules import read_rules
+
+        read_rules(config.url_rules)  # a wrong one stops the crawl now, not at its first page
+    for why in without_effect(config):
         logger.warning("[dedup] %s", why)
 
 

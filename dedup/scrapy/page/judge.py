@@ -335,6 +335,9 @@ class Session:
 
     def _exempt(self, request: Request, response: Response, reason: str) -> None:
         """Keep a page without reading its bytes."""
+        space = self.spaces.get(request.meta.get("dedup_namespace") or self._name or "")
+        if reason == "non_html" and space is not None:
+            space.urls.unlike(key_of(request))
         if reason == "status" and response.status in GONE:
             space = self.space_of(request)
             if space is not None:  # a copy can take the place of a page that no longer exists

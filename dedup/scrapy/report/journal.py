@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from dedup.model.page import Verdict
     from dedup.model.recipes import Recipe
     from dedup.report.drops import Action
-    from dedup.scrapy.known_urls import HeldRule
+    from dedup.scrapy.urls import HeldRule
 
 GROUPS = 10_000  # originals whose near-duplicates are counted
 HOSTS = 10_000  # hosts that are counted

@@ -19,7 +19,7 @@ from dedup.scrapy.settings import Config
 
 if TYPE_CHECKING:
     from dedup.model.policy import Mode
-    from dedup.scrapy.known_urls import HeldRule
+    from dedup.scrapy.urls import HeldRule
     from dedup.scrapy.proof import Proof
 
 RULES_NAMED = 5
