@@ -37,6 +37,7 @@ Proof = Literal["items", "text"]
 ProofItems = Literal["withhold", "keep"]
 
 RESERVATION_SECONDS = 600.0
+GREATEST_DISTANCE = 15  # that a store finds, in bits
 TIMEOUT_SECONDS = 0.5
 
 _Share = Annotated[float, Meta(ge=0.0, le=1.0)]
@@ -137,7 +138,7 @@ _ALL = (
     ),
     Setting(
         "distance",
-        Annotated[int, Meta(ge=0, le=15)],
+        Annotated[int, Meta(ge=0, le=GREATEST_DISTANCE)],
         None,
         "Greatest distance of near-duplicates, in bits. [default: the recipe's]",
         "bits",

@@ -16,7 +16,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 
 from dedup.model.page import Verdict
-from dedup.scrapy.exceptions import KnownUrl, NearDuplicate, near_duplicate_dropped
+from dedup.scrapy.exceptions import NearDuplicate, near_duplicate_dropped
 from dedup.scrapy.guard import logger
 from dedup.scrapy.page.in_flight import token_of
 from dedup.scrapy.page.judge import Session

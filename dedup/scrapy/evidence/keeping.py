@@ -1,15 +1,17 @@
-"""Callbacks whose items hold nothing but the page itself: there the text of the page decides.
+"""What callbacks show of themselves: whose items hold nothing but the page, and who asks for more than its links.
 
     an item -> each field is the page, its address, a time, its title, or a datum -> Keeping.note()
+    a request -> has the page a link to it? -> Keeping.note_request()
 
-A corpus builder yields {url, title, html}, or {url, text}; a link collector {url}. Comparing such items adds nothing
+Where the items hold nothing but the page, equal pages are copies. A corpus builder yields {url, title, html}, or {url, text}; a link collector {url}. Comparing such items adds nothing
 to comparing the pages. A field with the same value in all items ("source": "docs") counts for nothing beside one that
 holds the page; a truth value never does, as it may be what a monitor is for.
 """
 
 import msgspec
 
-PAGES = 3  # of a callback that showed nothing else, before the text decides
+PAGES = 3  # of a callback that showed nothing else, before equal pages are dropped
+LOOKED = 100  # requests of a callback that are looked at, if the pages have links to all of them
 CALLBACKS = 1000
 
 
@@ -29,8 +31,9 @@ class Shown(msgspec.Struct):
 class _Callback(msgspec.Struct):
     pages: int = 0
     data: dict[str, bytes] = {}
-    holds: bool = True
     keeps: bool = True
+    requests: int = 0
+    goes_beyond: bool = False
 
 
 class Keeping:
@@ -40,21 +43,38 @@ class Keeping:
         """Know none."""
         self._known: dict[str, _Callback] = {}
 
+    def _of(self, callback: str) -> _Callback:
+        known = self._known.get(callback)
+        if known is None:
+            known = _Callback(keeps=len(self._known) < CALLBACKS)
+            if len(self._known) < CALLBACKS:
+                self._known[callback] = known
+        return known
+
     def note(self, callback: str, items: list[Shown]) -> None:
         """Note the items of a page."""
-        if callback not in self._known and len(self._known) >= CALLBACKS:
-            return
-        known = self._known.setdefault(callback, _Callback())
+        known = self._of(callback)
         if not known.keeps:
             return
-        for item in items:
-            if not known.pages and item is items[0]:
-                known.data = dict(item.data)
-            known.holds = known.holds and item.holds
-            known.keeps = known.keeps and item.data == known.data and (item.holds or not item.data)
-        known.pages += 1
+        if not known.pages and items:
+            known.data = dict(items[0].data)
+        known.keeps = all(i.data == known.data and (i.holds or not i.data) for i in items)
+        known.pages += bool(items)
 
     def keeps(self, callback: str) -> bool:
-        """Whether the items of a callback hold nothing but the page itself."""
+        """Whether the items of a callback hold nothing but the page itself, and it asks for nothing else."""
         known = self._known.get(callback)
-        return known is not None and known.keeps and known.pages >= PAGES
+        return (
+            known is not None and known.keeps and not known.goes_beyond and known.pages >= PAGES
+        )
+
+    def looks_at_requests(self, callback: str) -> bool:
+        """Whether it is to be found out if a page of a callback has a link to its request."""
+        known = self._of(callback)
+        return known.goes_beyond or known.requests < LOOKED
+
+    def note_request(self, callback: str, *, linked: bool) -> None:
+        """Note whether a page of a callback has a link to its request."""
+        known = self._of(callback)
+        known.requests += 1
+        known.goes_beyond = known.goes_beyond or not linked

@@ -43,6 +43,7 @@ class Learned(msgspec.Struct):
 
     classes: list[tuple[Class, Record]] = []
     volatile: dict[str, frozenset[int]] = {}
+    noise: list[tuple[Class, str]] = []
     urls: bytes = b""
     version: int = 1
 
@@ -137,6 +138,7 @@ class Saving:
         space.met = Met(paused.links, paused.items)
         dropped, waiting = self._made(paused.dropped), self._made(paused.waiting)
         space.ledger.take(dict(learned.classes), dropped, waiting)
+        space.ledger.noise = dict(learned.noise)
         space.urls.take(learned.urls)
         return paused.begun
 
@@ -189,7 +191,9 @@ class Saving:
         if folder is not None:
             volatile = {name: v.fields for name, v in visits.callbacks.items() if v.fields}
             records = [(name, msgspec.structs.replace(r)) for name, r in ledger.classes.items()]
-            yield folder / LEARNED, Learned(records, volatile, space.urls.to_bytes())
+            yield folder / LEARNED, Learned(
+                records, volatile, [*ledger.noise.items()], space.urls.to_bytes()
+            )
         if job.folder is not None:
             paused = job.of(space.name)
             links, items = space.met.to_bytes()

@@ -16,16 +16,23 @@ from weakref import WeakKeyDictionary
 import msgspec
 from scrapy import Request
 from scrapy.crawler import Crawler
-from scrapy.exceptions import NotConfigured
 from scrapy.http import Response, TextResponse
 from scrapy.utils.job import job_dir
 
 from dedup.core.fingerprint import PageReading, hash_of_links, read_page
 from dedup.model.forms import to_plain
 from dedup.model.names import namespace_of
-from dedup.model.page import Neighbour, ReserveOptions, Verdict, unreserved
+from dedup.model.page import ReserveOptions, Verdict, unreserved
 from dedup.model.recipes import Recipe
-from dedup.scrapy.evidence.difference import NUMBERS, letters, shape
+from dedup.scrapy.evidence.difference import (
+    HEADING,
+    NUMBERS,
+    TITLE,
+    UNKNOWN,
+    WORDS,
+    letters,
+    shape,
+)
 from dedup.scrapy.evidence.digest import Digest, Digester, Names, Rules, decode
 from dedup.scrapy.evidence.digest import Page as ItemPage
 from dedup.scrapy.evidence.keeping import Keeping
@@ -55,6 +62,8 @@ from dedup.scrapy.urls import SiteUrls
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+DATA = frozenset((WORDS, NUMBERS, HEADING, TITLE, UNKNOWN))  # parts of a page that are what it says
+SOON = 10  # by which the priority of a control visit is higher than its page's
 GONE = frozenset((404, 410))  # statuses of pages that no longer exist
 _judged_by: "WeakKeyDictionary[Request, Session]" = WeakKeyDictionary()
 _sessions: "WeakKeyDictionary[Crawler, Session]" = WeakKeyDictionary()
@@ -253,7 +262,10 @@ class Session:
         assert match is not None
         other_title = match.identity == "other"
         parts = letters(match.document.page, verdict.page, other_title=other_title)
-        text = self.config.proof == "text" or self.keeping.keeps(callback)
+        differs = shape(match.key, verdict.key)
+        name = space.ledger.without_noise(Class(callback, verdict.domain, parts, differs))
+        text = self.config.proof == "text" and match.paid and not other_title
+        equal = match.paid and not DATA & set(name.parts) and self.keeping.keeps(callback)
         held = verdict if verdict.token else unreserved(verdict, "compared")
         return Page(
             space,
@@ -263,8 +275,8 @@ class Session:
             self.in_flight.request_of(request),
             way="compare",
             match=match,
-            name=Class(callback, verdict.domain, parts, shape(match.key, verdict.key)),
-            by_text=text and match.paid and not other_title,
+            name=name,
+            by_text=text or equal,
             is_own=NUMBERS not in parts or match.document.inserted_seconds >= self._begun,
             again=self._visit(request, callback),
         )
@@ -307,7 +319,10 @@ class Session:
 
             visit = again(request, control=key_of(request))
             return visit.replace(
-                errback=None, meta=deepcopy(visit.meta), cb_kwargs=deepcopy(visit.cb_kwargs)
+                errback=None,
+                meta=deepcopy(visit.meta),
+                cb_kwargs=deepcopy(visit.cb_kwargs),
+                priority=visit.priority + SOON,
             )
         except Exception:  # noqa: BLE001 - what cannot be copied is not visited again
             return None

@@ -17,16 +17,18 @@ from typing import Any, Protocol
 from scrapy import Request
 from scrapy.http import Response
 
-from dedup.core.fingerprint import read_page
+from dedup.core.fingerprint import each_link, read_page
 from dedup.model.names import registrable_domain
 from dedup.scrapy.evidence.difference import shape, undirected
 from dedup.scrapy.evidence.digest import Digest, Digester, are_known, differing, encode
 from dedup.scrapy.evidence.ledger import Account
+from dedup.scrapy.evidence.visits import Visit
 from dedup.scrapy.page.in_flight import Page
 from dedup.scrapy.page.judge import Session
 from dedup.scrapy.page.request import PageLinks, asks, mark, mark_of, wanted_urls
 
 LEADS = 4  # accounts that are told of something new, the last ones that paid on the way to it
+LOOKED = 10  # requests of a page that are compared with its links
 HELD = 1000  # objects of a page that are held back until its callback ends; of more, all pass
 
 Made = Iterable[Any]
@@ -160,6 +162,8 @@ class Accepted:
         self._asked = False  # for something: the page is no content
         self._items = 0
         self._new = False  # whether an item is new
+        self._seen = 0  # requests that were looked at
+        self._beyond = False  # whether the page has no link to one of them
 
     def take(self, made: Any) -> Made:
         if isinstance(made, Request):
@@ -175,6 +179,25 @@ class Accepted:
         if self._wanted is None:
             self._wanted = wanted_urls(self._request, self._response)
         self._asked = self._asked or asks(request, self._wanted)
+        keeping, callback = self._session.keeping, self._page.callback
+        if self._seen < LOOKED and keeping.looks_at_requests(callback):
+            self._seen += 1
+            linked = self._is_linked(request)
+            keeping.note_request(callback, linked=linked)
+            self._beyond = self._beyond or not linked
+
+    def _is_linked(self, request: Request) -> bool:
+        """Whether the page has a link to a request's page."""
+        page, url = self._page, request.url
+        address = read_page(b"", url=url, recipe=page.space.recipe, links=True).address
+        links = page.reading.links
+        if registrable_domain(url) == page.verdict.domain and address in each_link(links):
+            return True
+        return self._links.lead_to(url)
+
+    @cached_property
+    def _links(self) -> PageLinks:
+        return PageLinks(self._response)
 
     def _digest(self, item: Any) -> None:
         self._items += 1
@@ -199,7 +222,9 @@ class Accepted:
     def _digested(self) -> Digest | None:
         """Keep the digest of the page's items; None if they cannot be read."""
         if self._digester is None:
-            return Digest(0)
+            digest = Digest(0, says=self._beyond)
+            self._page.brought = encode(digest)
+            return digest
         with self._session.counts.meter:
             digest = self._digester.digest()
             if digest is not None:
@@ -267,10 +292,6 @@ class Compared(Accepted):
     def _passes_item(self) -> None:
         self._session.in_flight.item_yielded(self._page)
 
-    @cached_property
-    def _links(self) -> PageLinks:
-        return PageLinks(self._response)
-
     def finish(self) -> Made:
         digest = self._digested()
         says = digest is not None and (not digest.number or digest.says or self._page.by_text)
@@ -299,9 +320,11 @@ class Compared(Accepted):
             if known:
                 session.counts.add("unchanged_items", len(known))
             return [each for each in self._made if isinstance(each, Request)]
-        requests = self._new_requests()
-        page.way = "compare"
-        if not requests and digest.number:
+        requests, beyond = self._new_requests()
+        if beyond:
+            page.way = "accept"
+            session.spoil(page, None)
+        elif not requests and (digest.number or self._beyond):
             assert page.name is not None
             session.counts.add("items/equal")
             page.space.ledger.same(page.name)
@@ -322,15 +345,19 @@ class Compared(Accepted):
         session.counts.add("items/other")
         if withheld := sum(known):
             session.counts.add("items/withheld", withheld)
-        page.way, self._new = "accept", True
-        session.news(self._lead)
+        page.way = "accept"
+        if not session.keeping.keeps(page.callback):  # there each page is another item, in an endless calendar, too
+            self._new = True
+            session.news(self._lead)
         if page.name is not None:
             comparable = match is not None and match.number == digest.number == 1
             fields = differing(digest, match) if match is not None and comparable else None
             session.spoil(page, fields)
-            if (fields or frozenset()) - digest.holders and page.again is not None and session.visits.wants(page.callback):
-                session.visits.begin(page.verdict.key, page.callback, digest)
-                session.send((page.again.replace(priority=page.again.priority + 10),), "items/control")
+            if fields and page.again is not None and session.visits.wants(page.callback):
+                session.visits.begin(
+                    page.verdict.key, Visit(page.name, digest, page.verdict.page)
+                )
+                session.send((page.again,), "items/control")
         new = iter(known)
         passing = [e for e in self._made if isinstance(e, Request) or not next(new)]
         for each in passing:
@@ -340,23 +367,28 @@ class Compared(Accepted):
 
     # ------------------------------------------------------------------------------ requests
 
-    def _new_requests(self) -> list[Request]:
-        """Return the requests that pass of a page that brought no new item; others wait for news of its account."""
+    def _new_requests(self) -> tuple[list[Request], bool]:
+        """Return the requests that pass of a page that brought no new item; whether it has no link to one of them.
+
+        Others wait for news of their accounts.
+        """
         page, session = self._page, self._session
         has_new_link = page.space.met.is_new(page.reading.links)
         passing: list[Request] = []
+        beyond = False
         made = {each.url: each for each in reversed(self._made) if isinstance(each, Request)}
         for request in reversed(made.values()):
             if session.requests.has(request.url):
                 continue
-            if not self._links.lead_to(request.url):
+            if not self._is_linked(request):
                 _lead(request, self._lead)
+                beyond = True
             elif not has_new_link or self._is_known(request) or not self._pay(request):
                 continue
             passing.append(request)
         if withheld := sum(isinstance(each, Request) for each in self._made) - len(passing):
             session.counts.add("requests/withheld", withheld)
-        return passing
+        return passing, beyond
 
     def _pay(self, request: Request) -> bool:
         """Pay a request, which passes; else it waits for news of its account."""
@@ -430,8 +462,8 @@ class Visited:
         self._callback = session.callback(request).name
         space = session.space_of(request)
         assert space is not None
-        reading = cache(lambda: session.read(space.recipe, response))
-        self._digester = session.digester(response, self._callback, reading)
+        self._reading = cache(lambda: session.read(space.recipe, response))
+        self._digester = session.digester(response, self._callback, self._reading)
 
     def take(self, made: Any) -> Made:
         if made is not None and not isinstance(made, Request):
@@ -440,18 +472,24 @@ class Visited:
 
     def finish(self) -> Made:
         session = self._session
-        found = session.visits.ended(self._key, self._digester.digest())
-        if found is not None:
-            callback, fields = found
-            session.counts.add("items/volatile", len(fields))
-            for space in session.spaces.values():
+        page = self._reading().fingerprint
+        found = session.visits.ended(self._key, self._digester.digest(), page)
+        if found is None:
+            return ()
+        for space in session.spaces.values():
+            space.ledger.note_noise(found.name, found.parts)
+            if found.fields:
+                callback = found.name.callback
                 space.ledger.forgive(callback, session.visits.volatile(callback))
-            session.report.volatile(callback, self._key, session.names.of(fields))
+        if found.fields:
+            session.counts.add("items/volatile", len(found.fields))
+            names = session.names.of(found.fields)
+            session.report.volatile(found.name.callback, self._key, names)
         return ()
 
     def end(self, *, complete: bool) -> None:
         if not complete:
-            self._session.visits.ended(self._key, None)
+            self._session.visits.ended(self._key, None, None)
 
 
 def _lead(request: Request, lead: tuple[Account, ...]) -> None:
