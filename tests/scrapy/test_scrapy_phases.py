@@ -3,7 +3,7 @@
 from threading import Barrier
 
 import pytest
-from crawling import Case, Page, article, hub, run_case, run_cases
+from crawling import TEXT, Case, Page, article, hub, run_case, run_cases
 
 PAIRS = 100
 
@@ -207,7 +207,7 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def crawls(tmp_path_factory):
-    return run_cases(tmp_path_factory.mktemp("phases"), CASES, setup=PIPELINE + RECOVERS)
+    return run_cases(tmp_path_factory.mktemp("phases"), CASES, PIPELINE + RECOVERS, TEXT)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -314,7 +314,7 @@ def pairs(tmp_path_factory):
         "DEDUP_WAIT_SECONDS": 60,
     }
     case = Case({"/": hub(*pages)} | pages, settings=settings)
-    return run_case(tmp_path_factory.mktemp("pairs"), case)
+    return run_case(tmp_path_factory.mktemp("pairs"), case, settings=TEXT)
 
 
 def test_promise_3_two_phases_of_two_at_once_one_is_parsed(pairs):
@@ -335,9 +335,9 @@ def test_promise_1_nothing_is_lost_of_two_at_once(pairs):
 
 # Parsed pages would be inserted together after ten minutes, if nobody asked for them.
 PATIENT = """
-import dedup.detector, dedup.scrapy.in_flight
+import dedup.detector, dedup.scrapy.page.in_flight
 
-dedup.scrapy.in_flight.COMMIT_SECONDS = 600
+dedup.scrapy.page.in_flight.COMMIT_SECONDS = 600
 
 real = dedup.detector.EmbeddedDetector.insert_many
 def insert_many(self, verdicts):
@@ -357,7 +357,7 @@ def together(tmp_path_factory):
         "many": Case({"/": hub(*MANY), **MANY}),
         "refused": Case({"/": hub(*MANY), **MANY}),
     }
-    return run_cases(tmp_path_factory.mktemp("together"), cases, setup=PATIENT)
+    return run_cases(tmp_path_factory.mktemp("together"), cases, PATIENT, TEXT)
 
 
 def test_a_parsed_page_is_inserted_as_soon_as_a_near_duplicate_asks(together):

@@ -18,6 +18,7 @@ import pytest
 import scrapy
 from crawling import (
     PATIENT,
+    TEXT,
     Case,
     Crawl,
     Crawling,

@@ -45,6 +45,7 @@ dedup.scrapy.memory.outbox.DRAIN_SECONDS = dedup.scrapy.memory.outbox.CLOSE_SECO
 # Of one that soon gives up what nobody takes.
 HURRIED = PATIENT.replace("240.0", "1.0")
 
+TEXT = {"DEDUP_PROOF": "text"}  # settings of a crawl of which only verdicts matter
 CRAWL_SECONDS = 900  # a crawl that takes longer hangs, on the busiest machine
 WORDS = ["".join(pair) for pair in zip("bdfgklmnprst" * 200, "aeiou" * 480, strict=True)]
 
