@@ -439,7 +439,10 @@ def main() -> None:
     spec = json.loads((folder / "spec.json").read_text())
     sys.path.insert(0, str(folder))
     module = importlib.import_module("spiders")
-    process = CrawlerProcess(spec["settings"])
+    if spec["settings"].get("TWISTED_REACTOR_ENABLED", True):
+        process = CrawlerProcess(spec["settings"])
+    else:
+        process = scrapy.crawler.AsyncCrawlerProcess(spec["settings"])
     crawlers = {
         name: process.create_crawler(getattr(module, name.title())) for name in spec["bases"]
     }
