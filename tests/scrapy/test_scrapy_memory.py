@@ -54,9 +54,9 @@ def test_a_store_that_was_kept_is_not_emptied_for_want_of_a_setting(tmp_path):
 
 @pytest.mark.long
 def test_a_crawl_that_resumes_remembers(tmp_path):
-    """With the JOBDIR of the crawl that made the store it is kept; with another one it is emptied."""
+    """With the JOBDIR of the crawl that was stopped the store is kept; with another one it is emptied."""
     settings = {"JOBDIR": str(tmp_path / "job")}
-    crawl(tmp_path, Case(DAY_1, settings=settings))
+    crawl(tmp_path, Case(DAY_1, settings=settings | {"CLOSESPIDER_ITEMCOUNT": 3}))
     resumed = crawl(tmp_path, Case(DAY_2, settings=settings))
     assert set(resumed.dropped) == {"/a?sid=2", "/b?sid=2"}
     assert "resumes, and remembers its pages" in resumed.log

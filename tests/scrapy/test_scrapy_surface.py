@@ -6,7 +6,8 @@ import zlib
 from dataclasses import replace
 
 import pytest
-from crawling import TEXT, Case, Crawling, Page, article, hub, run_cases, serve, words
+from crawling import TEXT, Case, Crawling, Page, article, hub, run_case, run_cases, serve, words
+from scrapy.settings import default_settings
 
 
 def packed(page: Page, encoding: str) -> Page:
@@ -235,6 +236,18 @@ def test_feed_export_holds_the_items_of_kept_pages(crawls, folder):
     items = [json.loads(line) for line in (folder / "items.jsonl").read_text().splitlines()]
     assert sorted(item["url"] for item in items) == sorted(crawl.url + p for p in crawl.parsed)
     assert {"url"} == {name for item in items for name in item}
+
+
+@pytest.mark.skipif(
+    not hasattr(default_settings, "TWISTED_REACTOR_ENABLED"), reason="this Scrapy needs a reactor"
+)
+def test_without_a_reactor(tmp_path):
+    """On an asyncio loop alone, without Twisted's reactor, copies are dropped."""
+    settings = TEXT | {"TWISTED_REACTOR_ENABLED": False}
+    crawl = run_case(tmp_path, Case(SPIDERS), settings=settings)
+    assert crawl.parsed == {"/", "/a", "/c"}
+    assert set(crawl.dropped) == {"/b"}
+    assert (crawl.errors, crawl.faults) == ([], {})
 
 
 def crawl_as(folder, kind: str, case: Case, pages) -> object:
