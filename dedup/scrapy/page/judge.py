@@ -65,7 +65,8 @@ if TYPE_CHECKING:
 DATA = frozenset((WORDS, NUMBERS, HEADING, TITLE, UNKNOWN))  # parts of a page that are what it says
 SOON = 10  # by which the priority of a control visit is higher than its page's
 GONE = frozenset((404, 410))  # statuses of pages that no longer exist
-_judged_by: "WeakKeyDictionary[Request, Session]" = WeakKeyDictionary()
+# Of each judged page its session, and its items that no page brought before.
+_judged_by: "WeakKeyDictionary[Request, tuple[Session, list[bytes]]]" = WeakKeyDictionary()
 _sessions: "WeakKeyDictionary[Crawler, Session]" = WeakKeyDictionary()
 
 
@@ -239,7 +240,7 @@ class Session:
                 verdict = page.verdict
                 space.ledger.look(page.name)
         if page is not None:
-            _judged_by[request] = self
+            _judged_by[request] = self, page.first
             self.in_flight.begin(page)
         request.meta["dedup"] = to_plain(verdict)
         if self.config.mode == "tag":
@@ -331,7 +332,7 @@ class Session:
         """Compare a page with what it brought at its last visit (DEDUP_UNCHANGED)."""
         verdict = page.verdict
         near = await page.space.detector.probe(verdict.page, domain=verdict.domain)
-        page.match = next((n for n in near if n.key == verdict.key), None)
+        page.match = next((n for n in near if n.key == verdict.key and n.paid), None)
         if page.match is not None:
             page.way = "refetch"
             page.by_text = self.config.proof == "text" and verdict.reason == "unchanged"
@@ -497,12 +498,14 @@ class Session:
         token = token_of(noted)
         if token is None:
             return
+        space = self.space_of(request)
+        if space is not None and request in _judged_by:
+            space.met.forget_items(self.callback(request).name, _judged_by[request][1])
         if token in self.in_flight.pages:
             self.in_flight.end(token, accepted=False)
             if noted.get("status") != "refetch":
                 return  # a refetch keeps its earlier note
         self.in_flight.commit()
-        space = self.space_of(request)
         if space is not None:
             space.memory.forget(noted["key"])
             space.urls.forget(noted["key"])
@@ -540,7 +543,8 @@ def forget(response: Response) -> None:
     response without a reservation: one that was not judged, or was dropped.
     """
     request = response.request
-    session = None if request is None else _judged_by.get(request)
-    if request is not None and session is not None:
+    judged = None if request is None else _judged_by.get(request)
+    if request is not None and judged is not None:
+        session, _ = judged
         with session.counts.guard(f"{request} stays remembered"):
             session.forget(request)

@@ -211,6 +211,7 @@ class Accepted:
             if found is None:
                 return
             if page.space.met.take_item(page.callback, found.known):
+                page.first.append(found.known)
                 self._new = True
         if self._new:
             self._session.news(self._lead)
@@ -294,7 +295,8 @@ class Compared(Accepted):
 
     def finish(self) -> Made:
         digest = self._digested()
-        says = digest is not None and (not digest.number or digest.says or self._page.by_text)
+        decides = self._page.by_text or self._page.verdict.reason == "unchanged"
+        says = digest is not None and (not digest.number or digest.says or decides)
         if self._full or self._asked or digest is None or not says:
             self._page.way = "accept" if not self._asked else self._page.way
             if self._items:
@@ -309,7 +311,8 @@ class Compared(Accepted):
         known = [is_whole or each for each in self._known]
         if self._digester is not None:
             for item in self._digester.items:
-                page.space.met.take_item(page.callback, item.known)
+                if page.space.met.take_item(page.callback, item.known):
+                    page.first.append(item.known)
         if not all(known):
             return self._brought(digest, known)
         if known:
