@@ -262,7 +262,9 @@ class Session:
         match = verdict.match
         assert match is not None
         other_title = match.identity == "other"
-        parts = letters(match.document.page, verdict.page, other_title=other_title)
+        titles = {match.document.page.title, verdict.page.title} - {0}
+        differ = len(titles) == 2 and match.domain == verdict.domain  # of pages with the very same text, too
+        parts = letters(match.document.page, verdict.page, other_title=other_title or differ)
         differs = shape(match.key, verdict.key)
         name = space.ledger.without_noise(Class(callback, verdict.domain, parts, differs))
         text = self.config.proof == "text" and match.paid and not other_title
