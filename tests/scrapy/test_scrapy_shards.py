@@ -11,19 +11,23 @@ from killing import content, site_pages
 from sharding import documents, in_flight, key_in, log_of, page, shard, sharded, until, urls
 
 import dedup
-from dedup.scrapy.memory import service as service_memory
 from dedup.scrapy.guard import Counts
+from dedup.scrapy.memory import service as service_memory
 
 CONTENTS = 6
 
 
 def asks(where: str, **settings: object) -> dict[str, object]:
     """Settings of a crawl; this machine may be busy, so it is given time."""
-    return TEXT | {
-        "DEDUP_SERVICE": where,
-        "DEDUP_TIMEOUT_SECONDS": 20,
-        "DEDUP_WAIT_SECONDS": 20,
-    } | settings
+    return (
+        TEXT
+        | {
+            "DEDUP_SERVICE": where,
+            "DEDUP_TIMEOUT_SECONDS": 20,
+            "DEDUP_WAIT_SECONDS": 20,
+        }
+        | settings
+    )
 
 
 @pytest.fixture(scope="module")

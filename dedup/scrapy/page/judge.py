@@ -131,9 +131,7 @@ class Session:
                 found = await find_service(self.config.options.timeout_seconds)
             except ModuleNotFoundError as error:
                 hint = "pip install 'crawl-dedup[client]'"
-                logger.warning(
-                    "[dedup] a store is used; to use a service run %s (%s)", hint, error
-                )
+                logger.warning("[dedup] a store is used; to use a service run %s (%s)", hint, error)
                 found = ()
             self.config = msgspec.structs.replace(self.config, service=found)
 
@@ -226,9 +224,7 @@ class Session:
         page: Page | None = None
         if verdict.match is None:
             if verdict.token is not None:
-                page = Page(
-                    space, verdict, callback, reading, self.in_flight.request_of(request)
-                )
+                page = Page(space, verdict, callback, reading, self.in_flight.request_of(request))
                 if verdict.status == "refetch" and self.config.unchanged == "drop":
                     await self._refetched(page)
         else:
@@ -263,7 +259,9 @@ class Session:
         assert match is not None
         other_title = match.identity == "other"
         titles = {match.document.page.title, verdict.page.title} - {0}
-        differ = len(titles) == 2 and match.domain == verdict.domain  # of pages with the very same text, too
+        differ = (
+            len(titles) == 2 and match.domain == verdict.domain
+        )  # of pages with the very same text, too
         parts = letters(match.document.page, verdict.page, other_title=other_title or differ)
         differs = shape(match.key, verdict.key)
         name = space.ledger.without_noise(Class(callback, verdict.domain, parts, differs))
@@ -327,7 +325,7 @@ class Session:
                 cb_kwargs=deepcopy(visit.cb_kwargs),
                 priority=visit.priority + SOON,
             )
-        except Exception:  # noqa: BLE001 - what cannot be copied is not visited again
+        except Exception:
             return None
 
     async def _refetched(self, page: Page) -> None:
@@ -380,7 +378,7 @@ class Session:
         if space is None:
             try:
                 space = self.spaces[name] = self._open(name)
-            except Exception as error:  # noqa: BLE001 - the crawl goes on without the namespace
+            except Exception as error:
                 self._failed[name] = kind = kind_of(error)
                 self.counts.add(f"error/{kind}")
                 logger.error(

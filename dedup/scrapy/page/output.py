@@ -65,7 +65,7 @@ class Output:
             return (made,)
         try:
             return self._way.take(made)
-        except Exception as error:  # noqa: BLE001 - a fault of ours never costs an item
+        except Exception as error:
             return self._failed(error, made)
 
     def finish(self) -> Made:
@@ -74,7 +74,7 @@ class Output:
             return ()
         try:
             return self._way.finish()
-        except Exception as error:  # noqa: BLE001 - the same
+        except Exception as error:
             return self._failed(error)
 
     def held(self) -> Made:
@@ -349,7 +349,9 @@ class Compared(Accepted):
         if withheld := sum(known):
             session.counts.add("items/withheld", withheld)
         page.way = "accept"
-        if not session.keeping.keeps(page.callback):  # there each page is another item, in an endless calendar, too
+        if not session.keeping.keeps(
+            page.callback
+        ):  # there each page is another item, in an endless calendar, too
             self._new = True
             session.news(self._lead)
         if page.name is not None:
@@ -357,9 +359,7 @@ class Compared(Accepted):
             fields = differing(digest, match) if match is not None and comparable else None
             session.spoil(page, fields)
             if fields and page.again is not None and session.visits.wants(page.callback):
-                session.visits.begin(
-                    page.verdict.key, Visit(page.name, digest, page.verdict.page)
-                )
+                session.visits.begin(page.verdict.key, Visit(page.name, digest, page.verdict.page))
                 session.send((page.again,), "items/control")
         new = iter(known)
         passing = [e for e in self._made if isinstance(e, Request) or not next(new)]
@@ -499,7 +499,3 @@ def _lead(request: Request, lead: tuple[Account, ...]) -> None:
     """Note in a request which accounts paid for it, and for those that led to its page; else remove such a note."""
     if lead or mark_of(request).lead:
         mark(request, lead=lead)
-
-
-
-
