@@ -47,7 +47,6 @@ HEADERS = (
     "prefix bits",
     "candidates a table",
     "memory",
-    "compressed",
     "a probe",
     "",
 )
@@ -203,14 +202,12 @@ def _json(design: Design) -> dict[str, Any]:
 
 def _row(design: Design) -> list[str | int]:
     least, most = design.prefix_bits
-    squeezed = design.compressed_bytes
     return [
         design.name,
         design.tables,
         f"{least}" if least == most else f"{least} to {most}",
         _candidates(design.candidates),
         size_text(design.bytes),
-        "-" if squeezed is None else size_text(squeezed),
         time_text(design.latency_ns),
         "recommended" if design.recommended else "",
     ]

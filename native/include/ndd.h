@@ -1,6 +1,6 @@
 /*
  * ndd.h - the native core of dedup: what every user of it needs. ndd_bulk.h has what searches many
- * fingerprints at once, ndd_paper.h the structures of the paper that it is measured against.
+ * fingerprints at once.
  *
  * Two faces, which meet only in a 64-bit fingerprint:
  *

@@ -2,6 +2,7 @@
  * ndd_bulk.h - many fingerprints at once: tables in files, all pairs of a set, queries against a stream.
  *
  *     segment  pairs (value, document) -> bytes that are searched where they are, such as a mapped file
+ *     design   a number of values       -> the block tables that a table or segment of them has
  *     pairs    a set of fingerprints   -> all pairs within k, and their clusters
  *     batch    queries, and a stream   -> every match, without holding the stream
  *     lmdb     the bytes of a file     -> whether LMDB can be trusted with them
@@ -66,6 +67,27 @@ ndd_status ndd_segments_probe(const ndd_segment *const *segments, size_t count, 
 void ndd_segment_has(const ndd_segment *segment, const uint64_t *values, const uint64_t *documents,
                      size_t n, uint8_t *found);
 void ndd_segment_list(const ndd_segment *segment, uint64_t *values, uint64_t *documents);
+
+/* --------------------------------------------------------------------------------- designs */
+
+/* One block table of a design: what a probe of it looks up (native/src/design/design.h). */
+typedef struct ndd_block {
+    uint64_t mask;      /* the bits of its key */
+    uint64_t flips;     /* those that a probe flips */
+    uint32_t threshold; /* the most that it flips at once */
+    uint32_t bits;      /* of its key */
+    double bytes;       /* expected memory of the block table, of values spread evenly */
+    double visit_ns;    /* estimated time of one key among many, on one common machine */
+} ndd_block;
+
+/* The design that a table of `values` values has: up to `capacity` of its block tables; *count is how
+ * many there are, 0 when a probe compares with every value. */
+ndd_status ndd_design_get(uint64_t values, uint32_t k, ndd_preset preset, ndd_block *blocks,
+                          size_t capacity, uint32_t *count);
+
+/* The same of a segment, whose values are all compared when the one block table has a key of no bits. */
+ndd_status ndd_segment_design_get(uint64_t values, uint32_t k, ndd_block *blocks, size_t capacity,
+                                  uint32_t *count);
 
 /* ------------------------------------------------------------------------------- all pairs */
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from permuted import PermutedTables
 
 from dedup.core.numbers import Array
 from dedup.core.table import PRESETS, Table
@@ -160,6 +159,8 @@ class _Paper(_Arrays):
         self._levels = levels
 
     def build(self, values: Array) -> None:
+        from permuted import PermutedTables  # builds the paper's library, once
+
         self.table = PermutedTables(values, self.k, self._levels)
 
     def documents(self, answer: Any) -> Iterable[int]:

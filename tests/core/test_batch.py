@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from compressed import CODECS, compress
 from fingerprint_values import around, generate
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -169,27 +168,6 @@ def test_every_kind_of_stream_gives_the_same(stream, tmp_path, threads):
         lambda first: np.array_split(values[first:], 4),
     ):
         assert collected(index.probe_stream(source, threads=threads)) == (expected, len(values))
-
-
-@pytest.mark.parametrize("codec", CODECS)
-def test_compressed_fingerprints_can_be_a_stream(codec):
-    """By a function that decodes them from a position on; a file of them is refused, not misread."""
-    rng = np.random.default_rng(8)
-    values = np.sort(np.concatenate([generate(3, 40_000), np.full(20_000, 77, np.uint64)]))
-    index = Queries(np.append(rng.choice(values, 50), np.uint64(79)), 2)
-    compressed = compress(values, codec)
-
-    def decoded(first):
-        return (decode() for _, decode in compressed.pieces(9000, first))
-
-    assert collected(index.probe_stream(decoded)) == (rows(index.probe(values)), len(values))
-
-
-@pytest.mark.parametrize("codec", CODECS)
-def test_a_file_of_compressed_fingerprints_is_refused(tmp_path, codec):
-    (tmp_path / "stored").write_bytes(compress(range(1000), codec).bytes)
-    with pytest.raises(UsageError, match="compressed fingerprints"):
-        list(Queries([1], 2).probe_stream(tmp_path / "stored"))
 
 
 def test_each_hit_comes_with_its_fingerprint(stream):

@@ -17,7 +17,7 @@ FLOORS = (
     ("hash",),
     ("reader", "design"),
     ("table",),
-    ("segment", "bulk", "paper", "lmdb"),
+    ("segment", "bulk", "lmdb"),
 )
 
 Modules = Mapping[str, set[str]]

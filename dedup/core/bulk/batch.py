@@ -49,8 +49,6 @@ function that returns those from a position on."""
 Piece = tuple[int, Callable[[], Array]]
 """A number of fingerprints, and the function that returns them."""
 
-COMPRESSED_BEGINS = b"NDDSORTD"  # of files that earlier releases read, docs/appendix/plan.md
-
 HIT = np.dtype([("query", "u8"), ("position", "u8"), ("distance", "u4"), ("reserved", "u4")])
 """A match: the index of the query, the position in the stream, and the distance in bits."""
 
@@ -343,12 +341,6 @@ def _same(values: Array) -> Array:
 
 
 def _of_file(path: Path, most: int, done: int) -> tuple[Iterator[Piece], int]:
-    with path.open("rb") as file:
-        if file.read(len(COMPRESSED_BEGINS)) == COMPRESSED_BEGINS:
-            raise UsageError(
-                f"{path} holds compressed fingerprints, which this release does not read: write them as "
-                "little-endian numbers of 8 bytes"
-            )
     total, odd = divmod(path.stat().st_size, 8)
     if odd:
         raise StoreDamaged(
