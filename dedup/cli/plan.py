@@ -23,7 +23,7 @@ from dedup.cli.common_options import ParameterType, distance_option, json_option
 from dedup.cli.terminal import scaled_text, size_text, time_text
 from dedup.core.bulk.designs import Design, fewest_tables
 from dedup.core.bulk.designs import plan as plan_designs
-from dedup.core.bulk.out_of_core import memory_bytes
+from dedup.core.memory import memory_bytes
 from dedup.lab.capacity import (
     MACHINE,
     MEASURED,

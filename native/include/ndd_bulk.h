@@ -108,7 +108,7 @@ void ndd_pairs_get(const ndd_pairs *pairs, const uint64_t **values, uint64_t *co
  * the component of values[i]. Components chain: two members may lie further apart than k. */
 ndd_status ndd_find_clusters(const uint64_t *values, size_t n, uint32_t k, uint64_t *labels);
 
-/* The same in parts, for several threads or less memory. ndd_distinct sorts n values, moves one of
+/* The same in parts, for several threads. ndd_distinct sorts n values, moves one of
  * each to the front, *distinct of them, and gives (x, x) for each that occurred more than once. */
 ndd_status ndd_distinct(uint64_t *values, size_t n, ndd_pairs *repeated, size_t *distinct);
 
@@ -117,21 +117,13 @@ ndd_status ndd_distinct(uint64_t *values, size_t n, ndd_pairs *repeated, size_t 
 ndd_status ndd_pair_blocks(uint64_t values, uint32_t k, uint64_t *masks, size_t capacity,
                            uint32_t *count);
 
-/* Of n distinct values, in any order, the pairs whose first such mask is masks[block]; with a split
- * other than 0 only those with a < split <= b. More than `most` are NDD_TOO_LARGE. */
+/* Of n distinct values, in any order, the pairs whose first such mask is masks[block]. */
 ndd_status ndd_find_part(const uint64_t *values, size_t n, uint32_t k, const uint64_t *masks,
-                         uint32_t count, uint32_t block, uint64_t split, size_t most,
-                         ndd_pairs *pairs);
+                         uint32_t count, uint32_t block, ndd_pairs *pairs);
 
 /* Merges n sorted runs of counts[i] pairs, which lie side by side, into one of them all. */
 ndd_status ndd_merge_pairs(const uint64_t *const *runs, const uint64_t *counts, size_t n,
                            uint64_t *merged);
-
-/* Union-find of n places: connects places[2 * i] with places[2 * i + 1] for each of the pairs. A place's
- * parent is a smaller one, or itself, as all are in the beginning. ndd_flatten makes it the smallest place
- * of the cluster. */
-ndd_status ndd_connect(uint64_t *parents, uint64_t n, const uint64_t *places, size_t pairs);
-void ndd_flatten(uint64_t *parents, uint64_t n);
 
 /* ----------------------------------------------------------------------------------- batch */
 

@@ -14,8 +14,9 @@ from segment_data import stats_of, write_segment
 import dedup
 from dedup.cli import main
 from dedup.cli.terminal import size_text
+from dedup.core import memory
 from dedup.core.bulk.designs import fewest_tables, plan
-from dedup.core.bulk.out_of_core import memory_bytes
+from dedup.core.memory import memory_bytes
 from dedup.core.native import lib
 from dedup.lab.capacity import MEASURED, Crawl, Machine, capacity, shard_of
 from dedup.model.errors import UsageError
@@ -194,6 +195,26 @@ def test_memory_that_is_none(memory):
     """What is no amount of memory is named."""
     with pytest.raises(UsageError, match="memory"):
         memory_bytes(memory)
+
+
+@pytest.mark.parametrize(
+    ("meminfo", "most", "used", "free"),
+    [
+        ("MemAvailable:   2048 kB\n", "max\n", "5\n", 2048 * 1024),
+        ("MemAvailable:   2048 kB\n", "1000000\n", "400000\n", 600_000),
+        ("MemAvailable:   2048 kB\n", "1000\n", "2000\n", 0),
+        ("MemAvailable:   2048 kB\n", None, None, 2048 * 1024),
+        (None, None, None, None),
+    ],
+)
+def test_what_is_free(tmp_path, monkeypatch, meminfo, most, used, free):
+    """The least of what the machine and the cgroup of this process have left."""
+    monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(memory, "_CGROUP", tmp_path)
+    for name, text in (("meminfo", meminfo), ("memory.max", most), ("memory.current", used)):
+        if text is not None:
+            (tmp_path / name).write_text(text)
+    assert memory.free_memory() == free
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from typing import Any
 
 import msgspec
 
-from dedup.core.bulk.out_of_core import memory_bytes
+from dedup.core.memory import memory_bytes
 from dedup.core.native import check, ffi, lib
 from dedup.core.numbers import max_distance, number
 from dedup.model.errors import UsageError

@@ -25,7 +25,7 @@ import msgspec
 import numpy as np
 
 import dedup
-from dedup.core.bulk.out_of_core import memory_bytes
+from dedup.core.memory import memory_bytes
 from dedup.lab.bench import Bench, Progress, Round
 from dedup.model.errors import UsageError
 from dedup.model.page import SKETCH_BYTES, Document, PageFingerprint
