@@ -11,6 +11,7 @@ plain; otherwise Python reads it line by line and finds the wrong one.
 import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import IO, Any, TypeVar
 
 import click
@@ -200,8 +201,8 @@ def _read_within(
                 "`dedup scan --engine spark` finds near-duplicates among more pages than memory holds"
             )
 
-    if source != "-" and os.path.isfile(source):
-        with open(source, "rb") as file:
+    if source != "-" and (path := Path(source)).is_file():
+        with path.open("rb") as file:
             begin = file.read(CHUNK_BYTES)
             lines = begin.count(b"\n") * os.fstat(file.fileno()).st_size // max(1, len(begin))
         check(lines, f"{source}: some {lines:,} fingerprints")

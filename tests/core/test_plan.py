@@ -12,9 +12,9 @@ from click.testing import CliRunner
 from segment_data import stats_of, write_segment
 
 import dedup
+import dedup.core.memory
 from dedup.cli import main
 from dedup.cli.terminal import size_text
-from dedup.core import memory
 from dedup.core.bulk.designs import fewest_tables, plan
 from dedup.core.memory import memory_bytes
 from dedup.core.native import lib
@@ -209,12 +209,12 @@ def test_memory_that_is_none(memory):
 )
 def test_what_is_free(tmp_path, monkeypatch, meminfo, most, used, free):
     """The least of what the machine and the cgroup of this process have left."""
-    monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "meminfo")
-    monkeypatch.setattr(memory, "_CGROUP", tmp_path)
+    monkeypatch.setattr(dedup.core.memory, "_MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(dedup.core.memory, "_CGROUP", tmp_path)
     for name, text in (("meminfo", meminfo), ("memory.max", most), ("memory.current", used)):
         if text is not None:
             (tmp_path / name).write_text(text)
-    assert memory.free_memory() == free
+    assert dedup.core.memory.free_memory() == free
 
 
 @pytest.mark.parametrize(
