@@ -101,3 +101,29 @@ def test_the_memory_needed_is_what_is_taken(find):
     )
     needed = memory_needed(1_500_000, clusters=find == "find_clusters")
     assert needed / 2 <= int(done.stdout) <= needed
+
+
+CHOSEN = """
+import threading
+import numpy as np
+from dedup.core.native import check, ffi, lib
+from dedup.core.numbers import pointer
+values = np.concatenate([np.arange(20_000, dtype=np.uint64), np.uint64(1) << np.arange(16, 64, dtype=np.uint64)])
+pairs, distinct, status = ffi.new("ndd_pairs **"), ffi.new("size_t *"), []
+check(lib.ndd_pairs_open(pairs))
+def sort():
+    status.append(lib.ndd_distinct(pointer(values), len(values), pairs[0], distinct))
+threading.stack_size(256 << 10)
+thread = threading.Thread(target=sort)
+thread.start()
+thread.join()
+print(status, distinct[0])
+"""
+
+
+def test_chosen_values_take_no_more_stack():
+    """Values of which one splits off at each bit are sorted in a thread with a small stack."""
+    done = subprocess.run(
+        [sys.executable, "-c", CHOSEN], stdout=subprocess.PIPE, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "[0] 20048\n")

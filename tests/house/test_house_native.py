@@ -61,7 +61,7 @@ def test_circles_and_upward_includes_are_seen():
 def test_the_interface_is_that_of_the_headers():
     """dedup/core/native.py states the checksum of the declarations, so that a core of others is refused."""
     binding = runpy.run_path(str(house_native.NATIVE / "build_ffi.py"))
-    names = ("ndd.h", "ndd_bulk.h")
+    names = ("ndd.h", "ndd_bulk.h", "ndd_resp.h")
     headers = [house_native.NATIVE / "include" / name for name in names]
     expected = binding["interface"](binding["declarations"](headers))
     assert expected == native.INTERFACE, f"write INTERFACE = {expected} in dedup/core/native.py"
