@@ -293,23 +293,25 @@ def test_record_without_a_checkpoint_begins_anew(tmp_path):
 @pytest.mark.parametrize(
     ("content", "error", "message"),
     [
-        (b"", StoreDamaged, "not a checkpoint"),
-        (b"{}", StoreDamaged, "not a checkpoint"),
-        (b'{"format":1', StoreDamaged, "not a checkpoint"),
+        (b"", StoreDamaged, "is damaged: checksum mismatch; remove it to start over"),
+        (b"{}\n", StoreDamaged, "checksum mismatch"),
         (
-            b'{"format":1,"queries":2,"k":3,"checksum":0,"done":0,"written":-1}',
+            lambda content: content.replace(b'"done":10', b'"done":19'),
             StoreDamaged,
-            "not a checkpoint",
+            "checksum mismatch",
         ),
+        (lambda content: content[:-1], StoreDamaged, "checksum mismatch"),
         (None, UsageError, "a checkpoint of other queries"),
     ],
 )
 def test_a_wrong_checkpoint_is_refused(tmp_path, content, error, message):
     """A checkpoint that is damaged, or of other queries, is named, and stays as it is."""
     point = tmp_path / "point"
+    list(Queries([1, 2], 3).probe_stream(generate(1, 10), checkpoint=point))
     if content is None:
-        list(Queries([1, 2], 3).probe_stream(generate(1, 10), checkpoint=point))
         content = point.read_bytes()
+    elif callable(content):
+        content = content(point.read_bytes())
     point.write_bytes(content)
     with pytest.raises(error, match=message) as raised:
         list(Queries([1, 3], 3).probe_stream(generate(1, 10), checkpoint=point))

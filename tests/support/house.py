@@ -9,11 +9,13 @@ a line of [Unreleased] that names the total and gives the reason (CONTRIBUTING.m
 
 import ast
 import importlib.util
+import io
 import json
 import re
 import resource
 import subprocess
 import sys
+import tokenize
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -177,9 +179,18 @@ def _counted() -> dict[str, int]:
     lines = {name: _lines(path) for name, path in modules().items()}
     shipped = {name: count for name, count in lines.items() if not name.startswith("dedup.lab")}
     sources = [*(ROOT / "native" / "src").rglob("*.[ch]"), *(ROOT / "native" / "include").glob("*")]
+    tests = [
+        path
+        for path in (ROOT / "tests").rglob("*.py")
+        if path.relative_to(ROOT).parts[1] not in {"support", "bench"}
+    ]
     trace = load("house_trace")
     closure, page = trace.closure(), trace.page_trace()
     return {
+        "lines of dedup/": sum(lines.values()),
+        "lines of code of dedup/": sum(map(code_lines, modules().values())),
+        "lines of tests/ without support and bench": sum(map(_lines, tests)),
+        "words of all .md": sum(len(path.read_text("utf-8").split()) for path in _pages()),
         "lines of dedup/ without lab/": sum(shipped.values()),
         "modules of dedup/ without lab/": len(shipped),
         "lines of dedup/lab/": sum(lines.values()) - sum(shipped.values()),
@@ -195,6 +206,45 @@ def _counted() -> dict[str, int]:
 
 def _lines(path: Path) -> int:
     return len(path.read_text(encoding="utf-8").splitlines())
+
+
+def code_lines(path: Path) -> int:
+    """Return how many lines of a file have code: not those of comments and docstrings, and no blank ones."""
+    text = path.read_text(encoding="utf-8")
+    said: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            if isinstance(node.value.value, str):
+                said.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    found: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in _NO_CODE:
+            found.update(range(token.start[0], token.end[0] + 1))
+    return len(found - said)
+
+
+_NO_CODE = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
+}
+
+
+def _pages() -> Iterator[Path]:
+    """Yield the documents of the repository."""
+    for path in sorted(ROOT.rglob("*.md")):
+        within = path.relative_to(ROOT).parts
+        if not any(part.startswith(".") or part in {"build", "dist"} for part in within):
+            yield path
+
+
+def wheel_kilobytes() -> int | None:
+    """Return the size of the wheel in dist/ (`make dist`), None if there is none."""
+    sizes = [path.stat().st_size for path in (ROOT / "dist").glob("*.whl")]
+    return max(sizes) // 1000 if sizes else None
 
 
 def load(name: str) -> ModuleType:
@@ -244,6 +294,8 @@ def main() -> int:
     for total in totals():
         mark = "  +" if total.grew else ""
         print(f"{total.name:<45}{total.number:>8,}{total.before:>14,}{mark}")
+    if (wheel := wheel_kilobytes()) is not None:
+        print(f"{'kB of the wheel in dist/':<45}{wheel:>8,}")
     print(f"{'CPU seconds of `dedup --help`, best of five':<45}{help_seconds():>8.3f}")
     return int(any(faults.values()))
 
