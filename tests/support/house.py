@@ -213,8 +213,8 @@ def code_lines(path: Path) -> int:
     text = path.read_text(encoding="utf-8")
     said: set[int] = set()
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            if isinstance(node.value.value, str):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str())):
                 said.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     found: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
