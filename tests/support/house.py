@@ -178,11 +178,6 @@ def unexplained(changelog: str) -> list[Total]:
 def _counted() -> dict[str, int]:
     lines = {name: _lines(path) for name, path in modules().items()}
     sources = [*(ROOT / "native" / "src").rglob("*.[ch]"), *(ROOT / "native" / "include").glob("*")]
-    tests = [
-        path
-        for path in (ROOT / "tests").rglob("*.py")
-        if path.relative_to(ROOT).parts[1] not in {"support", "bench"}
-    ]
     trace = load("house_trace")
     closure, page = trace.closure(), trace.page_trace()
     return {
