@@ -34,7 +34,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 from scrapy import Item
 
-from dedup.core.fingerprint import PageReading
+from dedup.core.fingerprint import PageReading, number_runs
 from dedup.model.page import PART, TEXT_HASH
 from dedup.scrapy.evidence.keeping import Shown
 
@@ -43,6 +43,7 @@ BUDGET = 4 << 20  # characters of all items of a page that are normalised
 VALUES = 20_000  # values in all items of a page
 DEPTH = 16  # of nested values
 ITEMS = 40  # items of a page that are compared one by one; of more, only all together, by their sum
+NUMBERS = 32  # numbers in a page's main text that are told apart; further ones count as one
 FIELDS = 32  # fields of an item that are told apart; further ones count as one
 
 PAGE_SHARE = 0.5  # of a page's characters or words, from which on a field holds the page itself
@@ -60,6 +61,7 @@ _NO_ITEMS = (str, list, tuple, int, float, bytes, bytearray, memoryview, date)
 _SAYS_NOTHING = frozenset((_URL, _NOW, "", "None"))
 _OTHERS = 0  # the name of all fields beyond FIELDS, and of the sum of all items beyond ITEMS
 _MASK = (1 << 64) - 1
+_PLACE = 40_503  # by which the second number of a run differs from the first
 
 
 class TooMuch(ValueError):
@@ -78,6 +80,8 @@ class Digest(NamedTuple):
     whole    whether the page's address stands inside of a longer text: known with its whole page only
     items    a 64-bit hash of each item, if there are at most ITEMS
     fields   by the 32-bit hash of a field's name, the 64-bit sum of its values' hashes over all items
+    numbers  of a page that a field holds: for each number in its main text 16 bits of its place, and below 16 of its value
+    holds    whether a field holds the page
     holders  the fields of this page that hold it; not kept
     """
 
@@ -86,6 +90,8 @@ class Digest(NamedTuple):
     whole: bool = False
     items: frozenset[int] = frozenset()
     fields: Mapping[int, int] = {}
+    numbers: frozenset[int] = frozenset()
+    holds: bool = False
     holders: frozenset[int] = frozenset()
 
 
@@ -143,6 +149,8 @@ def encode(digest: Digest) -> bytes:
             digest.whole,
             pack(f">{len(digest.items)}Q", *sorted(digest.items)),
             pack(">" + "IQ" * len(digest.fields), *fields),
+            pack(f">{len(digest.numbers)}I", *sorted(digest.numbers)),
+            digest.holds,
         )
     )
 
@@ -152,16 +160,40 @@ def decode(content: bytes) -> Digest | None:
     if not content:
         return None
     try:
-        version, number, says, whole, items, fields = _decoder.decode(content)
+        version, number, says, whole, items, fields, numbers, holds = _decoder.decode(content)
     except msgspec.MsgspecError:
         return None
-    if version != VERSION or len(items) % 8 or len(fields) % 12:
+    if version != VERSION or len(items) % 8 or len(fields) % 12 or len(numbers) % 4:
         return None
-    found = frozenset(unpack(f">{len(items) // 8}Q", items))
-    return Digest(number, says, whole, found, dict(iter_unpack(">IQ", fields)))
+    return Digest(
+        number,
+        says,
+        whole,
+        frozenset(unpack(f">{len(items) // 8}Q", items)),
+        dict(iter_unpack(">IQ", fields)),
+        frozenset(unpack(f">{len(numbers) // 4}I", numbers)),
+        holds,
+    )
 
 
-_decoder = msgspec.msgpack.Decoder(tuple[int, int, bool, bool, bytes, bytes])
+_decoder = msgspec.msgpack.Decoder(tuple[int, int, bool, bool, bytes, bytes, bytes, bool])
+
+
+def numbers_of(reading: PageReading) -> frozenset[int]:
+    """Return the numbers in a page's main text, each with the word before it: Digest.numbers, at most NUMBERS."""
+    found: set[int] = set()
+    for before, *run in number_runs(reading.numbers):
+        for place, each in enumerate(run):
+            found.add((before + place * _PLACE & 0xFFFF) << 16 | each & 0xFFFF)
+    if len(found) <= NUMBERS:
+        return frozenset(found)
+    first = sorted(found)
+    return frozenset((*first[: NUMBERS - 1], _hash(first[NUMBERS - 1 :]) & 0xFFFF))
+
+
+def places(one: frozenset[int], other: frozenset[int]) -> frozenset[int]:
+    """Return the places at which two pages have other numbers."""
+    return frozenset(number >> 16 for number in one ^ other)
 
 
 # ---------------------------------------------------------------------------------- one page
@@ -391,7 +423,9 @@ class Digester:
         if number > ITEMS:  # where values were swapped between items, the fields alone are the same
             fields = fields | {_OTHERS: self._sum}
         whole = any(item.inside for item in self.items)
-        return Digest(number, self._says, whole, items, fields, frozenset(self._holders))
+        numbers = numbers_of(self._page.reading()) if self._holders else frozenset[int]()
+        holders = frozenset(self._holders)
+        return Digest(number, self._says, whole, items, fields, numbers, bool(holders), holders)
 
 
 def _addresses(urls: Iterable[str]) -> tuple[list[str], str]:

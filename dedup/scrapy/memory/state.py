@@ -42,8 +42,7 @@ class Learned(msgspec.Struct):
     """The content of <store>/learned. volatile: by callback."""
 
     classes: list[tuple[Class, Record]] = []
-    volatile: dict[str, frozenset[int]] = {}
-    noise: list[tuple[Class, str]] = []
+    volatile: dict[str, Volatile] = {}
     urls: bytes = b""
     version: int = 1
 
@@ -133,12 +132,12 @@ class Saving:
         folder, paused = space.memory.folder, job.of(space.name)
         learned = None if folder is None else read(folder / LEARNED, Learned)
         learned = learned or Learned()
-        for callback, fields in learned.volatile.items():
-            visits.callbacks.setdefault(callback, Volatile()).fields |= fields
+        for callback, found in learned.volatile.items():
+            found.visits = []  # of this crawl
+            visits.callbacks.setdefault(callback, found)
         space.met = Met(paused.links, paused.items)
         dropped, waiting = self._made(paused.dropped), self._made(paused.waiting)
         space.ledger.take(dict(learned.classes), dropped, waiting)
-        space.ledger.noise = dict(learned.noise)
         space.urls.take(learned.urls)
         return paused.begun
 
@@ -189,11 +188,9 @@ class Saving:
         space.ledger.changed = False
         ledger, folder = space.ledger, space.memory.folder
         if folder is not None:
-            volatile = {name: v.fields for name, v in visits.callbacks.items() if v.fields}
+            volatile = {name: msgspec.structs.replace(v) for name, v in visits.callbacks.items()}
             records = [(name, msgspec.structs.replace(r)) for name, r in ledger.classes.items()]
-            yield folder / LEARNED, Learned(
-                records, volatile, [*ledger.noise.items()], space.urls.to_bytes()
-            )
+            yield folder / LEARNED, Learned(records, volatile, space.urls.to_bytes())
         if job.folder is not None:
             paused = job.of(space.name)
             links, items = space.met.to_bytes()

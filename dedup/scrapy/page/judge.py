@@ -22,7 +22,7 @@ from scrapy.utils.job import job_dir
 from dedup.core.fingerprint import PageReading, hash_of_links, read_page
 from dedup.model.forms import to_plain
 from dedup.model.names import namespace_of
-from dedup.model.page import ReserveOptions, Verdict, unreserved
+from dedup.model.page import Neighbour, ReserveOptions, Verdict, unreserved
 from dedup.model.recipes import Recipe
 from dedup.scrapy.evidence.difference import (
     HEADING,
@@ -33,7 +33,14 @@ from dedup.scrapy.evidence.difference import (
     letters,
     shape,
 )
-from dedup.scrapy.evidence.digest import Digest, Digester, Names, Rules, decode
+from dedup.scrapy.evidence.digest import (
+    Digest,
+    Digester,
+    Names,
+    Rules,
+    decode,
+    numbers_of,
+)
 from dedup.scrapy.evidence.digest import Page as ItemPage
 from dedup.scrapy.evidence.keeping import Keeping
 from dedup.scrapy.evidence.ledger import Account, Class, Ledger
@@ -62,7 +69,7 @@ from dedup.scrapy.urls import SiteUrls
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-DATA = frozenset((WORDS, NUMBERS, HEADING, TITLE, UNKNOWN))  # parts of a page that are what it says
+SAID = frozenset((HEADING, TITLE, UNKNOWN))  # parts of a page that no visit changes
 SOON = 10  # by which the priority of a control visit is higher than its page's
 GONE = frozenset((404, 410))  # statuses of pages that no longer exist
 _judged_by: "WeakKeyDictionary[Request, Session]" = WeakKeyDictionary()
@@ -262,10 +269,9 @@ class Session:
         assert match is not None
         other_title = match.identity == "other"
         parts = letters(match.document.page, verdict.page, other_title=other_title)
-        differs = shape(match.key, verdict.key)
-        name = space.ledger.without_noise(Class(callback, verdict.domain, parts, differs))
-        text = self.config.proof == "text" and match.paid and not other_title
-        equal = match.paid and not DATA & set(name.parts) and self.keeping.keeps(callback)
+        name = Class(callback, verdict.domain, parts, shape(match.key, verdict.key))
+        text = self.config.proof == "text" and not other_title
+        equal = self.keeping.keeps(callback) and self._are_equal(name, match, reading)
         held = verdict if verdict.token else unreserved(verdict, "compared")
         return Page(
             space,
@@ -276,10 +282,24 @@ class Session:
             way="compare",
             match=match,
             name=name,
-            by_text=text or equal,
+            by_text=match.paid and (text or equal),
             is_own=NUMBERS not in parts or match.document.inserted_seconds >= self._begun,
             again=self._visit(request, callback),
         )
+
+    def _are_equal(self, name: Class, match: Neighbour, reading: PageReading) -> bool:
+        """Whether a page says what its match says, but for what each visit of such pages changes."""
+        if SAID & set(name.parts):
+            return False
+        volatile = self.visits.of(name.callback)
+        if WORDS in name.parts and name.shape not in volatile.words:
+            return False
+        if NUMBERS not in name.parts:
+            return True
+        digest = decode(match.document.items)
+        if digest is None or not digest.holds:
+            return False
+        return volatile.are_equal(name, Digest(1, numbers=numbers_of(reading)), digest)
 
     def _may_drop(self, page: Page) -> bool:
         """Whether a page that looks like an accepted one is dropped unparsed."""
@@ -312,7 +332,7 @@ class Session:
     def _visit(self, request: Request, callback: str) -> Request | None:
         """Return a request for another visit of a page, before its callback can change this one."""
         wants = self.config.mode == "drop" and not self.config.item_fields
-        if not wants or request.method != "GET" or not self.visits.wants(callback):
+        if not wants or request.method != "GET" or not self.visits.may_want(callback):
             return None
         try:
             from copy import deepcopy
@@ -399,9 +419,16 @@ class Session:
         """Read a page."""
         if isinstance(response, TextResponse) and response.encoding != "utf-8":
             # the text is decoded once, and the spider finds it decoded
-            return read_page(response.text, url=response.url, recipe=recipe, links=True)
+            return read_page(
+                response.text, url=response.url, recipe=recipe, links=True, numbers=True
+            )
         return read_page(
-            response.body, encoding="utf-8", url=response.url, recipe=recipe, links=True
+            response.body,
+            encoding="utf-8",
+            url=response.url,
+            recipe=recipe,
+            links=True,
+            numbers=True,
         )
 
     # ------------------------------------------------------------------ a page is parsed
@@ -427,7 +454,7 @@ class Session:
         )
         config = self.config
         rules = Rules(
-            self.names, config.item_fields, config.item_ignore, self.visits.volatile(callback)
+            self.names, config.item_fields, config.item_ignore, self.visits.of(callback).fields
         )
         return Digester(page, rules)
 

@@ -334,7 +334,7 @@ class Compared(Accepted):
 
     def _is_whole(self, digest: Digest) -> bool:
         """Whether the match brought all of the items."""
-        volatile = self._session.visits.volatile(self._page.callback)
+        volatile = self._session.visits.of(self._page.callback).fields
         return bool(
             digest.number and self._match is not None and are_known(digest, self._match, volatile)
         )
@@ -346,24 +346,27 @@ class Compared(Accepted):
         if withheld := sum(known):
             session.counts.add("items/withheld", withheld)
         page.way = "accept"
-        if not session.keeping.keeps(page.callback):  # there each page is another item, in an endless calendar, too
+        keeps = session.keeping.keeps(page.callback)
+        if not keeps:
             self._new = True
             session.news(self._lead)
         if page.name is not None:
             comparable = match is not None and match.number == digest.number == 1
             fields = differing(digest, match) if match is not None and comparable else None
+            if match is not None:
+                session.visits.note(page.name, digest, match)
             session.spoil(page, fields)
-            if fields and page.again is not None and session.visits.wants(page.callback):
-                session.visits.begin(
-                    page.verdict.key, Visit(page.name, digest, page.verdict.page)
-                )
+            if fields and page.again is not None and session.visits.wants(page.name):
+                visit = Visit(page.name, digest, page.verdict.page)
+                session.visits.begin(page.verdict.key, visit)
                 session.send((page.again,), "items/control")
         new = iter(known)
-        passing = [e for e in self._made if isinstance(e, Request) or not next(new)]
-        for each in passing:
-            if not isinstance(each, Request):
-                self._passes_item()
-        return passing
+        items = [e for e in self._made if not isinstance(e, Request) and not next(new)]
+        for _ in items:
+            self._passes_item()
+        if keeps:  # each page of an endless calendar is another item: its requests are paid all the same
+            return [*items, *self._new_requests()[0]]
+        return [e for e in self._made if isinstance(e, Request) or any(e is each for each in items)]
 
     # ------------------------------------------------------------------------------ requests
 
@@ -474,22 +477,17 @@ class Visited:
         session = self._session
         page = self._reading().fingerprint
         found = session.visits.ended(self._key, self._digester.digest(), page)
-        if found is None:
-            return ()
-        for space in session.spaces.values():
-            space.ledger.note_noise(found.name, found.parts)
-            if found.fields:
-                callback = found.name.callback
-                space.ledger.forgive(callback, session.visits.volatile(callback))
-        if found.fields:
-            session.counts.add("items/volatile", len(found.fields))
-            names = session.names.of(found.fields)
-            session.report.volatile(found.name.callback, self._key, names)
+        if found is not None and found.fields:
+            callback, fields = found
+            session.counts.add("items/volatile", len(fields))
+            for space in session.spaces.values():
+                space.ledger.forgive(callback, session.visits.of(callback).fields)
+            session.report.volatile(callback, self._key, session.names.of(fields))
         return ()
 
     def end(self, *, complete: bool) -> None:
         if not complete:
-            self._session.visits.ended(self._key, None, None)
+            self._session.visits.forget(self._key)
 
 
 def _lead(request: Request, lead: tuple[Account, ...]) -> None:

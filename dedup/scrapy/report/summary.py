@@ -19,8 +19,8 @@ from dedup.scrapy.settings import Config
 
 if TYPE_CHECKING:
     from dedup.model.policy import Mode
-    from dedup.scrapy.urls import HeldRule
     from dedup.scrapy.proof import Proof
+    from dedup.scrapy.urls import HeldRule
 
 RULES_NAMED = 5
 

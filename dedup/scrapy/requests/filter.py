@@ -32,8 +32,8 @@ from dedup.core.digests import DigestFolder, DigestSets
 from dedup.core.files import PRIVATE, PRIVATE_FOLDER, replace_file
 from dedup.core.pending_records import PendingRecords
 from dedup.model.names import namespace_of
-from dedup.scrapy.guard import logger
 from dedup.scrapy.exceptions import near_duplicate_dropped
+from dedup.scrapy.guard import logger
 from dedup.scrapy.settings import Config
 
 SCHEDULED, FETCHED = 1, 2  # marks of a digest
