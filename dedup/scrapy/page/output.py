@@ -291,15 +291,16 @@ class Compared(Accepted):
                 page.space.met.take_item(page.callback, item.known)
         if not all(known):
             return self._brought(digest, known)
-        if known:
-            session.counts.add("items/withheld", len(known))
+        made = [each for each in self._made if isinstance(each, Request)]
         if page.way == "refetch":
             for _ in known:
                 session.in_flight.item_withheld(page)
             if known:
                 session.counts.add("unchanged_items", len(known))
-            return [each for each in self._made if isinstance(each, Request)]
+            self._withhold(len(known), 0)
+            return made
         requests = self._new_requests()
+        self._withhold(len(known), len(made) - len(requests))
         page.way = "compare"
         if not requests and digest.number:
             assert page.name is not None
@@ -320,23 +321,40 @@ class Compared(Accepted):
         """Note that the page brought new items; return these, and its requests."""
         session, page, match = self._session, self._page, self._match
         session.counts.add("items/other")
-        if withheld := sum(known):
-            session.counts.add("items/withheld", withheld)
+        self._withhold(sum(known), 0)
         page.way, self._new = "accept", True
         session.news(self._lead)
         if page.name is not None:
             comparable = match is not None and match.number == digest.number == 1
             fields = differing(digest, match) if match is not None and comparable else None
             session.spoil(page, fields)
-            if (fields or frozenset()) - digest.holders and page.again is not None and session.visits.wants(page.callback):
+            if (
+                (fields or frozenset()) - digest.holders
+                and page.again is not None
+                and session.visits.wants(page.callback)
+            ):
                 session.visits.begin(page.verdict.key, page.callback, digest)
-                session.send((page.again.replace(priority=page.again.priority + 10),), "items/control")
+                session.send(
+                    (page.again.replace(priority=page.again.priority + 10),), "items/control"
+                )
         new = iter(known)
         passing = [e for e in self._made if isinstance(e, Request) or not next(new)]
         for each in passing:
             if not isinstance(each, Request):
                 self._passes_item()
         return passing
+
+    def _withhold(self, items: int, requests: int) -> None:
+        """Count what is withheld."""
+        session, page = self._session, self._page
+        if items:
+            session.counts.add("items/withheld", items)
+        if requests:
+            session.counts.add("requests/withheld", requests)
+        if items or requests:
+            session.report.withheld(
+                page.space, page.verdict, self._response, page.callback, items, requests
+            )
 
     # ------------------------------------------------------------------------------ requests
 
@@ -354,8 +372,6 @@ class Compared(Accepted):
             elif not has_new_link or self._is_known(request) or not self._pay(request):
                 continue
             passing.append(request)
-        if withheld := sum(isinstance(each, Request) for each in self._made) - len(passing):
-            session.counts.add("requests/withheld", withheld)
         return passing
 
     def _pay(self, request: Request) -> bool:
@@ -417,6 +433,10 @@ class Watched(Compared):
     def _passes_item(self) -> None:
         """Do nothing: it passed."""
 
+    def _withhold(self, items: int, requests: int) -> None:
+        """Count what is withheld, or, in the mode "tag", would be."""
+        super()._withhold(items if self._changes_nothing else 0, requests)
+
     def _pay(self, request: Request) -> bool:
         return self._changes_nothing or super()._pay(request)
 
@@ -458,7 +478,3 @@ def _lead(request: Request, lead: tuple[Account, ...]) -> None:
     """Note in a request which accounts paid for it, and for those that led to its page; else remove such a note."""
     if lead or mark_of(request).lead:
         mark(request, lead=lead)
-
-
-
-
