@@ -5,14 +5,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dedup.model.names import count
-from dedup.model.page import label_of
 from dedup.scrapy.evidence.difference import in_words
 from dedup.scrapy.evidence.ledger import Class, Record
 from dedup.scrapy.settings import Config
 
 NAMED = 5  # of a list
 NOTHING = 0.9  # of the pages were not judged, for reasons of the site
-_SITES = ("data_page", "short", "unread", "non_html")  # these reasons
+_SITES = {  # these reasons
+    "data_page": "are made of inline data",
+    "short": "have too few distinct words to be judged",
+    "unread": "have more text than was read of them",
+    "non_html": "are no HTML or text",
+}
 
 _STATUSES = {
     "unique": "unique",
@@ -64,7 +68,7 @@ def _lines(found: Found, config: Config, remembered: str) -> Iterator[str]:
     if line := _copies(found, counts, config):
         yield line
     elif not counts["compared"] and (reason := _nothing(exempt, total)):
-        yield f"nothing to do on this site: {exempt[reason]:,} pages: {label_of(reason)}"
+        yield f"nothing to do on this site: {exempt[reason]:,} of {count(total, 'page')} {_SITES[reason]} ({reason})"
     if line := _compared(counts, config):
         yield line
     if counts["items/again"]:
@@ -74,10 +78,9 @@ def _lines(found: Found, config: Config, remembered: str) -> Iterator[str]:
             f"new{f': {_most(names)}' if names else ''}"
         )
     if found.waiting:
-        yield (
-            f"the budget is spent: {count(found.waiting.total(), 'request')} wait for something new: "
-            f"{_most(found.waiting)}"
-        )
+        waiting = found.waiting.total()
+        wait = count(waiting, "request waits", "requests wait")
+        yield f"the budget is spent: {wait} for something new: {_most(found.waiting)}"
     if line := _urls(found, counts):
         yield line
     if errors:
