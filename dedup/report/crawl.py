@@ -271,12 +271,12 @@ def _savings(crawl: Crawl) -> Section:
         ("requests withheld", crawl.stat("requests/withheld")),
         ("requests not sent (URL rules)", crawl.stat("url_skipped")),
         ("MB not parsed", crawl.dropped_bytes / 1e6),
-        ("seconds of callbacks saved", found * each),
+        *([("seconds of callbacks saved", found * each)] if crawl.parsed else []),
         ("seconds spent on it", spent),
         ("milliseconds for each page", 1000 * spent / max(1, crawl.stat("probed"))),
     ]
     parts: list[Part] = [Figures([each for each in figures if each[1] or "second" in each[0]])]
-    if crawl.mode == "drop" and found and spent > found * each:
+    if crawl.mode == "drop" and crawl.parsed and found and spent > found * each:
         parts.append(
             Text(
                 "Deduplication took more CPU time than the callbacks that it saved: on this site it pays in requests, "

@@ -9,7 +9,7 @@ Invariant: what nobody asked for costs nothing: without DEDUP_REPORT and DEDUP_D
 
 import re
 from collections import Counter
-from collections.abc import AsyncIterable, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -102,11 +102,16 @@ class Report:
             ", ".join(names) or "what has no name",
         )
 
+    @property
+    def times(self) -> bool:
+        """Whether somebody wants to know the CPU time of callbacks."""
+        return self._journal is not None
+
     def timed(self, results: Iterable[Any]) -> Iterable[Any]:
         """Pass on a callback's output, and add up its CPU time where somebody wants to know it."""
         return results if self._journal is None else self._journal.timed(results)
 
-    def timed_async(self, results: AsyncIterable[Any]) -> AsyncIterable[Any]:
+    def timed_async(self, results: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """Do the same for an asynchronous callback."""
         return results if self._journal is None else self._journal.timed_async(results)
 

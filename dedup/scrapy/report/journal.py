@@ -9,9 +9,19 @@ that comes soon is shown with its original.
 
 import re
 from collections import OrderedDict
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+)
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from time import thread_time
+from types import coroutine
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 from urllib.parse import urlsplit
 
 from dedup.core.fingerprint import main_words
@@ -21,7 +31,6 @@ from dedup.model.recipes import Recipe
 from dedup.report.crawl import Crawl, Example, Group, Host
 from dedup.report.drops import Drop, DropsFile, compare_words
 from dedup.report.texts import differences
-from dedup.scrapy.guard import Meter
 
 if TYPE_CHECKING:
     from scrapy.http import Response
@@ -56,7 +65,6 @@ class Journal:
         """Begin with nothing; drops lists every page."""
         self.crawl = Crawl(mode=mode)
         self._drops = drops
-        self._meter = Meter()  # of callbacks
         self._words: OrderedDict[str, list[str]] = OrderedDict()  # of originals, by document key
         self._bodies: OrderedDict[str, bytes] = OrderedDict()  # the same
         self._bodies_bytes = self._texts = 0
@@ -171,7 +179,6 @@ class Journal:
 
     def close(self) -> None:
         """Close the file of drops."""
-        self.crawl.seconds = self._meter.seconds
         if self._drops is not None:
             self._drops.close()
 
@@ -180,11 +187,13 @@ class Journal:
         self.crawl.parsed += 1
         source = iter(results)
         while True:
+            begun = thread_time()
             try:
-                with self._meter:
-                    result = next(source)
+                result = next(source)
             except StopIteration:
                 return
+            finally:
+                self.crawl.seconds += thread_time() - begun
             yield result
 
     async def timed_async(self, results: AsyncIterable[T]) -> AsyncIterator[T]:
@@ -193,8 +202,7 @@ class Journal:
         source = aiter(results)
         while True:
             try:
-                with self._meter:
-                    result = await self._meter.pausing(anext(source))
+                result = await _measured(anext(source), self.crawl)
             except StopAsyncIteration:
                 return
             yield result
@@ -231,6 +239,27 @@ class Journal:
             if len(self._words) > ORIGINALS:
                 self._words.popitem(last=False)
         return original, _words(response.body, encoding, recipe)
+
+
+@coroutine
+def _measured(awaitable: Awaitable[T], crawl: Crawl) -> Generator[Any, Any, T]:
+    steps = awaitable.__await__()
+    step: Callable[[Any], Any] = steps.send
+    value: Any = None
+    while True:
+        begun = thread_time()
+        try:
+            waits_for = step(value)
+        except StopIteration as end:
+            return cast(T, end.value)
+        finally:
+            crawl.seconds += thread_time() - begun
+        try:
+            value = yield waits_for
+        except BaseException as error:
+            step, value = steps.throw, error
+        else:
+            step = steps.send
 
 
 def kind_of_path(url: str) -> str:
