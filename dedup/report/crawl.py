@@ -103,7 +103,7 @@ class Crawl(msgspec.Struct):
 
     stats            of the add-on, without their prefix; requests, responses, items: Scrapy's
     near_duplicates  groups of copies, by the document key of their original
-    places           copies by callback and kind of path
+    differences      copies, by how their URLs differ from their originals'
     classes          of pages like accepted ones: name, what they brought (dropped, same, new, again), and an example of
                      something new (page, original, fields)
     waiting          requests that wait for something new, by what differs in their URLs
@@ -124,7 +124,7 @@ class Crawl(msgspec.Struct):
     items: int = 0
     near_duplicates: dict[str, Group] = {}
     hosts: dict[str, Host] = {}
-    places: dict[tuple[str, str], int] = {}
+    differences: dict[str, int] = {}
     classes: list[dict[str, Any]] = []
     waiting: dict[str, int] = {}
     url_rules: list[dict[str, Any]] = []
@@ -162,7 +162,6 @@ def crawl_report(crawl: Crawl) -> Report:
         _savings(crawl),
         *_shown(crawl),
         *_waiting(crawl),
-        *_places(crawl),
         _groups(crawl),
         _hosts(crawl),
         *_urls(crawl),
@@ -193,10 +192,6 @@ def json_report(crawl: Crawl) -> bytes:
                 "examples": [example.plain() for example in group.examples],
             }
             for key, group in _by_risk(crawl)
-        ],
-        "places": [
-            {"callback": callback, "path": path, "near_duplicates": n}
-            for (callback, path), n in crawl.places.items()
         ],
         "hosts": [
             {"host": host, "judged": seen.judged, "near_duplicates": seen.near_duplicates}
@@ -320,16 +315,6 @@ def _waiting(crawl: Crawl) -> Iterator[Section]:
         yield Section("Requests that wait", [table], text)
 
 
-def _places(crawl: Crawl) -> Iterator[Section]:
-    rows = [(callback, path, n) for (callback, path), n in crawl.places.items()][:ROWS]
-    if rows:
-        text = "DEDUP_DROPPED = 'dropped.jsonl' lists each of them."
-        if crawl.dropped_file:
-            text = f"Each of them is a line of {crawl.dropped_file} (DEDUP_DROPPED)."
-        headers = ("callback", "path, # for numbers", "copies")
-        yield Section("Copies by callback and path", [Table(headers, rows)], text)
-
-
 def _by_risk(crawl: Crawl) -> list[tuple[str, Group]]:
     """Return the groups, first those with the copies that are least alike."""
     groups = crawl.near_duplicates.items()
@@ -347,7 +332,8 @@ def _groups(crawl: Crawl) -> Section:
     shown = listed[:GROUPS_SHOWN]
     if folds := listed[GROUPS_SHOWN:]:
         shown.append(Folded(count(len(folds), "more page"), folds))
-    text = "Pages with examples of their copies, the least similar first."
+    text = "Pages with examples of their copies, the least similar first. "
+    text += f"{crawl.dropped_file or 'DEDUP_DROPPED = “dropped.jsonl”'} lists all."
     if left_out := len(groups) - len(listed):
         text += f" {count(left_out, 'more page')} not shown."
     return Section("Groups of copies", shown, text)

@@ -16,6 +16,7 @@ from dedup.model.recipes import recipe_of
 from dedup.report.crawl import Crawl, crawl_report, json_report
 from dedup.report.html import html_page
 from dedup.report.parts import Entry, Link, Report, Table
+from dedup.scrapy.report import Seen
 from dedup.scrapy.report import journal as journals
 from dedup.scrapy.report.journal import Journal
 
@@ -291,20 +292,19 @@ def judge(journal: Journal, key: str, of: str | None, body: bytes, similarity: f
     token = "token" if of is None else None
     verdict = verdict_on(status, "", key, of, *alike, page, token)
     response = SimpleNamespace(url=key, body=body, encoding="utf-8")
-    journal.judged(verdict, response, recipe_of(None), "parse")
+    journal.judged(Seen(verdict, response, recipe_of(None), "parse"))
 
 
 def test_the_journal_is_bounded(monkeypatch):
     """Whatever is crawled: so many groups, hosts, examples, texts, pages and bytes of bodies, no more."""
-    bounds = {"GROUPS": 5, "HOSTS": 4, "TEXTS": 3, "SAMPLE_BYTES": 1000, "PAGES": 6, "PLACES": 3}
+    bounds = {"GROUPS": 5, "HOSTS": 4, "TEXTS": 3, "SAMPLE_BYTES": 1000, "PAGES": 6}
     for name, most in bounds.items():
         monkeypatch.setattr(journals, name, most)
     journal = Journal("drop", None)
     for n in range(20):
         judge(journal, f"http://host{n}.test/", None, b"<p>" + b"word " * 100)
         for copy in range(5):
-            url = f"http://host{n}.test/{'abcdefghijklmnopqrst'[n]}/{copy}"
-            judge(journal, url, f"http://host{n}.test/", b"<p>word")
+            judge(journal, f"http://host{n}.test/{copy}", f"http://host{n}.test/", b"<p>word")
     crawl = journal.crawl
     groups = crawl.near_duplicates.values()
     assert len(groups) == 5
@@ -315,7 +315,6 @@ def test_the_journal_is_bounded(monkeypatch):
     assert len(examples) == 5 * journals.EXAMPLES
     assert sum(example.texts is not None for example in examples) == 3
     assert [*crawl.pages] == [f"http://host{n}.test/" for n in range(6)]
-    assert len(crawl.places) == 3
     assert sum(map(len, journal._bodies.values())) <= 1000
 
 

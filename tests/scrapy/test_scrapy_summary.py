@@ -1,16 +1,13 @@
 """The summary at the end of a crawl: at most eight lines, each with [dedup], which add up, and none for zero."""
 
 import re
-from collections import Counter
 
 import pytest
 from crawling import Case, article, hub, run_cases
-from scrapy.settings import Settings
 
 from dedup.model.stats import STATS
-from dedup.scrapy.evidence.ledger import Class, Record
-from dedup.scrapy.report.summary import Found, summary
-from dedup.scrapy.settings import Config
+from dedup.report.crawl import Crawl
+from dedup.scrapy.report.summary import summary
 
 ITEMS = """
 def parse(self, response):
@@ -117,17 +114,12 @@ def test_the_longest_summary():
     counts = dict.fromkeys(STATS, 3) | {"error/store_locked": 2, "exempt/short": 4}
     counts |= {"cpu_seconds": 0.003, "near_duplicate/distance/1": 3}
     counts = {name: n for name, n in counts.items() if not name.endswith(("/KIND", "/REASON"))}
-    rule = type("Rule", (), {"rule": "drop:sid a.test"})()
-    spoiled = (Class("parse", "a.test", "f", "?+color"), Record(new=1, again=3))
-    found = Found(
-        counts,
-        Counter({"?+sid": 2, ">amp": 1}),
-        [spoiled],
-        Counter({"parameter `page`": 38}),
-        [rule],
-    )
-    config = Config.from_settings(Settings())
-    assert summary(found, config, "9 documents in store").splitlines() == [
+    crawl = Crawl("drop", stats=counts)
+    crawl.differences = {"parameter `sid` added": 2, "`/amp` added": 1}
+    crawl.classes = [{"name": "parse, parameter `color` added (frame)", "again": 3}]
+    crawl.waiting = {"parameter `page`": 38}
+    crawl.url_rules = [{"rule": "drop:sid a.test"}]
+    assert summary(crawl, "9 documents in store").splitlines() == [
         "[dedup] 16 pages: 3 unique + 3 compared + 3 dropped + 3 known URLs fetched again + 4 exempt (short 4)",
         "[dedup] dropped 3 copies unparsed: parameter `sid` added (2), `/amp` added (1); 3 by their text alone",
         "[dedup] 6 compared pages: 3 brought nothing new, 3 brought new items; 3 items and 3 requests withheld",

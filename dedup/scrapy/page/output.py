@@ -328,15 +328,9 @@ class Compared(Accepted):
             comparable = match is not None and match.number == digest.number == 1
             fields = differing(digest, match) if match is not None and comparable else None
             session.spoil(page, fields)
-            if (
-                (fields or frozenset()) - digest.holders
-                and page.again is not None
-                and session.visits.wants(page.callback)
-            ):
+            if (fields or frozenset()) - digest.holders and page.again is not None and session.visits.wants(page.callback):
                 session.visits.begin(page.verdict.key, page.callback, digest)
-                session.send(
-                    (page.again.replace(priority=page.again.priority + 10),), "items/control"
-                )
+                session.send((page.again.replace(priority=page.again.priority + 10),), "items/control")
         new = iter(known)
         passing = [e for e in self._made if isinstance(e, Request) or not next(new)]
         for each in passing:
@@ -478,3 +472,7 @@ def _lead(request: Request, lead: tuple[Account, ...]) -> None:
     """Note in a request which accounts paid for it, and for those that led to its page; else remove such a note."""
     if lead or mark_of(request).lead:
         mark(request, lead=lead)
+
+
+
+

@@ -12,18 +12,17 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy.settings import BaseSettings
 
 from dedup.core.files import replace_file
 from dedup.model.page import Verdict
 from dedup.model.policy import SETTINGS
-from dedup.model.recipes import recipe_of
+from dedup.model.recipes import Recipe, recipe_of
 from dedup.scrapy.evidence.difference import in_words
 from dedup.scrapy.guard import Counts, logger
 from dedup.scrapy.memory.state import Job
-from dedup.scrapy.report.summary import Found, summary
 from dedup.scrapy.settings import Config
 
 if TYPE_CHECKING:
@@ -39,12 +38,23 @@ ORIGINALS = 10_000  # of copies that the text decided about, which are counted
 MANY = 50  # copies of one page by their text, of which a warning says so
 
 
+class Seen(NamedTuple):
+    """A page that was judged."""
+
+    verdict: Verdict
+    response: "Response"
+    recipe: Recipe
+    callback: str
+
+
 class Report:
     """Takes notes of a crawl while it runs, and writes them at its end."""
 
     def __init__(self, config: Config, counts: Counts, journal: "Journal | None") -> None:
         """Private: new_report() makes it."""
-        self._config, self._counts, self._journal = config, counts, journal
+        self._counts, self._journal = counts, journal
+        self._mode = config.mode
+        self.times = journal is not None  # whether somebody wants to know the CPU time of callbacks
         self._shapes = Counter[str]()  # of copies
         self._by_text = Counter[str]()  # copies by original
         self._warnings: list[str] = []
@@ -65,7 +75,7 @@ class Report:
             if page.by_text and verdict.of is not None:
                 self._swallowed(verdict.of, response.url)
         if self._journal is not None:
-            self._journal.judged(verdict, response, space.recipe, callback, page)
+            self._journal.judged(Seen(verdict, response, space.recipe, callback), page)
 
     def withheld(
         self,
@@ -78,7 +88,7 @@ class Report:
     ) -> None:
         """Note a page of which items or requests are withheld; in the mode "tag": would be."""
         if self._journal is not None:
-            self._journal.withheld(verdict, response, space.recipe, callback, items, requests)
+            self._journal.withheld(Seen(verdict, response, space.recipe, callback), items, requests)
 
     def _swallowed(self, original: str, url: str) -> None:
         """Warn once of a page that has many copies by their text alone."""
@@ -102,11 +112,6 @@ class Report:
             ", ".join(names) or "what has no name",
         )
 
-    @property
-    def times(self) -> bool:
-        """Whether somebody wants to know the CPU time of callbacks."""
-        return self._journal is not None
-
     def timed(self, results: Iterable[Any]) -> Iterable[Any]:
         """Pass on a callback's output, and add up its CPU time where somebody wants to know it."""
         return results if self._journal is None else self._journal.timed(results)
@@ -117,54 +122,49 @@ class Report:
 
     def close(self, session: "Session", remembered: str) -> None:
         """Log the summary, and write the report."""
-        found, config = self._found(session), session.config
-        logger.info("%s", summary(found, config, remembered))
-        if self._journal is None:
-            return
-        self._journal.close()
-        if config.report is not None:
-            with self._counts.guard(f"there is no report in {config.report}"):
-                self._write(config.report, found, self._journal.crawl)
+        from dedup.report.crawl import Crawl
+        from dedup.scrapy.report.summary import summary
 
-    def _found(self, session: "Session") -> Found:
-        """Return what the summary is about."""
-        stats = self._counts.crawler.stats
-        assert stats is not None
-        spaces = session.spaces.values()
-        waiting = Counter[str]()
-        for space in spaces:
-            for account, requests in space.ledger.closed.items():
-                waiting[in_words(account.shape)] += requests
-        return Found(
-            {n[6:]: value for n, value in stats.get_stats().items() if n.startswith("dedup/")},
-            self._shapes,
-            [each for space in spaces for each in space.ledger.classes.items()],
-            waiting,
-            [rule for space in spaces for rule in space.urls.rules()],
-        )
+        crawl = Crawl(self._mode) if self._journal is None else self._journal.crawl
+        self._fill(crawl, session)
+        logger.info("%s", summary(crawl, remembered))
+        if self._journal is not None:
+            self._journal.close()
+        path = session.config.report
+        if path is not None:
+            with self._counts.guard(f"there is no report in {path}"):
+                self._write(path, crawl)
 
-    def _write(self, path: Path, found: Found, crawl: "Crawl") -> None:
-        """Write the report, as JSON if the name of its file ends so. Raises OSError."""
-        from dedup.report.crawl import crawl_report, json_report
-
-        crawler = self._counts.crawler
+    def _fill(self, crawl: "Crawl", session: "Session") -> None:
+        """Add to what the journal knows of a crawl what is known at its end."""
+        crawler, spaces = self._counts.crawler, session.spaces.values()
         assert crawler.stats is not None
         assert crawler.spider is not None
-        stats = crawler.stats.get_stats()
-        crawl.spider, crawl.stats = crawler.spider.name, dict(found.counts)
+        stats, crawl.spider = crawler.stats.get_stats(), crawler.spider.name
+        crawl.stats = {n[6:]: value for n, value in stats.items() if n.startswith("dedup/")}
         crawl.start_time, crawl.end_time = stats.get("start_time"), datetime.now(UTC)
         crawl.requests = stats.get("downloader/request_count", 0)
         crawl.responses = stats.get("downloader/response_count", 0)
         crawl.items = stats.get("item_scraped_count", 0)
-        crawl.waiting = dict(found.waiting.most_common())
-        crawl.url_rules = [rule._asdict() for rule in found.rules]
         crawl.settings = dict(_settings(crawler.settings, crawl.recipe))
-        crawl.warnings, crawl.dropped_file = self._warnings, str(self._config.dropped or "")
-        for name, r in sorted(found.classes, key=lambda each: -each[1].dropped - each[1].new):
-            page, original, fields = r.examples[-1] if r.examples else ("", "", ())
-            counts = {"dropped": r.dropped, "same": r.same, "new": r.new, "again": r.again}
-            example = {"fields": fields, "page": page, "original": original}
-            crawl.classes.append({"name": str(name), **counts, **example})
+        crawl.warnings, crawl.dropped_file = self._warnings, str(session.config.dropped or "")
+        crawl.differences = _in_words(self._shapes)
+        waiting = Counter[str]()
+        for space in spaces:
+            waiting.update({of.shape: n for of, n in space.ledger.closed.items()})
+            crawl.url_rules += [rule._asdict() for rule in space.urls.rules()]
+            for name, r in space.ledger.classes.items():
+                page, original, fields = r.examples[-1] if r.examples else ("", "", ())
+                counts = {"dropped": r.dropped, "same": r.same, "new": r.new, "again": r.again}
+                example = {"fields": fields, "page": page, "original": original}
+                crawl.classes.append({"name": str(name), **counts, **example})
+        crawl.classes.sort(key=lambda each: -each["dropped"] - each["new"])
+        crawl.waiting = _in_words(waiting)
+
+    def _write(self, path: Path, crawl: "Crawl") -> None:
+        """Write the report, as JSON if the name of its file ends so. Raises OSError."""
+        from dedup.report.crawl import crawl_report, json_report
+
         if path.suffix.lower() == ".json":
             data = json_report(crawl)
         else:
@@ -189,6 +189,14 @@ def new_report(config: Config, job: Job, counts: Counts) -> Report:
             path, resumes=job.resumes, on_error=lambda error: counts.fault(error, said)
         )
     return Report(config, counts, Journal(config.mode, drops))
+
+
+def _in_words(shapes: "Counter[str]") -> dict[str, int]:
+    """Return numbers by how URLs differ, for people, the most frequent first."""
+    found = Counter[str]()
+    for shape, n in shapes.items():
+        found[in_words(shape)] += n
+    return dict(found.most_common())
 
 
 def _settings(settings: BaseSettings, recipe: str) -> Iterator[tuple[str, str]]:

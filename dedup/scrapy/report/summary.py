@@ -1,13 +1,9 @@
 """The summary of a crawl: one log record, at most eight lines that add up, each with [dedup], none of them for zero."""
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
 
 from dedup.model.names import count
-from dedup.scrapy.evidence.difference import in_words
-from dedup.scrapy.evidence.ledger import Class, Record
-from dedup.scrapy.settings import Config
+from dedup.report.crawl import Crawl
 
 NAMED = 5  # of a list
 NOTHING = 0.9  # of the pages were not judged, for reasons of the site
@@ -18,12 +14,12 @@ _SITES = {  # these reasons
     "non_html": "are no HTML or text",
 }
 
-_STATUSES = {
-    "unique": "unique",
-    "compared": "compared",
-    "near_duplicate": "dropped",
-    "refetch": "known URLs fetched again",
-}
+_STATUSES = (
+    ("unique", "unique"),
+    ("compared", "compared"),
+    ("near_duplicate", "dropped"),
+    ("refetch", "known URLs fetched again"),
+)
 _COPIES = {
     "drop": "dropped {} unparsed",
     "skip_links": "parsed {} without following links",
@@ -31,119 +27,87 @@ _COPIES = {
 }
 
 
-class Found(NamedTuple):
-    """What a crawl found.
-
-    counts   stats, without their prefix
-    shapes   copies, by how their URLs differ from their originals'
-    classes  of pages that look like accepted ones
-    waiting  requests that wait for something new, by what differs in their URLs
-    rules    the rules about URLs in force
-    """
-
-    counts: Mapping[str, Any]
-    shapes: "Counter[str]"
-    classes: Sequence[tuple[Class, Record]]
-    waiting: "Counter[str]"
-    rules: Sequence[Any]
-
-
-def summary(found: Found, config: Config, remembered: str) -> str:
+def summary(crawl: Crawl, remembered: str) -> str:
     """Return the summary; remembered says what is stored, and where."""
-    return "\n".join(f"[dedup] {line}" for line in _lines(found, config, remembered))
+    return "\n".join(f"[dedup] {line}" for line in _lines(crawl, remembered))
 
 
-def _lines(found: Found, config: Config, remembered: str) -> Iterator[str]:
-    counts = Counter({name: n for name, n in found.counts.items() if n})
-    exempt, errors = _listed(counts, "exempt/"), _listed(counts, "error/")
-    parts = {name: counts[status] for status, name in _STATUSES.items()}
-    total = sum(parts.values()) + exempt.total()
-    said = [f"{n:,} {name}" for name, n in parts.items() if n]
-    if exempt:
-        reasons = ", ".join(f"{reason} {n:,}" for reason, n in exempt.most_common())
-        said.append(f"{exempt.total():,} exempt ({reasons})")
-    if config.mode != "drop":
+def _lines(crawl: Crawl, remembered: str) -> Iterator[str]:
+    said = [f"{crawl.stat(status):,} {name}" for status, name in _STATUSES if crawl.stat(status)]
+    if exempt := crawl.exempt:
+        reasons = ", ".join(f"{reason} {n:,}" for reason, n in exempt.items())
+        said.append(f"{sum(exempt.values()):,} exempt ({reasons})")
+    if crawl.mode != "drop":
         said = [part.replace(" dropped", " copies") for part in said]
-    yield f"{count(total, 'page')}: {' + '.join(said)}" if said else "0 pages"
-    if line := _copies(found, counts, config):
+    yield f"{count(crawl.decided, 'page')}{': ' if said else ''}{' + '.join(said)}"
+    if copies := crawl.stat("near_duplicate"):
+        line = _COPIES[crawl.mode].format(count(copies, "copy", "copies"))
+        by_text = crawl.stat("items/by_text")
+        alone = f"; {by_text:,} by their text alone" if by_text else ""
+        yield f"{line}: {_most(crawl.differences)}{alone}"
+    elif not crawl.stat("compared") and (reason := _nothing(crawl)):
+        of = f"{exempt[reason]:,} of {count(crawl.decided, 'page')}"
+        yield f"nothing to do on this site: {of} {_SITES[reason]} ({reason})"
+    if line := _compared(crawl):
         yield line
-    elif not counts["compared"] and (reason := _nothing(exempt, total)):
-        yield f"nothing to do on this site: {exempt[reason]:,} of {count(total, 'page')} {_SITES[reason]} ({reason})"
-    if line := _compared(counts, config):
-        yield line
-    if counts["items/again"]:
-        names = Counter({str(name): record.again for name, record in found.classes if record.again})
+    if again := crawl.stat("items/again"):
+        names = {each["name"]: each["again"] for each in crawl.classes if each["again"]}
         yield (
-            f"{count(counts['items/again'], 'dropped page')} requested again, since one like them brought something "
+            f"{count(again, 'dropped page')} requested again, since one like them brought something "
             f"new{f': {_most(names)}' if names else ''}"
         )
-    if found.waiting:
-        waiting = found.waiting.total()
+    if waiting := sum(crawl.waiting.values()):
         wait = count(waiting, "request waits", "requests wait")
-        yield f"the budget is spent: {wait} for something new: {_most(found.waiting)}"
-    if line := _urls(found, counts):
+        yield f"the budget is spent: {wait} for something new: {_most(crawl.waiting)}"
+    if line := _urls(crawl):
         yield line
-    if errors:
+    if errors := {n[6:]: number for n, number in crawl.stats.items() if n.startswith("error/")}:
         yield f"faults of dedup, what they concerned was kept: {_most(errors)}"
-    cpu = f"; CPU {1e6 * counts['cpu_seconds'] / counts['probed']:.0f} us a page"
-    new = count(counts["inserted"], "page") + " remembered: "
-    yield f"{new if counts['inserted'] else ''}{remembered}{cpu if counts['probed'] else ''}"
+    inserted, probed = crawl.stat("inserted"), crawl.stat("probed")
+    new = f"{count(inserted, 'page')} remembered: " if inserted else ""
+    cpu = f"; CPU {1e6 * crawl.stats['cpu_seconds'] / probed:.0f} us a page" if probed else ""
+    yield f"{new}{remembered}{cpu}"
 
 
-def _copies(found: Found, counts: Mapping[str, Any], config: Config) -> str:
-    copies = counts["near_duplicate"]
-    if not copies:
-        return ""
-    shapes = Counter[str]()
-    for shape, n in found.shapes.items():
-        shapes[in_words(shape)] += n
-    line = f"{_COPIES[config.mode].format(count(copies, 'copy', 'copies'))}: {_most(shapes)}"
-    by_text = counts["items/by_text"]
-    return f"{line}; {by_text:,} by their text alone" if by_text else line
-
-
-def _compared(counts: Mapping[str, Any], config: Config) -> str:
-    equal, other = counts["items/equal"], counts["items/other"]
-    pages = max(counts["compared"], equal + other)
+def _compared(crawl: Crawl) -> str:
+    equal, other = crawl.stat("items/equal"), crawl.stat("items/other")
+    pages = max(crawl.stat("compared"), equal + other)
     if not pages:
         return ""
     brought = {"nothing new": equal, "new items": other}
     brought["new requests, or no items"] = pages - equal - other
     said = ", ".join(f"{n:,} brought {what}" for what, n in brought.items() if n)
-    numbers = {what: counts[f"{what}s/withheld"] for what in ("item", "request")}
+    numbers = {what: crawl.stat(f"{what}s/withheld") for what in ("item", "request")}
     withheld = " and ".join(count(n, what) for what, n in numbers.items() if n)
-    would = "would be " if config.mode == "tag" else ""
-    return f"{count(pages, 'compared page')}: {said}{f'; {withheld} {would}withheld' if withheld else ''}"
+    would = "would be " if crawl.mode == "tag" else ""
+    end = f"; {withheld} {would}withheld" if withheld else ""
+    return f"{count(pages, 'compared page')}: {said}{end}"
 
 
-def _urls(found: Found, counts: Mapping[str, Any]) -> str:
+def _urls(crawl: Crawl) -> str:
     said = []
-    if counts["url_skipped"]:
-        said.append(f"{count(counts['url_skipped'], 'request')} not sent")
-    if counts["url_would_skip"]:
-        saved = count(counts["url_would_skip"], "request")
-        said.append(f"{saved} would not be sent with DEDUP_URLS = 'skip'")
+    if skipped := crawl.stat("url_skipped"):
+        said.append(f"{count(skipped, 'request')} not sent")
+    if would := crawl.stat("url_would_skip"):
+        said.append(f"{count(would, 'request')} would not be sent with DEDUP_URLS = 'skip'")
     if not said:
         return ""
-    rules = [rule.rule for rule in found.rules]
+    rules = [each["rule"] for each in crawl.url_rules]
     more = ", ..." if len(rules) > NAMED else ""
     by = f", by {count(len(rules), 'rule')}: {', '.join(rules[:NAMED])}{more}" if rules else ""
     return f"URLs: {', '.join(said)}{by}"
 
 
-def _nothing(exempt: "Counter[str]", total: int) -> str:
+def _nothing(crawl: Crawl) -> str:
     """Return the reason for which nearly all pages of a site are not judged, or ""."""
-    concerned = Counter({reason: exempt[reason] for reason in _SITES})
-    return concerned.most_common(1)[0][0] if total and concerned.total() >= NOTHING * total else ""
+    concerned = {reason: crawl.exempt.get(reason, 0) for reason in _SITES}
+    nearly_all = crawl.decided and sum(concerned.values()) >= NOTHING * crawl.decided
+    return max(concerned, key=concerned.__getitem__) if nearly_all else ""
 
 
-def _listed(counts: Mapping[str, Any], prefix: str) -> "Counter[str]":
-    found = {name[len(prefix) :]: n for name, n in counts.items() if name.startswith(prefix)}
-    return Counter(found)
-
-
-def _most(found: "Counter[str]") -> str:
+def _most(found: Mapping[str, int]) -> str:
     """Return the most frequent with their numbers, and how many others there are."""
-    named = [f"{name} ({n:,})" for name, n in found.most_common(NAMED)]
-    others = found.total() - sum(n for _, n in found.most_common(NAMED))
+    most = sorted(found.items(), key=lambda each: -each[1])
+    others = sum(n for _, n in most[NAMED:])
+    named = [f"{name} ({n:,})" for name, n in most[:NAMED]]
     return ", ".join([*named, f"others ({others:,})"] if others else named)
