@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 from urllib.parse import urlsplit
 
 from dedup.core.fingerprint import main_words
+from dedup.model.names import count
 from dedup.model.policy import Mode
 from dedup.model.recipes import Recipe
 from dedup.report.crawl import Crawl, Example, Group, Host
@@ -31,7 +32,6 @@ from dedup.report.drops import Drop, DropsFile, compare_words
 from dedup.report.texts import differences
 
 if TYPE_CHECKING:
-
     from dedup.report.drops import Action
     from dedup.scrapy.page.in_flight import Page
     from dedup.scrapy.report import Seen
@@ -86,7 +86,8 @@ class Journal:
     def withheld(self, seen: "Seen", items: int, requests: int) -> None:
         """Note a page of which items or requests are withheld."""
         beside = f"compared with {seen.verdict.of or 'its last visit'}"
-        self._became(seen.verdict.key, f"{beside}; withheld: {items} items, {requests} requests")
+        withheld = f"{count(items, 'item')}, {count(requests, 'request')}"
+        self._became(seen.verdict.key, f"{beside}; withheld: {withheld}")
         if self._drops is not None:
             self._list(seen, self._texts_of(seen), "compare", items=items, requests=requests)
 
