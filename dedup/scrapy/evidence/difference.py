@@ -94,6 +94,8 @@ def _in_words(found: str) -> str:
     kinds = {"+": "added", "-": "removed", "~": "changed"}
     if found[:1] == "?" and found[1:2] in kinds:
         return f"parameter `{found[2:]}` {kinds[found[1]]}"
+    if found[:1] == "?" and found[1:]:  # of an undirected shape
+        return f"parameter `{found[1:]}`"
     if segment := _SEGMENT.fullmatch(found):
         kind = {"##": "number", "ww": "word"}.get(segment[1] + segment[2], "part")
         return f"another {kind} in the path"

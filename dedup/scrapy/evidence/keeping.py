@@ -64,9 +64,7 @@ class Keeping:
     def keeps(self, callback: str) -> bool:
         """Whether the items of a callback hold nothing but the page itself, and it asks for nothing else."""
         known = self._known.get(callback)
-        return (
-            known is not None and known.keeps and not known.goes_beyond and known.pages >= PAGES
-        )
+        return known is not None and known.keeps and not known.goes_beyond and known.pages >= PAGES
 
     def looks_at_requests(self, callback: str) -> bool:
         """Whether it is to be found out if a page of a callback has a link to its request."""

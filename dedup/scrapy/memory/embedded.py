@@ -42,7 +42,11 @@ def place_of(path: Path, name: str, job: Job) -> Path:
     crawl, _, owner = mark.partition(b"\n")
     if not owner or crawl == job.of(name).crawl or not is_paused(_path(owner), name, crawl):
         return path
-    logger.info("[dedup] %r uses a store of its own: the usual one is of the job %s", name, _path(owner).parent)
+    logger.info(
+        "[dedup] %r uses a store of its own: the usual one is of the job %s",
+        name,
+        _path(owner).parent,
+    )
     return path / SCRATCH
 
 

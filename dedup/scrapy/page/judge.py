@@ -137,9 +137,7 @@ class Session:
                 found = await find_service(self.config.options.timeout_seconds)
             except ModuleNotFoundError as error:
                 hint = "pip install 'crawl-dedup[client]'"
-                logger.warning(
-                    "[dedup] a store is used; to use a service run %s (%s)", hint, error
-                )
+                logger.warning("[dedup] a store is used; to use a service run %s (%s)", hint, error)
                 found = ()
             self.config = msgspec.structs.replace(self.config, service=found)
 
@@ -230,15 +228,14 @@ class Session:
     ) -> Verdict:
         """Decide what becomes of a page, and note it."""
         page: Page | None = None
+        like: Page | None = None
         if verdict.match is None:
             if verdict.token is not None:
-                page = Page(
-                    space, verdict, callback, reading, self.in_flight.request_of(request)
-                )
+                page = Page(space, verdict, callback, reading, self.in_flight.request_of(request))
                 if verdict.status == "refetch" and self.config.unchanged == "drop":
                     await self._refetched(page)
         else:
-            page = self._compared(space, verdict, request, reading, callback)
+            page = like = self._compared(space, verdict, request, reading, callback)
             if self._may_drop(page):
                 self._drop(page, request)
                 page = None
@@ -252,7 +249,7 @@ class Session:
         if self.config.mode == "tag":
             request.meta["dedup"]["would"] = _would(verdict)
         self._count(verdict)
-        self.report.judged(space, verdict, response, callback)
+        self.report.judged(space, verdict, response, callback, like)
         self.saving.soon(self.spaces.values(), self.visits, self.job)
         return verdict
 

@@ -312,15 +312,15 @@ class Compared(Accepted):
                 page.space.met.take_item(page.callback, item.known)
         if not all(known):
             return self._brought(digest, known)
-        if known:
-            session.counts.add("items/withheld", len(known))
         if page.way == "refetch":
             for _ in known:
                 session.in_flight.item_withheld(page)
             if known:
                 session.counts.add("unchanged_items", len(known))
+            self._withhold(len(known), 0)
             return [each for each in self._made if isinstance(each, Request)]
         requests, beyond = self._new_requests()
+        self._withhold(len(known), self._requests_made() - len(requests))
         if beyond:
             page.way = "accept"
             session.spoil(page, None)
@@ -343,10 +343,9 @@ class Compared(Accepted):
         """Note that the page brought new items; return these, and its requests."""
         session, page, match = self._session, self._page, self._match
         session.counts.add("items/other")
-        if withheld := sum(known):
-            session.counts.add("items/withheld", withheld)
+        # each page of an endless calendar is another item there: its requests are paid all the same
+        keeps = page.way == "compare" and session.keeping.keeps(page.callback)
         page.way = "accept"
-        keeps = session.keeping.keeps(page.callback)
         if not keeps:
             self._new = True
             session.news(self._lead)
@@ -364,9 +363,24 @@ class Compared(Accepted):
         items = [e for e in self._made if not isinstance(e, Request) and not next(new)]
         for _ in items:
             self._passes_item()
-        if keeps:  # each page of an endless calendar is another item: its requests are paid all the same
-            return [*items, *self._new_requests()[0]]
+        if keeps:
+            requests, _ = self._new_requests()
+            self._withhold(sum(known), self._requests_made() - len(requests))
+            return [*items, *requests]
+        self._withhold(sum(known), 0)
         return [e for e in self._made if isinstance(e, Request) or any(e is each for each in items)]
+
+    def _withhold(self, items: int, requests: int) -> None:
+        """Count what is withheld."""
+        session, page = self._session, self._page
+        if items:
+            session.counts.add("items/withheld", items)
+        if requests:
+            session.counts.add("requests/withheld", requests)
+        if items or requests:
+            session.report.withheld(
+                page.space, page.verdict, self._response, page.callback, items, requests
+            )
 
     # ------------------------------------------------------------------------------ requests
 
@@ -389,9 +403,10 @@ class Compared(Accepted):
             elif not has_new_link or self._is_known(request) or not self._pay(request):
                 continue
             passing.append(request)
-        if withheld := sum(isinstance(each, Request) for each in self._made) - len(passing):
-            session.counts.add("requests/withheld", withheld)
         return passing, beyond
+
+    def _requests_made(self) -> int:
+        return sum(isinstance(each, Request) for each in self._made)
 
     def _pay(self, request: Request) -> bool:
         """Pay a request, which passes; else it waits for news of its account."""
@@ -452,6 +467,10 @@ class Watched(Compared):
     def _passes_item(self) -> None:
         """Do nothing: it passed."""
 
+    def _withhold(self, items: int, requests: int) -> None:
+        """Count what is withheld, or, in the mode "tag", would be."""
+        super()._withhold(items if self._changes_nothing else 0, requests)
+
     def _pay(self, request: Request) -> bool:
         return self._changes_nothing or super()._pay(request)
 
@@ -494,7 +513,3 @@ def _lead(request: Request, lead: tuple[Account, ...]) -> None:
     """Note in a request which accounts paid for it, and for those that led to its page; else remove such a note."""
     if lead or mark_of(request).lead:
         mark(request, lead=lead)
-
-
-
-
