@@ -521,10 +521,10 @@ COMMANDS = {
 SHELL = "(fetch(scrapy.Request('%s/5')), fetch(scrapy.Request('%s/6')))"
 
 
-def setting(project, memory):
+def setting(project, memory, more=""):
     (project / "settings.py").write_text(
         f"SPIDER_MODULES = ['project.spiders']\nDUPEFILTER_CLASS = {CLASS!r}\n"
-        f"CONCURRENT_REQUESTS = 1\nTELNETCONSOLE_ENABLED = False\nDEDUP_MEMORY = {memory!r}\n"
+        f"CONCURRENT_REQUESTS = 1\nTELNETCONSOLE_ENABLED = False\nDEDUP_MEMORY = {memory!r}\n{more}"
     )
 
 
@@ -548,14 +548,14 @@ def test_nothing_between_two_runs_touches_a_job(project, between):
 
 
 @pytest.mark.parametrize(
-    "command", ["shell", *(pytest.param(c, marks=pytest.mark.long) for c in ("parse", "check"))]
+    "command", ["parse", *(pytest.param(c, marks=pytest.mark.long) for c in ("shell", "check"))]
 )
 def test_a_command_of_scrapy_adds_nothing_to_what_is_remembered(project, command):
-    """A DEDUP_MEMORY that lasts has what crawls have fetched, and keeps it."""
-    setting(project, "ever")
+    """A DEDUP_MEMORY that lasts has what crawls have fetched, and keeps it: requests, and the pages of the add-on."""
+    setting(project, "ever", "ADDONS = {'dedup.scrapy.Addon': 500}\n")
     with serve(PAGES) as site:
         scrapy(project, site, "crawl", "s", "-s", "CLOSESPIDER_PAGECOUNT=3")
-        before = files(project.parent / ".scrapy" / "dedup")
-        assert before
+        before = files(project.parent / ".scrapy" / "dedup" / "s")
+        assert {"requests/ever/all.digests", "documents.mdb"} <= set(before)
         scrapy(project, site, *COMMANDS[command](site))
-        assert files(project.parent / ".scrapy" / "dedup") == before
+        assert files(project.parent / ".scrapy" / "dedup" / "s") == before

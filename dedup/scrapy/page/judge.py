@@ -35,7 +35,7 @@ from dedup.scrapy.evidence.visits import Visits
 from dedup.scrapy.exceptions import KnownUrl
 from dedup.scrapy.guard import Counts, kind_of, logger, new_pauses
 from dedup.scrapy.memory import Memory, NamespaceMemory, advice, open_memory
-from dedup.scrapy.memory.state import Job, Saving
+from dedup.scrapy.memory.state import Job, Saving, is_crawl
 from dedup.scrapy.page.in_flight import Page, PagesInFlight, token_of
 from dedup.scrapy.page.request import (
     KIND_CHARACTERS,
@@ -93,7 +93,7 @@ class Session:
         self.requests = Requests()
         self.keeping, self.names = Keeping(), Names()
         self.visits = Visits(config.control)
-        self.job = Job(job_dir(crawler.settings))
+        self.job = Job(job_dir(crawler.settings) if is_crawl(crawler) else None)
         self.saving = Saving(self.counts)
         self.report: Report = new_report(config, self.job, self.counts)
         self.spaces: dict[str, Space] = {}
@@ -121,9 +121,7 @@ class Session:
                 found = await find_service(self.config.options.timeout_seconds)
             except ModuleNotFoundError as error:
                 hint = "pip install 'crawl-dedup[client]'"
-                logger.warning(
-                    "[dedup] a store is used; to use a service run %s (%s)", hint, error
-                )
+                logger.warning("[dedup] a store is used; to use a service run %s (%s)", hint, error)
                 found = ()
             self.config = msgspec.structs.replace(self.config, service=found)
 
@@ -216,9 +214,7 @@ class Session:
         page: Page | None = None
         if verdict.match is None:
             if verdict.token is not None:
-                page = Page(
-                    space, verdict, callback, reading, self.in_flight.request_of(request)
-                )
+                page = Page(space, verdict, callback, reading, self.in_flight.request_of(request))
                 if verdict.status == "refetch" and self.config.unchanged == "drop":
                     await self._refetched(page)
         else:
