@@ -121,7 +121,9 @@ class Session:
                 found = await find_service(self.config.options.timeout_seconds)
             except ModuleNotFoundError as error:
                 hint = "pip install 'crawl-dedup[client]'"
-                logger.warning("[dedup] a store is used; to use a service run %s (%s)", hint, error)
+                logger.warning(
+                    "[dedup] a store is used; to use a service run %s (%s)", hint, error
+                )
                 found = ()
             self.config = msgspec.structs.replace(self.config, service=found)
 
@@ -214,7 +216,9 @@ class Session:
         page: Page | None = None
         if verdict.match is None:
             if verdict.token is not None:
-                page = Page(space, verdict, callback, reading, self.in_flight.request_of(request))
+                page = Page(
+                    space, verdict, callback, reading, self.in_flight.request_of(request)
+                )
                 if verdict.status == "refetch" and self.config.unchanged == "drop":
                     await self._refetched(page)
         else:
