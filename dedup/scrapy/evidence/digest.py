@@ -29,7 +29,7 @@ from numbers import Number
 from pathlib import PurePath
 from struct import iter_unpack, pack, unpack
 from typing import Any, NamedTuple
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import msgspec
 from scrapy import Item
@@ -253,7 +253,8 @@ class Digester:
         self._failed = self._says = False
         self._budget, self._values = BUDGET, VALUES
         self._now = time.time()
-        self._own, self._origin = _addresses(page.urls)
+        self._host, self._origin = _host_of(page.urls[0])
+        self._own: list[str] | None = None  # how its addresses may be written, made once the host stands in a text
         self._inside = self._holds = False
         self._has_origin = False  # whether the host stands in the value that is read
         self._title: str | None = None
@@ -396,7 +397,13 @@ class Digester:
                     return _NOW
             except ValueError:
                 pass
-        if text in self._page.urls or text in self._own:
+        if not self._host or self._host not in text:
+            return text
+        if text in self._page.urls:
+            return _URL
+        if self._own is None:
+            self._own = _addresses(self._page.urls)
+        if text in self._own:
             return _URL
         for url in self._own:
             if url in text:
@@ -428,20 +435,20 @@ class Digester:
         return Digest(number, self._says, whole, items, fields, numbers, bool(holders), holders)
 
 
-def _addresses(urls: Iterable[str]) -> tuple[list[str], str]:
-    """Return how a page's own addresses may be written, the longest first, and its host as links begin with it.
+def _host_of(url: str) -> tuple[str, str]:
+    """Return the host of a page without its port, and how links to that host begin; "" for what is no such URL."""
+    scheme, _, rest = url.partition("://")
+    host = rest.partition("/")[0]
+    return host.partition(":")[0], f"{scheme}://{host}/"
 
-    A site's root is not looked for inside of texts.
-    """
+
+def _addresses(urls: Iterable[str]) -> list[str]:
+    """Return how a page's own addresses may be written, the longest first; a site's root is looked for as a whole only."""
     own: set[str] = set()
-    origin = ""
     for url in urls:
         if any(url.split("/", 3)[3:]):
             own |= {url, escape(url), quote(url, safe="")}
-        if not origin:
-            parts = urlsplit(url)
-            origin = f"{parts.scheme}://{parts.netloc}/" if parts.netloc else ""
-    return sorted(own, key=len, reverse=True), origin
+    return sorted(own, key=len, reverse=True)
 
 
 def is_item(value: object) -> bool:

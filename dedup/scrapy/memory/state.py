@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 from scrapy import Request, Spider
+from scrapy.crawler import Crawler
 from scrapy.utils.request import request_from_dict
 
 from dedup.core.files import PRIVATE, PRIVATE_FOLDER, replace_file
@@ -34,6 +35,7 @@ LEARNED = "learned"
 SAVE_SECONDS = 10.0  # least time between two writes
 SHARE = 100  # how many times as long as a write the next one waits
 _CHECKSUM = 16
+_PLAIN = {type(None), bool, int, float, str, bytes}
 
 T = TypeVar("T")
 
@@ -116,6 +118,15 @@ def is_paused(job_folder: Path, name: str, crawl: bytes) -> bool:
     """Whether the job with this folder may be resumed with the store of this crawl."""
     found = read(job_folder / name, Paused)
     return found is not None and found.crawl == crawl
+
+
+def is_crawl(crawler: Crawler) -> bool:
+    """Whether a crawler crawls, and does not serve one of Scrapy's commands: parse, fetch, check, bench or shell.
+
+    They put a start() of their own into the spider's class; the shell drives the engine without Crawler.crawl().
+    """
+    own = getattr(type(crawler.spider), "start", None)
+    return crawler.crawling and not getattr(own, "__module__", "").startswith("scrapy.commands.")
 
 
 class Saving:
@@ -219,9 +230,17 @@ def packed(request: Request, spider: Spider | None) -> bytes:
     """Return a request as msgpack. Raises an exception for one that cannot be made again."""
     found = request.to_dict(spider=spider)
     found["meta"] = {k: v for k, v in found["meta"].items() if k not in {MARK, "dedup"}}
-    content = msgspec.msgpack.encode(found)
-    request_from_dict(msgspec.msgpack.decode(content), spider=spider)
-    return content
+    if not _is_plain(found):
+        raise TypeError("it holds an object that msgpack would turn into something else")
+    return msgspec.msgpack.encode(found)
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, dict):
+        return all(type(k) in _PLAIN and _is_plain(v) for k, v in value.items())
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    return type(value) in _PLAIN
 
 
 def request_of(content: bytes, spider: Spider | None) -> Request | None:

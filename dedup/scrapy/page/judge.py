@@ -49,7 +49,7 @@ from dedup.scrapy.evidence.visits import Visits
 from dedup.scrapy.exceptions import KnownUrl
 from dedup.scrapy.guard import Counts, kind_of, logger, new_pauses
 from dedup.scrapy.memory import Memory, NamespaceMemory, advice, open_memory
-from dedup.scrapy.memory.state import Job, Saving
+from dedup.scrapy.memory.state import Job, Saving, is_crawl
 from dedup.scrapy.page.in_flight import Page, PagesInFlight, token_of
 from dedup.scrapy.page.request import (
     KIND_CHARACTERS,
@@ -109,7 +109,7 @@ class Session:
         self.requests = Requests()
         self.keeping, self.names = Keeping(), Names()
         self.visits = Visits(config.control)
-        self.job = Job(job_dir(crawler.settings))
+        self.job = Job(job_dir(crawler.settings) if is_crawl(crawler) else None)
         self.saving = Saving(self.counts)
         self.report: Report = new_report(config, self.job, self.counts)
         self.spaces: dict[str, Space] = {}
