@@ -63,7 +63,7 @@ def test_settings_say_their_defaults_and_ranges():
         if (low := getattr(form, "ge", None)) is not None:
             found = re.match(r"(\S+) to (\S+)", allowed)
             assert found, name
-            assert (float(found[1]), float(found[2])) == (low, form.le), name
+            assert (float(found[1]), float(found[2])) == (low, form.le or form.lt), name
 
 
 def test_readme_names_settings_that_there_are():

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, urlsplit
 
-from crawling import PATIENT, Case, Crawl, Crawling, Site, wait_for
+from crawling import PATIENT, TEXT, Case, Crawl, Crawling, Site, wait_for
 from killing import content
 from services import Serving
 
@@ -100,7 +100,7 @@ def killed_round(
     """Crawl, kill at moments that the seed chooses, and crawl once more."""
     chance = random.Random(seed)
     options: list[object] = []
-    settings: dict[str, object] = {"DEDUP_TIMEOUT_SECONDS": 5}
+    settings: dict[str, object] = TEXT | {"DEDUP_TIMEOUT_SECONDS": 5}
     if broker is not None:
         options = ["--kafka", broker.bootstrap, "--topic", topic]
         settings |= {"DEDUP_KAFKA": broker.bootstrap, "DEDUP_TOPIC": topic}

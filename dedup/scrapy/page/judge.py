@@ -279,7 +279,7 @@ class Session:
             way="compare",
             match=match,
             name=name,
-            by_text=match.paid and (text or equal),
+            by_text=match.paid and (text or equal) and verdict.reason != "in_flight",
             is_own=NUMBERS not in parts or match.document.inserted_seconds >= self._begun,
             again=self._visit(request, callback),
         )
