@@ -81,7 +81,8 @@ def _undirected(found: str) -> str:
         return f"?{found[2:]}"
     if found in {"longer", "shorter"}:
         return "longer"
-    begin, colon, rest = found.rpartition(":") if found[:1] in "/h" else ("", "", found)
+    is_placed = found.startswith(("/", "host:"))
+    begin, colon, rest = found.rpartition(":") if is_placed else ("", "", found)
     return begin + colon + ">".join(sorted(rest.split(">")))
 
 
