@@ -141,7 +141,7 @@ class SpiderMiddleware(CallbackMiddleware):
         output, complete = Output(self.session, response), False
         try:
             try:
-                for made in self.session.report.timed(result):
+                for made in self._timed(result):
                     yield from output.take(made)
             except Exception:
                 yield from output.held()
@@ -161,7 +161,7 @@ class SpiderMiddleware(CallbackMiddleware):
         output, complete = Output(self.session, response), False
         try:
             try:
-                async for made in self.session.report.timed_async(result):
+                async for made in self._timed(result):
                     for passing in output.take(made):
                         yield passing
             except Exception:
@@ -173,6 +173,13 @@ class SpiderMiddleware(CallbackMiddleware):
             complete = True
         finally:
             output.end(complete=complete)
+
+    def _timed(self, result: Any) -> Any:
+        report = self.session.report
+        with self.session.counts.guard("what callbacks take is not measured"):
+            is_async = isinstance(result, AsyncIterator)
+            return report.timed_async(result) if is_async else report.timed(result)
+        return result
 
     async def spider_opened(self) -> None:
         """Begin the session (Scrapy's signal), before any request."""

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from crawling import Case, Crawl, Crawling, Page, Site, article, hub, wait_for
 
-from dedup.scrapy.in_flight import COMMIT_PAGES
+from dedup.scrapy.page.in_flight import COMMIT_PAGES
 from dedup.store.verify import Report, verify_store
 
 CONCURRENT = 8

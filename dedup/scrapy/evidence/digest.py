@@ -312,13 +312,15 @@ class Digester:
         return f"{_PAGE} {page.sketch[TEXT_HASH:].hex()} {parts}"
 
     def _is_title(self, value: object) -> bool:
-        """Whether a value stands in the title of the page."""
+        """Whether a value is what the title of the page begins with, or at least half of it: no number in it."""
         if not isinstance(value, str) or not value:
             return False
         if self._title is None:
             found = _TITLE.search(self._page.text())
             self._title = "" if found is None else " ".join(unescape(found[1]).split())
-        return " ".join(value.split()) in self._title
+        text = " ".join(value.split())
+        is_most = len(text) >= PAGE_SHARE * len(self._title)
+        return self._title.startswith(text) or (is_most and text in self._title)
 
     def _value(self, value: object, depth: int) -> str:
         """Return a text that is the same for equal values; of one that is no text it begins with a zero character.

@@ -11,11 +11,12 @@ page had is never dropped.
 import asyncio
 import time
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import msgspec
 from scrapy import Request
 from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
 from scrapy.http import Response, TextResponse
 from scrapy.utils.job import job_dir
 
@@ -67,6 +68,7 @@ SOON = 10  # by which the priority of a control visit is higher than its page's
 GONE = frozenset((404, 410))  # statuses of pages that no longer exist
 _judged_by: "WeakKeyDictionary[Request, Session]" = WeakKeyDictionary()
 _sessions: "WeakKeyDictionary[Crawler, Session]" = WeakKeyDictionary()
+_broken: "WeakSet[Crawler]" = WeakSet()  # crawlers whose session could not be made
 
 
 class Space:
@@ -118,7 +120,17 @@ class Session:
         session = _sessions.get(crawler)
         if session is None:
             check_settings(crawler.settings)
-            session = _sessions[crawler] = cls(crawler, Config.from_settings(crawler.settings))
+            config = Config.from_settings(crawler.settings)
+            if crawler in _broken:
+                raise NotConfigured
+            try:
+                session = _sessions[crawler] = cls(crawler, config)
+            except Exception as error:
+                _broken.add(crawler)
+                assert crawler.stats is not None
+                crawler.stats.inc_value(f"dedup/error/{kind_of(error)}")
+                logger.exception("[dedup] is off in this crawl, pages are kept")
+                raise NotConfigured from error
         return session
 
     async def begin(self) -> None:

@@ -305,7 +305,8 @@ class Compared(Accepted):
     def _passing(self, digest: Digest) -> Made:
         """Return what is new of the page."""
         session, page = self._session, self._page
-        is_whole = page.by_text or self._is_whole(digest)
+        keeps = session.config.proof == "text" or session.keeping.keeps(page.callback)
+        is_whole = (page.by_text and keeps) or self._is_whole(digest)  # keeps: after these items, too
         known = [is_whole or each for each in self._known]
         if self._digester is not None:
             for item in self._digester.items:
