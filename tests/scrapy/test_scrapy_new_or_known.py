@@ -9,6 +9,8 @@ import pytest
 from crawling import Case, Crawl, Crawling, Page, article, hub, run_case, run_cases, serve, words
 
 PAGES = 60
+LAST, GAP = 120, range(30, 95)  # days, and those without a record
+DEEP = 6  # folders in which paths can grow
 UNHURRIED = {"DOWNLOAD_DELAY": 0.02}  # Scrapy 2.13 downloads ahead of its callbacks
 
 SETUP = """
@@ -30,7 +32,7 @@ def parse(self, response):
     if response.url.count("/") < 4:
         yield from self.links(response)
         return
-    value = response.css("main [data-value]::attr(data-value)").get()
+    value = response.css("main [data-value]::attr(data-value), main i::attr(lang)").get()
     body = " ".join(response.css("main ::text").getall())
     {bring}
 """
@@ -44,7 +46,7 @@ def yields(item: str, *more: str) -> str:
 
 def page(number: int, value: object, *links: str, frame: str = "") -> Page:
     """Return a page with a value that neither its text nor its parts have."""
-    marked = f"<main><i data-value='{value}'></i>".encode()
+    marked = f"<main><i lang='{value}'></i>".encode()
     return Page(article(number, *links, frame=frame).body.replace(b"<main>", marked))
 
 
@@ -122,6 +124,61 @@ def calendar(last: int) -> dict[str, Page]:
 
 
 
+THINGS = """
+def parse(self, response):
+    yield {"name": response.css("title::text").get()}
+    yield from self.links(response)
+"""
+
+
+def exhibits() -> dict[str, Page]:
+    """Pages of one text, each with a picture of its own."""
+    return site(
+        {
+            f"/a/{n}": article(1, text=f"{words(1)}</p><img src='/{n}.jpg'><p>")
+            for n in range(PAGES)
+        }
+    )
+
+
+DAYS = f"""
+def parse(self, response):
+    yield response.follow("/day/0", self.parse_day, cb_kwargs={{"day": 0}})
+
+def parse_day(self, response, day):
+    self.note("parsed", response)
+    record = response.css("b::text").get()
+    if record:
+        self.note("item", response)
+        yield {{"day": day, "record": record}}
+    if day < {LAST}:
+        yield response.follow(f"/day/{{day + 1}}", self.parse_day, cb_kwargs={{"day": day + 1}})
+"""
+def days() -> dict[str, Page]:
+    """A page for each day, without a link to another; for most of them it says that there is nothing."""
+    pages = {
+        f"/day/{n}": article(
+            1,
+            text=f"{words(1)}</p><p>{'no record' if n in GAP else f'<b>{words(n + 100, 3)}</b>'}</p><p>",
+        )
+        for n in range(LAST + 1)
+    }
+    return {"/": hub("/day/0")} | pages
+
+
+def growing() -> dict[str, Page]:
+    """Three pages with links that are relative to them: paths grow without end, and so far as they are served here."""
+    names = ("first/one", "second/two", "third/three")
+    paths = [""]
+    pages: dict[str, Page] = {"/": article(0, *names)}
+    for _ in range(DEEP):
+        paths = [f"{path}/{name.split('/')[0]}" for path in paths for name in names]
+        for path in paths:
+            for n, name in enumerate(names, 1):
+                pages[f"{path}/{name.split('/')[1]}"] = article(n, *names)
+    return pages
+
+
 ASKS_AT_IDLE = """
 blocked = []
 @classmethod
@@ -141,7 +198,7 @@ def parse(self, response):
     self.note("parsed", response)
     if response.url.endswith("/"):
         yield from self.links(response)
-    elif value := response.css("main [data-value]::attr(data-value)").get():
+    elif value := response.css("main [data-value]::attr(data-value), main i::attr(lang)").get():
         yield {"value": value}
     else:
         self.blocked.append(response.url)
@@ -182,7 +239,7 @@ def parse(self, response):
 def parse_data(self, response):
     yield response.json()
 """
-BY_DATA = 'response.css("main [data-value]::attr(data-value)").get()'
+BY_DATA = 'response.css("main [data-value]::attr(data-value), main i::attr(lang)").get()'
 BY_URL = '"/data/" + response.url.split("/")[-1]'
 COLLIDING = """
 import dedup.scrapy.evidence.digest as digest
@@ -214,6 +271,9 @@ CASES = {
     "idle": Case(blocked(), ASKS_AT_IDLE, WRITES),
     "nights": Case(free_nights(), SPIDER.replace("{bring}", 'if value: yield {"value": value}'), WRITES),
     "own_file": Case(same_text(), SPIDER.replace("{bring}", 'self.note("item", item={"value": value})')),
+    "exhibits": Case(exhibits(), SPIDER.replace("{bring}", 'self.note("item", item={"value": response.css("img::attr(src)").get()})')),
+    "days": Case(days(), DAYS),
+    "growing": Case(growing(), THINGS),
     "lengths": Case(
         site({f"/a/{n}{q}": page(n, f"{25 if q else 30}") for n in range(20) for q in ("", "?v=1")}),
         yields('{"title": "x" * 25, "seller": "y" * 30, "no": response.url.split("/")[-1].split("?")[0], "value": value}'),
@@ -275,10 +335,21 @@ def test_an_endless_calendar_ends_for_a_spider_that_keeps_pages_too(crawls):
     assert {"/text/1", "/text/2"} <= crawl.parsed
 
 
-@pytest.mark.parametrize(("name", "number"), [("idle", 40), ("nights", 4), ("own_file", PAGES)])
+@pytest.mark.parametrize(("name", "number"), [("idle", 40), ("nights", 4), ("own_file", PAGES), ("exhibits", PAGES)])
 def test_promise_1_silence_is_no_evidence(crawls, name, number):
     """Of a page that is asked for again later, of few that bring an item, of a spider that writes its own file."""
     assert len(values(crawls[name]) - {""}) == number
+
+
+def test_promise_1_what_is_behind_a_gap_that_the_spider_counts_over_is_wanted(crawls):
+    """A chain of requests that the spider makes itself goes on for a year of pages without news."""
+    found = {int(path.rsplit("/", 1)[1]) for path in crawls["days"].paths("item")}
+    assert found == set(range(LAST + 1)) - set(GAP)
+
+
+def test_paths_that_grow_without_end_are_one_difference(crawls):
+    """Links that are relative to their page make ever longer paths; a budget for each word would not end."""
+    assert len(crawls["growing"].requested) < 300 < len(growing())
 
 
 @pytest.mark.parametrize(("name", "number"), [("lengths", 40), ("colliding", 40)])
@@ -308,7 +379,8 @@ def test_promise_1_an_unchanged_shop_brings_nothing_and_each_real_change(tmp_pat
     with serve(site(pages)) as server:
         for day in range(3):
             if day == 2:
-                server.pages["/a/5"] = [page(5, "new", "/a/0")]
+                for path in ("/a/5", "/a/5?ref=x"):
+                    server.pages[path] = [page(5, "new", "/a/0")]
             case = Case({}, yields('{"name": 1, "value": value}', FOLLOWS), settings)
             crawl = Crawling(tmp_path, {"only": (server, case)}, SETUP).end()["only"]
             assert not crawl.faults

@@ -252,6 +252,7 @@ class Digester:
             if self._holds:
                 self._holders.add(number)
                 shown.holds = True
+                shown.text = shown.text or not found.startswith(_PAGE)
             elif not (found in _SAYS_NOTHING or self._is_title(value)):
                 shown.data[name] = found.encode("utf-8", "surrogatepass")[:PAGE_CHARACTERS]
                 shown.says = shown.says or not isinstance(value, bool)

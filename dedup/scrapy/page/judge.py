@@ -26,6 +26,8 @@ from dedup.model.names import namespace_of
 from dedup.model.page import ReserveOptions, Verdict, unreserved
 from dedup.model.recipes import Recipe
 from dedup.scrapy.evidence.difference import (
+    BESIDE,
+    FRAME,
     HEADING,
     NUMBERS,
     TITLE,
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 DATA = frozenset((WORDS, NUMBERS, HEADING, TITLE, UNKNOWN))  # parts of a page that are what it says
+SAID = DATA | frozenset((FRAME, BESIDE))  # and all else that a text may be made of
 SOON = 10  # by which the priority of a control visit is higher than its page's
 GONE = frozenset((404, 410))  # statuses of pages that no longer exist
 _judged_by: "WeakKeyDictionary[Request, Session]" = WeakKeyDictionary()
@@ -277,7 +280,8 @@ class Session:
         differs = shape(match.key, verdict.key)
         name = space.ledger.without_noise(Class(callback, verdict.domain, parts, differs))
         text = self.config.proof == "text" and match.paid and not other_title
-        equal = match.paid and not DATA & set(name.parts) and self.keeping.keeps(callback)
+        said = SAID if self.keeping.is_text(callback) else DATA
+        equal = match.paid and not said & set(name.parts) and self.keeping.keeps(callback)
         held = verdict if verdict.token else unreserved(verdict, "compared")
         return Page(
             space,

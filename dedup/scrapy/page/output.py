@@ -347,9 +347,13 @@ class Compared(Accepted):
         if withheld := sum(known):
             session.counts.add("items/withheld", withheld)
         page.way = "accept"
-        if not session.keeping.keeps(page.callback):  # there each page is another item, in an endless calendar, too
+        requests = [each for each in self._made if isinstance(each, Request)]
+        if session.keeping.keeps(page.callback):  # there each page is another item, in an endless calendar, too
+            requests, _ = self._new_requests()
+        else:
             self._new = True
             session.news(self._lead)
+        sent = set(map(id, requests))
         if page.name is not None:
             comparable = match is not None and match.number == digest.number == 1
             fields = differing(digest, match) if match is not None and comparable else None
@@ -360,7 +364,9 @@ class Compared(Accepted):
                 )
                 session.send((page.again,), "items/control")
         new = iter(known)
-        passing = [e for e in self._made if isinstance(e, Request) or not next(new)]
+        passing = [
+            e for e in self._made if (id(e) in sent if isinstance(e, Request) else not next(new))
+        ]
         for each in passing:
             if not isinstance(each, Request):
                 self._passes_item()
