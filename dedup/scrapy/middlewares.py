@@ -180,6 +180,13 @@ class SpiderMiddleware(CallbackMiddleware):
         finally:
             output.end(complete=complete)
 
+    def _timed(self, result: Any) -> Any:
+        report = self.session.report
+        with self.session.counts.guard("what callbacks take is not measured"):
+            is_async = isinstance(result, AsyncIterator)
+            return report.timed_async(result) if is_async else report.timed(result)
+        return result
+
     async def spider_opened(self) -> None:
         """Begin the session (Scrapy's signal), before any request."""
         with self.session.counts.guard("a store is used"):

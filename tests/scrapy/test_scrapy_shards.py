@@ -11,8 +11,8 @@ from killing import content, site_pages
 from sharding import documents, in_flight, key_in, log_of, page, shard, sharded, until, urls
 
 import dedup
-from dedup.scrapy.memory import service as service_memory
 from dedup.scrapy.guard import Counts
+from dedup.scrapy.memory import service as service_memory
 
 CONTENTS = 6
 

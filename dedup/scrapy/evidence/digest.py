@@ -58,7 +58,8 @@ _PAGE_PARTS = "jhnb"  # of a page that a field of markup holds, beside its words
 _SEQUENCES = (list, tuple)
 _COLLECTIONS = (list, tuple, set, frozenset)
 _NO_ITEMS = (str, list, tuple, int, float, bytes, bytearray, memoryview, date)
-_SAYS_NOTHING = frozenset((_URL, _NOW, "", "None"))
+_SAYS_NOTHING = frozenset((_URL, _NOW, "", "\0None"))
+_TRUTHS = frozenset((b"\0True", b"\0False"))
 _OTHERS = 0  # the name of all fields beyond FIELDS, and of the sum of all items beyond ITEMS
 _MASK = (1 << 64) - 1
 _PLACE = 40_503  # by which the second number of a run differs from the first
@@ -284,6 +285,7 @@ class Digester:
             if self._holds:
                 self._holders.add(number)
                 shown.holds = True
+                shown.text = shown.text or not found.startswith(_PAGE)
             elif not (found in _SAYS_NOTHING or self._is_title(value)):
                 shown.data[name] = found.encode("utf-8", "surrogatepass")[:PAGE_CHARACTERS]
                 shown.says = shown.says or not isinstance(value, bool)
@@ -301,7 +303,7 @@ class Digester:
             self._sum = self._sum + digest & _MASK
             for number, exact in (*fields.items(), (rules.names.hash_of(""), _hash(kind))):
                 self._fields[number] = self._fields.get(number, 0) + exact & _MASK
-        if shown.data and all(value in {b"True", b"False"} for value in shown.data.values()):
+        if shown.data and _TRUTHS.issuperset(shown.data.values()):
             shown.says = False
         self._says = self._says or shown.says or shown.holds
         self.shown.append(shown)
@@ -344,16 +346,21 @@ class Digester:
         return f"{_PAGE} {page.sketch[TEXT_HASH:].hex()} {parts}"
 
     def _is_title(self, value: object) -> bool:
-        """Whether a value stands in the title of the page."""
+        """Whether a value is what the title of the page begins with, or at least half of it: no number in it."""
         if not isinstance(value, str) or not value:
             return False
         if self._title is None:
             found = _TITLE.search(self._page.text())
             self._title = "" if found is None else " ".join(unescape(found[1]).split())
-        return " ".join(value.split()) in self._title
+        text = " ".join(value.split())
+        is_most = len(text) >= PAGE_SHARE * len(self._title)
+        return self._title.startswith(text) or (is_most and text in self._title)
 
     def _value(self, value: object, depth: int) -> str:
-        """Return a text that is the same for equal values. Raises Unreadable, TooMuch."""
+        """Return a text that is the same for equal values; of one that is no text it begins with a zero character.
+
+        Raises Unreadable, TooMuch.
+        """
         self._values -= 1
         if depth > DEPTH or self._values < 0:
             raise TooMuch
@@ -364,30 +371,31 @@ class Digester:
             return self._value(value.value, depth + 1)
         if isinstance(value, _COLLECTIONS):
             found = [self._value(each, depth + 1) for each in value]
-            return repr(found if isinstance(value, _SEQUENCES) else sorted(found))
+            return f"\0{found if isinstance(value, _SEQUENCES) else sorted(found)}"
         if is_item(value):
-            return repr(sorted((str(k), self._value(v, depth + 1)) for k, v in pairs_of(value)))
+            pairs = sorted((str(k), self._value(v, depth + 1)) for k, v in pairs_of(value))
+            return f"\0item{pairs}"
         return self._plain(value)
 
     def _plain(self, value: object) -> str:
         if value is None or isinstance(value, bool):
-            return repr(value)
+            return f"\0{value}"
         if isinstance(value, int | float):
             clock = value > 1e9 and (self._is_now(value) or self._is_now(value / 1000))
-            return _NOW if clock else repr(value)
+            return _NOW if clock else f"\0{value!r}"
         if isinstance(value, bytes | bytearray | memoryview):
             self._spend(len(value))
-            return f"b{_hash(bytes(value))}"
+            return f"\0b{_hash(bytes(value))}"
         if isinstance(value, datetime):
-            return _NOW if self._is_now(value.timestamp()) else value.isoformat()
+            return _NOW if self._is_now(value.timestamp()) else f"\0{value.isoformat()}"
         if isinstance(value, date):
-            return value.isoformat()
+            return f"\0{value.isoformat()}"
         lasting = isinstance(value, Number | PurePath | timedelta)
         if lasting or type(value).__str__ is not object.__str__:
             text = str(value)
             self._spend(len(text))
             if f"0x{id(value):x}" not in text and not hasattr(value, "__next__"):
-                return text
+                return f"\0{text}"
         raise Unreadable(type(value).__name__)
 
     def _text(self, text: str) -> str:
@@ -414,7 +422,7 @@ class Digester:
         return text
 
     def _is_now(self, seconds: float) -> bool:
-        return abs(seconds - self._now) < CLOCK_SECONDS
+        return not self._rules.only and abs(seconds - self._now) < CLOCK_SECONDS
 
     def _spend(self, characters: int) -> None:
         self._budget -= characters

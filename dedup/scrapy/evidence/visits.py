@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from dedup.model.page import PageFingerprint
-from dedup.scrapy.evidence.difference import WORDS, letters
+from dedup.scrapy.evidence.difference import HEADING, letters
 from dedup.scrapy.evidence.digest import Digest, differing, places
 from dedup.scrapy.evidence.ledger import Class
 
@@ -29,16 +29,20 @@ class Volatile(msgspec.Struct):
 
     fields  of items, by the hashes of their names
     places  of numbers in the main text (digest.places)
-    words   how URLs differ (Class.shape) of pages whose words differ in two visits
+    parts   letters of the parts that differ in two visits, by how the page's URL differs from its original's (Class.shape)
     added   by how URLs differ: pages, and the numbers in which all of them differed from their originals
     visits  how URLs differed of the pages that were visited
     """
 
     fields: frozenset[int] = frozenset()
     places: frozenset[int] = frozenset()
-    words: frozenset[str] = frozenset()
+    parts: dict[str, str] = {}
     added: dict[str, tuple[int, frozenset[int]]] = {}
     visits: list[str] = []
+
+    def parts_of(self, shape: str) -> frozenset[str]:
+        """Return the parts that each visit changes of pages whose URLs differ so."""
+        return frozenset(self.parts.get(shape, ""))
 
     def are_equal(self, name: Class, mine: Digest, theirs: Digest) -> bool:
         """Whether the numbers of two pages of a class are the same, but for volatile places, and what all of them add."""
@@ -115,8 +119,7 @@ class Visits:
             fields = frozenset()
         known.fields |= fields
         known.places |= places(digest.numbers, before.digest.numbers)
-        if WORDS in letters(before.page, page, other_title=False):
-            known.words |= {name.shape}
+        known.parts[name.shape] = letters(before.page, page, other_title=False).replace(HEADING, "")
         return Found(name.callback, fields)
 
     def forget(self, key: str) -> None:

@@ -11,11 +11,12 @@ page had is never dropped.
 import asyncio
 import time
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import msgspec
 from scrapy import Request
 from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
 from scrapy.http import Response, TextResponse
 from scrapy.utils.job import job_dir
 
@@ -25,6 +26,8 @@ from dedup.model.names import namespace_of
 from dedup.model.page import Neighbour, ReserveOptions, Verdict, unreserved
 from dedup.model.recipes import Recipe
 from dedup.scrapy.evidence.difference import (
+    BESIDE,
+    FRAME,
     HEADING,
     NUMBERS,
     TITLE,
@@ -69,11 +72,13 @@ from dedup.scrapy.urls import SiteUrls
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-SAID = frozenset((HEADING, TITLE, UNKNOWN))  # parts of a page that no visit changes
+SAID = frozenset((HEADING, TITLE, UNKNOWN, WORDS))  # parts of a page that say what it is
+BESIDES = frozenset((FRAME, BESIDE))  # and what a text that holds the page may be taken from, too
 SOON = 10  # by which the priority of a control visit is higher than its page's
 GONE = frozenset((404, 410))  # statuses of pages that no longer exist
 _judged_by: "WeakKeyDictionary[Request, Session]" = WeakKeyDictionary()
 _sessions: "WeakKeyDictionary[Crawler, Session]" = WeakKeyDictionary()
+_broken: "WeakSet[Crawler]" = WeakSet()  # crawlers whose session could not be made
 
 
 class Space:
@@ -125,7 +130,17 @@ class Session:
         session = _sessions.get(crawler)
         if session is None:
             check_settings(crawler.settings)
-            session = _sessions[crawler] = cls(crawler, Config.from_settings(crawler.settings))
+            config = Config.from_settings(crawler.settings)
+            if crawler in _broken:
+                raise NotConfigured
+            try:
+                session = _sessions[crawler] = cls(crawler, config)
+            except Exception as error:
+                _broken.add(crawler)
+                assert crawler.stats is not None
+                crawler.stats.inc_value(f"dedup/error/{kind_of(error)}")
+                logger.exception("[dedup] is off in this crawl, pages are kept")
+                raise NotConfigured from error
         return session
 
     async def begin(self) -> None:
@@ -286,10 +301,9 @@ class Session:
 
     def _are_equal(self, name: Class, match: Neighbour, reading: PageReading) -> bool:
         """Whether a page says what its match says, but for what each visit of such pages changes."""
-        if SAID & set(name.parts):
-            return False
         volatile = self.visits.of(name.callback)
-        if WORDS in name.parts and name.shape not in volatile.words:
+        said = SAID | BESIDES if self.keeping.is_text(name.callback) else SAID
+        if said & set(name.parts) - volatile.parts_of(name.shape):
             return False
         if NUMBERS not in name.parts:
             return True

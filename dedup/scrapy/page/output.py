@@ -305,7 +305,8 @@ class Compared(Accepted):
     def _passing(self, digest: Digest) -> Made:
         """Return what is new of the page."""
         session, page = self._session, self._page
-        is_whole = page.by_text or self._is_whole(digest)
+        keeps = session.config.proof == "text" or session.keeping.keeps(page.callback)
+        is_whole = (page.by_text and keeps) or self._is_whole(digest)  # keeps: after these items, too
         known = [is_whole or each for each in self._known]
         if self._digester is not None:
             for item in self._digester.items:
@@ -346,7 +347,10 @@ class Compared(Accepted):
         # each page of an endless calendar is another item there: its requests are paid all the same
         keeps = page.way == "compare" and session.keeping.keeps(page.callback)
         page.way = "accept"
-        if not keeps:
+        requests = [each for each in self._made if isinstance(each, Request)]
+        if keeps:
+            requests, _ = self._new_requests()
+        else:
             self._new = True
             session.news(self._lead)
         if page.name is not None:
@@ -360,15 +364,15 @@ class Compared(Accepted):
                 session.visits.begin(page.verdict.key, visit)
                 session.send((page.again,), "items/control")
         new = iter(known)
-        items = [e for e in self._made if not isinstance(e, Request) and not next(new)]
-        for _ in items:
-            self._passes_item()
-        if keeps:
-            requests, _ = self._new_requests()
-            self._withhold(sum(known), self._requests_made() - len(requests))
-            return [*items, *requests]
-        self._withhold(sum(known), 0)
-        return [e for e in self._made if isinstance(e, Request) or any(e is each for each in items)]
+        sent = set(map(id, requests))
+        passing = [
+            e for e in self._made if (id(e) in sent if isinstance(e, Request) else not next(new))
+        ]
+        for each in passing:
+            if not isinstance(each, Request):
+                self._passes_item()
+        self._withhold(sum(known), self._requests_made() - len(requests))
+        return passing
 
     def _withhold(self, items: int, requests: int) -> None:
         """Count what is withheld."""
