@@ -139,9 +139,12 @@ class SpiderMiddleware(CallbackMiddleware):
     ) -> Iterator[Any]:
         """Pass on what a callback yields, and end the page when it is complete."""
         output, complete = Output(self.session, response), False
+        if self.session.report.times:
+            with self.session.counts.guard("the CPU time of callbacks is not known"):
+                result = self.session.report.timed(result)
         try:
             try:
-                for made in self.session.report.timed(result):
+                for made in result:
                     yield from output.take(made)
             except Exception:
                 yield from output.held()
@@ -159,9 +162,12 @@ class SpiderMiddleware(CallbackMiddleware):
     ) -> AsyncIterator[Any]:
         """Do the same for an asynchronous callback."""
         output, complete = Output(self.session, response), False
+        if self.session.report.times:
+            with self.session.counts.guard("the CPU time of callbacks is not known"):
+                result = self.session.report.timed_async(result)
         try:
             try:
-                async for made in self.session.report.timed_async(result):
+                async for made in result:
                     for passing in output.take(made):
                         yield passing
             except Exception:
@@ -173,6 +179,13 @@ class SpiderMiddleware(CallbackMiddleware):
             complete = True
         finally:
             output.end(complete=complete)
+
+    def _timed(self, result: Any) -> Any:
+        report = self.session.report
+        with self.session.counts.guard("what callbacks take is not measured"):
+            is_async = isinstance(result, AsyncIterator)
+            return report.timed_async(result) if is_async else report.timed(result)
+        return result
 
     async def spider_opened(self) -> None:
         """Begin the session (Scrapy's signal), before any request."""

@@ -155,7 +155,7 @@ def _opened(name: str, folder: str) -> Any:
         return RFPDupeFilter(folder, fingerprinter=_Fingerprinter())
     from dedup.scrapy import RequestFilter
 
-    made = RequestFilter(Path(folder), memory="ever", fingerprinter=_Fingerprinter())
+    made = RequestFilter(job_folder=Path(folder), fingerprinter=_Fingerprinter())
     made.open()
     return made
 

@@ -26,7 +26,7 @@ MOST_PARAMETERS = 100
 MOST_WORDS = 2  # segments that one path has and the other has not, which a shape names
 
 WORDS, TITLE, UNKNOWN = "w", "t", "?"
-NUMBERS, HEADING = "n", "h"
+NUMBERS, HEADING, BESIDE, FRAME = "n", "h", "b", "f"
 LETTERS = {part.letter: part.name for part in PARTS} | {WORDS: "words", TITLE: "title"}
 
 _DIGITS = re.compile(r"[\d.,_-]*\d[\d.,_-]*")
@@ -81,7 +81,8 @@ def _undirected(found: str) -> str:
         return f"?{found[2:]}"
     if found in {"longer", "shorter"}:
         return "longer"
-    begin, colon, rest = found.rpartition(":") if found[:1] in "/h" else ("", "", found)
+    is_placed = found.startswith(("/", "host:"))
+    begin, colon, rest = found.rpartition(":") if is_placed else ("", "", found)
     return begin + colon + ">".join(sorted(rest.split(">")))
 
 
@@ -94,6 +95,8 @@ def _in_words(found: str) -> str:
     kinds = {"+": "added", "-": "removed", "~": "changed"}
     if found[:1] == "?" and found[1:2] in kinds:
         return f"parameter `{found[2:]}` {kinds[found[1]]}"
+    if found[:1] == "?" and found[1:]:  # of an undirected shape
+        return f"parameter `{found[1:]}`"
     if segment := _SEGMENT.fullmatch(found):
         kind = {"##": "number", "ww": "word"}.get(segment[1] + segment[2], "part")
         return f"another {kind} in the path"

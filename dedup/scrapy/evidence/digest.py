@@ -29,12 +29,12 @@ from numbers import Number
 from pathlib import PurePath
 from struct import iter_unpack, pack, unpack
 from typing import Any, NamedTuple
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import msgspec
 from scrapy import Item
 
-from dedup.core.fingerprint import PageReading
+from dedup.core.fingerprint import PageReading, number_runs
 from dedup.model.page import PART, TEXT_HASH
 from dedup.scrapy.evidence.keeping import Shown
 
@@ -43,6 +43,7 @@ BUDGET = 4 << 20  # characters of all items of a page that are normalised
 VALUES = 20_000  # values in all items of a page
 DEPTH = 16  # of nested values
 ITEMS = 40  # items of a page that are compared one by one; of more, only all together, by their sum
+NUMBERS = 32  # numbers in a page's main text that are told apart; further ones count as one
 FIELDS = 32  # fields of an item that are told apart; further ones count as one
 
 PAGE_SHARE = 0.5  # of a page's characters or words, from which on a field holds the page itself
@@ -57,9 +58,11 @@ _PAGE_PARTS = "jhnb"  # of a page that a field of markup holds, beside its words
 _SEQUENCES = (list, tuple)
 _COLLECTIONS = (list, tuple, set, frozenset)
 _NO_ITEMS = (str, list, tuple, int, float, bytes, bytearray, memoryview, date)
-_SAYS_NOTHING = frozenset((_URL, _NOW, "", "None"))
+_SAYS_NOTHING = frozenset((_URL, _NOW, "", "\0None"))
+_TRUTHS = frozenset((b"\0True", b"\0False"))
 _OTHERS = 0  # the name of all fields beyond FIELDS, and of the sum of all items beyond ITEMS
 _MASK = (1 << 64) - 1
+_PLACE = 40_503  # by which the second number of a run differs from the first
 
 
 class TooMuch(ValueError):
@@ -78,6 +81,8 @@ class Digest(NamedTuple):
     whole    whether the page's address stands inside of a longer text: known with its whole page only
     items    a 64-bit hash of each item, if there are at most ITEMS
     fields   by the 32-bit hash of a field's name, the 64-bit sum of its values' hashes over all items
+    numbers  of a page that a field holds: for each number in its main text 16 bits of its place, and below 16 of its value
+    holds    whether a field holds the page
     holders  the fields of this page that hold it; not kept
     """
 
@@ -86,6 +91,8 @@ class Digest(NamedTuple):
     whole: bool = False
     items: frozenset[int] = frozenset()
     fields: Mapping[int, int] = {}
+    numbers: frozenset[int] = frozenset()
+    holds: bool = False
     holders: frozenset[int] = frozenset()
 
 
@@ -143,6 +150,8 @@ def encode(digest: Digest) -> bytes:
             digest.whole,
             pack(f">{len(digest.items)}Q", *sorted(digest.items)),
             pack(">" + "IQ" * len(digest.fields), *fields),
+            pack(f">{len(digest.numbers)}I", *sorted(digest.numbers)),
+            digest.holds,
         )
     )
 
@@ -152,16 +161,40 @@ def decode(content: bytes) -> Digest | None:
     if not content:
         return None
     try:
-        version, number, says, whole, items, fields = _decoder.decode(content)
+        version, number, says, whole, items, fields, numbers, holds = _decoder.decode(content)
     except msgspec.MsgspecError:
         return None
-    if version != VERSION or len(items) % 8 or len(fields) % 12:
+    if version != VERSION or len(items) % 8 or len(fields) % 12 or len(numbers) % 4:
         return None
-    found = frozenset(unpack(f">{len(items) // 8}Q", items))
-    return Digest(number, says, whole, found, dict(iter_unpack(">IQ", fields)))
+    return Digest(
+        number,
+        says,
+        whole,
+        frozenset(unpack(f">{len(items) // 8}Q", items)),
+        dict(iter_unpack(">IQ", fields)),
+        frozenset(unpack(f">{len(numbers) // 4}I", numbers)),
+        holds,
+    )
 
 
-_decoder = msgspec.msgpack.Decoder(tuple[int, int, bool, bool, bytes, bytes])
+_decoder = msgspec.msgpack.Decoder(tuple[int, int, bool, bool, bytes, bytes, bytes, bool])
+
+
+def numbers_of(reading: PageReading) -> frozenset[int]:
+    """Return the numbers in a page's main text, each with the word before it: Digest.numbers, at most NUMBERS."""
+    found: set[int] = set()
+    for before, *run in number_runs(reading.numbers):
+        for place, each in enumerate(run):
+            found.add((before + place * _PLACE & 0xFFFF) << 16 | each & 0xFFFF)
+    if len(found) <= NUMBERS:
+        return frozenset(found)
+    first = sorted(found)
+    return frozenset((*first[: NUMBERS - 1], _hash(first[NUMBERS - 1 :]) & 0xFFFF))
+
+
+def places(one: frozenset[int], other: frozenset[int]) -> frozenset[int]:
+    """Return the places at which two pages have other numbers."""
+    return frozenset(number >> 16 for number in one ^ other)
 
 
 # ---------------------------------------------------------------------------------- one page
@@ -221,7 +254,8 @@ class Digester:
         self._failed = self._says = False
         self._budget, self._values = BUDGET, VALUES
         self._now = time.time()
-        self._own, self._origin = _addresses(page.urls)
+        self._host, self._origin = _host_of(page.urls[0])
+        self._own: list[str] | None = None  # how its addresses may be written, made once the host stands in a text
         self._inside = self._holds = False
         self._has_origin = False  # whether the host stands in the value that is read
         self._title: str | None = None
@@ -251,6 +285,7 @@ class Digester:
             if self._holds:
                 self._holders.add(number)
                 shown.holds = True
+                shown.text = shown.text or not found.startswith(_PAGE)
             elif not (found in _SAYS_NOTHING or self._is_title(value)):
                 shown.data[name] = found.encode("utf-8", "surrogatepass")[:PAGE_CHARACTERS]
                 shown.says = shown.says or not isinstance(value, bool)
@@ -268,7 +303,7 @@ class Digester:
             self._sum = self._sum + digest & _MASK
             for number, exact in (*fields.items(), (rules.names.hash_of(""), _hash(kind))):
                 self._fields[number] = self._fields.get(number, 0) + exact & _MASK
-        if shown.data and all(value in {b"True", b"False"} for value in shown.data.values()):
+        if shown.data and _TRUTHS.issuperset(shown.data.values()):
             shown.says = False
         self._says = self._says or shown.says or shown.holds
         self.shown.append(shown)
@@ -311,16 +346,21 @@ class Digester:
         return f"{_PAGE} {page.sketch[TEXT_HASH:].hex()} {parts}"
 
     def _is_title(self, value: object) -> bool:
-        """Whether a value stands in the title of the page."""
+        """Whether a value is what the title of the page begins with, or at least half of it: no number in it."""
         if not isinstance(value, str) or not value:
             return False
         if self._title is None:
             found = _TITLE.search(self._page.text())
             self._title = "" if found is None else " ".join(unescape(found[1]).split())
-        return " ".join(value.split()) in self._title
+        text = " ".join(value.split())
+        is_most = len(text) >= PAGE_SHARE * len(self._title)
+        return self._title.startswith(text) or (is_most and text in self._title)
 
     def _value(self, value: object, depth: int) -> str:
-        """Return a text that is the same for equal values. Raises Unreadable, TooMuch."""
+        """Return a text that is the same for equal values; of one that is no text it begins with a zero character.
+
+        Raises Unreadable, TooMuch.
+        """
         self._values -= 1
         if depth > DEPTH or self._values < 0:
             raise TooMuch
@@ -331,30 +371,31 @@ class Digester:
             return self._value(value.value, depth + 1)
         if isinstance(value, _COLLECTIONS):
             found = [self._value(each, depth + 1) for each in value]
-            return repr(found if isinstance(value, _SEQUENCES) else sorted(found))
+            return f"\0{found if isinstance(value, _SEQUENCES) else sorted(found)}"
         if is_item(value):
-            return repr(sorted((str(k), self._value(v, depth + 1)) for k, v in pairs_of(value)))
+            pairs = sorted((str(k), self._value(v, depth + 1)) for k, v in pairs_of(value))
+            return f"\0item{pairs}"
         return self._plain(value)
 
     def _plain(self, value: object) -> str:
         if value is None or isinstance(value, bool):
-            return repr(value)
+            return f"\0{value}"
         if isinstance(value, int | float):
             clock = value > 1e9 and (self._is_now(value) or self._is_now(value / 1000))
-            return _NOW if clock else repr(value)
+            return _NOW if clock else f"\0{value!r}"
         if isinstance(value, bytes | bytearray | memoryview):
             self._spend(len(value))
-            return f"b{_hash(bytes(value))}"
+            return f"\0b{_hash(bytes(value))}"
         if isinstance(value, datetime):
-            return _NOW if self._is_now(value.timestamp()) else value.isoformat()
+            return _NOW if self._is_now(value.timestamp()) else f"\0{value.isoformat()}"
         if isinstance(value, date):
-            return value.isoformat()
+            return f"\0{value.isoformat()}"
         lasting = isinstance(value, Number | PurePath | timedelta)
         if lasting or type(value).__str__ is not object.__str__:
             text = str(value)
             self._spend(len(text))
             if f"0x{id(value):x}" not in text and not hasattr(value, "__next__"):
-                return text
+                return f"\0{text}"
         raise Unreadable(type(value).__name__)
 
     def _text(self, text: str) -> str:
@@ -364,7 +405,13 @@ class Digester:
                     return _NOW
             except ValueError:
                 pass
-        if text in self._page.urls or text in self._own:
+        if not self._host or self._host not in text:
+            return text
+        if text in self._page.urls:
+            return _URL
+        if self._own is None:
+            self._own = _addresses(self._page.urls)
+        if text in self._own:
             return _URL
         for url in self._own:
             if url in text:
@@ -375,7 +422,7 @@ class Digester:
         return text
 
     def _is_now(self, seconds: float) -> bool:
-        return abs(seconds - self._now) < CLOCK_SECONDS
+        return not self._rules.only and abs(seconds - self._now) < CLOCK_SECONDS
 
     def _spend(self, characters: int) -> None:
         self._budget -= characters
@@ -391,23 +438,25 @@ class Digester:
         if number > ITEMS:  # where values were swapped between items, the fields alone are the same
             fields = fields | {_OTHERS: self._sum}
         whole = any(item.inside for item in self.items)
-        return Digest(number, self._says, whole, items, fields, frozenset(self._holders))
+        numbers = numbers_of(self._page.reading()) if self._holders else frozenset[int]()
+        holders = frozenset(self._holders)
+        return Digest(number, self._says, whole, items, fields, numbers, bool(holders), holders)
 
 
-def _addresses(urls: Iterable[str]) -> tuple[list[str], str]:
-    """Return how a page's own addresses may be written, the longest first, and its host as links begin with it.
+def _host_of(url: str) -> tuple[str, str]:
+    """Return the host of a page without its port, and how links to that host begin; "" for what is no such URL."""
+    scheme, _, rest = url.partition("://")
+    host = rest.partition("/")[0]
+    return host.partition(":")[0], f"{scheme}://{host}/"
 
-    A site's root is not looked for inside of texts.
-    """
+
+def _addresses(urls: Iterable[str]) -> list[str]:
+    """Return how a page's own addresses may be written, the longest first; a site's root is looked for as a whole only."""
     own: set[str] = set()
-    origin = ""
     for url in urls:
         if any(url.split("/", 3)[3:]):
             own |= {url, escape(url), quote(url, safe="")}
-        if not origin:
-            parts = urlsplit(url)
-            origin = f"{parts.scheme}://{parts.netloc}/" if parts.netloc else ""
-    return sorted(own, key=len, reverse=True), origin
+    return sorted(own, key=len, reverse=True)
 
 
 def is_item(value: object) -> bool:

@@ -19,11 +19,13 @@ class Shown(msgspec.Struct):
     """What an item shows of its callback.
 
     holds   whether a field holds the page
+    text    whether such a field is a text, not markup: it may stand anywhere in the page
     says    whether a field says something else than address, time and title
     data    the fields that do, by name, with the hashes of their values
     """
 
     holds: bool = False
+    text: bool = False
     says: bool = False
     data: dict[str, bytes] = {}
 
@@ -32,6 +34,7 @@ class _Callback(msgspec.Struct):
     pages: int = 0
     data: dict[str, bytes] = {}
     keeps: bool = True
+    text: bool = False
     requests: int = 0
     goes_beyond: bool = False
 
@@ -59,14 +62,18 @@ class Keeping:
         if not known.pages and items:
             known.data = dict(items[0].data)
         known.keeps = all(i.data == known.data and (i.holds or not i.data) for i in items)
+        known.text = known.text or any(i.text for i in items)
         known.pages += bool(items)
 
     def keeps(self, callback: str) -> bool:
         """Whether the items of a callback hold nothing but the page itself, and it asks for nothing else."""
         known = self._known.get(callback)
-        return (
-            known is not None and known.keeps and not known.goes_beyond and known.pages >= PAGES
-        )
+        return known is not None and known.keeps and not known.goes_beyond and known.pages >= PAGES
+
+    def is_text(self, callback: str) -> bool:
+        """Whether items of a callback hold the page as a text: pages with another frame may be other items."""
+        known = self._known.get(callback)
+        return known is not None and known.text
 
     def looks_at_requests(self, callback: str) -> bool:
         """Whether it is to be found out if a page of a callback has a link to its request."""

@@ -100,23 +100,9 @@ class Ledger(Generic[R]):
         self._spent: OrderedDict[Account, int] = OrderedDict()
         self._waiting: dict[Account, deque[R]] = {}
         self._waits = 0
-        self.noise: dict[Class, str] = {}  # parts that each visit changes, of the classes without parts
         self.changed = False  # since that was last set to False
 
     # --------------------------------------------------------------------------------- pages
-
-    def without_noise(self, name: Class) -> Class:
-        """Return a class without the parts that each visit of such pages changes."""
-        noise = self.noise.get(name._replace(parts="")) if name.parts else None
-        if not noise:
-            return name
-        return name._replace(parts="".join(each for each in name.parts if each not in noise))
-
-    def note_noise(self, name: Class, parts: str) -> None:
-        """Note parts that differ in two visits of a page."""
-        of = name._replace(parts="")
-        if parts and (of in self.noise or len(self.noise) < CLASSES):
-            self.noise[of] = "".join(sorted({*self.noise.get(of, ""), *parts}))
 
     def may_drop(self, name: Class) -> bool:
         """Whether a page of a class may be dropped unparsed; else it is a look."""

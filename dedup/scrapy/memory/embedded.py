@@ -26,7 +26,7 @@ from dedup.model.errors import RecipeMismatch
 from dedup.model.names import count
 from dedup.model.page import Document, Verdict
 from dedup.scrapy.guard import Counts, logger
-from dedup.scrapy.memory.state import LEARNED, Job, is_paused
+from dedup.scrapy.memory.state import LEARNED, Job, is_crawl, is_paused
 from dedup.scrapy.settings import Config
 from dedup.store import FOR_ONE_CRAWL, empty
 
@@ -42,7 +42,11 @@ def place_of(path: Path, name: str, job: Job) -> Path:
     crawl, _, owner = mark.partition(b"\n")
     if not owner or crawl == job.of(name).crawl or not is_paused(_path(owner), name, crawl):
         return path
-    logger.info("[dedup] %r uses a store of its own: the usual one is of the job %s", name, _path(owner).parent)
+    logger.info(
+        "[dedup] %r uses a store of its own: the usual one is of the job %s",
+        name,
+        _path(owner).parent,
+    )
     return path / SCRATCH
 
 
@@ -121,11 +125,13 @@ class EmbeddedMemory:
 
     def open(self, namespace: str) -> "EmbeddedNamespace":
         """Open a namespace's store. Raises what open_embedded() raises."""
-        config, path = self._config, self._config.path
-        if config.memory == "crawl":
+        config, path, memory = self._config, self._config.path, self._config.memory
+        if not is_crawl(self._counts.crawler):  # a command of Scrapy leaves nothing in the store
+            path, memory = path / SCRATCH, "crawl"
+        elif memory == "crawl":
             path = place_of(path, namespace, self._job)
         folder = path / namespace
-        crawl = begin(folder, self._job) if config.memory == "crawl" else None
+        crawl = begin(folder, self._job) if memory == "crawl" else None
         options = msgspec.structs.replace(config.options, namespace=namespace)
         detector = open_embedded(path, options)
         if detector.recipe.key is None:
@@ -135,12 +141,12 @@ class EmbeddedMemory:
             )
         self._detectors.append(detector)
         self._namespaces.append(namespace)
-        if config.memory == "crawl":
+        if memory == "crawl":
             mark(folder, crawl)
         else:
             keep(folder)
-        if isinstance(config.memory, int):
-            pruned = detector.store.forget_before(time.time() - config.memory)
+        if isinstance(memory, int):
+            pruned = detector.store.forget_before(time.time() - memory)
             logger.info("[dedup] %r forgot %s", namespace, count(pruned, "old document"))
         return EmbeddedNamespace(detector, folder, self._counts)
 

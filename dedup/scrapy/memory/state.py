@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 from scrapy import Request, Spider
+from scrapy.crawler import Crawler
 from scrapy.utils.request import request_from_dict
 
 from dedup.core.files import PRIVATE, PRIVATE_FOLDER, replace_file
@@ -34,6 +35,7 @@ LEARNED = "learned"
 SAVE_SECONDS = 10.0  # least time between two writes
 SHARE = 100  # how many times as long as a write the next one waits
 _CHECKSUM = 16
+_PLAIN = {type(None), bool, int, float, str, bytes}
 
 T = TypeVar("T")
 
@@ -42,8 +44,7 @@ class Learned(msgspec.Struct):
     """The content of <store>/learned. volatile: by callback."""
 
     classes: list[tuple[Class, Record]] = []
-    volatile: dict[str, frozenset[int]] = {}
-    noise: list[tuple[Class, str]] = []
+    volatile: dict[str, Volatile] = {}
     urls: bytes = b""
     version: int = 1
 
@@ -119,6 +120,15 @@ def is_paused(job_folder: Path, name: str, crawl: bytes) -> bool:
     return found is not None and found.crawl == crawl
 
 
+def is_crawl(crawler: Crawler) -> bool:
+    """Whether a crawler crawls, and does not serve one of Scrapy's commands: parse, fetch, check, bench or shell.
+
+    They put a start() of their own into the spider's class; the shell drives the engine without Crawler.crawl().
+    """
+    own = getattr(type(crawler.spider), "start", None)
+    return crawler.crawling and not getattr(own, "__module__", "").startswith("scrapy.commands.")
+
+
 class Saving:
     """Writes the files of one crawl, one after the other."""
 
@@ -133,12 +143,12 @@ class Saving:
         folder, paused = space.memory.folder, job.of(space.name)
         learned = None if folder is None else read(folder / LEARNED, Learned)
         learned = learned or Learned()
-        for callback, fields in learned.volatile.items():
-            visits.callbacks.setdefault(callback, Volatile()).fields |= fields
+        for callback, found in learned.volatile.items():
+            found.visits = []  # of this crawl
+            visits.callbacks.setdefault(callback, found)
         space.met = Met(paused.links, paused.items)
         dropped, waiting = self._made(paused.dropped), self._made(paused.waiting)
         space.ledger.take(dict(learned.classes), dropped, waiting)
-        space.ledger.noise = dict(learned.noise)
         space.urls.take(learned.urls)
         return paused.begun
 
@@ -189,11 +199,9 @@ class Saving:
         space.ledger.changed = False
         ledger, folder = space.ledger, space.memory.folder
         if folder is not None:
-            volatile = {name: v.fields for name, v in visits.callbacks.items() if v.fields}
+            volatile = {name: msgspec.structs.replace(v) for name, v in visits.callbacks.items()}
             records = [(name, msgspec.structs.replace(r)) for name, r in ledger.classes.items()]
-            yield folder / LEARNED, Learned(
-                records, volatile, [*ledger.noise.items()], space.urls.to_bytes()
-            )
+            yield folder / LEARNED, Learned(records, volatile, space.urls.to_bytes())
         if job.folder is not None:
             paused = job.of(space.name)
             links, items = space.met.to_bytes()
@@ -222,9 +230,17 @@ def packed(request: Request, spider: Spider | None) -> bytes:
     """Return a request as msgpack. Raises an exception for one that cannot be made again."""
     found = request.to_dict(spider=spider)
     found["meta"] = {k: v for k, v in found["meta"].items() if k not in {MARK, "dedup"}}
-    content = msgspec.msgpack.encode(found)
-    request_from_dict(msgspec.msgpack.decode(content), spider=spider)
-    return content
+    if not _is_plain(found):
+        raise TypeError("it holds an object that msgpack would turn into something else")
+    return msgspec.msgpack.encode(found)
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, dict):
+        return all(type(k) in _PLAIN and _is_plain(v) for k, v in value.items())
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    return type(value) in _PLAIN
 
 
 def request_of(content: bytes, spider: Spider | None) -> Request | None:

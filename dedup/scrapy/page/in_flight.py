@@ -176,17 +176,21 @@ class PagesInFlight:
         except RuntimeError:  # the loop has ended, and the crawl with it
             self.commit()
         else:
-            self._timer = loop.call_later(COMMIT_SECONDS, self.commit)
+            self._timer = loop.call_later(COMMIT_SECONDS, self._commit_in_time)
 
     def commit(self) -> None:
         """Insert the pages that were parsed since the last time, and flush the stats."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         parsed, self._parsed = self._parsed, {}
         for space, verdicts in parsed.items():
             space.memory.insert(verdicts)
         self._counts.flush()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+
+    def _commit_in_time(self) -> None:
+        with self._counts.guard("pages are parsed, but not remembered"):
+            self.commit()
 
     def close(self) -> None:
         """Release what is left, and insert what was parsed. Reservations end with the crawl."""

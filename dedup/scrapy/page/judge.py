@@ -11,20 +11,23 @@ page had is never dropped.
 import asyncio
 import time
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import msgspec
 from scrapy import Request
 from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
 from scrapy.http import Response, TextResponse
 from scrapy.utils.job import job_dir
 
 from dedup.core.fingerprint import PageReading, hash_of_links, read_page
 from dedup.model.forms import to_plain
 from dedup.model.names import namespace_of
-from dedup.model.page import ReserveOptions, Verdict, unreserved
+from dedup.model.page import Neighbour, ReserveOptions, Verdict, unreserved
 from dedup.model.recipes import Recipe
 from dedup.scrapy.evidence.difference import (
+    BESIDE,
+    FRAME,
     HEADING,
     NUMBERS,
     TITLE,
@@ -33,7 +36,14 @@ from dedup.scrapy.evidence.difference import (
     letters,
     shape,
 )
-from dedup.scrapy.evidence.digest import Digest, Digester, Names, Rules, decode
+from dedup.scrapy.evidence.digest import (
+    Digest,
+    Digester,
+    Names,
+    Rules,
+    decode,
+    numbers_of,
+)
 from dedup.scrapy.evidence.digest import Page as ItemPage
 from dedup.scrapy.evidence.keeping import Keeping
 from dedup.scrapy.evidence.ledger import Account, Class, Ledger
@@ -42,7 +52,7 @@ from dedup.scrapy.evidence.visits import Visits
 from dedup.scrapy.exceptions import KnownUrl
 from dedup.scrapy.guard import Counts, kind_of, logger, new_pauses
 from dedup.scrapy.memory import Memory, NamespaceMemory, advice, open_memory
-from dedup.scrapy.memory.state import Job, Saving
+from dedup.scrapy.memory.state import Job, Saving, is_crawl
 from dedup.scrapy.page.in_flight import Page, PagesInFlight, token_of
 from dedup.scrapy.page.request import (
     KIND_CHARACTERS,
@@ -62,12 +72,14 @@ from dedup.scrapy.urls import SiteUrls
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-DATA = frozenset((WORDS, NUMBERS, HEADING, TITLE, UNKNOWN))  # parts of a page that are what it says
+SAID = frozenset((HEADING, TITLE, UNKNOWN, WORDS))  # parts of a page that say what it is
+BESIDES = frozenset((FRAME, BESIDE))  # and what a text that holds the page may be taken from, too
 SOON = 10  # by which the priority of a control visit is higher than its page's
 GONE = frozenset((404, 410))  # statuses of pages that no longer exist
 # Of each judged page its session, and its items that no page brought before.
 _judged_by: "WeakKeyDictionary[Request, tuple[Session, list[bytes]]]" = WeakKeyDictionary()
 _sessions: "WeakKeyDictionary[Crawler, Session]" = WeakKeyDictionary()
+_broken: "WeakSet[Crawler]" = WeakSet()  # crawlers whose session could not be made
 
 
 class Space:
@@ -103,7 +115,7 @@ class Session:
         self.requests = Requests()
         self.keeping, self.names = Keeping(), Names()
         self.visits = Visits(config.control)
-        self.job = Job(job_dir(crawler.settings))
+        self.job = Job(job_dir(crawler.settings) if is_crawl(crawler) else None)
         self.saving = Saving(self.counts)
         self.report: Report = new_report(config, self.job, self.counts)
         self.spaces: dict[str, Space] = {}
@@ -119,7 +131,17 @@ class Session:
         session = _sessions.get(crawler)
         if session is None:
             check_settings(crawler.settings)
-            session = _sessions[crawler] = cls(crawler, Config.from_settings(crawler.settings))
+            config = Config.from_settings(crawler.settings)
+            if crawler in _broken:
+                raise NotConfigured
+            try:
+                session = _sessions[crawler] = cls(crawler, config)
+            except Exception as error:
+                _broken.add(crawler)
+                assert crawler.stats is not None
+                crawler.stats.inc_value(f"dedup/error/{kind_of(error)}")
+                logger.exception("[dedup] is off in this crawl, pages are kept")
+                raise NotConfigured from error
         return session
 
     async def begin(self) -> None:
@@ -222,13 +244,14 @@ class Session:
     ) -> Verdict:
         """Decide what becomes of a page, and note it."""
         page: Page | None = None
+        like: Page | None = None
         if verdict.match is None:
             if verdict.token is not None:
                 page = Page(space, verdict, callback, reading, self.in_flight.request_of(request))
                 if verdict.status == "refetch" and self.config.unchanged == "drop":
                     await self._refetched(page)
         else:
-            page = self._compared(space, verdict, request, reading, callback)
+            page = like = self._compared(space, verdict, request, reading, callback)
             if self._may_drop(page):
                 self._drop(page, request)
                 page = None
@@ -242,7 +265,7 @@ class Session:
         if self.config.mode == "tag":
             request.meta["dedup"]["would"] = _would(verdict)
         self._count(verdict)
-        self.report.judged(space, verdict, response, callback)
+        self.report.judged(space, verdict, response, callback, like)
         self.saving.soon(self.spaces.values(), self.visits, self.job)
         return verdict
 
@@ -259,14 +282,12 @@ class Session:
         assert match is not None
         other_title = match.identity == "other"
         titles = {match.document.page.title, verdict.page.title} - {0}
-        differ = (
-            len(titles) == 2 and match.domain == verdict.domain
-        )  # of pages with the very same text, too
+        # where the texts are the same, word for word, the identity says nothing of the titles
+        differ = len(titles) == 2 and match.domain == verdict.domain
         parts = letters(match.document.page, verdict.page, other_title=other_title or differ)
-        differs = shape(match.key, verdict.key)
-        name = space.ledger.without_noise(Class(callback, verdict.domain, parts, differs))
-        text = self.config.proof == "text" and match.paid and not other_title
-        equal = match.paid and not DATA & set(name.parts) and self.keeping.keeps(callback)
+        name = Class(callback, verdict.domain, parts, shape(match.key, verdict.key))
+        text = self.config.proof == "text" and not other_title
+        equal = self.keeping.keeps(callback) and self._are_equal(name, match, reading)
         held = verdict if verdict.token else unreserved(verdict, "compared")
         return Page(
             space,
@@ -277,10 +298,23 @@ class Session:
             way="compare",
             match=match,
             name=name,
-            by_text=(text or equal) and verdict.reason != "in_flight",
+            by_text=match.paid and (text or equal) and verdict.reason != "in_flight",
             is_own=NUMBERS not in parts or match.document.inserted_seconds >= self._begun,
             again=self._visit(request, callback),
         )
+
+    def _are_equal(self, name: Class, match: Neighbour, reading: PageReading) -> bool:
+        """Whether a page says what its match says, but for what each visit of such pages changes."""
+        volatile = self.visits.of(name.callback)
+        said = SAID | BESIDES if self.keeping.is_text(name.callback) else SAID
+        if said & set(name.parts) - volatile.parts_of(name.shape):
+            return False
+        if NUMBERS not in name.parts:
+            return True
+        digest = decode(match.document.items)
+        if digest is None or not digest.holds:
+            return False
+        return volatile.are_equal(name, Digest(1, numbers=numbers_of(reading)), digest)
 
     def _may_drop(self, page: Page) -> bool:
         """Whether a page that looks like an accepted one is dropped unparsed."""
@@ -313,7 +347,7 @@ class Session:
     def _visit(self, request: Request, callback: str) -> Request | None:
         """Return a request for another visit of a page, before its callback can change this one."""
         wants = self.config.mode == "drop" and not self.config.item_fields
-        if not wants or request.method != "GET" or not self.visits.wants(callback):
+        if not wants or request.method != "GET" or not self.visits.may_want(callback):
             return None
         try:
             from copy import deepcopy
@@ -325,7 +359,7 @@ class Session:
                 cb_kwargs=deepcopy(visit.cb_kwargs),
                 priority=visit.priority + SOON,
             )
-        except Exception:
+        except Exception:  # noqa: BLE001 - what cannot be copied is not visited again
             return None
 
     async def _refetched(self, page: Page) -> None:
@@ -378,7 +412,7 @@ class Session:
         if space is None:
             try:
                 space = self.spaces[name] = self._open(name)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - the crawl goes on without the namespace
                 self._failed[name] = kind = kind_of(error)
                 self.counts.add(f"error/{kind}")
                 logger.error(
@@ -400,9 +434,16 @@ class Session:
         """Read a page."""
         if isinstance(response, TextResponse) and response.encoding != "utf-8":
             # the text is decoded once, and the spider finds it decoded
-            return read_page(response.text, url=response.url, recipe=recipe, links=True)
+            return read_page(
+                response.text, url=response.url, recipe=recipe, links=True, numbers=True
+            )
         return read_page(
-            response.body, encoding="utf-8", url=response.url, recipe=recipe, links=True
+            response.body,
+            encoding="utf-8",
+            url=response.url,
+            recipe=recipe,
+            links=True,
+            numbers=True,
         )
 
     # ------------------------------------------------------------------ a page is parsed
@@ -428,7 +469,7 @@ class Session:
         )
         config = self.config
         rules = Rules(
-            self.names, config.item_fields, config.item_ignore, self.visits.volatile(callback)
+            self.names, config.item_fields, config.item_ignore, self.visits.of(callback).fields
         )
         return Digester(page, rules)
 

@@ -65,7 +65,7 @@ class Output:
             return (made,)
         try:
             return self._way.take(made)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - a fault of ours never costs an item
             return self._failed(error, made)
 
     def finish(self) -> Made:
@@ -74,7 +74,7 @@ class Output:
             return ()
         try:
             return self._way.finish()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - the same
             return self._failed(error)
 
     def held(self) -> Made:
@@ -307,7 +307,8 @@ class Compared(Accepted):
     def _passing(self, digest: Digest) -> Made:
         """Return what is new of the page."""
         session, page = self._session, self._page
-        is_whole = page.by_text or self._is_whole(digest)
+        keeps = session.config.proof == "text" or session.keeping.keeps(page.callback)
+        is_whole = (page.by_text and keeps) or self._is_whole(digest)  # keeps: after these items, too
         known = [is_whole or each for each in self._known]
         if self._digester is not None:
             for item in self._digester.items:
@@ -315,15 +316,15 @@ class Compared(Accepted):
                     page.first.append(item.known)
         if not all(known):
             return self._brought(digest, known)
-        if known:
-            session.counts.add("items/withheld", len(known))
         if page.way == "refetch":
             for _ in known:
                 session.in_flight.item_withheld(page)
             if known:
                 session.counts.add("unchanged_items", len(known))
+            self._withhold(len(known), 0)
             return [each for each in self._made if isinstance(each, Request)]
         requests, beyond = self._new_requests()
+        self._withhold(len(known), self._requests_made() - len(requests))
         if beyond:
             page.way = "accept"
             session.spoil(page, None)
@@ -337,7 +338,7 @@ class Compared(Accepted):
 
     def _is_whole(self, digest: Digest) -> bool:
         """Whether the match brought all of the items."""
-        volatile = self._session.visits.volatile(self._page.callback)
+        volatile = self._session.visits.of(self._page.callback).fields
         return bool(
             digest.number and self._match is not None and are_known(digest, self._match, volatile)
         )
@@ -346,27 +347,47 @@ class Compared(Accepted):
         """Note that the page brought new items; return these, and its requests."""
         session, page, match = self._session, self._page, self._match
         session.counts.add("items/other")
-        if withheld := sum(known):
-            session.counts.add("items/withheld", withheld)
+        # each page of an endless calendar is another item there: its requests are paid all the same
+        keeps = page.way == "compare" and session.keeping.keeps(page.callback)
         page.way = "accept"
-        if not session.keeping.keeps(
-            page.callback
-        ):  # there each page is another item, in an endless calendar, too
+        requests = [each for each in self._made if isinstance(each, Request)]
+        if keeps:
+            requests, _ = self._new_requests()
+        else:
             self._new = True
             session.news(self._lead)
         if page.name is not None:
             comparable = match is not None and match.number == digest.number == 1
             fields = differing(digest, match) if match is not None and comparable else None
+            if match is not None:
+                session.visits.note(page.name, digest, match)
             session.spoil(page, fields)
-            if fields and page.again is not None and session.visits.wants(page.callback):
-                session.visits.begin(page.verdict.key, Visit(page.name, digest, page.verdict.page))
+            if fields and page.again is not None and session.visits.wants(page.name):
+                visit = Visit(page.name, digest, page.verdict.page)
+                session.visits.begin(page.verdict.key, visit)
                 session.send((page.again,), "items/control")
         new = iter(known)
-        passing = [e for e in self._made if isinstance(e, Request) or not next(new)]
+        sent = set(map(id, requests))
+        passing = [
+            e for e in self._made if (id(e) in sent if isinstance(e, Request) else not next(new))
+        ]
         for each in passing:
             if not isinstance(each, Request):
                 self._passes_item()
+        self._withhold(sum(known), self._requests_made() - len(requests))
         return passing
+
+    def _withhold(self, items: int, requests: int) -> None:
+        """Count what is withheld."""
+        session, page = self._session, self._page
+        if items:
+            session.counts.add("items/withheld", items)
+        if requests:
+            session.counts.add("requests/withheld", requests)
+        if items or requests:
+            session.report.withheld(
+                page.space, page.verdict, self._response, page.callback, items, requests
+            )
 
     # ------------------------------------------------------------------------------ requests
 
@@ -389,9 +410,10 @@ class Compared(Accepted):
             elif not has_new_link or self._is_known(request) or not self._pay(request):
                 continue
             passing.append(request)
-        if withheld := sum(isinstance(each, Request) for each in self._made) - len(passing):
-            session.counts.add("requests/withheld", withheld)
         return passing, beyond
+
+    def _requests_made(self) -> int:
+        return sum(isinstance(each, Request) for each in self._made)
 
     def _pay(self, request: Request) -> bool:
         """Pay a request, which passes; else it waits for news of its account."""
@@ -452,6 +474,10 @@ class Watched(Compared):
     def _passes_item(self) -> None:
         """Do nothing: it passed."""
 
+    def _withhold(self, items: int, requests: int) -> None:
+        """Count what is withheld, or, in the mode "tag", would be."""
+        super()._withhold(items if self._changes_nothing else 0, requests)
+
     def _pay(self, request: Request) -> bool:
         return self._changes_nothing or super()._pay(request)
 
@@ -477,22 +503,17 @@ class Visited:
         session = self._session
         page = self._reading().fingerprint
         found = session.visits.ended(self._key, self._digester.digest(), page)
-        if found is None:
-            return ()
-        for space in session.spaces.values():
-            space.ledger.note_noise(found.name, found.parts)
-            if found.fields:
-                callback = found.name.callback
-                space.ledger.forgive(callback, session.visits.volatile(callback))
-        if found.fields:
-            session.counts.add("items/volatile", len(found.fields))
-            names = session.names.of(found.fields)
-            session.report.volatile(found.name.callback, self._key, names)
+        if found is not None and found.fields:
+            callback, fields = found
+            session.counts.add("items/volatile", len(fields))
+            for space in session.spaces.values():
+                space.ledger.forgive(callback, session.visits.of(callback).fields)
+            session.report.volatile(callback, self._key, session.names.of(fields))
         return ()
 
     def end(self, *, complete: bool) -> None:
         if not complete:
-            self._session.visits.ended(self._key, None, None)
+            self._session.visits.forget(self._key)
 
 
 def _lead(request: Request, lead: tuple[Account, ...]) -> None:

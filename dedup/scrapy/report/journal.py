@@ -1,218 +1,188 @@
-"""What a crawl's report and DEDUP_DROPPED show besides the stats: drops, examples, hosts, savings.
+"""Examples of copies, hosts, what became of each page; and DEDUP_DROPPED. Only where a setting asks for one of these.
 
-    judged pages -> groups of near-duplicates with examples, hosts, originals -> report
-                 -> DropsFile.add -> one write to a file opened for appending
+    judged and compared pages -> Journal -> Crawl: groups with examples, hosts, pages
+                                         -> DropsFile: a line for each page dropped, flagged or withheld
 
-Invariants:
-  - Memory is bounded. The numbers of groups and hosts are limited; bodies of the last accepted pages are kept up to a
-    number of bytes, so that a copy that comes soon can be shown with its original.
-  - A line of DEDUP_DROPPED is written by one call, so a kill loses at most the line being written. A new crawl begins
-    an empty file; one that resumes from its JOBDIR appends. A fault is counted, and costs no page.
+Invariant: memory is bounded: the number of groups, hosts and pages; and bodies of the last accepted pages, so that a copy
+that comes soon is shown with its original.
 """
 
-import os
-import re
-from collections import Counter, OrderedDict
+from collections import OrderedDict
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+)
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from time import thread_time
+from types import coroutine
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 from urllib.parse import urlsplit
 
-import msgspec
-
 from dedup.core.fingerprint import main_words
-from dedup.model.recipes import recipe_of
-from dedup.report.drops import Action, Drop, compare_words, encode
-from dedup.report.texts import Hunk, differences, running
-from dedup.scrapy.counts import Counts, Meter
-from dedup.scrapy.evidence import Class, Record
+from dedup.model.names import count
+from dedup.model.policy import Mode
+from dedup.model.recipes import Recipe
+from dedup.report.crawl import Crawl, Example, Group, Host
+from dedup.report.drops import Drop, DropsFile, compare_words
+from dedup.report.texts import differences
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        AsyncIterable,
-        AsyncIterator,
-        Iterable,
-        Iterator,
-    )
-
-    from scrapy.http import Response
-
-    from dedup.model.page import Verdict
-    from dedup.model.recipes import Recipe
     from dedup.report.drops import Action
-    from dedup.scrapy.urls import HeldRule
+    from dedup.scrapy.page.in_flight import Page
+    from dedup.scrapy.report import Seen
 
-GROUPS = 10_000  # originals whose near-duplicates are counted
-HOSTS = 10_000  # hosts that are counted
-EXAMPLES = 3  # near-duplicates of a group that are named
+GROUPS = 10_000  # originals whose copies are counted
+HOSTS = 10_000  # that are counted
+EXAMPLES = 3  # copies of a group that are named
 TEXTS = 60  # examples whose differing text is kept
-DIFFERENCES = 10  # of an example, in the JSON form
-WORDS = 4000  # words of each text that are compared
-ORIGINALS = 64  # whose words are kept for the next near-duplicate
-PLACES = 1000  # callbacks and kinds of path that are counted
-FOLDERS = 2  # of a path that tell its kind
+WORDS = 4000  # of each text that are compared
+ORIGINALS = 64  # whose words are kept for the next copy
 SAMPLE_BYTES = 32 << 20  # bodies of accepted pages
-KEPT = 20_000  # originals, the first ones: what a page at another distance would have resembled
+PAGES = 20_000  # of which it is said what became of them
+
+_ACTIONS: "dict[Mode, Action]" = {
+    "drop": "dropped",
+    "skip_links": "links_skipped",
+    "tag": "flagged",
+}
 
 T = TypeVar("T")
-
-
-class Example(msgspec.Struct):
-    """A near-duplicate: its URL, distances in bits, and both texts if they were available."""
-
-    url: str
-    distance: int
-    similarity: float
-    texts: tuple[list[str], list[str], list[Hunk]] | None = None
-
-    def plain(self) -> dict[str, Any]:
-        """Return the example for JSON, with its differences if both texts were available."""
-        fields: dict[str, Any] = {
-            "url": self.url,
-            "distance": self.distance,
-            "similarity": self.similarity,
-        }
-        if self.texts is not None:
-            a, b, hunks = self.texts
-            fields["differences"] = [
-                {
-                    "of": running(a[hunk.a_begin : hunk.a_end]),
-                    "page": running(b[hunk.b_begin : hunk.b_end]),
-                }
-                for hunk in hunks[:DIFFERENCES]
-            ]
-        return fields
-
-
-class Group(msgspec.Struct):
-    """The near-duplicates of one page; least is the least similarity of them."""
-
-    count: int = 0
-    least: float = 1.0
-    examples: list[Example] = []
-
-
-class Host(msgspec.Struct):
-    """The pages of one host: how many were judged, how many were near-duplicates."""
-
-    judged: int = 0
-    near_duplicates: int = 0
+_Words = tuple[list[str], list[str]]  # of an original and of a page
 
 
 class Journal:
-    """Takes notes of a crawl while it runs."""
+    """Takes notes of a crawl while it runs; crawl has them."""
 
-    def __init__(self, drops: "DropsFile | None" = None) -> None:
-        """Begin with nothing; drops is the file that lists every drop."""
+    def __init__(self, mode: Mode, drops: DropsFile | None) -> None:
+        """Begin with nothing; drops lists every page."""
+        self.crawl = Crawl(mode=mode)
         self._drops = drops
         self._words: OrderedDict[str, list[str]] = OrderedDict()  # of originals, by document key
-        self.places: Counter[tuple[str, str]] = Counter()  # drops by callback and kind of path
-        self.groups: dict[str, Group] = {}
-        self.hosts: dict[str, Host] = {}
-        self.url_rules: list[HeldRule] = []  # at the crawl's end
-        self.proved: list[
-            tuple[Class, Record]
-        ] = []  # at the crawl's end, the classes with most pages first
-        self.kept: list[Verdict] = []  # the first pages that became originals, in their order
-        self.kept_all = True  # whether it has all of them
-        self.dropped_bytes = 0  # of near-duplicates' bodies
-        self.parsed = 0  # pages whose callbacks were timed
-        self._meter = Meter()  # of those callbacks
-        self.recipe = recipe_of()  # of the pages judged
-        self._bodies: OrderedDict[str, bytes] = OrderedDict()  # by document key
-        self._bodies_bytes = 0
-        self._texts = 0
+        self._bodies: OrderedDict[str, bytes] = OrderedDict()  # the same
+        self._bodies_bytes = self._texts = 0
 
-    def judged(
-        self,
-        verdict: "Verdict",
-        response: "Response",
-        recipe: "Recipe",
-        callback: str = "",
-        action: "Action" = "dropped",
-    ) -> None:
-        """Note a page and its verdict; of a near-duplicate also what is done with it."""
-        self.recipe = recipe
+    def judged(self, seen: "Seen", page: "Page | None" = None) -> None:
+        """Note a page and its verdict; page is one that looks like an accepted page."""
+        verdict, response = seen.verdict, seen.response
+        self.crawl.recipe = seen.recipe.id
         if self._drops is not None:
             self._drops.open()
         host = self._host(response.url)
         host.judged += 1
         if verdict.status == "near_duplicate":
             host.near_duplicates += 1
-            self._near_duplicate(verdict, response, callback, action)
-        elif verdict.token is not None:
+            self._copy(seen, page)
+            return
+        beside = "" if verdict.of is None else f" with {verdict.of}"
+        self._became(verdict.key, f"{verdict.reason or verdict.status}{beside}")
+        if verdict.token is not None and verdict.match is None:
             self._keep(verdict.key, response.body)
-            self.kept_all = len(self.kept) < KEPT
-            if self.kept_all:
-                self.kept.append(verdict)
 
-    def _near_duplicate(
-        self, verdict: "Verdict", response: "Response", callback: str, action: "Action"
-    ) -> None:
-        self.dropped_bytes += len(response.body)
-        place = (callback, kind_of_path(response.url))
-        if place in self.places or len(self.places) < PLACES:
-            self.places[place] += 1
+    def withheld(self, seen: "Seen", items: int, requests: int) -> None:
+        """Note a page of which items or requests are withheld."""
+        beside = f"compared with {seen.verdict.of or 'its last visit'}"
+        withheld = f"{count(items, 'item')}, {count(requests, 'request')}"
+        self._became(seen.verdict.key, f"{beside}; withheld: {withheld}")
         if self._drops is not None:
-            texts = self._texts_of(verdict, response)
-            differs = None if texts is None else compare_words(*texts)
-            self._drops.add(verdict, response.url, callback, action, differs)
-        group = self.groups.get(verdict.of or "")
+            self._list(seen, self._texts_of(seen), "compare", items=items, requests=requests)
+
+    def _copy(self, seen: "Seen", page: "Page | None") -> None:
+        crawl, of = self.crawl, seen.verdict.of or ""
+        crawl.dropped_bytes += len(seen.response.body)
+        group = crawl.near_duplicates.get(of)
+        if group is None and len(crawl.near_duplicates) < GROUPS:
+            group = crawl.near_duplicates[of] = Group()
+        is_example = group is not None and len(group.examples) < EXAMPLES
+        has_texts = self._drops is not None or (is_example and self._texts < TEXTS)
+        texts = self._texts_of(seen) if has_texts else None
+        if self._drops is not None:
+            rule = "" if page is None else "text" if page.by_text else f"items: {page.name}"
+            self._list(seen, texts, "drop", rule=rule)
         if group is None:
-            if len(self.groups) >= GROUPS:
-                return
-            group = self.groups[verdict.of or ""] = Group()
+            return
+        likeness = seen.verdict.similarity or 0.0
         group.count += 1
-        group.least = min(group.least, verdict.similarity or 0.0)
-        if len(group.examples) < EXAMPLES:
-            example = Example(response.url, verdict.distance or 0, verdict.similarity or 0.0)
+        group.least = min(group.least, likeness)
+        if is_example:
+            example = Example(seen.response.url, seen.verdict.distance or 0, likeness)
             group.examples.append(example)
-            if self._texts < TEXTS and (texts := self._texts_of(verdict, response)):
+            if texts is not None and self._texts < TEXTS:
                 self._texts += 1
                 example.texts = (*texts, differences(*texts))
+
+    def _list(
+        self, seen: "Seen", texts: _Words | None, would: Literal["drop", "compare"], **more: Any
+    ) -> None:
+        """Write a line of DEDUP_DROPPED; texts are the words of original and page, None if the first is gone."""
+        assert self._drops is not None
+        verdict, mode = seen.verdict, self.crawl.mode
+        differs, numbers_only = (None, False) if texts is None else compare_words(*texts)
+        self._drops.add(
+            Drop(
+                time=datetime.now(UTC).isoformat(timespec="milliseconds"),
+                action=_ACTIONS[mode] if would == "drop" or mode == "tag" else "withheld",
+                url=seen.response.url,
+                key=verdict.key,
+                of=verdict.of or verdict.key,
+                similarity=1.0 if verdict.match is None else round(verdict.similarity or 0.0, 4),
+                distance=verdict.distance or 0,
+                identity=verdict.identity or "unknown",
+                reason=verdict.reason,
+                callback=seen.callback,
+                differs=differs,
+                numbers_only=numbers_only,
+                would=would if mode == "tag" else "",
+                **more,
+            )
+        )
 
     def close(self) -> None:
         """Close the file of drops."""
         if self._drops is not None:
             self._drops.close()
 
-    @property
-    def parsing_seconds(self) -> float:
-        """The CPU time of the callbacks."""
-        return self._meter.seconds
-
-    def timed(self, results: "Iterable[T]") -> "Iterator[T]":
+    def timed(self, results: Iterable[T]) -> Iterator[T]:
         """Pass on a callback's output, and add up its CPU time in seconds."""
-        self.parsed += 1
+        self.crawl.parsed += 1
         source = iter(results)
         while True:
+            begun = thread_time()
             try:
-                with self._meter:
-                    result = next(source)
+                result = next(source)
             except StopIteration:
                 return
+            finally:
+                self.crawl.seconds += thread_time() - begun
             yield result
 
-    async def timed_async(self, results: "AsyncIterable[T]") -> "AsyncIterator[T]":
+    async def timed_async(self, results: AsyncIterable[T]) -> AsyncIterator[T]:
         """Do the same for an asynchronous callback, without what runs while it waits."""
-        self.parsed += 1
+        self.crawl.parsed += 1
         source = aiter(results)
         while True:
             try:
-                with self._meter:
-                    result = await self._meter.pausing(anext(source))
+                result = await _measured(anext(source), self.crawl)
             except StopAsyncIteration:
                 return
             yield result
+
+    def _became(self, key: str, what: str) -> None:
+        if key in self.crawl.pages or len(self.crawl.pages) < PAGES:
+            self.crawl.pages[key] = what
 
     def _host(self, url: str) -> Host:
         try:
             name = urlsplit(url).hostname or ""
         except ValueError:
             name = ""
-        if name not in self.hosts and len(self.hosts) >= HOSTS:
+        if name not in self.crawl.hosts and len(self.crawl.hosts) >= HOSTS:
             name = "(others)"
-        return self.hosts.setdefault(name, Host())
+        return self.crawl.hosts.setdefault(name, Host())
 
     def _keep(self, key: str, body: bytes) -> None:
         self._bodies_bytes += len(body) - len(self._bodies.pop(key, b""))
@@ -220,106 +190,40 @@ class Journal:
         while self._bodies_bytes > SAMPLE_BYTES:
             self._bodies_bytes -= len(self._bodies.popitem(last=False)[1])
 
-    def _texts_of(
-        self, verdict: "Verdict", response: "Response"
-    ) -> tuple[list[str], list[str]] | None:
-        """Return the words of a near-duplicate's original and its own; None if the original is gone."""
-        key = verdict.of or ""
-        encoding: Any = getattr(response, "encoding", None)
+    def _texts_of(self, seen: "Seen") -> _Words | None:
+        """Return the words of a copy's original and its own; None if the original is gone."""
+        key = seen.verdict.of or ""
+        encoding: Any = getattr(seen.response, "encoding", None)
         if (original := self._words.get(key)) is None:
             if (body := self._bodies.get(key)) is None:
                 return None
-            original = self._words[key] = _words(body, encoding, self.recipe)
+            original = self._words[key] = _words(body, encoding, seen.recipe)
             if len(self._words) > ORIGINALS:
                 self._words.popitem(last=False)
-        return original, _words(response.body, encoding, self.recipe)
+        return original, _words(seen.response.body, encoding, seen.recipe)
 
 
-def kind_of_path(url: str) -> str:
-    """Return the folder of a URL's path without numbers: "/item/#/" of /item/12/red.html?a=1."""
-    try:
-        folder = urlsplit(url).path.rpartition("/")[0]
-    except ValueError:
-        return ""
-    return re.sub("[0-9]+", "#", "/".join(folder.split("/")[: FOLDERS + 1])) + "/"
+@coroutine
+def _measured(awaitable: Awaitable[T], crawl: Crawl) -> Generator[Any, Any, T]:
+    steps = awaitable.__await__()
+    step: Callable[[Any], Any] = steps.send
+    value: Any = None
+    while True:
+        begun = thread_time()
+        try:
+            waits_for = step(value)
+        except StopIteration as end:
+            return cast(T, end.value)
+        finally:
+            crawl.seconds += thread_time() - begun
+        try:
+            value = yield waits_for
+        except BaseException as error:
+            step, value = steps.throw, error
+        else:
+            step = steps.send
 
 
-def _words(body: bytes, encoding: str | None, recipe: "Recipe") -> list[str]:
+def _words(body: bytes, encoding: str | None, recipe: Recipe) -> list[str]:
     blocks = main_words(body, encoding=encoding, recipe=recipe)
     return [token for block in blocks for token in block.tokens][:WORDS]
-
-
-# ----------------------------------------------------------------------------------- DEDUP_DROPPED
-
-
-MARK = "dedup-dropped"  # in a JOBDIR whose crawl has begun a file
-
-
-class DropsFile:
-    """The file of one crawl, opened at its first judged page."""
-
-    def __init__(self, path: Path, job_folder: str | None, counts: Counts) -> None:
-        self._path, self._counts = path, counts
-        self._mark = None if job_folder is None else Path(job_folder) / MARK
-        self._fd: int | None = None
-        self._failed = False
-
-    def open(self) -> None:
-        """Open the file, empty unless the crawl resumes."""
-        if self._fd is not None or self._failed:
-            return
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            resumes = self._mark is not None and self._mark.exists()
-            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | (0 if resumes else os.O_TRUNC)
-            self._fd = os.open(self._path, flags, 0o666)
-            if os.lseek(self._fd, 0, os.SEEK_END):
-                os.lseek(self._fd, -1, os.SEEK_END)
-                if os.read(self._fd, 1) != b"\n":
-                    os.write(self._fd, b"\n")  # ends a line that a kill has cut off
-            if self._mark is not None:
-                self._mark.parent.mkdir(parents=True, exist_ok=True)
-                self._mark.touch()
-        except OSError as error:
-            self._fail(error)
-
-    def add(
-        self,
-        verdict: "Verdict",
-        url: str,
-        callback: str,
-        action: Action,
-        differs: tuple[list[tuple[str, str]], bool] | None,
-    ) -> None:
-        """Write a line; differs as compare_words() returns it, None if the original's text is gone."""
-        if self._fd is None:
-            return
-        drop = Drop(
-            time=datetime.now(UTC).isoformat(timespec="milliseconds"),
-            action=action,
-            url=url,
-            key=verdict.key,
-            of=verdict.of or "",
-            similarity=round(verdict.similarity or 0.0, 4),
-            distance=verdict.distance or 0,
-            identity=verdict.identity or "unknown",
-            reason=verdict.reason,
-            callback=callback,
-            differs=None if differs is None else differs[0],
-            numbers_only=differs is not None and differs[1],
-        )
-        try:
-            os.write(self._fd, encode(drop))
-        except (OSError, ValueError) as error:
-            self._fail(error)
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
-
-    def _fail(self, error: Exception) -> None:
-        self.close()
-        self._failed = True
-        self._counts.fault(error, f"{self._path} does not list the pages dropped from now on")

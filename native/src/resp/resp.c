@@ -1,8 +1,8 @@
-/* What a client sends: commands, and records of one form, as it repeats a command with other numbers. */
+/* RESP: finds where commands end, and reads the probes that repeat one form with other numbers. */
 #include <string.h>
 
 #include "base/bytes.h"
-#include "ndd.h"
+#include "ndd_resp.h"
 
 #define WORD 16 /* hex digits of a number */
 

@@ -12,7 +12,7 @@
 
 #include "base/bits.h"
 #include "base/bytes.h"
-#include "ndd_paper.h"
+#include "paper/ndd_paper.h"
 
 #define NDD_PAPER_HEADER 64
 #define NDD_PAPER_TRAILER 8 /* the checksum; also what a read of 8 bytes may touch beyond a body */

@@ -19,7 +19,7 @@
 #include "base/interpolate.h"
 #include "design/design.h"
 #include "design/radix.h"
-#include "ndd_paper.h"
+#include "paper/ndd_paper.h"
 #include "paper/compressed.h"
 
 #define WIDTH 64

@@ -1,8 +1,8 @@
 /*
  * ndd_paper.h - the structures of Manku, Jain and Das Sarma, "Detecting near-duplicates for web
  * crawling" (WWW 2007), as the reference that the tables of ndd.h are measured against: sorted tables
- * of permuted fingerprints (section 3.1) and their compression (3.2). And the designs that tables and
- * segments have, for capacity planning.
+ * of permuted fingerprints (section 3.1) and their compression (3.2). No part of the product has them:
+ * the option NDD_PAPER of native/CMakeLists.txt builds them as a library of their own (`make paper`).
  *
  * The rules of ndd.h hold here too.
  */
@@ -15,28 +15,7 @@
 extern "C" {
 #endif
 
-/* cffi: begin (the binding is made from the lines between the two marks, see native/build_ffi.py) */
-
-/* --------------------------------------------- the paper's designs, and compressed fingerprints */
-
-/* One block table of a design: what a probe of it looks up (native/src/design/design.h). */
-typedef struct ndd_block {
-    uint64_t mask;      /* the bits of its key */
-    uint64_t flips;     /* those that a probe flips */
-    uint32_t threshold; /* the most that it flips at once */
-    uint32_t bits;      /* of its key */
-    double bytes;       /* expected memory of the block table, of values spread evenly */
-    double visit_ns;    /* estimated time of one key among many, on one common machine */
-} ndd_block;
-
-/* The design that a table of `values` values has: up to `capacity` of its block tables; *count is how
- * many there are, 0 when a probe compares with every value. */
-ndd_status ndd_design_get(uint64_t values, uint32_t k, ndd_preset preset, ndd_block *blocks,
-                          size_t capacity, uint32_t *count);
-
-/* The same of a segment, whose values are all compared when the one block table has a key of no bits. */
-ndd_status ndd_segment_design_get(uint64_t values, uint32_t k, ndd_block *blocks, size_t capacity,
-                                  uint32_t *count);
+/* cffi: begin (tests/paper/paper_library.py declares what stands between the two marks) */
 
 typedef enum ndd_codec {
     NDD_UNCOMPRESSED = 0, /* 8 bytes a fingerprint; for permuted tables only */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "ndd.h"
+#include "ndd_resp.h"
 
 #define LENGTH 33
 static const uint8_t form[] = "<ffffffffffffffff|0123456789:>\r\nX";
