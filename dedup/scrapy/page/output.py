@@ -134,6 +134,7 @@ class Unjudged:
         self._follows = not found or session.config.mode != "skip_links"
 
     def take(self, made: Any) -> Made:
+        """Return what passes now."""
         lead = () if self._request is None else mark_of(self._request).lead
         if isinstance(made, Request):
             _lead(made, lead)
@@ -142,10 +143,11 @@ class Unjudged:
         return (made,)
 
     def finish(self) -> Made:
+        """Return what passes at the end."""
         return ()
 
     def end(self, *, complete: bool) -> None:
-        pass
+        """Do nothing: it is not in flight."""
 
 
 class Accepted:
@@ -166,6 +168,7 @@ class Accepted:
         self._beyond = False  # whether the page has no link to one of them
 
     def take(self, made: Any) -> Made:
+        """Return what passes now."""
         if isinstance(made, Request):
             self._see(made)
             _lead(made, () if self._new else self._lead)
@@ -217,15 +220,16 @@ class Accepted:
             self._session.news(self._lead)
 
     def finish(self) -> Made:
+        """Return what passes at the end."""
         self._digested()
         return ()
 
     def _digested(self) -> Digest | None:
         """Keep the digest of the page's items; None if they cannot be read."""
         if self._digester is None:
-            digest = Digest(0, says=self._beyond)
-            self._page.brought = encode(digest)
-            return digest
+            nothing = Digest(0, says=self._beyond)
+            self._page.brought = encode(nothing)
+            return nothing
         with self._session.counts.meter:
             digest = self._digester.digest()
             if digest is not None:
@@ -234,6 +238,7 @@ class Accepted:
         return digest
 
     def end(self, *, complete: bool) -> None:
+        """End the page."""
         session, page = self._session, self._page
         is_hub = not self._items and not session.in_flight.has_yielded(page.callback)
         if complete and not self._asked and is_hub and page.verdict.status == "unique":
@@ -252,6 +257,7 @@ class Compared(Accepted):
         self._full = False
 
     def take(self, made: Any) -> Made:
+        """Return what passes now."""
         if made is None:
             return ()
         if isinstance(made, Request):
@@ -294,6 +300,7 @@ class Compared(Accepted):
         self._session.in_flight.item_yielded(self._page)
 
     def finish(self) -> Made:
+        """Return what passes at the end."""
         digest = self._digested()
         decides = self._page.by_text or self._page.verdict.reason == "unchanged"
         says = digest is not None and (not digest.number or digest.says or decides)
@@ -308,7 +315,9 @@ class Compared(Accepted):
         """Return what is new of the page."""
         session, page = self._session, self._page
         keeps = session.config.proof == "text" or session.keeping.keeps(page.callback)
-        is_whole = (page.by_text and keeps) or self._is_whole(digest)  # keeps: after these items, too
+        is_whole = (page.by_text and keeps) or self._is_whole(
+            digest
+        )  # keeps: after these items, too
         known = [is_whole or each for each in self._known]
         if self._digester is not None:
             for item in self._digester.items:
@@ -457,6 +466,7 @@ class Watched(Compared):
         self._changes_nothing = session.config.mode == "tag"
 
     def take(self, made: Any) -> Made:
+        """Return what passes now."""
         super().take(made)
         if isinstance(made, Request) and not self._changes_nothing:
             self.held.append(made)
@@ -466,6 +476,7 @@ class Watched(Compared):
         return (made,)
 
     def finish(self) -> Made:
+        """Return what passes at the end."""
         passing = super().finish()
         if self._changes_nothing:
             return ()
@@ -495,11 +506,13 @@ class Visited:
         self._digester = session.digester(response, self._callback, self._reading)
 
     def take(self, made: Any) -> Made:
+        """Return what passes now."""
         if made is not None and not isinstance(made, Request):
             self._digester.add(made)
         return ()
 
     def finish(self) -> Made:
+        """Return what passes at the end."""
         session = self._session
         page = self._reading().fingerprint
         found = session.visits.ended(self._key, self._digester.digest(), page)
@@ -512,6 +525,7 @@ class Visited:
         return ()
 
     def end(self, *, complete: bool) -> None:
+        """End the page."""
         if not complete:
             self._session.visits.forget(self._key)
 
