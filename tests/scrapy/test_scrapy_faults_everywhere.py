@@ -21,8 +21,8 @@ from sizes import FULL
 
 import dedup
 from dedup.model.errors import DedupError
-from dedup.scrapy.guard import kind_of
 from dedup.scrapy.evidence.digest import Digest, encode
+from dedup.scrapy.guard import kind_of
 from dedup.store import store
 from dedup.store.verify import verify_store
 

@@ -1,12 +1,9 @@
 """The spider's own items decide, in real crawls of sites with copies and variants of one text."""
 
-import json
-import random
 import re
 import signal
 
 import pytest
-import scrapy
 from crawling import (
     Case,
     Crawl,

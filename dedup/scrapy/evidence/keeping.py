@@ -68,9 +68,7 @@ class Keeping:
     def keeps(self, callback: str) -> bool:
         """Whether the items of a callback hold nothing but the page itself, and it asks for nothing else."""
         known = self._known.get(callback)
-        return (
-            known is not None and known.keeps and not known.goes_beyond and known.pages >= PAGES
-        )
+        return known is not None and known.keeps and not known.goes_beyond and known.pages >= PAGES
 
     def is_text(self, callback: str) -> bool:
         """Whether items of a callback hold the page as a text: pages with another frame may be other items."""

@@ -100,7 +100,9 @@ class Ledger(Generic[R]):
         self._spent: OrderedDict[Account, int] = OrderedDict()
         self._waiting: dict[Account, deque[R]] = {}
         self._waits = 0
-        self.noise: dict[Class, str] = {}  # parts that each visit changes, of the classes without parts
+        self.noise: dict[
+            Class, str
+        ] = {}  # parts that each visit changes, of the classes without parts
         self.changed = False  # since that was last set to False
 
     # --------------------------------------------------------------------------------- pages

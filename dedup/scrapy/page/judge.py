@@ -132,7 +132,7 @@ class Session:
                 _broken.add(crawler)
                 assert crawler.stats is not None
                 crawler.stats.inc_value(f"dedup/error/{kind_of(error)}")
-                logger.exception("[dedup] is off in this crawl, pages are kept")
+                logger.exception("[dedup] is off in this crawl, pages are kept: %s", error)
                 raise NotConfigured from error
         return session
 
@@ -145,9 +145,7 @@ class Session:
                 found = await find_service(self.config.options.timeout_seconds)
             except ModuleNotFoundError as error:
                 hint = "pip install 'crawl-dedup[client]'"
-                logger.warning(
-                    "[dedup] a store is used; to use a service run %s (%s)", hint, error
-                )
+                logger.warning("[dedup] a store is used; to use a service run %s (%s)", hint, error)
                 found = ()
             self.config = msgspec.structs.replace(self.config, service=found)
 
@@ -240,9 +238,7 @@ class Session:
         page: Page | None = None
         if verdict.match is None:
             if verdict.token is not None:
-                page = Page(
-                    space, verdict, callback, reading, self.in_flight.request_of(request)
-                )
+                page = Page(space, verdict, callback, reading, self.in_flight.request_of(request))
                 if verdict.status == "refetch" and self.config.unchanged == "drop":
                     await self._refetched(page)
         else:

@@ -305,8 +305,7 @@ class Compared(Accepted):
     def _passing(self, digest: Digest) -> Made:
         """Return what is new of the page."""
         session, page = self._session, self._page
-        keeps = session.config.proof == "text" or session.keeping.keeps(page.callback)
-        is_whole = (page.by_text and keeps) or self._is_whole(digest)  # keeps: after these items, too
+        is_whole = self._is_whole(digest)
         known = [is_whole or each for each in self._known]
         if self._digester is not None:
             for item in self._digester.items:
@@ -334,7 +333,11 @@ class Compared(Accepted):
         return requests
 
     def _is_whole(self, digest: Digest) -> bool:
-        """Whether the match brought all of the items."""
+        """Whether the match brought all of the items, or they hold nothing but the page, after these items, too."""
+        session, page = self._session, self._page
+        keeps = session.config.proof == "text" or session.keeping.keeps(page.callback)
+        if page.by_text and keeps:
+            return True
         volatile = self._session.visits.volatile(self._page.callback)
         return bool(
             digest.number and self._match is not None and are_known(digest, self._match, volatile)
@@ -348,7 +351,9 @@ class Compared(Accepted):
             session.counts.add("items/withheld", withheld)
         page.way = "accept"
         requests = [each for each in self._made if isinstance(each, Request)]
-        if session.keeping.keeps(page.callback):  # there each page is another item, in an endless calendar, too
+        if session.keeping.keeps(
+            page.callback
+        ):  # there each page is another item, in an endless calendar, too
             requests, _ = self._new_requests()
         else:
             self._new = True
@@ -359,9 +364,7 @@ class Compared(Accepted):
             fields = differing(digest, match) if match is not None and comparable else None
             session.spoil(page, fields)
             if fields and page.again is not None and session.visits.wants(page.callback):
-                session.visits.begin(
-                    page.verdict.key, Visit(page.name, digest, page.verdict.page)
-                )
+                session.visits.begin(page.verdict.key, Visit(page.name, digest, page.verdict.page))
                 session.send((page.again,), "items/control")
         new = iter(known)
         passing = [
@@ -503,7 +506,3 @@ def _lead(request: Request, lead: tuple[Account, ...]) -> None:
     """Note in a request which accounts paid for it, and for those that led to its page; else remove such a note."""
     if lead or mark_of(request).lead:
         mark(request, lead=lead)
-
-
-
-
