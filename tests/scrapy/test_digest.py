@@ -437,3 +437,15 @@ def test_the_names_of_fields_are_bounded() -> None:
     assert len(set(numbers)) == 3
     assert known.of(numbers) == ("a", "a field", "b")
     assert known.of([0]) == ("other fields",)
+
+
+def test_a_title_is_the_page_and_a_number_in_it_is_a_datum() -> None:
+    """What the title begins with, or most of it, says nothing beside the page."""
+    of = page(text="<html><head><title>Red lamp 17 - Shop</title></head></html>")
+    for value, says in (
+        ("Red lamp 17", False),
+        ("lamp 17 - Shop", False),
+        ("17", True),
+        ("Lamp", True),
+    ):
+        assert read({"url": URL, "value": value}, of=of).says == says

@@ -350,7 +350,7 @@ def test_promise_1_what_is_behind_a_gap_that_the_spider_counts_over_is_wanted(cr
 
 def test_paths_that_grow_without_end_are_one_difference(crawls):
     """Links that are relative to their page make ever longer paths; a budget for each word would not end."""
-    assert len(crawls["growing"].requested) < 300 < len(growing())
+    assert len(crawls["growing"].requested) < len(growing()) / 4
 
 
 @pytest.mark.parametrize(("name", "number"), [("lengths", 40), ("colliding", 40)])
