@@ -43,7 +43,7 @@ KINDS = [
     ("damaged", "store_damaged"),
     ("othersecret", "recipe_mismatch"),
     ("nosecret", "recipe_mismatch"),
-    ("nofolder", "not_a_directory_error"),
+    ("nofolder", "not_adirectory_error"),
 ]
 
 

@@ -79,7 +79,7 @@ class Digest(NamedTuple):
     whole    whether the page's address stands inside of a longer text: known with its whole page only
     items    a 64-bit hash of each item, if there are at most ITEMS
     fields   by the 32-bit hash of a field's name, the 64-bit sum of its values' hashes over all items
-    holders  the fields of this page that hold it; not kept
+    holders  the fields of this page that hold it, or several values: never volatile; not kept
     """
 
     number: int
@@ -127,7 +127,10 @@ def differing(mine: Digest, theirs: Digest) -> frozenset[int]:
 
 
 def are_known(mine: Digest, theirs: Digest, volatile: frozenset[int]) -> bool:
-    """Whether all items of a page are among those of another, but for volatile fields."""
+    """Whether all items of a page are among those of another, but for volatile fields; not if these are all they have."""
+    names = mine.fields.keys()
+    if names & volatile and len(names - volatile) < 2:  # their class is one
+        return False
     if mine.number == theirs.number == 1 or mine.number > ITEMS:
         return mine.number == theirs.number and not differing(mine, theirs) - volatile
     return bool(mine.items) and mine.items <= theirs.items
@@ -248,6 +251,8 @@ class Digester:
             if isinstance(value, dict) and value and value == self._page.noted:
                 continue
             number = rules.names.hash_of(name) if len(fields) < FIELDS else _OTHERS
+            if isinstance(value, _COLLECTIONS):
+                self._holders.add(number)
             found, origin = self._field(value)
             if self._holds:
                 self._holders.add(number)
@@ -263,7 +268,7 @@ class Digester:
                 exact = fields.get(number, 0) + _hash(name, exact) & _MASK
             fields[number] = exact
         kind = type(item).__qualname__
-        told = sorted(pair for pair in fields.items() if pair[0] not in rules.volatile)
+        told = self._told(fields.items())
         digest = _hash(kind, told)
         if digest not in self._distinct:
             self._distinct.add(digest)
@@ -274,10 +279,14 @@ class Digester:
             shown.says = False
         self._says = self._says or shown.says or shown.holds
         self.shown.append(shown)
-        wide = sorted(pair for pair in wide if pair[0] not in rules.volatile)
-        found = Hashes(_hash(kind, wide).to_bytes(8, "big"), digest, self._inside)
+        found = Hashes(_hash(kind, self._told(wide)).to_bytes(8, "big"), digest, self._inside)
         self.items.append(found)
         return found
+
+    def _told(self, fields: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Return the fields that tell an item: those that are not volatile, or all if there is no other."""
+        held = sorted(fields)
+        return [pair for pair in held if pair[0] not in self._rules.volatile] or held
 
     def _field(self, value: object) -> tuple[str, str | None]:
         """Return a text that equal values share, and the same without the page's host, if that stands in it."""
