@@ -251,11 +251,9 @@ class Digester:
             if isinstance(value, dict) and value and value == self._page.noted:
                 continue
             number = rules.names.hash_of(name) if len(fields) < FIELDS else _OTHERS
-            if isinstance(value, _COLLECTIONS):
-                self._holders.add(number)
             found, origin = self._field(value)
+            self._holders |= {number} if self._holds or isinstance(value, _COLLECTIONS) else set()
             if self._holds:
-                self._holders.add(number)
                 shown.holds = True
                 shown.text = shown.text or not found.startswith(_PAGE)
             elif not (found in _SAYS_NOTHING or self._is_title(value)):
