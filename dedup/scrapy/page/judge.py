@@ -140,7 +140,7 @@ class Session:
                 _broken.add(crawler)
                 assert crawler.stats is not None
                 crawler.stats.inc_value(f"dedup/error/{kind_of(error)}")
-                logger.exception("[dedup] is off in this crawl, pages are kept")
+                logger.exception("[dedup] is off in this crawl, pages are kept: %s", error)
                 raise NotConfigured from error
         return session
 

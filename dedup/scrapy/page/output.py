@@ -313,11 +313,8 @@ class Compared(Accepted):
 
     def _passing(self, digest: Digest) -> Made:
         """Return what is new of the page."""
-        session, page = self._session, self._page
-        keeps = session.config.proof == "text" or session.keeping.keeps(page.callback)
-        is_whole = (page.by_text and keeps) or self._is_whole(
-            digest
-        )  # keeps: after these items, too
+        page = self._page
+        is_whole = self._is_whole(digest)
         known = [is_whole or each for each in self._known]
         if self._digester is not None:
             for item in self._digester.items:
@@ -326,14 +323,23 @@ class Compared(Accepted):
         if not all(known):
             return self._brought(digest, known)
         if page.way == "refetch":
-            for _ in known:
-                session.in_flight.item_withheld(page)
-            if known:
-                session.counts.add("unchanged_items", len(known))
-            self._withhold(len(known), 0)
-            return [each for each in self._made if isinstance(each, Request)]
+            return self._unchanged(len(known))
+        return self._nothing_new(digest, len(known))
+
+    def _unchanged(self, items: int) -> Made:
+        """Withhold the items of a page that brought them at its last visit; return its requests."""
+        for _ in range(items):
+            self._session.in_flight.item_withheld(self._page)
+        if items:
+            self._session.counts.add("unchanged_items", items)
+        self._withhold(items, 0)
+        return [each for each in self._made if isinstance(each, Request)]
+
+    def _nothing_new(self, digest: Digest, items: int) -> Made:
+        """Withhold the items of a page that brought no new one; return its new requests."""
+        session, page = self._session, self._page
         requests, beyond = self._new_requests()
-        self._withhold(len(known), self._requests_made() - len(requests))
+        self._withhold(items, self._requests_made() - len(requests))
         if beyond:
             page.way = "accept"
             session.spoil(page, None)
@@ -346,7 +352,11 @@ class Compared(Accepted):
         return requests
 
     def _is_whole(self, digest: Digest) -> bool:
-        """Whether the match brought all of the items."""
+        """Whether the match brought all of the items, or they hold nothing but the page, after these items, too."""
+        session, page = self._session, self._page
+        keeps = session.config.proof == "text" or session.keeping.keeps(page.callback)
+        if page.by_text and keeps:
+            return True
         volatile = self._session.visits.of(self._page.callback).fields
         return bool(
             digest.number and self._match is not None and are_known(digest, self._match, volatile)
