@@ -77,8 +77,9 @@ class PageFingerprint(msgspec.Struct, frozen=True, gc=False):
               of the canonical URL that it declares, 0 for none
     features  number of distinct words behind value; 0 of an unread page
     recipe    id of the recipe that made all of them
-    unread    too little of the page was read to judge it by its text: value is a hash of all of it, and only a copy
-              equals it. Not stored or sent: features says so
+    unread    the page is not judged by its text. Either too little of it was read: then value is a hash of all of it,
+              features is 0, and only a copy equals it. Or what was read is the frame of its site (Detector.learned):
+              then only a page with the same text, word for word, equals it. Not stored or sent
     links     a 64-bit hash of where its main content leads, in any order; 0: that was not asked for
     parts     eight hashes of 4 bytes, little-endian, 0 for none, of what two pages of similar text may differ in: inline
               data, sources of images and frames, data attributes, h1 headings, words with digits, text beside the main
@@ -212,7 +213,8 @@ class ReserveOptions(msgspec.Struct, frozen=True):
 
     url      the URL that gives the registrable domain; by default the key, if it is a URL
     domain   the registrable domain itself, if it is known and not ""
-    exempt   a reason that keeps the page without being judged; it is reserved all the same
+    exempt   a reason that keeps the page without being judged; it is reserved all the same. But one that is
+             "unread" is dropped if a page has the same text, word for word
     guard    whether a page is kept as exempt ("other_title") if all its near-duplicates are, by title
              or canonical URL, other pages of its site
     kind     the kind of the page, a short text: only pages of one kind are compared

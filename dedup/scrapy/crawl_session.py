@@ -20,7 +20,7 @@ from scrapy.utils.job import job_dir
 from dedup.core.fingerprint import PageReading, hash_of_links, read_page
 from dedup.model.forms import to_plain
 from dedup.model.names import namespace_of
-from dedup.model.page import ReserveOptions, Verdict
+from dedup.model.page import PageFingerprint, ReserveOptions, Verdict
 from dedup.model.recipes import Recipe
 from dedup.scrapy.counts import Counts, kind_of, logger, new_pauses
 from dedup.scrapy.credit import Credit
@@ -147,7 +147,7 @@ class Session:
             if "data_page" in self.config.exempt and reading.data_bytes > reading.text_bytes:
                 self._keep_unjudged(request, "data_page")
                 return None
-            page, key = reading.fingerprint, key_of(request)
+            page, key = self._learned(namespace, reading, response.url), key_of(request)
             if self.config.unchanged == "drop":
                 page = msgspec.structs.replace(page, links=hash_of_links(reading.links))
             callback, kind = called.name, request.meta.get("dedup_kind")
@@ -276,12 +276,30 @@ class Session:
         """Read a page, as if it were at the given URL, if there is one."""
         links, url = self.kept.reads_links, url or response.url
         numbers = self.kept.proof is not None
+        html: bytes | str = response.body
+        encoding: str | None = "utf-8"
         if isinstance(response, TextResponse) and response.encoding != "utf-8":
             # the text is decoded once, and the spider finds it decoded
-            return read_page(response.text, url=url, recipe=recipe, links=links, numbers=numbers)
+            html, encoding = response.text, None
         return read_page(
-            response.body, encoding="utf-8", url=url, recipe=recipe, links=links, numbers=numbers
+            html,
+            encoding=encoding,
+            url=url,
+            recipe=recipe,
+            links=links,
+            numbers=numbers,
+            blocks=self._text_decides,
         )
+
+    @property
+    def _text_decides(self) -> bool:
+        return self.kept.proof is None and "unread" in self.config.exempt
+
+    def _learned(self, namespace: "Namespace", reading: PageReading, url: str) -> PageFingerprint:
+        """Return a page's fingerprint; where its text alone decides, the frame of its site does not count."""
+        if not self._text_decides:
+            return reading.fingerprint
+        return namespace.detector.learned(reading, url)
 
     def _note(
         self,

@@ -15,6 +15,7 @@
  *     blocks.c  which blocks are main content, and their weights      (the one place of scoring)
  *     repeats.c which of them say again what the page said before
  *     features.c  tokens of the kept blocks -> ndd_page
+ *     block_list.c  what whoever counts the blocks of a site needs
  *     sketch.c  shingles -> how alike two texts are
  *     reader.c  the public functions: leads a page through all of them
  *     scratch.c the memory that all of this takes
@@ -62,7 +63,7 @@ struct block {
     uint32_t weight;    /* of each of its tokens; 0 leaves the block out (set by blocks.c) */
     size_t first_word;  /* where its words start in words_kept, when they are kept */
     size_t end_word;
-    uint64_t first_byte; /* of text, as text_bytes counts */
+    uint64_t bytes;     /* of its tokens; while it is open, text_bytes at its beginning */
 };
 
 /* A link, while the page is there. */
@@ -122,6 +123,7 @@ struct ndd_reader {
     NDD_LIST(struct link) links;
     NDD_LIST(uint64_t) targets;     /* what ndd_reader_links hands out */
     NDD_LIST(uint64_t) numbers;     /* what ndd_reader_numbers hands out */
+    NDD_LIST(uint64_t) block_list;  /* what ndd_reader_blocks hands out */
     NDD_LIST(uint8_t) words_kept;
     NDD_LIST(uint8_t) words_shown;  /* what ndd_reader_words hands out */
     int keep_words;
@@ -216,6 +218,9 @@ void parts_data_attribute(struct ndd_reader *reader, const uint8_t *name, size_t
 void parts_attribute(struct ndd_reader *reader, const uint8_t *name, const uint8_t *end, const uint8_t *page_end);
 void parts_meta(struct ndd_reader *reader, const uint8_t *content, size_t n, const uint8_t *page_end);
 void parts_hidden(struct ndd_reader *reader, const struct block *block);
+
+/* Joins the tokens of a block to the hash of a sequence. */
+uint64_t parts_join(const struct ndd_reader *reader, uint64_t sum, const struct block *block);
 void parts_settle(struct ndd_reader *reader, ndd_page *page);
 
 /* hidden.c: leaves out the blocks that are hidden, or takes the mark off all of them. */

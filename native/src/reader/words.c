@@ -80,7 +80,7 @@ static int open_block(struct ndd_reader *reader, uint32_t context) {
     opened->context = context | reader->notice;
     reader->notice = 0;
     opened->first_word = reader->words_kept.n;
-    opened->first_byte = reader->text_bytes;
+    opened->bytes = reader->text_bytes;
     reader->link_tokens = 0;
     reader->in_block = 1;
     return 1;
@@ -140,6 +140,7 @@ void words_end_block(struct ndd_reader *reader) {
     struct block *ended = &reader->blocks.at[reader->blocks.n - 1];
     ended->tokens = (uint32_t)reader->tokens.n - ended->first_token;
     ended->link_tokens = reader->link_tokens;
+    ended->bytes = reader->text_bytes - ended->bytes;
     ended->end_word = reader->words_kept.n;
     reader->in_block = 0;
 }
