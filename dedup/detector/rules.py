@@ -11,7 +11,10 @@ beside little text by their identity and pictures) are no near-duplicates, whate
 than the policy's least, or of which too little was read, are near-duplicates only if they are copies.
 
 A page is not judged by its text (`unread`) if what was read of it is the frame of its site, the blocks that stand on
-many of its pages, and it has nearly nothing of its own. Then only a page that is the same word for word is a match.
+many of its pages, and it has nearly nothing of its own. Then only a page that is the same word for word, and shows the same pictures, is a match.
+
+What a page says it is (title, canonical URL) does not count if two pages are equal word for word: what was read of them,
+and what was not. Where only what was read is equal, it counts.
 
 Invariant: leaving out a page means one match less, and so can only keep pages.
 """
@@ -31,8 +34,10 @@ from dedup.model.page import (
     Status,
     Verdict,
     are_copies,
+    are_equal,
     are_two_things,
     identity_of,
+    show_two_pictures,
 )
 from dedup.model.policy import Policy
 
@@ -80,7 +85,8 @@ def near_duplicates(
     for (other, distance), similarity in zip(others, alike, strict=True):
         if similarity < least:  # as nearly all of a crowd that is near only by value
             continue
-        if only_equal and not (similarity == 1 and distance == 0):
+        equal = are_equal(page, other.page, similarity)
+        if only_equal and (not equal or show_two_pictures(page, other.page)):
             continue
         same_site = other.domain == domain if domain and other.domain else None
         if same_site and are_two_things(page, other.page):
@@ -96,8 +102,8 @@ def near_duplicates(
             identity: Identity = "unknown"
             if same_site:
                 identity = identity_of(page.identity, other.page.identity)
-                if distance == 0 and similarity == 1 and identity == "other":
-                    identity = "unknown"  # equal word for word: its identity does not count
+                if equal and identity == "other":
+                    identity = "unknown"  # the pages are equal word for word: it does not count
             neighbours.append(Neighbour(other, distance, similarity, identity))
     return sorted(neighbours, key=rank)
 

@@ -419,6 +419,23 @@ def are_copies(a: PageFingerprint, b: PageFingerprint) -> bool:
     )
 
 
+def are_equal(a: PageFingerprint, b: PageFingerprint, similarity: float) -> bool:
+    """Whether two pages say the same, word for word: not only what was read of them, but what stands beside it, too.
+
+    similarity  the estimated one of what was read
+
+    Of a page whose parts are not known, what was read is all there is to compare.
+    """
+    if similarity != 1 or a.value != b.value:
+        return False
+    return not (a.parts and b.parts) or a.parts[_BESIDE] == b.parts[_BESIDE]
+
+
+def show_two_pictures(a: PageFingerprint, b: PageFingerprint) -> bool:
+    """Whether the images and frames of two pages differ."""
+    return bool(a.parts and b.parts) and a.parts[_SOURCES] != b.parts[_SOURCES]
+
+
 def differing(a: PageFingerprint, b: PageFingerprint) -> list[str]:
     """Return in what two pages differ, as far as fingerprints tell: never which words.
 
@@ -453,14 +470,13 @@ def are_two_things(one: PageFingerprint, other: PageFingerprint) -> bool:
     pictures say so, and the heading or the words beside the text differ, too: on a page of a gallery, or a list of products,
     the text may be a contact block or a form to comment (docs/fingerprint-spec.md, "Decision").
     """
-    return _have_two_numbers(one.thing, other.thing) or _show_two_pictures(one, other)
+    return _have_two_numbers(one.thing, other.thing) or _are_two_pictures(one, other)
 
 
-def _show_two_pictures(one: PageFingerprint, other: PageFingerprint) -> bool:
+def _are_two_pictures(one: PageFingerprint, other: PageFingerprint) -> bool:
     return (
         min(one.features, other.features) < PICTURE_FEATURES
-        and bool(one.parts and other.parts)
-        and one.parts[_SOURCES] != other.parts[_SOURCES]
+        and show_two_pictures(one, other)
         and any(one.parts[part] != other.parts[part] for part in (_HEADINGS, _BESIDE))
         and identity_of(one.identity, other.identity) == "other"
     )
