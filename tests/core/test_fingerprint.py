@@ -3,6 +3,7 @@
 import hashlib
 import json
 import random
+import struct
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -416,11 +417,17 @@ PAGES = st.builds(
 URLS = st.sampled_from([None, "http://h/d/page?x", "https://h/d/e/"])
 
 
+def block_list(reading: PageReading) -> list[int]:
+    return [entry for (entry,) in struct.iter_unpack("<Q", reading.blocks)]
+
+
 def check_page(html: bytes, url: str | None = None) -> None:
     """Hold the native core to the oracle on a page."""
     page = oracle.read_html(html, directory(url))
     assert words(html) == page.blocks
-    assert read_page(html, encoding="utf-8", url=url) == as_reading(page)
+    reading = read_page(html, encoding="utf-8", url=url, blocks=True)
+    assert reading._replace(blocks=b"") == as_reading(page)
+    assert block_list(reading) == oracle.block_list(html)
 
 
 @settings(max_examples=examples(400))
@@ -556,6 +563,13 @@ class TestGoldenPages:
     def reading(self, page: dict[str, Any], recipe: Recipe | None = None) -> PageReading:
         html = (oracle.GOLDEN / page["file"]).read_bytes()
         return read_page(html, encoding="utf-8", url=page["url"], recipe=recipe)
+
+    def test_the_list_of_blocks(self, page: dict[str, Any]) -> None:
+        """Its blocks are the golden ones, public and keyed."""
+        html = (oracle.GOLDEN / page["file"]).read_bytes()
+        for recipe, name in ((None, "block_list"), (KEYED, "keyed_block_list")):
+            reading = read_page(html, encoding="utf-8", recipe=recipe, blocks=True)
+            assert [hex_fingerprint(entry) for entry in block_list(reading)] == page[name]
 
     def test_promise_5_a_fingerprint_means_one_thing(self, page: dict[str, Any]) -> None:
         """The native core gives the golden numbers, on this machine as on every other."""

@@ -1403,6 +1403,22 @@ def finish(page: Page) -> Reading:
     )
 
 
+def block_list(html: bytes, key: Key = (0, 0)) -> list[int]:
+    """Return the list of a page's blocks (specification, "List of blocks")."""
+    page = Page(html.decode("utf-8", "surrogateescape"), key=key)
+    page.scan()
+    blocks = visible(blocks_of(page.pieces))
+    kept = {id(block) for _, block in judge(blocks, page.title_tokens).kept}
+    listed: dict[int, int] = {}
+    for read in (True, False):
+        for block in blocks:
+            long = len(block) >= 3 or sum(len(token.data) for token in block) >= 20
+            if long and (id(block) in kept) == read:
+                number = number_of_sequence(hashes_of(page, [block]))
+                listed.setdefault(number, read << 63 | len(block) << 32 | number)
+    return list(listed.values())[:400]
+
+
 def read_html(html: bytes, directory: bytes = b"", key: Key = (0, 0)) -> Reading:
     """Return what a page of UTF-8 bytes comes to; directory as the specification's Identity says."""
     page = Page(html.decode("utf-8", "surrogateescape"), directory=directory, key=key)

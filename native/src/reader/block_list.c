@@ -5,9 +5,6 @@
  * It is made on demand from what the last page left behind, so a reader that is not asked pays nothing. A page may be
  * made of blocks whose hashes meet in one slot: a list has LISTED_MOST entries, and a search looks at no more.
  */
-#include <string.h>
-
-#include "hash/hash.h"
 #include "reader/reading.h"
 
 enum {
@@ -17,17 +14,13 @@ enum {
     SLOTS = 1024       /* more than twice LISTED_MOST; a power of two */
 };
 
-static uint32_t hash_of_block(const struct ndd_reader *reader, const struct block *block) {
-    return (uint32_t)(hash_mix(parts_join(reader, 0, block)) >> 32);
-}
-
 /* Adds the blocks that were read (read = 1), or the others; returns 0 once the list is full. */
 static int list_blocks(struct ndd_reader *reader, uint32_t *slots, uint64_t read) {
     for (size_t i = 0; i < reader->blocks.n; i++) {
         const struct block *block = &reader->blocks.at[i];
         if ((block->weight > 0) != read) continue;
         if (block->tokens < LISTED_TOKENS && block->bytes < LISTED_BYTES) continue;
-        uint32_t hash = hash_of_block(reader, block), at = hash % SLOTS;
+        uint32_t hash = parts_number(parts_join(reader, 0, block)), at = hash % SLOTS;
         while (slots[at] != 0 && (uint32_t)reader->block_list.at[slots[at] - 1] != hash) at = (at + 1) % SLOTS;
         if (slots[at] != 0) continue;
         if (reader->block_list.n == LISTED_MOST) return 0;

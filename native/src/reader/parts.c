@@ -14,7 +14,7 @@
 
 static uint64_t join(uint64_t sum, uint64_t hash) { return sum * NDD_HASH_C0 + hash; }
 
-static uint32_t number_of(uint64_t sum) {
+uint32_t parts_number(uint64_t sum) {
     uint32_t number = (uint32_t)(hash_mix(sum) >> 32);
     return number != 0 || sum == 0 ? number : 1;
 }
@@ -175,12 +175,12 @@ void parts_settle(struct ndd_reader *reader, ndd_page *page) {
         else if (block.context & IN_DROPPED) frame = parts_join(reader, frame, &block); /* navigation and its like */
         else beside = parts_join(reader, beside, &block);
     }
-    store4_le(page->parts, number_of(reader->parts.data));
-    store4_le(page->parts + 4, number_of(reader->parts.sources));
-    store4_le(page->parts + 8, number_of(reader->parts.data_attributes));
-    store4_le(page->parts + 12, number_of(headings));
-    store4_le(page->parts + 16, number_of(numbers));
-    store4_le(page->parts + 20, number_of(beside));
-    store4_le(page->parts + 24, number_of(reader->parts.attributes));
-    store4_le(page->parts + 28, number_of(frame));
+    store4_le(page->parts, parts_number(reader->parts.data));
+    store4_le(page->parts + 4, parts_number(reader->parts.sources));
+    store4_le(page->parts + 8, parts_number(reader->parts.data_attributes));
+    store4_le(page->parts + 12, parts_number(headings));
+    store4_le(page->parts + 16, parts_number(numbers));
+    store4_le(page->parts + 20, parts_number(beside));
+    store4_le(page->parts + 24, parts_number(reader->parts.attributes));
+    store4_le(page->parts + 28, parts_number(frame));
 }

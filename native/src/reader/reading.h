@@ -219,7 +219,8 @@ void parts_attribute(struct ndd_reader *reader, const uint8_t *name, const uint8
 void parts_meta(struct ndd_reader *reader, const uint8_t *content, size_t n, const uint8_t *page_end);
 void parts_hidden(struct ndd_reader *reader, const struct block *block);
 
-/* Joins the tokens of a block to the hash of a sequence. */
+/* The number of a sequence of hashes; joins the tokens of a block to its sum. */
+uint32_t parts_number(uint64_t sum);
 uint64_t parts_join(const struct ndd_reader *reader, uint64_t sum, const struct block *block);
 void parts_settle(struct ndd_reader *reader, ndd_page *page);
 

@@ -116,6 +116,8 @@ def page_vector(name: str, key: oracle.Key) -> dict[str, Any]:
         **{count: getattr(public, count) for count in COUNTS},
         **{f"keyed_{name}": digits for name, digits in hashes_of(keyed).items()},
         "blocks": [[block.weight, " ".join(block.tokens)] for block in public.blocks],
+        "block_list": [hexadecimal(entry) for entry in oracle.block_list(html)],
+        "keyed_block_list": [hexadecimal(entry) for entry in oracle.block_list(html, key)],
     }
 
 
