@@ -2,12 +2,12 @@
 
 import json
 import logging
-import random
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from detecting import RECIPE
+from picture_site import SITE, learned_late, picture, text
 
 import dedup
 from dedup.core.fingerprint import read_page
@@ -16,23 +16,6 @@ from dedup.detector.frames import SITE_BLOCKS, Frames
 from dedup.detector.rules import frame_above, is_frame
 from dedup.scan import scan
 from dedup.scan.values import Job
-
-WORDS = [a + b for a in "ka lo mi ne pu ra so".split() for b in "bel dor fin gam lux mor".split()]
-SITE = "http://pictures.example"
-
-
-def text(seed: int, words: int) -> str:
-    numbers = random.Random(seed)
-    return " ".join(numbers.choice(WORDS) for _ in range(words))
-
-
-def picture(number: int, own: int = 4, source: int | None = None) -> str:
-    """A page of one image: few words of its own, in its title, and a staff list that all pages have."""
-    staff = "".join(f"<p>{text(900 + i, 30)}.</p>" for i in range(5))
-    return (
-        f"<title>Picture {number}</title><img src={number if source is None else source}.jpg>"
-        f"<p>{text(number, own)}</p><div>{staff}</div>"
-    )
 
 
 def urls(count: int) -> Iterator[tuple[int, str]]:
@@ -49,11 +32,6 @@ def verdicts(detector: dedup.Detector, count: int = 60) -> list[str]:
             detector.insert(verdict)
         found.append(f"{verdict.status} {verdict.reason}".strip())
     return found
-
-
-def learned_late(found: list[str]) -> bool:
-    """Whether the first pages are taken for copies, and none of the later ones."""
-    return found[1:10] == ["near_duplicate"] * 9 and set(found[30:]) == {"exempt unread"}
 
 
 @pytest.mark.parametrize(
