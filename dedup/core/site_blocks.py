@@ -32,6 +32,7 @@ class Share(NamedTuple):
     read         words of the blocks that were read
     frame        those of them in blocks of the frame
     own          shingles (runs of three words) of all blocks of the page that hardly another page has
+    left         words of those of them that were not read, and are no navigation
     frame_pages  the least number of pages on which a block of that frame stands; 0: there is none
     """
 
@@ -39,6 +40,7 @@ class Share(NamedTuple):
     read: int
     frame: int
     own: int
+    left: int
     frame_pages: int
 
 
@@ -82,7 +84,7 @@ class SiteBlocks:
         """Return how much of a page is frame: blocks on more than `frame_above` pages, own ones on at most `own_most`."""
         table = self._sites.get(site)
         if table is None:
-            return Share(0, 0, 0, 0, 0)
+            return Share(0, 0, 0, 0, 0, 0)
         share = self._share
         lib.ndd_site_tell(
             ffi.from_buffer(table),
@@ -94,7 +96,7 @@ class SiteBlocks:
             share,
         )
         pages = int.from_bytes(table[:4], "little")
-        return Share(pages, share.read, share.frame, share.own, share.pages)
+        return Share(pages, share.read, share.frame, share.own, share.left, share.pages)
 
     def to_bytes(self, recipe: str) -> bytes:
         """Return all counts, with a checksum: what from_bytes() takes. recipe: the id of what made the hashes."""

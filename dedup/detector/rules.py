@@ -11,7 +11,7 @@ beside little text by their identity and pictures) are no near-duplicates, whate
 than the policy's least, or of which too little was read, are near-duplicates only if they are copies.
 
 A page is not judged by its text (`unread`) if what was read of it is the frame of its site, the blocks that stand on
-many of its pages, and it has nearly nothing of its own. Then only a page that is the same word for word, and shows the same pictures, is a match.
+many of its pages, and it has nearly nothing of its own; or if most of its own was not read. Then only a page that is the same word for word, and shows the same pictures, is a match.
 
 What a page says it is (title, canonical URL) does not count if two pages are equal word for word: what was read of them,
 and what was not. Where only what was read is equal, it counts.
@@ -47,12 +47,24 @@ NO_KEY = "\ud800"  # of a page that is only probed: not valid Unicode, so not a 
 FRAME_LEAST, FRAME_MOST, FRAME_SHARE = 10, 50, 0.3
 OWN_PAGES = 20  # a block on at most so many pages is its page's own
 FRAME_READ = 0.7  # a page of which so much of what was read is frame,
-OWN_SHINGLES = 40  # and that has fewer shingles of its own, is not judged by its text
+OWN_SHINGLES = 40  # and that has fewer shingles of its own, is not judged by its text;
+LEFT_TIMES, LEFT_MORE = (
+    2,
+    20,
+)  # nor is one of whose own words so many times those read, and more, were not read
 
 
 def frame_above(pages: int) -> int:
     """Return on how many pages a block may stand before it is frame, if so many pages of its site were counted."""
     return min(FRAME_MOST, max(FRAME_LEAST, int(FRAME_SHARE * pages)))
+
+
+def is_unread(share: Share) -> bool:
+    """Whether what was read does not stand for the page.
+
+    It is the frame of the site, and the page has nearly nothing else; or most of the page's own was not read.
+    """
+    return is_frame(share) or share.left > LEFT_TIMES * share.read + LEFT_MORE
 
 
 def is_frame(share: Share) -> bool:

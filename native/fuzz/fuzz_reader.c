@@ -188,7 +188,7 @@ static void must_be_blocks(ndd_reader *reader, size_t most, const ndd_page *page
     size_t n, words = 0, read = 0;
     MUST(ndd_reader_blocks(reader, &blocks, &n) == NDD_OK && n <= 400);
     for (size_t i = 0; i < n; i++) {
-        size_t tokens = (size_t)(blocks[i] >> 32 & 0x7fffffff);
+        size_t tokens = (size_t)(blocks[i] >> 32 & 0x3fffffff);
         MUST(tokens > 0 && (i == 0 || blocks[i] >> 63 <= blocks[i - 1] >> 63));
         words += tokens;
         read += blocks[i] >> 63 ? tokens : 0;

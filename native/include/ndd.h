@@ -166,8 +166,8 @@ ndd_status ndd_reader_words(ndd_reader *reader, const uint8_t **words, size_t *n
 ndd_status ndd_reader_numbers(ndd_reader *reader, const uint64_t **hashes, size_t *n);
 
 /* The blocks of the last page (docs/fingerprint-spec.md, "List of blocks"): the hash of each in the lower 32 bits, the
- * number of its words above them, and the highest bit set if it was read. At most 400, no two with one hash. The memory
- * is the reader's and holds until its next page. */
+ * number of its words in the next 30, bit 62 set if it is navigation, bit 63 if it was read. At most 400, no two with one
+ * hash. The memory is the reader's and holds until its next page. */
 ndd_status ndd_reader_blocks(ndd_reader *reader, const uint64_t **blocks, size_t *n);
 
 /* Makes the reader also gather where the links of the next page lead, and of that one only: address is the
@@ -219,6 +219,7 @@ typedef struct ndd_site_share {
     uint32_t read;  /* words of its blocks that were read */
     uint32_t frame; /* those of them in blocks that stand on more than `frame_above` pages */
     uint32_t own;   /* shingles (runs of three words) of all its blocks that stand on at most `own_most` pages */
+    uint32_t left;  /* words of those of them that were not read, and are no navigation */
     uint32_t pages; /* the least number of pages on which such a block of frame stands; 0: there is none */
 } ndd_site_share;
 

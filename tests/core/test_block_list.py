@@ -76,7 +76,7 @@ def test_counts_equal_a_dictionary(pages: list[tuple[int, list[int]]]) -> None:
 
 def test_a_site_that_was_not_seen_has_no_frame() -> None:
     """Nothing is known of it."""
-    assert SiteBlocks().tell("a.example", block(7), 0, 0) == Share(0, 0, 0, 0, 0)
+    assert SiteBlocks().tell("a.example", block(7), 0, 0) == Share(0, 0, 0, 0, 0, 0)
 
 
 def test_a_table_grows_to_its_bound_and_keeps_its_counts() -> None:

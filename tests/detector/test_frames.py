@@ -13,7 +13,7 @@ import dedup
 from dedup.core.fingerprint import read_page
 from dedup.core.site_blocks import Share
 from dedup.detector.frames import SITE_BLOCKS, Frames
-from dedup.detector.rules import frame_above, is_frame
+from dedup.detector.rules import frame_above, is_unread
 from dedup.scan import scan
 from dedup.scan.values import Job
 
@@ -43,20 +43,34 @@ def test_frame_stands_on_a_share_of_the_pages(pages: int, above: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("read", "frame", "own", "expected"),
+    ("read", "frame", "own", "left", "expected"),
     [
-        (100, 70, 39, True),
-        (100, 69, 39, False),
-        (100, 100, 40, False),
-        (0, 0, 0, False),
-        (1, 0, 0, False),
+        (100, 70, 39, 0, True),
+        (100, 69, 39, 0, False),
+        (100, 100, 40, 0, False),
+        (100, 0, 500, 220, False),
+        (100, 0, 500, 221, True),
+        (0, 0, 0, 0, False),
+        (1, 0, 0, 0, False),
     ],
 )
-def test_a_page_is_frame_by_what_was_read_and_what_is_its_own(
-    read: int, frame: int, own: int, expected: bool
+def test_a_page_is_unread_if_what_was_read_does_not_stand_for_it(
+    read: int, frame: int, own: int, left: int, expected: bool
 ) -> None:
-    """Seven tenths of what was read are frame, and fewer than 40 shingles are its own."""
-    assert is_frame(Share(99, read, frame, own, 60)) is expected
+    """Seven tenths of it are frame, and fewer than 40 shingles are its own; or twice as much of its own was not read."""
+    assert is_unread(Share(99, read, frame, own, left, 60)) is expected
+
+
+def test_a_page_whose_own_words_were_not_read_is_kept(tmp_path: Path) -> None:
+    """An introduction that two pages share does not stand for 200 words of each that were not read: no copies."""
+    with dedup.open(tmp_path) as detector:
+        for name in ("a", "b"):
+            links = "".join(f"<li><a href=/>{text(ord(name) + i * 99, 10)}</a>" for i in range(20))
+            html = f"<p>{text(1, 80)}.</p><ul>{links}</ul>"
+            page = detector.fingerprint(html, url=f"{SITE}/{name}")
+            verdict = detector.reserve(page, f"{SITE}/{name}")
+            detector.insert(verdict)
+            assert (verdict.status, verdict.reason) == ("exempt", "unread")
 
 
 def test_pages_that_are_nearly_all_frame_are_kept(tmp_path: Path) -> None:

@@ -1415,7 +1415,9 @@ def block_list(html: bytes, key: Key = (0, 0)) -> list[int]:
             long = len(block) >= 3 or sum(len(token.data) for token in block) >= 20
             if long and (id(block) in kept) == read:
                 number = number_of_sequence(hashes_of(page, [block]))
-                listed.setdefault(number, read << 63 | len(block) << 32 | number)
+                navigation = "dropped" in block[0].context
+                entry = read << 63 | navigation << 62 | len(block) << 32 | number
+                listed.setdefault(number, entry)
     return list(listed.values())[:400]
 
 

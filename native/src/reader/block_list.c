@@ -11,6 +11,7 @@ enum {
     LISTED_MOST = 400,
     LISTED_TOKENS = 3, /* a block with fewer tokens is listed only if they have */
     LISTED_BYTES = 20, /* so many bytes together */
+    WORDS_MOST = 0x3fffffff,
     SLOTS = 1024       /* more than twice LISTED_MOST; a power of two */
 };
 
@@ -23,8 +24,10 @@ static int list_blocks(struct ndd_reader *reader, uint32_t *slots, uint64_t read
         uint32_t hash = parts_number(parts_join(reader, 0, block)), at = hash % SLOTS;
         while (slots[at] != 0 && (uint32_t)reader->block_list.at[slots[at] - 1] != hash) at = (at + 1) % SLOTS;
         if (slots[at] != 0) continue;
+        uint64_t navigation = (block->context & IN_DROPPED) != 0;
         if (reader->block_list.n == LISTED_MOST) return 0;
-        reader->block_list.at[reader->block_list.n++] = read << 63 | (uint64_t)block->tokens << 32 | hash;
+        reader->block_list.at[reader->block_list.n++] = 
+            read << 63 | navigation << 62 | (uint64_t)(block->tokens & WORDS_MOST) << 32 | hash;
         slots[at] = (uint32_t)reader->block_list.n;
     }
     return 1;
