@@ -362,7 +362,7 @@ def test_every_character_has_the_class_of_the_specification() -> None:
 def test_text_without_words_gives_0() -> None:
     """No features: everything is 0."""
     assert fingerprint_text(" - . ") == PageFingerprint(
-        0, bytes(37), 0, 0, "words-0-5", parts=bytes(32)
+        0, bytes(37), 0, 0, "words-0-6", parts=bytes(32)
     )
 
 
@@ -387,13 +387,16 @@ type=application/json|type='application/foo+JSON'|type=application/ld+json|href=
 href='x?utm_source=1&amp;c=2'|HREF="http://h/d/y;jsessionid=4"|href=/d/z?&sid=1&&q&utm_*x=1|=a
 rel=canonical|rel='x Canonical'|a=b/|class|title='a > b'|data-x=">"|href=//h|href='./a&copy=1&copy;'|href=mailto:x|src='i/1.png?sid=2&x=3'|src=data:x|data-x=1|DATA-y|data-|data-nonce=5|data-csrf-token=6
 itemscope|itemprop=sku|itemprop='gtin13 name'|itemprop='offers x'|itemprop=mainEntity|content='a&amp;b&#x41;'|content=/e?a
-property=og:url|PROPERTY='og:URL'""".replace("\n", "|")
+property=og:url|PROPERTY='og:URL'|open|OPEN=x|shadowrootmode=open|hidden=until-found|hidden=Until-Found
+srcdoc='<p>in &amp; out &copy; <b>x'|srcdoc""".replace("\n", "|")
 PIECES = [
     "foo ", "bar", "Baz ", "x_1 ", "中", "文字 ", "日本", "ก", "Привет ", "é", "one two three four ",
     "five six seven eight nine ten eleven twelve ", "&amp;", "&eacute", "&notit;", "&#x41;", "&#0;",
     "12 ", "3rd ", "٣", "x１", "<h1>", "</h1>", "<script>window.__a=1</script>", "<script type='application/ld+json'>{\"sku\": \"7\"}</script>",
     "<meta property=og:url content='/m?n'>", "<i itemprop=sku>s-1 ", "&#150;", "&#99999999999;", "&", "&;", "&#", "&#x;", "&lt;b", "&shy;", "&NotEqualTilde;", "<",
     "©", "&copy; ", "<title>", "</title>", "<link rel=canonical href='/x'>", "&nbsp;", "< ", "</", "</>", "<!-- a -->", "<!-->", "<!--->", "<!--x--!>", "<!d>", "<?p>", "<!--", "\u00ad",
+    "<svg>", "<svg/>", "</svg>", "<math>", "</math>", "<foreignObject>", "</foreignObject>", "<![CDATA[", "]]>", "]", "<![cdata[x]]>",
+    "<textarea>", "</textarea>", "<xmp>one <b>&amp;", "</xmp>", "<template shadowrootmode=closed>", "<pre>", "<pre>{\"a\": 1}</pre>",
     "\u200b", "\ufeff", "İ", "Ⱥ" * 70, "a" * 200, "\0", "\x0b", "<div ", "<a href='", "</p", "\n",
 ]  # fmt: skip
 
@@ -408,7 +411,10 @@ def tags(draw: st.DrawFn) -> str:
     return start + draw(st.sampled_from([">", ">", ">", ">", " >", "/>"]))
 
 
-BEGINNINGS = st.sampled_from(["", "", "<?xml version='1.0'?>", "\ufeff\n<?xml ", "<?xmlx ?>"])
+BEGINNINGS = st.sampled_from(
+    ["", "", "", "<?xml version='1.0'?>", "\ufeff\n<?xml ", "<?xmlx ?>", "<svg>", "<math>"]
+    + ["{", '\ufeff { "', "{}", "[ 1", "[x", "\n[[", "<p><pre>{ }", "<pre>\n[-1", "a<pre>{}"]
+)
 PAGES = st.builds(
     lambda beginning, pieces: "".join([beginning, *pieces]).encode(),
     BEGINNINGS,
@@ -457,7 +463,9 @@ def test_long_pages_equal_the_oracle(seed: int) -> None:
     for _ in range(numbers.randrange(150)):
         name = numbers.choice(COMMON)
         few = "".join(f" {numbers.choice(attributes)}" for _ in range(numbers.random() < 0.15))
-        text = " ".join(f"w{numbers.randrange(300)}" for _ in range(numbers.randrange(25)))
+        words = numbers.choice([25, 25, 25, 60])
+        text = " ".join(f"w{numbers.randrange(300)}" for _ in range(numbers.randrange(words)))
+        text += numbers.choice(["", "", "", "", "", " ©"])
         parts.append(numbers.choice([f"<{name}{few}>", f"</{name}>", text, text]))
     check_page("".join(parts).encode())
 
@@ -848,7 +856,7 @@ def made(
     unread: bool = False,
 ) -> PageFingerprint:
     """Return a fingerprint with these numbers."""
-    return PageFingerprint(value, sketch, title << 32 | canonical, features, "words-0-5", unread)
+    return PageFingerprint(value, sketch, title << 32 | canonical, features, "words-0-6", unread)
 
 
 def alike(least: float, most: float) -> bytes:
@@ -1095,7 +1103,7 @@ def test_promise_7_hostile_pages_end(piece: str) -> None:
     """A megabyte of nothing but trouble is read to its end."""
     data = piece.encode()
     found = fingerprint(data * (2**20 // len(data)))
-    assert found.recipe == "words-0-5"
+    assert found.recipe == "words-0-6"
 
 
 def test_promise_7_a_large_hostile_page_ends() -> None:
@@ -1143,7 +1151,7 @@ def test_a_page_leaves_nothing_to_the_next() -> None:
     large = b"<article><p>" + b"word <a href=/y>" * 300_000
     after = [read_page(page) for page in (large, small, b"", small)]
     assert after[1] == after[3] == before
-    empty = PageFingerprint(0, bytes(37), 0, 0, "words-0-5", parts=bytes(32))
+    empty = PageFingerprint(0, bytes(37), 0, 0, "words-0-6", parts=bytes(32))
     assert after[2] == PageReading(empty, 0, 0, 0, 0)
 
 
@@ -1182,7 +1190,7 @@ def test_data_bytes_counts_inline_json(kind: str, counts: bool) -> None:
 
 def test_a_recipe_may_be_given_by_id() -> None:
     """An id and its recipe are the same."""
-    assert fingerprint("a b", recipe="words-0-5") == fingerprint("a b", recipe=recipe_of())
+    assert fingerprint("a b", recipe="words-0-6") == fingerprint("a b", recipe=recipe_of())
 
 
 @pytest.mark.parametrize("make", [fingerprint, fingerprint_text])
