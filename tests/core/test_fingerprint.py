@@ -396,7 +396,7 @@ PIECES = [
     "<meta property=og:url content='/m?n'>", "<i itemprop=sku>s-1 ", "&#150;", "&#99999999999;", "&", "&;", "&#", "&#x;", "&lt;b", "&shy;", "&NotEqualTilde;", "<",
     "©", "&copy; ", "<title>", "</title>", "<link rel=canonical href='/x'>", "&nbsp;", "< ", "</", "</>", "<!-- a -->", "<!-->", "<!--->", "<!--x--!>", "<!d>", "<?p>", "<!--", "\u00ad",
     "<svg>", "<svg/>", "</svg>", "<math>", "</math>", "<foreignObject>", "</foreignObject>", "<![CDATA[", "]]>", "]", "<![cdata[x]]>",
-    "<textarea>", "</textarea>", "<xmp>one <b>&amp;", "</xmp>", "<template shadowrootmode=closed>", "<pre>", "<pre>{\"a\": 1}</pre>",
+    "<textarea>", "</textarea>", "<xmp>one <b>&amp;", "</xmp>", "<template shadowrootmode=closed>", "<pre>", '<pre>{"a": 1}</pre>',
     "\u200b", "\ufeff", "İ", "Ⱥ" * 70, "a" * 200, "\0", "\x0b", "<div ", "<a href='", "</p", "\n",
 ]  # fmt: skip
 
@@ -412,8 +412,25 @@ def tags(draw: st.DrawFn) -> str:
 
 
 BEGINNINGS = st.sampled_from(
-    ["", "", "", "<?xml version='1.0'?>", "\ufeff\n<?xml ", "<?xmlx ?>", "<svg>", "<math>"]
-    + ["{", '\ufeff { "', "{}", "[ 1", "[x", "\n[[", "<p><pre>{ }", "<pre>\n[-1", "a<pre>{}"]
+    [
+        "",
+        "",
+        "",
+        "<?xml version='1.0'?>",
+        "\ufeff\n<?xml ",
+        "<?xmlx ?>",
+        "<svg>",
+        "<math>",
+        "{",
+        '\ufeff { "',
+        "{}",
+        "[ 1",
+        "[x",
+        "\n[[",
+        "<p><pre>{ }",
+        "<pre>\n[-1",
+        "a<pre>{}",
+    ]
 )
 PAGES = st.builds(
     lambda beginning, pieces: "".join([beginning, *pieces]).encode(),
