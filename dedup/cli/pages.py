@@ -33,6 +33,7 @@ from dedup.core.fingerprint import (
     fingerprint_text,
     main_words,
     near_duplicate,
+    read_page,
     similarity,
 )
 from dedup.core.fingerprint import fingerprint as fingerprint_html
@@ -43,6 +44,7 @@ from dedup.model.page import (
     Identity,
     PageFingerprint,
     are_copies,
+    are_equal,
     are_two_things,
     hex_fingerprint,
     identity_of,
@@ -130,6 +132,7 @@ class _Side(NamedTuple):
     path: str
     page: PageFingerprint
     words: list[str]
+    left: int  # words of the page that were not read, navigation aside
 
 
 class _Result(NamedTuple):
@@ -249,9 +252,10 @@ def _differences(
 def _side(path: str, encoding: str | None, recipe: Recipe) -> _Side:
     data, named = fetch(path) if is_url(path) else (read_bytes(path), None)
     encoding = encoding or named
-    page = fingerprint_html(data, encoding=encoding, recipe=recipe)
+    read = read_page(data, encoding=encoding, recipe=recipe)
     blocks = main_words(data, encoding=encoding, recipe=recipe)
-    return _Side(path, page, [token for block in blocks for token in block.tokens])
+    words = [token for block in blocks for token in block.tokens]
+    return _Side(path, read.fingerprint, words, read.words - read.words_read)
 
 
 def _judge(one: _Side, other: _Side, recipe: Recipe, same_site: bool | None) -> _Result:
@@ -401,15 +405,19 @@ def _verdict(result: _Result) -> tuple[str, str]:
 
 
 def _notes(result: _Result) -> Iterator[str]:
-    same_text = result.distance == 0 and result.similarity == 1
+    a, b = result.a.page, result.b.page
+    equal = are_equal(a, b, result.similarity)
+    if result.similarity == 1 and a.value == b.value and not equal:
+        left = max(result.a.left, result.b.left)
+        yield f"what was read is the same; {terminal.count(left, 'word')} not read differ: equal texts, not equal pages"
     if result.near_duplicate and result.identity == "other" and result.same_site is not False:
         what = " and ".join(
             name
             for name, said in (("titles", result.title), ("canonical URLs", result.canonical))
             if said == "other"
         )
-        if same_text:
-            yield f"the {what} differ, which counts for nothing where the texts are the same"
+        if equal:
+            yield f"the {what} differ, which counts for nothing where the pages are the same"
         else:
             yield f"the {what} differ: on one site a crawl keeps B as another page (other_title)"
 

@@ -27,7 +27,8 @@ class PageReading(NamedTuple):
     behind the fingerprint. links, if asked for, are the distinct hashes of where its main content and
     its pagination lead, 8 bytes for each, little-endian: without session and tracking parameters, and
     none to the page itself (native/src/reader/links.c); address is the hash that such a link would have.
-    They are no part of the fingerprint. numbers, if asked for, is what number_runs() reads.
+    They are no part of the fingerprint. numbers, if asked for, is what number_runs() reads; blocks, if asked
+    for, the list of its blocks (docs/fingerprint-spec.md), 8 bytes for each, little-endian.
     """
 
     fingerprint: PageFingerprint
@@ -38,6 +39,7 @@ class PageReading(NamedTuple):
     links: bytes = b""
     address: bytes = b""
     numbers: bytes = b""
+    blocks: bytes = b""
 
 
 class Block(NamedTuple):
@@ -81,10 +83,12 @@ def read_page(
     recipe: Recipe | str | None = None,
     links: bool = False,
     numbers: bool = False,
+    blocks: bool = False,
 ) -> PageReading:
     """Do what fingerprint() does, and also tell how much text and inline JSON the page held.
 
-    links says whether to gather where it leads, too, and numbers whether to gather those of its main text.
+    links says whether to gather where it leads, too, numbers whether to gather those of its main text, and
+    blocks whether to list its blocks.
     """
     known = keyed_recipe(recipe)
     reader = _borrowed()
@@ -96,7 +100,7 @@ def read_page(
             page.data_bytes,
             page.words,
             page.words_read,
-            *_gathered(reader, links=links, numbers=numbers),
+            *_gathered(reader, links=links, numbers=numbers, blocks=blocks),
         )
     finally:
         _idle.append(reader)
@@ -216,6 +220,8 @@ def near_duplicate(
     if min(a.features, b.features) < policy.min_features:
         return are_copies(a, b)
     least = policy.least_similarity(min(a.features, b.features), same_site=same_site)
+    if a.unread or b.unread:
+        least = max(least, 1.0)
     return similarity(a, b) >= least
 
 
@@ -327,10 +333,12 @@ def _read(
     return page if guess is data else _read(reader, guess, "utf-8", url, recipe, links)
 
 
-def _gathered(reader: _Reader, *, links: bool, numbers: bool) -> tuple[bytes, bytes, bytes]:
-    """Return links, address and numbers of the reader's last page (PageReading), empty unless asked for."""
+def _gathered(
+    reader: _Reader, *, links: bool, numbers: bool, blocks: bool
+) -> tuple[bytes, bytes, bytes, bytes]:
+    """Return links, address, numbers and blocks of the reader's last page (PageReading), empty unless asked for."""
     hashes, n = reader.hashes, reader.n
-    led_to, address, numbered = b"", b"", b""
+    led_to, address, numbered, listed = b"", b"", b"", b""
     if links:
         lib.ndd_reader_links(reader.native, hashes, n, reader.address)
         led_to = little_endian(bytes(ffi.buffer(hashes[0], 8 * n[0]))) if n[0] else b""
@@ -340,7 +348,12 @@ def _gathered(reader: _Reader, *, links: bool, numbers: bool) -> tuple[bytes, by
         if status != lib.NDD_OK:
             check(status)
         numbered = bytes(ffi.buffer(hashes[0], 8 * n[0])) if n[0] else b""
-    return led_to, address, numbered
+    if blocks:
+        status = lib.ndd_reader_blocks(reader.native, hashes, n)
+        if status != lib.NDD_OK:
+            check(status)
+        listed = little_endian(bytes(ffi.buffer(hashes[0], 8 * n[0]))) if n[0] else b""
+    return led_to, address, numbered, listed
 
 
 def _page(reader: _Reader, recipe: Recipe) -> PageFingerprint:

@@ -34,6 +34,7 @@ from msgspec.structs import replace
 
 from dedup.core.numbers import Numbers, packed
 from dedup.core.table import Nearest
+from dedup.detector.frames import Frames
 from dedup.detector.interface import AsyncDetector, Detector, Question
 from dedup.detector.reservations import Ending, MemoryBudget, Reservation, Reservations
 from dedup.detector.rules import (
@@ -112,9 +113,10 @@ class Accepted(Protocol):
 class OpenStore:
     """A store, its pages in flight, its lock, and the number of its users."""
 
-    def __init__(self, place: str, store: Store) -> None:
+    def __init__(self, store: Store, frames: Frames, place: str = "") -> None:
         self.place = place
         self.store = store
+        self.frames = frames
         self.reservations = Reservations(store.k)
         self.cut = 0  # answers and verdicts that left out nearby pages, since there were too many
         self.lock = threading.RLock()
@@ -135,6 +137,7 @@ class EmbeddedDetector(Detector):
         """Private: open_embedded() makes detectors."""
         self.recipe = recipe
         self.policy = policy
+        self.frames = shared.frames
         self._shared = shared
         self._store = shared.store
         self._reservations = shared.reservations
@@ -148,13 +151,15 @@ class EmbeddedDetector(Detector):
         recipe: Recipe,
         policy: Policy,
         clock: Callable[[], float] = time.monotonic,
+        frames: Frames | None = None,
     ) -> Self:
         """Return a detector over documents that are not a store, such as a part of one.
 
-        They must find distances up to the policy's; the caller closes them. Only these methods may be
+        frames is what is known of the sites' frames, by default nothing. The documents must find distances up to the policy's; the caller closes them. Only these methods may be
         called: probe, reserve, insert, insert_many, release and accept.
         """
-        return cls(OpenStore("", cast("Store", documents)), recipe, policy, clock)
+        held = OpenStore(cast("Store", documents), frames or Frames(recipe.id))
+        return cls(held, recipe, policy, clock)
 
     def __enter__(self) -> Self:
         self._check_open()
@@ -214,6 +219,9 @@ class EmbeddedDetector(Detector):
 
         Also raises UsageError for a token that was used for something else, and TooManyReserved.
         """
+        if options.exempt == "unread":
+            page = replace(page, unread=True)
+            options = replace(options, exempt=None)
         asked = Document(key, page, site_of(key, options.url, options.domain), kind=options.kind)
         token = options.token
         with self._shared.lock:
@@ -275,8 +283,6 @@ class EmbeddedDetector(Detector):
         in_flight: list[Neighbour] = []
         if found or flying or found.cut:
             inserted, in_flight = self._alike(asked, found, flying, options, now)
-        elif page.features >= self.policy.min_features:  # as of most pages
-            return Verdict("unique", "", asked)
         if not inserted and not in_flight:
             return Verdict(*unlike_any(page, self.policy), asked)
         return decided(asked, inserted, in_flight, guard=options.guard)
@@ -655,7 +661,11 @@ def take(
         shared = _stores.get(place)
         if shared is None:
             store = Store.open(path, namespace, k, recipe_id, secret=secret)
-            shared = _stores[place] = OpenStore(place, store)
+            try:
+                shared = _stores[place] = OpenStore(store, Frames(store.recipe, store.path), place)
+            except BaseException:
+                store.close()
+                raise
         elif shared.store.namespace != namespace:  # a file system without case, or a link
             raise UsageError(
                 f"{path / namespace} is the folder of the namespace {shared.store.namespace!r} on this "
@@ -682,7 +692,11 @@ def give_back(shared: OpenStore) -> None:
         if not shared.users:
             if not shared.left:
                 del _stores[shared.place]
-            shared.store.close()
+            try:
+                if not shared.left:
+                    shared.frames.save()
+            finally:
+                shared.store.close()
 
 
 def _leave() -> None:
@@ -730,6 +744,7 @@ class AsyncEmbeddedDetector(AsyncDetector):
         """Take over a detector."""
         self.recipe = detector.recipe
         self.policy = detector.policy
+        self.frames = detector.frames
         self.embedded = detector
         self._thread: ThreadPoolExecutor | None = None
 

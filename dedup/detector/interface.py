@@ -14,7 +14,9 @@ from typing import Any, NamedTuple, Self, Unpack
 from msgspec.structs import replace
 
 from dedup.core.faults import Backoff
-from dedup.core.fingerprint import fingerprint
+from dedup.core.fingerprint import PageReading, hash_of_links, read_page
+from dedup.detector.frames import Frames
+from dedup.model.names import registrable_domain
 from dedup.model.page import (
     USUAL,
     Neighbour,
@@ -53,10 +55,12 @@ class _Fingerprints(ABC):
     recipe  the recipe of the store; pages judged here must be of the same
     policy  the distances, scope and times in force. With a service: those that the caller asked for,
             otherwise the recipe's (a service started with other values uses those)
+    frames  what was learned of the sites' frames
     """
 
     recipe: Recipe
     policy: Policy
+    frames: Frames
 
     def fingerprint(
         self,
@@ -68,9 +72,24 @@ class _Fingerprints(ABC):
     ) -> PageFingerprint:
         """Return the fingerprint of a page under the detector's recipe. See dedup.fingerprint().
 
+        With its url the detector learns the frame of its site, and the fingerprint of a page that is that frame and
+        nearly nothing else is `unread`.
+
         Raises RecipeMismatch if the store's recipe needs a secret and open() was given none.
         """
-        return fingerprint(html, encoding=encoding, url=url, recipe=self.recipe, links=links)
+        reading = read_page(
+            html, encoding=encoding, url=url, recipe=self.recipe, links=links, blocks=bool(url)
+        )
+        page = self.learned(reading, url) if url else reading.fingerprint
+        return replace(page, links=hash_of_links(reading.links)) if links else page
+
+    def learned(self, reading: PageReading, url: str) -> PageFingerprint:
+        """Return the fingerprint of a page that was read with its blocks, after these were counted for its site.
+
+        It is `unread` if what was read is the site's frame and the page has nearly nothing else. Each page is to
+        be given once, in the order of the crawl, before it is judged; a second time changes nothing.
+        """
+        return self.frames.learned(reading.fingerprint, reading.blocks, registrable_domain(url))
 
 
 class Detector(_Fingerprints):

@@ -20,6 +20,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
+from dedup.detector.frames import Frames
 from dedup.detector.interface import AsyncDetector, Detector, Question
 from dedup.model.errors import ServiceUnavailable, UsageError
 from dedup.model.names import site_of
@@ -76,6 +77,7 @@ class RemoteDetector(AsyncDetector):
         """Use services, which are closed with the detector. Raises RecipeMismatch."""
         self.recipe = options.known_recipe()
         self.policy = options.policy(self.recipe)
+        self.frames = Frames(self.recipe.id)
         self._services = services
         self._namespace = options.namespace
         self._commands = Commands(options, self.recipe)
@@ -311,7 +313,7 @@ class BlockingDetector(Detector):
         self._running: _Running | None = None
         self._closed = False
         detector = self._started().detector
-        self.recipe, self.policy = detector.recipe, detector.policy
+        self.recipe, self.policy, self.frames = detector.recipe, detector.policy, detector.frames
         _opened.add(self)
 
     def __len__(self) -> int:

@@ -10,6 +10,12 @@ compared, if both have a kind. Two pages of one site that are of two things (by 
 beside little text by their identity and pictures) are no near-duplicates, whatever their texts. Pages of fewer features
 than the policy's least, or of which too little was read, are near-duplicates only if they are copies.
 
+A page is not judged by its text (`unread`) if what was read of it is the frame of its site, the blocks that stand on
+many of its pages, and it has nearly nothing of its own; or if most of its own was not read. Then only a page that is the same word for word, and shows the same pictures, is a match.
+
+What a page says it is (title, canonical URL) does not count if two pages are equal word for word: what was read of them,
+and what was not. Where only what was read is equal, it counts.
+
 Invariant: leaving out a page means one match less, and so can only keep pages.
 """
 
@@ -18,6 +24,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from dedup.core.fingerprint import similarities
+from dedup.core.site_blocks import Share
 from dedup.detector.reservations import Reservation
 from dedup.model.page import (
     Document,
@@ -27,12 +34,42 @@ from dedup.model.page import (
     Status,
     Verdict,
     are_copies,
+    are_equal,
     are_two_things,
     identity_of,
+    show_two_pictures,
 )
 from dedup.model.policy import Policy
 
 NO_KEY = "\ud800"  # of a page that is only probed: not valid Unicode, so not a document's key
+
+# A block is frame if it stands on more than so many pages of its site: a share of those counted, within bounds.
+FRAME_LEAST, FRAME_MOST, FRAME_SHARE = 10, 50, 0.3
+OWN_PAGES = 20  # a block on at most so many pages is its page's own
+FRAME_READ = 0.7  # a page of which so much of what was read is frame,
+OWN_SHINGLES = 40  # and that has fewer shingles of its own, is not judged by its text;
+LEFT_TIMES, LEFT_MORE = (
+    2,
+    20,
+)  # nor is one of whose own words so many times those read, and more, were not read
+
+
+def frame_above(pages: int) -> int:
+    """Return on how many pages a block may stand before it is frame, if so many pages of its site were counted."""
+    return min(FRAME_MOST, max(FRAME_LEAST, int(FRAME_SHARE * pages)))
+
+
+def is_unread(share: Share) -> bool:
+    """Whether what was read does not stand for the page.
+
+    It is the frame of the site, and the page has nearly nothing else; or most of the page's own was not read.
+    """
+    return is_frame(share) or share.left > LEFT_TIMES * share.read + LEFT_MORE
+
+
+def is_frame(share: Share) -> bool:
+    """Whether a page is the frame of its site and nearly nothing else."""
+    return 0 < share.read * FRAME_READ <= share.frame and share.own < OWN_SHINGLES
 
 
 def near_duplicates(
@@ -46,6 +83,7 @@ def near_duplicates(
     """
     page, domain, kind, key = asked.page, asked.domain, asked.kind, asked.key
     little = page.features < policy.min_features
+    only_equal = page.unread and not little
     others = [
         (other, distance)
         for other, distance in found
@@ -58,6 +96,9 @@ def near_duplicates(
     neighbours = []
     for (other, distance), similarity in zip(others, alike, strict=True):
         if similarity < least:  # as nearly all of a crowd that is near only by value
+            continue
+        equal = are_equal(page, other.page, similarity)
+        if only_equal and (not equal or show_two_pictures(page, other.page)):
             continue
         same_site = other.domain == domain if domain and other.domain else None
         if same_site and are_two_things(page, other.page):
@@ -73,17 +114,17 @@ def near_duplicates(
             identity: Identity = "unknown"
             if same_site:
                 identity = identity_of(page.identity, other.page.identity)
-                if distance == 0 and similarity == 1 and identity == "other":
-                    identity = "unknown"  # equal word for word: its identity does not count
+                if equal and identity == "other":
+                    identity = "unknown"  # the pages are equal word for word: it does not count
             neighbours.append(Neighbour(other, distance, similarity, identity))
     return sorted(neighbours, key=rank)
 
 
 def unlike_any(page: PageFingerprint, policy: Policy) -> tuple[Status, str]:
     """Return status and reason of a page without a near-duplicate: one that is not judged is never unique."""
-    if page.features >= policy.min_features:
-        return "unique", ""
-    return "exempt", "unread" if page.unread else "short"
+    if page.unread:
+        return "exempt", "unread"
+    return ("unique", "") if page.features >= policy.min_features else ("exempt", "short")
 
 
 def rank(neighbour: Neighbour) -> tuple[float, int, str]:

@@ -89,8 +89,9 @@ class PageFingerprint(msgspec.Struct, frozen=True, gc=False):
               of the canonical URL that it declares, 0 for none
     features  number of distinct words behind value; 0 of an unread page
     recipe    id of the recipe that made all of them
-    unread    too little of the page was read to judge it by its text: value is a hash of all of it, and only a copy
-              equals it. Not stored or sent: features says so
+    unread    the page is not judged by its text. Either too little of it was read: then value is a hash of all of it,
+              features is 0, and only a copy equals it. Or what was read is the frame of its site (Detector.learned):
+              then only a page with the same text, word for word, equals it. Not stored or sent
     links     a 64-bit hash of where its main content leads, in any order; 0: that was not asked for
     parts     eight hashes of 4 bytes, little-endian, 0 for none, of what two pages of similar text may differ in: inline
               data, sources of images and frames, data attributes, h1 headings, words with digits, text beside the main
@@ -224,7 +225,8 @@ class ReserveOptions(msgspec.Struct, frozen=True):
 
     url      the URL that gives the registrable domain; by default the key, if it is a URL
     domain   the registrable domain itself, if it is known and not ""
-    exempt   a reason that keeps the page without being judged; it is reserved all the same
+    exempt   a reason that keeps the page without being judged; it is reserved all the same. But one that is
+             "unread" is dropped if a page has the same text, word for word
     guard    whether a page is kept as exempt ("other_title") if all its near-duplicates are, by title
              or canonical URL, other pages of its site
     kind     the kind of the page, a short text: only pages of one kind are compared
@@ -431,6 +433,23 @@ def are_copies(a: PageFingerprint, b: PageFingerprint) -> bool:
     )
 
 
+def are_equal(a: PageFingerprint, b: PageFingerprint, similarity: float) -> bool:
+    """Whether two pages say the same, word for word: not only what was read of them, but what stands beside it, too.
+
+    similarity  the estimated one of what was read
+
+    Of a page whose parts are not known, what was read is all there is to compare.
+    """
+    if similarity != 1 or a.value != b.value:
+        return False
+    return not (a.parts and b.parts) or a.parts[PART["b"]] == b.parts[PART["b"]]
+
+
+def show_two_pictures(a: PageFingerprint, b: PageFingerprint) -> bool:
+    """Whether the images and frames of two pages differ."""
+    return bool(a.parts and b.parts) and a.parts[PART["s"]] != b.parts[PART["s"]]
+
+
 def differing(a: PageFingerprint, b: PageFingerprint) -> list[str]:
     """Return in what two pages differ, as far as fingerprints tell: never which words.
 
@@ -461,14 +480,13 @@ def are_two_things(one: PageFingerprint, other: PageFingerprint) -> bool:
     pictures say so, and the heading or the words beside the text differ, too: on a page of a gallery, or a list of products,
     the text may be a contact block or a form to comment (docs/fingerprint-spec.md, "Decision").
     """
-    return _have_two_numbers(one.thing, other.thing) or _show_two_pictures(one, other)
+    return _have_two_numbers(one.thing, other.thing) or _are_two_pictures(one, other)
 
 
-def _show_two_pictures(one: PageFingerprint, other: PageFingerprint) -> bool:
+def _are_two_pictures(one: PageFingerprint, other: PageFingerprint) -> bool:
     return (
         min(one.features, other.features) < PICTURE_FEATURES
-        and bool(one.parts and other.parts)
-        and one.parts[PART["s"]] != other.parts[PART["s"]]
+        and show_two_pictures(one, other)
         and any(one.parts[PART[letter]] != other.parts[PART[letter]] for letter in "hb")
         and identity_of(one.identity, other.identity) == "other"
     )

@@ -27,7 +27,8 @@ from typing import IO
 
 import msgspec
 
-from dedup.core.fingerprint import fingerprint, fingerprint_text
+from dedup.core.fingerprint import PageReading, fingerprint_text, read_page
+from dedup.detector.frames import Frames
 from dedup.model.errors import DedupError, UsageError
 from dedup.model.names import document_key, registrable_domain
 from dedup.model.page import PageFingerprint
@@ -114,21 +115,24 @@ def result_of(raw: RawPage, name: str, reading: Reading) -> Found | Large | Brok
         html, encoding = html.encode("utf-8", "surrogatepass"), "utf-8"
     if len(html) > reading.max_bytes:
         return Large(raw.offset, key, raw.record)
+    domain = registrable_domain(raw.url) if raw.url else FILES
     if raw.is_text:
         page = fingerprint_text(html.decode("utf-8", "replace"), recipe=reading.recipe)
-    else:
-        page = _fingerprint(html, encoding, raw.url or None, reading)
-    domain = registrable_domain(raw.url) if raw.url else FILES
-    return Found(raw.offset, key, domain, page, raw.record)
+        return Found(raw.offset, key, domain, page, raw.record)
+    read = _read(html, encoding, raw.url or None, reading)
+    return Found(raw.offset, key, domain, read.fingerprint, raw.record, read.blocks)
 
 
-def _fingerprint(
-    html: bytes, encoding: str | None, url: str | None, reading: Reading
-) -> PageFingerprint:
+def learned(found: Found, frames: Frames) -> PageFingerprint:
+    """Return the fingerprint of a page, whose blocks are counted for its site."""
+    return frames.learned(found.page, found.blocks, found.domain)
+
+
+def _read(html: bytes, encoding: str | None, url: str | None, reading: Reading) -> PageReading:
     try:
-        return fingerprint(html, encoding=encoding, url=url, recipe=reading.recipe)
+        return read_page(html, encoding=encoding, url=url, recipe=reading.recipe, blocks=True)
     except UsageError:  # the header names an unknown encoding: what the page itself declares counts
-        return fingerprint(html, url=url, recipe=reading.recipe)
+        return read_page(html, url=url, recipe=reading.recipe, blocks=True)
 
 
 # ------------------------------------------------------------------------------ worker processes

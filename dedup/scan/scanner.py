@@ -13,6 +13,7 @@ from its work folder:
     kept.json        how far the copy is (dedup/scan/kept.py)
     position.0, .1   where the scan is, written alternately
     store/           what it accepted (a store as any other)
+    site-blocks      what it learned of the sites' frames, now and then
 
 A commit writes in this order: verdicts, position, store. The store's transaction makes the commit: it has the commit's
 number, and the position of that number holds. Then the verdicts (and dropped.jsonl) are cut to the length that the
@@ -37,6 +38,7 @@ import msgspec
 from dedup.core.files import checksum, read_checked, replace_file
 from dedup.detector import EmbeddedDetector
 from dedup.detector.detector import CROWD
+from dedup.detector.frames import Frames
 from dedup.model.errors import DedupError, RecipeMismatch, StoreDamaged, UsageError
 from dedup.model.recipes import Recipe
 from dedup.scan.accepted import Memory
@@ -63,6 +65,9 @@ from dedup.store.documents import Documents
 COMMIT_ROWS = 1024
 COMMIT_BYTES = 1 << 22
 COMMIT_SECONDS = 1.0
+FRAMES_SECONDS = (
+    30.0  # between two saves of what was learned of the sites: a killed scan learns the rest again
+)
 UPDATE_DOCUMENTS = 4096  # of the store, in one transaction
 
 STDOUT = "-"
@@ -185,7 +190,7 @@ def _read(
     emit: Callable[[bytes], None] | None,
 ) -> None:
     begin = work.position
-    detector = _detector(job, work.memory, recipe)
+    detector = _detector(job, work, recipe)
     distance = detector.policy.distance
     judge = Judge(detector, job.identity, copy.deepcopy(begin.summary), fault)
     reading = Reading(job.url_field, job.html_field, job.max_bytes, recipe)
@@ -273,10 +278,10 @@ def _advance(position: "Position", task: Task, results: list[Result], end: bool)
     )
 
 
-def _detector(job: Job, memory: Memory, recipe: Recipe) -> EmbeddedDetector:
+def _detector(job: Job, work: "Work", recipe: Recipe) -> EmbeddedDetector:
     policy = job.options.policy(recipe)
-    memory.widen(policy.distance)
-    return EmbeddedDetector.over(memory, recipe, policy)
+    work.memory.widen(policy.distance)
+    return EmbeddedDetector.over(work.memory, recipe, policy, frames=work.frames)
 
 
 # --------------------------------------------------------------------------------------- the end
@@ -314,6 +319,7 @@ def _update(job: Job, work: "Work", base: Store | None) -> int:
             first = batch[-1][0] + 1
             count += len(batch)
         store.sync()
+        work.frames.save(store.path)
     return count
 
 
@@ -382,6 +388,9 @@ class Work:
         )
         try:
             self.memory = Memory(base, self._store)
+            known = folder if begun or base is None else base.path
+            self.frames = Frames(recipe.id, folder, known)
+            self._frames_saved = time.monotonic()
             if begun:
                 self._check_job(job, recipe)
                 self.memory.resumed()
@@ -424,6 +433,9 @@ class Work:
         )
         self._write_position(self.position)
         self.memory.commit(self.position.sequence)
+        if (now := time.monotonic()) - self._frames_saved >= FRAMES_SECONDS:
+            self.frames.save()
+            self._frames_saved = now
 
     @property
     def verdicts(self) -> Path:
@@ -439,6 +451,7 @@ class Work:
         """Close the files. The work can be resumed."""
         self._verdicts.close()
         self._dropped.close()
+        self.frames.save()
         self._store.close()
 
     def remove(self) -> None:

@@ -136,7 +136,7 @@ class Found(msgspec.Struct, frozen=True, array_like=True, tag=0):
     domain: str
     page: PageFingerprint
     record: int = 0
-    thing: int = 0
+    blocks: bytes = b""  # PageReading.blocks
 
 
 class Large(msgspec.Struct, frozen=True, array_like=True, tag=1):

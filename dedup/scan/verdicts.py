@@ -38,6 +38,7 @@ from dedup.report.parts import (
 )
 from dedup.report.parts import Report as Shown
 from dedup.report.texts import alike
+from dedup.scan.reading import learned
 from dedup.scan.values import (
     BROKEN_KEPT,
     Broken,
@@ -79,7 +80,8 @@ class Judge:
 
     def _judged(self, found: Found) -> Row:
         options = ReserveOptions(domain=found.domain, guard=self._identity)
-        verdict = self._detector.accept(found.page, found.key, options)
+        page = learned(found, self._detector.frames)
+        verdict = self._detector.accept(page, found.key, options)
         self.summary.siteless += self._identity and not found.domain
         return verdict_row(verdict)
 

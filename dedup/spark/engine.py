@@ -19,6 +19,7 @@ import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from dedup.detector.frames import Frames
 from dedup.model.errors import UsageError
 from dedup.model.page import hex_fingerprint
 from dedup.model.recipes import recipe_of
@@ -113,9 +114,12 @@ def _found(spark: SparkSession, job: Job, reading: Reading, summary: Summary) ->
 
 
 def _rows(task: Task, reading: Reading) -> Iterator[tuple[object, ...]]:
-    first = task.number << UNIT_SHIFT
+    first, frames = (
+        task.number << UNIT_SHIFT,
+        Frames(reading.recipe.id),
+    )  # of the sites of this unit
     for number, result in enumerate(read_task(task, reading)):
-        yield found_row(first + number, result)
+        yield found_row(first + number, result, frames)
 
 
 def _other(row: Row) -> Skipped | Broken:

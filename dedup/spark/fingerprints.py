@@ -18,10 +18,11 @@ from pyspark.sql.types import IntegerType, LongType, StructType
 
 from dedup.core.bulk.batch import Queries
 from dedup.core.numbers import Numbers, many
+from dedup.detector.frames import Frames
 from dedup.model.forms import FIELDS
 from dedup.model.page import PageFingerprint
 from dedup.model.recipes import Recipe, recipe_of
-from dedup.scan.reading import result_of
+from dedup.scan.reading import learned, result_of
 from dedup.scan.values import Broken, Found, Large, RawPage, Reading, Result, Skipped
 
 
@@ -49,29 +50,32 @@ def fingerprint_pages(
     )
 
     def read(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return batches((row for part in parts for row in _rows(part, reading)), FOUND)
+        frames = Frames(known.id)  # of the sites of this partition
+        return batches((row for part in parts for row in _rows(part, reading, frames)), FOUND)
 
     return chosen.mapInArrow(read, ddl(FOUND))
 
 
-def _rows(part: pa.RecordBatch, reading: Reading) -> Iterator[tuple[Any, ...]]:
+def _rows(part: pa.RecordBatch, reading: Reading, frames: Frames) -> Iterator[tuple[Any, ...]]:
     positions, urls, pages = part.columns
     for position, url, html in zip(positions, urls, pages, strict=True):
         number, address, page = position.as_py(), url.as_py(), html.as_py()
         if address is None or page is None:
-            yield found_row(number, Broken(0, "", f"position {number}", "URL or page is null"))
+            broken = Broken(0, "", f"position {number}", "URL or page is null")
+            yield found_row(number, broken, frames)
         else:
             raw = RawPage(address, None, page, None, 0, f"position {number}")
-            yield found_row(number, result_of(raw, "", reading))
+            yield found_row(number, result_of(raw, "", reading), frames)
 
 
-def found_row(position: int, result: Result) -> tuple[Any, ...]:
-    """Return a result as a row of FOUND."""
+def found_row(position: int, result: Result, frames: Frames) -> tuple[Any, ...]:
+    """Return a result as a row of FOUND; the blocks of a page are counted in frames."""
     nothing = (None,) * len(_FIELDS)
     match result:
         case Found():
-            kind = "unread" if result.page.unread else "page"
-            return position, kind, result.key, result.domain, *to_columns(result.page), *(None,) * 4
+            page = learned(result, frames)
+            kind = "unread" if page.unread else "page"
+            return position, kind, result.key, result.domain, *to_columns(page), *(None,) * 4
         case Large():
             return position, "large", result.key, "", *nothing, *(None,) * 4
         case Skipped():

@@ -33,8 +33,10 @@ import msgspec
 
 from dedup.core.faults import Backoff, SayOnce
 from dedup.detector import AsyncDetector, Question
+from dedup.detector.frames import Frames
 from dedup.model.errors import RecipeMismatch, ServiceUnavailable, StoreDamaged
 from dedup.model.forms import to_headers
+from dedup.model.names import site_of
 from dedup.model.page import PageFingerprint, ReserveOptions, Verdict
 from dedup.wire.kafka import writer
 from dedup.wire.kafka.login import Refused
@@ -113,6 +115,7 @@ class Reading(msgspec.Struct, frozen=True):
     url: str = ""
     page: PageFingerprint | None = None
     exempt: str | None = None
+    blocks: bytes = b""  # PageReading.blocks
     error: Exception | None = None
 
 
@@ -122,15 +125,17 @@ State = Literal["undecided", "decided", "acknowledged", "done"]
 class Item:
     """A record of a batch on its way.
 
+    page      its fingerprint, if it is to be judged
     output    once it is decided
     verdict   if it holds a token, until the page is inserted
     left_out  how much of its dead letter is left out
     """
 
-    __slots__ = ("left_out", "output", "reading", "state", "verdict")
+    __slots__ = ("left_out", "output", "page", "reading", "state", "verdict")
 
     def __init__(self, reading: Reading) -> None:
         self.reading = reading
+        self.page = reading.page
         self.state: State = "undecided"
         self.output: Outgoing | None = None
         self.verdict: Verdict | None = None
@@ -145,9 +150,16 @@ class Item:
     def question(self, *, exempt: str | None, guard: bool) -> Question:
         """Return what the detector is asked about the page."""
         reading = self.reading
-        assert reading.page is not None
+        assert self.page is not None
         options = ReserveOptions(url=reading.url, exempt=exempt, guard=guard)
-        return Question(reading.page, reading.key, options)
+        return Question(self.page, reading.key, options)
+
+    def learn(self, frames: Frames) -> None:
+        """Count the blocks of the page for its site."""
+        reading = self.reading
+        if self.page is not None and reading.blocks:
+            site = site_of(reading.key, reading.url)
+            self.page = frames.learned(self.page, reading.blocks, site)
 
     def acknowledge(self) -> None:
         """Note that the output is written; the page is to be inserted if it holds a token."""
@@ -297,6 +309,8 @@ class Pipeline:
         for item in batch.of("decided"):
             if item.reading.error is not None:
                 self._say_dead(item, item.reading.error)
+        for item in batch.of("undecided"):
+            item.learn(self._detector.frames)
         pauses = Backoff(FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS)
         until: float | None = None
         while True:

@@ -278,20 +278,27 @@ class PageReader:
             return Reading(record, page.key, page.url, exempt="error")
         if found is None:
             return Reading(record, page.key, page.url, exempt="data_page")
-        return Reading(record, page.key, page.url, found)
+        fingerprint, blocks = found
+        return Reading(record, page.key, page.url, fingerprint, blocks=blocks)
 
-    def _fingerprint(self, page: Page) -> PageFingerprint | None:
-        """Return the fingerprint of a page; None for one that is mostly data."""
+    def _fingerprint(self, page: Page) -> tuple[PageFingerprint, bytes] | None:
+        """Return the fingerprint of a page, and the list of its blocks; None for one that is mostly data."""
         if page.is_text:
             assert isinstance(page.content, str)
-            return fingerprint_text(page.content, recipe=self._recipe)
+            return fingerprint_text(page.content, recipe=self._recipe), b""
         try:
             reading = read_page(
-                page.content, encoding=page.encoding, url=page.url, recipe=self._recipe
+                page.content,
+                encoding=page.encoding,
+                url=page.url,
+                recipe=self._recipe,
+                blocks=True,
             )
         except UsageError:  # an unknown encoding: as the page itself declares
-            reading = read_page(page.content, url=page.url, recipe=self._recipe)
-        return None if reading.data_bytes > reading.text_bytes else reading.fingerprint
+            reading = read_page(page.content, url=page.url, recipe=self._recipe, blocks=True)
+        if reading.data_bytes > reading.text_bytes:
+            return None
+        return reading.fingerprint, reading.blocks
 
 
 async def ensure_topics(config: KafkaConfig, topics: Topics) -> None:

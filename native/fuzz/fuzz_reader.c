@@ -182,6 +182,21 @@ static void must_be_runs(ndd_reader *reader, size_t most) {
     MUST(of_run == 0);
 }
 
+/* The blocks of the page: no two with one hash, those that were read first, and their words are not more than its own. */
+static void must_be_blocks(ndd_reader *reader, size_t most, const ndd_page *page) {
+    const uint64_t *blocks;
+    size_t n, words = 0, read = 0;
+    MUST(ndd_reader_blocks(reader, &blocks, &n) == NDD_OK && n <= 400);
+    for (size_t i = 0; i < n; i++) {
+        size_t tokens = (size_t)(blocks[i] >> 32 & 0x3fffffff);
+        MUST(tokens > 0 && (i == 0 || blocks[i] >> 63 <= blocks[i - 1] >> 63));
+        words += tokens;
+        read += blocks[i] >> 63 ? tokens : 0;
+        for (size_t j = 0; j < i && j < 8; j++) MUST((uint32_t)blocks[i] != (uint32_t)blocks[j]);
+    }
+    MUST(words <= most && read <= page->words_read);
+}
+
 static ndd_page must_read_in_bounds(const struct input *input, int keep_words) {
     ndd_reader *reader;
     const uint8_t *words;
@@ -194,6 +209,7 @@ static ndd_page must_read_in_bounds(const struct input *input, int keep_words) {
     must_be_links(reader, keep_words && !input->as_text ? input->n : 0);
     MUST(fuzz_memory_taken() <= MEMORY_FIXED + MEMORY_MULTIPLE * input->n);
     must_be_runs(reader, input->n);
+    must_be_blocks(reader, 8 * input->n + 8, &page);
     MUST(page.text_bytes <= 8 * input->n + 8 && page.data_bytes <= input->n);
     if (keep_words) {
         MUST(ndd_reader_words(reader, &words, &n) == NDD_OK);

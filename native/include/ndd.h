@@ -111,7 +111,7 @@ typedef struct ndd_page {
     uint64_t invalid_bytes; /* bytes of text that are not UTF-8: the page is in another encoding? */
 } ndd_page;
 
-/* The id of the recipe that this reader follows, for example "words-0-5". Static. */
+/* The id of the recipe that this reader follows, for example "words-0-6". Static. */
 const char *ndd_recipe(void);
 
 /* A reader owns the scratch memory of reading pages and keeps it between pages. One thread may be
@@ -165,6 +165,11 @@ ndd_status ndd_reader_words(ndd_reader *reader, const uint8_t **words, size_t *n
  * and holds until its next page. */
 ndd_status ndd_reader_numbers(ndd_reader *reader, const uint64_t **hashes, size_t *n);
 
+/* The blocks of the last page (docs/fingerprint-spec.md, "List of blocks"): the hash of each in the lower 32 bits, the
+ * number of its words in the next 30, bit 62 set if it is navigation, bit 63 if it was read. At most 400, no two with one
+ * hash. The memory is the reader's and holds until its next page. */
+ndd_status ndd_reader_blocks(ndd_reader *reader, const uint64_t **blocks, size_t *n);
+
 /* Makes the reader also gather where the links of the next page lead, and of that one only: address is the
  * page's URL, n bytes that must stay until the page was read. Plain text has no links. */
 void ndd_reader_keep_links(ndd_reader *reader, const uint8_t *address, size_t n);
@@ -195,6 +200,37 @@ ndd_status ndd_hash_set_add(ndd_hash_set *set, const uint64_t *hashes, size_t n)
  * every process; *listed is how many they are (one that is young again counts twice), *bytes the memory held. */
 void ndd_hash_set_stats(const ndd_hash_set *set, uint64_t *listed, uint64_t *bytes);
 void ndd_hash_set_list(const ndd_hash_set *set, uint64_t *hashes);
+
+/* ------------------------------------------------------------------------------- blocks of a site */
+
+/* On how many pages of a site each block of text stands, in `sets` sets of NDD_SITE_SET bytes behind one more, all of
+ * which the caller owns; zeros are a site of which nothing is known. A set holds eight blocks and four titles: 2,500
+ * sets (160 kB) count the blocks of a site of any size (native/src/hash/site_blocks.c). sets: 1 to 2^20. Any bytes are
+ * a valid site. One thread at a time. */
+#define NDD_SITE_SET 64
+
+/* Counts the blocks of a page (as ndd_reader_blocks lists them; as little-endian bytes, 8 for each), unless a page of
+ * this title was counted before; of a page without title (0) a page with the same blocks. Returns the number of pages
+ * counted so far. */
+uint32_t ndd_site_count(uint8_t *site, uint64_t sets, uint32_t title, const uint8_t *blocks, size_t n);
+
+/* What a page has of its site's blocks. */
+typedef struct ndd_site_share {
+    uint32_t read;  /* words of its blocks that were read */
+    uint32_t frame; /* those of them in blocks that stand on more than `frame_above` pages */
+    uint32_t own;   /* shingles (runs of three words) of all its blocks that stand on at most `own_most` pages */
+    uint32_t left;  /* words of those of them that were not read, and are no navigation */
+    uint32_t pages; /* the least number of pages on which such a block of frame stands; 0: there is none */
+} ndd_site_share;
+
+void ndd_site_tell(const uint8_t *site, uint64_t sets, const uint8_t *blocks, size_t n, uint32_t frame_above,
+                   uint32_t own_most, ndd_site_share *share);
+
+/* How many blocks are counted. */
+uint32_t ndd_site_blocks(const uint8_t *site);
+
+/* Adds all that is known of a site to an empty one, with more sets. */
+void ndd_site_copy(const uint8_t *from, uint64_t from_sets, uint8_t *to, uint64_t to_sets);
 
 /* ---------------------------------------------------------------------------------- digest slots */
 

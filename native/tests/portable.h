@@ -48,9 +48,16 @@
 #define ndd_simhash portable_simhash
 #define ndd_simhash_weighted portable_simhash_weighted
 #define ndd_similarities portable_similarities
+#define ndd_reader_blocks portable_reader_blocks
+#define ndd_site_blocks portable_site_blocks
+#define ndd_site_copy portable_site_copy
+#define ndd_site_count portable_site_count
+#define ndd_site_tell portable_site_tell
 #define ndd_similarity portable_similarity
 #define parts_attribute portable_parts_attribute
 #define parts_data_attribute portable_parts_data_attribute
+#define parts_join portable_parts_join
+#define parts_number portable_parts_number
 #define parts_meta portable_parts_meta
 #define parts_hidden portable_parts_hidden
 #define parts_data portable_parts_data
@@ -74,6 +81,7 @@
 #define thing_tag portable_thing_tag
 #define target_is_volatile portable_target_is_volatile
 #define target_split portable_target_split
+#define words_block portable_words_block
 #define words_break portable_words_break
 #define words_end_block portable_words_end_block
 #define words_html portable_words_html

@@ -57,7 +57,17 @@ static void test_words(void) {
     CHECK(says("<!-- a --> b <!--> c <!-- d", "2\tb c\n"));
     CHECK(says("<script>var x = '<p>no</p>';</script>yes<style>a{}</style>", "2\tyes\n"));
     CHECK(says("a<script>unclosed", "2\ta\n"));
-    CHECK(says("<title>no</title><textarea>no</textarea><template><p>no</template>yes", "2\tyes\n"));
+    CHECK(says("<title>no</title><template><p>no</template>yes", "2\tyes\n"));
+    CHECK(says("<textarea>a <b>&amp; c</textarea><xmp>d</xmp><iframe srcdoc='<p>e'>no</iframe>", "3\ta b c\n2\td\n2\tp e\n"));
+    CHECK(says("<textarea hidden>no</textarea><svg><textarea>no</textarea></svg>yes", "2\tyes\n"));
+    CHECK(says("<x-a><template shadowrootmode=open><p>seen</template></x-a><dialog open>too</dialog><p hidden=until-found>this", "2\tseen\n2\ttoo\n2\tthis\n"));
+    CHECK(says("<svg><title/><style/><script/><path d=x></svg>yes", "2\tyes\n"));
+    CHECK(says("<svg><path><p>ends it", "2\tends it\n"));
+    CHECK(says("<svg><foreignObject><p>no</p></foreignObject></svg>yes", "2\tyes\n"));
+    CHECK(says("<math><mi>x<![CDATA[ y<b ]]></mi></math> a<![CDATA[no]]>b", "4\tx y b ab\n"));
+    CHECK(says("<?xml version='1.0'?><p><![CDATA[a <b> c]]> d</p>", "4\ta b c d\n"));
+    CHECK(says("{\"a\": \"no\"}", "") && says("[1, 2]", "") && says("<html><pre>{\"a\": 1}</pre></html>", ""));
+    CHECK(says("[edit] yes", "2\tedit yes\n") && says("a<pre>{\"b\": 1}</pre>", "2\ta\n2\tb 1\n"));
     CHECK(says("<div hidden>no</div><p style='Display : NONE'>no</p><i aria-hidden=true>no</i>yes I say", "3\tyes i say\n"));
     CHECK(says("<body hidden>yes</body>", "2\tyes\n"));
     CHECK(says("<a href='unclosed>no", ""));
@@ -109,7 +119,7 @@ static void test_hidden(void) {
     CHECK(says("<span hidden>" TWENTY "</span>yes", "2\tyes\n")); /* within a line it is no content, */
     CHECK(says("<my-app hidden>no<p>" TWENTY "</p>no</my-app> yes", "20\t" TWENTY "\n2\tyes\n")); /* but blocks in it may be, */
     CHECK(says("<div>x " TWENTY "<span hidden><p>" TWENTY "<svg><p>no</svg></span>", "21\tx " TWENTY "\n"));
-    CHECK(says("<svg hidden><p>no</p></svg><p>yes", "2\tyes\n")); /* and what holds no text does not */
+    CHECK(says("<svg hidden><foreignObject><p>no</p></foreignObject></svg><p>yes", "2\tyes\n")); /* and what holds no text does not */
     ndd_page page = read_page("<p>some words<div hidden>more</div>");
     CHECK(page.words == 2 && page.words_read == 2 && page.text_bytes == 9);
 }

@@ -19,7 +19,7 @@ UNICODE = "15.1.0"
 # What a tag does to the scan: the flag TAG_<name> of tag_flags.h.
 TAGS = {
     "BLOCK": "address article aside blockquote body caption center col colgroup dd details dialog dir "
-    "div dl dt fieldset figcaption figure footer form frameset h1 h2 h3 h4 h5 h6 header hgroup hr "
+    "div dl dt fieldset figcaption figure footer foreignobject form frameset h1 h2 h3 h4 h5 h6 header hgroup hr "
     "html legend li main menu nav ol optgroup option p pre search section summary table tbody td "
     "tfoot th thead tr ul",
     "VOID": "area base basefont bgsound br col embed frame hr img input keygen link meta param source "
@@ -53,6 +53,7 @@ TAGS = {
     "SOURCE": "img iframe embed video audio source",
     "TOP": "h1",
     "VEIL": "noscript",
+    "FOREIGN": "svg math foreignobject",
 }
 
 
@@ -111,7 +112,26 @@ def mix(x: int) -> int:
 SEPARATOR, WORD, SPACELESS, IGNORED = range(4)
 
 SPACELESS_RANGES = [
+    # Line-breaking class SA (Unicode Standard Annex 14)
     (0x0E00, 0x0E7F),  # Thai
+    (0x0E80, 0x0EFF),  # Lao
+    (0x1000, 0x109F),
+    (0xA9E0, 0xA9FF),
+    (0xAA60, 0xAA7F),  # Myanmar
+    (0x1780, 0x17FF),  # Khmer
+    (0x1950, 0x197F),  # Tai Le
+    (0x1980, 0x19DF),  # New Tai Lue
+    (0x1A20, 0x1AAF),  # Tai Tham
+    (0xAA80, 0xAADF),  # Tai Viet
+    (0x11700, 0x1174F),  # Ahom
+    # Classes AK and AS, of scripts that are written in syllables without spaces
+    (0x1B00, 0x1B7F),  # Balinese
+    (0xA980, 0xA9DF),  # Javanese
+    (0x1BC0, 0x1BFF),  # Batak
+    (0xAA00, 0xAA5F),  # Cham
+    (0x11EE0, 0x11EFF),  # Makasar
+    (0x11F00, 0x11F5F),  # Kawi
+    # Class ID, and H2, H3, JL, JV, JT
     (0x1100, 0x11FF),
     (0x3130, 0x318F),
     (0xA960, 0xA97F),

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import random
+import struct
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -361,7 +362,7 @@ def test_every_character_has_the_class_of_the_specification() -> None:
 def test_text_without_words_gives_0() -> None:
     """No features: everything is 0."""
     assert fingerprint_text(" - . ") == PageFingerprint(
-        0, bytes(37), 0, 0, "words-0-5", parts=bytes(32)
+        0, bytes(37), 0, 0, "words-0-6", parts=bytes(32)
     )
 
 
@@ -386,13 +387,16 @@ type=application/json|type='application/foo+JSON'|type=application/ld+json|href=
 href='x?utm_source=1&amp;c=2'|HREF="http://h/d/y;jsessionid=4"|href=/d/z?&sid=1&&q&utm_*x=1|=a
 rel=canonical|rel='x Canonical'|a=b/|class|title='a > b'|data-x=">"|href=//h|href='./a&copy=1&copy;'|href=mailto:x|src='i/1.png?sid=2&x=3'|src=data:x|data-x=1|DATA-y|data-|data-nonce=5|data-csrf-token=6
 itemscope|itemprop=sku|itemprop='gtin13 name'|itemprop='offers x'|itemprop=mainEntity|content='a&amp;b&#x41;'|content=/e?a
-property=og:url|PROPERTY='og:URL'""".replace("\n", "|")
+property=og:url|PROPERTY='og:URL'|open|OPEN=x|shadowrootmode=open|hidden=until-found|hidden=Until-Found
+srcdoc='<p>in &amp; out &copy; <b>x'|srcdoc""".replace("\n", "|")
 PIECES = [
     "foo ", "bar", "Baz ", "x_1 ", "中", "文字 ", "日本", "ก", "Привет ", "é", "one two three four ",
     "five six seven eight nine ten eleven twelve ", "&amp;", "&eacute", "&notit;", "&#x41;", "&#0;",
     "12 ", "3rd ", "٣", "x１", "<h1>", "</h1>", "<script>window.__a=1</script>", "<script type='application/ld+json'>{\"sku\": \"7\"}</script>",
     "<meta property=og:url content='/m?n'>", "<i itemprop=sku>s-1 ", "&#150;", "&#99999999999;", "&", "&;", "&#", "&#x;", "&lt;b", "&shy;", "&NotEqualTilde;", "<",
     "©", "&copy; ", "<title>", "</title>", "<link rel=canonical href='/x'>", "&nbsp;", "< ", "</", "</>", "<!-- a -->", "<!-->", "<!--->", "<!--x--!>", "<!d>", "<?p>", "<!--", "\u00ad",
+    "<svg>", "<svg/>", "</svg>", "<math>", "</math>", "<foreignObject>", "</foreignObject>", "<![CDATA[", "]]>", "]", "<![cdata[x]]>",
+    "<textarea>", "</textarea>", "<xmp>one <b>&amp;", "</xmp>", "<template shadowrootmode=closed>", "<pre>", '<pre>{"a": 1}</pre>',
     "\u200b", "\ufeff", "İ", "Ⱥ" * 70, "a" * 200, "\0", "\x0b", "<div ", "<a href='", "</p", "\n",
 ]  # fmt: skip
 
@@ -407,7 +411,27 @@ def tags(draw: st.DrawFn) -> str:
     return start + draw(st.sampled_from([">", ">", ">", ">", " >", "/>"]))
 
 
-BEGINNINGS = st.sampled_from(["", "", "<?xml version='1.0'?>", "\ufeff\n<?xml ", "<?xmlx ?>"])
+BEGINNINGS = st.sampled_from(
+    [
+        "",
+        "",
+        "",
+        "<?xml version='1.0'?>",
+        "\ufeff\n<?xml ",
+        "<?xmlx ?>",
+        "<svg>",
+        "<math>",
+        "{",
+        '\ufeff { "',
+        "{}",
+        "[ 1",
+        "[x",
+        "\n[[",
+        "<p><pre>{ }",
+        "<pre>\n[-1",
+        "a<pre>{}",
+    ]
+)
 PAGES = st.builds(
     lambda beginning, pieces: "".join([beginning, *pieces]).encode(),
     BEGINNINGS,
@@ -416,11 +440,17 @@ PAGES = st.builds(
 URLS = st.sampled_from([None, "http://h/d/page?x", "https://h/d/e/"])
 
 
+def block_list(reading: PageReading) -> list[int]:
+    return [entry for (entry,) in struct.iter_unpack("<Q", reading.blocks)]
+
+
 def check_page(html: bytes, url: str | None = None) -> None:
     """Hold the native core to the oracle on a page."""
     page = oracle.read_html(html, directory(url))
     assert words(html) == page.blocks
-    assert read_page(html, encoding="utf-8", url=url) == as_reading(page)
+    reading = read_page(html, encoding="utf-8", url=url, blocks=True)
+    assert reading._replace(blocks=b"") == as_reading(page)
+    assert block_list(reading) == oracle.block_list(html)
 
 
 @settings(max_examples=examples(400))
@@ -450,7 +480,9 @@ def test_long_pages_equal_the_oracle(seed: int) -> None:
     for _ in range(numbers.randrange(150)):
         name = numbers.choice(COMMON)
         few = "".join(f" {numbers.choice(attributes)}" for _ in range(numbers.random() < 0.15))
-        text = " ".join(f"w{numbers.randrange(300)}" for _ in range(numbers.randrange(25)))
+        words = numbers.choice([25, 25, 25, 60])
+        text = " ".join(f"w{numbers.randrange(300)}" for _ in range(numbers.randrange(words)))
+        text += numbers.choice(["", "", "", "", "", " ©"])
         parts.append(numbers.choice([f"<{name}{few}>", f"</{name}>", text, text]))
     check_page("".join(parts).encode())
 
@@ -556,6 +588,13 @@ class TestGoldenPages:
     def reading(self, page: dict[str, Any], recipe: Recipe | None = None) -> PageReading:
         html = (oracle.GOLDEN / page["file"]).read_bytes()
         return read_page(html, encoding="utf-8", url=page["url"], recipe=recipe)
+
+    def test_the_list_of_blocks(self, page: dict[str, Any]) -> None:
+        """Its blocks are the golden ones, public and keyed."""
+        html = (oracle.GOLDEN / page["file"]).read_bytes()
+        for recipe, name in ((None, "block_list"), (KEYED, "keyed_block_list")):
+            reading = read_page(html, encoding="utf-8", recipe=recipe, blocks=True)
+            assert [hex_fingerprint(entry) for entry in block_list(reading)] == page[name]
 
     def test_promise_5_a_fingerprint_means_one_thing(self, page: dict[str, Any]) -> None:
         """The native core gives the golden numbers, on this machine as on every other."""
@@ -834,7 +873,7 @@ def made(
     unread: bool = False,
 ) -> PageFingerprint:
     """Return a fingerprint with these numbers."""
-    return PageFingerprint(value, sketch, title << 32 | canonical, features, "words-0-5", unread)
+    return PageFingerprint(value, sketch, title << 32 | canonical, features, "words-0-6", unread)
 
 
 def alike(least: float, most: float) -> bytes:
@@ -1081,7 +1120,7 @@ def test_promise_7_hostile_pages_end(piece: str) -> None:
     """A megabyte of nothing but trouble is read to its end."""
     data = piece.encode()
     found = fingerprint(data * (2**20 // len(data)))
-    assert found.recipe == "words-0-5"
+    assert found.recipe == "words-0-6"
 
 
 def test_promise_7_a_large_hostile_page_ends() -> None:
@@ -1129,7 +1168,7 @@ def test_a_page_leaves_nothing_to_the_next() -> None:
     large = b"<article><p>" + b"word <a href=/y>" * 300_000
     after = [read_page(page) for page in (large, small, b"", small)]
     assert after[1] == after[3] == before
-    empty = PageFingerprint(0, bytes(37), 0, 0, "words-0-5", parts=bytes(32))
+    empty = PageFingerprint(0, bytes(37), 0, 0, "words-0-6", parts=bytes(32))
     assert after[2] == PageReading(empty, 0, 0, 0, 0)
 
 
@@ -1168,7 +1207,7 @@ def test_data_bytes_counts_inline_json(kind: str, counts: bool) -> None:
 
 def test_a_recipe_may_be_given_by_id() -> None:
     """An id and its recipe are the same."""
-    assert fingerprint("a b", recipe="words-0-5") == fingerprint("a b", recipe=recipe_of())
+    assert fingerprint("a b", recipe="words-0-6") == fingerprint("a b", recipe=recipe_of())
 
 
 @pytest.mark.parametrize("make", [fingerprint, fingerprint_text])

@@ -143,7 +143,7 @@ def test_what_is_inside_is_kept_when_it_is_most_of_the_page(html: str, letters: 
         # what stands in it without a block, or in what holds no text
         (f"<noscript>{text('n', 99)[3:-4]}</noscript>" + text("a", 9), "a"),
         (f"<template><noscript>{text('n', 99)}</noscript></template>" + text("a", 9), "a"),
-        (f"<noscript><svg>{text('n', 99)}</svg></noscript>" + text("a", 9), "a"),
+        (f"<noscript><svg><foreignObject>{text('n', 99)}</svg></noscript>" + text("a", 9), "a"),
         # where nothing is read, neither an attribute within a line nor a meta says anything
         (text("a", 40) + f"<noscript><b role=navigation>{text('n', 81)}</b></noscript>", "an"),
         (text("a", 40) + "<noscript><meta name=a content=b></noscript>", "a"),

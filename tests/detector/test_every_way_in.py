@@ -387,6 +387,26 @@ def test_every_option_of_reserve_does_the_same(ways, name):
         assert [verdict[1] for verdict in verdicts] == usual["exempt"]
 
 
+def test_a_page_that_is_its_sites_frame_is_kept_by_every_way(ways):
+    """The library says so of the page; over RESP and HTTP the client gives the reason. The same text is dropped."""
+    stored, other = full_page(), full_page(value=full_page().value ^ 1)
+    asked = [{"fingerprint": replace(page, unread=True)} for page in (stored, other)]
+    raw = [{"fingerprint": page, "exempt": "unread"} for page in (stored, other)]
+    for way in ways:
+        way.accept(stored, A, {}, domain="example.com")
+    told = [asked, asked, raw, raw]
+    found = [
+        same(
+            [
+                way.reserve(key=key, domain="example.com", **some[number])
+                for way, some in zip(ways, told, strict=True)
+            ]
+        )[:3]
+        for number, key in enumerate((B, C))
+    ]
+    assert found == [("near_duplicate", "", A), ("exempt", "unread", None)]
+
+
 def test_every_option_has_a_value_to_try():
     """A new option of reserve() is tried, too."""
     assert OPTION_VALUES.keys() == set(ReserveOptions.__struct_fields__)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from picture_site import SITE, learned_late, picture
 
 pytest.importorskip("pyspark")
 
@@ -84,6 +85,14 @@ def test_verdicts_are_those_of_a_plain_slow_judge(spark, options):
     pages = mixed(150, 9)
     found = fingerprint_pages(pages_of(spark, pages), position="n").cache()
     assert rows_of(judge_pages(found, **options)) == judged(pages, **options)
+
+
+def test_a_partition_learns_the_frames_of_its_sites(spark):
+    """A page that is its site's frame and nearly nothing else is kept, as by a stream of the partition's pages."""
+    rows = [(i, f"{SITE}/{i}", picture(i)) for i in range(60)]
+    pages = spark.createDataFrame(rows, "n bigint, url string, html string").coalesce(1)
+    found = judge_pages(fingerprint_pages(pages, position="n")).orderBy("position").collect()
+    assert learned_late([f"{row['status']} {row['reason']}".strip() for row in found])
 
 
 def test_yesterday_comes_first(spark):

@@ -602,6 +602,14 @@ def link_hash(link: Address, page: Address, key: Key = (0, 0)) -> int:
 # ----------------------------------------------------------------------------------------- markup
 
 
+JSON_BEGINS = re.compile(f'[{SPACE}]*(?:{{[{SPACE}]*["}}]|\\[[{SPACE}]*[{{\\["\\]0-9-])')
+
+
+def is_json(text: str) -> bool:
+    """Whether JSON begins there: an object, or an array of something."""
+    return JSON_BEGINS.match(text) is not None
+
+
 class Cut(Exception):
     """The page ends inside of a tag or a comment."""
 
@@ -661,10 +669,13 @@ class StartTag:
                 return True
         return False
 
+    def is_hidden(self) -> bool:
+        return any(lower(value) != "until-found" for value in self.values("hidden"))
+
     def hidden(self) -> bool:
         styles = (lower(re.sub(f"[{SPACE}]", "", style)) for style in self.values("style"))
         return (
-            bool(self.values("hidden"))
+            self.is_hidden()
             or "true" in map(lower, self.values("aria-hidden"))
             or any(
                 piece.startswith(("display:none", "visibility:hidden"))
@@ -783,6 +794,8 @@ class Page:
     links: list[tuple[str, Context]] = field(default_factory=list)
     stack: list[Element] = field(default_factory=list)
     without_room: int = 0
+    mains: int = 0
+    headed: bool = False
 
     @property
     def context(self) -> Context:
@@ -805,6 +818,10 @@ class Page:
     def scan(self) -> None:
         """Read the page."""
         at = 0
+        if is_json(self.text.removeprefix("\ufeff")):
+            self.data_bytes = len(raw(self.text))
+            self.data.append(token_hash(raw(self.text), self.key))
+            return
         try:
             while at < len(self.text):
                 at = self.markup(at) if self.text[at] == "<" else self.character(at)
@@ -833,6 +850,12 @@ class Page:
             return find(">", self.text, name.end()).end()
         if after == "!--":
             return here("<!--(?:>|->|.*?--!?>)", self.text, at).end()
+        if self.text.startswith("<![CDATA[", at) and (self.is_xml() or "foreign" in self.context):
+            end = self.text.find("]]>", at + 9)
+            if "skipped" not in self.context:
+                content = self.text[at + 9 : end if end >= 0 else len(self.text)]
+                self.pieces += [Piece(one, self.context) for one in content]
+            return end + 3 if end >= 0 else len(self.text)
         if after[0] in "!?" or (after[0] == "/" and len(after) > 1):
             return find(">", self.text, at + 2).end()
         self.pieces.append(END_WORD)
@@ -847,16 +870,21 @@ class Page:
     def start(self, tag: StartTag) -> int:
         self.ends(tag.name)
         self.parts_of(tag)
-        if tag.has("RAW"):
+        if tag.name == "pre" and is_json(self.text[tag.end :]) and not blocks_of(self.pieces):
+            content, after = self.raw_content(tag)
+            if len(raw(self.text[after:])) <= 64:
+                self.data_bytes += len(content)
+                self.data.append(token_hash(content, self.key))
+                return after
+        if tag.has("BLOCK") and not tag.has("FOREIGN"):
+            while "foreign" in self.context:
+                del self.stack[-1]
+                self.without_room = 0
+        if tag.has("RAW") and "foreign" not in self.context:
             self.pieces.append(END_WORD)
             if tag.closed and self.is_xml():
                 return tag.end
-            try:
-                close = find(f"</(?i:{tag.name})(?=[{SPACE}/>]|\\Z)", self.text, tag.end)
-            except Cut:
-                close = None
-            end = len(self.text) if close is None else close.start()
-            content = raw(self.text[tag.end : end])
+            content, after = self.raw_content(tag)
             if tag.has("SCRIPT") and tag.json():
                 self.data_bytes += len(content)
             if tag.has("SCRIPT") and tag.linked():
@@ -865,9 +893,11 @@ class Page:
             if tag.has("SCRIPT") and (tag.json() or tag.linked() or state):
                 self.data.append(token_hash(content, self.key))
             if tag.has("TITLE") and not self.title and "skipped" not in self.context:
-                self.title = title_of(raw(self.text[tag.end : end]), self.key)
-                self.title_tokens = title_tokens(raw(self.text[tag.end : end]))
-            return end if close is None else find(">", self.text, close.end()).end()
+                self.title = title_of(content, self.key)
+                self.title_tokens = title_tokens(content)
+            if not tag.has("SCRIPT") and not tag.has("TITLE") and "skipped" not in self.context:
+                self.raw_text(tag, content)
+            return after
         href = tag.values("href")
         if tag.has("REL") and tag.canonical() and href and not self.canonical:
             target = target_of(raw(href[0]), self.directory)
@@ -877,7 +907,8 @@ class Page:
         if tag.has("REL") and href and tag.next() and "skipped" not in self.context:
             self.links.append((href[0], frozenset({"paging"})))
         if tag.has("VOID") or (
-            tag.closed and (self.is_xml() or "skipped" in self.context or tag.has("SKIP"))
+            tag.closed
+            and (self.is_xml() or self.context & {"skipped", "foreign"} or tag.has("SKIP"))
         ):
             return tag.end
         if tag.has("BLOCK"):
@@ -886,6 +917,10 @@ class Page:
             group = next((group for group in IMPLIED if tag.has(group)), None)
             if group is not None:
                 self.close(lambda name: in_any(name, group), IMPLIED[group])
+        if tag.has("TOP") and not self.headed and not self.context & {"skipped", "dropped"}:
+            self.headed = True
+            hints = {"comments", "inner comments", "beside"}
+            self.stack = [Element(name, context - hints) for name, context in self.stack]
         outside = {"main"} - self.context or not in_content(self.context)
         context = self.unveiled(tag) | self.marks(tag)
         if tag.has("LINK") and href and "skipped" not in context:
@@ -898,8 +933,38 @@ class Page:
         if len(self.stack) == 512:
             self.without_room += 1
         else:
+            if "main" in context - self.context:
+                self.mains += tag.has("BLOCK")
+                context |= {f"main {self.mains}"}
             self.stack.append(Element(tag.name, context))
         return tag.end
+
+    def raw_content(self, tag: StartTag) -> tuple[bytes, int]:
+        """Return the content of an element that is no markup, and where reading goes on."""
+        try:
+            close = find(f"</(?i:{tag.name})(?=[{SPACE}/>]|\\Z)", self.text, tag.end)
+        except Cut:
+            return raw(self.text[tag.end :]), len(self.text)
+        try:
+            after = find(">", self.text, close.end()).end()
+        except Cut:
+            after = len(self.text)
+        return raw(self.text[tag.end : close.start()]), after
+
+    def raw_text(self, tag: StartTag, content: bytes) -> None:
+        """Take what is seen of an element whose content is no markup."""
+        page = tag.first("srcdoc")
+        if tag.hidden() or (page is None and tag.name not in ("textarea", "xmp")):
+            return
+        text, at = (content if page is None else page).decode("utf-8", "surrogateescape"), 0
+        self.pieces.append(END_BLOCK)
+        while at < len(text):
+            one, end = reference(text, at, False) if text[at] == "&" else ("", at)
+            if not one:
+                one, end = text[at], at + 1
+            self.pieces += [Piece(each, self.context - {"form"}) for each in one]
+            at = end
+        self.pieces.append(END_BLOCK)
 
     def parts_of(self, tag: StartTag) -> None:
         """Take what a tag says beside what steers the scan."""
@@ -973,6 +1038,11 @@ class Page:
 
     def unveiled(self, tag: StartTag) -> Context:
         """Return what an element takes of the current context."""
+        if tag.has("FOREIGN") and tag.has("BLOCK"):
+            return self.outer(tag) - {"foreign"}
+        return self.outer(tag)
+
+    def outer(self, tag: StartTag) -> Context:
         if "veiled" not in self.context or not (tag.has("BLOCK") or tag.has("SKIP")):
             return self.context
         if tag.has("BLOCK"):
@@ -984,6 +1054,12 @@ class Page:
         groups |= {mark: mark.upper() for mark in "main header heading link form aside".split()}
         groups["top"] = "TOP"
         marks = {mark for mark, group in groups.items() if tag.has(group)}
+        if tag.values("open"):
+            marks.discard("dropped")
+        if tag.values("shadowrootmode") and not tag.has("BLOCK") and not tag.has("FOREIGN"):
+            marks.discard("skipped")
+        if tag.has("FOREIGN") and not tag.has("BLOCK"):
+            marks.add("foreign")
         if tag.has("VEIL"):
             marks |= {"unscripted"} if "skipped" in self.context else {"unscripted", "veiled"}
         if "skipped" in self.context and not (tag.has("BLOCK") or tag.has("LINK")):
@@ -1130,15 +1206,20 @@ def without_notice(blocks: Blocks, kept: set[int]) -> set[int]:
     behind = {i for i in kept if i >= max(signs)}
     tokens = count(blocks[i] for i in behind)
     headed = any("heading" in blocks[i][0].context for i in behind)
-    if tokens > 100 or (headed and 2 * tokens > count(blocks[i] for i in kept)):
+    text_behind = any(len(blocks[i]) >= 36 and "notice" not in blocks[i][0].context for i in behind)
+    if tokens > 100 or text_behind or (headed and 2 * tokens > count(blocks[i] for i in kept)):
         return kept
     return kept - behind
 
 
 def main_alone(blocks: Blocks, texts: Iterable[int]) -> bool:
     """Whether what stands outside of main is left out."""
-    inside = count(blocks[i] for i in texts if "main" in blocks[i][0].context)
-    return inside >= 80 and 100 * inside >= 15 * count(blocks)
+    inside = [blocks[i] for i in sorted(texts) if "main" in blocks[i][0].context]
+    each: dict[str, int] = {}
+    for block in inside:
+        number = next(mark for mark in block[0].context if mark.startswith("main "))
+        each[number] = each.get(number, 0) + len(block)
+    return max(each.values(), default=0) >= 80 and 100 * count(inside) >= 15 * count(blocks)
 
 
 def shared_run(one: Sequence[bytes], other: Sequence[bytes]) -> int:
@@ -1401,6 +1482,24 @@ def finish(page: Page) -> Reading:
         page.thing(),
         b"".join(number_of_sequence(one).to_bytes(4, "little") for one in sequences),
     )
+
+
+def block_list(html: bytes, key: Key = (0, 0)) -> list[int]:
+    """Return the list of a page's blocks (specification, "List of blocks")."""
+    page = Page(html.decode("utf-8", "surrogateescape"), key=key)
+    page.scan()
+    blocks = visible(blocks_of(page.pieces))
+    kept = {id(block) for _, block in judge(blocks, page.title_tokens).kept}
+    listed: dict[int, int] = {}
+    for read in (True, False):
+        for block in blocks:
+            long = len(block) >= 3 or sum(len(token.data) for token in block) >= 20
+            if long and (id(block) in kept) == read:
+                number = number_of_sequence(hashes_of(page, [block]))
+                navigation = "dropped" in block[0].context
+                entry = read << 63 | navigation << 62 | len(block) << 32 | number
+                listed.setdefault(number, entry)
+    return list(listed.values())[:400]
 
 
 def read_html(html: bytes, directory: bytes = b"", key: Key = (0, 0)) -> Reading:

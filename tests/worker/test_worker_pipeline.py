@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pagestream
 import pytest
+from picture_site import SITE, learned_late, picture
 
 import dedup
 from dedup.detector import AsyncEmbeddedDetector
@@ -172,6 +173,25 @@ def test_one_page_of_each_content_is_unique(tmp_path):
         assert int(header(output, "dedup.distance")) <= recipe_of().distance
         assert recipe_of().similarity <= float(header(output, "dedup.similarity")) <= 1
         assert header(output, "dedup.identity") == "same"
+
+
+def test_a_worker_learns_the_frames_of_sites(tmp_path):
+    """A page that is its site's frame and nearly nothing else is kept, in whatever batches the pages come."""
+    topics = Topics(Chance(0))
+    pages = [{"url": f"{SITE}/{i}", "html": picture(i)} for i in range(60)]
+    records = [
+        Record("p", 0, i, 1, None, json.dumps(page).encode()) for i, page in enumerate(pages)
+    ]
+    with working(tmp_path, topics) as worker:
+        for first in range(0, 60, 7):
+            asyncio.run(worker.settle(records[first : first + 7]))
+    found = {}
+    for output in topics.written:
+        names = dict(output.headers)
+        said = names["dedup.status"].decode()
+        reason = names.get("dedup.reason", b"").decode()
+        found[json.loads(output.value)["url"]] = f"{said} {reason}".strip()
+    assert learned_late([found[page["url"]] for page in pages])
 
 
 def test_records_pass_through_as_they_were(tmp_path):

@@ -185,6 +185,8 @@ class Session:
                 return None
             key, options = key_of(request), self._options(request, response, called)
             fingerprint = reading.fingerprint
+            if self._learns_frame:
+                fingerprint = space.detector.learned(reading, response.url)
             if self.config.unchanged == "drop":
                 fingerprint = msgspec.structs.replace(
                     fingerprint, links=hash_of_links(reading.links)
@@ -430,20 +432,26 @@ class Session:
         self._begun = self.saving.open(space, self.visits, self.job)
         return space
 
+    @property
+    def _learns_frame(self) -> bool:
+        """Whether the text alone decides, so that what a site repeats on its pages must not."""
+        return self.config.proof == "text" and "unread" in self.config.exempt
+
     def read(self, recipe: Recipe, response: Response) -> PageReading:
         """Read a page."""
+        html: bytes | str = response.body
+        encoding: str | None = "utf-8"
         if isinstance(response, TextResponse) and response.encoding != "utf-8":
             # the text is decoded once, and the spider finds it decoded
-            return read_page(
-                response.text, url=response.url, recipe=recipe, links=True, numbers=True
-            )
+            html, encoding = response.text, None
         return read_page(
-            response.body,
-            encoding="utf-8",
+            html,
+            encoding=encoding,
             url=response.url,
             recipe=recipe,
             links=True,
             numbers=True,
+            blocks=self._learns_frame,
         )
 
     # ------------------------------------------------------------------ a page is parsed

@@ -225,6 +225,8 @@ class Commands:
         """Return the command that judges a page, and takes it under a token."""
         page = asked.page
         same_recipe(self._recipe_id, page.recipe)
+        if page.unread and options.exempt is None:  # which the fingerprint's words do not say
+            options = replace(options, exempt="unread")
         command: Command = (
             b"DEDUP.RESERVE",
             self._encoded_namespace,
@@ -307,8 +309,6 @@ def verdict_of(reply: Any, asked: Document) -> Verdict:
         verdict = from_reply(reply, asked, found)
     except (AttributeError, TypeError, ValueError) as error:  # UsageError is a ValueError
         raise unreadable(reply) from error
-    if verdict.reason == "short" and asked.page.unread:  # it was sent as a page without features
-        return replace(verdict, reason="unread")
     return verdict
 
 

@@ -12,10 +12,11 @@ enum {
     WEIGHT_MOST = 30,
     KEPT_LEAST = 20,     /* fewer kept tokens, */
     KEPT_PERCENT = 30,   /* or fewer percent of the content: it is a list of links, and these count */
-    MAIN_LEAST = 80,     /* what article or main must hold to be believed, in tokens */
+    MAIN_LEAST = 80,     /* what one article or main must hold for all of them to be believed, in tokens */
     MAIN_PERCENT = 15,   /* and in percent of all tokens */
     LABEL_MOST = 16,     /* tokens of a text between two blocks left out that is none of its own */
-    NOTICE_MOST = 100    /* tokens from the last copyright sign to the page's end */
+    NOTICE_MOST = 100,   /* tokens from the last copyright sign to the page's end */
+    PARAGRAPH = 36       /* tokens of a block behind it that is text of the page: of a notice such blocks are short */
 };
 
 static uint32_t weight_of(const struct block *block) {
@@ -25,15 +26,22 @@ static uint32_t weight_of(const struct block *block) {
 
 /* Whether article and main elements hold enough of the page to leave out everything else. */
 static int main_holds_the_text(struct ndd_reader *reader) {
-    uint64_t inside = 0;
+    uint64_t inside = 0, of_one = 0, most = 0;
+    uint32_t one = 0;
     reader->has_main = 0;
     for (size_t i = 0; i < reader->blocks.n; i++) {
         const struct block *block = &reader->blocks.at[i];
         if (!(block->context & IN_MAIN) || !in_content(block->context)) continue;
         reader->has_main = IN_MAIN;
-        if (!mostly_links(block)) inside += block->tokens;
+        if (block->main != one) of_one = 0;
+        one = block->main;
+        if (!mostly_links(block)) {
+            inside += block->tokens;
+            of_one += block->tokens;
+        }
+        if (of_one > most) most = of_one;
     }
-    return inside >= MAIN_LEAST && inside * 100 >= reader->words * (uint64_t)MAIN_PERCENT;
+    return most >= MAIN_LEAST && inside * 100 >= reader->words * (uint64_t)MAIN_PERCENT;
 }
 
 /* Keeps the text of the content, and with_links its lists of links, too. */
@@ -90,7 +98,8 @@ static void leave_notice(struct ndd_reader *reader) {
         if (block->weight == 0) continue;
         tokens += block->tokens;
         heading |= block->context & IN_HEADING;
-        if (tokens > NOTICE_MOST || (heading && 2 * tokens > all)) return;
+        int is_text_behind = block->tokens >= PARAGRAPH && !(block->context & IN_NOTICE);
+        if (tokens > NOTICE_MOST || is_text_behind || (heading && 2 * tokens > all)) return;
         if (!(block->context & IN_NOTICE)) continue;
         for (; i <= reader->blocks.n; i++) {
             block = &reader->blocks.at[i - 1];

@@ -37,12 +37,10 @@ static void show_all(struct ndd_reader *reader) {
 
 static void leave_out(struct ndd_reader *reader) {
     size_t kept = 0;
-    uint64_t text_bytes = reader->text_bytes;
     for (size_t i = 0; i < reader->blocks.n; i++) {
         const struct block *block = &reader->blocks.at[i];
         if (block->context & IN_HIDDEN) {
-            uint64_t end = i + 1 < reader->blocks.n ? block[1].first_byte : text_bytes;
-            reader->text_bytes -= end - block->first_byte;
+            reader->text_bytes -= block->bytes;
             parts_hidden(reader, block);
         } else {
             reader->blocks.at[kept++] = *block;

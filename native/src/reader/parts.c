@@ -14,7 +14,7 @@
 
 static uint64_t join(uint64_t sum, uint64_t hash) { return sum * NDD_HASH_C0 + hash; }
 
-static uint32_t number_of(uint64_t sum) {
+uint32_t parts_number(uint64_t sum) {
     uint32_t number = (uint32_t)(hash_mix(sum) >> 32);
     return number != 0 || sum == 0 ? number : 1;
 }
@@ -84,7 +84,7 @@ void parts_meta(struct ndd_reader *reader, const uint8_t *content, size_t n, con
 /* ------------------------------------------------------------------------------- once it has been read */
 
 /* Joins all tokens of a block, four at a time, so that one multiplication need not wait for the other. */
-static uint64_t join_block(const struct ndd_reader *reader, uint64_t sum, const struct block *block) {
+uint64_t parts_join(const struct ndd_reader *reader, uint64_t sum, const struct block *block) {
     const uint64_t c1 = NDD_HASH_C0, c2 = c1 * c1, c3 = c2 * c1, c4 = c2 * c2;
     const uint64_t *token = reader->tokens.at + block->first_token;
     uint32_t i = 0;
@@ -96,7 +96,7 @@ static uint64_t join_block(const struct ndd_reader *reader, uint64_t sum, const 
 }
 
 void parts_hidden(struct ndd_reader *reader, const struct block *block) {
-    reader->parts.beside = join_block(reader, reader->parts.beside, block);
+    reader->parts.beside = parts_join(reader, reader->parts.beside, block);
 }
 
 static uint32_t first_of(const struct digits *at) {
@@ -170,17 +170,17 @@ void parts_settle(struct ndd_reader *reader, ndd_page *page) {
     size_t next_digits = 0;
     for (size_t next = 0; next < reader->blocks.n;) {
         struct block block = take_blocks(reader, &next, IN_DROPPED | IN_TOP);
-        if (block.context & IN_TOP) headings = join_block(reader, headings, &block);
+        if (block.context & IN_TOP) headings = parts_join(reader, headings, &block);
         if (block.weight > 0) numbers = join_numbers(reader, numbers, &block, &next_digits);
-        else if (block.context & IN_DROPPED) frame = join_block(reader, frame, &block); /* navigation and its like */
-        else beside = join_block(reader, beside, &block);
+        else if (block.context & IN_DROPPED) frame = parts_join(reader, frame, &block); /* navigation and its like */
+        else beside = parts_join(reader, beside, &block);
     }
-    store4_le(page->parts, number_of(reader->parts.data));
-    store4_le(page->parts + 4, number_of(reader->parts.sources));
-    store4_le(page->parts + 8, number_of(reader->parts.data_attributes));
-    store4_le(page->parts + 12, number_of(headings));
-    store4_le(page->parts + 16, number_of(numbers));
-    store4_le(page->parts + 20, number_of(beside));
-    store4_le(page->parts + 24, number_of(reader->parts.attributes));
-    store4_le(page->parts + 28, number_of(frame));
+    store4_le(page->parts, parts_number(reader->parts.data));
+    store4_le(page->parts + 4, parts_number(reader->parts.sources));
+    store4_le(page->parts + 8, parts_number(reader->parts.data_attributes));
+    store4_le(page->parts + 12, parts_number(headings));
+    store4_le(page->parts + 16, parts_number(numbers));
+    store4_le(page->parts + 20, parts_number(beside));
+    store4_le(page->parts + 24, parts_number(reader->parts.attributes));
+    store4_le(page->parts + 28, parts_number(frame));
 }

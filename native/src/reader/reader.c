@@ -7,7 +7,7 @@
 #define PAGE_MOST ((size_t)1 << 31) /* tokens are counted in 32 bits */
 
 const char *ndd_recipe(void) {
-    return "words-0-5";
+    return "words-0-6";
 }
 
 ndd_status ndd_reader_open(ndd_reader **reader) {
@@ -52,6 +52,7 @@ static ndd_status begin(struct ndd_reader *reader, const uint8_t *bytes, size_t 
     reader->directory = NULL;
     reader->directory_length = 0;
     reader->context = 0;
+    reader->mains = 0;
     reader->token_length = 0;
     reader->run = 0;
     reader->in_block = 0;

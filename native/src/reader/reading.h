@@ -15,6 +15,7 @@
  *     blocks.c  which blocks are main content, and their weights      (the one place of scoring)
  *     repeats.c which of them say again what the page said before
  *     features.c  tokens of the kept blocks -> ndd_page
+ *     block_list.c  what whoever counts the blocks of a site needs
  *     sketch.c  shingles -> how alike two texts are
  *     reader.c  the public functions: leads a page through all of them
  *     scratch.c the memory that all of this takes
@@ -50,7 +51,8 @@ enum {
     IN_TAKEN = 1 << 16,    /* of a block: kept at first, but it repeats another, or is a notice */
     IN_ABOVE = 1 << 17,    /* of a block: above the page's headline (headline.c) */
     IN_UNSCRIPTED = 1 << 18, /* for a browser without scripts */
-    IN_BESIDE = 1 << 19     /* a hint, too: a class or id of what stands in front of the content or beside it */
+    IN_BESIDE = 1 << 19,    /* a hint, too: a class or id of what stands in front of the content or beside it */
+    IN_FOREIGN = 1 << 21    /* SVG or MathML, but what is HTML again inside of it */
 };
 
 /* The text between two block-level tags. */
@@ -60,9 +62,10 @@ struct block {
     uint32_t link_tokens;
     uint32_t context;   /* at its first token */
     uint32_t weight;    /* of each of its tokens; 0 leaves the block out (set by blocks.c) */
+    uint32_t main;      /* the number of the outermost article or main element that it stands in, if it is IN_MAIN */
     size_t first_word;  /* where its words start in words_kept, when they are kept */
     size_t end_word;
-    uint64_t first_byte; /* of text, as text_bytes counts */
+    uint64_t bytes;     /* of its tokens; while it is open, text_bytes at its beginning */
 };
 
 /* A link, while the page is there. */
@@ -122,6 +125,7 @@ struct ndd_reader {
     NDD_LIST(struct link) links;
     NDD_LIST(uint64_t) targets;     /* what ndd_reader_links hands out */
     NDD_LIST(uint64_t) numbers;     /* what ndd_reader_numbers hands out */
+    NDD_LIST(uint64_t) block_list;  /* what ndd_reader_blocks hands out */
     NDD_LIST(uint8_t) words_kept;
     NDD_LIST(uint8_t) words_shown;  /* what ndd_reader_words hands out */
     int keep_words;
@@ -145,6 +149,7 @@ struct ndd_reader {
 
     /* words.c: the token being read */
     uint32_t context;       /* of the place the scan is at */
+    uint32_t mains;         /* outermost article and main elements so far */
     uint32_t token_context; /* of the token's first character */
     uint8_t token[128 + 16];
     uint32_t token_length;
@@ -173,6 +178,8 @@ void reader_scan(struct ndd_reader *reader, const uint8_t *html, size_t n);
  * takes '<' and '&' for separators. */
 const uint8_t *words_html(struct ndd_reader *reader, const uint8_t *at, const uint8_t *end);
 void words_plain(struct ndd_reader *reader, const uint8_t *at, const uint8_t *end);
+/* Text that is no markup, as a block of its own: character references count in it, and '<' separates. */
+void words_block(struct ndd_reader *reader, const uint8_t *at, const uint8_t *end, uint32_t context);
 /* Reads the tokens of the page's title, which is no block. */
 void words_title(struct ndd_reader *reader, const uint8_t *at, const uint8_t *end);
 void words_break(struct ndd_reader *reader);     /* a word ends here */
@@ -216,6 +223,10 @@ void parts_data_attribute(struct ndd_reader *reader, const uint8_t *name, size_t
 void parts_attribute(struct ndd_reader *reader, const uint8_t *name, const uint8_t *end, const uint8_t *page_end);
 void parts_meta(struct ndd_reader *reader, const uint8_t *content, size_t n, const uint8_t *page_end);
 void parts_hidden(struct ndd_reader *reader, const struct block *block);
+
+/* The number of a sequence of hashes; joins the tokens of a block to its sum. */
+uint32_t parts_number(uint64_t sum);
+uint64_t parts_join(const struct ndd_reader *reader, uint64_t sum, const struct block *block);
 void parts_settle(struct ndd_reader *reader, ndd_page *page);
 
 /* hidden.c: leaves out the blocks that are hidden, or takes the mark off all of them. */

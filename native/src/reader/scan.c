@@ -30,6 +30,7 @@ struct scan {
     uint32_t depth;
     uint32_t too_deep; /* open elements that found no room */
     int xml;           /* the page is XHTML */
+    int headed;        /* an h1 was met that is no navigation */
     uint32_t plain;    /* the depth of the lowest open element whose tag has no flags; 0 if there is none */
     struct element unmarked; /* the last one that was not put on the stack: only what its end tag looks like */
     struct element stack[STACK_DEPTH];
@@ -78,10 +79,30 @@ _Static_assert(TAG_SKIP / TAG_SKIP == IN_SKIPPED && TAG_DROP / TAG_SKIP == IN_DR
                TAG_HEADING / TAG_SKIP == IN_HEADING && TAG_LINK / TAG_SKIP == IN_LINK && TAG_FORM / TAG_SKIP == IN_FORM && TAG_ASIDE / TAG_SKIP == IN_ASIDE,
                "marks of a context stand in the order of the flags of tags");
 
+/* A block ends foreign content that stands open, as it does for a browser. */
+static void end_foreign(struct scan *scan) {
+    uint32_t depth = scan->depth;
+    while (depth > 0 && scan->stack[depth - 1].context & IN_FOREIGN) depth--;
+    close_to(scan, depth);
+}
+
+/* The page's heading stands in these elements: what their class or id says is of the page's subject (the tags and the
+ * category of an article), not that they are comments on it, or stand beside it. */
+static void hold_heading(struct scan *scan) {
+    const uint32_t hints = IN_COMMENTS | IN_COMMENTS_INSIDE | IN_BESIDE;
+    for (uint32_t i = 0; i < scan->depth; i++) scan->stack[i].context &= ~hints;
+    scan->headed = 1;
+    set_context(scan);
+}
+
 static uint32_t context_of(const struct scan *scan, uint32_t flags, const struct attributes *attributes) {
     uint32_t outer = scan->reader->context;
     uint32_t context = flags / TAG_SKIP & IN_ANY;
     context |= (flags / TAG_TOP & 1) * IN_TOP;
+    if (attributes->more & MORE_OPEN) context &= ~(uint32_t)IN_DROPPED;
+    if (attributes->more & MORE_SHADOW && !(flags & (TAG_BLOCK | TAG_FOREIGN))) context &= ~(uint32_t)IN_SKIPPED;
+    if (flags & TAG_FOREIGN && flags & TAG_BLOCK) outer &= ~(uint32_t)IN_FOREIGN; /* foreignObject: HTML again */
+    else if (flags & TAG_FOREIGN) context |= IN_FOREIGN;
     if (attributes->more & MORE_ITEMSCOPE) context |= thing_context(attributes);
     if (outer & IN_VEILED && flags & (TAG_BLOCK | TAG_SKIP)) {
         outer &= ~(uint32_t)IN_VEILED;
@@ -152,6 +173,32 @@ static void take_more(struct scan *scan, uint32_t flags, const struct attributes
     }
 }
 
+/* Whether bytes are JSON: an object, or an array of something, begins there. */
+static int is_json(const uint8_t *at, const uint8_t *end) {
+    while (at < end && is_html_space(*at)) at++;
+    if (end - at < 2 || (*at != '{' && *at != '[')) return 0;
+    int is_object = *at++ == '{';
+    while (at < end && is_html_space(*at)) at++;
+    if (at == end) return 0;
+    if (is_object) return *at == '"' || *at == '}';
+    return *at == '{' || *at == '[' || *at == '"' || *at == ']' || *at == '-' || is_ascii_digit(*at);
+}
+
+#define NAME_TEXTAREA UINT64_C(0x6165726174786574)
+#define NAME_XMP UINT64_C(0x706d78)
+#define NAME_PRE UINT64_C(0x657270)
+#define AROUND_DATA 64 /* bytes behind data in a pre, at most: the end tags of the page that a browser made around it */
+
+/* What is seen of an element whose content is no markup: the text of a field, of an example, of a page within. */
+static void raw_text(struct scan *scan, uint64_t name, const struct attributes *found, const uint8_t *at,
+                     const uint8_t *end) {
+    struct ndd_reader *reader = scan->reader;
+    uint32_t context = reader->context & ~(uint32_t)IN_FORM;
+    if (reader->context & IN_SKIPPED || found->marks & IN_HIDDEN) return;
+    if (found->more & MORE_PAGE) words_block(reader, found->page, found->page + found->page_length, context);
+    else if (name == NAME_TEXTAREA || name == NAME_XMP) words_block(reader, at, end, context);
+}
+
 static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
     struct ndd_reader *reader = scan->reader;
     const uint8_t *name_start = at + 1, *p = tag_name_end(name_start, scan->end);
@@ -178,7 +225,16 @@ static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
 
     if (flags & TAG_BLOCK) words_end_block(reader);
     else if (flags & TAG_BREAK) words_break(reader);
-    if (flags & TAG_RAW) {
+    if (name == NAME_PRE && reader->tokens.n == 0 && is_json(after, scan->end)) {
+        const uint8_t *content_end, *next = raw_end(scan, after, name, &content_end);
+        if (scan->end - next <= AROUND_DATA) {
+            reader->data_bytes += (uint64_t)(content_end - after);
+            parts_data(reader, after, content_end, 1, scan->end);
+            return next;
+        }
+    }
+    if (reader->context & IN_FOREIGN && (flags & (TAG_BLOCK | TAG_FOREIGN)) == TAG_BLOCK) end_foreign(scan);
+    if (flags & TAG_RAW && !(reader->context & IN_FOREIGN)) {
         const uint8_t *content_end;
         words_break(reader);
         if (scan->xml && attributes.closed) return after;
@@ -192,6 +248,7 @@ static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
             reader->title = identity_title(reader, after, (size_t)(content_end - after));
             if (reader->title != 0) words_title(reader, after, content_end);
         }
+        if (!(flags & (TAG_SCRIPT | TAG_TITLE))) raw_text(scan, name, &attributes, after, content_end);
         return next;
     }
     if (flags & TAG_REL && attributes.more & MORE_HREF && !(reader->context & IN_SKIPPED)) {
@@ -201,8 +258,9 @@ static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
         }
     }
     if (flags & TAG_VOID) return after;
-    if (attributes.closed && (scan->xml || reader->context & IN_SKIPPED || flags & TAG_SKIP)) return after; /* as in svg */
+    if (attributes.closed && (scan->xml || reader->context & (IN_SKIPPED | IN_FOREIGN) || flags & TAG_SKIP)) return after;
     if (flags & (TAG_BLOCK | TAG_LINK)) implied_ends(scan, flags);
+    if (flags & TAG_TOP && !scan->headed && !(reader->context & (IN_SKIPPED | IN_DROPPED))) hold_heading(scan);
     uint32_t context = context_of(scan, flags, &attributes);
     if (flags & TAG_LINK && reader->address != NULL && attributes.more & MORE_HREF && !(context & IN_SKIPPED)) {
         int paging = attributes.more & MORE_NEXT || (outside && links_is_number(after, scan->end));
@@ -223,6 +281,7 @@ static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
     element->flags = flags;
     element->context = context;
     expect_end(element, (size_t)(p - name_start));
+    reader->mains += flags & TAG_BLOCK && context & ~reader->context & IN_MAIN;
     reader->context = context;
     return after;
 }
@@ -297,12 +356,29 @@ static const uint8_t *comment(const uint8_t *at, const uint8_t *end) {
     return end;
 }
 
+/* Past "<![CDATA[", to behind its end: text without markup in XML and in foreign content. */
+static const uint8_t *cdata(struct scan *scan, const uint8_t *at, const uint8_t *end) {
+    const uint8_t *p = at, *next = end;
+    while ((p = memchr(p, ']', (size_t)(end - p))) != NULL) {
+        if (end - p > 2 && p[1] == ']' && p[2] == '>') {
+            next = p + 3;
+            break;
+        }
+        p++;
+    }
+    if (!(scan->reader->context & IN_SKIPPED)) words_plain(scan->reader, at, p != NULL ? p : end);
+    return next;
+}
+
 static const uint8_t *markup(struct scan *scan, const uint8_t *at) {
     const uint8_t *end = scan->end;
     if (end - at < 2) return end;
     if (is_ascii_letter(at[1])) return start_tag(scan, at);
     if (at[1] == '/' && end - at > 2 && is_ascii_letter(at[2])) return end_tag(scan, at);
     if (at[1] == '!' && end - at >= 4 && at[2] == '-' && at[3] == '-') return comment(at + 4, end);
+    if (end - at >= 9 && (scan->xml || scan->reader->context & IN_FOREIGN) && memcmp(at, "<![CDATA[", 9) == 0) {
+        return cdata(scan, at + 9, end);
+    }
     if (at[1] == '!' || at[1] == '?' || (at[1] == '/' && end - at > 2)) {
         const uint8_t *close = memchr(at + 2, '>', (size_t)(end - at - 2));
         return close != NULL ? close + 1 : end;
@@ -320,12 +396,19 @@ static int is_xml(const uint8_t *at, const uint8_t *end) {
 
 void reader_scan(struct ndd_reader *reader, const uint8_t *html, size_t n) {
     struct scan scan;
+    size_t mark = n >= 3 && memcmp(html, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
+    if (is_json(html + mark, html + n)) { /* which only the header calls HTML */
+        reader->data_bytes = n;
+        parts_data(reader, html, html + n, 1, html + n);
+        return;
+    }
     scan.reader = reader;
     scan.end = html + n;
     scan.depth = 0;
     scan.too_deep = 0;
     scan.plain = 0;
     scan.xml = is_xml(html, html + n);
+    scan.headed = 0;
     scan.unmarked.end_shift = 0;
     scan.unmarked.end = 0; /* no end tag's: none begins with a byte 0 */
     const uint8_t *at = html;

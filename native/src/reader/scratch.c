@@ -34,6 +34,7 @@ static size_t scratch_bytes(const struct ndd_reader *reader) {
            reader->links.room * sizeof *reader->links.at +
            reader->targets.room * sizeof *reader->targets.at +
            reader->numbers.room * sizeof *reader->numbers.at +
+           reader->block_list.room * sizeof *reader->block_list.at +
            reader->words_kept.room + reader->words_shown.room;
 }
 
@@ -51,6 +52,7 @@ void scratch_drop(struct ndd_reader *reader) {
     DROP(reader->links);
     DROP(reader->targets);
     DROP(reader->numbers);
+    DROP(reader->block_list);
     DROP(reader->words_kept);
     DROP(reader->words_shown);
 }

@@ -33,4 +33,5 @@ enum {
     TAG_SOURCE = 1 << 27,
     TAG_TOP = 1 << 28,
     TAG_VEIL = 1 << 29,
+    TAG_FOREIGN = 1 << 30,
 };

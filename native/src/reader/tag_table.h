@@ -34,7 +34,7 @@ static const struct tag_entry { uint64_t name; uint32_t flags; } tag_entries[102
     [328] = {UINT64_C(0x000000656c797473), 0x8}, /* style */
     [339] = {UINT64_C(0x0000007475706e69), 0x6}, /* input */
     [368] = {UINT64_C(0x000070756f726768), 0x1}, /* hgroup */
-    [369] = {UINT64_C(0x0000000000677673), 0x14}, /* svg */
+    [369] = {UINT64_C(0x0000000000677673), 0x40000014}, /* svg */
     [373] = {UINT64_C(0xcc3d85e1b4d6882c), 0x1}, /* figcaption */
     [384] = {UINT64_C(0x00000079646f6274), 0x10001}, /* tbody */
     [388] = {UINT64_C(0x000000000000696c), 0x20001}, /* li */
@@ -70,6 +70,7 @@ static const struct tag_entry { uint64_t name; uint32_t flags; } tag_entries[102
     [688] = {UINT64_C(0x0000000000726964), 0x40001}, /* dir */
     [703] = {UINT64_C(0x000000006d726f66), 0x401}, /* form */
     [719] = {UINT64_C(0x0000726564616568), 0x81}, /* header */
+    [742] = {UINT64_C(0xe4e57495f49ac650), 0x40000001}, /* foreignobject */
     [759] = {UINT64_C(0x0000646e6567656c), 0x1}, /* legend */
     [764] = {UINT64_C(0x0000006564697361), 0x801}, /* aside */
     [805] = {UINT64_C(0x7470697263736f6e), 0x20000010}, /* noscript */
@@ -87,7 +88,7 @@ static const struct tag_entry { uint64_t name; uint32_t flags; } tag_entries[102
     [912] = {UINT64_C(0x0000000000003368), 0x101}, /* h3 */
     [928] = {UINT64_C(0x000000006e69616d), 0x41}, /* main */
     [946] = {UINT64_C(0x00007463656c6573), 0x14}, /* select */
-    [948] = {UINT64_C(0x000000006874616d), 0x4}, /* math */
+    [948] = {UINT64_C(0x000000006874616d), 0x40000004}, /* math */
     [953] = {UINT64_C(0x006e6f6974706163), 0x2001}, /* caption */
     [956] = {UINT64_C(0x0000000000003468), 0x101}, /* h4 */
     [979] = {UINT64_C(0x0000000000000070), 0x200001}, /* p */

@@ -190,8 +190,13 @@ static void long_attribute(struct ndd_reader *reader, const uint8_t *name, size_
                            size_t length, const uint8_t *end, int wanted, struct attributes *found) {
     switch (n) {
     case 6:
-        if (equals(name, n, "hidden")) found->marks |= IN_HIDDEN;
-        else if (equals(name, n, "srcset")) said_attribute(reader, name, value, length, end, wanted);
+        if (equals(name, n, "hidden")) {
+            if (!equals(value, length, "until-found")) found->marks |= IN_HIDDEN;
+        } else if (!(found->more & MORE_PAGE) && equals(name, n, "srcdoc")) {
+            found->more |= MORE_PAGE;
+            found->page = value;
+            found->page_length = length;
+        } else if (equals(name, n, "srcset")) said_attribute(reader, name, value, length, end, wanted);
         break;
     case 7:
         if (small4(name) != NAME4('c', 'o', 'n', 't') || !equals(name, n, "content")) break;
@@ -222,6 +227,9 @@ static void long_attribute(struct ndd_reader *reader, const uint8_t *name, size_
         break;
     case 11:
         if (equals(name, n, "aria-hidden") && equals(value, length, "true")) found->marks |= IN_HIDDEN;
+        break;
+    case 14:
+        if (small4(name) == NAME4('s', 'h', 'a', 'd') && equals(name, n, "shadowrootmode")) found->more |= MORE_SHADOW;
         break;
     default:
         break;
@@ -275,6 +283,9 @@ static void attribute(struct ndd_reader *reader, const uint8_t *name, size_t n, 
         case NAME4('t', 'y', 'p', 'e'):
             if (equals(value, length, "application/ld+json")) found->more |= MORE_LINKED; /* describes the text, does not replace it */
             else if (is_json_type(value, length)) found->more |= MORE_JSON;
+            break;
+        case NAME4('o', 'p', 'e', 'n'):
+            found->more |= MORE_OPEN;
             break;
         case NAME4('d', 'a', 't', 'a'):
             said_attribute(reader, name, value, length, end, wanted);

@@ -34,8 +34,8 @@ struct attributes {
     uint32_t more;  /* MORE_ flags: what is said beside that */
     int closed;     /* ends with "/>" */
     /* each only with its flag: not all tags need be made ready for what few have */
-    const uint8_t *href, *itemprop, *content, *source;
-    size_t href_length, itemprop_length, content_length, source_length;
+    const uint8_t *href, *itemprop, *content, *source, *page;
+    size_t href_length, itemprop_length, content_length, source_length, page_length;
 };
 
 enum {
@@ -48,7 +48,10 @@ enum {
     MORE_CANONICAL = 1 << 6, /* rel has the word canonical (for link) */
     MORE_NEXT = 1 << 7,      /* rel has the word next, or the class with WANTED_NEXT */
     MORE_JSON = 1 << 8,      /* a type of JSON data (for script) */
-    MORE_LINKED = 1 << 9     /* the type of JSON-LD (for script) */
+    MORE_LINKED = 1 << 9,    /* the type of JSON-LD (for script) */
+    MORE_OPEN = 1 << 10,     /* open (for dialog) */
+    MORE_SHADOW = 1 << 11,   /* shadowrootmode (for template) */
+    MORE_PAGE = 1 << 12      /* srcdoc: the page within (for iframe) */
 };
 
 enum {

@@ -78,9 +78,10 @@ static int open_block(struct ndd_reader *reader, uint32_t context) {
     memset(opened, 0, sizeof *opened);
     opened->first_token = (uint32_t)reader->tokens.n;
     opened->context = context | reader->notice;
+    opened->main = reader->mains;
     reader->notice = 0;
     opened->first_word = reader->words_kept.n;
-    opened->first_byte = reader->text_bytes;
+    opened->bytes = reader->text_bytes;
     reader->link_tokens = 0;
     reader->in_block = 1;
     return 1;
@@ -140,6 +141,7 @@ void words_end_block(struct ndd_reader *reader) {
     struct block *ended = &reader->blocks.at[reader->blocks.n - 1];
     ended->tokens = (uint32_t)reader->tokens.n - ended->first_token;
     ended->link_tokens = reader->link_tokens;
+    ended->bytes = reader->text_bytes - ended->bytes;
     ended->end_word = reader->words_kept.n;
     reader->in_block = 0;
 }
@@ -318,6 +320,19 @@ void words_plain(struct ndd_reader *reader, const uint8_t *at, const uint8_t *en
             at = ascii_run(reader, at, end);
         }
     }
+}
+
+void words_block(struct ndd_reader *reader, const uint8_t *at, const uint8_t *end, uint32_t context) {
+    const uint32_t around = reader->context;
+    words_end_block(reader);
+    reader->context = context;
+    while (at < end && reader->status == NDD_OK) {
+        at = words_html(reader, at, end);
+        words_break(reader);
+        at += at < end; /* past a '<' */
+    }
+    words_end_block(reader);
+    reader->context = around;
 }
 
 /* A title may occur inside a block: the counts of the page's text are restored afterwards. */

@@ -1,0 +1,76 @@
+"""What a detector learns of its sites: the frame, the blocks of text that stand on many pages of a site.
+
+    PageReading -> learned() -> its PageFingerprint, `unread` where what was read does not stand for the page
+
+Counts of blocks are kept beside the store, in `site-blocks`, and read again when it is opened. A file that is damaged, or
+of another recipe, is made again: what it held is learned again, and until then pages are judged as those of a new
+site. rules.py decides what is frame.
+"""
+
+import logging
+import threading
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from dedup.core.files import PRIVATE, replace_file
+from dedup.core.site_blocks import SiteBlocks
+from dedup.detector.rules import OWN_PAGES, frame_above, is_unread
+from dedup.model.page import PageFingerprint
+
+SITE_BLOCKS = "site-blocks"
+SAVED_AFTER = 4096  # counted pages
+
+log = logging.getLogger(__name__)
+
+
+class Frames:
+    """The frames of sites. For several threads; pages are counted in the order in which they come."""
+
+    def __init__(self, recipe: str, folder: Path | None = None, begin: Path | None = None) -> None:
+        """Load what is kept in a folder for a recipe, if there is something. Raises OSError.
+
+        folder  where it is to be kept; None: in memory only
+        begin   the folder to load it from, if that is another one
+        """
+        self._recipe = recipe
+        self._file = None if folder is None else folder / SITE_BLOCKS
+        self._lock = threading.Lock()
+        first = begin or folder
+        self._blocks = SiteBlocks() if first is None else _load(first / SITE_BLOCKS, recipe)
+        self._saved = 0  # pages that were counted at the last save
+
+    def learned(self, page: PageFingerprint, blocks: bytes, site: str) -> PageFingerprint:
+        """Count the blocks of a page of a site, and return its fingerprint: `unread` if what was read does not stand for it."""
+        if not blocks or not site:
+            return page
+        with self._lock:
+            pages = self._blocks.count(site, page.title, blocks)
+            share = self._blocks.tell(site, blocks, frame_above(pages), OWN_PAGES)
+            if self._file is not None and self._blocks.counted - self._saved >= SAVED_AFTER:
+                self._save(self._file)
+        return replace(page, unread=True) if is_unread(share) else page
+
+    def save(self, folder: Path | None = None) -> None:
+        """Write what was learned since the last time, to its own folder; or all of it to another one. Raises OSError."""
+        with self._lock:
+            if folder is not None:
+                self._save(folder / SITE_BLOCKS)
+            elif self._file is not None and self._blocks.counted != self._saved:
+                self._save(self._file)
+
+    def _save(self, file: Path) -> None:
+        replace_file(file, self._blocks.to_bytes(self._recipe), PRIVATE)
+        self._saved = self._blocks.counted
+
+
+def _load(file: Path, recipe: str) -> SiteBlocks:
+    try:
+        return SiteBlocks.from_bytes(file.read_bytes(), recipe)
+    except FileNotFoundError:
+        return SiteBlocks()
+    except ValueError as error:
+        log.warning(
+            "%s is damaged (%s): what it held of the sites' blocks is learned again", file, error
+        )
+        return SiteBlocks()

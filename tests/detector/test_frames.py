@@ -1,0 +1,238 @@
+"""The frame of a site, learned: a page that is that frame and nearly nothing else is kept, by every way in."""
+
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from detecting import RECIPE
+from picture_site import SITE, learned_late, picture, text
+
+import dedup
+from dedup.core.fingerprint import read_page
+from dedup.core.site_blocks import Share
+from dedup.detector.frames import SITE_BLOCKS, Frames
+from dedup.detector.rules import frame_above, is_unread
+from dedup.scan import scan
+from dedup.scan.values import Job
+
+
+def urls(count: int) -> Iterator[tuple[int, str]]:
+    return ((number, f"{SITE}/{number}") for number in range(count))
+
+
+def verdicts(detector: dedup.Detector, count: int = 60) -> list[str]:
+    """Judge pictures one after the other; return status and reason of each."""
+    found = []
+    for number, url in urls(count):
+        page = detector.fingerprint(picture(number), url=url)
+        verdict = detector.reserve(page, url, guard=False)
+        if verdict.token is not None:
+            detector.insert(verdict)
+        found.append(f"{verdict.status} {verdict.reason}".strip())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("pages", "above"), [(0, 10), (30, 10), (40, 12), (100, 30), (167, 50), (10**6, 50)]
+)
+def test_frame_stands_on_a_share_of_the_pages(pages: int, above: int) -> None:
+    """Three tenths of the pages counted, at least ten, at most fifty."""
+    assert frame_above(pages) == above
+
+
+@pytest.mark.parametrize(
+    ("read", "frame", "own", "left", "expected"),
+    [
+        (100, 70, 39, 0, True),
+        (100, 69, 39, 0, False),
+        (100, 100, 40, 0, False),
+        (100, 0, 500, 220, False),
+        (100, 0, 500, 221, True),
+        (0, 0, 0, 0, False),
+        (1, 0, 0, 0, False),
+    ],
+)
+def test_a_page_is_unread_if_what_was_read_does_not_stand_for_it(
+    read: int, frame: int, own: int, left: int, expected: bool
+) -> None:
+    """Seven tenths of it are frame, and fewer than 40 shingles are its own; or twice as much of its own was not read."""
+    assert is_unread(Share(99, read, frame, own, left, 60)) is expected
+
+
+def test_a_page_whose_own_words_were_not_read_is_kept(tmp_path: Path) -> None:
+    """An introduction that two pages share does not stand for 200 words of each that were not read: no copies."""
+    with dedup.open(tmp_path) as detector:
+        for name in ("a", "b"):
+            links = "".join(f"<li><a href=/>{text(ord(name) + i * 99, 10)}</a>" for i in range(20))
+            html = f"<p>{text(1, 80)}.</p><ul>{links}</ul>"
+            page = detector.fingerprint(html, url=f"{SITE}/{name}")
+            verdict = detector.reserve(page, f"{SITE}/{name}")
+            detector.insert(verdict)
+            assert (verdict.status, verdict.reason) == ("exempt", "unread")
+
+
+def test_pages_that_are_nearly_all_frame_are_kept(tmp_path: Path) -> None:
+    """An embedded store keeps them once the frame is known."""
+    with dedup.open(tmp_path) as detector:
+        assert learned_late(verdicts(detector))
+
+
+def test_pages_with_text_of_their_own_are_judged(tmp_path: Path) -> None:
+    """A copy under the same frame is dropped: its own words are its text."""
+    with dedup.open(tmp_path) as detector:
+        verdicts(detector)
+        for key in ("a", "b"):
+            page = detector.fingerprint(picture(7000, own=300), url=f"{SITE}/{key}")
+            verdict = detector.reserve(page, f"{SITE}/{key}")
+            if verdict.token is not None:
+                detector.insert(verdict)
+        assert verdict.status == "near_duplicate"
+
+
+@pytest.mark.parametrize(
+    ("html", "status"),
+    [
+        (picture(40), "near_duplicate"),
+        (picture(40, source=41), "exempt"),
+        (picture(40) + "<nav>" + text(1, 9) + "</nav>", "near_duplicate"),
+        (picture(40) + "<aside>" + text(1, 9) + "</aside>", "exempt"),
+    ],
+    ids=["the same", "another picture", "other navigation", "other text beside it"],
+)
+def test_a_page_of_frame_is_dropped_if_it_is_the_same(
+    tmp_path: Path, html: str, status: str
+) -> None:
+    """Word for word, also where it was not read, and with the same pictures."""
+    with dedup.open(tmp_path) as detector:
+        verdicts(detector)
+        page = detector.fingerprint(html, url=f"{SITE}/other")
+        assert page.unread
+        verdict = detector.reserve(page, f"{SITE}/other")
+        assert (verdict.status, verdict.of) == (
+            status,
+            f"{SITE}/40" if status == "near_duplicate" else None,
+        )
+
+
+def test_each_site_has_its_own_frame(tmp_path: Path) -> None:
+    """What stands on every page of one site is nothing known of another."""
+    with dedup.open(tmp_path) as detector:
+        verdicts(detector)
+        assert not detector.fingerprint(picture(1), url="http://other.example/1").unread
+        assert not detector.fingerprint(picture(1)).unread  # of no site
+
+
+def test_a_page_counts_once_and_a_title_counts_once() -> None:
+    """A page that comes again, and a hundred pages of one title, teach nothing."""
+    frames = Frames(RECIPE)
+    for number in [*range(9), *range(9)] * 5 + [8] * 100:
+        html = picture(number).replace("Picture 8", "Picture 7")
+        reading = read_page(html, blocks=True)
+        page = frames.learned(reading.fingerprint, reading.blocks, "pictures.example")
+        assert not page.unread
+
+
+def test_what_was_learned_is_kept_with_the_namespace(tmp_path: Path) -> None:
+    """A store that is opened again knows its sites' frames, other namespaces do not."""
+    with dedup.open(tmp_path) as detector:
+        verdicts(detector)
+    with dedup.open(tmp_path) as detector, dedup.open(tmp_path, namespace="other") as other:
+        assert detector.fingerprint(picture(99), url=f"{SITE}/99").unread
+        assert not other.fingerprint(picture(99), url=f"{SITE}/99").unread
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "empty"])
+def test_a_damaged_file_is_made_again(
+    tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The store opens, says so, and learns anew; the next time the file is sound."""
+    with dedup.open(tmp_path) as detector:
+        verdicts(detector)
+    file = tmp_path / "default" / SITE_BLOCKS
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes({"cut": content[:-1], "flip": content, "empty": b""}[damage])
+    with caplog.at_level(logging.WARNING), dedup.open(tmp_path) as detector:
+        assert not detector.fingerprint(picture(99), url=f"{SITE}/99").unread
+        for number, url in urls(40):
+            detector.fingerprint(picture(number), url=url)
+    assert f"{file} is damaged" in caplog.text
+    with dedup.open(tmp_path) as detector:
+        assert detector.fingerprint(picture(99), url=f"{SITE}/99").unread
+
+
+def test_a_secret_keys_what_was_learned(tmp_path: Path) -> None:
+    """Counts of another recipe are not read."""
+    frames = Frames("words-a", tmp_path)
+    reading = read_page(picture(1), blocks=True)
+    frames.learned(reading.fingerprint, reading.blocks, "pictures.example")
+    frames.save()
+    size = (tmp_path / SITE_BLOCKS).stat().st_size
+    other = Frames("words-b", tmp_path)
+    other.save()  # nothing new: the file stays
+    assert (tmp_path / SITE_BLOCKS).stat().st_size == size
+
+
+def test_unread_is_a_reason_that_a_client_may_give(tmp_path: Path) -> None:
+    """`exempt="unread"` keeps a page unless one has the same text."""
+    with dedup.open(tmp_path) as detector:
+        pages = [dedup.fingerprint(f"<p>{text(1, 200)} {more}</p>") for more in ("a", "b", "a")]
+        found = []
+        for number, page in enumerate(pages):
+            verdict = detector.reserve(page, f"{SITE}/{number}", exempt="unread")
+            found.append((verdict.status, verdict.reason, verdict.of))
+            if verdict.token is not None:
+                detector.insert(verdict)
+    assert found == [
+        ("exempt", "unread", None),
+        ("exempt", "unread", None),
+        ("near_duplicate", "", f"{SITE}/0"),
+    ]
+
+
+def test_a_scan_learns_and_keeps_it_with_the_store(tmp_path: Path) -> None:
+    """Pages of files are judged in their order; a later scan of the store knows the frame."""
+
+    def run(first: int, count: int, name: str) -> list[str]:
+        file, output = tmp_path / f"{name}.jsonl", tmp_path / f"{name}.out.jsonl"
+        rows = [
+            {"url": f"{SITE}/{number}", "html": picture(number)}
+            for number in range(first, first + count)
+        ]
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        scan(
+            Job(
+                inputs=(str(file),),
+                output=str(output),
+                store=str(tmp_path / "store"),
+                update=True,
+                processes=1,
+            )
+        )
+        lines = map(json.loads, output.read_text().splitlines())
+        return [f"{line['status']} {line['reason']}".strip() for line in lines]
+
+    assert learned_late(run(0, 60, "first"))
+    assert run(1000, 5, "second") == ["exempt unread"] * 5
+
+
+def test_equal_text_beside_other_text_is_no_equal_page(tmp_path: Path) -> None:
+    """With words unread that differ, title and canonical URL count: what was read is not the page."""
+    same = f"<p>{text(1, 200)}.</p>"
+    pages = {
+        "first": f"<title>One</title>{same}<aside>{text(2, 50)}</aside>",
+        "copy": f"<title>Two</title>{same}<aside>{text(2, 50)}</aside>",
+        "other": f"<title>Three</title>{same}<aside>{text(3, 50)}</aside>",
+    }
+    found = {}
+    with dedup.open(tmp_path) as detector:
+        for name, html in pages.items():
+            url = f"{SITE}/{name}"
+            verdict = detector.reserve(detector.fingerprint(html, url=url), url)
+            found[name] = (verdict.status, verdict.reason, verdict.similarity)
+            if name == "first":
+                detector.insert(verdict)
+    assert found["copy"] == ("near_duplicate", "", 1.0)
+    assert found["other"] == ("exempt", "other_title", 1.0)
