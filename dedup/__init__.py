@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         distance,
         fingerprint,
         fingerprint_text,
+        main_text,
         main_words,
         near_duplicate,
     )
@@ -51,6 +52,7 @@ else:
             "distance",
             "fingerprint",
             "fingerprint_text",
+            "main_text",
             "main_words",
             "near_duplicate",
         ),
@@ -114,6 +116,7 @@ __all__ = [
     "find_clusters",
     "fingerprint",
     "fingerprint_text",
+    "main_text",
     "main_words",
     "near_duplicate",
     "open",

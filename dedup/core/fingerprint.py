@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from dedup.core.native import check, ffi, lib
 from dedup.core.numbers import little_endian, number
 from dedup.model.errors import RecipeMismatch, UsageError
-from dedup.model.names import folder_of
+from dedup.model.names import folder_of, running
 from dedup.model.page import SKETCH_BYTES, PageFingerprint, are_copies, are_two_things
 from dedup.model.policy import Options
 from dedup.model.recipes import Recipe, recipe_of, same_recipe
@@ -196,8 +196,21 @@ def main_words(
     finally:
         lib.ndd_reader_keep_words(reader.native, 0)
         _idle.append(reader)
-    split = (line.split("\t", 1) for line in lines.splitlines())
+    split = (line.split("\t", 1) for line in lines.split("\n") if line)
     return [Block(int(weight), tokens.split(" ")) for weight, tokens in split]
+
+
+def main_text(
+    html: bytes | str, *, encoding: str | None = None, recipe: Recipe | str | None = None
+) -> str:
+    """Return what the reader takes as a page's main content, in order, one block a line.
+
+    The words are those that the fingerprint counts (main_words), in lower case and without punctuation; the
+    character pairs of scripts without spaces are joined again. Empty for a page without main content.
+    """
+    return "\n".join(
+        running(block.tokens) for block in main_words(html, encoding=encoding, recipe=recipe)
+    )
 
 
 def near_duplicate(

@@ -21,9 +21,10 @@ from urllib.parse import urlsplit
 import msgspec
 
 from dedup.core.fingerprint import main_words
+from dedup.model.names import running
 from dedup.model.recipes import recipe_of
 from dedup.report.drops import Action, Drop, compare_words, encode
-from dedup.report.texts import Hunk, differences, running
+from dedup.report.texts import Hunk, differences
 from dedup.scrapy.counts import Counts, Meter
 from dedup.scrapy.evidence import Class, Record
 
