@@ -69,9 +69,17 @@ STDOUT = "-"
     help="What the files of a list of paths are relative to. [default: its folder]",
 )
 @click.option(
-    "--url-field", default="url", show_default=True, help="Field of the URL, in Parquet and JSONL."
+    "--url-field",
+    default="url",
+    show_default=True,
+    help="Field of the URL, in Parquet and JSONL; a.b is the field b of a.",
 )
 @click.option("--html-field", default="html", show_default=True, help="Field of the page's HTML.")
+@click.option(
+    "--text-field",
+    metavar="TEXT",
+    help="Field of the page's plain text, in place of HTML; no markup is looked for in it.",
+)
 @policy_options
 @identity_option
 @setting_option("max_bytes", type=click.IntRange(1, 1 << 30), environment=True)
@@ -141,7 +149,7 @@ def scan(
         _print_summary(summary, job, as_json=as_json, listed=listed)
     if summary.broken and not summary.pages:
         terminal.error(
-            "every record is broken: nothing was read (see --format, --url-field, --html-field)"
+            "every record is broken: nothing was read (see --format, --url-field, --html-field, --text-field)"
         )
         click.get_current_context().exit(1)
     if summary.unread_files or summary.uncopied_files:

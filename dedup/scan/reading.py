@@ -115,7 +115,7 @@ def result_of(raw: RawPage, name: str, reading: Reading) -> Found | Large | Brok
     if len(html) > reading.max_bytes:
         return Large(raw.offset, key, raw.record)
     if raw.is_text:
-        page = fingerprint_text(html.decode("utf-8", "replace"), recipe=reading.recipe)
+        page = fingerprint_text(html, recipe=reading.recipe)
     else:
         page = _fingerprint(html, encoding, raw.url or None, reading)
     domain = registrable_domain(raw.url) if raw.url else FILES

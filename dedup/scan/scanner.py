@@ -51,10 +51,10 @@ from dedup.scan.values import (
     Job,
     Large,
     Progress,
-    Reading,
     Result,
     Summary,
     Task,
+    reading_of,
 )
 from dedup.scan.verdicts import Judge, check_outputs, finish, to_line
 from dedup.store import Store, agreed_recipe
@@ -188,7 +188,7 @@ def _read(
     detector = _detector(job, work.memory, recipe)
     distance = detector.policy.distance
     judge = Judge(detector, job.identity, copy.deepcopy(begin.summary), fault)
-    reading = Reading(job.url_field, job.html_field, job.max_bytes, recipe)
+    reading = reading_of(job, recipe)
     processes = 1 if STDIN in job.inputs else job.processes
     position = begin
     lines: list[bytes] = []

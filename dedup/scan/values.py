@@ -22,6 +22,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
     inputs      files, folders and globs, in the order that decides who is first; "-" is stdin
     format      how every input is to be read; None: by its name
+    text_field  the field with plain text, in place of HTML in html_field; fields may be paths (`a.b`)
     base        the folder that a list's paths are relative to; None: that of the list
     output      the file of verdicts (.jsonl or .parquet), "-" for stdout, None for none
     identity    keep pages that are other pages of their site by title or canonical URL
@@ -39,6 +40,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     base: str | None = None
     url_field: str = "url"
     html_field: str = "html"
+    text_field: str | None = None
     max_bytes: int = 1 << 24
     distance: int | None = None
     similarity: Similarity | None = None
@@ -92,6 +94,17 @@ class Reading(msgspec.Struct, frozen=True):
     html_field: str
     max_bytes: int
     recipe: Recipe
+    text_field: str | None = None  # with plain text, in place of HTML
+
+    @property
+    def page_field(self) -> str:
+        """The field of the page."""
+        return self.text_field or self.html_field
+
+
+def reading_of(job: Job, recipe: Recipe) -> Reading:
+    """Return how a job's records are read."""
+    return Reading(job.url_field, job.html_field, job.max_bytes, recipe, job.text_field)
 
 
 class Task(msgspec.Struct, frozen=True):
