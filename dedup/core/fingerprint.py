@@ -4,7 +4,7 @@ Bytes are passed to the native core unchanged wherever that is right. A page is 
 UTF-8, and then once (dedup.core.encodings). numpy is not needed.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -186,10 +186,26 @@ def main_words(
     Without navigation and other boilerplate; two versions of a page differ in the blocks that changed.
     """
     known = keyed_recipe(recipe)
+    return _kept_words(lambda reader: _read(reader, html, encoding, None, known))
+
+
+def text_words(text: bytes | str) -> list[str]:
+    """Return the tokens of plain text; bytes are UTF-8."""
+    data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+
+    def read(reader: _Reader) -> None:
+        native = ffi.from_buffer(data)
+        check(lib.ndd_read_text(reader.native, native, len(data), _NEWEST.key, reader.page))
+
+    return [token for block in _kept_words(read) for token in block.tokens]
+
+
+def _kept_words(read: Callable[["_Reader"], object]) -> list[Block]:
+    """Return the words of what a function reads, block by block."""
     reader = _borrowed()
     lib.ndd_reader_keep_words(reader.native, 1)
     try:
-        _read(reader, html, encoding, None, known)
+        read(reader)
         words, size = ffi.new("const uint8_t **"), ffi.new("size_t *")
         check(lib.ndd_reader_words(reader.native, words, size))
         lines = bytes(ffi.buffer(words[0], size[0])).decode() if size[0] else ""

@@ -43,6 +43,7 @@ from dedup.scan.values import (
     Result,
     Skipped,
     Task,
+    Unit,
     shown,
 )
 from dedup.scan.warc import begins, read_wacz, read_warc
@@ -72,7 +73,7 @@ def read_task(task: Task, reading: Reading) -> Iterator[Result]:
     """Yield the results of a unit from number task.skip on."""
     path, name = os.fsdecode(task.unit.paths[0]), shown(task.unit.paths[0])
     try:
-        raws, left = _reader(task, reading), task.skip
+        raws, left = raw_records(task.unit, reading), task.skip
         if task.unit.kind in {"warc", "wet"} and task.offset and begins(path, task.offset):
             texts = task.unit.kind == "wet"
             raws, left = read_warc(path, reading, task.offset, task.record, texts=texts), 0
@@ -91,11 +92,12 @@ _READERS: dict[Kind, Callable[[str, Reading], Iterator[Raw]]] = {
 }
 
 
-def _reader(task: Task, reading: Reading) -> Iterator[Raw]:
-    paths = [os.fsdecode(path) for path in task.unit.paths]
-    if task.unit.kind == "html":
+def raw_records(unit: Unit, reading: Reading) -> Iterator[Raw]:
+    """Yield the records of a unit as they are read. Raises OSError."""
+    paths = [os.fsdecode(path) for path in unit.paths]
+    if unit.kind == "html":
         return read_files(paths, reading)
-    return _READERS[task.unit.kind](paths[0], reading)
+    return _READERS[unit.kind](paths[0], reading)
 
 
 def result_of(raw: RawPage, name: str, reading: Reading) -> Found | Large | Broken:

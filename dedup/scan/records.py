@@ -151,7 +151,7 @@ _OTHER_FIELDS_BYTES = 1 << 20  # of a line
 def read_lines(path: str, reading: Reading) -> Iterator[RawPage | Broken]:
     """Yield the page of each line that is not blank, or what is wrong with it. Raises OSError if the file cannot be read."""
     line_bytes = longest_line(reading.max_bytes)
-    decode = record_reader({"url": reading.url_field, "page": reading.page_field})
+    decode = record_reader(reading.fields)
     name = shown(os.fsencode(path))
     for number, offset, data, error in read_numbered(path, line_bytes):
         if error is not None:
@@ -165,7 +165,7 @@ def read_lines(path: str, reading: Reading) -> Iterator[RawPage | Broken]:
                 yield Broken(offset, name, f"line {number}", str(error))
             else:
                 place = f"line {number}"
-                yield _raw_page(record.url, record.page, reading, name, place, number, offset)
+                yield _raw_page(vars(record), reading, name, place, number, offset)
 
 
 def longest_line(max_bytes: int) -> int:
@@ -174,19 +174,23 @@ def longest_line(max_bytes: int) -> int:
 
 
 def _raw_page(
-    url: Any, page: Any, reading: Reading, name: str, place: str, number: int, offset: int
+    values: dict[str, Any], reading: Reading, name: str, place: str, number: int, offset: int
 ) -> RawPage | Broken:
     """Return the page of a line or a row; Broken where one of its fields holds no text."""
-    for field, value, form in (
-        (reading.url_field, url, str),
-        (reading.page_field, page, str | bytes),
-    ):
-        if not isinstance(value, form):
+    url, page, key = values["url"], values["page"], values.get("key")
+    if not (reading.needs_url or isinstance(url, str)):
+        url = ""
+    if isinstance(key, int):
+        key = str(key)
+    for part, value, form in (("key", key, str), ("url", url, str), ("page", page, str | bytes)):
+        if part in reading.fields and not isinstance(value, form):
             held = "is missing" if value is UNSET else f"holds {_NAMES.get(type(value), 'no text')}"
             other = "other names: --url-field, --html-field, --text-field"
-            return Broken(offset, name, place, f"the field {field!r} {held} ({other})")
+            return Broken(
+                offset, name, place, f"the field {reading.fields[part]!r} {held} ({other})"
+            )
     is_text = reading.text_field is not None
-    return RawPage(url, None, page, None, offset, place, number, is_text)
+    return RawPage(url, key, page, None, offset, place, number, is_text)
 
 
 _NAMES = {
@@ -209,18 +213,20 @@ def read_parquet(path: str, reading: Reading) -> Iterator[RawPage | Broken]:
     """Yield each row as a page. Raises OSError if the file cannot be opened."""
     import pyarrow as pa
 
-    columns = [reading.url_field, reading.page_field]
+    columns = reading.fields
     row, shown_path = 0, shown(os.fsencode(path))
     with open(path, "rb") as raw:  # noqa: PTH123 - a path as text
         try:
             file = open_rows(raw)
-            paths = [column_path(file.schema_arrow, name) for name in columns]
-            if None in paths:
+            paths = {part: column_path(file.schema_arrow, name) for part, name in columns.items()}
+            missing = [columns[part] for part, found in paths.items() if found is None]
+            if missing and not (missing == [reading.url_field] and not reading.needs_url):
                 names = ", ".join(file.schema_arrow.names[:20])
-                reason = f"has no column {columns[paths.index(None)]!r}, only {names}; name the "
-                reason += "right ones with --url-field, and --html-field or --text-field"
+                reason = f"has no column {missing[0]!r}, only {names}; name the right ones with "
+                reason += "--url-field, and --html-field or --text-field"
                 yield Broken(0, shown_path, "", reason, rest=True)
                 return
+            named = [columns[part] for part, found in paths.items() if found is not None]
             for number in range(file.metadata.num_row_groups):
                 rows, mean_bytes = _size(file, number)
                 if mean_bytes > LARGEST * reading.max_bytes:
@@ -228,12 +234,14 @@ def read_parquet(path: str, reading: Reading) -> Iterator[RawPage | Broken]:
                     yield Broken(raw.tell(), shown_path, f"row group {number}", reason, rest=True)
                     row += rows
                     continue
-                for batch in row_batches(file, number, columns):
-                    urls, pages = (values_at(batch, path) for path in paths if path)
-                    for url, page in zip(urls, pages, strict=True):
+                for batch in row_batches(file, number, named):
+                    held = {part: values_at(batch, path) for part, path in paths.items() if path}
+                    for i in range(batch.num_rows):
                         row += 1
-                        found, place = (url.as_py(), page.as_py()), f"row {row}"
-                        yield _raw_page(*found, reading, shown_path, place, row, raw.tell())
+                        values = {
+                            part: held[part][i].as_py() if part in held else UNSET for part in paths
+                        }
+                        yield _raw_page(values, reading, shown_path, f"row {row}", row, raw.tell())
         except (pa.ArrowException, OSError, ValueError) as error:
             reason = " ".join(str(error).split())
             yield Broken(raw.tell(), shown_path, f"after row {row}", reason, rest=True)

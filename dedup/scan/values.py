@@ -95,11 +95,14 @@ class Reading(msgspec.Struct, frozen=True):
     max_bytes: int
     recipe: Recipe
     text_field: str | None = None  # with plain text, in place of HTML
+    id_field: str | None = None  # with the document key, in place of the URL
+    needs_url: bool = True
 
     @property
-    def page_field(self) -> str:
-        """The field of the page."""
-        return self.text_field or self.html_field
+    def fields(self) -> dict[str, str]:
+        """The field of each part of a page."""
+        found = {"url": self.url_field, "page": self.text_field or self.html_field}
+        return found if self.id_field is None else found | {"key": self.id_field}
 
 
 def reading_of(job: Job, recipe: Recipe) -> Reading:
