@@ -5,6 +5,7 @@ UTF-8, and then once (dedup.core.encodings). numpy is not needed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -309,6 +310,16 @@ def _borrowed() -> _Reader:
         return _idle.pop()
     except IndexError:
         return _Reader()
+
+
+@contextmanager
+def borrowed_reader() -> Iterator[Any]:
+    """Lend a native reader, which one thread may use at a time."""
+    reader = _borrowed()
+    try:
+        yield reader.native
+    finally:
+        _idle.append(reader)
 
 
 _NEWEST = recipe_of()
