@@ -11,6 +11,7 @@ Invariants:
     scan that is killed leaves no process.
 """
 
+import math
 import os
 import signal
 import subprocess
@@ -20,6 +21,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
 from queue import Full, Queue
@@ -121,7 +123,17 @@ def result_of(raw: RawPage, name: str, reading: Reading) -> Found | Large | Brok
     else:
         page = _fingerprint(html, encoding, raw.url or None, reading)
     domain = registrable_domain(raw.url) if raw.url else FILES
-    return Found(raw.offset, key, domain, page, raw.record)
+    return Found(raw.offset, key, domain, page, raw.record, _seconds(raw.date))
+
+
+def _seconds(date: object) -> float:
+    """Return a date as Unix time; 0 for what is none."""
+    if isinstance(date, int | float):
+        return float(date) if math.isfinite(date) else 0.0
+    with suppress(ValueError, OverflowError):
+        at = date if isinstance(date, datetime) else datetime.fromisoformat(str(date))
+        return at.replace(tzinfo=at.tzinfo or UTC).timestamp()
+    return 0.0
 
 
 def _fingerprint(

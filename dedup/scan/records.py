@@ -190,7 +190,7 @@ def _raw_page(
                 offset, name, place, f"the field {reading.fields[part]!r} {held} ({other})"
             )
     is_text = reading.text_field is not None
-    return RawPage(url, key, page, None, offset, place, number, is_text)
+    return RawPage(url, key, page, None, offset, place, number, is_text, values.get("date"))
 
 
 _NAMES = {
@@ -301,8 +301,9 @@ def read_files(paths: Sequence[str], reading: Reading) -> Iterator[RawPage | Bro
         try:
             with open(path, "rb") as file:  # noqa: PTH123 - a path as text
                 html = file.read(reading.max_bytes + 1)
+                seconds = os.fstat(file.fileno()).st_mtime
         except OSError as error:
             yield Broken(offset, key, "", error.strerror or str(error), rest=True)
             continue
         offset += len(html)
-        yield RawPage("", key, html, None, offset, "", number)
+        yield RawPage("", key, html, None, offset, "", number, date=seconds)

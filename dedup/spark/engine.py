@@ -86,6 +86,7 @@ def _check(job: Job) -> None:
         "--update": job.update,
         "--resume": job.resume,
         "--kept": job.kept is not None,
+        f"--keep {job.keep}": job.keep != "first",
     }
     if wrong := [name for name, given in named.items() if given]:
         raise UsageError(
