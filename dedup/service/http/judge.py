@@ -69,10 +69,16 @@ _decode = msgspec.json.Decoder(JudgeRequest).decode
 _options = options_of_http()
 
 
-class JudgeAnswer(bodies.Judged, frozen=True, omit_defaults=True):
+class JudgedPage(bodies.Judged, frozen=True, omit_defaults=True):
+    """A verdict, with the document key that insert and release are asked with; or an error."""
+
+    key: str | None = None
+
+
+class JudgeAnswer(JudgedPage, frozen=True, omit_defaults=True):
     """The verdict on a page; of several, the verdicts or errors in their order, in `results`."""
 
-    results: list[bodies.Judged] | None = None
+    results: list[JudgedPage] | None = None
 
 
 class _Sent(NamedTuple):
@@ -105,20 +111,19 @@ class Judge:
             asked, pages = _of_query(query, body, _charset(parameters))
         else:
             asked, pages = _of_json(body)
-        results: list[bodies.Judged] = []
+        results: list[JudgedPage] = []
         async for sent in in_slices(pages):
             try:
                 results.append(await self._judged(asked, sent, limits))
             except Exception as error:
                 if code(error) in {"RECIPE", "DISTANCE"} or len(pages) == 1:
                     raise
-                results.append(bodies.Judged(error=bodies.fault(error)))
+                results.append(JudgedPage(error=bodies.fault(error)))
         if asked.pages is not None:
             return JudgeAnswer(results=results)
-        only = results[0]
-        return JudgeAnswer(*(getattr(only, name) for name in only.__struct_fields__))
+        return JudgeAnswer(*msgspec.structs.astuple(results[0]))
 
-    async def _judged(self, asked: Any, sent: _Sent, limits: Limits) -> bodies.Judged:
+    async def _judged(self, asked: Any, sent: _Sent, limits: Limits) -> JudgedPage:
         key = sent.key or _key_of(sent.url)
         for name, value in (("key", key), ("kind", sent.options.kind)):
             check_field(name, value)
@@ -138,7 +143,8 @@ class Judge:
             PolicyOverrides(asked.distance, asked.similarity, asked.features, asked.scope),
             options,
         )
-        return bodies.judged(verdict, fields=asked.fields)
+        found = bodies.judged(verdict, fields=asked.fields)
+        return JudgedPage(**msgspec.structs.asdict(found), key=key)
 
 
 def unpacked(body: bytes, encoding: str, limits: Limits) -> bytes:
