@@ -14,7 +14,8 @@ import (
 
 type Verdict struct{ Status, Key, Token, Of string }
 
-var service, client = "http://127.0.0.1:7780", http.Client{Timeout: 2 * time.Second}
+var service = append(os.Args, "http://127.0.0.1:7780")[2] // the second argument, or this
+var client = http.Client{Timeout: 2 * time.Second}
 
 func ask(path string, body any) (verdict Verdict) {
 	data, _ := json.Marshal(body)
@@ -41,9 +42,6 @@ func judge(url string, html []byte) (verdict Verdict) {
 }
 
 func main() {
-	if len(os.Args) > 2 {
-		service = os.Args[2]
-	}
 	crawler := colly.NewCollector()
 	crawler.OnHTML("html", func(page *colly.HTMLElement) {
 		url := page.Request.URL.String()
