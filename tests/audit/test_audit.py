@@ -1,5 +1,6 @@
 """`dedup audit`: what other tools removed is read in their own forms, judged exactly, and summed up with intervals."""
 
+import contextlib
 import json
 import random
 import struct
@@ -319,3 +320,13 @@ def test_fields_go_together():
     assert result.exit_code == 2
     assert "--kept-field or --group-field" in result.stderr
     assert Form("pairs", "a", kept="b").fields == {"removed": "a", "kept": "b"}
+
+
+@given(st.binary(max_size=300), st.sampled_from([".jsonl", ".csv", ".parquet", ".jsonl.gz"]))
+@settings(max_examples=examples(200))
+def test_any_bytes_end_in_removals_or_in_an_error(tmp_path_factory, data, suffix):
+    """A file of chance bytes is read, or refused by name."""
+    path = tmp_path_factory.mktemp("any") / f"a{suffix}"
+    path.write_bytes(data)
+    with contextlib.suppress(DedupError):
+        read_removals([str(path)])

@@ -6,16 +6,22 @@ import json
 import shutil
 import subprocess
 import urllib.request
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import count
 
 import pytest
 import redis
 from commands import ONCE
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from services import Serving
+from sizes import examples
 
 import dedup
 from dedup.model.names import registrable_domain
+from dedup.service.core.limits import USUAL_LIMITS
+from dedup.service.core.roles import Refused
+from dedup.service.http.judge import _of_json, _of_query, unpacked
 
 WORDS = " ".join(f"word{i}" for i in range(120))
 PAGE = f"<title>A</title><nav>Home</nav><article><p>{WORDS}</article>"
@@ -268,3 +274,25 @@ def test_curl(serving, ns, tmp_path):
     command = ["curl", "-s", "-H", "Content-Type: text/html", "--data-binary", f"@{path}", url]
     done = subprocess.run(command, capture_output=True, check=True, timeout=60)
     assert json.loads(done.stdout)["status"] == "unique"
+
+
+@given(st.binary(max_size=200) | st.builds(gzip.compress, st.binary(max_size=200)))
+@settings(max_examples=examples(200))
+def test_any_bytes_end_in_pages_or_in_an_error(body):
+    """As a gzip, as JSON and as a query nothing but Refused is raised."""
+    for read in (
+        lambda: unpacked(body, "gzip", USUAL_LIMITS),
+        lambda: _of_json(body),
+        lambda: _of_query({"ns": "a", "url": body.decode("latin-1")}, body, None),
+    ):
+        with suppress(Refused):
+            read()
+
+
+def test_the_limit_of_a_page_is_an_option(tmp_path):
+    """`--max-page` bounds one page, packed or not."""
+    with Serving(tmp_path / "store", "--max-page", "2K") as service:
+        path = "/v1/judge?ns=a&url=http://a.example/1"
+        assert ask(service, path, b"x" * 2048, HTML)[0] == 200
+        status, answer = ask(service, path, b"x" * 2049, HTML)
+        assert (status, "--max-page" in answer["error"]["message"]) == (413, True)
