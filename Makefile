@@ -23,7 +23,7 @@ MINIMUM_TESTS := crawl exempt items keys leads_beyond phases reference requests 
 # What is run of an installed wheel: the core, recipes and stores.
 WHEEL_TESTS := tests/core/test_fingerprint.py tests/core/test_table.py tests/core/test_table_saved.py tests/model/test_recipes.py tests/store/test_store.py
 
-.PHONY: help demo demo-kafka test test-long preflight test-minimum test-spark test-native test-native-long test-at-size test-endian \
+.PHONY: help demo demo-kafka paper test test-long preflight test-minimum test-spark test-native test-native-long test-at-size test-endian \
 	test-wheel test-pythons dist lint house format fuzz soak soak-service soak-commands bench bench-peers bench-spark figures pictures docs clean kafka
 .DELETE_ON_ERROR:
 
@@ -140,6 +140,9 @@ bench-tables: $(VENV)/installed ## our tables beside installed peers, in every s
 	@for data in uniform clustered; do for size in 1000000 10000000; do for distance in 3 6; do \
 		echo; $(BIN)/python tests/bench tables --peers --data $$data --size $$size --distance $$distance $(BENCH_FLAGS) || exit 1; \
 		done; done; done
+
+paper: $(VENV)/installed ## the designs, compression and figures of the paper beside its own values (PAPER_FLAGS="--set FOLDER")
+	@$(BIN)/python tests/paper $(PAPER_FLAGS)
 
 figures: $(VENV)/test-tools ## measure the figures of the pages, or those in ONLY (DEDUP_EVAL: labelled sets and sites)
 	@$(BIN)/python tests/support figures $(ONLY) $(FIGURES_FLAGS)

@@ -9,8 +9,8 @@ from dedup.cli.common_options import json_option, number_option, setting_option
 from dedup.model.errors import DedupError, UsageError
 
 if TYPE_CHECKING:
-    from dedup.audit.judging import Audit
-    from dedup.audit.removals import Form
+    from dedup.scan.audit.judging import Audit
+    from dedup.scan.audit.removals import Form
     from dedup.scan.values import Broken
 
 SAMPLE = 1000
@@ -83,7 +83,7 @@ def audit(
 
         terminal.out_json(msgspec.to_builtins(found))
         return
-    from dedup.audit.report import SHARE_HEADERS, rows, sentences, tables
+    from dedup.scan.audit.report import SHARE_HEADERS, rows, sentences, tables
 
     for line in sentences(found):
         terminal.out(line)
@@ -91,8 +91,10 @@ def audit(
         terminal.out("")
         terminal.out(terminal.table((title, *SHARE_HEADERS[1:]), rows(shares)))
     for chain in found.chains[:3]:
-        terminal.out(f"\nchain of {chain.group_size:,}: {chain.a}, {chain.b}, {chain.c}")
-        terminal.out(f"  {chain.ab:.2f} and {chain.bc:.2f}, the ends {chain.ac:.2f}")
+        terminal.out(
+            f"\nchain of {chain.group_size:,}: {chain.first}, {chain.middle}, {chain.last}"
+        )
+        terminal.out(f"  {chain.near[0]:.2f} and {chain.near[1]:.2f}, the ends {chain.far:.2f}")
     for pair in found.worst[:5]:
         terminal.out(f"\n{pair.removed}\n  not like {pair.kept} (Jaccard {pair.jaccard:.2f})")
         for line in pair.differs:
@@ -105,10 +107,10 @@ def _audit(
     removed_ids: tuple[str, ...],
     options: dict[str, Any],
 ) -> "Audit":
-    from dedup.audit.judging import judge
-    from dedup.audit.removals import CLUSTERS, read_removals
-    from dedup.audit.sample import draw, find_documents
     from dedup.model.recipes import recipe_of
+    from dedup.scan.audit.judging import judge
+    from dedup.scan.audit.removals import CLUSTERS, read_removals
+    from dedup.scan.audit.sample import draw, find_documents
     from dedup.scan.values import Job, Reading
 
     listed = read_removals(removals, _form(options), removed_ids)
@@ -173,7 +175,7 @@ _IDS = {
 
 
 def _form(options: dict[str, Any]) -> "Form | None":
-    from dedup.audit.removals import Form
+    from dedup.scan.audit.removals import Form
 
     removed, kept, group = (options.pop(f"{n}_field") for n in ("removed", "kept", "group"))
     if removed is None and kept is None and group is None:
@@ -191,7 +193,7 @@ def _write(found: "Audit", path: str) -> None:
     if path.lower().endswith(".json"):
         Path(path).write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
         return
-    from dedup.audit.report import shown
     from dedup.report.html import html_page
+    from dedup.scan.audit.report import shown
 
     Path(path).write_text(html_page(shown(found)), "utf-8", "replace")

@@ -3,8 +3,8 @@
     lines -> chunks of a megabyte -> numbers -> the native search -> JSON, an array a line
     lines -> numbers -> Queries <- a stream that is stored -> JSON, an array a line  (--stored)
 
-Invariants: results within a bound on memory are those without it, in the same order. Every line of the
-input is a fingerprint, or blank, or named in an error: numpy reads a chunk only if all its bytes are
+Invariants: what does not fit in memory is refused before the search, a file before it is read. Every line of
+the input is a fingerprint, or blank, or named in an error: numpy reads a chunk only if all its bytes are
 plain; otherwise Python reads it line by line and finds the wrong one. A negative number is that of a signed
 64-bit integer with the same bits; 0x says that a number is hexadecimal.
 """
@@ -12,6 +12,8 @@ plain; otherwise Python reads it line by line and finds the wrong one. A negativ
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
 from typing import IO, Any, TypeVar
 
 import click
@@ -20,14 +22,16 @@ import numpy.typing as npt
 
 from dedup.cli import terminal
 from dedup.cli.common_options import distance_option, output_option
+from dedup.cli.terminal import size_text
 from dedup.core import pairs
-from dedup.core.bulk import out_of_core
 from dedup.core.bulk.batch import Matches, Queries, Source
-from dedup.core.bulk.out_of_core import memory_bytes
+from dedup.core.memory import free_memory, memory_bytes
+from dedup.core.pairs import memory_needed
 from dedup.model.errors import DedupError
 from dedup.model.policy import PAPER_DISTANCE
 
 ROWS = 1 << 16  # pairs written at once
+WORTH_SAYING = 64 << 20  # bytes of memory
 
 CHUNK_BYTES = 1 << 20
 LINE_BYTES = 1 << 16  # more than any fingerprint needs
@@ -44,8 +48,7 @@ def _options(command: F) -> F:
         click.option(
             "--memory",
             metavar="SIZE",
-            help="Bound on memory: bytes, 512M, 16G; the rest goes to temporary files (TMPDIR). "
-            "[default: no bound]",
+            help="The most memory it may take: bytes, 512M, 16G. [default: what is free]",
         ),
         output_option("the result"),
         click.option(
@@ -112,8 +115,8 @@ def find_all(
     if stored is None:
         if raw or checkpoint is not None:
             raise click.UsageError("--raw and --checkpoint go with --stored only.")
-        found = _find_pairs(source, distance, as_hex, memory)
-        _write(output, (_text(part, as_hex) for part in found))
+        values = _read_within(source, as_hex, memory, memory_needed)
+        _write(output, (_text(part, as_hex) for part in _find_pairs(values, distance)))
         return
     if memory is not None:
         raise click.UsageError(
@@ -136,21 +139,14 @@ def find_all(
         queries.record(stream, output, checkpoint=checkpoint, progress=show, form=form)
 
 
-def _find_pairs(source: str, distance: int, as_hex: bool, memory: str | None) -> Iterator[Numbers]:
+def _find_pairs(values: Numbers, distance: int) -> Iterator[Numbers]:
     """Yield all pairs in order, some at a time."""
-    if memory is None:
-        found = pairs.find_all(read(source, as_hex), distance)
-        show = terminal.progress("pairs written")
-        for begin in range(0, len(found), ROWS):
-            yield found[begin : begin + ROWS]
-            if show:
-                show(min(begin + ROWS, len(found)), len(found))
-        return
-    show = terminal.progress("fingerprints joined")
-    size = memory_bytes(memory)
-    for part in out_of_core.find_all(read_some(source, as_hex), distance, size, progress=show):
-        for begin in range(0, len(part), ROWS):
-            yield part[begin : begin + ROWS]
+    found = pairs.find_all(values, distance)
+    show = terminal.progress("pairs written")
+    for begin in range(0, len(found), ROWS):
+        yield found[begin : begin + ROWS]
+        if show:
+            show(min(begin + ROWS, len(found)), len(found))
 
 
 @click.command("find-clusters", epilog="Example: dedup find-clusters --hex --input values.txt")
@@ -171,37 +167,59 @@ def find_clusters(
     members may be further apart than the distance, if others connect them.
     """
     _check_blocks(blocks, distance)
-    _write(output, _cluster_lines(_find_clusters(source, distance, as_hex, memory), as_hex))
+    values = _read_within(source, as_hex, memory, partial(memory_needed, clusters=True))
+    members, sizes = _clusters(values, pairs.find_clusters(values, distance))
+    _write(output, _cluster_lines(members, sizes, as_hex))
 
 
-def _find_clusters(
-    source: str, distance: int, as_hex: bool, memory: str | None
-) -> Iterator[tuple[Numbers, Numbers]]:
-    """Yield (members, sizes) of all clusters in order, some at a time."""
-    if memory is None:
-        values = read(source, as_hex)
-        yield _clusters(values, pairs.find_clusters(values, distance))
-        return
-    show = terminal.progress("fingerprints joined")
-    size = memory_bytes(memory)
-    yield from out_of_core.find_clusters(read_some(source, as_hex), distance, size, progress=show)
-
-
-def _cluster_lines(found: Iterable[tuple[Numbers, Numbers]], as_hex: bool) -> Iterator[bytes]:
+def _cluster_lines(members: Numbers, sizes: Numbers, as_hex: bool) -> Iterator[bytes]:
     forms: dict[int, str] = {}
-    for members, sizes in found:
-        begin = 0
-        show = terminal.progress("clusters written")
-        for first in range(0, len(sizes), ROWS):
-            part = sizes[first : first + ROWS].tolist()
-            for size in set(part):
-                forms.setdefault(size, _form(size, as_hex))
-            end = begin + sum(part)
-            text = "".join(map(forms.__getitem__, part)) % tuple(members[begin:end].tolist())
-            yield text.encode()
-            begin = end
-            if show:
-                show(first + len(part), len(sizes))
+    begin = 0
+    show = terminal.progress("clusters written")
+    for first in range(0, len(sizes), ROWS):
+        part = sizes[first : first + ROWS].tolist()
+        for size in set(part):
+            forms.setdefault(size, _form(size, as_hex))
+        end = begin + sum(part)
+        text = "".join(map(forms.__getitem__, part)) % tuple(members[begin:end].tolist())
+        yield text.encode()
+        begin = end
+        if show:
+            show(first + len(part), len(sizes))
+
+
+def _read_within(
+    source: str, as_hex: bool, memory: str | None, needed: Callable[[int], int]
+) -> Numbers:
+    """Return the fingerprints of a file, and say what memory the search takes, or that it is too much.
+
+    A regular file is refused before it is read, by the lines of its first megabyte. Raises DedupError.
+    """
+    most = free_memory() if memory is None else memory_bytes(memory)
+    whose = "that is free" if memory is None else f"that --memory {memory} allows"
+
+    def check(values: int, words: str) -> None:
+        if most is not None and (size := needed(values)) > most:
+            raise DedupError(
+                f"{words} take about {size_text(size)} of memory, more than the {size_text(most)} {whose}; "
+                "`dedup scan --engine spark` finds near-duplicates among more pages than memory holds"
+            )
+
+    if source != "-" and (path := Path(source)).is_file():
+        with path.open("rb") as file:
+            begin = file.read(CHUNK_BYTES)
+            lines = begin.count(b"\n") * os.fstat(file.fileno()).st_size // max(1, len(begin))
+        check(lines, f"{source}: some {lines:,} fingerprints")
+    count, read_so_far = 0, [np.empty(0, np.uint64)]
+    for part in read_some(source, as_hex):
+        count += len(part)
+        check(count, f"{count:,} fingerprints, those read so far,")
+        read_so_far.append(part)
+    if (size := needed(count)) >= WORTH_SAYING:
+        terminal.error(
+            f"{count:,} fingerprints: about {size_text(size)} of memory, and 32 bytes a pair"
+        )
+    return np.concatenate(read_so_far)
 
 
 def _write(output: str, texts: Iterable[bytes]) -> None:

@@ -16,7 +16,7 @@ from dedup.cli.common_options import ParameterType, distance_option, json_option
 from dedup.cli.terminal import scaled_text, size_text, time_text
 from dedup.core.bulk.designs import Design, fewest_tables
 from dedup.core.bulk.designs import plan as plan_designs
-from dedup.core.bulk.out_of_core import memory_bytes
+from dedup.core.memory import memory_bytes
 from dedup.model.recipes import NEWEST, recipe_of
 from dedup.store.index import MOST
 from dedup.store.segmented_table import MERGED_MOST, RATIO
@@ -29,7 +29,6 @@ HEADERS = (
     "prefix bits",
     "candidates a table",
     "memory",
-    "compressed",
     "a probe",
     "",
 )
@@ -129,14 +128,12 @@ def _json(design: Design) -> dict[str, Any]:
 
 def _row(design: Design) -> list[str | int]:
     least, most = design.prefix_bits
-    squeezed = design.compressed_bytes
     return [
         design.name,
         design.tables,
         f"{least}" if least == most else f"{least} to {most}",
         _candidates(design.candidates),
         size_text(design.bytes),
-        "-" if squeezed is None else size_text(squeezed),
         time_text(design.latency_ns),
         "recommended" if design.recommended else "",
     ]

@@ -1,12 +1,12 @@
 """`dedup store`: inspect and maintain stores.
 
-    PATH -> the store there, or those of the namespaces below -> info, verify, export, prune, rules
+    PATH -> the store there, or those of the namespaces below -> info, verify, export, prune
     lines -> the store of each namespace -> import
     service -> /v1/export, some hundred documents an answer -> lines (backup)
 
 Invariants:
-  - info, verify, export and every --dry-run only read, and so does rules without --pin, --forbid and --leave; all
-    take the store's lock. A store that is in use or damaged is named, and does not hide the others.
+  - info, verify, export and every --dry-run only read; all take the store's lock. A store that is in use or damaged is
+    named, and does not hide the others.
   - The whole input of an import is checked before anything is written. A bad line is reported with its number
     and skipped; an error of the input as a whole stops the import.
   - A backup has every document that is stored when it begins and is not forgotten meanwhile. One that is
@@ -476,89 +476,3 @@ def get(url: str, path: str) -> tuple[bytes, str | None]:
         raise ServiceUnavailable(f"{url} answers {error.code}: {said}{hint}") from error
     except (OSError, HTTPException) as error:  # the latter: it ended within an answer
         raise ServiceUnavailable(f"{url} does not answer: {reason_of(error)}") from error
-
-
-# ------------------------------------------------------------------------------------------ rules
-
-
-@store.command(epilog="Example: dedup store rules .scrapy/dedup --all")
-@click.argument("path", type=click.Path())
-@click.option("--all", "every", is_flag=True, help="Also list rules that do not hold (any more).")
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(["table", "duplicate-url-discarder"]),
-    default="table",
-    help="Print a table, or a rule file for that Scrapy plugin (DUD_LOAD_RULE_PATHS).",
-)
-@json_option()
-def rules(path: str, every: bool, format_: str, as_json: bool) -> None:
-    """Show the rules about URLs that crawls learned.
-
-    A rule says which difference between URLs means nothing: "drop:sid example.com" (the parameter may
-    be absent), "value:id example.com/news" (its value means nothing there), "part:/print example.com",
-    "host:www.a.com=a.com". What is to hold whatever was learned stands in the file DEDUP_URL_RULES.
-    """
-    if format_ == "table":
-        show_each(path, _look(every), _show, as_json=as_json)
-    else:
-        stores, failed = each(path, _look(every))
-        _write_plugin_rules(stores)
-        if failed:
-            click.get_current_context().exit(1)
-
-
-def _look(every: bool) -> Any:
-    def look(folder: Path) -> Seen:
-        from dedup.detector.url_rules.rule_records import load_rules
-
-        found: list[Seen] = []
-        for site, known in sorted(load_rules(folder).items()):
-            for rule, record in sorted(known.items()):
-                if every or record.holds:
-                    state = "fell" if record.against else "holds" if record.holds else "open"
-                    found.append(
-                        {
-                            "site": site,
-                            "rule": str(rule),
-                            "state": state,
-                            **msgspec.to_builtins(record),
-                        }
-                    )
-        found.sort(key=lambda each: (each["site"], -each.get("pairs", 0), each["rule"]))
-        return {"path": str(folder), "namespace": folder.name, "rules": found}
-
-    return look
-
-
-def _show(stores: list[Seen]) -> None:
-    lines = []
-    for store in stores:
-        for rule in store["rules"]:
-            example = rule.get("against") or next(iter(rule.get("examples", ())), ("", ""))
-            shown = (
-                " = ".join(example) if rule["state"] != "fell" else " differs from ".join(example)
-            )
-            lines.append(
-                (store["namespace"], rule["rule"], rule["state"], rule.get("pairs", 0), shown)
-            )
-    if lines:
-        terminal.out(terminal.table(("namespace", "rule", "state", "pairs", "example"), lines))
-    else:
-        terminal.out("no rule holds; --all also lists what fell, and what lacks evidence")
-
-
-def _write_plugin_rules(stores: list[Seen]) -> None:
-    from dedup.detector.url_rules.rule_records import plugin_rules
-    from dedup.detector.url_rules.rule_set import rule_of
-
-    held = {
-        rule_of(rule["rule"])
-        for store in stores
-        for rule in store.get("rules", ())
-        if rule.get("holds")
-    }
-    written, left_out = plugin_rules(held)
-    terminal.out_json(written)
-    for rule in left_out:
-        terminal.error(f"left out, duplicate-url-discarder cannot express it: {rule}")

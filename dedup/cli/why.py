@@ -4,7 +4,7 @@ DEDUP_DROPPED's file, a JSON report or a service -> the lines about a URL, or th
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
@@ -29,6 +29,11 @@ _DID = {
     "dropped": "dropped before it was parsed",
     "links_skipped": "parsed, its links not followed (DEDUP_MODE)",
     "flagged": "flagged only (DEDUP_MODE = 'tag')",
+    "withheld": "parsed and compared, and what was known of it was withheld",
+}
+_WOULD = {
+    "drop": "; the mode 'drop' would drop it unparsed",
+    "compare": "; the mode 'drop' would parse it, and withhold what is known",
 }
 
 
@@ -64,9 +69,10 @@ def why(
 ) -> None:
     """Say what happened to the page of a URL: its verdict, its original, what differs, what to change.
 
-    Sources are the file of DEDUP_DROPPED (every drop), a crawl's JSON report (examples only), or a
-    service (whether the page is stored). With --top the drops that are most likely wrong are listed:
-    those that differ in numbers only, then the least similar. The exit code is 1 if nothing is found.
+    Sources are the file of DEDUP_DROPPED (every page dropped or withheld), a crawl's JSON report
+    (examples, and pages that were kept), or a service (whether the page is stored). With --top the drops
+    that are most likely wrong are listed: those that differ in numbers only, then the least similar. The
+    exit code is 1 if nothing is found.
     """
     if (url is None) == (top is None):
         raise UsageError("give a URL, or --top N for the riskiest drops")
@@ -80,7 +86,7 @@ def why(
         found = (
             _riskiest(listed, top, as_json=as_json)
             if top
-            else _explain(listed, url or "", as_json=as_json)
+            else _explain(listed, url or "", _kept(report), as_json=as_json)
         )
     if not found:
         click.get_current_context().exit(1)
@@ -111,15 +117,28 @@ def _of_file(path: Path) -> Iterator[Drop]:
         )
 
 
-def _of_report(path: str) -> Iterator[Drop]:
-    """Yield the examples of a crawl's JSON report."""
+def _json_report(path: str) -> dict[str, Any]:
+    """Return a crawl's JSON report. Raises UsageError for another file."""
     try:
         read: dict[str, Any] = json.loads(Path(path).read_bytes())
-        groups, mode = read["near_duplicates"], read["mode"]
-    except (ValueError, KeyError, TypeError):
-        raise UsageError(
-            f"{path} is not a crawl's JSON report; write one with DEDUP_REPORT = 'report.json'"
-        ) from None
+        if {"near_duplicates", "mode"} <= read.keys():
+            return read
+    except (ValueError, AttributeError):
+        pass
+    raise UsageError(
+        f"{path} is not a crawl's JSON report; write one with DEDUP_REPORT = 'report.json'"
+    )
+
+
+def _kept(report: str | None) -> dict[str, str]:
+    """Return what became of the pages that were kept, by document key."""
+    return {} if report is None else _json_report(report).get("pages", {})
+
+
+def _of_report(path: str) -> Iterator[Drop]:
+    """Yield the examples of a crawl's JSON report."""
+    read = _json_report(path)
+    groups, mode = read["near_duplicates"], read["mode"]
     did = {"drop": "dropped", "skip_links": "links_skipped"}.get(mode, "flagged")
     for group in groups:
         for example in group["examples"]:
@@ -144,8 +163,11 @@ def _of_report(path: str) -> Iterator[Drop]:
             )
 
 
-def _explain(listed: Iterator[Drop], url: str, *, as_json: bool) -> bool:
-    """Print what happened to a page, the last drop of each address; return whether anything is known."""
+def _explain(listed: Iterator[Drop], url: str, kept: Mapping[str, str], *, as_json: bool) -> bool:
+    """Print what happened to a page, the last drop of each address; return whether anything is known.
+
+    kept  what became of pages that were kept, by document key
+    """
     key = document_key(url)
     found: dict[str, Drop] = {}
     copies = 0
@@ -162,24 +184,37 @@ def _explain(listed: Iterator[Drop], url: str, *, as_json: bool) -> bool:
             terminal.out("")
         for line in _lines(drop):
             terminal.out(line)
+    became = "" if found else kept.get(key, "")
+    if became:
+        _say_kept(url, key, became, as_json=as_json)
     if copies and not as_json:
         pages = terminal.count(copies, "page")
         terminal.out(f"{url} was kept, and is the original of {pages} listed as near-duplicate")
-    if not found and not copies:
+    if not found and not copies and not became:
         terminal.error(
             f"{url} is not listed: it was kept, exempt or not fetched, or is in another file"
         )
-    return bool(found or copies)
+    return bool(found or copies or became)
+
+
+def _say_kept(url: str, key: str, became: str, *, as_json: bool) -> None:
+    if as_json:
+        terminal.out_json({"url": url, "key": key, "kept": became})
+    else:
+        terminal.out(f"{url} was kept: {became}")
 
 
 def _lines(drop: Drop) -> Iterator[str]:
-    yield f"{drop.url} was {_DID[drop.action]}"
+    yield f"{drop.url} was {_DID[drop.action]}{_WOULD.get(drop.would, '')}"
+    withheld = {"item": drop.items, "request": drop.requests}
     rows = [
         ("at", drop.time),
         ("original", drop.of),
         ("similarity", f"{alike(drop.similarity)}, {terminal.count(drop.distance, 'bit')} apart"),
         ("title, canonical", drop.identity),
         ("reason", drop.reason),
+        ("shown by", drop.rule),
+        ("withheld", ", ".join(terminal.count(n, what) for what, n in withheld.items() if n)),
         ("callback", drop.callback),
         *(("differs in", text) for text in _differences(drop)),
         *(("to keep it", text) for text in advice(drop)),
@@ -207,7 +242,7 @@ def _marked(sides: Sequence[str]) -> str:
 
 
 def _riskiest(listed: Iterator[Drop], top: int, *, as_json: bool) -> bool:
-    drops = sorted(listed, key=by_risk)
+    drops = sorted((drop for drop in listed if not drop.is_parsed), key=by_risk)
     if as_json:
         for drop in drops[:top]:
             terminal.out_json(msgspec.to_builtins(drop))

@@ -4,7 +4,7 @@
 
 This is the batch problem of Manku, Jain and Das Sarma, "Detecting Near-Duplicates for Web Crawling"
 (WWW 2007), section 3.3, with one set on both sides; native/src/bulk/join.h tells how it is done here.
-What does not fit in memory goes to dedup.core.bulk.out_of_core.
+Everything is held in memory: `dedup scan --engine spark` is for more than that.
 
 Invariant: a pair belongs to the first block in which it is equal, so blocks may be joined
 in any order, at the same time or one at a time, and each pair is found once.
@@ -22,7 +22,6 @@ from dedup.model.errors import UsageError
 
 FEW = 100_000  # fewer are joined sooner than threads start
 MASKS_MOST = 4096
-ANY_NUMBER = 2**63 - 1
 
 _DOING = "finding all pairs"
 
@@ -46,8 +45,8 @@ def find_all(values: Numbers, k: int, *, threads: int | None = None) -> Array:
     distinct, repeated = _distinct(numbers)
     masks = _masks(len(distinct), k)
     with ThreadPoolExecutor(workers, "dedup-pairs") as pool:
-        parts = pool.map(lambda block: find_part(distinct, k, masks, block), range(len(masks)))
-        return merge([repeated, *(part for part in parts if part is not None)])
+        parts = pool.map(lambda block: _part(distinct, k, masks, block), range(len(masks)))
+        return _merge([repeated, *parts])
 
 
 def find_clusters(values: Numbers, k: int) -> Array:
@@ -64,35 +63,33 @@ def find_clusters(values: Numbers, k: int) -> Array:
     return labels
 
 
+def memory_needed(values: int, *, clusters: bool = False) -> int:
+    """Return about how many bytes it takes to find all pairs of so many values, or their clusters.
+
+    Those of the values included, those of the pairs (32 each) left out. As measured, and a tenth more.
+    """
+    if clusters:
+        return 50 * values
+    return (20 + 17 * (1 if values <= FEW else cores())) * values
+
+
 # --------------------------------------------------------------------------------------- in parts
 
 
-def find_part(
-    distinct: Array,
-    k: int,
-    masks: Array,
-    block: int,
-    *,
-    split: int = 0,
-    most: int = ANY_NUMBER,
-) -> Array | None:
+def _part(distinct: Array, k: int, masks: Array, block: int) -> Array:
     """Return the pairs of distinct values that meet under masks[block] and under no mask before it.
 
     masks must be such that every pair within k is equal under one of them; none has all 64 bits.
-    With a split only pairs with a < split <= b are found. The result is as that of find_all(), or
-    None if there are more than `most` pairs.
     """
     pairs = _open()
     status = lib.ndd_find_part(
-        pointer(distinct), len(distinct), k, pointer(masks), len(masks), block, split, most, pairs
+        pointer(distinct), len(distinct), k, pointer(masks), len(masks), block, pairs
     )
-    if status == lib.NDD_TOO_LARGE:
-        return None
     check(status, _DOING)
     return _taken(pairs)
 
 
-def merge(runs: Sequence[Array]) -> Array:
+def _merge(runs: Sequence[Array]) -> Array:
     """Return the rows of sorted arrays of shape (n, 2) as one that is sorted too."""
     full = [np.ascontiguousarray(run) for run in runs if len(run)]
     if len(full) < 2:

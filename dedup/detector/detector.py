@@ -279,7 +279,7 @@ class EmbeddedDetector(Detector):
             return Verdict("unique", "", asked)
         if not inserted and not in_flight:
             return Verdict(*unlike_any(page, self.policy), asked)
-        return decided(asked, inserted, in_flight, guard=options.guard, tries=options.tries)
+        return decided(asked, inserted, in_flight, guard=options.guard)
 
     def _alike(
         self,

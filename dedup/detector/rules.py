@@ -92,18 +92,13 @@ def rank(neighbour: Neighbour) -> tuple[float, int, str]:
 
 
 def decided(
-    asked: Document,
-    inserted: list[Neighbour],
-    in_flight: list[Neighbour],
-    *,
-    guard: bool,
-    tries: int,
+    asked: Document, inserted: list[Neighbour], in_flight: list[Neighbour], *, guard: bool
 ) -> Verdict:
     """Return the verdict on a page that has near-duplicates.
 
     1. One has paid: near_duplicate of the most similar of these.
     2. One is in flight: pending, since it may pay.
-    3. None has paid: exempt ("barren") while there are fewer than `tries`, then near_duplicate.
+    3. None has paid: near_duplicate of the most similar.
     With guard, pages of its site with another identity do not count; if these are all, the page is
     exempt ("other_title").
     """
@@ -116,8 +111,7 @@ def decided(
     if in_flight:
         return Verdict("pending", "", asked, match=in_flight[0])
     if inserted:
-        status: Status = "exempt" if len(inserted) < tries else "near_duplicate"
-        return Verdict(status, "barren", asked, match=inserted[0])
+        return Verdict("near_duplicate", "", asked, match=inserted[0])
     return Verdict("exempt", "other_title", asked, match=like)
 
 

@@ -9,14 +9,13 @@ filled somewhere and is read by some rule; add it to docs/events.md and to the g
 gc=False: these structs are created by the hundred thousand and cannot be part of a cycle.
 """
 
+import secrets
 from typing import Annotated, Any, Literal, NamedTuple, TypedDict
 
 import msgspec
 
 SKETCH_BYTES = 37
 PARTS_BYTES = 32
-
-TRIES = 5  # near-duplicates that brought nothing, from which on a page like them is dropped
 
 Status = Literal["unique", "refetch", "near_duplicate", "pending", "exempt"]
 Identity = Literal["same", "other", "unknown"]
@@ -52,18 +51,31 @@ class Form(msgspec.Struct, frozen=True):
     column: str = ""
 
 
-# What the hashes of PageFingerprint.parts are of, in their order.
-PART_NAMES = (
-    "inline data",
-    "images and media",
-    "data attributes",
-    "heading",
-    "numbers",
-    "text beside the main text",
-    "attributes",
-    "frame",
+class Part(NamedTuple):
+    """A part of a page that similar texts may differ in: its letter in the class of a pair, and its hash's place."""
+
+    letter: str
+    name: str
+    place: slice
+
+
+# Of the hashes in PageFingerprint.parts, in their order, 4 bytes each.
+PARTS = tuple(
+    Part(letter, name, slice(4 * at, 4 * at + 4))
+    for at, (letter, name) in enumerate(
+        (
+            ("j", "inline data"),
+            ("s", "images and media"),
+            ("d", "data attributes"),
+            ("h", "heading"),
+            ("n", "numbers"),
+            ("b", "text beside the main text"),
+            ("a", "attributes"),
+            ("f", "frame"),
+        )
+    )
 )
-_SOURCES, _HEADINGS, _BESIDE = slice(4, 8), slice(12, 16), slice(20, 24)
+PART = {part.letter: part.place for part in PARTS}
 PICTURE_FEATURES = 60  # a page with fewer is told by its pictures, too
 TEXT_HASH = 33  # from this byte of a sketch on: the hash of the whole main text
 
@@ -171,7 +183,7 @@ class Document(msgspec.Struct, frozen=True, gc=False):
     inserted_seconds  Unix time; informs only. 0 before the page is inserted
     kind              what the page was read for, "" if not given; only pages of one kind are compared
     paid              whether it brought what it was fetched for; who inserts it decides. A page that brought
-                      no item (False) shuts out pages like it only when there are TRIES of them
+                      no item (False) is the match of a page only if no page like it has paid
     items             digest of the items that the page brought, as its caller makes it; b"": not known
     """
 
@@ -216,8 +228,6 @@ class ReserveOptions(msgspec.Struct, frozen=True):
     guard    whether a page is kept as exempt ("other_title") if all its near-duplicates are, by title
              or canonical URL, other pages of its site
     kind     the kind of the page, a short text: only pages of one kind are compared
-    tries    if no page like it has paid (Document.paid), the page is kept as exempt, "barren", while
-             there are fewer than this number of them
     token    the reservation's token, if the caller made a unique one; repeating a call with a token that is
              held returns its verdict, and reserves nothing
     home     False in a shard (dedup.wire.shards) that is not the home of the key: the page is no
@@ -232,9 +242,6 @@ class ReserveOptions(msgspec.Struct, frozen=True):
         bool, Form("switch", "whether a page that declares itself another is kept")
     ] = True
     kind: Annotated[str, _KIND] = ""
-    tries: Annotated[
-        int, Form("number", "unpaid pages, from which on one like them is dropped", most=2**32 - 1)
-    ] = TRIES
     token: Annotated[str | None, Form("token", "the token, made by the client")] = None
     home: Annotated[bool, Form("switch", "whether this is the home of the key")] = True
     seconds: Annotated[float | None, Form("span", "how long the page may be in flight")] = None
@@ -248,7 +255,6 @@ class ReserveKeywords(TypedDict, total=False):
     exempt: str | None
     guard: bool
     kind: str
-    tries: int
     token: str | None
     home: bool
     seconds: float | None
@@ -299,15 +305,14 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
 
     status    unique, refetch (this key was inserted before), near_duplicate, pending (a near-duplicate is
               in flight: ask again), or exempt
-    reason    why the page is exempt; "barren" of a near-duplicate when none of the pages like it has
-              paid, but TRIES of them were kept; "unchanged" of a refetch, where `links` was given, when
+    reason    why the page is exempt; "unchanged" of a refetch, where `links` was given, when
               the stored page of this key and kind has paid, and had the same text, word for word,
               title, canonical URL and links; else ""
     document  the page that was judged, as insert() will store it
     token     what insert() and release() take to end the reservation; None when the page holds none
               (near_duplicate, pending)
-    match     the most similar near-duplicate (near_duplicate, pending; and exempt as other_title or
-              barren, if one is inserted), else None; `of`, `distance`, `similarity` and `identity` are its
+    match     the most similar near-duplicate (near_duplicate, pending; and exempt as other_title, if one
+              is inserted), else None; `of`, `distance`, `similarity` and `identity` are its
     """
 
     status: Status
@@ -375,6 +380,15 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
         )
 
 
+UNRESERVED = "fault-"  # begins the token of a page that is kept without a reservation
+
+
+def unreserved(verdict: Verdict, reason: str) -> Verdict:
+    """Return the verdict on a page that is kept without a reservation: insert() reserves it first, where it must."""
+    token = UNRESERVED + secrets.token_hex(8)
+    return msgspec.structs.replace(verdict, status="exempt", reason=reason, token=token)
+
+
 def _shown(value: "Neighbour | Verdict", names: tuple[str, ...]) -> str:
     """Return what a person wants to see: the named fields that say something, without the fingerprints."""
     said = ((name, getattr(value, name)) for name in names)
@@ -431,14 +445,10 @@ def differing(a: PageFingerprint, b: PageFingerprint) -> list[str]:
 
 
 def differing_parts(a: PageFingerprint, b: PageFingerprint) -> list[str] | None:
-    """Return the names of the parts (PART_NAMES) that differ in two pages; None if those of one are not known."""
+    """Return the names of the parts (PARTS) that differ in two pages; None if those of one are not known."""
     if len(a.parts) != len(b.parts) or not a.parts:
         return None
-    return [
-        name
-        for name, at in zip(PART_NAMES, range(0, len(a.parts), 4), strict=False)
-        if a.parts[at : at + 4] != b.parts[at : at + 4]
-    ]
+    return [part.name for part in PARTS if a.parts[part.place] != b.parts[part.place]]
 
 
 _BOTH, _SELLER, _MAKER, _HALF_NUMBER = 3 << 30, 1 << 30, 2 << 30, 2**15 - 1
@@ -458,8 +468,8 @@ def _show_two_pictures(one: PageFingerprint, other: PageFingerprint) -> bool:
     return (
         min(one.features, other.features) < PICTURE_FEATURES
         and bool(one.parts and other.parts)
-        and one.parts[_SOURCES] != other.parts[_SOURCES]
-        and any(one.parts[part] != other.parts[part] for part in (_HEADINGS, _BESIDE))
+        and one.parts[PART["s"]] != other.parts[PART["s"]]
+        and any(one.parts[PART[letter]] != other.parts[PART[letter]] for letter in "hb")
         and identity_of(one.identity, other.identity) == "other"
     )
 
@@ -508,15 +518,13 @@ REASONS = {
         Reason("short", "too few distinct words to be judged"),
         Reason("too_large", "larger than the limit in bytes"),
         Reason("data_page", "made of inline data"),
-        Reason("new_links", "similar text, but a link that no page had before", judged=True),
-        Reason("other_title", "similar text, but another title or canonical URL", judged=True),
-        Reason("barren", "similar text, but no similar page yielded an item yet", judged=True),
         Reason("unread", "too little of the page was read"),
         Reason("no_callback", "robots.txt, media, the shell"),
         Reason("inline", "downloaded by a callback, not by the scheduler"),
+        Reason("compared", "parsed, and only what is new of it passed", judged=True, setting=False),
         Reason(
-            "items",
-            "parsed as evidence: do its items equal the original's?",
+            "other_title",
+            "similar text, but another title or canonical URL",
             judged=True,
             setting=False,
         ),

@@ -24,7 +24,7 @@ from msgspec import Meta
 
 from dedup.model.errors import UsageError
 from dedup.model.names import NAMESPACE, check_namespace
-from dedup.model.page import EXEMPTIONS, TRIES
+from dedup.model.page import EXEMPTIONS
 from dedup.model.recipes import Recipe, recipe_of
 
 Scope = Literal["global", "site"]
@@ -125,6 +125,8 @@ _ALL = (
     Setting("proof", Proof, "items", "Whether the spider's items decide about near-duplicates, or the text."),
     Setting("proof_items", ProofItems, "withhold", "Whether pages parsed as evidence bring items equal to the original's."),
     Setting("control", Annotated[int, Meta(ge=0, le=100)], 3, "Number of control visits for each callback.", "visits"),
+    Setting("risk", Annotated[float, Meta(ge=0.0, lt=1.0)], 0.5, "Wanted pages that a class of copies may be expected to drop before one is compared.", words="a number from 0.0 to below 1.0"),
+    Setting("item_fields", tuple[str, ...], (), "Fields that tell items apart; the others do not count.", words="a list of names of items' fields"),
     Setting("item_ignore", tuple[str, ...], (), "Fields of items that are not compared.", words="a list of names of items' fields"),
     Setting(
         "similarity",
@@ -150,14 +152,7 @@ _ALL = (
     ),
     Setting("scope", Scope, "global", "Compare all pages, or only pages of one registrable domain."),
     Setting("kinds", bool, True, "Whether only pages for the same callback are compared."),
-    Setting("exempt", tuple[str, ...], None, "Reasons for which a page is kept. [default: all]", words=f"a list of {', '.join(EXEMPTIONS)}"),
-    Setting(
-        "tries",
-        Annotated[int, Meta(ge=0, le=1000)],
-        TRIES,
-        "Number of similar pages without an item after which others like them are dropped.",
-        "pages",
-    ),
+    Setting("exempt", tuple[str, ...], None, "Reasons for which a page is kept. [default: all]", words=f"a list of {', '.join(EXEMPTIONS)}; one with a minus takes it away"),
     Setting(
         "max_bytes",
         Annotated[int, Meta(ge=1, le=2**31)],

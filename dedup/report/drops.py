@@ -1,12 +1,14 @@
-"""The lines of DEDUP_DROPPED: one for each page that was dropped or flagged, and what to do about it.
+"""The lines of DEDUP_DROPPED: one for each page that was dropped, flagged or withheld, and what to do about it.
 
-    Drop -> encode() -> a line of JSON -> read_drops() -> by_risk(), advice()
+    Drop -> DropsFile.add() -> a line of JSON -> read_drops() -> by_risk(), advice()
 
-Invariants: a line that was cut off (a kill, a full disk) hides no other line.
+Invariants: a line is written by one call, so a kill loses at most the line being written; one that was cut off hides no
+other line.
 """
 
 import math
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -15,17 +17,18 @@ import msgspec
 from dedup.model.names import count, running
 from dedup.report.texts import differences
 
-Action = Literal["dropped", "links_skipped", "flagged"]
+Action = Literal["dropped", "links_skipped", "flagged", "withheld"]
 
 FEW = 3  # differences that are kept
 WORDS = 12  # of each side of one
 
 
 class Drop(msgspec.Struct, frozen=True):
-    """A near-duplicate that was dropped or flagged.
+    """A page like an accepted one that was dropped, or of which something was withheld.
 
     time          ISO 8601, UTC
-    action        dropped; links_skipped: parsed without its links (DEDUP_MODE); flagged: tag mode
+    action        dropped; links_skipped: parsed without its links (DEDUP_MODE); withheld: parsed, and what is known of it
+                  withheld; flagged: the mode "tag" did nothing
     url, key      of the page, and its document key
     of            the document key of its original
     similarity    of the texts, 0 to 1; distance: in bits
@@ -35,6 +38,9 @@ class Drop(msgspec.Struct, frozen=True):
     differs       the first places where the texts differ: words of the original, words of the page;
                   null if the original's text was not in memory any more
     numbers_only  every difference is in words with digits
+    rule          why it was dropped: "text", or "items: " and the class that was shown to bring nothing new
+    would         in the mode "tag", what the mode "drop" would do: drop, or compare and withhold
+    items, requests  how many were withheld
     """
 
     time: str
@@ -49,6 +55,15 @@ class Drop(msgspec.Struct, frozen=True):
     callback: str
     differs: list[tuple[str, str]] | None = None
     numbers_only: bool = False
+    rule: str = ""
+    would: Literal["", "drop", "compare"] = ""
+    items: int = 0
+    requests: int = 0
+
+    @property
+    def is_parsed(self) -> bool:
+        """Whether it is parsed, and only what is known of it is withheld."""
+        return self.action == "withheld" or self.would == "compare"
 
 
 _ENCODER = msgspec.json.Encoder()
@@ -58,6 +73,53 @@ _DECODER = msgspec.json.Decoder(Drop)
 def encode(drop: Drop) -> bytes:
     """Return the line of a drop."""
     return _ENCODER.encode(drop) + b"\n"
+
+
+class DropsFile:
+    """The file of one crawl, opened at its first judged page: empty, unless the crawl resumes."""
+
+    def __init__(
+        self, path: Path, *, resumes: bool, on_error: Callable[[Exception], object]
+    ) -> None:
+        """Open nothing yet; on_error is called once, and nothing is written after it."""
+        self._path, self._resumes, self._on_error = path, resumes, on_error
+        self._fd: int | None = None
+        self._failed = False
+
+    def open(self) -> None:
+        """Open the file, if it is not."""
+        if self._fd is not None or self._failed:
+            return
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | (0 if self._resumes else os.O_TRUNC)
+            self._fd = os.open(self._path, flags, 0o666)
+            if os.lseek(self._fd, 0, os.SEEK_END):
+                os.lseek(self._fd, -1, os.SEEK_END)
+                if os.read(self._fd, 1) != b"\n":
+                    os.write(self._fd, b"\n")  # ends a line that a kill has cut off
+        except OSError as error:
+            self._fail(error)
+
+    def add(self, drop: Drop) -> None:
+        """Write a line."""
+        if self._fd is None:
+            return
+        try:
+            os.write(self._fd, encode(drop))
+        except (OSError, ValueError) as error:
+            self._fail(error)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def _fail(self, error: Exception) -> None:
+        self.close()
+        self._failed = True
+        self._on_error(error)
 
 
 def read_drops(path: Path) -> Iterator[Drop]:
@@ -95,7 +157,13 @@ def by_risk(drop: Drop) -> tuple[bool, float, str]:
 
 
 def advice(drop: Drop) -> list[str]:
-    """Return the settings that would have kept the page, the narrowest first."""
+    """Return the settings that would have kept the page, or all that it brings, the narrowest first."""
+    if drop.is_parsed:
+        return [
+            "DEDUP_ITEM_FIELDS names the fields that tell items apart",
+            "DEDUP_PROOF_ITEMS = 'keep' lets all items pass",
+            'request.meta["dont_dedup"] = True skips deduplication for such requests',
+        ]
     found = ['request.meta["dont_dedup"] = True skips deduplication for such requests']
     if drop.differs == []:
         found.append("the main texts are equal: no threshold tells the two pages apart")

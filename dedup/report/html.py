@@ -16,20 +16,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from dedup.model.names import count, running
 from dedup.report import parts
-from dedup.report.parts import Cell, Chart, Kind, Report, Texts
+from dedup.report.parts import Cell, Report, Texts
 from dedup.report.texts import Piece, regions, sides
 
 _CODE = re.compile("[0-9a-f]{16}|DEDUP_[A-Z_]+")  # a fingerprint, a setting
-
-# A chart, in units of the drawing; the axes leave the rectangle between these edges.
-WIDTH, HEIGHT = 600, 220
-LEFT, RIGHT, TOP, BOTTOM = 62, 590, 42, 176
-THICK = 48  # a column, at most
-LABELS = 7  # names below the columns, at most
-STOPS = (
-    20  # columns that a keyboard reaches one by one; more are listed in a table beside the chart
-)
-TICKS = 4  # on the vertical axis, about
 
 
 def html_page(report: Report) -> str:
@@ -53,7 +43,7 @@ def _template() -> Template:
     environment.tests["web"] = lambda url: url.startswith(("http://", "https://"))
     environment.tests["link"] = lambda cell: isinstance(cell, parts.Link)
     environment.tests["code"] = lambda cell: isinstance(cell, str) and _CODE.fullmatch(cell)
-    environment.filters |= {"shown": _shown, "count": count, "drawn": _Drawn, "rows": _text_rows}
+    environment.filters |= {"shown": _shown, "count": count, "rows": _text_rows}
     environment.globals["style"] = (folder / "report.css").read_text(encoding="utf-8")
     return environment.get_template("page.html.jinja")
 
@@ -88,49 +78,3 @@ def _text_rows(texts: Texts) -> Iterator[_TextRow]:
         yield _TextRow(left=left, right=right)
         at = region.a_end
     yield from equal(at, len(texts.a))
-
-
-# ------------------------------------------------------------------------------------------- charts
-
-
-class _Rect(NamedTuple):
-    kind: Kind
-    y: float
-    height: float
-
-
-class _Drawn:
-    """A chart in units of the drawing: ticks at 1, 2 or 5 times a power of ten, and its columns."""
-
-    width, height, right, top, bottom = WIDTH, HEIGHT, RIGHT, TOP, BOTTOM
-    left = LEFT
-
-    def __init__(self, chart: Chart) -> None:
-        greatest = max((sum(n for n, _ in column.parts) for column in chart.columns), default=0)
-        step = _step(greatest)
-        self._most = step * max(1, -(-greatest // step))  # the scale ends at a tick
-        self.ticks = [(n, self._y(n)) for n in range(0, self._most + 1, step)]
-        self.column_width = (RIGHT - LEFT) / max(1, len(chart.columns))
-        self.bar_width = min(0.8 * self.column_width, THICK)
-        self.label_every = -(-len(chart.columns) // LABELS)
-        self.is_reached = len(chart.columns) <= STOPS
-
-    def rects(self, column: parts.Column) -> Iterator[_Rect]:
-        """Yield the parts of a column, on top of each other."""
-        top = 0
-        for number, kind in column.parts:
-            low, top = top, top + number
-            yield _Rect(kind, self._y(top), self._y(low) - self._y(top))
-
-    def _y(self, number: int) -> float:
-        return BOTTOM - (BOTTOM - TOP) * number / self._most
-
-
-def _step(most: int) -> int:
-    """Return 1, 2 or 5 times a power of ten, so that about TICKS of them reach the number."""
-    size = 1
-    while True:
-        for step in (size, 2 * size, 5 * size):
-            if TICKS * step >= most:
-                return step
-        size *= 10

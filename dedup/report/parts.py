@@ -1,4 +1,4 @@
-"""The parts of a report, frozen values: a heading, figures, tables, bars, charts, compared texts.
+"""The parts of a report, frozen values: a heading, figures, tables, bars, compared texts.
 
     Report(title, [Figures(...), Section("Hosts", [Table(...)])])    drawn by dedup.report.html
 
@@ -86,24 +86,6 @@ class Table(Struct, frozen=True):
         return [all(_is_number(row[i]) for row in self.rows) for i in range(len(self.headers))]
 
 
-class Column(NamedTuple):
-    """A column of a Chart: its name on the axis, its parts from below, what it says in words."""
-
-    name: str
-    parts: Sequence[tuple[int, Kind]]
-    words: str
-
-
-class Chart(Struct, frozen=True):
-    """Columns over two axes; across and up name the units of the axes, legend the colours."""
-
-    columns: Sequence[Column]
-    title: str
-    across: str
-    up: str
-    legend: Sequence[tuple[Kind, str]] = ()
-
-
 class Texts(Struct, frozen=True):
     """Two texts and where they differ, with `context` words around each difference.
 
@@ -150,20 +132,7 @@ class Section(Struct, frozen=True):
     text: str = ""
 
 
-Part = (
-    Text
-    | Warned
-    | Lines
-    | Figures
-    | Bars
-    | Table
-    | Chart
-    | Texts
-    | Beside
-    | Folded
-    | Entry
-    | Section
-)
+Part = Text | Warned | Lines | Figures | Bars | Table | Texts | Beside | Folded | Entry | Section
 
 
 class Report(Struct, frozen=True):

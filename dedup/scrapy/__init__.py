@@ -1,40 +1,28 @@
-"""The Scrapy add-on: drops near-duplicate pages, and their outlinks, before they are parsed.
+"""The Scrapy add-on: of a page that looks like an accepted one only what is new passes, and copies are dropped unparsed.
 
     ADDONS = {"dedup.scrapy.Addon": 500}
 
-The steps of a page:
+The way of a page:
 
-    middlewares.py    process_response: the crawl's session judges the page; a near-duplicate is dropped
-    crawl_session.py  fingerprint and reserve, for the namespaces of one crawl; counts everything; near-duplicates
-                      that are kept: by their links, on credit (credit.py), by their items (proof.py)
-    middlewares.py    the callback's output passes, and its items go through the pipelines
-    in_flight.py      insert when that succeeded, release when not; the links of accepted pages
-    memory.py         the memory: a store, emptied as DEDUP_MEMORY says; service_memory.py: a table service
-
-The spider's items: items.py makes their digests, evidence.py the classes that these prove, and control.py knows what
-differs between two visits of one page.
-
-request_filter.py is the filter of requests.
-
-settings.py reads the settings, responses.py decides which pages are not judged,
-summary.py warns and writes the summary.
+    addon.py        puts the middlewares in place; settings.py reads the settings
+    middlewares.py  Scrapy's calls, behind the guard (guard.py): a fault of ours never costs an item
+    page/           request -> judge -> output -> in flight
+    evidence/       what the spider's items have shown: classes, digests, visits
+    memory/         a store, or a table service; what is kept between runs
+    urls/           requests for known pages need not be sent
+    requests/       the filter of requests
+    report/         what a person reads of a crawl
 """
 
 from typing import TYPE_CHECKING, Any
 
-from dedup.scrapy.crawl_session import forget
-from dedup.scrapy.middlewares import (
-    Addon,
-    CallbackMiddleware,
-    DownloaderMiddleware,
-    KnownUrl,
-    NearDuplicate,
-    SpiderMiddleware,
-    near_duplicate_dropped,
-)
+from dedup.scrapy.addon import Addon
+from dedup.scrapy.exceptions import KnownUrl, NearDuplicate, near_duplicate_dropped
+from dedup.scrapy.middlewares import CallbackMiddleware, DownloaderMiddleware, SpiderMiddleware
+from dedup.scrapy.page.judge import forget
 
 if TYPE_CHECKING:
-    from dedup.scrapy.request_filter import RequestFilter
+    from dedup.scrapy.requests.filter import RequestFilter
 
 __all__ = [
     "Addon",
@@ -52,7 +40,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import the request filter when a setting names it: a crawl without it loads nothing of it."""
     if name == "RequestFilter":
-        from dedup.scrapy.request_filter import RequestFilter
+        from dedup.scrapy.requests.filter import RequestFilter
 
         return RequestFilter
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,6 +4,7 @@ A setting with a wrong value stops the crawl at its start, with a message that n
 value and what is allowed. If a setting's libraries are missing, the add-on is disabled with a message.
 """
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -29,7 +30,6 @@ from dedup.model.policy import (
 )
 
 if TYPE_CHECKING:
-    from dedup.detector.url_rules.rule_records import SaidRules
     from dedup.wire.kafka import KafkaConfig
 
 Memory = Literal["crawl", "ever"] | int
@@ -38,7 +38,11 @@ _ITEM_PROCESSOR = "scrapy.pipelines.ItemPipelineManager"
 _MAY_BE_EMPTY = {"dropped", "path", "report", "secret", "topic", "url_rules"}
 
 
-GONE = {"DEDUP_EXPLORE": "checks by the spider's items replace it (DEDUP_PROOF)"}
+GONE = {
+    "DEDUP_EXPLORE": "checks by the spider's items replace it (DEDUP_PROOF)",
+    "DEDUP_TRIES": "a page like others is compared with them, whatever they brought",
+}
+logger = logging.getLogger("dedup")
 
 
 def unknown_settings(settings: BaseSettings) -> dict[str, str | None]:
@@ -67,16 +71,17 @@ class Config(msgspec.Struct, frozen=True):
     wait_seconds  how long a page waits for a near-duplicate in flight
     exempt        reasons in force for which a page is not judged, or is kept
     max_bytes     larger pages are not judged
-    tries         number of similar pages without an item after which others like them are dropped
     kinds         whether only pages of one callback are compared
     proof         whether the spider's items decide about near-duplicates
     proof_items   whether pages parsed as evidence bring items that equal the original's
+    risk          number of wanted pages that a class may be expected to drop between two looks
     control       number of control visits for each callback
+    item_fields   fields that tell items apart, as they are; none: all of them, but for what does not count
     item_ignore   fields of items that are not compared
     report        where the crawl's report is written; None: nowhere
     dropped       where each drop is listed; None: nowhere
     urls          whether the crawl learns of its URLs, and skips requests for known pages
-    url_rules     what a person said of rules about URLs, by site
+    url_rules     a file of URL rules that a person wants; None: none
     """
 
     mode: Mode
@@ -91,16 +96,17 @@ class Config(msgspec.Struct, frozen=True):
     wait_seconds: float
     exempt: frozenset[str]
     max_bytes: int
-    tries: int
     kinds: bool
     proof: Proof
     proof_items: ProofItems
+    risk: float
     control: int
-    item_ignore: tuple[str, ...]
+    item_fields: frozenset[str]
+    item_ignore: frozenset[str]
     report: Path | None
     dropped: Path | None
     urls: Urls
-    url_rules: "SaidRules"
+    url_rules: Path | None
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> "Config":
@@ -131,16 +137,17 @@ class Config(msgspec.Struct, frozen=True):
             wait_seconds=read("wait_seconds"),
             exempt=exempt,
             max_bytes=read("max_bytes"),
-            tries=read("tries") * ("barren" in exempt),
             kinds=read("kinds"),
             proof=read("proof"),
             proof_items=read("proof_items"),
-            control=read("control") * (read("mode") != "tag"),  # which changes nothing
-            item_ignore=_item_ignore(settings),
+            risk=read("risk"),
+            control=read("control"),
+            item_fields=_names(settings, "item_fields"),
+            item_ignore=_names(settings, "item_ignore"),
             report=_beside_project(report) if (report := read("report")) else None,
             dropped=_beside_project(dropped) if (dropped := read("dropped")) else None,
             urls=read("urls"),
-            url_rules=_url_rules(read("url_rules")),
+            url_rules=_beside_project(rules) if (rules := read("url_rules")) else None,
         )
 
 
@@ -175,21 +182,44 @@ def has_pipelines(settings: BaseSettings) -> bool:
 
 
 def _exempt(settings: BaseSettings) -> frozenset[str]:
+    """Return the reasons in force: those listed, or all but those listed with a minus."""
     try:
-        exempt = frozenset(map(str.strip, settings.getlist("DEDUP_EXEMPT", list(EXEMPTIONS))))
-    except TypeError:  # not a list, or not of texts
-        exempt = frozenset(("",))
-    if not exempt <= set(EXEMPTIONS):
+        given = [each.strip() for each in settings.getlist("DEDUP_EXEMPT", list(EXEMPTIONS))]
+    except (AttributeError, TypeError):  # not a list, or not of texts
+        given = [""]
+    listed = frozenset(filter(lambda each: not each.startswith("-"), given))
+    without = frozenset(each[1:] for each in given if each.startswith("-"))
+    if not listed | without <= set(EXEMPTIONS):
         raise SETTINGS["exempt"].wrong(settings.get("DEDUP_EXEMPT"))
-    return exempt
+    return (frozenset(EXEMPTIONS) if without and not listed else listed) - without
+
+
+def check_settings(settings: BaseSettings) -> None:
+    """Warn of settings that are unknown, or do nothing. Raises NotConfigured where the add-on cannot work."""
+    if not has_asyncio():
+        raise NotConfigured(
+            "dedup waits for pages in flight on an asyncio loop; remove TWISTED_REACTOR, "
+            'or set it to "twisted.internet.asyncioreactor.AsyncioSelectorReactor"'
+        )
+    for name, meant in unknown_settings(settings).items():
+        if name in GONE:
+            logger.warning("[dedup] the setting %s has no effect: %s", name, GONE[name])
+        else:
+            hint = f"; {meant} was meant?" if meant else ""
+            logger.warning("[dedup] there is no setting %s%s", name, hint)
+    config = Config.from_settings(settings)
+    if config.url_rules is not None:
+        from dedup.scrapy.urls.rules import read_rules
+
+        read_rules(config.url_rules)  # a wrong one stops the crawl now, not at its first page
+    for why in without_effect(config):
+        logger.warning("[dedup] %s", why)
 
 
 def without_effect(config: Config) -> Iterator[str]:
     """Yield what these settings do not do together, though each of them is allowed."""
     if config.urls == "skip" and config.mode != "drop":
         yield "DEDUP_URLS = 'skip' skips no request unless DEDUP_MODE is 'drop'"
-    if config.urls == "off" and config.url_rules:
-        yield "DEDUP_URL_RULES does nothing with DEDUP_URLS = 'off'"
     options = config.options
     if options.similarity == "paper" and (options.distance or 0) > PAPER_DISTANCE:
         yield (
@@ -198,23 +228,13 @@ def without_effect(config: Config) -> Iterator[str]:
         )
 
 
-def _item_ignore(settings: BaseSettings) -> tuple[str, ...]:
+def _names(settings: BaseSettings, name: str) -> frozenset[str]:
+    key = SETTINGS[name].key
     try:
-        names = [each.strip() for each in settings.getlist("DEDUP_ITEM_IGNORE")]
+        found = [each.strip() for each in settings.getlist(key)]
     except (AttributeError, TypeError):  # not a list, or not of texts
-        raise SETTINGS["item_ignore"].wrong(settings.get("DEDUP_ITEM_IGNORE")) from None
-    return tuple(filter(None, names))
-
-
-def _url_rules(path: Path | None) -> "SaidRules":
-    if path is None:
-        return {}
-    from dedup.detector.url_rules.rule_records import read_said
-
-    try:
-        return read_said(_beside_project(path))
-    except UsageError as error:
-        raise UsageError(f"setting DEDUP_URL_RULES: {error}") from None
+        raise SETTINGS[name].wrong(settings.get(key)) from None
+    return frozenset(filter(None, found))
 
 
 def _unchanged(settings: BaseSettings, read: _Reader) -> Unchanged:

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/checksum.h"
-#include "ndd_paper.h"
+#include "paper/ndd_paper.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 uint8_t *fuzz_seed(size_t i, size_t *n);

@@ -22,8 +22,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-NATIVE = ("reader", "hash", "load", "table", "crowd", "segment", "lmdb")
-PYTHON = ("documents", "records", "events", "lines", "page", "values")
+ROOT = Path(__file__).parents[2]
+NATIVE = tuple(
+    sorted(path.stem.removeprefix("fuzz_") for path in Path(__file__).parent.glob("fuzz_*.c"))
+)
 CORPUS, FOUND = Path("build/corpus"), Path("build/fuzz-findings")
 MAX_BYTES = {
     "reader": 1 << 20,
@@ -48,6 +50,14 @@ class Outcome(NamedTuple):
     executions: int
     coverage: int | None
     seconds: float
+
+
+def python_harnesses() -> tuple[str, ...]:
+    """Return the names of tests/support/fuzzing.py's."""
+    sys.path.insert(0, str(ROOT / "tests" / "support"))
+    from fuzzing import HARNESSES
+
+    return tuple(HARNESSES)
 
 
 def libfuzzer_works() -> bool:
@@ -193,7 +203,7 @@ def main() -> int:
     seconds = int(os.environ.get("FUZZ_SECONDS", "3600"))
     jobs = int(os.environ.get("FUZZ_JOBS", "2"))
     only = os.environ.get("FUZZ_ONLY", "")
-    names = [name for name in (*NATIVE, *PYTHON) if not only or name in only.split(",")]
+    names = [n for n in (*NATIVE, *python_harnesses()) if not only or n in only.split(",")]
     libfuzzer, atheris = have_clang(), have_atheris()
     guide = (
         ["by chance (no clang)", "by libFuzzer"][libfuzzer],

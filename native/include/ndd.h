@@ -1,6 +1,6 @@
 /*
  * ndd.h - the native core of dedup: what every user of it needs. ndd_bulk.h has what searches many
- * fingerprints at once, ndd_paper.h the structures of the paper that it is measured against.
+ * fingerprints at once, ndd_resp.h reads what clients of a table service send.
  *
  * Two faces, which meet only in a 64-bit fingerprint:
  *
@@ -191,8 +191,8 @@ uint64_t ndd_hash_set_missing(const ndd_hash_set *set, const uint64_t *hashes, s
 /* Adds n hashes, or makes them young again. On NDD_NO_MEMORY the first of them may have been added. */
 ndd_status ndd_hash_set_add(ndd_hash_set *set, const uint64_t *hashes, size_t n);
 
-/* All its hashes, the older ones first; *listed is how many they are (one that is young again counts
- * twice), *bytes the memory held. */
+/* All its hashes, the older ones first and each of the two parts sorted, so that equal sets are listed alike in
+ * every process; *listed is how many they are (one that is young again counts twice), *bytes the memory held. */
 void ndd_hash_set_stats(const ndd_hash_set *set, uint64_t *listed, uint64_t *bytes);
 void ndd_hash_set_list(const ndd_hash_set *set, uint64_t *hashes);
 
@@ -288,41 +288,6 @@ const uint8_t *ndd_answer_cut(const ndd_answer *answer);
 
 /* The query of each match of an answer to n queries, into as many numbers as there are matches. */
 void ndd_answer_queries(const ndd_answer *answer, size_t n, uint64_t *queries);
-
-/* ------------------------------------------------------------------------------- commands */
-
-/* Records of one form, one after the other: `length` bytes each, equal to the form's but for 16 hex digits at
- * word_at, and `digits` others at digits_at, behind them. The numbers of the first records that have the form, at most
- * `most`, go to `words`; returns how many these are. What follows them is not read. */
-size_t ndd_repeated_read(const uint8_t *bytes, size_t size, const uint8_t *form, size_t length,
-                         size_t word_at, size_t digits_at, size_t digits, uint64_t *words, size_t most);
-
-/* What is behind the RESP commands that were read. */
-typedef enum ndd_read {
-    NDD_PART = 0,      /* the begin of one, or nothing; or more of them */
-    NDD_OTHER = 1,     /* no array: a line of text, perhaps */
-    NDD_EMPTY = 2,     /* an array of no elements, which is no command; before `end` if no command was read */
-    NDD_MANY = 3,      /* an array of too many elements */
-    NDD_LONG = 4,      /* one with an element that is too long */
-    NDD_NO_LENGTH = 5, /* a length that is none */
-    NDD_NO_STRING = 6, /* an element that is no bulk string */
-} ndd_read;
-
-/* end       how many bytes were read to their end
- * behind    what comes there
- * at, left  how many bytes of it are known, and how many elements of a command follow these */
-typedef struct ndd_commands {
-    size_t end;
-    ndd_read behind;
-    size_t at;
-    size_t left;
-} ndd_commands;
-
-/* Reads RESP commands, arrays of up to `elements` bulk strings (below 10^9); returns how many are whole, `most` at most.
- * One that is not whole may not announce a string of more than `length` bytes. To go on with it, call with its bytes
- * so far and more, and with `at` and `left` as they are; else they are 0. What was known is not read again. */
-size_t ndd_commands_read(const uint8_t *bytes, size_t size, size_t most, size_t elements, size_t length,
-                         ndd_commands *commands);
 
 /* Checks every rule of the structure; NDD_DAMAGED, and *reason names the broken one (static), if
  * one does not hold. For tests and fuzzers, and called by ndd_table_load. */

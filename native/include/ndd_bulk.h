@@ -2,6 +2,7 @@
  * ndd_bulk.h - many fingerprints at once: tables in files, all pairs of a set, queries against a stream.
  *
  *     segment  pairs (value, document) -> bytes that are searched where they are, such as a mapped file
+ *     design   a number of values       -> the block tables that a table or segment of them has
  *     pairs    a set of fingerprints   -> all pairs within k, and their clusters
  *     batch    queries, and a stream   -> every match, without holding the stream
  *     lmdb     the bytes of a file     -> whether LMDB can be trusted with them
@@ -67,6 +68,27 @@ void ndd_segment_has(const ndd_segment *segment, const uint64_t *values, const u
                      size_t n, uint8_t *found);
 void ndd_segment_list(const ndd_segment *segment, uint64_t *values, uint64_t *documents);
 
+/* --------------------------------------------------------------------------------- designs */
+
+/* One block table of a design: what a probe of it looks up (native/src/design/design.h). */
+typedef struct ndd_block {
+    uint64_t mask;      /* the bits of its key */
+    uint64_t flips;     /* those that a probe flips */
+    uint32_t threshold; /* the most that it flips at once */
+    uint32_t bits;      /* of its key */
+    double bytes;       /* expected memory of the block table, of values spread evenly */
+    double visit_ns;    /* estimated time of one key among many, on one common machine */
+} ndd_block;
+
+/* The design that a table of `values` values has: up to `capacity` of its block tables; *count is how
+ * many there are, 0 when a probe compares with every value. */
+ndd_status ndd_design_get(uint64_t values, uint32_t k, ndd_preset preset, ndd_block *blocks,
+                          size_t capacity, uint32_t *count);
+
+/* The same of a segment, whose values are all compared when the one block table has a key of no bits. */
+ndd_status ndd_segment_design_get(uint64_t values, uint32_t k, ndd_block *blocks, size_t capacity,
+                                  uint32_t *count);
+
 /* ------------------------------------------------------------------------------- all pairs */
 
 /* Pairs of fingerprints, 2 numbers each. */
@@ -86,7 +108,7 @@ void ndd_pairs_get(const ndd_pairs *pairs, const uint64_t **values, uint64_t *co
  * the component of values[i]. Components chain: two members may lie further apart than k. */
 ndd_status ndd_find_clusters(const uint64_t *values, size_t n, uint32_t k, uint64_t *labels);
 
-/* The same in parts, for several threads or less memory. ndd_distinct sorts n values, moves one of
+/* The same in parts, for several threads. ndd_distinct sorts n values, moves one of
  * each to the front, *distinct of them, and gives (x, x) for each that occurred more than once. */
 ndd_status ndd_distinct(uint64_t *values, size_t n, ndd_pairs *repeated, size_t *distinct);
 
@@ -95,21 +117,13 @@ ndd_status ndd_distinct(uint64_t *values, size_t n, ndd_pairs *repeated, size_t 
 ndd_status ndd_pair_blocks(uint64_t values, uint32_t k, uint64_t *masks, size_t capacity,
                            uint32_t *count);
 
-/* Of n distinct values, in any order, the pairs whose first such mask is masks[block]; with a split
- * other than 0 only those with a < split <= b. More than `most` are NDD_TOO_LARGE. */
+/* Of n distinct values, in any order, the pairs whose first such mask is masks[block]. */
 ndd_status ndd_find_part(const uint64_t *values, size_t n, uint32_t k, const uint64_t *masks,
-                         uint32_t count, uint32_t block, uint64_t split, size_t most,
-                         ndd_pairs *pairs);
+                         uint32_t count, uint32_t block, ndd_pairs *pairs);
 
 /* Merges n sorted runs of counts[i] pairs, which lie side by side, into one of them all. */
 ndd_status ndd_merge_pairs(const uint64_t *const *runs, const uint64_t *counts, size_t n,
                            uint64_t *merged);
-
-/* Union-find of n places: connects places[2 * i] with places[2 * i + 1] for each of the pairs. A place's
- * parent is a smaller one, or itself, as all are in the beginning. ndd_flatten makes it the smallest place
- * of the cluster. */
-ndd_status ndd_connect(uint64_t *parents, uint64_t n, const uint64_t *places, size_t pairs);
-void ndd_flatten(uint64_t *parents, uint64_t n);
 
 /* ----------------------------------------------------------------------------------- batch */
 

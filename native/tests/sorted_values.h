@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "check.h"
-#include "ndd_paper.h"
+#include "paper/ndd_paper.h"
 
 static unsigned long long random_state = 0x1234567887654321ULL;
 

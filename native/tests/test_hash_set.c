@@ -1,5 +1,6 @@
 /* The set of hashes against a plain list of what came, and when. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "check.h"
 #include "ndd.h"
@@ -52,11 +53,32 @@ static void test_alike(void) {
     ndd_hash_set_close(set);
 }
 
+/* Two sets whose seeds differ, as those of two processes do, list the same hashes in the same order. */
+static void test_listed_alike(void) {
+    ndd_hash_set *sets[2];
+    static uint64_t lists[2][MOST];
+    for (int i = 0; i < 2; i++) {
+        uint64_t listed, bytes;
+        unsigned long long state = 7;
+        CHECK(ndd_hash_set_open(MOST, &sets[i]) == NDD_OK);
+        for (int j = 0; j < MOST - 1; j++) {
+            uint64_t hash = random_bits(&state);
+            CHECK(ndd_hash_set_add(sets[i], &hash, 1) == NDD_OK);
+        }
+        ndd_hash_set_stats(sets[i], &listed, &bytes);
+        CHECK(listed == MOST - 1);
+        ndd_hash_set_list(sets[i], lists[i]);
+    }
+    CHECK(memcmp(lists[0], lists[1], sizeof lists[0]) == 0);
+    for (int i = 0; i < 2; i++) ndd_hash_set_close(sets[i]);
+}
+
 int main(void) {
     ndd_hash_set *set;
     CHECK(ndd_hash_set_open(1, &set) == NDD_BAD_ARGUMENT && ndd_hash_set_open(MOST, NULL) == NDD_BAD_ARGUMENT);
     ndd_hash_set_close(NULL);
     test_against_list();
     test_alike();
+    test_listed_alike();
     return 0;
 }

@@ -115,50 +115,42 @@ static void test_planted_pairs_are_found_among_many(void) {
     free(values);
 }
 
-/* The parts of all blocks, and those of two halves and across, are all pairs. */
+/* The parts of all blocks are all pairs. */
 static void test_parts_make_up_all_pairs(void) {
     enum { COUNT = 30000, BLOCKS = 64 };
     static uint64_t values[COUNT], masks[BLOCKS];
-    ndd_pairs *all, *part, *halves[3];
-    const uint64_t *found, *runs[3 * BLOCKS + 1];
-    uint64_t counts[3 * BLOCKS + 1], total;
-    CHECK(ndd_pairs_open(&all) == NDD_OK && ndd_pairs_open(&part) == NDD_OK);
+    ndd_pairs *all, *parts[BLOCKS + 1];
+    const uint64_t *found, *runs[BLOCKS + 1];
+    uint64_t counts[BLOCKS + 1], total;
+    CHECK(ndd_pairs_open(&all) == NDD_OK && ndd_pairs_open(&parts[0]) == NDD_OK);
     for (uint32_t k = 1; k <= 4; k++) {
         for (size_t i = 0; i < COUNT; i++) {
             uint64_t near = values[i / 2] ^ UINT64_C(1) << random_bits(&random_state) % 64;
             values[i] = i % 3 == 0 ? random_bits(&random_state) : near;
         }
         CHECK(ndd_find_all(values, COUNT, k, all) == NDD_OK);
-        size_t distinct = 0, run_count = 0;
+        size_t distinct = 0;
         uint32_t blocks = 0;
-        CHECK(ndd_distinct(values, COUNT, part, &distinct) == NDD_OK);
+        CHECK(ndd_distinct(values, COUNT, parts[0], &distinct) == NDD_OK);
         CHECK(ndd_pair_blocks(distinct, k, masks, BLOCKS, &blocks) == NDD_OK);
         CHECK(blocks > k && blocks <= BLOCKS && distinct <= COUNT);
-        ndd_pairs *opened[3 * BLOCKS];
-        ndd_pairs_get(part, &runs[run_count], &counts[run_count]);
-        run_count++;
-        size_t middle = distinct / 3;
-        for (uint32_t block = 0; block < blocks; block++) {
-            for (int i = 0; i < 3; i++) {
-                size_t from = i == 1 ? middle : 0, to = i == 0 ? middle : distinct;
-                CHECK(ndd_pairs_open(&halves[i]) == NDD_OK);
-                CHECK(ndd_find_part(values + from, to - from, k, masks, blocks, block,
-                                    i == 2 ? values[middle] : 0, COUNT * 9, halves[i]) == NDD_OK);
-                opened[run_count - 1] = halves[i];
-                ndd_pairs_get(halves[i], &runs[run_count], &counts[run_count]);
-                run_count++;
-            }
-        }
         ndd_pairs_get(all, &found, &total);
         uint64_t sum = 0, *merged = malloc(total * 16 + 1);
-        for (size_t i = 0; i < run_count; i++) sum += counts[i];
+        for (uint32_t i = 0; i <= blocks; i++) {
+            if (i > 0) {
+                CHECK(ndd_pairs_open(&parts[i]) == NDD_OK);
+                CHECK(ndd_find_part(values, distinct, k, masks, blocks, i - 1, parts[i]) == NDD_OK);
+            }
+            ndd_pairs_get(parts[i], &runs[i], &counts[i]);
+            sum += counts[i];
+        }
         CHECK(merged != NULL && sum == total && total > COUNT / 4);
-        CHECK(ndd_merge_pairs(runs, counts, run_count, merged) == NDD_OK);
+        CHECK(ndd_merge_pairs(runs, counts, blocks + 1, merged) == NDD_OK);
         CHECK(memcmp(merged, found, total * 16) == 0);
         free(merged);
-        for (size_t i = 0; i + 1 < run_count; i++) ndd_pairs_close(opened[i]);
+        for (uint32_t i = 1; i <= blocks; i++) ndd_pairs_close(parts[i]);
     }
-    ndd_pairs_close(part);
+    ndd_pairs_close(parts[0]);
     ndd_pairs_close(all);
 }
 
@@ -168,26 +160,15 @@ static void test_wrong_parts_are_refused(void) {
     const uint64_t *found;
     uint64_t count;
     CHECK(ndd_pairs_open(&pairs) == NDD_OK);
-    CHECK(ndd_find_part(values, 4, 3, none, 1, 0, 0, 6, pairs) == NDD_OK);
+    CHECK(ndd_find_part(values, 4, 3, none, 1, 0, pairs) == NDD_OK);
     ndd_pairs_get(pairs, &found, &count);
     CHECK(count == 6);
-    CHECK(ndd_find_part(values, 4, 3, none, 1, 0, 0, 5, pairs) == NDD_TOO_LARGE);
-    CHECK(ndd_find_part(values, 4, 16, none, 1, 0, 0, 9, pairs) == NDD_BAD_DISTANCE);
-    CHECK(ndd_find_part(values, 4, 3, all, 1, 0, 0, 9, pairs) == NDD_BAD_ARGUMENT);
-    CHECK(ndd_find_part(values, 4, 3, none, 1, 1, 0, 9, pairs) == NDD_BAD_ARGUMENT);
-    CHECK(ndd_find_part(NULL, 4, 3, none, 1, 0, 0, 9, pairs) == NDD_BAD_ARGUMENT);
-    CHECK(ndd_find_part(NULL, 0, 3, none, 1, 0, 0, 9, pairs) == NDD_OK);
+    CHECK(ndd_find_part(values, 4, 16, none, 1, 0, pairs) == NDD_BAD_DISTANCE);
+    CHECK(ndd_find_part(values, 4, 3, all, 1, 0, pairs) == NDD_BAD_ARGUMENT);
+    CHECK(ndd_find_part(values, 4, 3, none, 1, 1, pairs) == NDD_BAD_ARGUMENT);
+    CHECK(ndd_find_part(NULL, 4, 3, none, 1, 0, pairs) == NDD_BAD_ARGUMENT);
+    CHECK(ndd_find_part(NULL, 0, 3, none, 1, 0, pairs) == NDD_OK);
     ndd_pairs_close(pairs);
-}
-
-static void test_connected_places_have_their_smallest(void) {
-    uint64_t parents[] = {0, 1, 2, 3, 4, 5, 6};
-    static const uint64_t places[] = {6, 5, 1, 4, 5, 4, 3, 3}, beyond[] = {0, 7};
-    CHECK(ndd_connect(parents, 7, places, 4) == NDD_OK);
-    CHECK(ndd_connect(parents, 7, beyond, 1) == NDD_BAD_ARGUMENT);
-    ndd_flatten(parents, 7);
-    static const uint64_t wanted[] = {0, 1, 2, 3, 1, 1, 1};
-    CHECK(memcmp(parents, wanted, sizeof wanted) == 0);
 }
 
 /* Where values are crowded, the work stays near that of comparing all: this ends at all. */
@@ -293,7 +274,6 @@ int main(void) {
     test_planted_pairs_are_found_among_many();
     test_parts_make_up_all_pairs();
     test_wrong_parts_are_refused();
-    test_connected_places_have_their_smallest();
     test_crowded_values_are_joined_in_time();
     return 0;
 }

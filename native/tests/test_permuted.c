@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/bits.h"
+#include "ndd_bulk.h"
 #include "sorted_values.h"
 
 static void check_tables(const uint64_t *values, size_t n, uint32_t k, const uint32_t *levels,

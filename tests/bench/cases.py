@@ -177,7 +177,12 @@ CASES = (
         "Crawl generated sites, and count the copies that items drop.",
         "Copies and variants are planted: what was dropped, what was parsed as evidence, and the items that "
         "were lost; the sizes of digests.",
-        (Option("pages", 2000, "Number of pages of the greatest site.", least=200),),
+        (
+            Option("pages", 2000, "Number of pages of the greatest site.", least=200),
+            Option(
+                "without", "", "Name of a rule that is switched off (item_sites.WITHOUT).", "text"
+            ),
+        ),
         opened("item_sites"),
         rounds=1,
         quick={"pages": 200},

@@ -129,15 +129,15 @@ class _Steps:
     """CPU seconds of each step in this process, from now on."""
 
     def __init__(self) -> None:
-        import dedup.scrapy.crawl_session
+        import dedup.scrapy.page.judge
         from dedup.detector import EmbeddedDetector
         from dedup.detector.detector import AsyncEmbeddedDetector
-        from dedup.scrapy.counts import Counts
-        from dedup.scrapy.crawl_session import Session
+        from dedup.scrapy.guard import Counts
+        from dedup.scrapy.page.judge import Session
 
         steps: dict[str, tuple[tuple[Any, str], ...]] = {  # in the order of a page's way
             "page to fingerprint": ((Session, "read"),),
-            "document key": ((dedup.scrapy.crawl_session, "key_of"),),
+            "document key": ((dedup.scrapy.page.judge, "key_of"),),
             "probe and reservation": ((AsyncEmbeddedDetector, "judge"),),
             "insert, and the stats": ((EmbeddedDetector, "insert_many"), (Counts, "flush")),
         }

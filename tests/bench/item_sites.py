@@ -11,6 +11,10 @@ page's, its item is not). All crawls run as the defaults have it, but for the ba
     late         variants that come after all copies
     print        documentation, a part of which has a print copy, whose banner has today's date and a counter;
     print, html  the same, by a spider that keeps the page
+
+`--without RULE` crawls with one rule of the add-on switched off (WITHOUT): what it is for is what changes then.
+Last come the calls of Python functions and files of the add-on that a page goes through: a unique one, a copy that is
+dropped, and one that is compared.
 """
 
 import random
@@ -22,13 +26,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from crawling import Answers, Case, Page, article, hub, run_case
+from house_trace import page_traces
 from runner import Bench, Progress, Round
 
 from dedup.core.fingerprint import read_page
 from dedup.core.numbers import HashSet
 from dedup.model.errors import DedupError
-from dedup.scrapy.items import Digester, Names, encode
-from dedup.scrapy.items import Page as Read
+from dedup.scrapy.evidence.digest import Digester, Names, Rules, encode
+from dedup.scrapy.evidence.digest import Page as Read
 
 SETUP = """
 import json
@@ -58,6 +63,33 @@ TITLE = SPIDER.format(fields='{"title": name, "url": response.url}')
 HTML = SPIDER.format(fields='{"title": name, "url": response.url, "html": response.text}')
 
 
+# A rule's name, and what switches it off in the crawl's process.
+WITHOUT = {
+    "": "",
+    "dropping": "Ledger.may_drop = lambda self, name: False",
+    "looks": "Record.risk = property(lambda self: 1.0 if self.new else 1e-9)",
+    "parts": "judge.letters = lambda *pages, **options: ''",
+    "new links": "Met.is_new = lambda self, links: False",
+    "text decides": "Keeping.keeps = lambda self, callback: False",
+    "visits": "Visits.wants = lambda self, callback: False",
+    "noise": "Ledger.without_noise = lambda self, name: name",
+    "known items": "Met.has_item = lambda self, callback, item: False",
+    "known requests": "Requests.has = lambda self, url: False",
+    "budget": "Ledger.afford = lambda self, account: 1",
+    "coming back": "Ledger.new = lambda self, *given, real=Ledger.new: real(self, *given) and []",
+    "own address": "digest._addresses = lambda urls: ([], '')",
+    "own requests": "Keeping.note_request = lambda self, callback, linked: None",
+}
+PATCHED = """
+from dedup.scrapy.evidence import digest
+from dedup.scrapy.evidence.keeping import Keeping
+from dedup.scrapy.evidence.ledger import Ledger, Record
+from dedup.scrapy.evidence.met import Met, Requests
+from dedup.scrapy.evidence.visits import Visits
+from dedup.scrapy.page import judge
+"""
+
+
 class SiteOf(NamedTuple):
     """A generated site: its pages, how many are copies, and the spider that crawls it."""
 
@@ -67,8 +99,9 @@ class SiteOf(NamedTuple):
 
 
 @contextmanager
-def open_case(pages: int, progress: Progress | None = None) -> Iterator[Bench]:
+def open_case(pages: int, without: str = "", progress: Progress | None = None) -> Iterator[Bench]:
     """Crawl each site once a round; the greatest has this number of pages."""
+    patch = PATCHED + WITHOUT[without] if without else ""
     sites: dict[str, Callable[[], SiteOf]] = {
         "copies": lambda: copies(pages // 4),
         "shop": lambda: shop(pages * 120 // 2000),
@@ -81,22 +114,23 @@ def open_case(pages: int, progress: Progress | None = None) -> Iterator[Bench]:
     def measure() -> Round:
         rows: Round = {}
         for done, (name, make) in enumerate(sites.items()):
-            rows = {**rows, name: _crawled(make())}
+            rows = {**rows, name: _crawled(make(), patch)}
             if progress:
                 progress(done + 1, len(sites))
-        return {**rows, **_sizes()}
+        traces = {f"a page, {n}": t._asdict() for n, t in page_traces().items()}
+        return {**rows, **_sizes(), **({} if without else traces)}
 
-    yield Bench({}, measure, packages=("scrapy",))
+    yield Bench({"without": without} if without else {}, measure, packages=("scrapy",))
 
 
-def _crawled(site: SiteOf) -> dict[str, float]:
+def _crawled(site: SiteOf, patch: str) -> dict[str, float]:
     settings = {
         "CONCURRENT_REQUESTS": 16,
         "LOG_LEVEL": "WARNING",
         "ITEM_PIPELINES": {"spiders.Note": 1},
     }
     with tempfile.TemporaryDirectory(prefix="dedup-bench-") as folder:
-        crawl = run_case(Path(folder), Case(site.pages, site.spider, settings), setup=SETUP)
+        crawl = run_case(Path(folder), Case(site.pages, site.spider, settings), setup=patch + SETUP)
     if crawl.faults:
         raise DedupError(f"the add-on met faults ({', '.join(crawl.faults)})")
     got = {tuple(e["item"]) for e in crawl.of("item")}
@@ -105,7 +139,8 @@ def _crawled(site: SiteOf) -> dict[str, float]:
         "copies": site.copies,
         "dropped": crawl.stat("items/dropped") - crawl.stat("items/again"),
         "% of copies": 100 * crawl.stat("items/dropped") / max(site.copies, 1),
-        "parsed": crawl.stat("items/parsed"),
+        "compared": crawl.stat("compared"),
+        "copies left": max(0, len(crawl.of("item")) - len(got)),
         "fetched again": crawl.stat("items/again") + crawl.stat("items/control"),
         "items lost": len(_wanted(site) - got),
     }
@@ -217,16 +252,14 @@ def _sizes() -> Round:
     rows: dict[str, dict[str, float]] = {}
     for name, item in items.items():
         html = f"<p>{text}</p>"
-        reading = read_page(html, numbers=True)._replace(words=300)
+        reading = read_page(html, links=True)
         page = Read(
             urls=("http://a.example/1",),
             text=lambda body=html: body,
             size=2500,
             reading=lambda found=reading: found,
-            given=str,
-            noted=None,
         )
-        digester = Digester(page, Names())
+        digester = Digester(page, Rules(Names()))
         digester.add(item)
         digest = digester.digest()
         assert digest is not None

@@ -155,7 +155,7 @@ def _opened(name: str, folder: str) -> Any:
         return RFPDupeFilter(folder, fingerprinter=_Fingerprinter())
     from dedup.scrapy import RequestFilter
 
-    made = RequestFilter(Path(folder), memory="ever", fingerprinter=_Fingerprinter())
+    made = RequestFilter(job_folder=Path(folder), fingerprinter=_Fingerprinter())
     made.open()
     return made
 
@@ -209,7 +209,7 @@ def _main(name: str, folder: str, requests: int, what: str) -> None:
     if name == "scrapy-redis":
         import scrapy_redis.dupefilter  # noqa: F401
     elif name == "RequestFilter":
-        import dedup.scrapy.request_filter  # noqa: F401
+        import dedup.scrapy.requests.filter  # noqa: F401
     base = _peak_bytes("self")
     began = time.perf_counter()
     made = _opened(name, folder)

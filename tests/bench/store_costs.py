@@ -26,7 +26,7 @@ import numpy as np
 from runner import Bench, Progress, Round
 
 import dedup
-from dedup.core.bulk.out_of_core import memory_bytes
+from dedup.core.memory import memory_bytes
 from dedup.model.errors import UsageError
 from dedup.model.page import SKETCH_BYTES, Document, PageFingerprint
 from dedup.model.recipes import NEWEST

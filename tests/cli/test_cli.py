@@ -214,7 +214,7 @@ def test_exit_codes_of_a_process(tmp_path):
 
 @pytest.mark.parametrize(
     ("typed", "offered"),
-    [("dedup st", "store"), ("dedup store ru", "rules"), ("dedup compare --ht", "--html")],
+    [("dedup st", "store"), ("dedup store pr", "prune"), ("dedup compare --ht", "--html")],
 )
 def test_the_tab_key_completes(typed, offered):
     """What the shell asks for the Tab key is answered: commands, their commands, their options."""

@@ -70,6 +70,23 @@ def test_why_explains_a_drop(drops, url):
             assert text in result.stdout, text
 
 
+@pytest.mark.parametrize(
+    ("would", "said"),
+    [
+        ("drop", "flagged only (DEDUP_MODE = 'tag'); the mode 'drop' would drop it unparsed\n"),
+        ("compare", "the mode 'drop' would parse it, and withhold what is known\n"),
+    ],
+)
+def test_why_says_what_drop_would_do(drops, would, said):
+    """Of a page flagged in tag mode: dropped, or compared; the riskiest drops are only those that would be dropped."""
+    flagged = msgspec.structs.replace(SHIRT, action="flagged", would=would, items=2)
+    drops.write_bytes(encode(flagged))
+    shown = call("why", SHIRT.url).stdout
+    assert said in shown
+    assert "withheld          2 items\n" in shown
+    assert call("why", "--top", 1).exit_code == (would == "compare")
+
+
 def test_why_of_an_original_and_of_an_unknown_page(drops):
     """A page that others resembled was kept; a page that is not listed is an error that says so."""
     kept = call("why", "http://shop.test/shirt")

@@ -1,5 +1,8 @@
 """All pairs and clusters are those of a plain scan."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,7 +10,7 @@ from hypothesis import strategies as st
 from sizes import sized
 from table_oracle import DISTANCES, KINDS, neighbourhoods, scan_clusters, scan_pairs
 
-from dedup.core.pairs import find_all, find_clusters
+from dedup.core.pairs import find_all, find_clusters, memory_needed
 
 
 @pytest.mark.sized
@@ -70,3 +73,57 @@ def test_all_pairs_do_not_change_their_input() -> None:
     find_all(values, 2)
     find_clusters(values, 2)
     assert values.tolist() == [9, 3, 9, 1]
+
+
+PEAK = """
+import re, sys
+import numpy as np
+from dedup.core.pairs import find_all, find_clusters
+def peak():
+    return int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) * 1024
+values = np.random.default_rng(1).integers(0, 2**64, 1_500_000, dtype=np.uint64)
+{find}(values[:1000], 3)
+before = peak() - values.nbytes
+{find}(values, 3)
+print(peak() - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells the memory of a process")
+@pytest.mark.parametrize("find", ["find_all", "find_clusters"])
+def test_the_memory_needed_is_what_is_taken(find):
+    """memory_needed() is no less than a process takes for it, and no more than twice that."""
+    done = subprocess.run(
+        [sys.executable, "-c", PEAK.format(find=find)],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    needed = memory_needed(1_500_000, clusters=find == "find_clusters")
+    assert needed / 2 <= int(done.stdout) <= needed
+
+
+CHOSEN = """
+import threading
+import numpy as np
+from dedup.core.native import check, ffi, lib
+from dedup.core.numbers import pointer
+values = np.concatenate([np.arange(20_000, dtype=np.uint64), np.uint64(1) << np.arange(16, 64, dtype=np.uint64)])
+pairs, distinct, status = ffi.new("ndd_pairs **"), ffi.new("size_t *"), []
+check(lib.ndd_pairs_open(pairs))
+def sort():
+    status.append(lib.ndd_distinct(pointer(values), len(values), pairs[0], distinct))
+threading.stack_size(256 << 10)
+thread = threading.Thread(target=sort)
+thread.start()
+thread.join()
+print(status, distinct[0])
+"""
+
+
+def test_chosen_values_take_no_more_stack():
+    """Values of which one splits off at each bit are sorted in a thread with a small stack."""
+    done = subprocess.run(
+        [sys.executable, "-c", CHOSEN], stdout=subprocess.PIPE, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "[0] 20048\n")

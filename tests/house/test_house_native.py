@@ -45,15 +45,15 @@ def test_circles_and_upward_includes_are_seen():
         "base/b": {"base/c"},
         "base/c": {"base/a", "table/d"},
         "table/d": {"base/a"},
-        "bulk/e": {"paper/f", "table/d"},
-        "paper/f": set(),
+        "bulk/e": {"lmdb/f", "table/d"},
+        "lmdb/f": set(),
         "cellar/g": set(),
     }
     assert house_native.circles(graph) == [["base/a", "base/b", "base/c", "table/d"]]
     assert house_native.upward(graph) == [
         "cellar is on no floor",
         "base/c includes table/d",
-        "bulk/e includes paper/f",
+        "bulk/e includes lmdb/f",
     ]
     assert house_native.circles({"base/a": {"base/b"}, "base/b": set()}) == []
 
@@ -61,7 +61,7 @@ def test_circles_and_upward_includes_are_seen():
 def test_the_interface_is_that_of_the_headers():
     """dedup/core/native.py states the checksum of the declarations, so that a core of others is refused."""
     binding = runpy.run_path(str(house_native.NATIVE / "build_ffi.py"))
-    names = ("ndd.h", "ndd_bulk.h", "ndd_paper.h")
+    names = ("ndd.h", "ndd_bulk.h", "ndd_resp.h")
     headers = [house_native.NATIVE / "include" / name for name in names]
     expected = binding["interface"](binding["declarations"](headers))
     assert expected == native.INTERFACE, f"write INTERFACE = {expected} in dedup/core/native.py"
@@ -89,3 +89,12 @@ def test_a_core_of_other_sources_is_one_error_at_the_import(tmp_path: Path):
     assert last.startswith("ImportError: ")
     assert f"its interface is {native.INTERFACE}, expected 7" in last
     assert "pip install --force-reinstall" in last
+
+
+def test_every_harness_is_fuzzed_and_said():
+    """`make fuzz` runs what there is; CONTRIBUTING.md has a row for each, those in C first."""
+    run = runpy.run_path(str(house_native.NATIVE / "fuzz" / "run.py"))
+    page = (house_native.NATIVE.parent / "CONTRIBUTING.md").read_text("utf-8")
+    told = re.findall(r"^\| `([a-z]+)` \|", page.partition("## Fuzzing")[2], re.MULTILINE)
+    assert sorted(told[: len(run["NATIVE"])]) == list(run["NATIVE"])
+    assert sorted(told[len(run["NATIVE"]) :]) == sorted(run["python_harnesses"]())

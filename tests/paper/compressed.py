@@ -17,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from paper_library import check, ffi, lib
 
-from dedup.core.native import check, ffi, lib
 from dedup.core.numbers import Array, Numbers, many, number, pointer
 from dedup.model.errors import UsageError
 

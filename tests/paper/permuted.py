@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from paper_library import check, ffi, lib
 
-from dedup.core.native import check, ffi, lib
 from dedup.core.numbers import Array, Numbers, bit_counts, many, max_distance, number, pointer
 from dedup.core.table import limit_number
 from dedup.model.errors import UsageError

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from permuted import CODECS, PermutedTables
 from sizes import examples
 
+from dedup.core.bulk.designs import plan
 from dedup.core.table import Table
 from dedup.model.errors import UsageError
 
@@ -215,3 +216,28 @@ def test_other_arguments_that_are_wrong():
         tables.probe_many([-1])
     with pytest.raises(UsageError):
         PermutedTables(np.zeros((2, 2), np.uint64), 3, 4)
+
+
+def planned(documents, k):
+    """The paper's designs of `dedup plan`."""
+    return [design for design in plan(documents, k) if design.kind == "paper"]
+
+
+@pytest.mark.parametrize(("documents", "k"), [(10**6, 3), (2**34, 3), (2**34, 2), (10**5, 6)])
+def test_prefixes_are_those_that_were_planned(documents, k):
+    """The permuted tables of a planned design are as many, with prefixes as long, as was said."""
+    for design in planned(documents, k):
+        tables = PermutedTables([], k, design.levels)
+        assert len(tables.prefixes) == design.tables
+        assert tables.prefix_bits == design.prefix_bits
+
+
+def test_candidates_are_those_compared():
+    """A probe of evenly spread fingerprints compares as many as planned, within a tenth."""
+    rng = np.random.default_rng(7)
+    values = rng.integers(0, 2**64, 2**18, dtype=np.uint64)
+    (design,) = [design for design in planned(len(values), 3) if design.tables == 4]
+    tables = PermutedTables(values, 3, design.levels)
+    tables.probe_many(rng.integers(0, 2**64, 2000, dtype=np.uint64))
+    assert tables.candidates / 2000 / 4 == pytest.approx(design.candidates, rel=0.1)
+    assert tables.bytes == design.bytes

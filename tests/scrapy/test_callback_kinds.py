@@ -6,7 +6,7 @@ import pytest
 import scrapy
 from scrapy.spiders import CrawlSpider, Rule
 
-from dedup.scrapy.responses import callback_name
+from dedup.scrapy.page.request import callback_name
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,13 @@ import threading
 from contextlib import contextmanager
 
 import pytest
-from crawling import PATIENT, Case, Crawling, article, hub, run_case, serve
+from crawling import PATIENT, TEXT, Case, Crawling, article, hub, run_case, serve
 from services import Serving
 
 import dedup
 
 PAGES = {"/": hub("/a", "/b"), "/a": article(1), "/b": article(1, frame="b")}
-TRUSTING = {"DEDUP_SERVICE": "auto", "DEDUP_TIMEOUT_SECONDS": 60}
+TRUSTING = TEXT | {"DEDUP_SERVICE": "auto", "DEDUP_TIMEOUT_SECONDS": 60}
 NO_CLIENT = "import sys; sys.modules['hiredis'] = None\n"
 
 
@@ -24,7 +24,7 @@ def crawl(folder, port: int, setup: str = PATIENT, pages=PAGES, **settings):
 
 
 def at(port: int) -> str:
-    return f"import dedup.scrapy.service_memory as local; local.PORT = {port}\n"
+    return f"import dedup.scrapy.memory.service as local; local.PORT = {port}\n"
 
 
 @contextmanager

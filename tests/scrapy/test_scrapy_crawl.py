@@ -1,9 +1,9 @@
-"""The Scrapy add-on in real crawls: what is dropped, what is kept, and what is said about it."""
+"""The Scrapy add-on in real crawls: what is dropped, compared and kept, and what is said about it."""
 
-from pathlib import Path
+from typing import Any
 
 import pytest
-from crawling import Case, Crawl, Page, article, hub, run_cases, words
+from crawling import TEXT, Case, Crawl, Page, article, hub, run_cases, words
 
 from dedup.model.recipes import recipe_of
 
@@ -18,75 +18,86 @@ TWINS = {
 DOWNLOADER = "dedup.scrapy.DownloaderMiddleware"
 SPIDER, CALLBACK = "dedup.scrapy.SpiderMiddleware", "dedup.scrapy.CallbackMiddleware"
 
+COUNT = 12
+GOODS = [f"/{n}" for n in range(COUNT)]
+COPIES = [f"/{n}?print=1" for n in range(COUNT)]
 
-def listing(*links: str, **answer) -> Page:
-    """A page of a listing: the same text every time, with other links."""
-    return article(7, *links, **answer)
+
+def good(number: int, *links: str, frame: str = "", price: str = "", **options: Any) -> Page:
+    """Return a page with a price of its own, which no text has."""
+    mark = f'<b data-price="{price or f"{number}.50"}"></b>'
+    return article(number, "/front", *links, frame=f"{mark}{frame}", **options)
 
 
-LISTING = {
-    "/": hub("/list?page=1", "/list?page=2", "/list?page=1&sid=5"),
-    "/list?page=1": listing(*(f"/item/{n}" for n in range(10))),
-    "/list?page=2": listing(*(f"/item/{n}" for n in range(10, 20))),
-    "/list?page=1&sid=5": listing(*(f"/item/{n}" for n in range(10)), frame="again"),
+SHOP = {
+    "/": hub("/front"),
+    "/front": good(99, *GOODS, *COPIES),
+    **{f"/{n}": good(n) for n in range(COUNT)},
+    **{f"/{n}?print=1": good(n, frame="printed") for n in range(COUNT)},
 }
-NAMED = {
-    "/": hub("/red", "/blue", "/print", "/bare", "/again"),
-    "/red": article(8, title="Red rope"),
-    "/blue": article(8, "/behind", title="Blue rope", text=f"{words(8)} in blue"),
-    "/print": article(8, title="Red rope", text=f"{words(8)} printed"),
-    "/bare": article(8, title="", text=f"{words(8)} bare"),
-    "/again": article(8, title="Red rope, visited again"),
-    "/behind": article(9),
+NEWS = SHOP | {
+    "/3?print=1": good(3, "/behind", frame="printed"),
+    "/6?print=1": good(6, frame="printed", price="5.99", text=f"{words(6)} 5.99"),
+    "/9?print=1": good(9, frame="printed", title="Other size", text=f"{words(9)} other size"),
+    "/behind": good(77),
 }
-ALL_BUT_OTHER_TITLE = [
-    "start",
-    "non_html",
-    "status",
-    "method",
-    "short",
-    "too_large",
-    "data_page",
-    "unread",
-    "no_callback",
-]
-ALL_BUT_NEW_LINKS = [
-    "start",
-    "non_html",
-    "status",
-    "method",
-    "short",
-    "too_large",
-    "data_page",
-    "no_callback",
-]
+ITEMS = """
+seen = 0
+
+@classmethod
+def from_crawler(cls, crawler, *args, **kwargs):
+    spider = super().from_crawler(crawler, *args, **kwargs)
+    crawler.signals.connect(spider.scraped, signal=scrapy.signals.item_scraped)
+    return spider
+
+def scraped(self, item, response):
+    self.note("item", response, item=item)
+
+def parse(self, response):
+    self.note("parsed", response)
+    if price := response.css("[data-price]::attr(data-price)").get():
+        self.seen += self.settings.getbool("SEEN")
+        name = response.css("title::text").get()
+        item = {"url": response.url, "name": name, "price": price}
+        yield item | {"seen": self.seen} if self.seen else item
+    yield from self.links(response)
+"""
+FIELDS = {"SEEN": True, "DEDUP_ITEM_FIELDS": "name, price"}
 
 CASES = {
-    "drop": Case(TWINS),
-    "bare": Case(TWINS, "def links(self, r): return super().links(r, errback=None)"),
-    "skip": Case(TWINS, settings={"DEDUP_MODE": "skip_links"}),
-    "tag": Case(TWINS, settings={"DEDUP_MODE": "tag"}),
-    "off": Case(TWINS, settings={"DEDUP_ENABLED": False}),
+    "drop": Case(TWINS, settings=TEXT),
+    "bare": Case(TWINS, "def links(self, r): return super().links(r, errback=None)", TEXT),
+    "skip": Case(TWINS, settings=TEXT | {"DEDUP_MODE": "skip_links"}),
+    "tag": Case(TWINS, settings=TEXT | {"DEDUP_MODE": "tag"}),
+    "off": Case(TWINS, settings=TEXT | {"DEDUP_ENABLED": False}),
     "removed": Case(
         TWINS,
-        settings={
+        settings=TEXT
+        | {
             "DOWNLOADER_MIDDLEWARES": {DOWNLOADER: None},
             "SPIDER_MIDDLEWARES": {SPIDER: None, CALLBACK: None},
         },
     ),
     "manual": Case(
         TWINS,
-        settings={
+        settings=TEXT
+        | {
             "ADDONS": {},
             "DOWNLOADER_MIDDLEWARES": {DOWNLOADER: 545},
             "SPIDER_MIDDLEWARES": {SPIDER: 11},
         },
     ),
-    "both": Case(TWINS, settings={"DOWNLOADER_MIDDLEWARES": {DOWNLOADER: 545}}),
-    "named": Case(NAMED),
-    "unnamed": Case(NAMED, settings={"DEDUP_EXEMPT": ALL_BUT_OTHER_TITLE}),
-    "guarded": Case(LISTING),
-    "unguarded": Case(LISTING, settings={"DEDUP_EXEMPT": ALL_BUT_NEW_LINKS}),
+    "both": Case(TWINS, settings=TEXT | {"DOWNLOADER_MIDDLEWARES": {DOWNLOADER: 545}}),
+    "shop": Case(SHOP, ITEMS),
+    "shop_skip": Case(SHOP, ITEMS, {"DEDUP_MODE": "skip_links"}),
+    "shop_tag": Case(SHOP, ITEMS, {"DEDUP_MODE": "tag"}),
+    "shop_off": Case(SHOP, ITEMS, {"DEDUP_ENABLED": False}),
+    "no_risk": Case(SHOP, ITEMS, {"DEDUP_RISK": 0}),
+    "fields": Case(SHOP, ITEMS, FIELDS),
+    "keeper": Case(SHOP),
+    "news": Case(NEWS, ITEMS),
+    "news_tag": Case(NEWS, ITEMS, {"DEDUP_MODE": "tag"}),
+    "news_off": Case(NEWS, ITEMS, {"DEDUP_ENABLED": False}),
 }
 
 
@@ -181,17 +192,6 @@ def test_stats(drop):
     }
 
 
-def test_summary(drop):
-    """The crawl ends with a readable summary in the log."""
-    assert (
-        "[dedup] INFO: dedup: 5 pages judged: 2 unique, 2 near-duplicates (40 %) dropped before "
-        "parsing, 0 fetched again\n  kept, by reason: start (1)\n" in drop.log
-    )
-    told = "\n  faults of dedup: none\n  remembered 3, released 0; 3 documents in "
-    folder = drop.log.partition(told)[2].partition("\n")[0]
-    assert (Path(folder) / "documents.mdb").exists()
-
-
 def test_meta_of_an_accepted_page(drop):
     """response.meta["dedup"] tells a callback the verdict in plain values."""
     meta = drop.meta("/a")
@@ -270,52 +270,85 @@ def test_project_places_the_middlewares(crawls, how):
     assert crawls[how].stat("probed") == 5
 
 
-# ----------------------------------------------------------------------- what pages say they are
+# ---------------------------------------------------------------------- what pages bring
 
 
-def test_another_page_by_its_title_is_kept(crawls):
-    """Alike text under another title, one more variant of a product, is kept and followed."""
-    crawl = crawls["named"]
-    assert crawl.meta("/blue")["reason"] == "other_title"
-    assert crawl.stat("exempt/other_title") == 1
-    assert "/behind" in crawl.requested
+def items(crawl: Crawl) -> list[tuple[str, str]]:
+    """Return the items that came out, but for their addresses."""
+    return sorted((e["item"]["name"], e["item"]["price"]) for e in crawl.of("item"))
 
 
-def test_a_copy_bears_the_same_title_or_none_or_is_the_same_text(crawls):
-    """Alike text under the same title or none is a near-duplicate; the very same text always is."""
-    assert set(crawls["named"].dropped) == {"/print", "/bare", "/again"}
-    assert crawls["named"].dropped["/print"]["identity"] == "same"
+@pytest.mark.parametrize("name", ["shop", "no_risk", "fields"])
+def test_promise_1_nothing_is_lost_each_item_comes_once(crawls, name):
+    """Of copies the items are withheld, or the pages dropped once their class was shown by items."""
+    crawl = crawls[name]
+    assert len(items(crawl)) == len(set(items(crawl))) == 1 + COUNT
+    assert {path for path in COPIES if path in crawl.parsed} | set(crawl.dropped) == set(COPIES)
+    assert crawl.stat("items/dropped") == crawl.stat("near_duplicate") == len(crawl.dropped)
+    assert crawl.stat("compared") == crawl.stat("items/equal") == COUNT - len(crawl.dropped)
+    assert crawl.faults == {}
 
 
-def test_other_titles_are_left_out_of_it(crawls):
-    """Without other_title in DEDUP_EXEMPT the texts alone decide; the verdict still says it."""
-    crawl = crawls["unnamed"]
-    assert set(crawl.dropped) == {"/blue", "/print", "/bare", "/again"}
-    assert crawl.dropped["/blue"]["identity"] == "other"
-    assert "/behind" not in crawl.requested
+def test_a_compared_page_is_parsed_and_says_so(crawls):
+    """The first copy of a class is compared: flag and meta say it, and it is no original."""
+    crawl = crawls["shop"]
+    event = crawl.event("/0?print=1")
+    assert event["flags"] == ["near-duplicate-parsed"]
+    assert (event["dedup"]["status"], event["dedup"]["reason"]) == ("exempt", "compared")
+    assert event["dedup"]["of"] == f"{crawl.url}/0"
+    assert crawl.stat("released") == crawl.stat("compared")
 
 
-# ------------------------------------------------------------------------------ listing guard
+def test_risk_says_how_many_are_dropped_between_two_looks(crawls):
+    """With the default most copies are dropped, with 0 none is."""
+    assert len(crawls["shop"].dropped) > COUNT / 2
+    assert crawls["no_risk"].dropped == {}
 
 
-def test_next_page_of_a_listing_is_kept(crawls):
-    """Alike text with new links, the second page of a listing, is kept and followed."""
-    crawl = crawls["guarded"]
-    assert crawl.meta("/list?page=2")["reason"] == "new_links"
-    assert crawl.stat("exempt/new_links") == 1
-    assert {f"/item/{n}" for n in range(20)} <= set(crawl.requested)
+def test_item_fields_tell_items_apart(crawls):
+    """Of DEDUP_ITEM_FIELDS' fields alone items are made equal: another one changes with each page."""
+    assert len(crawls["fields"].dropped) > COUNT / 2
+    assert crawls["fields"].stat("items/control") == 0
 
 
-def test_same_page_of_a_listing_is_dropped(crawls):
-    """Alike text with the links of the original is a near-duplicate, however many links."""
-    assert set(crawls["guarded"].dropped) == {"/list?page=1&sid=5"}
+def test_copies_of_a_spider_that_keeps_pages_are_dropped_unparsed(crawls):
+    """Where items hold nothing but the page, and pages are equal but for their frame."""
+    assert set(crawls["keeper"].dropped) == set(COPIES)
+    assert crawls["keeper"].stat("items/by_text") == COUNT
 
 
-def test_guard_is_turned_off(crawls):
-    """Without new_links in DEDUP_EXEMPT the second page of a listing is dropped."""
-    crawl = crawls["unguarded"]
-    assert set(crawl.dropped) == {"/list?page=2", "/list?page=1&sid=5"}
-    assert "/item/15" not in crawl.requested
+def test_promise_1_nothing_is_lost_what_is_new_passes(crawls):
+    """A look-alike's other price, other name and new request come, those after a drop, too."""
+    crawl, off = crawls["news"], crawls["news_off"]
+    assert set(items(crawl)) == set(items(off))
+    assert "/behind" in crawl.parsed
+
+
+@pytest.mark.parametrize(("name", "as_in"), [("shop_tag", "shop_off"), ("news_tag", "news_off")])
+def test_tag_changes_no_request_and_no_item(crawls, name, as_in):
+    """In tag all is as without the add-on."""
+    crawl, off = crawls[name], crawls[as_in]
+    assert crawl.requested == off.requested
+    assert crawl.paths("parsed") == off.paths("parsed")
+    assert items(crawl) == items(off)
+
+
+def test_tag_says_what_drop_would_do(crawls):
+    """By a ledger as in drop: meta["dedup"]["would"] is what became of the page there."""
+    would = {e["path"]: e["dedup"]["would"] for e in crawls["shop_tag"].of("parsed")}
+    drop = crawls["shop"]
+    assert {path for path, said in would.items() if said == "drop"} == set(drop.dropped)
+    assert {path for path, said in would.items() if said == "compare"} == drop.parsed & {*COPIES}
+    assert set(would.values()) == {"drop", "compare", "keep"}
+
+
+def test_skip_links_parses_what_drop_drops(crawls):
+    """In skip_links each page brings its items."""
+    crawl = crawls["shop_skip"]
+    assert len(items(crawl)) == 1 + 2 * COUNT
+    assert {e["path"] for e in crawl.of("parsed") if e["flags"] == ["near-duplicate"]} == set(
+        crawls["shop"].dropped
+    )
 
 
 def test_spiders_of_other_names_do_not_meet(crawls):

@@ -58,7 +58,7 @@ def test_promise_1_nothing_is_lost_without_a_store(crawls, name, kind):
 def test_store_that_cannot_be_opened_is_told_once(crawls, name, kind):
     """One error says which namespace goes without, and where the store lies."""
     (error,) = [line for line in crawls[name].errors if f"'{name}'" in line]
-    assert f"dedup is off for '{name}' in this crawl, pages are kept: " in error
+    assert f"[dedup] off for '{name}' in this crawl, pages are kept: " in error
     assert kind == "recipe_mismatch" or f"/dedup/{name}" in error
 
 
@@ -82,7 +82,7 @@ def test_fault_of_one_namespace_touches_no_other(crawls):
 
 # Each method of the detector breaks for the spider of its name.
 BREAK = """
-import dedup.detector, dedup.scrapy.middlewares, dedup.scrapy.crawl_session
+import dedup.detector, dedup.scrapy.middlewares, dedup.scrapy.page.judge
 
 def breaks(method, named):
     real = getattr(dedup.detector.EmbeddedDetector, method)
@@ -92,12 +92,12 @@ def breaks(method, named):
         return real(self, *args, **kwargs)
     setattr(dedup.detector.EmbeddedDetector, method, broken)
 
-for method in ("probe", "release", "forget", "close"):
+for method in ("release", "forget", "close"):
     breaks(method, method)
 breaks("judge", "reserve")
 breaks("insert_many", "insert")
 
-real_read, real_forget = dedup.scrapy.crawl_session.read_page, dedup.scrapy.middlewares.forget_copied
+real_read, real_forget = dedup.scrapy.page.judge.read_page, dedup.scrapy.middlewares.forget_copied
 
 def read_page(page, *, url, **options):
     if b"UNREADABLE" in page:
@@ -109,7 +109,7 @@ def forget_copied(request):
         raise TypeError("broken meta")
     return real_forget(request)
 
-dedup.scrapy.crawl_session.read_page = read_page
+dedup.scrapy.page.judge.read_page = read_page
 dedup.scrapy.middlewares.forget_copied = forget_copied
 
 class Broken:
@@ -126,7 +126,6 @@ def parse(self, response):
 BROKEN = {
     "reserve": Case(PAGES),
     "insert": Case(PAGES),
-    "probe": Case(PAGES),
     "release": Case(PAGES, RAISE, {"DEDUP_WAIT_SECONDS": 0.1}),
     "forget": Case(PAGES | {"/": hub("/a", "/gone", "/c"), "/gone": Page(b"", status=410)}),
     "close": Case(PAGES),
@@ -167,7 +166,6 @@ def test_promise_1_nothing_is_lost_by_a_fault(broken, name):
     [
         ("reserve", {"zero_division_error": 4}),
         ("insert", {"zero_division_error": 4}),
-        ("probe", {"zero_division_error": 1}),
         ("release", {"zero_division_error": 3}),
         ("close", {"zero_division_error": 1}),
         ("reader", {"memory_error": 1}),
@@ -183,7 +181,7 @@ def test_fault_is_counted_for_each_page(broken, name, faults):
 def test_fault_is_logged_once(broken):
     """Of the faults of a kind the first one is logged, with its traceback, and only that."""
     log = broken["reserve"].log
-    assert log.count("dedup failed (broken judge); ") == 1
+    assert log.count("[dedup] failed (broken judge); ") == 1
     assert "ZeroDivisionError: broken judge\n" in log
 
 
@@ -191,12 +189,6 @@ def test_fault_at_insert_says_what_it_costs(broken):
     """A page whose insert failed is said to be parsed, but not remembered."""
     assert "was parsed, but is not remembered" in broken["insert"].log
     assert broken["insert"].stat("inserted") == 0
-
-
-def test_page_whose_comparison_failed_is_remembered(broken):
-    """A near-duplicate that cannot be compared with its original is kept, exempt, and inserted."""
-    assert broken["probe"].meta("/b")["reason"] == "fault"
-    assert broken["probe"].stat("inserted") == len(PAGES)
 
 
 def test_fault_at_forget_is_counted(broken):

@@ -1,4 +1,4 @@
-"""A fault at every call of ours in a real crawl: no page is lost, and each fault is counted.
+"""A fault at every call of detector and store in a real crawl: no page is lost, and each fault is counted.
 
 tests/support/faulting.py finds the calls and breaks them. A crawl without a fault says which are made, and
 how often; then each of them fails at every call, at its first, and at its last, with kinds of fault
@@ -21,8 +21,8 @@ from sizes import FULL
 
 import dedup
 from dedup.model.errors import DedupError
-from dedup.scrapy.counts import kind_of
-from dedup.scrapy.items import Digest, encode
+from dedup.scrapy.evidence.digest import Digest, encode
+from dedup.scrapy.guard import kind_of
 from dedup.store import store
 from dedup.store.verify import verify_store
 
@@ -65,13 +65,13 @@ UNUSED = {
 HARMLESS_AT_OPENING = {"SegmentedTable.__init__"}
 # Fails in a thread of its own, at any time: the next insert says so.
 FLUSHED = "Documents.sync"
-NAMED = "scrapy.crawl_session.namespace_of"  # called where the namespace is the spider's name
+NAMED = "scrapy.page.judge.namespace_of"  # called where the namespace is the spider's name
 
 KINDS = itertools.cycle(faulting.KINDS)
 # A map that is full once is enlarged, and nothing failed.
 ONCE = itertools.cycle(kind for kind in faulting.KINDS if kind != "map")
 OUTER = [
-    "scrapy.memory.open_embedded", "scrapy.crawl_session.read_page", "EmbeddedDetector.judge", "EmbeddedDetector.insert_many",
+    "scrapy.memory.embedded.open_embedded", "scrapy.page.judge.read_page", "EmbeddedDetector.judge", "EmbeddedDetector.insert_many",
     "EmbeddedDetector.release", "EmbeddedDetector.forget", "EmbeddedDetector.close",
 ]  # fmt: skip
 USED = [point for point in faulting.POINTS if point not in UNUSED]
@@ -94,7 +94,7 @@ def site():
 @pytest.fixture(scope="module")
 def made(tmp_path_factory, site):
     """The folder of a store that every crawl begins with a copy of; its pages brought their address."""
-    brought = encode(Digest(1, silent=True))
+    brought = encode(Digest(1))
     folder = tmp_path_factory.mktemp("made")
     with dedup.open(folder, namespace="site") as detector, patch.object(store, "TAIL_AT_CLOSE", 1):
         for path, page in STORED.items():
@@ -114,6 +114,7 @@ def crawl(folder, site, made, plan):
         settings = {
             "DEDUP_PATH": str(folder / name),
             "DEDUP_NAMESPACE": None if point == NAMED else "site",
+            "DEDUP_PROOF": "text",
             "DEDUP_WAIT_SECONDS": 0.05,
             "ITEM_PIPELINES": {"faulting.BrokenPipeline": 1},
         }
@@ -126,7 +127,7 @@ def crawl(folder, site, made, plan):
     # a crawl that takes longer than another flushes no more often: calls are the same in all
     setup += "dedup.store.documents.FLUSH_SECONDS = 3600\n"
     # each page is inserted by the call that ends it, so that faults can be told apart
-    setup += "import dedup.scrapy.in_flight\ndedup.scrapy.in_flight.COMMIT_PAGES = 1"
+    setup += "import dedup.scrapy.page.in_flight\ndedup.scrapy.page.in_flight.COMMIT_PAGES = 1"
     crawls = Crawling(folder, cases, setup, in_turn=True).end()
     return [(crawl, verify_store(folder / name, "site")) for name, crawl in crawls.items()]
 

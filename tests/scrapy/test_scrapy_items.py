@@ -1,12 +1,9 @@
 """The spider's own items decide, in real crawls of sites with copies and variants of one text."""
 
-import json
-import random
 import re
 import signal
 
 import pytest
-import scrapy
 from crawling import (
     Case,
     Crawl,
@@ -162,14 +159,6 @@ def parse(self, response):
         yield {"sku": sku, "position": self.seen}
     yield from self.links(response)
 """
-NOISY = """
-def parse(self, response):
-    self.note("parsed", response)
-    self.seen = getattr(self, "seen", 0) + 1
-    for sku in response.css("main [data-sku]::attr(data-sku)").getall():
-        yield {"sku": sku, "mark": f"run{self.seen * 7919 + 100_000}", "odd": self.seen % 2 == 0}
-    yield from self.links(response)
-"""
 HOSTILE = """
 def parse(self, response):
     self.note("parsed", response)
@@ -192,35 +181,6 @@ def parse(self, response):
     yield from self.links(response)
 """
 
-FOLLOWS_BY = """
-    for position, href in enumerate(response.css("a::attr(href)").getall()):
-        yield response.follow(href, self.parse, errback=self.ends, priority=-position)
-"""
-CHECKS_LINKS = ITEMS.replace("    yield from self.links(response)\n", FOLLOWS_BY.removeprefix("\n"))
-ERRBACKS = {
-    "errback": """
-def ends(self, failure):
-    yield {"sku": "failed", "price": failure.request.url}
-    yield scrapy.Request(self.base + "/next", self.parse, meta={"dont_dedup": True})
-""",
-    "async": """
-async def ends(self, failure):
-    yield {"sku": "failed", "price": failure.request.url}
-    yield scrapy.Request(self.base + "/next", self.parse, meta={"dont_dedup": True})
-""",
-    "reads": """
-async def ends(self, failure):
-    of = failure.value.verdict.of if hasattr(failure.value, "verdict") else ""
-    return [{"sku": "failed", "price": of}]
-""",
-    "checks": """
-def ends(self, failure):
-    from dedup.scrapy import NearDuplicate
-    yield {"sku": "failed", "price": bool(failure.check(ValueError, NearDuplicate))}
-""",
-}
-CHECKED = shop(20) | {"/": hub(*shop(20), "/gone"), "/next": article(77)}
-
 
 @pytest.fixture(scope="module")
 def crawls(tmp_path_factory):
@@ -236,14 +196,8 @@ def crawls(tmp_path_factory):
         "nocontrol": Case(counters(30), KEEPS_PAGES, WRITES | {"DEDUP_CONTROL": 0}),
         "position": Case(shop(10), COUNTER, WRITES),
         "ignoring": Case(shop(20), COUNTER, WRITES | {"DEDUP_ITEM_IGNORE": ["position"]}),
-        "noisy": Case(shop(20), NOISY, WRITES | {"DEDUP_CONTROL": 0, "DEDUP_ITEM_IGNORE": ["odd"]}),
         "fails": Case(shop(10), FAILS, WRITES),
-        "one": Case(
-            site({f"/p/1?utm_source={n}" if n else "/p/1": product(1, "1") for n in range(70)}),
-            ITEMS,
-            WRITES,
-        ),
-    } | {name: Case(CHECKED, CHECKS_LINKS + body, WRITES) for name, body in ERRBACKS.items()}
+    }
     return run_cases(tmp_path_factory.mktemp("items"), cases, setup=SETUP)
 
 
@@ -295,33 +249,20 @@ def test_the_output_is_as_if_copies_had_been_dropped(crawls):
 
 
 def test_a_page_that_is_parsed_says_why(crawls):
-    """Its meta has the reason items, and it bears a flag."""
-    parsed = [e for e in crawls["shop"].of("parsed") if e["dedup"].get("reason") == "items"]
+    """Its meta has the reason, and it bears a flag."""
+    parsed = [e for e in crawls["shop"].of("parsed") if e["dedup"].get("reason") == "compared"]
     assert parsed
     assert all("near-duplicate-parsed" in e["flags"] and e["dedup"]["of"] for e in parsed)
 
 
-def test_the_summary_says_what_was_dropped_and_why_pages_were_parsed(crawls):
-    """Classes, their proof, and the fields that differ."""
-    log = crawls["shop"].log
-    assert "copies dropped: ?+utm_source" in log
-    assert "because their items differ: parse, ?+variant (in sku)" in log
-
-
-def test_proven_copies_are_not_warned_about(crawls):
-    """However many there are of one page."""
-    crawl = crawls["one"]
-    assert crawl.stat("items/dropped") >= 55
-    assert f"are near-duplicates of {crawl.url}/p/1" not in crawl.log
-
-
-def test_tag_mode_compares_and_drops_nothing(crawls):
-    """Everything is parsed: the first look at a new site is a proof."""
+def test_tag_mode_changes_nothing(crawls):
+    """Everything is parsed, every item and copy comes, and what `drop` would do is said."""
     crawl = crawls["tag"]
     assert len(crawl.parsed) == 31
-    assert crawl.stat("items/equal") >= 8
-    assert crawl.stat("items/other") >= 8
+    assert len(items(crawl, "sku")) == 30
     assert not crawl.dropped
+    would = [e["dedup"]["would"] for e in crawl.of("parsed") if e["dedup"].get("would")]
+    assert {"drop", "compare", "keep"} <= set(would)
 
 
 def test_by_text_alone_the_shop_loses_its_variants(crawls):
@@ -329,14 +270,11 @@ def test_by_text_alone_the_shop_loses_its_variants(crawls):
     assert len(set(items(crawls["text"], "sku"))) == 10
 
 
-def test_a_control_visit_tells_a_counter_from_data(crawls):
-    """Spiders that keep the page drop its print copies once the counter is known to be one."""
-    crawl = crawls["pages"]
-    assert {sku for (sku,) in items(crawl, "sku")} == {str(n) for n in range(60)}
-    assert 1 <= crawl.stat("items/control") <= 3
-    copies = list(dict.fromkeys(path for path in crawl.requested if path.startswith("/print")))
-    assert len(crawl.dropped.keys() & set(copies[30:])) >= 24  # all but the checks, and a few
-    assert not crawls["nocontrol"].dropped
+def test_promise_1_a_counter_in_a_page_that_is_kept_costs_no_item(crawls):
+    """Of spiders that keep pages beside other data, with control visits and without."""
+    for name, number in (("pages", 60), ("nocontrol", 30)):
+        assert {sku for (sku,) in items(crawls[name], "sku")} == {str(n) for n in range(number)}
+    assert 1 <= crawls["pages"].stat("items/control") <= 3
     assert crawls["nocontrol"].stat("items/control") == 0
 
 
@@ -346,43 +284,6 @@ def test_a_position_keeps_copies_until_it_is_ignored(crawls):
     assert len(crawls["ignoring"].dropped) >= 10
     wanted = {f"{n}{v}" for n in range(20) for v in ("", "-2")}
     assert {sku for (sku,) in items(crawls["ignoring"], "sku")} == wanted
-
-
-def test_the_summary_names_a_field_that_keeps_copies(crawls):
-    """One whose values no page has; a SKU, which the pages have, is not named."""
-    log = crawls["noisy"].log
-    assert not crawls["noisy"].dropped
-    assert (
-        '20 copies in all but `mark` were parsed: DEDUP_ITEM_IGNORE = ["mark"] would drop them'
-    ) in log
-    assert "in all but" not in log.replace("in all but `mark`", "")
-
-
-TAKEN = pytest.mark.skipif(
-    scrapy.version_info < (2, 14), reason="Scrapy 2.13 takes no items of such an errback"
-)
-
-
-@TAKEN
-@pytest.mark.parametrize("kind", ["errback", "async"])
-def test_an_errback_makes_no_item_of_a_dropped_copy(crawls, kind):
-    """A link checker reports what is gone, and no live copy as dead; what the errback requests is sent."""
-    crawl = crawls[kind]
-    failed = [url for sku, url in items(crawl, "sku", "price") if sku == "failed"]
-    dropped = crawl.stat("items/dropped")
-    assert [url.removeprefix(crawl.url) for url in failed] == ["/gone"]
-    assert dropped == crawl.stat("items/errback") >= 10
-    assert "/next" in crawl.requested
-
-
-@TAKEN
-@pytest.mark.parametrize("kind", ["reads", "checks"])
-def test_an_errback_that_asks_for_drops_knows_of_them(crawls, kind):
-    """Its items pass."""
-    crawl = crawls[kind]
-    failed = [url for sku, url in items(crawl, "sku", "price") if sku == "failed"]
-    assert len(failed) == crawl.stat("items/dropped") + 1
-    assert crawl.stat("items/errback") == 0
 
 
 def test_a_callback_that_raises_loses_no_item_that_it_yielded(crawls):
@@ -417,8 +318,8 @@ def test_evidence_lasts_with_the_memory(tmp_path):
     with serve(pages) as server:
         case = Case(pages, ITEMS, settings)
         Crawling(tmp_path, {"only": (server, case)}, setup=SETUP).end()
-        path = tmp_path / "dedup" / "only" / "classes.json"
-        assert json.loads(path.read_text())["classes"]
+        path = tmp_path / "dedup" / "only" / "learned"
+        assert path.read_bytes()
         server.pages = {p: [page] for p, page in site(new).items()}
         second = Crawling(tmp_path, {"only": (server, case)}, setup=SETUP).end()["only"]
         copies = {p for p in second.dropped if "utm_source" in p}
@@ -429,7 +330,7 @@ def test_evidence_lasts_with_the_memory(tmp_path):
         server.pages = {p: [page] for p, page in site(last).items()}
         third = Crawling(tmp_path, {"only": (server, case)}, setup=SETUP).end()["only"]
     assert {sku for (sku,) in items(third, "sku")} >= {f"new {p}" for p in last}
-    assert "classes.json cannot be used" in third.log
+    assert "learned cannot be used" in third.log
     assert not third.faults
 
 
@@ -458,51 +359,6 @@ def test_promise_1_a_daily_page_with_other_numbers_is_no_copy_of_yesterdays(tmp_
     assert not second.faults
 
 
-def random_site(seed: int) -> tuple[dict[str, Page], set[tuple[str | None, int | None]]]:
-    """Return pages with copies and variants in random parts and order, and the items on them."""
-    dice = random.Random(seed)
-    pages: dict[str, Page] = {}
-    wanted: set[tuple[str | None, int | None]] = set()
-    for n in range(dice.randint(5, 25)):
-        sku, price = f"{n}", n if dice.random() < 0.5 else None
-        for k in range(dice.randint(1, 8)):
-            query = dice.choice(
-                ["", f"?ref=r{k}", f"?v={k}", f"?utm_source=m{k}&ref=r{k}", f"?sid={dice.random()}"]
-            )
-            if dice.random() < 0.3:
-                sku = f"{n}-{k}"
-            if price is not None and dice.random() < 0.2:
-                price = 1000 + n * 10 + k
-            pages[f"/p/{n}{query}"] = product(
-                n, sku, price, frame=dice.choice(["", "mail", "shop"])
-            )
-            wanted.add((sku, price))
-    listed = list(pages.items())
-    dice.shuffle(listed)
-    shuffled = dict(listed)
-    wanted = set()
-    for page in shuffled.values():
-        text = page.body.decode()
-        sku = text.split("data-sku='")[1].split("'")[0]
-        price = int(text.split('"price": ')[1].split("}")[0]) if '"price"' in text else None
-        wanted.add((sku, price))
-    return site(shuffled), wanted
-
-
-def test_promise_1_no_random_spider_misses_an_item(tmp_path):
-    """Whatever the parts, the order and the concurrency: every item of the site without the add-on comes."""
-    cases, wanted = {}, {}
-    for seed in range(12):
-        pages, wanted[f"s{seed}"] = random_site(seed)
-        settings = WRITES | {"CONCURRENT_REQUESTS": 1 + seed % 8}
-        cases[f"s{seed}"] = Case(pages, ITEMS, settings)
-    found = run_cases(tmp_path, cases, setup=SETUP)
-    for name, crawl in found.items():
-        assert not crawl.faults
-        assert set(items(crawl, "sku", "price")) == wanted[name], name
-    assert sum(len(crawl.dropped) for crawl in found.values()) > 0
-
-
 LANGS = """
 def parse(self, response):
     self.note("parsed", response)
@@ -513,7 +369,7 @@ def parse(self, response):
 WAITS = """
 async def parse(self, response):
     self.note("parsed", response)
-    if (response.meta["dedup"].get("reason")) == "items":
+    if response.meta["dedup"].get("reason") == "compared":
         self.note("looking", response)
         import asyncio
         await asyncio.sleep(3600)
@@ -572,24 +428,9 @@ def test_promise_1_the_next_run_of_a_job_fetches_what_a_fallen_class_dropped(tmp
     assert first.stat("items/again") == 0
     assert set(first.dropped) <= set(second.requested)
     assert second.stat("items/again") >= len(first.dropped)
-    assert "was taken for a copy and proved otherwise" in second.log
+    assert "pages were dropped as copies, but" in second.log
     assert not first.faults
     assert not second.faults
-
-
-def test_the_report_shows_the_classes(tmp_path):
-    """Copies that were dropped, and pages with other items, with the fields that differ."""
-    path = tmp_path / "report.json"
-    settings = WRITES | {"DEDUP_REPORT": str(path)}
-    crawl = run_case(tmp_path, Case(shop(12), ITEMS, settings), setup=SETUP)
-    assert not crawl.faults
-    classes = {each["name"]: each for each in json.loads(path.read_text())["classes"]}
-    copies = classes["parse, ?+utm_source (frame)"]
-    variants = classes["parse, ?+variant (data attributes)"]
-    assert copies["dropped"] == len(crawl.dropped) > 0
-    assert copies["others"] == 0
-    assert (variants["dropped"], variants["others"], variants["fields"]) == (0, 12, ["sku"])
-    assert variants["page"].endswith("?variant=2")
 
 
 VISITS = """

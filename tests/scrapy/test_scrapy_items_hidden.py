@@ -350,10 +350,10 @@ def test_promise_1_a_redirected_page_is_fetched_again_by_way_of_its_redirect(tmp
 # ------------------------------------------------------------------------------------- times
 
 CLOCK = """
-import dedup.scrapy.items, time
+import dedup.scrapy.evidence.digest, time
 class Clock:
     time = staticmethod(lambda: {NOW})
-dedup.scrapy.items.time = Clock
+dedup.scrapy.evidence.digest.time = Clock
 """
 
 

@@ -1,7 +1,7 @@
 """Who a page is to the Scrapy add-on: keys, meta, namespaces, scope, and the text of a page."""
 
 import pytest
-from crawling import Case, Page, article, hub, run_cases
+from crawling import TEXT, Case, Page, article, hub, run_cases
 
 RUSSIAN = " ".join(
     f"{a} {b}" for a in "дом река ветер книга город".split() for b in "новый старый синий".split()
@@ -94,8 +94,8 @@ CASES = {
             ),
         }
     ),
-    "site": Case(TWO_HOSTS, OTHER_HOST, {"DEDUP_SCOPE": "site", "DEDUP_PROOF": "text"}),
-    "everywhere": Case(TWO_HOSTS, OTHER_HOST, {"DEDUP_PROOF": "text"}),
+    "site": Case(TWO_HOSTS, OTHER_HOST, {"DEDUP_SCOPE": "site"}),
+    "everywhere": Case(TWO_HOSTS, OTHER_HOST),
     "first": Case(
         {"/": hub("/shared"), "/shared": article(80)}, settings={"DEDUP_NAMESPACE": "common"}
     ),
@@ -107,7 +107,7 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def crawls(tmp_path_factory):
-    return run_cases(tmp_path_factory.mktemp("keys"), CASES)
+    return run_cases(tmp_path_factory.mktemp("keys"), CASES, settings=TEXT)
 
 
 # ---------------------------------------------------------------------------- keys and meta

@@ -1,18 +1,21 @@
 """What a crawl remembers of the crawl before it: DEDUP_MEMORY, JOBDIR, and what is forgotten again."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
-from crawling import Case, Crawl, Page, article, hub, run_case
+from crawling import TEXT, Case, Crawl, Page, article, hub, run_case
 
 import dedup
+
+crawl = partial(run_case, settings=TEXT)
 
 DAY_1 = {"/": hub("/a?sid=1", "/b?sid=1"), "/a?sid=1": article(1), "/b?sid=1": article(2)}
 DAY_2 = {"/": hub("/a?sid=2", "/b?sid=2"), "/a?sid=2": article(1), "/b?sid=2": article(2)}
 
 
 def days(folder: Path, **settings: object) -> list[Crawl]:
-    return [run_case(folder, Case(pages, settings=settings)) for pages in (DAY_1, DAY_2)]
+    return [crawl(folder, Case(pages, settings=settings)) for pages in (DAY_1, DAY_2)]
 
 
 def test_a_crawl_begins_with_an_empty_memory(tmp_path):
@@ -32,9 +35,9 @@ def test_a_memory_that_is_kept_knows_yesterdays_pages(tmp_path):
 
 def test_a_memory_of_an_age_forgets_what_is_older(tmp_path):
     """What was inserted before that is pruned when the crawl begins."""
-    run_case(tmp_path, Case(DAY_1, settings={"DEDUP_MEMORY": "ever"}))
+    crawl(tmp_path, Case(DAY_1, settings={"DEDUP_MEMORY": "ever"}))
     old = "import time\nreal = time.time\ntime.time = lambda: real() + 100_000"
-    later = run_case(tmp_path, Case(DAY_2, settings={"DEDUP_MEMORY": "1d"}), setup=old)
+    later = crawl(tmp_path, Case(DAY_2, settings={"DEDUP_MEMORY": "1d"}), setup=old)
     assert later.dropped == {}
     assert "forgot 3 old documents" in later.log
 
@@ -42,8 +45,8 @@ def test_a_memory_of_an_age_forgets_what_is_older(tmp_path):
 @pytest.mark.long
 def test_a_store_that_was_kept_is_not_emptied_for_want_of_a_setting(tmp_path):
     """After "ever" a crawl without the setting goes on with what is there, and says so."""
-    first = run_case(tmp_path, Case(DAY_1, settings={"DEDUP_MEMORY": "ever"}))
-    second = run_case(tmp_path, Case(DAY_2))
+    first = crawl(tmp_path, Case(DAY_1, settings={"DEDUP_MEMORY": "ever"}))
+    second = crawl(tmp_path, Case(DAY_2))
     assert first.stat("inserted") == 3
     assert set(second.dropped) == {"/a?sid=2", "/b?sid=2"}
     assert "which another setting or program filled" in second.log
@@ -51,13 +54,13 @@ def test_a_store_that_was_kept_is_not_emptied_for_want_of_a_setting(tmp_path):
 
 @pytest.mark.long
 def test_a_crawl_that_resumes_remembers(tmp_path):
-    """With the JOBDIR of the crawl that made the store it is kept; with another one it is emptied."""
+    """With the JOBDIR of the crawl that was stopped the store is kept; with another one it is emptied."""
     settings = {"JOBDIR": str(tmp_path / "job")}
-    run_case(tmp_path, Case(DAY_1, settings=settings))
-    resumed = run_case(tmp_path, Case(DAY_2, settings=settings))
+    crawl(tmp_path, Case(DAY_1, settings=settings | {"CLOSESPIDER_ITEMCOUNT": 3}))
+    resumed = crawl(tmp_path, Case(DAY_2, settings=settings))
     assert set(resumed.dropped) == {"/a?sid=2", "/b?sid=2"}
     assert "resumes, and remembers its pages" in resumed.log
-    other = run_case(tmp_path, Case(DAY_2, settings={"JOBDIR": str(tmp_path / "other")}))
+    other = crawl(tmp_path, Case(DAY_2, settings={"JOBDIR": str(tmp_path / "other")}))
     assert other.dropped == {}
 
 
@@ -66,7 +69,6 @@ def test_a_page_that_is_gone_makes_room_for_its_copy(tmp_path):
     """A 404 for a known key forgets its document: the copy is kept."""
     pages = {"/": hub("/a", "/copy"), "/a": article(1), "/copy": article(1, frame="copy")}
     ever = {"DEDUP_MEMORY": "ever"}
-    first = run_case(tmp_path, Case(pages, settings=ever))
     gone = pages | {"/a": Page(b"gone", status=404)}
     keys = """
     def links(self, response, **options):
@@ -75,8 +77,8 @@ def test_a_page_that_is_gone_makes_room_for_its_copy(tmp_path):
             meta = {"dedup_key": path}
             yield scrapy.Request(self.base + path, meta=meta, priority=-n, **options)
     """
-    first = run_case(tmp_path / "keys", Case(pages, keys, ever))
-    second = run_case(tmp_path / "keys", Case(gone, keys, ever))
+    first = crawl(tmp_path / "keys", Case(pages, keys, ever))
+    second = crawl(tmp_path / "keys", Case(gone, keys, ever))
     assert set(first.dropped) == {"/copy"}
     assert second.meta("/copy")["status"] == "unique"
 
@@ -100,19 +102,19 @@ def test_forget_takes_back_what_an_earlier_crawl_stored(tmp_path):
         yield from super().parse(response)
     """
     copies = {"/": hub(), "/a": article(1), "/copy": article(1, frame="copy")}
-    first = run_case(tmp_path, Case(pages, key % ["/a"], ever))
-    second = run_case(tmp_path, Case(copies, key % ["/a", "/copy"] + forgets, ever))
+    first = crawl(tmp_path, Case(pages, key % ["/a"], ever))
+    second = crawl(tmp_path, Case(copies, key % ["/a", "/copy"] + forgets, ever))
     assert first.stat("inserted") == 2
     assert second.meta("/copy")["status"] == "unique"
 
 
 def test_a_store_that_others_filled_is_not_emptied(tmp_path):
     """What a service, an import or the library put into a crawl's own store stays there."""
-    run_case(tmp_path, Case(DAY_1))
+    crawl(tmp_path, Case(DAY_1))
     [store] = (tmp_path / "dedup").iterdir()
     with dedup.open(store.parent, namespace=store.name) as detector:
         page = dedup.fingerprint(article(3).body, url="http://elsewhere/")
         detector.insert(detector.reserve(page, "http://elsewhere/"))
-    second = run_case(tmp_path, Case(DAY_2))
+    second = crawl(tmp_path, Case(DAY_2))
     assert set(second.dropped) == {"/a?sid=2", "/b?sid=2"}
     assert "which another setting or program filled" in second.log

@@ -18,6 +18,7 @@ import pytest
 import scrapy
 from crawling import (
     PATIENT,
+    TEXT,
     Case,
     Crawl,
     Crawling,
@@ -55,10 +56,6 @@ from scrapy.exceptions import ScrapyDeprecationWarning
 warnings.filterwarnings("ignore", category=ScrapyDeprecationWarning)
 """
 SPLASH = """
-import scrapy.utils.url, w3lib.url
-scrapy.utils.url.canonicalize_url = w3lib.url.canonicalize_url
-"""
-SPLASH = """
 async def start(self):
     from scrapy_splash import SplashRequest
     yield SplashRequest(self.start_urls[0], self.parse)
@@ -83,6 +80,23 @@ async def start(self):
 
 def links(self, response):
     return super().links(response, meta={"playwright": True})
+"""
+POET = """
+def links(self, response):
+    return super().links(response, callback=self.thing)
+
+def thing(self, response, page: Thing):
+    assert str(page.response.url) == response.url
+    yield from super().parse(response)
+"""
+THING = """
+from web_poet import HttpResponse, WebPage
+
+class Thing(WebPage):
+    def __init__(self, response: HttpResponse):
+        super().__init__(response)
+        with open("built", "a") as built:
+            print(response.url, file=built)
 """
 MODULES = {
     "autothrottle": "scrapy",
@@ -181,7 +195,7 @@ def crawls(tmp_path_factory):
             for name, case in cases(there.url, folder).items()
             if find_spec(MODULES[name]) is not None
         }
-        yield run_cases(folder, chosen, setup=OLDER, in_turn=True), there.asked
+        yield run_cases(folder, chosen, setup=OLDER, settings=TEXT, in_turn=True), there.asked
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -210,7 +224,7 @@ def crawl_twice(folder: Path, settings: dict[str, object]) -> list[Crawl]:
     """Crawl a site by the same spider today and tomorrow."""
     with serve(PAGES) as site:
         together = {"only": (site, Case(PAGES, settings=settings))}
-        return [Crawling(folder, together, OLDER).end()["only"] for _ in range(2)]
+        return [Crawling(folder, together, OLDER, TEXT).end()["only"] for _ in range(2)]
 
 
 def test_http_cache(tmp_path):
@@ -243,6 +257,19 @@ def test_deltafetch(tmp_path, memory):
     assert set(tomorrow.dropped) == (DROPPED if memory == "ever" else set())
 
 
+# ----------------------------------------------------------------------------- before the callback
+
+
+def test_poet(tmp_path):
+    """scrapy-poet builds page objects after a page is judged: none for one that is dropped."""
+    needs("scrapy_poet")
+    settings = TEXT | {"ADDONS": BESIDE | {"scrapy_poet.Addon": 300}}
+    crawl = run_case(tmp_path, Case(PAGES, POET, settings), setup=OLDER + THING)
+    assert_as_without(crawl)
+    built = (tmp_path / "built").read_text().split()
+    assert sorted(built) == sorted(crawl.url + path for path in KEPT - {"/"})
+
+
 # -------------------------------------------------------------------------- pages that were rendered
 
 
@@ -259,7 +286,7 @@ def test_splash(tmp_path):
             },
             "REQUEST_FINGERPRINTER_CLASS": "scrapy_splash.SplashRequestFingerprinter",
         }
-        crawl = run_case(tmp_path, Case(PAGES, SPLASH, settings), setup=OLDER)
+        crawl = run_case(tmp_path, Case(PAGES, SPLASH, settings), setup=OLDER, settings=TEXT)
         assert there.asked == {"render.html": 7}
     assert_as_without(crawl)
     assert crawl.dropped["/b"]["of"] == f"{crawl.url}/a"
@@ -277,7 +304,7 @@ def test_playwright(tmp_path):
             "args": ["--no-sandbox"],
         },
     }
-    crawl = run_case(tmp_path, Case(PAGES, PLAYWRIGHT, settings), setup=OLDER)
+    crawl = run_case(tmp_path, Case(PAGES, PLAYWRIGHT, settings), setup=OLDER, settings=TEXT)
     assert_as_without(crawl)
     assert crawl.stats["playwright/page_count"] == 7
 
@@ -337,7 +364,7 @@ def test_scrapy_redis(tmp_path, redis_port):
         redis.Redis(port=redis_port) as client,
     ):
         wait_for(lambda: _answers(client))
-        settings = {
+        settings = TEXT | {
             "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
             "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",
             "SCHEDULER_PERSIST": True,

@@ -3,13 +3,13 @@
 import signal
 
 import pytest
-from crawling import Case, Crawling, Page, article, hub, run_case, serve, wait_for
+from crawling import TEXT, Case, Crawling, Page, article, hub, run_case, serve, wait_for
 
 import dedup
 from dedup.store.transfer import decode_line, export_lines
 from dedup.store.verify import verify_store
 
-EVER = {"DEDUP_MEMORY": "ever"}
+EVER = TEXT | {"DEDUP_MEMORY": "ever"}
 SITE = {
     "/": hub("/one", "/two", "/three", "/copy"),
     "/one": article(1),
@@ -211,7 +211,7 @@ DISCARDED = {
 @pytest.mark.long
 def test_page_that_a_later_middleware_discards_is_given_back(tmp_path):
     """Its copy does not wait for it once Python let go of it; one sent on as a copy is accepted."""
-    settings = {
+    settings = TEXT | {
         "DOWNLOADER_MIDDLEWARES": {"spiders.Discards": 100, "spiders.Collects": 900},
         "DEDUP_WAIT_SECONDS": 60,
     }

@@ -4,17 +4,19 @@ import json
 import re
 from pathlib import Path
 
+from crawling import Case, Page, article, hub, run_case
 from scrapy.settings import Settings
 
 from dedup.model.forms import to_plain
 from dedup.model.page import EXEMPTIONS, SKETCH_BYTES, Document, PageFingerprint, Verdict
 from dedup.model.policy import SETTINGS
 from dedup.model.recipes import NEWEST
+from dedup.model.stats import STATS, table
 from dedup.scrapy import settings as config
 
-PAGE = PageFingerprint(0, bytes(SKETCH_BYTES), 0, 0, NEWEST)
+FINGERPRINT = PageFingerprint(0, bytes(SKETCH_BYTES), 0, 0, NEWEST)
 ROOT = Path(__file__).parents[2]
-SOURCE = "".join(p.read_text() for p in sorted((ROOT / "dedup" / "scrapy").glob("*.py")))
+SOURCE = "".join(p.read_text() for p in sorted((ROOT / "dedup" / "scrapy").rglob("*.py")))
 
 
 def page(name: str) -> str:
@@ -61,7 +63,7 @@ def test_settings_say_their_defaults_and_ranges():
         if (low := getattr(form, "ge", None)) is not None:
             found = re.match(r"(\S+) to (\S+)", allowed)
             assert found, name
-            assert (float(found[1]), float(found[2])) == (low, form.le), name
+            assert (float(found[1]), float(found[2])) == (low, form.le or form.lt), name
 
 
 def test_readme_names_settings_that_there_are():
@@ -81,22 +83,30 @@ def test_exempt_reasons():
 def test_meta_keys():
     """docs/meta-keys.md has the keys that the source reads, and those of the verdict."""
     read = set(re.findall(r'meta\.get\("((?:dont_)?dedup\w*)"', SOURCE)) - {"dedup"}
-    written = set(to_plain(Verdict("unique", "", Document("", PAGE))))
+    written = set(to_plain(Verdict("unique", "", Document("", FINGERPRINT))))
     written |= set(re.findall(r'meta\["dedup"\]\["(\w+)"\]', SOURCE))
     assert first_column(page("meta-keys.md")) == read | written
 
 
 def test_stats():
-    """docs/stats.md has the stats that the source counts."""
-    counted = set(re.findall(r'counts\.add\(f?"([\w/]+)(?:"|\{)', SOURCE))
-    counted |= set(re.findall(r'inc_value\("dedup/(requests/\w+)"', SOURCE))
-    counted |= {
-        "unique",
-        "refetch",
-        "near_duplicate",
-        "cpu_seconds",
-    }  # a verdict's status, and a time
-    named = {n.removeprefix("dedup/") for n in first_column(page("stats.md"))}
-    assert {re.sub(r"[A-Z]+$", "", n) for n in named} == {
-        re.sub(r"data_page$|dont_dedup$", "", n) for n in counted
-    }
+    """docs/stats.md has the table of stats, with the stats that the source counts, and no other."""
+    assert table() in page("stats.md"), "paste what dedup.model.stats.table() returns"
+    counted = set(re.findall(r'(?:counts|self)\.add\(\s*f?"([a-z_/]+)', SOURCE))
+    counted |= set(re.findall(r'"((?:items|requests)/\w+)"', SOURCE))
+    counted |= set(re.findall(r'add\("(\w+)" if .+? else "\w+"\)', SOURCE))
+    counted |= set(re.findall(r'add\("\w+" if .+? else "(\w+)"\)', SOURCE))
+    counted |= set(re.findall(r'\.(?:inc|set)_value\(\s*f?"dedup/([a-z_/]+)', SOURCE))
+    counted |= {"unique", "refetch", "near_duplicate"}  # a verdict's status
+    counted -= {"error/requests"}  # one of error/KIND
+    assert {re.sub(r"[A-Z]+$", "", name) for name in STATS} == counted
+
+
+def test_a_crawl_s_stats_are_in_the_table(tmp_path):
+    """Whatever a crawl counts is in the table of stats."""
+    paths = {f"/p?sid={n}": article(1, f"/q?day={n}", frame=f"{n}") for n in range(6)}
+    paths |= {"/none.pdf": Page(b"%PDF", "application/pdf")}
+    crawl = run_case(tmp_path, Case({"/": hub(*paths)} | paths))
+    found = [name.removeprefix("dedup/") for name in crawl.stats if name.startswith("dedup/")]
+    assert {"probed", "inserted"} < set(found)
+    known = [re.sub("[A-Z]+$", "[a-z_0-9]+", name) for name in STATS]
+    assert all(re.fullmatch("|".join(known), name) for name in found), found

@@ -2,46 +2,50 @@
 
 import json
 import re
+from datetime import UTC, datetime
 from html import unescape
 from types import SimpleNamespace
 
-import msgspec
 import pytest
+from command_line import call
 from crawling import Case, article, hub, run_case, run_cases, words
 from detecting import verdict_on
-from scrapy.settings import Settings
 
 from dedup.core.fingerprint import fingerprint
 from dedup.model.recipes import recipe_of
+from dedup.report.crawl import Crawl, crawl_report, json_report
 from dedup.report.html import html_page
 from dedup.report.parts import Entry, Link, Report, Table
-from dedup.scrapy import journal as journals
-from dedup.scrapy.crawl_report import _advice, _funnel, _groups, what_if
-from dedup.scrapy.journal import Journal
-from dedup.scrapy.settings import Config
+from dedup.scrapy.report import Seen
+from dedup.scrapy.report import journal as journals
+from dedup.scrapy.report.journal import Journal
 
 EVIL = "<script>alert(1)</script>"
-COPIES = 30
+COPIES = 60
 PAGES = {
-    "/": hub("/first", *(f"/copy/{n}" for n in range(COPIES)), "/other", "/short"),
+    "/": hub("/first", *(f"/first?copy={n}" for n in range(COPIES)), "/other", "/short"),
     "/first": article(1, "/behind", text=f"{words(1)} closing word one"),
     **{
-        f"/copy/{n}": article(1, "/behind", text=f"{words(1)} closing word &lt;script&gt;{n}")
+        f"/first?copy={n}": article(1, "/behind", text=f"{words(1)} closing word &lt;script&gt;{n}")
         for n in range(COPIES)
     },
     "/other": article(2),
     "/short": article(3, count=5),
     "/behind": article(4),
 }
-SLOW = """
+TITLES = """
     def parse(self, response):
         sum(range(300_000))
-        yield from super().parse(response)
+        self.note("parsed", response)
+        yield {"begins": response.css("main p::text").get()[:20]}
+        yield from self.links(response)
 """
-SLOW_ASYNC = """
+ASYNC = """
     async def parse(self, response):
         import asyncio
-        for found in super().parse(response):
+        self.note("parsed", response)
+        yield {"begins": response.css("main p::text").get()[:20]}
+        for found in self.links(response):
             await asyncio.sleep(0)
             sum(range(100_000))
             yield found
@@ -52,7 +56,7 @@ SLOW_ASYNC = """
 def crawl(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
     settings = {"DEDUP_REPORT": str(folder / "made" / "report.html"), "DEDUP_SECRET": "hush hush"}
-    crawl = run_case(folder, Case(PAGES, SLOW, settings))
+    crawl = run_case(folder, Case(PAGES, TITLES, settings))
     assert not crawl.faults
     return crawl, (folder / "made" / "report.html").read_text()
 
@@ -67,28 +71,45 @@ def fact(page: str, name: str) -> str:
 
 
 def test_the_figures_are_those_of_the_stats(crawl):
-    """What was judged, dropped, unique and remembered is what the stats say."""
+    """What was dropped, compared, unique and remembered is what the stats say; copies and compared pages are all."""
     crawl, page = crawl
-    assert fact(page, "judged") == f"{crawl.stat('probed')}"
-    assert fact(page, "near-duplicates") == f"{crawl.stat('near_duplicate')}" == f"{COPIES}"
-    assert fact(page, "unique") == f"{crawl.stat('unique')}"
+    assert fact(page, "copies") == fact(page, "pages not parsed")
+    for name, stat in (
+        ("copies", "near_duplicate"),
+        ("compared", "compared"),
+        ("unique", "unique"),
+    ):
+        assert fact(page, name) == f"{crawl.stat(stat)}"
     assert fact(page, "remembered") == f"{crawl.stat('inserted')}"
-    assert fact(page, "pages not parsed") == f"{COPIES}"
+    assert fact(page, "items withheld") == f"{crawl.stat('items/withheld')}"
+    assert crawl.stat("near_duplicate") + crawl.stat("compared") == COPIES
+    assert crawl.stat("near_duplicate") > COPIES / 2
     short = re.search(r"\(short\)</td><td class=\"number\">(\d+)", page)
-    assert short[1] == f"{crawl.stat('exempt/short')}"
+    assert short[1] == f"{crawl.stat('exempt/short')}" == "1"
 
 
 def test_the_group_is_shown_with_its_differences(crawl):
     """The original is named, with examples of its copies, how alike they are, and what differs."""
     crawl, page = crawl
-    assert f"{crawl.url}/first</a></h3><p>{COPIES} near-duplicates, among them" in page
-    assert re.search(rf"{crawl.url}/copy/0</a> \(\d+ % similar, \d bits? apart\)", page)
+    copies = crawl.stat("near_duplicate")
+    assert f"{crawl.url}/first</a></h3><p>{copies} copies, among them" in page
+    assert re.search(rf"{crawl.url}/first\?copy=\d+</a> \(\d+ % similar, \d bits? apart\)", page)
     assert "<summary>where the texts differ: 1 place</summary>" in page
     summaries = re.findall(r"<summary>(.*?)</summary>", page, re.DOTALL)
     assert summaries
     assert not any("<a " in summary for summary in summaries)  # a click does one thing
     assert "<b>A</b> the page that was kept" in page
     assert "<del>one</del>" in page
+
+
+def test_what_the_items_have_shown(crawl):
+    """The class of the copies: how its URLs differ, in words, how many were dropped, and brought nothing new."""
+    crawl, page = crawl
+    section = unescape(page.partition("have shown</h2>")[2].partition("</section>")[0])
+    (row,) = re.findall(r"<tr><td>parse, parameter `copy` added .*</tr>", section)
+    numbers = re.findall(r'number">(\d+)', row)
+    expected = [crawl.stat("near_duplicate"), crawl.stat("items/equal"), 0, 0]
+    assert [int(n) for n in numbers] == expected
 
 
 def test_nothing_of_a_page_is_markup(crawl):
@@ -126,6 +147,43 @@ def test_only_addresses_of_the_web_become_links():
         assert "<script" not in page
 
 
+FAULTS = """
+import itertools
+from dedup.report.drops import DropsFile
+from dedup.scrapy.report import Report
+from dedup.scrapy.report.journal import Journal
+
+calls = itertools.count(1)
+
+def armed(call):
+    def fails(*args, **kwargs):
+        if next(calls) % EVERY == 0:
+            raise ZeroDivisionError
+        return call(*args, **kwargs)
+    return fails
+
+for owner in (Report, Journal, DropsFile):
+    for name, call in list(vars(owner).items()):
+        if callable(call) and not name.startswith("__"):
+            setattr(owner, name, armed(call))
+"""
+
+
+@pytest.mark.parametrize("every", [1, 3])
+def test_a_fault_of_the_report_costs_no_item(tmp_path, crawl, every):
+    """Each call of the report and the journal fails, or every third: all titles come out, and each fault is counted."""
+    settings = {
+        "DEDUP_REPORT": str(tmp_path / "r.html"),
+        "DEDUP_DROPPED": str(tmp_path / "d.jsonl"),
+    }
+    setup = f"EVERY = {every}{FAULTS}"
+    failing = run_case(tmp_path, Case(PAGES, TITLES, settings), setup=setup)
+    assert failing.parsed >= crawl[0].parsed - {path for path in PAGES if "copy" in path}
+    assert failing.faults["zero_division_error"] > 10
+    assert failing.log.count("Traceback") == 1
+    assert "Spider error processing" not in failing.log
+
+
 def rows(html: str) -> list[tuple[bool, int]]:
     """Return of each row whether it is a part of the one above, and its number."""
     found = re.findall(r'<tr><td( class="part")?>[^<]*</td><td class="number">([\d,]+)', html)
@@ -140,12 +198,12 @@ def test_the_time_of_the_crawl_is_said(crawl):
 
 
 def test_the_sums_add_up(crawl):
-    """The parts of a row add up to it: responses to what was judged or not, and that to verdicts."""
+    """The parts of a row add up to it: responses to pages or none, and these to what became of them."""
     funnels = [crawl[1].partition("From request to item")[2].partition("</section>")[0]]
     counts = {"probed": 100, "unique": 60, "near_duplicate": 20, "refetch": 5, "inserted": 70}
-    counts |= {"exempt/other_title": 7, "exempt/short": 3, "exempt/data_page": 1}
-    counts |= {"exempt/non_html": 9, "exempt/status": 2, "exempt/no_callback": 1}
-    funnels.append(shown(_funnel({"downloader/response_count": 130}, counts)))
+    counts |= {"compared": 7, "exempt/short": 3, "exempt/data_page": 1, "exempt/non_html": 9}
+    made_up = shown(*crawl_report(Crawl("drop", stats=counts, responses=130)).parts)
+    funnels.append(made_up.partition("From request to item")[2].partition("</section>")[0])
     for html in funnels:
         of, sums = [], []
         for part, number in rows(html):
@@ -157,43 +215,10 @@ def test_the_sums_add_up(crawl):
         added = [(whole, sum(parts)) for whole, parts in zip(of, sums, strict=True) if parts]
         assert added
         assert all(whole == parts for whole, parts in added), added
-    assert fact(crawl[1], "judged and exempt") == "2"  # the start request, and the short page
-
-
-def test_what_if_the_distance_were_another(crawl):
-    """How many would be found at each: at a smaller one fewer, at a larger one kept pages, too."""
-    section = crawl[1].partition("What if: other distances")[2].partition("</section>")[0]
-    assert f'8 bits, in force</td><td class="number">0</td><td class="number">{COPIES}' in section
-    policy = Config.from_settings(Settings()).options.policy(recipe_of())
-    page = fingerprint(f"<p>{words(1)}".encode())
-    values = (0, 0x3FF, 0xFFFFF00000000000)  # ten bits apart, and far away
-    kept = [
-        verdict_on(
-            "unique", "", f"http://a/{i}", None, None, None, None,
-            msgspec.structs.replace(page, value=value), "token", "a",
-        )
-        for i, value in enumerate(values)
-    ]  # fmt: skip
-    counts = {"probed": 50, "near_duplicate/distance/0": 10, "near_duplicate/distance/3": 5}
-    table = shown(*what_if(counts, kept, policy, guard=False, whole=True)).partition("<tbody>")[2]
-    found = [
-        tuple(map(unescape, re.findall(r"<td[^>]*>([^<]*)</td>", row)))
-        for row in table.partition("</tbody>")[0].splitlines()
-    ]
-    assert [row[0] for row in found] == [
-        f"{n} bit{'s' * (n != 1)}{', in force' * (n == 8)}" for n in range(13)
-    ]
-    assert found[0] == ("0 bits", "10", "10", "20.0 %", "-5")
-    assert found[8] == ("8 bits, in force", "0", "15", "30.0 %", "0")
-    assert found[10] == ("10 bits", "1", "16", "32.0 %", "+1")
-    assert found[12][2] == "16"
-    alone = shown(*what_if({"probed": 3}, kept, policy, guard=False, whole=False))
-    assert "10 bits: 1 near-duplicate" in alone and "the first 3 are compared" in alone
-    assert not list(what_if({"probed": 3}, kept[:1], policy, guard=False, whole=True))
 
 
 def test_a_host_of_copies_is_warned_about(crawl):
-    """A host with over 60 % near-duplicates is named in a warning."""
+    """A host with over 60 % copies is named in a warning."""
     assert re.search(r'class="warning"[^>]*>Over 60% of the pages of 127\.0\.0\.1', crawl[1])
 
 
@@ -213,65 +238,84 @@ def test_callback_time(crawl):
 
 
 def test_a_report_for_programs(tmp_path):
-    """A report whose name ends in .json holds the stats, the groups with differences, and the settings."""
+    """A report whose name ends in .json holds the stats, the groups with differences, the settings, and what became of
+    each page, which `dedup why` reads.
+    """
     report = tmp_path / "r.json"
-    crawl = run_case(
-        tmp_path, Case(PAGES, settings={"DEDUP_REPORT": str(report), "DEDUP_SECRET": "hush hush"})
-    )
+    settings = {"DEDUP_REPORT": str(report), "DEDUP_SECRET": "hush hush"}
+    crawl = run_case(tmp_path, Case(PAGES, TITLES, settings))
     found = json.loads(report.read_text())
-    assert found["stats"]["dedup/near_duplicate"] == crawl.stat("near_duplicate") == COPIES
+    copies = crawl.stat("near_duplicate")
+    assert found["stats"]["dedup/near_duplicate"] == copies
     (group,) = found["near_duplicates"]
-    assert (group["of"], group["pages"]) == (f"{crawl.url}/first", COPIES)
+    assert (group["of"], group["pages"]) == (f"{crawl.url}/first", copies)
     for example in group["examples"]:
         assert example["similarity"] >= group["least_similarity"]
         assert example["distance"] <= 8
     assert group["examples"][0]["differences"][0]["of"] == "one"
-    assert found["hosts"][0]["near_duplicates"] == COPIES
-    assert found["settings"]["DEDUP_MODE"] == "drop"
+    assert found["hosts"][0]["near_duplicates"] == copies
+    assert found["classes"][0]["dropped"] == copies
+    assert found["settings"]["DEDUP_SECRET"] == "set"
     assert "hush" not in report.read_text()
+    assert found["pages"][f"{crawl.url}/first"] == "unique"
+    assert "was kept: short" in call("why", f"{crawl.url}/short", "--report", report).stdout
+    said = call("why", f"{crawl.url}/first?copy=0", "--report", report).stdout
+    assert f"was kept: compared with {crawl.url}/first; withheld: 1 item, 1 request" in said
 
 
-def test_advice_does_not_contradict_a_warning():
-    """With a warning the report does not end with "Nothing stands out."."""
-    config, journal = Config.from_settings(Settings()), Journal(recipe_of())
-    assert _advice({}, config, journal, ()) == ["Nothing stands out."]
-    for counts, warnings in (({}, ("20 pages are near-duplicates",)), ({"error/fault": 1}, ())):
-        assert _advice(counts, config, journal, warnings) == ["See the warnings above."]
+@pytest.mark.parametrize(
+    ("stats", "advised"),
+    [
+        ({"unique": 10}, "Nothing stands out."),
+        ({"unique": 10, "error/fault": 1}, "See the warnings above."),
+        ({"unique": 5, "exempt/short": 5}, "5 of 10 pages have too few words to be judged"),
+        ({"unique": 5, "exempt/data_page": 5}, "5 of 10 pages are made of inline data"),
+        ({"unique": 50, "exempt/in_flight": 1}, "a longer DEDUP_WAIT_SECONDS"),
+        ({"unique": 5, "compared": 5, "items/equal": 4}, "4 of 5 compared pages brought nothing"),
+        ({"unique": 5, "inserted": 5, "late_duplicate": 1}, "DEDUP_RESERVATION_SECONDS"),
+    ],
+)
+def test_advice(stats, advised):
+    """A reason that keeps many pages for nothing is said, in one line; a warning is not contradicted."""
+    made = json.loads(json_report(Crawl("drop", stats=stats, end_time=datetime.now(UTC))))
+    (line,) = made["advice"]
+    assert advised in line
 
 
 def test_the_riskiest_groups_come_first():
-    """Groups are ordered by the least similarity of their near-duplicates, not by their size."""
-    journal = Journal()
+    """Groups are ordered by the least similarity of their copies, not by their size."""
+    journal = Journal("drop", None)
     for key, similarities in (("a", (0.99, 0.98, 1.0)), ("b", (1.0, 0.89)), ("c", (0.95,))):
         judge(journal, f"http://a.test/{key}", None, b"<p>word")
         for number, similarity in enumerate(similarities):
             of = f"http://a.test/{key}"
             judge(journal, f"{of}/{number}", of, b"<p>word", similarity)
-    page = shown(_groups(journal))
+    page = html_page(crawl_report(journal.crawl))
     assert re.findall(r"<h3><a [^>]*>http://a.test/(.)<", page) == ["b", "c", "a"]
 
 
-@pytest.mark.long
 def test_modes_faults_and_asynchronous_callbacks(tmp_path):
-    """Of tagged pages it says what dropping them would save; an asynchronous callback is timed; a report that cannot be
-    written is a fault that is counted, and nothing else.
+    """In tag mode it says what dropping would save; an asynchronous callback is timed; a report that cannot be written is
+    a fault that is counted, and nothing else.
     """
     (tmp_path / "file").touch()
     cases = {
-        "tag": Case(
-            PAGES, settings={"DEDUP_MODE": "tag", "DEDUP_REPORT": str(tmp_path / "t.html")}
-        ),
-        "slow": Case(PAGES, SLOW_ASYNC, {"DEDUP_REPORT": str(tmp_path / "s.html")}),
-        "nowhere": Case(PAGES, settings={"DEDUP_REPORT": str(tmp_path / "file" / "r.html")}),
+        "tag": Case(PAGES, TITLES, {"DEDUP_MODE": "tag", "DEDUP_REPORT": str(tmp_path / "t.html")}),
+        "slow": Case(PAGES, ASYNC, {"DEDUP_REPORT": str(tmp_path / "s.html")}),
+        "nowhere": Case(PAGES, TITLES, {"DEDUP_REPORT": str(tmp_path / "file" / "r.html")}),
     }
     crawls = run_cases(tmp_path, cases)
-    tagged = (tmp_path / "t.html").read_text()
-    assert fact(tagged, "pages not parsed") == f"{COPIES}"
+    tagged, tag, drop = (tmp_path / "t.html").read_text(), crawls["tag"], crawls["nowhere"]
     assert "would have saved</h2>" in tagged and "What it saved" not in tagged
-    assert fact(tagged, "near-duplicates") == f"{COPIES}"
-    assert float(fact((tmp_path / "s.html").read_text(), "seconds of callbacks saved")) > 0
-    assert crawls["nowhere"].faults == {"file_exists_error": 1}
-    assert crawls["nowhere"].parsed == crawls["slow"].parsed
+    assert fact(tagged, "copies") == f"{drop.stat('near_duplicate')}"
+    assert len(tag.parsed) == len(PAGES)  # it changes nothing
+    for stat in ("near_duplicate", "compared", "items/withheld", "items/equal"):
+        assert tag.stat(stat) == drop.stat(stat), stat
+    slow = (tmp_path / "s.html").read_text()
+    assert fact(slow, "copies") == fact(tagged, "copies")
+    assert float(fact(slow, "seconds of callbacks saved")) > 0
+    assert drop.faults == {"file_exists_error": 1}
+    assert drop.parsed == crawls["slow"].parsed
     assert not list(tmp_path.glob(".*.tmp"))
 
 
@@ -284,32 +328,35 @@ def judge(journal: Journal, key: str, of: str | None, body: bytes, similarity: f
     alike = (None, None, None) if of is None else (0, similarity, "same")
     token = "token" if of is None else None
     verdict = verdict_on(status, "", key, of, *alike, page, token)
-    journal.judged(verdict, SimpleNamespace(url=key, body=body, encoding="utf-8"), recipe_of(None))
+    response = SimpleNamespace(url=key, body=body, encoding="utf-8")
+    journal.judged(Seen(verdict, response, recipe_of(None), "parse"))
 
 
 def test_the_journal_is_bounded(monkeypatch):
-    """Whatever is crawled: so many groups, hosts, examples, texts and bytes of bodies, no more."""
-    bounds = {"GROUPS": 5, "HOSTS": 4, "TEXTS": 3, "SAMPLE_BYTES": 1000, "KEPT": 6}
+    """Whatever is crawled: so many groups, hosts, examples, texts, pages and bytes of bodies, no more."""
+    bounds = {"GROUPS": 5, "HOSTS": 4, "TEXTS": 3, "SAMPLE_BYTES": 1000, "PAGES": 6}
     for name, most in bounds.items():
         monkeypatch.setattr(journals, name, most)
-    journal = Journal()
+    journal = Journal("drop", None)
     for n in range(20):
         judge(journal, f"http://host{n}.test/", None, b"<p>" + b"word " * 100)
         for copy in range(5):
             judge(journal, f"http://host{n}.test/{copy}", f"http://host{n}.test/", b"<p>word")
-    assert len(journal.groups) == 5
-    assert set(journal.hosts) == {
-        "host0.test",
-        "host1.test",
-        "host2.test",
-        "host3.test",
-        "(others)",
-    }
-    assert sum(host.judged for host in journal.hosts.values()) == 120
-    assert sum(host.near_duplicates for host in journal.hosts.values()) == 100
-    examples = [example for group in journal.groups.values() for example in group.examples]
+    crawl = journal.crawl
+    groups = crawl.near_duplicates.values()
+    assert len(groups) == 5
+    assert set(crawl.hosts) == {"(others)", *(f"host{n}.test" for n in range(4))}
+    assert sum(host.judged for host in crawl.hosts.values()) == 120
+    assert sum(host.near_duplicates for host in crawl.hosts.values()) == 100
+    examples = [example for group in groups for example in group.examples]
     assert len(examples) == 5 * journals.EXAMPLES
     assert sum(example.texts is not None for example in examples) == 3
-    assert [verdict.key for verdict in journal.kept] == [f"http://host{n}.test/" for n in range(6)]
-    assert not journal.kept_all
+    assert [*crawl.pages] == [f"http://host{n}.test/" for n in range(6)]
     assert sum(map(len, journal._bodies.values())) <= 1000
+
+
+def test_two_journals_share_nothing():
+    """Each crawl begins with notes of its own."""
+    one, other = Journal("drop", None), Journal("drop", None)
+    judge(one, "http://a.test/", None, b"<p>word")
+    assert (other.crawl.hosts, other.crawl.pages) == ({}, {})

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import gc
 import logging
+import os
+import pickle
 import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
 from hashlib import sha1
 
 import pytest
@@ -23,12 +28,16 @@ CLASS = "dedup.scrapy.RequestFilter"
 class Plain(Spider):
     name = "plain"
 
+    def found(self, response, **about):
+        pass
+
 
 def made(folder, **settings):
-    """A filter as Scrapy makes it."""
+    """A filter as Scrapy makes it for a crawl."""
     if not is_reactor_installed():  # which Scrapy 2.13 asks for
         install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
     crawler = get_crawler(Plain, {"DEDUP_PATH": str(folder), **settings})
+    crawler.crawling = True
     crawler.spider = crawler._create_spider()
     if crawler.stats is None:
         crawler._apply_settings()
@@ -42,7 +51,6 @@ def fetched(ours, request):
     seen = ours.request_seen(request)
     if not seen:
         ours.response_received(Response(request.url, request=request), request)
-        gc.collect()
     return seen
 
 
@@ -82,13 +90,15 @@ def test_a_custom_fingerprinter_counts(tmp_path):
 
 class Named(RequestFilter):
     def request_fingerprint(self, request):
-        return request.url.lower()
+        return request.url.lower().encode().hex()
 
 
+@pytest.mark.parametrize("on_disk", [True, False])
 @pytest.mark.filterwarnings("ignore:Overriding RFPDupeFilter.request_fingerprint")
-def test_a_subclass_may_name_requests_as_scrapy_allows(tmp_path):
+def test_a_subclass_may_name_requests_as_scrapy_allows(tmp_path, on_disk):
     """By request_fingerprint(), the way before there were request fingerprinters."""
-    ours = Named(tmp_path)
+    ours = Named(tmp_path if on_disk else None)
+    ours.open()
     assert [ours.request_seen(r) for r in REQUESTS[-2:]] == [False, True]
     ours.close("finished")
 
@@ -139,17 +149,162 @@ def test_old_requests_are_forgotten(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("reason", ["finished", "closespider_timeout"])
 def test_what_was_never_fetched_is_not_remembered(tmp_path, reason):
-    """A request that failed passes in the next crawl, whatever DEDUP_MEMORY says."""
-    settings = {"DEDUP_MEMORY": "ever"}
-    ours = made(tmp_path, **settings)
+    """A request that failed passes in the next crawl, whatever DEDUP_MEMORY says; a stopped crawl's are made again."""
+    ours = made(tmp_path, DEDUP_MEMORY="ever")
     assert not ours.request_seen(REQUESTS[0])
     ours.close(reason)
-    ours = made(tmp_path, **settings)
-    if reason == "finished":
-        assert not ours.request_seen(REQUESTS[0])
-    else:  # the requests that a stopped crawl left are made again
-        records, _ = ours._pending.left(10, 1000, 10)
-        assert [name for name, _ in records] == [ours.name_of(REQUESTS[0])]
+    ours = made(tmp_path, DEDUP_MEMORY="ever")
+    left = [ours._name_of(REQUESTS[0])] if reason != "finished" else []
+    assert [name for name, _ in ours._pending.take()] == left
+    assert not ours.request_seen(REQUESTS[0])
+    ours.close("finished")
+
+
+def test_what_a_job_has_scheduled_is_not_another_crawls(tmp_path):
+    """With a DEDUP_MEMORY that lasts, other crawls know what was fetched, not what lies in a paused job's queue."""
+    job = {"JOBDIR": str(tmp_path / "job"), "DEDUP_MEMORY": "ever"}
+    ours = made(tmp_path / "store", **job)
+    assert not fetched(ours, REQUESTS[0])
+    assert not ours.request_seen(REQUESTS[1])
+    ours.close("shutdown")
+    other = made(tmp_path / "store", DEDUP_MEMORY="ever")
+    assert [other.request_seen(r) for r in REQUESTS[:2]] == [True, False]
+    other.close("finished")
+    ours = made(tmp_path / "store", **job)
+    assert [ours.request_seen(r) for r in REQUESTS[:2]] == [True, True]
+    ours.close("finished")
+
+
+def files(folder):
+    """The content of each file below a folder."""
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_with_a_jobdir_the_state_lies_in_it(tmp_path):
+    """And in files that nobody else may read."""
+    ours = made(tmp_path / "store", JOBDIR=str(tmp_path / "job"))
+    assert not ours.request_seen(Request("http://example.com/?token=1"))
+    found = files(tmp_path)
+    assert {"job/dedup-requests/key", "job/dedup-requests/pending/1.log"} <= set(found)
+    assert not (tmp_path / "store").exists()
+    (pending,) = (tmp_path / "job" / "dedup-requests" / "pending").iterdir()
+    assert pending.stat().st_mode & 0o077 == 0
+    ours.close("shutdown")
+
+
+def test_without_a_jobdir_it_ends_with_the_crawl(tmp_path):
+    """It is in files, each crawl has its own, and what a killed one left goes with the next."""
+    one, two = made(tmp_path), made(tmp_path)
+    assert [r.request_seen(REQUESTS[0]) for r in (one, one, two, two)] == [False, True] * 2
+    assert {name for name in files(tmp_path) if name.endswith("all.digests")} == {
+        f"plain/requests/crawl/{n}/all.digests" for n in range(2)
+    }
+    two.close("finished")
+    one._close()  # as a kill leaves it: the lock is free, the files are there
+    assert files(tmp_path)
+    again = made(tmp_path)
+    assert [again.request_seen(REQUESTS[0]) for _ in range(2)] == [False, True]
+    again.close("finished")
+    assert not files(tmp_path)
+    assert not again._crawler.stats.get_value("dedup/error/requests")
+
+
+@dataclass
+class Shop:
+    price: int
+
+
+def test_requests_are_kept_as_plain_values(tmp_path):
+    """One with all its parts is made again as it was; one that holds an object is counted, and may be made again."""
+    job = {"JOBDIR": str(tmp_path / "job")}
+    ours = made(tmp_path, **job)
+    spider = ours._crawler.spider
+    kept = Request(
+        "http://example.com/ü",
+        spider.found,
+        "POST",
+        headers={"X-A": ["1", "2"]},
+        body=b"\0\xff",
+        cookies={"a": "1"},
+        meta={"depth": 3, "pairs": [1.5, None, True]},
+        cb_kwargs={"of": b"\xfe"},
+        priority=-7,
+        flags=["f"],
+    )
+    others = [
+        Request("http://example.com/1", spider.found, cb_kwargs={"shop": Shop(1)}),
+        Request("http://example.com/2", lambda _: None),
+    ]
+    assert not any(ours.request_seen(r) for r in (kept, *others))
+    assert ours._crawler.stats.get_value("dedup/requests/not_saved") == 2
+    ours._close()  # a kill
+    ours = made(tmp_path, **job)
+    remade, engine = [], ours._crawler
+    engine.engine = Engine(ours, remade)
+    ours.spider_opened(engine.spider)
+    assert [r.to_dict(spider=engine.spider) for r in remade] == [kept.to_dict(spider=spider)]
+    assert [ours.request_seen(r) for r in (kept, *others)] == [True, False, False]
+    ours.close("finished")
+
+
+class Engine:
+    """Takes requests as Scrapy's does."""
+
+    def __init__(self, filter_, made):
+        self.filter, self.made = filter_, made
+
+    def crawl(self, request):
+        if request.dont_filter or not self.filter.request_seen(request):
+            self.made.append(request)
+
+
+class Trap:
+    def __reduce__(self):
+        return exec, ("raise SystemExit('unpickled')",)
+
+
+def test_nothing_is_unpickled(tmp_path):
+    """A record that somebody else wrote calls nothing."""
+    job = {"JOBDIR": str(tmp_path / "job")}
+    ours = made(tmp_path, **job)
+    ours._pending.add(b"name", pickle.dumps(Trap(), protocol=4))
+    ours._close()
+    ours = made(tmp_path, **job)
+    ours._crawler.engine = Engine(ours, remade := [])
+    ours.spider_opened(ours._crawler.spider)
+    assert remade == []
+    assert not ours._crawler.stats.get_value("dedup/error/requests")
+    ours.close("finished")
+
+
+@pytest.mark.parametrize("form", ["lines", "binary"])
+def test_what_scrapys_filter_has_seen_is_taken_over(tmp_path, form, caplog):
+    """Once, in both forms that its file has had; a record that a kill cut short ends it."""
+    names = [RequestFilter().fingerprinter.fingerprint(request) for request in REQUESTS[:2]]
+    if form == "lines":
+        content = b"".join(name.hex().encode() + b"\n" for name in names)
+    else:
+        content = b"".join(b"\0\x14" + name for name in names) + b"\0\x14abc"
+    (tmp_path / "requests.seen").write_bytes(content)
+    ours = made(tmp_path / "store", JOBDIR=str(tmp_path))
+    with caplog.at_level(logging.INFO):
+        assert [ours.request_seen(r) for r in REQUESTS[:2]] == [True, True]
+        assert not ours.request_seen(REQUESTS[3])
+        ours.close("shutdown")
+        ours = made(tmp_path / "store", JOBDIR=str(tmp_path))
+    assert ours.request_seen(REQUESTS[3])
+    assert "taken over" not in caplog.text
+    ours.close("finished")
+
+
+def test_what_cannot_be_taken_over_is_said(tmp_path, caplog):
+    """The filter goes on, on disk."""
+    (tmp_path / "requests.seen").mkdir()
+    ours = made(tmp_path / "store", JOBDIR=str(tmp_path))
+    assert [ours.request_seen(REQUESTS[0]) for _ in range(2)] == [False, True]
+    assert "requests.seen cannot be taken over" in caplog.text
+    assert ours._crawler.stats.get_value("dedup/error/requests") == 1
+    assert ours._own is not None
     ours.close("finished")
 
 
@@ -164,32 +319,36 @@ def test_with_a_service_each_crawl_filters_for_itself(tmp_path):
 @pytest.mark.parametrize("reason", ["shutdown", "finished"])
 def test_a_jobdir_resumes(tmp_path, reason):
     """A crawl that goes on remembers what it tried; one with another JOBDIR begins with nothing."""
-    for job, seen in (("1", False), ("1", True), ("2", False), ("1", False)):
+    for job, seen in (("1", False), ("1", True), ("2", False), ("1", True)):
         ours = made(tmp_path / "store", JOBDIR=str(tmp_path / job))
         assert ours.request_seen(REQUESTS[0]) is seen, job
         ours.close(reason)
 
 
-@pytest.mark.parametrize("fault", ["locked", "file in the way", "fails later"])
-def test_a_fault_of_ours_lets_requests_pass(tmp_path, fault, monkeypatch):
+@pytest.mark.parametrize("fault", ["locked", "file in the way", "fails later", "full"])
+def test_a_fault_of_ours_lets_requests_pass(tmp_path, fault, monkeypatch, caplog):
     """They are filtered in memory, the fault is logged once and counted."""
+    job = {"JOBDIR": str(tmp_path / "job")}
     if fault == "locked":
-        other = made(tmp_path)
+        other = made(tmp_path, **job)
     if fault == "file in the way":
-        (tmp_path / "plain").mkdir()
-        (tmp_path / "plain" / "requests").write_text("")
-    ours = made(tmp_path)
-    if fault == "fails later":
+        (tmp_path / "job").mkdir()
+        (tmp_path / "job" / "dedup-requests").write_text("")
+    ours = made(tmp_path, **job)
+    if fault in {"fails later", "full"}:
         assert not ours.request_seen(Request("http://example.com/before"))
-        monkeypatch.setattr(
-            "dedup.core.digests.DigestFolder.put",
-            lambda *_: (_ for _ in ()).throw(OSError(28, "full")),
-        )
+        failing = "DigestFolder.put" if fault == "full" else "DigestFolder.find"
+        monkeypatch.setattr(f"dedup.core.digests.{failing}", lambda *_: fail())
     assert [ours.request_seen(r) for r in (REQUESTS[0], REQUESTS[0])] == [False, True]
     assert ours._crawler.stats.get_value("dedup/error/requests") == 1
+    assert caplog.text.count("in memory only") == 1
     ours.close("finished")
     if fault == "locked":
         other.close("finished")
+
+
+def fail():
+    raise OSError(28, "full")
 
 
 PAGES = {
@@ -211,42 +370,192 @@ def test_a_crawl_makes_the_requests_that_it_makes_without(tmp_path):
         assert crawl.stats["dupefilter/filtered"] > 8
 
 
+def job(tmp_path, **settings):
+    return {"DUPEFILTER_CLASS": CLASS, "JOBDIR": str(tmp_path / "job"), **settings}
+
+
+def killed(tmp_path, site, case, most):
+    """Crawl until the site has been asked for so many pages, and kill the process; return what was parsed."""
+    site.most = most
+    crawling = Crawling(tmp_path, {"only": (site, case)})
+    wait_for(lambda: len(site.requested) > most)
+    parsed = {e["path"] for e in crawling.events() if e["event"] == "parsed"}
+    crawling.process.kill()
+    crawling.end(-9)
+    site.most = None
+    # Scrapy's queue does not survive a kill
+    shutil.rmtree(tmp_path / "job" / "requests.queue", ignore_errors=True)
+    return parsed
+
+
+def stopped(tmp_path, site, case, most):
+    """Crawl until the site has been asked for so many pages, and stop."""
+    site.most = most
+    crawling = Crawling(tmp_path, {"only": (site, case)})
+    wait_for(lambda: len(site.requested) > most)
+    crawling.process.send_signal(signal.SIGTERM)
+    wait_for(lambda: "SIGTERM" in (tmp_path / "log").read_text())
+    site.most = None
+    return crawling.end()["only"]
+
+
+def resumed(tmp_path, site, case):
+    return Crawling(tmp_path, {"only": (site, case)}).end()["only"]
+
+
 @pytest.mark.parametrize(
     "most", [3, *(pytest.param(most, marks=pytest.mark.long) for most in (11, 23))]
 )
 def test_promise_1_no_request_is_lost_by_a_kill(tmp_path, most):
     """After kill -9 and a resume from JOBDIR every page has been parsed."""
-    case = Case(PAGES, settings={"DUPEFILTER_CLASS": CLASS, "JOBDIR": str(tmp_path / "job")})
+    case = Case(PAGES, settings=job(tmp_path))
     with serve(PAGES) as site:
-        site.most = most
-        killed = Crawling(tmp_path, {"only": (site, case)})
-        wait_for(lambda: len(site.requested) > most)
-        parsed = {e["path"] for e in killed.events() if e["event"] == "parsed"}
-        killed.process.kill()
-        killed.end(-9)
-        site.most = None
-        # Scrapy's queue does not survive a kill
-        shutil.rmtree(tmp_path / "job" / "requests.queue", ignore_errors=True)
-        resumed = Crawling(tmp_path, {"only": (site, case)}).end()["only"]
-    assert parsed | resumed.parsed == set(PAGES)
-    assert not resumed.dropped  # what is fetched once more is a refetch
-    assert resumed.stats["dedup/requests/resumed"] > 0
+        parsed = killed(tmp_path, site, case, most)
+        second = resumed(tmp_path, site, case)
+    assert parsed | second.parsed == set(PAGES)
+    assert not second.dropped  # what is fetched once more is a refetch
+    assert second.stats["dedup/requests/resumed"] > 0
+
+
+def test_no_request_is_lost_by_a_kill_after_a_stop(tmp_path):
+    """What lay in Scrapy's queue when the job was stopped is made again after the next run was killed."""
+    case = Case(PAGES, settings=job(tmp_path, DEDUP_ENABLED=False))
+    with serve(PAGES) as site:
+        first = stopped(tmp_path, site, case, 5)
+        parsed = first.parsed | killed(tmp_path, site, case, 4)
+        last = resumed(tmp_path, site, case)
+    assert len(parsed) < len(PAGES)
+    assert parsed | last.parsed == set(PAGES)
+
+
+def test_what_is_made_again_is_as_it_was(tmp_path):
+    """A link to another site, which Scrapy does not follow, is not followed after a kill either."""
+    with serve({}) as site:
+        away = f"http://localhost:{site.server_port}/away"
+        site.pages = {path: [page] for path, page in PAGES.items()}
+        site.pages["/"] = [hub(away, *(f"/{i}" for i in range(8)))]
+        case = Case(PAGES, 'allowed_domains = ["127.0.0.1"]', job(tmp_path, DEDUP_ENABLED=False))
+        parsed = killed(tmp_path, site, case, 5)
+        second = resumed(tmp_path, site, case)
+    assert parsed | second.parsed == set(PAGES)
+    assert "/away" not in second.requested
+    assert second.stats["offsite/filtered"] > 0
 
 
 def test_a_stopped_crawl_resumes_with_scrapys_queue(tmp_path):
-    """After a clean end nothing is made twice."""
-    import signal
-
-    case = Case(PAGES, settings={"DUPEFILTER_CLASS": CLASS, "JOBDIR": str(tmp_path / "job")})
+    """After a clean end nothing is made twice, and after the last one nothing is pending."""
+    case = Case(PAGES, settings=job(tmp_path))
     with serve(PAGES) as site:
-        site.most = 9
-        stopped = Crawling(tmp_path, {"only": (site, case)})
-        wait_for(lambda: len(site.requested) > 9)
-        stopped.process.send_signal(signal.SIGTERM)
-        wait_for(lambda: "SIGTERM" in (tmp_path / "log").read_text())
-        site.most = None
-        first = stopped.end()["only"]
-        second = Crawling(tmp_path, {"only": (site, case)}).end()["only"]
+        first = stopped(tmp_path, site, case, 9)
+        second = resumed(tmp_path, site, case)
     assert first.parsed | second.parsed == set(PAGES)
     assert first.parsed & second.parsed <= {"/"}
-    assert not list((tmp_path / "dedup").rglob("pending-*.log"))
+    assert "dedup/requests/resumed" not in second.stats
+    assert not list((tmp_path / "job").rglob("*.log"))
+
+
+def test_a_job_that_was_begun_with_scrapys_filter_goes_on(tmp_path):
+    """Nothing is fetched twice, and the log says that what was seen is taken over."""
+    before = Case(PAGES, settings={"JOBDIR": str(tmp_path / "job"), "DEDUP_ENABLED": False})
+    case = Case(PAGES, settings=job(tmp_path, DEDUP_ENABLED=False))
+    with serve(PAGES) as site:
+        first = stopped(tmp_path, site, before, 9)
+        second = resumed(tmp_path, site, case)
+    assert set(first.requested) | set(second.requested) == set(PAGES)
+    assert set(first.requested) & set(second.requested) <= {"/"}
+    assert "requests.seen are taken over" in second.log
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A Scrapy project; its spider follows every link, and has a contract."""
+    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = project.settings\n")
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    (folder / "spiders.py").write_text(SPIDERS)
+    return folder
+
+
+SPIDERS = """
+import os
+import scrapy
+
+class S(scrapy.Spider):
+    name = "s"
+    start_urls = [os.environ["SITE"] + "/"]
+
+    async def start(self):
+        for url in self.start_urls:
+            yield scrapy.Request(url)
+
+    def parse(self, response):
+        yield {"heading": response.css("h1::text").get()}
+        yield from response.follow_all(css="a", callback=self.parse)
+    parse.__doc__ = f'''Follow.
+
+    @url {os.environ["SITE"]}/3
+    @returns requests 0
+    '''
+"""
+
+
+def scrapy(project, site, *arguments):
+    """Run a command of Scrapy, as a person does."""
+    subprocess.run(
+        [sys.executable, "-m", "scrapy", *arguments],
+        cwd=project.parent,
+        env=os.environ | {"SITE": site.url},
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+
+
+COMMANDS = {
+    "parse": lambda site: ("parse", "--spider", "s", "-c", "parse", "--nolog", f"{site.url}/4"),
+    "shell": lambda site: ("shell", "--spider", "s", "--nolog", "-c", SHELL % (site.url, site.url)),
+    "check": lambda _: ("check", "s"),
+    "job": lambda _: ("crawl", "s", "-s", "JOBDIR=other", "-s", "CLOSESPIDER_PAGECOUNT=3"),
+}
+SHELL = "(fetch(scrapy.Request('%s/5')), fetch(scrapy.Request('%s/6')))"
+
+
+def setting(project, memory, more=""):
+    (project / "settings.py").write_text(
+        f"SPIDER_MODULES = ['project.spiders']\nDUPEFILTER_CLASS = {CLASS!r}\n"
+        f"CONCURRENT_REQUESTS = 1\nTELNETCONSOLE_ENABLED = False\nDEDUP_MEMORY = {memory!r}\n{more}"
+    )
+
+
+@pytest.mark.parametrize(
+    "between",
+    ["parse", "shell", *(pytest.param(c, marks=pytest.mark.long) for c in ("check", "job"))],
+)
+def test_nothing_between_two_runs_touches_a_job(project, between):
+    """Not a command of Scrapy, not another job of that spider: the job goes on as if they had not been."""
+    setting(project, "crawl")
+    with serve(PAGES) as site:
+        scrapy(project, site, "crawl", "s", "-s", "JOBDIR=job", "-s", "CLOSESPIDER_PAGECOUNT=20")
+        first, before = list(site.requested), files(project.parent / "job")
+        scrapy(project, site, *COMMANDS[between](site))
+        assert len(site.requested) > len(first)
+        assert files(project.parent / "job") == before
+        between_them = len(site.requested)
+        scrapy(project, site, "crawl", "s", "-s", "JOBDIR=job")
+        assert set(first).isdisjoint(site.requested[between_them:])
+        assert set(first) | set(site.requested[between_them:]) == set(PAGES)
+
+
+@pytest.mark.parametrize(
+    "command", ["parse", *(pytest.param(c, marks=pytest.mark.long) for c in ("shell", "check"))]
+)
+def test_a_command_of_scrapy_adds_nothing_to_what_is_remembered(project, command):
+    """A DEDUP_MEMORY that lasts has what crawls have fetched, and keeps it: requests, and the pages of the add-on."""
+    setting(project, "ever", "ADDONS = {'dedup.scrapy.Addon': 500}\n")
+    with serve(PAGES) as site:
+        scrapy(project, site, "crawl", "s", "-s", "CLOSESPIDER_PAGECOUNT=3")
+        before = files(project.parent / ".scrapy" / "dedup" / "s")
+        assert {"requests/ever/all.digests", "documents.mdb"} <= set(before)
+        scrapy(project, site, *COMMANDS[command](site))
+        assert files(project.parent / ".scrapy" / "dedup" / "s") == before

@@ -4,7 +4,7 @@ import shutil
 import signal
 
 import pytest
-from crawling import Case, Crawling, Page, article, hub, run_case, serve, wait_for
+from crawling import TEXT, Case, Crawling, Page, article, hub, run_case, serve, wait_for
 from killing import (
     content,
     inserted,
@@ -105,7 +105,7 @@ def test_promise_2_a_page_is_never_a_duplicate_of_itself_in_a_recrawl(tmp_path):
 def test_stopped_and_resumed(tmp_path):
     """A crawl that was stopped (SIGTERM) and resumed with JOBDIR parses each content once."""
     pages = site_pages(20)
-    settings = {
+    settings = TEXT | {
         "JOBDIR": str(tmp_path / "job"),
         "CONCURRENT_REQUESTS": 4,
         "DEDUP_WAIT_SECONDS": 60,  # a page is in flight for as long as a busy machine has it

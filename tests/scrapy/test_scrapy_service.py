@@ -8,6 +8,7 @@ import pytest
 from crawling import (
     HURRIED,
     PATIENT,
+    TEXT,
     Case,
     Crawling,
     Page,
@@ -52,7 +53,7 @@ def url(service: Serving | Proxy, token: str | None = None) -> str:
 
 def asks(where: str | list[str], **settings: object) -> dict[str, object]:
     """Settings of a crawl that asks a service; this machine may be busy, so it is given time."""
-    return {"DEDUP_SERVICE": where, "DEDUP_TIMEOUT_SECONDS": 60} | settings
+    return TEXT | {"DEDUP_SERVICE": where, "DEDUP_TIMEOUT_SECONDS": 60} | settings
 
 
 @pytest.fixture(scope="module")

@@ -46,21 +46,24 @@ def test_defaults():
         wait_seconds=1.0,
         exempt=frozenset(EXEMPTIONS),
         max_bytes=16 << 20,
-        tries=5,
         kinds=True,
         proof="items",
         proof_items="withhold",
+        risk=0.5,
         control=3,
-        item_ignore=(),
+        item_fields=frozenset(),
+        item_ignore=frozenset(),
         report=None,
         dropped=None,
         urls="learn",
-        url_rules={},
+        url_rules=None,
     )
 
 
 WHOLE_15 = "a whole number from 0 to 15"
-REASONS = f"a list of {', '.join(EXEMPTIONS)}"
+REASONS = f"a list of {', '.join(EXEMPTIONS)}; one with a minus takes it away"
+RISK = "a number from 0.0 to below 1.0"
+FIELDS = "a list of names of items' fields"
 NAMESPACE = "1 to 64 of the characters A-Z a-z 0-9 . _ - and no dot first"
 SHARE = "a number from 0.0 to 1.0"
 ALIKE = "a number from 0.0 to 1.0, careful or paper"
@@ -103,6 +106,11 @@ WRONG = [
     ("DEDUP_EXEMPT", [5], REASONS),
     ("DEDUP_MAX_BYTES", 0, "a whole number from 1 to 2147483648"),
     ("DEDUP_MAX_BYTES", "16 MiB", "a whole number from 1 to 2147483648"),
+    ("DEDUP_EXEMPT", "-start,-everything", REASONS),
+    ("DEDUP_RISK", 1, RISK),
+    ("DEDUP_RISK", -0.1, RISK),
+    ("DEDUP_ITEM_FIELDS", 5, FIELDS),
+    ("DEDUP_ITEM_IGNORE", [5], FIELDS),
     ("DEDUP_REPORT", 1, "the path of a file"),
     ("DEDUP_DROPPED", 1, "the path of a file"),
     ("DEDUP_UNCHANGED", "forget", "keep or drop"),
@@ -180,11 +188,15 @@ RIGHT = [
     ("DEDUP_EXEMPT", ["status"], "exempt", {"status"}),
     ("DEDUP_EXEMPT", [], "exempt", set()),
     ("DEDUP_EXEMPT", "", "exempt", set()),
+    ("DEDUP_EXEMPT", "-start, -short", "exempt", set(EXEMPTIONS) - {"start", "short"}),
+    ("DEDUP_EXEMPT", ["start", "short", "-short"], "exempt", {"start"}),
+    ("DEDUP_RISK", "0", "risk", 0.0),
+    ("DEDUP_ITEM_FIELDS", "name, price", "item_fields", {"name", "price"}),
     ("DEDUP_MAX_BYTES", "1000", "max_bytes", 1000),
     ("DEDUP_REPORT", "page.html", "report", Path("page.html")),
     ("DEDUP_PROOF", "text", "proof", "text"),
     ("DEDUP_CONTROL", "0", "control", 0),
-    ("DEDUP_ITEM_IGNORE", "uuid, seen", "item_ignore", ("uuid", "seen")),
+    ("DEDUP_ITEM_IGNORE", "uuid, seen", "item_ignore", {"uuid", "seen"}),
     ("DEDUP_DROPPED", "dropped.jsonl", "dropped", Path("dropped.jsonl")),
     ("DEDUP_DROPPED", "", "dropped", None),
     ("DEDUP_SECRET", "", "secret", None),

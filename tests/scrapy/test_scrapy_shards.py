@@ -6,24 +6,28 @@ import asyncio
 from collections import Counter
 
 import pytest
-from crawling import Case, Page, article, hub, run_case, run_cases, wait_for
+from crawling import TEXT, Case, Page, article, hub, run_case, run_cases, wait_for
 from killing import content, site_pages
 from sharding import documents, in_flight, key_in, log_of, page, shard, sharded, until, urls
 
 import dedup
-from dedup.scrapy import service_memory
-from dedup.scrapy.counts import Counts
+from dedup.scrapy.guard import Counts
+from dedup.scrapy.memory import service as service_memory
 
 CONTENTS = 6
 
 
 def asks(where: str, **settings: object) -> dict[str, object]:
     """Settings of a crawl; this machine may be busy, so it is given time."""
-    return {
-        "DEDUP_SERVICE": where,
-        "DEDUP_TIMEOUT_SECONDS": 20,
-        "DEDUP_WAIT_SECONDS": 20,
-    } | settings
+    return (
+        TEXT
+        | {
+            "DEDUP_SERVICE": where,
+            "DEDUP_TIMEOUT_SECONDS": 20,
+            "DEDUP_WAIT_SECONDS": 20,
+        }
+        | settings
+    )
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,8 @@ import zlib
 from dataclasses import replace
 
 import pytest
-from crawling import Case, Crawling, Page, article, hub, run_cases, serve, words
+from crawling import TEXT, Case, Crawling, Page, article, hub, run_case, run_cases, serve, words
+from scrapy.settings import default_settings
 
 
 def packed(page: Page, encoding: str) -> Page:
@@ -145,7 +146,7 @@ CASES = {
                 yield from self.links(response)
         """,
     ),
-    "ways": Case(WAYS_PAGES, WAYS, {"DEDUP_TRIES": 0}),  # some of them bring no item
+    "ways": Case(WAYS_PAGES, WAYS, TEXT),
     "rulebook": Case(SPIDERS, RULES, {"SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue"}),
     "mapped": Case(SPIDERS),
     "feeds": Case(SPIDERS, settings={"FEEDS": {"items.jsonl": {"format": "jsonlines"}}}),
@@ -159,7 +160,9 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def crawls(folder):
-    return run_cases(folder, {n: c for n, c in CASES.items() if n not in ("rulebook", "mapped")})
+    return run_cases(
+        folder, {n: c for n, c in CASES.items() if n not in ("rulebook", "mapped")}, settings=TEXT
+    )
 
 
 def test_no_fault(crawls):
@@ -237,6 +240,18 @@ def test_feed_export_holds_the_items_of_kept_pages(crawls, folder):
     assert {"url"} == {name for item in items for name in item}
 
 
+@pytest.mark.skipif(
+    not hasattr(default_settings, "TWISTED_REACTOR_ENABLED"), reason="this Scrapy needs a reactor"
+)
+def test_without_a_reactor(tmp_path):
+    """On an asyncio loop alone, without Twisted's reactor, copies are dropped."""
+    settings = TEXT | {"TWISTED_REACTOR_ENABLED": False}
+    crawl = run_case(tmp_path, Case(SPIDERS), settings=settings)
+    assert crawl.parsed == {"/", "/a", "/c"}
+    assert set(crawl.dropped) == {"/b"}
+    assert (crawl.errors, crawl.faults) == ([], {})
+
+
 def crawl_as(folder, kind: str, case: Case, pages) -> object:
     """Crawl a case by a spider of another kind than Recorder."""
     with serve(pages) as site:
@@ -250,6 +265,7 @@ def crawl_as(folder, kind: str, case: Case, pages) -> object:
             folder,
             {"only": (site, Case(pages, case.body, case.settings))},
             setup=setup + f"import crawling\ncrawling.Recorder = {kind}\n",
+            settings=TEXT,
         )
         return crawling.end()["only"]
 
@@ -274,7 +290,7 @@ def test_sitemap_spider(tmp_path):
 @pytest.mark.long
 def test_http_cache(tmp_path):
     """A second crawl from the HTTP cache parses what the first did: refetches, nothing else gone."""
-    settings = {
+    settings = TEXT | {
         "DEDUP_MEMORY": "ever",
         "HTTPCACHE_ENABLED": True,
         "HTTPCACHE_DIR": str(tmp_path / "cache"),

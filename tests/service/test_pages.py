@@ -8,14 +8,14 @@ from types import SimpleNamespace
 
 import pytest
 from browsing import MAY_CRASH, dashboard, faults, kept, opened
+from dedup.scrapy.crawl_report import write_report
 from demo_pages import REPORTS, demo_pages
 from detecting import verdict_on
 from playwright.sync_api import expect
 from scrapy.settings import Settings
 
 import dedup
-from dedup.scrapy.crawl_report import write_report
-from dedup.scrapy.journal import Journal
+from dedup.scrapy.report.journal import Journal
 from dedup.scrapy.settings import Config
 
 pytestmark = MAY_CRASH

@@ -38,13 +38,14 @@ from dedup.model.forms import to_plain
 
 # Setup of a crawl that ends only when a service, or Kafka, has taken everything; they are there.
 PATIENT = """
-import dedup.scrapy.service_memory, dedup.scrapy.publisher
-dedup.scrapy.service_memory.CLOSE_SECONDS = 240.0
-dedup.scrapy.publisher.DRAIN_SECONDS = dedup.scrapy.publisher.CLOSE_SECONDS = 240.0
+import dedup.scrapy.memory.service, dedup.scrapy.memory.outbox
+dedup.scrapy.memory.service.CLOSE_SECONDS = 240.0
+dedup.scrapy.memory.outbox.DRAIN_SECONDS = dedup.scrapy.memory.outbox.CLOSE_SECONDS = 240.0
 """
 # Of one that soon gives up what nobody takes.
 HURRIED = PATIENT.replace("240.0", "1.0")
 
+TEXT = {"DEDUP_PROOF": "text"}  # settings of a crawl of which only verdicts matter
 CRAWL_SECONDS = 900  # a crawl that takes longer hangs, on the busiest machine
 WORDS = ["".join(pair) for pair in zip("bdfgklmnprst" * 200, "aeiou" * 480, strict=True)]
 
@@ -438,7 +439,10 @@ def main() -> None:
     spec = json.loads((folder / "spec.json").read_text())
     sys.path.insert(0, str(folder))
     module = importlib.import_module("spiders")
-    process = CrawlerProcess(spec["settings"])
+    if spec["settings"].get("TWISTED_REACTOR_ENABLED", True):
+        process = CrawlerProcess(spec["settings"])
+    else:
+        process = scrapy.crawler.AsyncCrawlerProcess(spec["settings"])
     crawlers = {
         name: process.create_crawler(getattr(module, name.title())) for name in spec["bases"]
     }

@@ -1,6 +1,7 @@
 """Faults put into every call that a crawl makes into dedup, one call at a time.
 
-    POINTS            every function and public method of ours below the middlewares, by name
+    POINTS            functions and public methods of detector and store, by name
+    ADDON             every function and method of the add-on that a crawl with a store loads, but for the guard and what Scrapy calls
     armed(...)        the __init__ of a spider, which arms a fault; stormy(...) arms all of them
     prepare()         in the crawl's process: wraps every point
 
@@ -17,12 +18,13 @@ import errno
 import functools
 import itertools
 import random
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from inspect import iscoroutinefunction, isfunction
+from inspect import isclass, iscoroutinefunction, isfunction
 from typing import Any
 
 import lmdb
@@ -44,10 +46,9 @@ KINDS: dict[str, Callable[[str], Exception]] = {
 # Where each function is looked up when it is called: module, and the names in it.
 FUNCTIONS = {
     "dedup.detector.detector": "site_of agreed_recipe",
-    "dedup.scrapy.memory": "open_embedded",
-    "dedup.scrapy.middlewares": "forget_copied mark_own wanted_urls",
-    "dedup.scrapy.responses": "document_key",
-    "dedup.scrapy.crawl_session": "exemption is_start key_of read_page namespace_of summary",
+    "dedup.scrapy.memory.embedded": "open_embedded",
+    "dedup.scrapy.page.request": "document_key",
+    "dedup.scrapy.page.judge": "read_page namespace_of",
     "dedup.store.documents": (
         "encode_records decode_record decode_removal pack_number unpack_number "
         "encode_state decode_state wrote read_structure"
@@ -91,6 +92,42 @@ def _find() -> dict[str, tuple[Any, str]]:
 
 _FOUND = _find()
 POINTS = sorted(_FOUND)
+
+# What stands between Scrapy and the rest, and what is called before a crawl, where an error is told to the user.
+GUARD = (
+    "scrapy.addon.", "scrapy.settings.", "scrapy.middlewares.", "scrapy.page.output.Output.",
+    "scrapy.guard.Counts.", "scrapy.guard.kind_of", "scrapy.page.judge.Session.of", "scrapy.__getattr__",
+)  # fmt: skip
+BY_HAND = {"scrapy.middlewares.DownloaderMiddleware._drop", "scrapy.middlewares._token"}
+
+
+def _addon() -> dict[str, tuple[Any, str]]:
+    """Return owner and name of each function and method that is written in the add-on."""
+    import_module("dedup.scrapy.memory.embedded")
+    found: dict[str, tuple[Any, str]] = {}
+    for full, module in [*sys.modules.items()]:
+        if not full.startswith("dedup.scrapy"):
+            continue
+        short = full.removeprefix("dedup.")
+        for name, value in vars(module).items():
+            if getattr(value, "__module__", None) != full:
+                continue
+            if isfunction(value):
+                found[f"{short}.{name}"] = (module, name)
+            elif isclass(value) and not getattr(value, "_is_protocol", False):
+                for method, inner in vars(value).items():
+                    kinds = classmethod | staticmethod | property | functools.cached_property
+                    real = getattr(inner, "fget", None) or getattr(inner, "func", inner)
+                    real = getattr(real, "__func__", real)
+                    written = getattr(getattr(real, "__code__", None), "co_filename", "")
+                    if isinstance(inner, kinds) or isfunction(inner):
+                        if written == module.__file__:
+                            found[f"{short}.{name}.{method}"] = (value, method)
+    return {p: f for p, f in found.items() if p in BY_HAND or not p.startswith(GUARD)}
+
+
+_ADDON = _addon()
+ADDON = sorted(_ADDON)
 
 
 def armed(point: str, kind: str, call: int | None) -> str:
@@ -176,8 +213,10 @@ def _passes(point: str) -> None:
 def _wrapped(point: str, real: Any) -> Any:
     if isinstance(real, property):
         return property(_wrapped(point, real.fget))
-    if isinstance(real, classmethod):
-        return classmethod(_wrapped(point, real.__func__))
+    if isinstance(real, classmethod | staticmethod):
+        return type(real)(_wrapped(point, real.__func__))
+    if isinstance(real, functools.cached_property):
+        return functools.cached_property(_wrapped(point, real.func))
 
     @functools.wraps(real)
     def broken(*args: Any, **kwargs: Any) -> Any:
@@ -246,31 +285,54 @@ def _counted(owner: type, name: str) -> None:
     setattr(owner, name, coroutine if iscoroutinefunction(real) else method)
 
 
+def prepare_addon() -> None:
+    """Wrap every point of the add-on, wherever a module has its name."""
+    modules = [m for name, m in [*sys.modules.items()] if name.startswith("dedup.")]
+    for point, (owner, name) in _ADDON.items():
+        real = vars(owner)[name]
+        wrapped = _wrapped(point, real)
+        if isinstance(wrapped, functools.cached_property):
+            wrapped.__set_name__(owner, name)
+        setattr(owner, name, wrapped)
+        for module in modules:
+            for other, value in [*vars(module).items()]:
+                if value is real:
+                    setattr(module, other, wrapped)
+    _disarm_at_close()
+
+
+def _disarm_at_close() -> None:
+    from dedup.scrapy.page.judge import Session
+
+    real_close = Session.close
+
+    async def close(self: Any, reason: str) -> None:
+        try:
+            await real_close(self, reason)
+        finally:
+            disarm()
+
+    Session.close = close
+
+
 def prepare() -> None:
     """Wrap every point, and every call by Scrapy."""
-    from dedup.scrapy.crawl_session import Session
-    from dedup.scrapy.in_flight import PagesInFlight
-    from dedup.scrapy.middlewares import DownloaderMiddleware, _Output
+    from dedup.scrapy.middlewares import DownloaderMiddleware
+    from dedup.scrapy.page.in_flight import PagesInFlight
+    from dedup.scrapy.page.judge import Session
+    from dedup.scrapy.page.output import Output
     from dedup.store.index import Index
 
     _marked(Session, "_open", "opening")
     _marked(Index, "_work", "saving")
     for point, (owner, name) in _FOUND.items():
         setattr(owner, name, _wrapped(point, vars(owner)[name]))
-    real_close = Session.close
-
-    async def close(self: Any) -> None:
-        try:
-            await real_close(self)
-        finally:
-            disarm()
-
-    Session.close = close
+    _disarm_at_close()
     for owner, names in {
         DownloaderMiddleware: "process_request process_response",
         Session: "forget close",
         PagesInFlight: "end",
-        _Output: "__init__",
+        Output: "__init__",
     }.items():
         for name in names.split():
             _counted(owner, name)

@@ -34,7 +34,7 @@ from ports import free_ports
 from dedup.demo.site import serve_in_child
 from dedup.model.errors import DedupError
 from dedup.model.events import decode
-from dedup.scrapy.publisher import Outbox
+from dedup.scrapy.memory.outbox import Outbox
 from dedup.wire.kafka import KafkaConfig, Reader, describe_topic, kafka_config
 
 __all__ = ["FleetReport", "run_fleet"]

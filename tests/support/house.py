@@ -237,6 +237,12 @@ def _documents() -> list[Path]:
     return [*ROOT.glob("*.md"), *(path for folder in folders for path in folder.rglob("*.md"))]
 
 
+def wheel_kilobytes() -> int | None:
+    """Return the size of the wheel in dist/ (`make dist`), None if there is none."""
+    sizes = [path.stat().st_size for path in (ROOT / "dist").glob("*.whl")]
+    return max(sizes) // 1000 if sizes else None
+
+
 def load(name: str) -> ModuleType:
     """Return another module of this folder, imported by its path."""
     spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
@@ -284,6 +290,8 @@ def main() -> int:
     for total in totals():
         mark = "  +" if total.grew else ""
         print(f"{total.name:<45}{total.number:>8,}{total.before:>14,}{mark}")
+    if (wheel := wheel_kilobytes()) is not None:
+        print(f"{'kB of the wheel in dist/':<45}{wheel:>8,}")
     print(f"{'CPU seconds of `dedup --help`, best of five':<45}{help_seconds():>8.3f}")
     return int(any(faults.values()))
 

@@ -14,10 +14,10 @@ NATIVE = Path(__file__).parents[2] / "native"
 # From the ground up. Folders on one floor never include from each other.
 FLOORS = (
     ("base",),
-    ("hash",),
+    ("hash", "resp"),
     ("reader", "design"),
     ("table",),
-    ("segment", "bulk", "paper", "lmdb"),
+    ("segment", "bulk", "lmdb"),
 )
 
 Modules = Mapping[str, set[str]]

@@ -2,6 +2,7 @@
 
     closure()     (modules, lines) of dedup that are loaded once a default crawl judged a page
     page_trace()  (calls, files, returns) of dedup's Python code, request -> verdict -> insert
+    page_traces() the same of a unique page, a dropped copy, and a copy that is parsed and compared
 
     --service     the same of a RESERVE and an INSERT of the table service, bytes -> reply, and of an insert event
 
@@ -21,7 +22,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
-__all__ = ["HEAVY", "Closure", "PageTrace", "closure", "heavy_imports", "page_trace"]
+__all__ = ["HEAVY", "Closure", "PageTrace", "closure", "heavy_imports", "page_trace", "page_traces"]
 
 HEAVY = ("aiokafka", "hiredis", "lmdb", "numpy", "redis", "publicsuffixlist")
 
@@ -53,6 +54,11 @@ def page_trace() -> PageTrace:
     return PageTrace(*_in_process("--trace"))
 
 
+def page_traces() -> dict[str, PageTrace]:
+    """Return what a unique page, a dropped copy and a compared one run of dedup."""
+    return {name: PageTrace(*found) for name, found in _in_process("--traces").items()}
+
+
 def heavy_imports(module: str = "dedup.scrapy") -> list[str]:
     """Return which heavy libraries importing a module loads."""
     code = (
@@ -63,11 +69,10 @@ def heavy_imports(module: str = "dedup.scrapy") -> list[str]:
     return found
 
 
-def _in_process(what: str) -> list[int]:
+def _in_process(what: str) -> Any:
     command = [sys.executable, __file__, what]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
-    numbers: list[int] = json.loads(done.stdout)
-    return numbers
+    return json.loads(done.stdout)
 
 
 # ------------------------------------------------------------------------ in the traced process
@@ -110,19 +115,24 @@ def _html(number: int) -> bytes:
     return f"<html><body><main><p>{words}</p>{links}</main></body></html>".encode()
 
 
-async def _crawl(folder: str, traced: _Calls) -> None:
-    """Take two pages from their requests to their inserts; the second one is traced."""
+async def _crawl(folder: str) -> dict[str, _Calls]:
+    """Take pages from their requests to their inserts; the second one of each kind is traced."""
     from scrapy import Request, Spider
     from scrapy.http import HtmlResponse
     from scrapy.utils.test import get_crawler
 
-    from dedup.scrapy import CallbackMiddleware, DownloaderMiddleware, SpiderMiddleware
+    from dedup.scrapy import (
+        CallbackMiddleware,
+        DownloaderMiddleware,
+        NearDuplicate,
+        SpiderMiddleware,
+    )
 
     class Traced(Spider):
         name = "traced"
 
         def parse(self, response: HtmlResponse) -> Any:
-            yield {"url": response.url}
+            yield {"url": response.url, "name": response.url.split("/")[3].split("?")[0]}
 
     crawler = get_crawler(Traced, {"DEDUP_PATH": folder})
     spider = crawler.spider = Traced.from_crawler(crawler)
@@ -135,26 +145,44 @@ async def _crawl(folder: str, traced: _Calls) -> None:
 
     requests = []  # somebody holds them, as Scrapy does
 
-    async def take(number: int) -> None:
-        url = f"http://example.com/{number}"
+    async def take(path: str) -> str:
+        url = f"http://example.com/{path}"
         request = Request(url, callback=spider.parse)
         requests.append(request)
         before.process_request(request)
-        response = HtmlResponse(url, body=_html(number), encoding="utf-8", request=request)
-        assert await before.process_response(request, response) is response
-        assert request.meta["dedup"]["status"] == "unique"
+        response = HtmlResponse(
+            url, body=_html(int(path.split("?")[0])), encoding="utf-8", request=request
+        )
+        try:
+            await before.process_response(request, response)
+        except NearDuplicate:
+            return "dropped"
         list(after.process_spider_output(response, spider.parse(response)))
         after.session.in_flight.commit()
+        noted: dict[str, str] = request.meta["dedup"]
+        return noted["reason"] or noted["status"]
 
-    await take(1)
-    sys.setprofile(traced)
-    try:
-        await take(2)
-    finally:
-        sys.setprofile(None)
-    await after.spider_closed()
+    found: dict[str, _Calls] = {}
+
+    async def trace(path: str, expected: str) -> None:
+        traced = found[expected] = _Calls()
+        sys.setprofile(traced)
+        try:
+            became = await take(path)
+        finally:
+            sys.setprofile(None)
+        assert became == expected, (path, became)
+
+    assert await take("1") == "unique"
+    await trace("2", "unique")
+    assert await take("1?a=1") == "compared"
+    await trace("2?b=1", "compared")
+    assert await take("1?a=2") == "dropped"
+    await trace("2?a=3", "dropped")
+    await after.spider_closed("finished")
     assert crawler.stats is not None
     assert crawler.stats.get_value("dedup/inserted") == 2, crawler.stats.get_stats()
+    return found
 
 
 async def _serve(folder: str) -> dict[str, _Calls]:
@@ -240,9 +268,9 @@ def _main(what: str) -> None:
     install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
     import dedup.scrapy  # noqa: F401
 
-    traced = _Calls()
     with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(_crawl(folder, traced))
+        found = asyncio.run(_crawl(folder))
+    traced = found["unique"]
     loaded = {
         name: file
         for name, module in sys.modules.items()
@@ -256,6 +284,8 @@ def _main(what: str) -> None:
         print(json.dumps(closed))
     elif what == "--trace":
         print(json.dumps(traced.summed()))
+    elif what == "--traces":
+        print(json.dumps({name: each.summed() for name, each in found.items()}))
     else:
         if what == "--calls":
             for file, name in traced.names:
@@ -265,7 +295,8 @@ def _main(what: str) -> None:
                 print(f"{count:6} {name}")
         print(f"{closed.modules} modules, {closed.lines} lines; importing dedup.scrapy loads")
         print(f"  {', '.join(heavy_imports()) or 'no heavy library'}")
-        print("one page: {} calls in {} files, {} returns".format(*traced.summed()))
+        for name, each in found.items():
+            print("a page, {}: {} calls in {} files, {} returns".format(name, *each.summed()))
 
 
 if __name__ == "__main__":

@@ -18,9 +18,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from crawling import Case, Crawl, Crawling, Page, Site, article, hub, wait_for
+from crawling import TEXT, Case, Crawl, Crawling, Page, Site, article, hub, wait_for
 
-from dedup.scrapy.in_flight import COMMIT_PAGES
+from dedup.scrapy.page.in_flight import COMMIT_PAGES
 from dedup.store.verify import Report, verify_store
 
 CONCURRENT = 8
@@ -82,7 +82,7 @@ def killed_and_resumed(folder: Path, site: Site, seed: int) -> Round:
     """Crawl with JOBDIR, kill the crawl at a moment that the seed chooses, crawl once more."""
     pages = {path: answers[0] for path, answers in site.pages.items()}
     contents = len({content(path) for path in pages if _is_article(path)})
-    settings = {"JOBDIR": str(folder / "job"), "CONCURRENT_REQUESTS": CONCURRENT}
+    settings = TEXT | {"JOBDIR": str(folder / "job"), "CONCURRENT_REQUESTS": CONCURRENT}
     case = Case(pages, ASKS_AGAIN.format(asks_again=seed % 2 == 0), settings)
     chance = random.Random(seed)
     until, pause = chance.randrange(5, 4 * contents), chance.random() * 0.02

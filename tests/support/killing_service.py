@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, urlsplit
 
-from crawling import PATIENT, Case, Crawl, Crawling, Site, wait_for
+from crawling import PATIENT, TEXT, Case, Crawl, Crawling, Site, wait_for
 from killing import content
 from services import Serving
 
@@ -38,7 +38,7 @@ APPLIED_SECONDS = 120.0  # until the last event is in the service
 NOTES = """
 import json
 from pathlib import Path
-import dedup.detector.remote, dedup.scrapy.publisher
+import dedup.detector.remote, dedup.scrapy.memory.outbox
 
 def _note(keys):
     with Path("acknowledged").open("a") as file:
@@ -52,11 +52,11 @@ async def end_many(self, kind, verdicts):
     return answers
 dedup.detector.remote.RemoteDetector.end_many = end_many
 
-real_add = dedup.scrapy.publisher.Outbox.add
+real_add = dedup.scrapy.memory.outbox.Outbox.add
 def add(self, records):
     real_add(self, records)
     _note([key.decode().partition("\\0")[2] for key, value in records if value is not None])
-dedup.scrapy.publisher.Outbox.add = add
+dedup.scrapy.memory.outbox.Outbox.add = add
 """
 
 SHARE = """
@@ -100,7 +100,7 @@ def killed_round(
     """Crawl, kill at moments that the seed chooses, and crawl once more."""
     chance = random.Random(seed)
     options: list[object] = []
-    settings: dict[str, object] = {"DEDUP_TIMEOUT_SECONDS": 5}
+    settings: dict[str, object] = TEXT | {"DEDUP_TIMEOUT_SECONDS": 5}
     if broker is not None:
         options = ["--kafka", broker.bootstrap, "--topic", topic]
         settings |= {"DEDUP_KAFKA": broker.bootstrap, "DEDUP_TOPIC": topic}

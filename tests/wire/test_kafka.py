@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from logs import inserts, log_config, murmur2, read, write
 
 from dedup.model.errors import UsageError
-from dedup.scrapy.publisher import Publisher
+from dedup.scrapy.memory.outbox import Publisher
 from dedup.service.core.namespaces import Namespaces
 from dedup.service.replica import Replica
 from dedup.wire.kafka import (

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sizes import examples
 
 from dedup.model.errors import StoreDamaged
-from dedup.scrapy.publisher import Outbox
+from dedup.scrapy.memory.outbox import Outbox
 
 records = st.lists(st.tuples(st.binary(max_size=50), st.none() | st.binary(max_size=50)))
 
@@ -79,7 +79,7 @@ def test_what_others_left_behind_is_found(tmp_path):
 KILLED = """
 import sys
 from pathlib import Path
-from dedup.scrapy.publisher import Outbox
+from dedup.scrapy.memory.outbox import Outbox
 outbox = Outbox.own(Path(sys.argv[1]))
 number = 0
 while True:
@@ -130,7 +130,7 @@ def test_promise_6_a_damaged_file_is_named_and_refused(tmp_path):
 FULL = """
 import resource, signal, sys
 from pathlib import Path
-from dedup.scrapy.publisher import Outbox, OutboxFull
+from dedup.scrapy.memory.outbox import Outbox, OutboxFull
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 with Outbox.own(Path(sys.argv[1])) as outbox:
     outbox.add([(b"first", b"x")])

@@ -1,1 +1,1 @@
-"""Bulk work: batch search, pairs out of core, and table designs."""
+"""Bulk work: batch search, and table designs."""

@@ -18,7 +18,6 @@ Invariants:
 
 import os
 import time
-import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -31,7 +30,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from dedup.core.files import replace_file
+from dedup.core.files import checksum, read_checked, write_checked
 from dedup.core.native import check, cores, ffi, lib
 from dedup.core.numbers import Array, Numbers, many, max_distance, number, pointer
 from dedup.model.errors import StoreDamaged, UsageError
@@ -49,14 +48,13 @@ function that returns those from a position on."""
 Piece = tuple[int, Callable[[], Array]]
 """A number of fingerprints, and the function that returns them."""
 
-COMPRESSED_BEGINS = b"NDDSORTD"  # of files that earlier releases read, docs/appendix/plan.md
-
 HIT = np.dtype([("query", "u8"), ("position", "u8"), ("distance", "u4"), ("reserved", "u4")])
 """A match: the index of the query, the position in the stream, and the distance in bits."""
 
 FILTER_BYTES = 1 << 30
 PIECE = 1 << 20  # fingerprints that a thread probes at once
 REMEMBER_SECONDS = 1.0  # between two checkpoints
+CHECKPOINT = 2  # the version of a checkpoint: a checked file of dedup.core.files; 1 had no checksum
 
 Progress = Callable[[int, int], None]
 
@@ -102,7 +100,7 @@ class _Checkpoint(msgspec.Struct, frozen=True):
     format: int
     queries: int
     k: int
-    checksum: int
+    checksum: str
     done: Annotated[int, msgspec.Meta(ge=0)]
     written: Annotated[int, msgspec.Meta(ge=0)]
 
@@ -124,10 +122,10 @@ class Queries:
         status = lib.ndd_queries_open(pointer(queries), len(queries), k, filter_bytes, handle)
         check(status, "indexing queries")
         self._handle = ffi.gc(handle[0], lib.ndd_queries_close)
-        self._identity = {
+        self._identity: dict[str, Any] = {
             "queries": len(queries),
             "k": k,
-            "checksum": zlib.crc32(queries.astype("<u8", copy=False).data),
+            "checksum": checksum(queries.astype("<u8", copy=False).tobytes()),
         }
         self._hits: list[Any] = []  # handles that no thread uses at the moment
 
@@ -261,15 +259,10 @@ class Queries:
 
     def _resume(self, path: Path | None, output: IO[bytes] | None) -> int:
         """Return how many fingerprints are done, and cut an output to what belongs to them."""
-        if path is None or not path.exists():
+        found = None if path is None else read_checked(path, _Checkpoint, "remove it to start over")
+        if found is None:
             return 0
-        try:
-            found = msgspec.json.decode(path.read_bytes(), type=_Checkpoint)
-        except (msgspec.DecodeError, msgspec.ValidationError) as error:
-            raise StoreDamaged(
-                f"{path}: not a checkpoint ({error}); remove it to start over"
-            ) from error
-        wanted = _Checkpoint(1, **self._identity, done=found.done, written=found.written)
+        wanted = _Checkpoint(CHECKPOINT, **self._identity, done=found.done, written=found.written)
         if found != wanted:
             raise UsageError(
                 f"{path}: a checkpoint of other queries or another version; remove it to start over"
@@ -289,8 +282,8 @@ class Queries:
             output.flush()
             os.fsync(output.fileno())
             written = output.tell()
-        checkpoint = _Checkpoint(1, **self._identity, done=done, written=written)
-        replace_file(path, msgspec.json.encode(checkpoint))
+        checkpoint = _Checkpoint(CHECKPOINT, **self._identity, done=done, written=written)
+        write_checked(path, checkpoint, 0o666)
 
 
 # ------------------------------------------------------------------------------ streams in pieces
@@ -343,12 +336,6 @@ def _same(values: Array) -> Array:
 
 
 def _of_file(path: Path, most: int, done: int) -> tuple[Iterator[Piece], int]:
-    with path.open("rb") as file:
-        if file.read(len(COMPRESSED_BEGINS)) == COMPRESSED_BEGINS:
-            raise UsageError(
-                f"{path} holds compressed fingerprints, which this release does not read: write them as "
-                "little-endian numbers of 8 bytes"
-            )
     total, odd = divmod(path.stat().st_size, 8)
     if odd:
         raise StoreDamaged(

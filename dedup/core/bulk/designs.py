@@ -23,7 +23,7 @@ from typing import Any
 
 import msgspec
 
-from dedup.core.bulk.out_of_core import memory_bytes
+from dedup.core.memory import memory_bytes
 from dedup.core.native import check, ffi, lib
 from dedup.core.numbers import max_distance, number
 from dedup.model.errors import UsageError
@@ -40,7 +40,6 @@ SEARCH_AT_100K = 118.0  # one table by interpolation, and for each tenfold numbe
 SEARCH_DECADE = 100.0
 CANDIDATE = 3.2
 COMPARE = 1.2  # with one fingerprint, where all are compared
-FRAME_BYTES, CHUNK_BITS = 72, 4096  # of compressed fingerprints
 PRESETS = {"auto": lib.NDD_AUTO, "compact": lib.NDD_COMPACT, "fast": lib.NDD_FAST}
 SET_BYTES = 13  # of a distinct value in the set that a dedup.Table keeps
 
@@ -59,7 +58,6 @@ class Design(msgspec.Struct, frozen=True):
     keys              how many places a probe looks at, in all tables
     candidates        expected fingerprints compared in the table that has most, by one probe
     bytes             memory of the tables, documents aside
-    compressed_bytes  the same compressed with Elias-Fano (docs/appendix/plan.md); of the others None
     latency_ns        estimated time of a probe, among many, on one core
     parts             not the paper's: tables of at most 2**31 - 2 values, among which documents are divided
     recommended       the one to take, of those that fit in the memory; at most one of a plan
@@ -74,7 +72,6 @@ class Design(msgspec.Struct, frozen=True):
     keys: int
     candidates: float
     bytes: int
-    compressed_bytes: int | None
     latency_ns: float
     preset: str | None = None
     parts: int = 1
@@ -82,11 +79,11 @@ class Design(msgspec.Struct, frozen=True):
 
 
 def plan(documents: int, k: int, memory: int | str | None = None) -> list[Design]:
-    """Return the sensible designs for a number of documents: the paper's, our presets', a segment's.
+    """Return the sensible designs for a number of documents: our presets', a segment's, the paper's.
 
     Of the paper's designs, those are sensible than which none has a prefix as long in fewer tables;
     up to the first that leaves 8 candidates or fewer, and up to 128 tables. Of the presets, those
-    that differ. Both begin with what takes most memory. A segment is mapped from disk and counts as if
+    that differ. Each kind begins with what takes most memory. A segment is mapped from disk and counts as if
     all of it were in memory, for which its time holds. documents is at least 1;
     k is in bits, 0 .. 15; memory in bytes, or as "16G", "512M". Without it there is no limit. The
     recommended design is the smallest of those that fit and take at most a fifth more time than the
@@ -95,7 +92,7 @@ def plan(documents: int, k: int, memory: int | str | None = None) -> list[Design
     n, k = _documents(documents), max_distance(k)
     limit = None if memory is None else memory_bytes(memory)
     papers = [_paper(n, k, levels) for levels in _sensible(n, k)]
-    designs = [*reversed(papers), *_ours(n, k), *_of_segments(n, k)]
+    designs = [*_ours(n, k), *_of_segments(n, k), *reversed(papers)]
     fitting = [design for design in designs if limit is None or design.bytes <= limit]
     fastest = min((design.latency_ns for design in fitting), default=0.0)
     near = [design for design in fitting if design.latency_ns <= NEARLY_AS_FAST * fastest]
@@ -196,20 +193,8 @@ def _paper(n: int, k: int, levels: tuple[int, ...]) -> Design:
         keys=tables,
         candidates=candidates,
         bytes=VALUE_BYTES * tables * n,
-        compressed_bytes=tables * _elias_fano_bytes(n),
         latency_ns=tables * (_line(n, SEARCH_AT_100K, SEARCH_DECADE) + CANDIDATE * candidates),
     )
-
-
-def _elias_fano_bytes(n: int) -> int:
-    """Return what n values spread evenly take: low bits, buckets, their directory, and the frame."""
-    low = max(0, WIDTH - n.bit_length())
-    sizes = []
-    for width in (low, low + 1):
-        buckets = n + (1 << (WIDTH - width))  # bits
-        words = -(-n * width // 64) + -(-buckets // 64) + -(-buckets // CHUNK_BITS)
-        sizes.append(FRAME_BYTES + 8 * words)
-    return min(sizes)
 
 
 def _line(n: int, at_100k: float, decade: float) -> float:
@@ -261,7 +246,6 @@ def _of_preset(n: int, k: int, preset: str) -> Design:
         keys=parts,
         candidates=float(each),
         bytes=parts * SET_BYTES * each,
-        compressed_bytes=None,
         latency_ns=parts * each * COMPARE,
         preset=preset,
         parts=parts,
@@ -292,7 +276,6 @@ def _of_blocks(name: str, kind: str, found: list[Any], each: int, parts: int) ->
         keys=parts * sum(keys),
         candidates=max(key * each / 2**block.bits for key, block in zip(keys, found, strict=True)),
         bytes=parts * round(sum(block.bytes for block in found)),
-        compressed_bytes=None,
         latency_ns=parts
         * sum(key * block.visit_ns for key, block in zip(keys, found, strict=True)),
         parts=parts,

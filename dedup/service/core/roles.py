@@ -87,7 +87,7 @@ COMMANDS = {
         Command(
             "DEDUP.RESERVE ns key value sketch identity features domain RECIPE r "
             "[SCOPE site|global] [DISTANCE k] [SIMILARITY s] [FEATURES n] [SECONDS s] "
-            "[EXEMPT reason] [GUARD on|off] [KIND k] [TRIES n] [LINKS h] [PARTS p] [THING t] "
+            "[EXEMPT reason] [GUARD on|off] [KIND k] [LINKS h] [PARTS p] [THING t] "
             "[TOKEN t] [HOME on|off] [FIELDS on|off]",
             "crawl",
             "/v1/reserve",

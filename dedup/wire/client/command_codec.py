@@ -24,6 +24,7 @@ from dedup.model.events import record_key
 from dedup.model.forms import from_reply
 from dedup.model.page import (
     SKETCH_BYTES,
+    UNRESERVED,
     Document,
     Identity,
     Neighbour,
@@ -31,6 +32,7 @@ from dedup.model.page import (
     ReserveOptions,
     Verdict,
     hex_fingerprint,
+    unreserved,
 )
 from dedup.model.policy import RESERVATION_SECONDS, Options
 from dedup.model.recipes import Recipe, same_recipe
@@ -167,7 +169,6 @@ Kind = Literal["insert", "pin", "release"]
 FIELDS_OF_REPLY = 8  # of an answer to RESERVE that has the fields of the match
 PARTITIONS: Command = (b"DEDUP.PARTITIONS",)  # what a service holds
 PROBE_COUNT = 1000  # neighbours at most, as the embedded store gives
-_FAULT = "fault-"  # begins the token of a page that could not be reserved
 
 
 class NoToken(DedupError):
@@ -288,12 +289,12 @@ def unjudged_verdict(asked: Document) -> Verdict:
 
     No service knows its token: insert() reserves the page first.
     """
-    return Verdict("exempt", "fault", asked, _FAULT + secrets.token_hex(8))
+    return unreserved(Verdict("exempt", "", asked), "fault")
 
 
 def is_unjudged(verdict: Verdict) -> bool:
     """Whether no service holds a reservation for a verdict: it has no token, or none was asked."""
-    return verdict.token is None or verdict.token.startswith(_FAULT)
+    return verdict.token is None or verdict.token.startswith(UNRESERVED)
 
 
 def verdict_of(reply: Any, asked: Document) -> Verdict:

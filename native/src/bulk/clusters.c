@@ -76,29 +76,3 @@ ndd_status ndd_find_clusters(const uint64_t *values, size_t n, uint32_t k, uint6
     numbers_close(&forest.values);
     return status;
 }
-
-/* -------------------------------------------------------------------------------- on the disk */
-
-ndd_status ndd_connect(uint64_t *parents, uint64_t n, const uint64_t *places, size_t pairs) {
-    for (size_t i = 0; i < pairs; i++) {
-        uint64_t roots[2];
-        for (int side = 0; side < 2; side++) {
-            uint64_t place = places[2 * i + (size_t)side];
-            if (place >= n) return NDD_BAD_ARGUMENT;
-            while (parents[place] < place) {
-                parents[place] = parents[parents[place]];
-                place = parents[place];
-            }
-            roots[side] = place;
-        }
-        if (roots[0] < roots[1]) parents[roots[1]] = roots[0];
-        if (roots[1] < roots[0]) parents[roots[0]] = roots[1];
-    }
-    return NDD_OK;
-}
-
-void ndd_flatten(uint64_t *parents, uint64_t n) {
-    for (uint64_t i = 0; i < n; i++) {
-        if (parents[i] < i) parents[i] = parents[parents[i]];
-    }
-}

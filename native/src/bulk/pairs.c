@@ -168,23 +168,8 @@ ndd_status ndd_pair_blocks(uint64_t values, uint32_t k, uint64_t *masks, size_t 
     return NDD_OK;
 }
 
-/* Keeps those that are wanted. */
-struct wanted {
-    ndd_pairs found;
-    uint64_t split;
-    size_t most;
-};
-
-static ndd_status keep_wanted(void *context, uint64_t a, uint64_t b) {
-    struct wanted *wanted = context;
-    if (wanted->split > 0 && (a >= wanted->split || b < wanted->split)) return NDD_OK;
-    if (wanted->found.count == wanted->most) return NDD_TOO_LARGE;
-    return keep_pair(&wanted->found, a, b);
-}
-
 ndd_status ndd_find_part(const uint64_t *values, size_t n, uint32_t k, const uint64_t *masks,
-                         uint32_t count, uint32_t block, uint64_t split, size_t most,
-                         ndd_pairs *pairs) {
+                         uint32_t count, uint32_t block, ndd_pairs *pairs) {
     if (k > NDD_MAX_DISTANCE) return NDD_BAD_DISTANCE;
     if ((n > 0 && values == NULL) || masks == NULL || block >= count ||
         count > MASKS_MOST) {
@@ -195,17 +180,17 @@ ndd_status ndd_find_part(const uint64_t *values, size_t n, uint32_t k, const uin
     }
     struct design design;
     if (design_of_masks(&design, masks, count) != NDD_OK) return NDD_NO_MEMORY;
-    struct wanted wanted = {.split = split, .most = most};
-    const struct join_rule rule = {k, keep_wanted, &wanted};
+    ndd_pairs found = {NULL, 0, 0};
+    const struct join_rule rule = {k, keep_pair, &found};
     ndd_status status = k > 0 ? join_block(&rule, values, n, &design, block) : NDD_OK;
     design_close(&design);
-    if (status == NDD_OK) status = sort_pairs(&wanted.found);
+    if (status == NDD_OK) status = sort_pairs(&found);
     if (status != NDD_OK) {
-        free(wanted.found.items);
+        free(found.items);
         return status;
     }
     free(pairs->items);
-    *pairs = wanted.found;
+    *pairs = found;
     return NDD_OK;
 }
 

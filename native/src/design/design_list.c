@@ -1,7 +1,7 @@
 /* The designs that tables and segments of a given size have, for capacity planning. */
 #include "design/design.h"
 #include "design/design_costs.h"
-#include "ndd_paper.h"
+#include "ndd_bulk.h"
 
 /* What a block costs, in memory or in a file. */
 typedef struct block_costs costs_of(double values, const struct block *block);

@@ -1,5 +1,6 @@
 #include "design/quotient.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 static void set_pieces(struct pieces *pieces, uint64_t mask) {
@@ -7,6 +8,7 @@ static void set_pieces(struct pieces *pieces, uint64_t mask) {
     *pieces = (struct pieces){.count = 0};
     for (uint32_t from = 0; mask != 0; pieces->count++) {
         uint32_t length = 0;
+        assert(pieces->count < NDD_MAX_PIECES); /* a block's bits are in at most two runs, and those outside in three */
         from = lowest_bit(mask);
         while (from + length < 64 && mask >> (from + length) & 1) length++;
         uint64_t ones = length == 64 ? UINT64_MAX : (UINT64_C(1) << length) - 1;

@@ -1,6 +1,9 @@
 /*
  * Many values are first split by the highest bits of their keys into parts that fit into the caches, and
  * each part is sorted from the lowest digit up. A part that is still too large is split again.
+ *
+ * Keys that a stranger chose can split off one value at each of 53 levels. So a level keeps next to nothing on the
+ * stack: all of them share one array of starts, and each finds where its next part ends by looking.
  */
 #include "design/radix.h"
 
@@ -43,15 +46,14 @@ static void scatter(uint64_t *to, const uint64_t *values, size_t n, const struct
 }
 
 /* Sorts by the lowest `bits` of the keys, from the lowest digit up. */
-static uint64_t *sort_cached(uint64_t *values, uint64_t *scratch, size_t n,
-                             const struct block *block, uint32_t bits) {
+static uint64_t *sort_cached(uint64_t *values, uint64_t *scratch, size_t n, const struct block *block,
+                             uint32_t bits, size_t *starts) {
     if (n <= FEW) return insertion_sort(values, n, block);
     uint32_t passes = (bits + DIGIT_BITS - 1) / DIGIT_BITS;
     for (uint32_t pass = 0; pass < passes; pass++) {
         /* Digits as even as can be: fewer streams to write at once. */
         uint32_t low = bits * pass / passes, high = bits * (pass + 1) / passes;
         uint64_t ones = (UINT64_C(1) << (high - low)) - 1;
-        size_t starts[1 << DIGIT_BITS];
         if (!digit_starts(starts, values, n, block, low, ones)) continue;
         scatter(scratch, values, n, block, low, ones, starts);
         uint64_t *sorted = scratch;
@@ -61,26 +63,45 @@ static uint64_t *sort_cached(uint64_t *values, uint64_t *scratch, size_t n,
     return values;
 }
 
+/* Where the values end that have the same digit as the one at `from`, and stand behind it; digits ascend. */
+static size_t part_end(const uint64_t *values, size_t from, size_t n, const struct block *block, uint32_t low,
+                       uint64_t ones) {
+    uint64_t digit = block_key(block, values[from]) >> low & ones;
+    size_t inside = from, step = 1;
+    for (; step < n - inside && (block_key(block, values[inside + step]) >> low & ones) == digit; step *= 2) {
+        inside += step;
+    }
+    size_t beyond = step < n - inside ? inside + step : n;
+    while (beyond - inside > 1) {
+        size_t middle = inside + (beyond - inside) / 2;
+        if ((block_key(block, values[middle]) >> low & ones) == digit) {
+            inside = middle;
+        } else {
+            beyond = middle;
+        }
+    }
+    return beyond;
+}
+
 /* Sorts by the lowest `bits` of the keys; those above are the same in all. */
-static uint64_t *sort_parts(uint64_t *values, uint64_t *scratch, size_t n,
-                            const struct block *block, uint32_t bits) {
+static uint64_t *sort_parts(uint64_t *values, uint64_t *scratch, size_t n, const struct block *block,
+                            uint32_t bits, size_t *starts) {
     if (n <= FEW || bits <= DIGIT_BITS || (n <= CACHED && bits <= 2 * DIGIT_BITS)) {
-        return sort_cached(values, scratch, n, block, bits);
+        return sort_cached(values, scratch, n, block, bits, starts);
     }
     size_t part_size = n <= CACHED ? FEW / 8 : CACHED / 2; /* what is wanted of a part */
     uint32_t digit = 1;
     while (digit < DIGIT_BITS && n >> digit > part_size) digit++;
     uint32_t low = bits - digit;
     uint64_t ones = (UINT64_C(1) << digit) - 1;
-    size_t starts[1 << DIGIT_BITS];
     if (!digit_starts(starts, values, n, block, low, ones)) {
-        return sort_parts(values, scratch, n, block, low);
+        return sort_parts(values, scratch, n, block, low, starts);
     }
     scatter(scratch, values, n, block, low, ones, starts);
-    size_t from = 0; /* and a part ends where its start has come to */
-    for (size_t part = 0; part <= ones; from = starts[part++]) {
-        size_t count = starts[part] - from;
-        uint64_t *sorted = sort_parts(scratch + from, values + from, count, block, low);
+    for (size_t from = 0, to; from < n; from = to) {
+        to = part_end(scratch, from, n, block, low, ones);
+        size_t count = to - from;
+        uint64_t *sorted = sort_parts(scratch + from, values + from, count, block, low, starts);
         if (sorted != scratch + from) memcpy(scratch + from, sorted, count * sizeof *sorted);
     }
     return scratch;
@@ -89,6 +110,7 @@ static uint64_t *sort_parts(uint64_t *values, uint64_t *scratch, size_t n,
 uint64_t *radix_sort(uint64_t *values, uint64_t *scratch, size_t n, const struct block *block) {
     static const struct block whole = {
         .mask = UINT64_MAX, .bits = 64, .runs = 1, .run = {{UINT64_MAX, 0}}};
+    size_t starts[1 << DIGIT_BITS];
     if (block == NULL) block = &whole;
-    return sort_parts(values, scratch, n, block, block->bits);
+    return sort_parts(values, scratch, n, block, block->bits, starts);
 }

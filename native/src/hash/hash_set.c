@@ -8,6 +8,7 @@
  *
  * Hashes of links can be crafted; so where one stands depends on a seed that no page's author can know.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,6 +39,7 @@ static uint64_t high_product(uint64_t a, uint64_t b) {
 
 /* Where a hash stands, or would. The table is not full. */
 static uint64_t slot_of(const struct ndd_hash_set *set, const struct slots *table, uint64_t hash) {
+    assert(table->count < table->size && hash != 0); /* or it would search for ever */
     uint64_t at = high_product(hash_mix(hash ^ set->seed), table->size);
     while (table->slots[at] != 0 && table->slots[at] != hash) at = at + 1 < table->size ? at + 1 : 0;
     return at;
@@ -114,11 +116,18 @@ void ndd_hash_set_stats(const ndd_hash_set *set, uint64_t *listed, uint64_t *byt
     *bytes = sizeof *set + (set->newer.size + set->older.size) * sizeof *set->newer.slots;
 }
 
+static int ascending(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
 void ndd_hash_set_list(const ndd_hash_set *set, uint64_t *hashes) {
     const struct slots *both[] = {&set->older, &set->newer};
     for (int which = 0; which < 2; which++) {
+        uint64_t *first = hashes;
         for (uint64_t i = 0; i < both[which]->size; i++) {
             if (both[which]->slots[i] != 0) *hashes++ = both[which]->slots[i];
         }
+        if (hashes > first) qsort(first, (size_t)(hashes - first), sizeof *first, ascending);
     }
 }

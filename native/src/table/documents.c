@@ -1,5 +1,6 @@
 #include "table/documents.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@ struct extra {
 };
 
 static struct chunk *chunk_at(const struct documents *documents, uint32_t place) {
+    assert(place < documents->capacity);
     return &documents->chunks[place / NDD_CHUNK_PLACES];
 }
 

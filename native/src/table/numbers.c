@@ -1,5 +1,6 @@
 #include "table/numbers.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/bits.h"
@@ -135,6 +136,7 @@ ndd_status numbers_make_room(struct numbers *numbers) {
 }
 
 void numbers_append(struct numbers *numbers, uint64_t number) {
+    assert(numbers->count < numbers->capacity); /* the caller made room */
     numbers->items[numbers->count] = number;
     if (numbers->map.at != NULL) map_put(numbers, numbers->count);
     numbers->count++;

@@ -29,7 +29,8 @@ ABOUT_THE_TREE = (
     "tests/house/test_house.py",
     "tests/house/test_packaging.py",
     "tests/house/test_release.py",
-)  # they look at sources, not at the package
+    "tests/paper",
+)  # they look at sources, or are built from them, and not at the package
 
 
 def run(*command: object, cwd: Path | None = None) -> str:

@@ -119,6 +119,12 @@ def store_seeds() -> Iterator[Seed]:
             yield "lmdb", (Path(folder) / "default" / "documents.mdb").read_bytes()
 
 
+def command_seeds() -> Iterator[Seed]:
+    """Yield what clients send, in pieces of many sizes."""
+    for i, data in enumerate(fuzzing.fuzzing_resp.seeds()):
+        yield "commands", bytes([i % 40]) + data
+
+
 def regressions() -> Iterator[Seed]:
     """Yield what fuzzing found before."""
     for path in sorted((ROOT / "native" / "fuzz" / "findings").glob("*/*")):
@@ -149,7 +155,14 @@ def quoted(word: bytes) -> str:
 def main(folder: Path) -> None:
     """Write the seeds and the dictionary."""
     written: dict[str, int] = {}
-    sources = reader_seeds(), table_seeds(), store_seeds(), regressions(), fuzzing.seeds()
+    sources = (
+        reader_seeds(),
+        table_seeds(),
+        store_seeds(),
+        command_seeds(),
+        regressions(),
+        fuzzing.seeds(),
+    )
     for harness, data in itertools.chain(*sources):
         path = folder / harness / hashlib.blake2b(data, digest_size=12).hexdigest()
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -56,9 +56,6 @@ def main() -> None:
         report = shown.reports["crawl-report"].as_uri()
         taken(opened(browser, report, 1100), "report", 800)
         taken(opened(browser, report, 390, "dark"), "report-phone", 1000)
-        page = opened(browser, report, 1100, "dark")
-        page.locator("svg.chart g[tabindex]").nth(2).focus()
-        taken(page, "report-distances", 900, "What if")
 
 
 if __name__ == "__main__":

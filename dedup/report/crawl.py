@@ -1,0 +1,414 @@
+"""The report of a crawl: what was dropped or withheld, what that saved, what to check.
+
+    Crawl (plain values) -> crawl_report() -> parts -> HTML
+                         -> json_report()  -> JSON, for programs and `dedup why`
+
+Invariants: every number is a stat or was counted while the crawl ran; an estimate is called one.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from dedup.model.names import count, running
+from dedup.model.page import label_of
+from dedup.model.policy import Mode
+from dedup.report.parts import (
+    Bar,
+    Bars,
+    Cell,
+    Entry,
+    Figures,
+    Folded,
+    Lines,
+    Link,
+    Part,
+    Report,
+    Section,
+    Table,
+    Text,
+    Texts,
+    Warned,
+    percent,
+)
+from dedup.report.texts import Hunk, alike
+
+GROUPS_OPEN = 3  # with the differences of their first example shown
+GROUPS_SHOWN = 10
+GROUPS_FOLDED = 20  # more, seen when asked for
+ROWS = 50  # of a table
+CONTEXT = 12  # words around a difference
+DIFFERENCES = 10  # of an example, in the JSON form
+SUSPICIOUS_SHARE = 0.6  # copies among the judged pages of a host
+SUSPICIOUS_PAGES = 20  # judged, at least
+MUCH = 1 / 3  # of the pages, that one reason keeps
+
+_BECAME = {
+    "drop": "dropped before they were parsed",
+    "skip_links": "parsed, and not followed",
+    "tag": "flagged: the mode “drop” would drop them before they are parsed",
+}
+_ADVICE = {  # by the reason that keeps many pages
+    "short": "have too few words to be judged: are they made by JavaScript?",
+    "data_page": "are made of inline data more than of text: dedup can do nothing for them, unless DEDUP_EXEMPT = "
+    "'-data_page' lets it try",
+    "unread": "have more text than was read of them: dedup can do little here",
+    "in_flight": "were kept since a near-duplicate was in flight for too long: a longer DEDUP_WAIT_SECONDS lets them "
+    "wait for it",
+    "start": "are start requests, which are kept: DEDUP_EXEMPT = '-start' judges them like others",
+}
+
+
+class Example(msgspec.Struct):
+    """A copy: its URL, how far it is from its original, and both texts if they were in memory."""
+
+    url: str
+    distance: int
+    similarity: float
+    texts: tuple[list[str], list[str], list[Hunk]] | None = None
+
+    def plain(self) -> dict[str, Any]:
+        """Return the example for JSON, with its differences if both texts were in memory."""
+        fields: dict[str, Any] = {
+            name: getattr(self, name) for name in ("url", "distance", "similarity")
+        }
+        if self.texts is not None:
+            a, b, hunks = self.texts
+            fields["differences"] = [
+                {"of": running(a[h.a_begin : h.a_end]), "page": running(b[h.b_begin : h.b_end])}
+                for h in hunks[:DIFFERENCES]
+            ]
+        return fields
+
+
+class Group(msgspec.Struct):
+    """The copies of one page; least is the least similarity of them."""
+
+    count: int = 0
+    least: float = 1.0
+    examples: list[Example] = []
+
+
+class Host(msgspec.Struct):
+    """The pages of one host: how many were judged, how many were copies."""
+
+    judged: int = 0
+    near_duplicates: int = 0
+
+
+class Crawl(msgspec.Struct):
+    """What is known of a crawl, collected while it runs.
+
+    stats            of the add-on, without their prefix; requests, responses, items: Scrapy's
+    near_duplicates  groups of copies, by the document key of their original
+    differences      copies, by how their URLs differ from their originals'
+    classes          of pages like accepted ones: name, what they brought (dropped, same, new, again), and an example of
+                     something new (page, original, fields)
+    waiting          requests that wait for something new, by what differs in their URLs
+    url_rules        rule, pairs, copy, original
+    pages            what became of pages that were kept, by document key
+    seconds          CPU time of the `parsed` callbacks that ran
+    dropped_bytes    of copies; dropped_file: where each of them is a line
+    """
+
+    mode: Mode
+    spider: str = ""
+    recipe: str = ""
+    start_time: datetime | None = None
+    end_time: datetime | None = None
+    stats: dict[str, Any] = {}
+    requests: int = 0
+    responses: int = 0
+    items: int = 0
+    near_duplicates: dict[str, Group] = {}
+    hosts: dict[str, Host] = {}
+    differences: dict[str, int] = {}
+    classes: list[dict[str, Any]] = []
+    waiting: dict[str, int] = {}
+    url_rules: list[dict[str, Any]] = []
+    pages: dict[str, str] = {}
+    settings: dict[str, str] = {}
+    warnings: Sequence[str] = ()
+    seconds: float = 0.0
+    parsed: int = 0
+    dropped_bytes: int = 0
+    dropped_file: str = ""
+
+    def stat(self, name: str) -> int:
+        """Return a stat, 0 if nothing was counted."""
+        return int(self.stats.get(name, 0))
+
+    @property
+    def exempt(self) -> dict[str, int]:
+        """The pages that were kept for a reason."""
+        found = {name[7:]: n for name, n in self.stats.items() if name.startswith("exempt/") and n}
+        return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))
+
+    @property
+    def decided(self) -> int:
+        """The pages of which something was decided: those of the statuses, and the exempt ones."""
+        statuses = ("unique", "compared", "near_duplicate", "refetch")
+        return sum(map(self.stat, statuses)) + sum(self.exempt.values())
+
+
+def crawl_report(crawl: Crawl) -> Report:
+    """Return the report of a crawl."""
+    parts = [
+        *_headline(crawl),
+        *(Warned(text) for text in _warnings(crawl)),
+        _funnel(crawl),
+        _savings(crawl),
+        *_shown(crawl),
+        *_waiting(crawl),
+        _groups(crawl),
+        _hosts(crawl),
+        *_urls(crawl),
+        Section("What to tune", [Lines(_advice(crawl))]),
+        Section(
+            "Settings in force",
+            [Folded("All settings", [Table(("setting", "value"), [*crawl.settings.items()])])],
+        ),
+    ]
+    when = ""
+    if crawl.start_time is not None and crawl.end_time is not None:
+        when = f", {crawl.start_time:%Y-%m-%d %H:%M:%S} to {crawl.end_time:%Y-%m-%d %H:%M:%S} UTC"
+    made_by = f"crawl-dedup, recipe {crawl.recipe}; spider {crawl.spider}{when}"
+    return Report(f"Deduplication: crawl of “{crawl.spider}”", parts, made_by)
+
+
+def json_report(crawl: Crawl) -> bytes:
+    """Return the report for a program."""
+    found = msgspec.structs.asdict(crawl) | {
+        "stats": {f"dedup/{name}": n for name, n in crawl.stats.items()},
+        "warnings": [*_warnings(crawl)],
+        "advice": [*_advice(crawl)],
+        "near_duplicates": [
+            {
+                "of": key,
+                "pages": group.count,
+                "least_similarity": group.least,
+                "examples": [example.plain() for example in group.examples],
+            }
+            for key, group in _by_risk(crawl)
+        ],
+        "hosts": [
+            {"host": host, "judged": seen.judged, "near_duplicates": seen.near_duplicates}
+            for host, seen in crawl.hosts.items()
+        ],
+    }
+    return msgspec.json.format(msgspec.json.encode(found, enc_hook=str), indent=2) + b"\n"
+
+
+def _headline(crawl: Crawl) -> Iterator[Part]:
+    found, compared = crawl.stat("near_duplicate"), crawl.stat("compared")
+    yield Text(
+        f"{count(found, 'page')} of {crawl.decided:,} {'was a copy' if found == 1 else 'were copies'} of pages seen "
+        f"before, and {_BECAME[crawl.mode]}. {count(compared, 'page')} like others "
+        f"{'was' if compared == 1 else 'were'} parsed and compared."
+    )
+    yield Figures(
+        [
+            ("pages", crawl.decided),
+            ("copies", found),
+            ("share", percent(found, crawl.decided)),
+            ("compared", compared),
+            ("unique", crawl.stat("unique")),
+            ("remembered", crawl.stat("inserted")),
+        ]
+    )
+
+
+def _warnings(crawl: Crawl) -> Iterator[str]:
+    yield from crawl.warnings
+    errors = {name[6:]: n for name, n in crawl.stats.items() if name.startswith("error/")}
+    if errors:
+        listed = ", ".join(f"{n:,} {kind}" for kind, n in sorted(errors.items()))
+        yield f"Deduplication failed at times, and those pages were kept: {listed}. The log says why."
+    if suspicious := _suspicious(crawl):
+        more = f" and {len(suspicious) - 3:,} more" if len(suspicious) > 3 else ""
+        yield (
+            f"Over {SUSPICIOUS_SHARE:.0%} of the pages of {', '.join(suspicious[:3])}{more} were copies. Look at the "
+            "examples: an error page under many addresses, a consent wall and a template with little text look like this."
+        )
+
+
+def _funnel(crawl: Crawl) -> Section:
+    """Return how many requests became items; the parts of a row add up to it."""
+    steps = [
+        Bar("requests", crawl.requests),
+        Bar("responses", crawl.responses),
+        Bar("pages", crawl.decided, "", True),
+        Bar("redirects, retries, faults", crawl.responses - crawl.decided, "", True),
+        Bar("pages", crawl.decided),
+        Bar("unique", crawl.stat("unique"), "unique", True),
+        Bar("copies", crawl.stat("near_duplicate"), "near", True),
+        Bar("parsed and compared", crawl.stat("compared"), "near", True),
+        Bar("known URLs fetched again", crawl.stat("refetch"), "refetch", True),
+        *(Bar(f"{label_of(r)} ({r})", n, "exempt", True) for r, n in crawl.exempt.items()),
+        Bar("remembered", crawl.stat("inserted")),
+        Bar("not remembered: nothing new, failed, or gone", crawl.stat("released")),
+        Bar("items", crawl.items),
+    ]
+    always = {"requests", "responses", "pages", "unique", "copies", "items"}
+    return Section(
+        "From request to item", [Bars([s for s in steps if s.number > 0 or s.name in always])]
+    )
+
+
+def _savings(crawl: Crawl) -> Section:
+    found, spent = crawl.stat("near_duplicate"), float(crawl.stats.get("cpu_seconds", 0.0))
+    each = crawl.seconds / crawl.parsed if crawl.parsed else 0.0
+    figures: list[tuple[str, Cell]] = [
+        ("pages not parsed", found),
+        ("items withheld", crawl.stat("items/withheld")),
+        ("requests withheld", crawl.stat("requests/withheld")),
+        ("requests not sent (URL rules)", crawl.stat("url_skipped")),
+        ("MB not parsed", crawl.dropped_bytes / 1e6),
+        *([("seconds of callbacks saved", found * each)] if crawl.parsed else []),
+        ("seconds spent on it", spent),
+        ("milliseconds for each page", 1000 * spent / max(1, crawl.stat("probed"))),
+    ]
+    parts: list[Part] = [Figures([each for each in figures if each[1] or "second" in each[0]])]
+    if crawl.mode == "drop" and crawl.parsed and found and spent > found * each:
+        parts.append(
+            Text(
+                "Deduplication took more CPU time than the callbacks that it saved: on this site it pays in requests, "
+                "bytes and items, not in CPU time."
+            )
+        )
+    return Section(
+        "What it saved" if crawl.mode == "drop" else "What DEDUP_MODE = 'drop' would have saved",
+        parts,
+        "Requests that links on the dropped pages would have caused come on top. Saved CPU time is an estimate: the mean "
+        "of the callbacks that ran, for each page that was not parsed.",
+    )
+
+
+def _shown(crawl: Crawl) -> Iterator[Section]:
+    """Yield what the items have shown, by class."""
+    counts = ("dropped", "same", "new", "again")
+    rows = [(c["name"], *map(c.get, counts)) for c in crawl.classes]
+    others = [
+        (c["name"], ", ".join(c["fields"]) or "other items", Link(c["page"]), Link(c["original"]))
+        for c in crawl.classes
+        if c["page"]
+    ]
+    headers = ("pages like others", "dropped", "brought nothing new", "something new", "sent again")
+    new = ("brought something new", "differing in", "for example", "beside")
+    tables = [Table(names, r[:ROWS]) for names, r in ((headers, rows), (new, others)) if r]
+    text = (
+        "A class is dropped unparsed once its pages brought items, all of them known; one that brought something new is "
+        "compared from then on."
+    )
+    if tables:
+        yield Section("What the spider's items have shown", tables, text)
+
+
+def _waiting(crawl: Crawl) -> Iterator[Section]:
+    if crawl.waiting:
+        table = Table(
+            ("their URLs differ from their page's by", "requests"), [*crawl.waiting.items()]
+        )
+        text = "Requests of pages like others that led to nothing new for too long. They are sent when something new comes."
+        yield Section("Requests that wait", [table], text)
+
+
+def _by_risk(crawl: Crawl) -> list[tuple[str, Group]]:
+    """Return the groups, first those with the copies that are least alike."""
+    groups = crawl.near_duplicates.items()
+    return sorted(groups, key=lambda item: (item[1].least, -item[1].count, item[0]))
+
+
+def _groups(crawl: Crawl) -> Section:
+    groups = _by_risk(crawl)
+    if not groups:
+        return Section("Groups of copies", [Text("There are none.")])
+    listed: list[Part] = [
+        _group(key, group, is_open=number < GROUPS_OPEN)
+        for number, (key, group) in enumerate(groups[: GROUPS_SHOWN + GROUPS_FOLDED])
+    ]
+    shown = listed[:GROUPS_SHOWN]
+    if folds := listed[GROUPS_SHOWN:]:
+        shown.append(Folded(count(len(folds), "more page"), folds))
+    text = "Pages with examples of their copies, the least similar first. "
+    text += f"{crawl.dropped_file or 'DEDUP_DROPPED = “dropped.jsonl”'} lists all."
+    if left_out := len(groups) - len(listed):
+        text += f" {count(left_out, 'more page')} not shown."
+    return Section("Groups of copies", shown, text)
+
+
+def _group(key: str, group: Group, *, is_open: bool) -> Entry:
+    among = ", among them" if group.count > len(group.examples) else ""
+    examples = [
+        _example(example, is_open=is_open and not number)
+        for number, example in enumerate(group.examples)
+    ]
+    return Entry(key, f"{count(group.count, 'copy', 'copies')}{among}", examples, is_heading=True)
+
+
+def _example(example: Example, *, is_open: bool) -> Entry:
+    note = f"{alike(example.similarity)}, {count(example.distance, 'bit')} apart"
+    if example.texts is None or not example.texts[2]:
+        return Entry(example.url, note)
+    names = ("the page that was kept", "this page")
+    title = f"where the texts differ: {count(len(example.texts[2]), 'place')}"
+    texts = Folded(title, [Texts(*example.texts, names, CONTEXT)], small=True, is_open=is_open)
+    return Entry(example.url, note, [texts])
+
+
+def _suspicious(crawl: Crawl) -> list[str]:
+    return [
+        name
+        for name, host in sorted(crawl.hosts.items(), key=lambda item: -item[1].near_duplicates)
+        if host.judged >= SUSPICIOUS_PAGES and host.near_duplicates > SUSPICIOUS_SHARE * host.judged
+    ]
+
+
+def _hosts(crawl: Crawl) -> Section:
+    hosts = sorted(crawl.hosts.items(), key=lambda item: (-item[1].near_duplicates, item[0]))
+    rows = [
+        (name or "-", host.judged, host.near_duplicates, percent(host.near_duplicates, host.judged))
+        for name, host in hosts[:ROWS]
+    ]
+    more = f"{count(len(hosts) - ROWS, 'more host')} not shown." if len(hosts) > ROWS else ""
+    return Section("Hosts", [Table(("host", "judged", "copies", "share"), rows)], more)
+
+
+def _urls(crawl: Crawl) -> Iterator[Section]:
+    if crawl.url_rules:
+        rows = [
+            (each["rule"], each["pairs"], Link(each["copy"]), Link(each["original"]))
+            for each in crawl.url_rules[:ROWS]
+        ]
+        skipped, would = crawl.stat("url_skipped"), crawl.stat("url_would_skip")
+        text = f"{count(would, 'request')} would not be sent with DEDUP_URLS = 'skip'."
+        if skipped:
+            text = f"{count(skipped, 'request')} not sent."
+        headers = ("rule", "pairs", "for example", "is the same page as")
+        yield Section("URL rules of this site", [Table(headers, rows)], text)
+
+
+def _advice(crawl: Crawl) -> list[str]:
+    lines = [
+        f"{n:,} of {count(crawl.decided, 'page')} {_ADVICE[reason]}."
+        for reason, n in crawl.exempt.items()
+        if reason in _ADVICE and n > (0.01 if reason == "in_flight" else MUCH) * crawl.decided
+    ]
+    compared, same = crawl.stat("compared"), crawl.stat("items/equal")
+    if same > MUCH * crawl.decided:
+        lines.append(
+            f"{same:,} of {count(compared, 'compared page')} brought nothing new, and were parsed for it: where pages are "
+            "copies whatever they bring, DEDUP_PROOF = 'text' drops them at once; a higher DEDUP_RISK drops more."
+        )
+    if _suspicious(crawl) and crawl.mode != "tag":
+        lines.append("Look at the hosts above with DEDUP_MODE = 'tag' before dropping their pages.")
+    if crawl.stat("late_duplicate") > 0.01 * crawl.stat("inserted"):
+        lines.append(
+            "Near-duplicates were accepted at the same time (late_duplicate): a longer DEDUP_RESERVATION_SECONDS covers "
+            "slow callbacks."
+        )
+    if not lines:
+        return ["See the warnings above." if any(_warnings(crawl)) else "Nothing stands out."]
+    return lines

@@ -1,0 +1,9 @@
+"""What a crawl learns from its own items: pure, no Scrapy, no clock, no file.
+
+difference.py  how two URLs, and two pages, differ: the class of a look-alike
+ledger.py      by class: how many brought the same, how many something new; the budget for requests
+digest.py      what items are compared by
+keeping.py     callbacks whose items hold nothing but the page itself
+visits.py      what differs between two visits of one page
+met.py         links, items and requests of the crawl
+"""

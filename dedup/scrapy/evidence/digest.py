@@ -1,0 +1,491 @@
+"""The digest of the items of a page: what two pages' items are compared by, without the items.
+
+    items of a callback -> Digester (one page) -> Digest -> bytes, kept with the page's document -> compare()
+
+Each field of an item becomes one exact hash. What does not count is replaced first: white space between words, the
+page's own whole address (also as HTML and as a parameter write it, and in a longer text), the host of the page in
+other addresses, and the time of the crawl. A part of the own address is a datum: /print/5 and /a/5 with the id "5" are
+equal, ?no=7 and ?no=8 with that number are not. A field of markup that holds the page stands for what was read of it:
+words, headings, numbers, inline data, but not the frame.
+
+With DEDUP_ITEM_FIELDS the named fields alone count, as they are.
+
+Invariants:
+  - Two items that differ in a field are never equal, but for what is replaced, and for two hashes of 64 bits that agree.
+  - What cannot be read, or is too much, has no digest (None): its page passes.
+  - The cost of a page is bounded by BUDGET characters and VALUES values.
+  - Reading an item never changes it: generators and other one-way values are not consumed.
+"""
+
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date, datetime, timedelta
+from enum import Enum
+from hashlib import blake2b
+from html import escape, unescape
+from numbers import Number
+from pathlib import PurePath
+from struct import iter_unpack, pack, unpack
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import msgspec
+from scrapy import Item
+
+from dedup.core.fingerprint import PageReading, number_runs
+from dedup.model.page import PART, TEXT_HASH
+from dedup.scrapy.evidence.keeping import Shown
+
+VERSION = 6
+BUDGET = 4 << 20  # characters of all items of a page that are normalised
+VALUES = 20_000  # values in all items of a page
+DEPTH = 16  # of nested values
+ITEMS = 40  # items of a page that are compared one by one; of more, only all together, by their sum
+NUMBERS = 32  # numbers in a page's main text that are told apart; further ones count as one
+FIELDS = 32  # fields of an item that are told apart; further ones count as one
+
+PAGE_SHARE = 0.5  # of a page's characters or words, from which on a field holds the page itself
+PAGE_CHARACTERS = 200  # of a field that can hold a page
+CLOCK_SECONDS = 60  # by which a time may differ from now to be that of the crawl
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:")
+_MARKUP = re.compile(r"<[a-zA-Z!/]")
+_TITLE = re.compile(r"<title[^>]*>(.*?)</title", re.IGNORECASE | re.DOTALL)
+_URL, _NOW, _HOST, _PAGE = "\0url", "\0now", "\0host", "\0page"
+_PAGE_PARTS = "jhnb"  # of a page that a field of markup holds, beside its words
+_SEQUENCES = (list, tuple)
+_COLLECTIONS = (list, tuple, set, frozenset)
+_NO_ITEMS = (str, list, tuple, int, float, bytes, bytearray, memoryview, date)
+_SAYS_NOTHING = frozenset((_URL, _NOW, "", "\0None"))
+_TRUTHS = frozenset((b"\0True", b"\0False"))
+_OTHERS = 0  # the name of all fields beyond FIELDS, and of the sum of all items beyond ITEMS
+_MASK = (1 << 64) - 1
+_PLACE = 40_503  # by which the second number of a run differs from the first
+
+
+class TooMuch(ValueError):
+    """The items of a page are larger than what is read of them."""
+
+
+class Unreadable(ValueError):
+    """A value that cannot be read without changing it, or has no lasting form."""
+
+
+class Digest(NamedTuple):
+    """The items of a page.
+
+    number   of distinct items
+    says     whether one of them says more than the page's address, a time, and truth values
+    whole    whether the page's address stands inside of a longer text: known with its whole page only
+    items    a 64-bit hash of each item, if there are at most ITEMS
+    fields   by the 32-bit hash of a field's name, the 64-bit sum of its values' hashes over all items
+    numbers  of a page that a field holds: for each number in its main text 16 bits of its place, and below 16 of its value
+    holds    whether a field holds the page
+    holders  the fields of this page that hold it; not kept
+    """
+
+    number: int
+    says: bool = False
+    whole: bool = False
+    items: frozenset[int] = frozenset()
+    fields: Mapping[int, int] = {}
+    numbers: frozenset[int] = frozenset()
+    holds: bool = False
+    holders: frozenset[int] = frozenset()
+
+
+class Names:
+    """The names of fields by their hashes, for messages; bounded."""
+
+    def __init__(self, most: int = 2000) -> None:
+        """Know none."""
+        self._names: OrderedDict[int, str] = OrderedDict()
+        self._hashes: dict[str, int] = {}
+        self._most = most
+
+    def hash_of(self, name: str) -> int:
+        """Return the hash of a field's name, 32 bits, never 0, and remember the name."""
+        found = self._hashes.get(name)
+        if found is None:
+            found = (_hash(name) & 0xFFFFFFFF) or 1
+            if len(self._hashes) < self._most:
+                self._hashes[name] = found
+                self._names.setdefault(found, name[:100])
+        return found
+
+    def of(self, numbers: Iterable[int]) -> tuple[str, ...]:
+        """Return the names of fields, or a word for one that is not known."""
+        return tuple(sorted(set(map(self._of, numbers))))
+
+    def _of(self, number: int) -> str:
+        return self._names.get(number, "other fields" if number == _OTHERS else "a field")
+
+
+# ---------------------------------------------------------------------- comparison and encoding
+
+
+def differing(mine: Digest, theirs: Digest) -> frozenset[int]:
+    """Return the fields that differ."""
+    names = mine.fields.keys() | theirs.fields.keys()
+    return frozenset(n for n in names if mine.fields.get(n) != theirs.fields.get(n))
+
+
+def are_known(mine: Digest, theirs: Digest, volatile: frozenset[int]) -> bool:
+    """Whether all items of a page are among those of another, but for volatile fields."""
+    if mine.number == theirs.number == 1 or mine.number > ITEMS:
+        return mine.number == theirs.number and not differing(mine, theirs) - volatile
+    return bool(mine.items) and mine.items <= theirs.items
+
+
+def encode(digest: Digest) -> bytes:
+    """Return a digest as bytes; decode() reads them."""
+    fields = [each for field in sorted(digest.fields.items()) for each in field]
+    return msgspec.msgpack.encode(
+        (
+            VERSION,
+            digest.number,
+            digest.says,
+            digest.whole,
+            pack(f">{len(digest.items)}Q", *sorted(digest.items)),
+            pack(">" + "IQ" * len(digest.fields), *fields),
+            pack(f">{len(digest.numbers)}I", *sorted(digest.numbers)),
+            digest.holds,
+        )
+    )
+
+
+def decode(content: bytes) -> Digest | None:
+    """Return the digest that encode() wrote; None if it is of another version, or not a digest."""
+    if not content:
+        return None
+    try:
+        version, number, says, whole, items, fields, numbers, holds = _decoder.decode(content)
+    except msgspec.MsgspecError:
+        return None
+    if version != VERSION or len(items) % 8 or len(fields) % 12 or len(numbers) % 4:
+        return None
+    return Digest(
+        number,
+        says,
+        whole,
+        frozenset(unpack(f">{len(items) // 8}Q", items)),
+        dict(iter_unpack(">IQ", fields)),
+        frozenset(unpack(f">{len(numbers) // 4}I", numbers)),
+        holds,
+    )
+
+
+_decoder = msgspec.msgpack.Decoder(tuple[int, int, bool, bool, bytes, bytes, bytes, bool])
+
+
+def numbers_of(reading: PageReading) -> frozenset[int]:
+    """Return the numbers in a page's main text, each with the word before it: Digest.numbers, at most NUMBERS."""
+    found: set[int] = set()
+    for before, *run in number_runs(reading.numbers):
+        for place, each in enumerate(run):
+            found.add((before + place * _PLACE & 0xFFFF) << 16 | each & 0xFFFF)
+    if len(found) <= NUMBERS:
+        return frozenset(found)
+    first = sorted(found)
+    return frozenset((*first[: NUMBERS - 1], _hash(first[NUMBERS - 1 :]) & 0xFFFF))
+
+
+def places(one: frozenset[int], other: frozenset[int]) -> frozenset[int]:
+    """Return the places at which two pages have other numbers."""
+    return frozenset(number >> 16 for number in one ^ other)
+
+
+# ---------------------------------------------------------------------------------- one page
+
+
+class Page(NamedTuple):
+    """What a page's items are read against.
+
+    urls     its own addresses
+    text     returns its decoded body, "" if it has none
+    size     bytes of its body
+    reading  returns how dedup read it
+    noted    meta["dedup"], which says nothing of the page
+    """
+
+    urls: tuple[str, ...]
+    text: Callable[[], str]
+    size: int
+    reading: Callable[[], PageReading]
+    noted: object = None
+
+
+class Rules(NamedTuple):
+    """Which fields count: names alone (DEDUP_ITEM_FIELDS), without some (DEDUP_ITEM_IGNORE), without volatile ones."""
+
+    names: Names
+    only: frozenset[str] = frozenset()
+    ignored: frozenset[str] = frozenset()
+    volatile: frozenset[int] = frozenset()
+
+
+class Hashes(NamedTuple):
+    """The hashes of one item.
+
+    known   by which the crawl knows it: with the page's host
+    digest  in Digest.items
+    inside  whether the page's address stands inside of a text of it
+    """
+
+    known: bytes
+    digest: int
+    inside: bool
+
+
+class Digester:
+    """Makes the digest of one page from its items, one by one."""
+
+    def __init__(self, page: Page, rules: Rules) -> None:
+        """Begin without items."""
+        self._page, self._rules = page, rules
+        self.items: list[Hashes] = []
+        self.shown: list[Shown] = []
+        self._distinct: set[int] = set()
+        self._sum = 0
+        self._fields: dict[int, int] = {}
+        self._holders: set[int] = set()
+        self._failed = self._says = False
+        self._budget, self._values = BUDGET, VALUES
+        self._now = time.time()
+        self._host, self._origin = _host_of(page.urls[0])
+        self._own: list[str] | None = (
+            None  # how its addresses may be written, made once the host stands in a text
+        )
+        self._inside = self._holds = False
+        self._has_origin = False  # whether the host stands in the value that is read
+        self._title: str | None = None
+
+    def add(self, item: object) -> Hashes | None:
+        """Add an item; return its hashes, or None if it cannot be read. Never raises an Exception."""
+        try:
+            return self._add(item)
+        except Exception:  # whatever its fields do when they are read
+            self._failed = True
+            return None
+
+    def _add(self, item: object) -> Hashes:
+        rules, pairs = self._rules, pairs_of(item)
+        fields: dict[int, int] = {}
+        wide: list[tuple[int, int]] = []
+        shown = Shown(data={})
+        self._inside = False
+        for field, value in pairs:
+            name = str(field)
+            if name in rules.ignored or (rules.only and name not in rules.only):
+                continue
+            if isinstance(value, dict) and value and value == self._page.noted:
+                continue
+            number = rules.names.hash_of(name) if len(fields) < FIELDS else _OTHERS
+            found, origin = self._field(value)
+            if self._holds:
+                self._holders.add(number)
+                shown.holds = True
+                shown.text = shown.text or not found.startswith(_PAGE)
+            elif not (found in _SAYS_NOTHING or self._is_title(value)):
+                shown.data[name] = found.encode("utf-8", "surrogatepass")[:PAGE_CHARACTERS]
+                shown.says = shown.says or not isinstance(value, bool)
+            exact = _hash(found)
+            wide.append((number, exact if number != _OTHERS else _hash(name, found)))
+            exact = exact if origin is None else _hash(origin)
+            if number == _OTHERS or number in fields:  # two names with one hash
+                exact = fields.get(number, 0) + _hash(name, exact) & _MASK
+            fields[number] = exact
+        kind = type(item).__qualname__
+        told = sorted(pair for pair in fields.items() if pair[0] not in rules.volatile)
+        digest = _hash(kind, told)
+        if digest not in self._distinct:
+            self._distinct.add(digest)
+            self._sum = self._sum + digest & _MASK
+            for number, exact in (*fields.items(), (rules.names.hash_of(""), _hash(kind))):
+                self._fields[number] = self._fields.get(number, 0) + exact & _MASK
+        if shown.data and _TRUTHS.issuperset(shown.data.values()):
+            shown.says = False
+        self._says = self._says or shown.says or shown.holds
+        self.shown.append(shown)
+        wide = sorted(pair for pair in wide if pair[0] not in rules.volatile)
+        hashes = Hashes(_hash(kind, wide).to_bytes(8, "big"), digest, self._inside)
+        self.items.append(hashes)
+        return hashes
+
+    def _field(self, value: object) -> tuple[str, str | None]:
+        """Return a text that equal values share, and the same without the page's host, if that stands in it."""
+        self._holds = self._has_origin = False
+        if self._rules.only:
+            return self._value(value, 0), None
+        if self._is_page(value):
+            self._holds = True
+            return self._read(), None
+        found = self._value(value, 0)
+        if isinstance(value, str) and len(found) >= PAGE_CHARACTERS and not self._holds:
+            words = self._page.reading().words
+            self._holds = found.count(" ") + 1 >= PAGE_SHARE * words > 0
+        if self._has_origin:
+            return found, found.replace(self._origin, _HOST)
+        return found, None
+
+    def _is_page(self, value: object) -> bool:
+        """Whether a value is the markup of the page, or most of it."""
+        if isinstance(value, bytes):
+            return len(value) >= max(PAGE_CHARACTERS, PAGE_SHARE * self._page.size)
+        if not isinstance(value, str) or len(value) < PAGE_CHARACTERS:
+            return False
+        return (
+            _MARKUP.search(value[:2000]) is not None
+            and len(value) >= PAGE_SHARE * len(self._page.text()) > 0
+        )
+
+    def _read(self) -> str:
+        """Return what was read of the page, without its frame."""
+        page = self._page.reading().fingerprint
+        parts = "".join(page.parts[PART[letter]].hex() for letter in _PAGE_PARTS)
+        return f"{_PAGE} {page.sketch[TEXT_HASH:].hex()} {parts}"
+
+    def _is_title(self, value: object) -> bool:
+        """Whether a value is what the title of the page begins with, or at least half of it: no number in it."""
+        if not isinstance(value, str) or not value:
+            return False
+        if self._title is None:
+            found = _TITLE.search(self._page.text())
+            self._title = "" if found is None else " ".join(unescape(found[1]).split())
+        text = " ".join(value.split())
+        is_most = len(text) >= PAGE_SHARE * len(self._title)
+        return self._title.startswith(text) or (is_most and text in self._title)
+
+    def _value(self, value: object, depth: int) -> str:
+        """Return a text that is the same for equal values; of one that is no text it begins with a zero character.
+
+        Raises Unreadable, TooMuch.
+        """
+        self._values -= 1
+        if depth > DEPTH or self._values < 0:
+            raise TooMuch
+        if isinstance(value, str):
+            self._spend(len(value))
+            return value if self._rules.only else self._text(" ".join(value.split()))
+        if isinstance(value, Enum):
+            return self._value(value.value, depth + 1)
+        if isinstance(value, _COLLECTIONS):
+            found = [self._value(each, depth + 1) for each in value]
+            return f"\0{found if isinstance(value, _SEQUENCES) else sorted(found)}"
+        if is_item(value):
+            pairs = sorted((str(k), self._value(v, depth + 1)) for k, v in pairs_of(value))
+            return f"\0item{pairs}"
+        return self._plain(value)
+
+    def _plain(self, value: object) -> str:
+        if value is None or isinstance(value, bool):
+            return f"\0{value}"
+        if isinstance(value, int | float):
+            clock = value > 1e9 and (self._is_now(value) or self._is_now(value / 1000))
+            return _NOW if clock else f"\0{value!r}"
+        if isinstance(value, bytes | bytearray | memoryview):
+            self._spend(len(value))
+            return f"\0b{_hash(bytes(value))}"
+        if isinstance(value, datetime):
+            return _NOW if self._is_now(value.timestamp()) else f"\0{value.isoformat()}"
+        if isinstance(value, date):
+            return f"\0{value.isoformat()}"
+        lasting = isinstance(value, Number | PurePath | timedelta)
+        if lasting or type(value).__str__ is not object.__str__:
+            text = str(value)
+            self._spend(len(text))
+            if f"0x{id(value):x}" not in text and not hasattr(value, "__next__"):
+                return f"\0{text}"
+        raise Unreadable(type(value).__name__)
+
+    def _text(self, text: str) -> str:
+        if 19 <= len(text) <= 35 and _TIME.match(text):
+            try:
+                if self._is_now(datetime.fromisoformat(text).timestamp()):
+                    return _NOW
+            except ValueError:
+                pass
+        return self._addressed(text) if self._host and self._host in text else text
+
+    def _addressed(self, text: str) -> str:
+        """Return a text in which the page's host stands, without the page's address."""
+        if text in self._page.urls:
+            return _URL
+        if self._own is None:
+            self._own = _addresses(self._page.urls)
+        if text in self._own:
+            return _URL
+        for url in self._own:
+            if url in text:
+                self._inside = True
+                text = text.replace(url, _URL)
+        if self._origin and self._origin in text:
+            self._has_origin = True
+        return text
+
+    def _is_now(self, seconds: float) -> bool:
+        return not self._rules.only and abs(seconds - self._now) < CLOCK_SECONDS
+
+    def _spend(self, characters: int) -> None:
+        self._budget -= characters
+        if self._budget < 0:
+            raise TooMuch
+
+    def digest(self) -> Digest | None:
+        """Return the digest of the items until now; None if one of them could not be read."""
+        if self._failed:
+            return None
+        number, fields = len(self._distinct), self._fields
+        items = frozenset(self._distinct if number <= ITEMS else ())
+        if number > ITEMS:  # where values were swapped between items, the fields alone are the same
+            fields = fields | {_OTHERS: self._sum}
+        whole = any(item.inside for item in self.items)
+        numbers = numbers_of(self._page.reading()) if self._holders else frozenset[int]()
+        holders = frozenset(self._holders)
+        return Digest(number, self._says, whole, items, fields, numbers, bool(holders), holders)
+
+
+def _host_of(url: str) -> tuple[str, str]:
+    """Return the host of a page without its port, and how links to that host begin; "" for what is no such URL."""
+    scheme, _, rest = url.partition("://")
+    host = rest.partition("/")[0]
+    return host.partition(":")[0], f"{scheme}://{host}/"
+
+
+def _addresses(urls: Iterable[str]) -> list[str]:
+    """Return how a page's own addresses may be written, the longest first; a site's root is looked for as a whole only."""
+    own: set[str] = set()
+    for url in urls:
+        if any(url.split("/", 3)[3:]):
+            own |= {url, escape(url), quote(url, safe="")}
+    return sorted(own, key=len, reverse=True)
+
+
+def is_item(value: object) -> bool:
+    """Whether a value is an item of any class, or a dict."""
+    if value is None or isinstance(value, _NO_ITEMS):
+        return False
+    if isinstance(value, dict | Item):
+        return True
+    import itemadapter  # which may import pydantic: 40 ms
+
+    return itemadapter.is_item(value)
+
+
+def pairs_of(item: object) -> list[tuple[Any, Any]]:
+    """Return the fields of an item, with their values."""
+    if type(item) is dict:
+        return list(item.items())
+    if isinstance(item, dict | Item):
+        return [(name, item[name]) for name in item]  # as the exporters read it
+    from itemadapter import ItemAdapter
+
+    return list(ItemAdapter(item).items())
+
+
+def _hash(*parts: object) -> int:
+    """Return a 64-bit hash of the repr of some values."""
+    content = repr(parts).encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(content, digest_size=8).digest(), "big")

@@ -1,0 +1,87 @@
+"""What callbacks show of themselves: whose items hold nothing but the page, and who asks for more than its links.
+
+    an item -> each field is the page, its address, a time, its title, or a datum -> Keeping.note()
+    a request -> has the page a link to it? -> Keeping.note_request()
+
+Where the items hold nothing but the page, equal pages are copies. A corpus builder yields {url, title, html}, or {url, text}; a link collector {url}. Comparing such items adds nothing
+to comparing the pages. A field with the same value in all items ("source": "docs") counts for nothing beside one that
+holds the page; a truth value never does, as it may be what a monitor is for.
+"""
+
+import msgspec
+
+PAGES = 3  # of a callback that showed nothing else, before equal pages are dropped
+LOOKED = 100  # requests of a callback that are looked at, if the pages have links to all of them
+CALLBACKS = 1000
+
+
+class Shown(msgspec.Struct):
+    """What an item shows of its callback.
+
+    holds   whether a field holds the page
+    text    whether such a field is a text, not markup: it may stand anywhere in the page
+    says    whether a field says something else than address, time and title
+    data    the fields that do, by name, with the hashes of their values
+    """
+
+    holds: bool = False
+    text: bool = False
+    says: bool = False
+    data: dict[str, bytes] = {}
+
+
+class _Callback(msgspec.Struct):
+    pages: int = 0
+    data: dict[str, bytes] = {}
+    keeps: bool = True
+    text: bool = False
+    requests: int = 0
+    goes_beyond: bool = False
+
+
+class Keeping:
+    """The callbacks of one crawl."""
+
+    def __init__(self) -> None:
+        """Know none."""
+        self._known: dict[str, _Callback] = {}
+
+    def _of(self, callback: str) -> _Callback:
+        known = self._known.get(callback)
+        if known is None:
+            known = _Callback(keeps=len(self._known) < CALLBACKS)
+            if len(self._known) < CALLBACKS:
+                self._known[callback] = known
+        return known
+
+    def note(self, callback: str, items: list[Shown]) -> None:
+        """Note the items of a page."""
+        known = self._of(callback)
+        if not known.keeps:
+            return
+        if not known.pages and items:
+            known.data = dict(items[0].data)
+        known.keeps = all(i.data == known.data and (i.holds or not i.data) for i in items)
+        known.text = known.text or any(i.text for i in items)
+        known.pages += bool(items)
+
+    def keeps(self, callback: str) -> bool:
+        """Whether the items of a callback hold nothing but the page itself, and it asks for nothing else."""
+        known = self._known.get(callback)
+        return known is not None and known.keeps and not known.goes_beyond and known.pages >= PAGES
+
+    def is_text(self, callback: str) -> bool:
+        """Whether items of a callback hold the page as a text: pages with another frame may be other items."""
+        known = self._known.get(callback)
+        return known is not None and known.text
+
+    def looks_at_requests(self, callback: str) -> bool:
+        """Whether it is to be found out if a page of a callback has a link to its request."""
+        known = self._of(callback)
+        return known.goes_beyond or known.requests < LOOKED
+
+    def note_request(self, callback: str, *, linked: bool) -> None:
+        """Note whether a page of a callback has a link to its request."""
+        known = self._of(callback)
+        known.requests += 1
+        known.goes_beyond = known.goes_beyond or not linked

@@ -1,0 +1,247 @@
+"""One ledger: by class, what look-alike pages brought, and how many requests led to nothing.
+
+    a look-alike was compared -> same(), or new(): its class is spoiled, and what it dropped comes back
+    the next one -> may_drop()? drop() : it is compared (a look)
+    its new requests -> afford()? charge() : wait(); something new came -> news(): some of these go out
+
+A class is the callback, the site, which parts of the two pages differ, and how their URLs differ. After n look-alikes
+of a class that brought nothing new, and none that did, the next one is wanted with a chance of PRIOR / (n + PRIOR).
+A class drops pages until the sum of these chances exceeds `risk`; then one is compared. So `risk` bounds the number of
+wanted pages that are expected among those dropped since the last look. A class that brought something new once is
+compared from then on.
+
+Accounts hold the budget for requests: one for each difference of a request's URL from its page's, one for all of a
+callback and site. Each new request that a look-alike makes costs one, until something new comes by way of such a request.
+
+Invariants:
+  - A class of which no look-alike brought known items drops nothing; nor does any class while REMEMBERED pages wait to
+    be sent again. So every page that was dropped can come back.
+  - Memory is bounded: CLASSES and ACCOUNTS, REMEMBERED dropped pages and WAITING requests.
+"""
+
+from collections import Counter, OrderedDict, deque
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from dedup.scrapy.evidence.difference import LETTERS, in_words
+
+PRIOR = 0.1
+CLASSES = 10_000
+REMEMBERED = 5000  # dropped pages, of all classes
+EXAMPLES = 3
+
+BUDGET = 80  # requests of one account in a row that lead to nothing new
+COMMON_BUDGET = 160  # of all accounts of a callback and site
+ACCOUNTS = 10_000
+WAITING = 5000  # requests, of all accounts
+AT_ONCE = 10  # waiting requests that go out when something new came
+
+R = TypeVar("R")
+
+
+class Class(NamedTuple):
+    """A class of look-alikes; parts are letters (difference.LETTERS)."""
+
+    callback: str
+    site: str
+    parts: str
+    shape: str
+
+    def __str__(self) -> str:
+        """Return the class for people: "parse_item, parameter `sid` added (frame differs)"."""
+        parts = ", ".join(LETTERS[letter] for letter in self.parts if letter in LETTERS)
+        return f"{self.callback}, {in_words(self.shape)}{f' ({parts})' if parts else ''}"
+
+
+class Account(NamedTuple):
+    """Who pays for requests: by how their URLs differ from their page's; without a shape: all of a callback and site."""
+
+    callback: str
+    site: str
+    shape: str = ""
+
+
+class Record(msgspec.Struct):
+    """What the look-alikes of a class brought.
+
+    same, new  how many brought nothing new, and something
+    staked     the wanted pages to be expected among those dropped since the last look
+    fields     of items in which those that brought something new differed, by the hashes of their names; None: in
+               something else, too
+    dropped, again  pages of this crawl that were dropped, and of these sent again
+    examples   of the last that brought something new: the page, its original, the fields
+    """
+
+    same: int = 0
+    new: int = 0
+    staked: float = 0.0
+    fields: frozenset[int] | None = frozenset()
+    dropped: int = 0
+    again: int = 0
+    examples: list[tuple[str, str, tuple[str, ...]]] = []
+
+    @property
+    def risk(self) -> float:
+        """The chance that the next page of the class is wanted."""
+        return 1.0 if self.new else PRIOR / (self.same + PRIOR)
+
+
+class Ledger(Generic[R]):
+    """The ledger of one namespace; R is a request."""
+
+    def __init__(self, risk: float) -> None:
+        """Begin with nothing. risk: wanted pages that a class may be expected to drop between two looks."""
+        self._risk = risk
+        self.classes: dict[Class, Record] = {}
+        self._dropped: dict[Class, list[R]] = {}
+        self._count = 0
+        self._spent: OrderedDict[Account, int] = OrderedDict()
+        self._waiting: dict[Account, deque[R]] = {}
+        self._waits = 0
+        self.changed = False  # since that was last set to False
+
+    # --------------------------------------------------------------------------------- pages
+
+    def may_drop(self, name: Class) -> bool:
+        """Whether a page of a class may be dropped unparsed; else it is a look."""
+        record = self.classes.get(name)
+        return (
+            record is not None
+            and record.staked + record.risk <= self._risk
+            and self._count < REMEMBERED
+        )
+
+    def drop(self, name: Class, page: R | None) -> None:
+        """Stake a page that is dropped, and remember it, if it is."""
+        record = self._of(name)
+        record.staked += record.risk
+        record.dropped += 1
+        if page is not None:
+            self._dropped.setdefault(name, []).append(page)
+            self._count += 1
+        self.changed = True
+
+    def look(self, name: Class | None) -> None:
+        """Note that a page of a class is compared."""
+        if name in self.classes:
+            self.classes[name].staked = 0.0
+
+    def same(self, name: Class) -> None:
+        """Note a page that brought known items, and nothing else."""
+        self._of(name).same += 1
+        self.changed = True
+
+    def new(
+        self, name: Class, example: tuple[str, str, tuple[str, ...]], fields: frozenset[int] | None
+    ) -> list[R]:
+        """Note a page that brought something new; return the pages that its class dropped, to be sent again.
+
+        fields  in which its items differ from its original's; None: there is more to it
+        """
+        record = self._of(name)
+        record.new += 1
+        record.staked = 0.0
+        if fields is None or record.fields is None:
+            record.fields = None
+        else:
+            record.fields |= fields
+        record.examples = [*record.examples, example][-EXAMPLES:]
+        pages = self._dropped.pop(name, [])
+        record.again += len(pages)
+        self._count -= len(pages)
+        self.changed = True
+        return pages
+
+    def forgive(self, callback: str, volatile: frozenset[int]) -> None:
+        """Begin again with the classes that are spoiled by nothing but volatile fields."""
+        for name, record in self.classes.items():
+            spoiled = record.new and record.fields is not None and record.fields <= volatile
+            if name.callback == callback and spoiled:
+                record.new, record.fields = 0, frozenset()
+        self.changed = True
+
+    def _of(self, name: Class) -> Record:
+        record = self.classes.get(name)
+        if record is None:
+            record = Record()
+            if len(self.classes) < CLASSES:  # further ones are compared, and not counted
+                self.classes[name] = record
+        return record
+
+    # ------------------------------------------------------------------------------ requests
+
+    def afford(self, account: Account) -> int:
+        """Return how many requests more an account may pay."""
+        common = COMMON_BUDGET - self._spent.get(account._replace(shape=""), 0)
+        return max(0, min(BUDGET - self._spent.get(account, 0), common))
+
+    def charge(self, account: Account, requests: int) -> None:
+        """Pay requests that are sent."""
+        for each in (account, account._replace(shape="")):
+            self._spent[each] = self._spent.pop(each, 0) + requests
+        while len(self._spent) > ACCOUNTS:
+            self._spent.popitem(last=False)
+
+    def wait(self, account: Account, request: R) -> bool:
+        """Remember a request that its account cannot pay; False if too many wait."""
+        if self._waits >= WAITING:
+            return False
+        self._waiting.setdefault(account, deque()).append(request)
+        self._waits += 1
+        self.changed = True
+        return True
+
+    def news(self, account: Account) -> list[R]:
+        """Note that a request of an account led to something new; return waiting ones, to be sent."""
+        for each in (account, account._replace(shape="")):
+            self._spent.pop(each, None)
+        waiting = self._waiting.get(account)
+        if not waiting:
+            return []
+        found = [waiting.popleft() for _ in range(min(AT_ONCE, len(waiting)))]
+        if not waiting:
+            del self._waiting[account]
+        self._waits -= len(found)
+        self.charge(account, len(found))
+        self.changed = True
+        return found
+
+    @property
+    def closed(self) -> Counter[Account]:
+        """The waiting requests by account."""
+        return Counter({account: len(held) for account, held in self._waiting.items()})
+
+    # -------------------------------------------------------------------- from run to run
+
+    def remembered(self) -> Iterator[tuple[Class, R]]:
+        """Yield the dropped pages that may come back."""
+        for name, pages in self._dropped.items():
+            for page in pages:
+                yield name, page
+
+    def waiting(self) -> Iterator[tuple[Account, R]]:
+        """Yield the requests that wait."""
+        for account, held in self._waiting.items():
+            for request in held:
+                yield account, request
+
+    def take(
+        self,
+        classes: Mapping[Class, Record],
+        dropped: Iterable[tuple[Class, R]] = (),
+        waiting: Iterable[tuple[Account, R]] = (),
+    ) -> None:
+        """Go on with what an earlier crawl, or an earlier run of this one, found."""
+        for name, record in classes.items():
+            if len(self.classes) < CLASSES:
+                record.dropped, record.again = 0, 0  # of this run
+                self.classes[name] = record
+        for name, page in dropped:
+            self._dropped.setdefault(name, []).append(page)
+            self._count += 1
+        for account, request in waiting:
+            self.charge(account, BUDGET)
+            self.wait(account, request)
+        self.changed = False

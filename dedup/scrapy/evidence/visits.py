@@ -1,0 +1,130 @@
+"""What differs between two visits of one URL is volatile, and does not count when items are compared.
+
+    a look-alike brought other items than its original -> begin(): the page is fetched once more -> ended()
+
+A counter, a date, a position, the order of a shuffled list: noise is told from data without a list of names. It is found
+in the fields of items, in the numbers of the page by the words before them, and in its words, there for pages whose URLs
+differ in the same way from their originals'. At most `most` visits of a callback (DEDUP_CONTROL), one for each such way.
+A field that holds the page is never volatile.
+"""
+
+from collections import OrderedDict
+from typing import NamedTuple
+
+import msgspec
+
+from dedup.model.page import PageFingerprint
+from dedup.scrapy.evidence.difference import HEADING, letters
+from dedup.scrapy.evidence.digest import Digest, differing, places
+from dedup.scrapy.evidence.ledger import Class
+
+VOLATILE = 200  # fields of a callback
+ADDED_BY = 3  # pages of a class that add a number, if it is to say nothing of them (the date of a print copy)
+_NO_NUMBERS: frozenset[int] = frozenset()
+WAITING = 100  # pages that wait for their second visit
+
+
+class Volatile(msgspec.Struct):
+    """What is volatile in the pages of a callback.
+
+    fields  of items, by the hashes of their names
+    places  of numbers in the main text (digest.places)
+    parts   letters of the parts that differ in two visits, by how the page's URL differs from its original's (Class.shape)
+    added   by how URLs differ: pages, and the numbers in which all of them differed from their originals
+    visits  how URLs differed of the pages that were visited
+    """
+
+    fields: frozenset[int] = frozenset()
+    places: frozenset[int] = frozenset()
+    parts: dict[str, str] = {}
+    added: dict[str, tuple[int, frozenset[int]]] = {}
+    visits: list[str] = []
+
+    def parts_of(self, shape: str) -> frozenset[str]:
+        """Return the parts that each visit changes of pages whose URLs differ so."""
+        return frozenset(self.parts.get(shape, ""))
+
+    def are_equal(self, name: Class, mine: Digest, theirs: Digest) -> bool:
+        """Whether the numbers of two pages of a class are the same, but for volatile places, and what all of them add."""
+        pages, added = self.added.get(name.shape, (0, _NO_NUMBERS))
+        odd = mine.numbers ^ theirs.numbers
+        if pages >= ADDED_BY:
+            odd -= added
+        return all(number >> 16 in self.places for number in odd)
+
+    def note(self, name: Class, mine: Digest, theirs: Digest) -> None:
+        """Note the numbers in which a page of a class differs from its original."""
+        odd = mine.numbers ^ theirs.numbers
+        pages, added = self.added.get(name.shape, (0, odd))
+        if name.shape in self.added or len(self.added) < VOLATILE:
+            self.added[name.shape] = pages + 1, added & odd
+
+
+class Visit(NamedTuple):
+    """A visit of a page, and what it brought."""
+
+    name: Class
+    digest: Digest
+    page: PageFingerprint
+
+
+class Found(NamedTuple):
+    """The fields of a callback's items that a visit showed to be volatile."""
+
+    callback: str
+    fields: frozenset[int]
+
+
+class Visits:
+    """The control visits of one crawl."""
+
+    def __init__(self, most: int) -> None:
+        """Begin without any; most visits are made for a callback."""
+        self._most = most
+        self.callbacks: dict[str, Volatile] = {}
+        self._before: OrderedDict[str, Visit] = OrderedDict()  # by document key
+
+    def of(self, callback: str) -> Volatile:
+        """Return what is volatile in the pages of a callback."""
+        return self.callbacks.get(callback, _NOTHING)
+
+    def note(self, name: Class, mine: Digest, theirs: Digest) -> None:
+        """Note a page of a class that brought another item than its original, where items hold the pages."""
+        if mine.holds and theirs.holds:
+            self.callbacks.setdefault(name.callback, Volatile()).note(name, mine, theirs)
+
+    def may_want(self, callback: str) -> bool:
+        """Whether another visit may be made for a callback."""
+        return len(self.of(callback).visits) < self._most
+
+    def wants(self, name: Class) -> bool:
+        """Whether a page of a class is to be visited again."""
+        return self.may_want(name.callback) and name.shape not in self.of(name.callback).visits
+
+    def begin(self, key: str, visit: Visit) -> None:
+        """Note that a page is fetched once more."""
+        self.callbacks.setdefault(visit.name.callback, Volatile()).visits.append(visit.name.shape)
+        self._before[key] = visit
+        while len(self._before) > WAITING:
+            self._before.popitem(last=False)
+
+    def ended(self, key: str, digest: Digest | None, page: PageFingerprint) -> Found | None:
+        """Compare a page with its first visit; None if that cannot be done."""
+        before = self._before.pop(key, None)
+        if before is None or digest is None or not digest.number == before.digest.number > 0:
+            return None
+        name, known = before.name, self.callbacks[before.name.callback]
+        fields = differing(digest, before.digest) - known.fields - digest.holders
+        if len(known.fields) + len(fields) > VOLATILE:
+            fields = frozenset()
+        known.fields |= fields
+        known.places |= places(digest.numbers, before.digest.numbers)
+        known.parts[name.shape] = letters(before.page, page, other_title=False).replace(HEADING, "")
+        return Found(name.callback, fields)
+
+    def forget(self, key: str) -> None:
+        """Forget a visit that did not get to its end."""
+        self._before.pop(key, None)
+
+
+_NOTHING = Volatile()

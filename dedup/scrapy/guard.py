@@ -1,0 +1,127 @@
+"""The guard between Scrapy and us, and what a crawl counts: pages, faults, CPU time.
+
+Invariant: no exception of ours leaves the guard. Every fault is counted as dedup/error/KIND for each page that it
+affected, and logged once for each kind; what the spider made passes.
+"""
+
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable, Generator, Iterator
+from contextlib import contextmanager
+from time import thread_time
+from typing import Any, Generic, Self, TypeVar, cast
+
+from scrapy.crawler import Crawler
+
+from dedup.core.faults import Backoff, SayOnce
+from dedup.model.errors import DedupError
+
+logger = logging.getLogger("dedup")
+
+
+_Result = TypeVar("_Result")
+
+
+class Counts:
+    """The counts of one crawl that are not in Scrapy's stats yet, and a meter of CPU time.
+
+    Scrapy's stats are updated in batches, since updating them one by one would cost more than counting.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        """Count for a crawler."""
+        self.crawler = crawler
+        self.meter = Meter()
+        self._numbers: dict[str, int] = {}
+        self._once = SayOnce()
+
+    def add(self, name: str, number: int = 1) -> None:
+        """Add to the stat dedup/NAME; Scrapy's collector gets it with the next flush()."""
+        self._numbers[name] = self._numbers.get(name, 0) + number
+
+    @contextmanager
+    def guard(self, consequence: str) -> Iterator[None]:
+        """Count a fault inside the block, and end the block there."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - the one guard around all that Scrapy calls
+            self.fault(error, consequence)
+
+    def fault(self, error: Exception, consequence: str, number: int = 1) -> None:
+        """Count an internal error for each page that it affected, and log it once for each kind."""
+        kind = kind_of(error)
+        self.add(f"error/{kind}", number)
+        text = "[dedup] failed (%s); %s; further ones are only counted"
+        # our own errors say what happened and what to do: no traceback adds to that
+        traced = None if isinstance(error, DedupError) else error
+        self._once.log(logger, kind, text, error, consequence, error=traced)
+
+    def flush(self) -> None:
+        """Bring Scrapy's stats up to date."""
+        numbers, self._numbers = self._numbers, {}
+        stats = self.crawler.stats
+        assert stats is not None
+        for name, number in numbers.items():
+            stats.inc_value(f"dedup/{name}", number)
+
+
+def new_pauses() -> Backoff:
+    """Return the pauses between two looks at pages in flight."""
+    return Backoff(0.005, 0.1)
+
+
+class Meter:
+    """Adds up the CPU time of the code inside it, in seconds of its thread. Must not be nested."""
+
+    def __init__(self) -> None:
+        self.seconds = self._start = 0.0
+
+    def __enter__(self) -> Self:
+        self._start = thread_time()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.seconds += thread_time() - self._start
+
+    async def wait_while(self, holds: Callable[[], bool], seconds: float) -> bool:
+        """Wait inside the meter while something holds, at most so long; return whether it waited."""
+        pauses, waited = new_pauses(), 0.0
+        while waited < seconds and holds():
+            await self.pausing(asyncio.sleep(pause := pauses.next()))
+            waited += pause
+        return waited > 0
+
+    def pausing(self, awaitable: Awaitable[_Result]) -> "_Pausing[_Result]":
+        """Await inside the meter, which stops while the awaitable waits."""
+        return _Pausing(self, awaitable)
+
+
+class _Pausing(Generic[_Result]):
+    def __init__(self, meter: Meter, awaitable: Awaitable[_Result]) -> None:
+        self._meter = meter
+        self._awaitable = awaitable
+
+    def __await__(self) -> Generator[Any, Any, _Result]:
+        steps = self._awaitable.__await__()
+        step: Callable[[Any], Any] = steps.send
+        value: Any = None
+        while True:
+            try:
+                waits_for = step(value)
+            except StopIteration as end:
+                return cast(_Result, end.value)
+            self._meter.__exit__()
+            try:
+                value = yield waits_for
+            except BaseException as error:
+                step, value = steps.throw, error
+            else:
+                step = steps.send
+            finally:
+                self._meter.__enter__()
+
+
+def kind_of(error: Exception) -> str:
+    """Return the stat name of a fault: "store_locked" for StoreLocked."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(error).__name__).lower()

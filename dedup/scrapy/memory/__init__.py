@@ -1,0 +1,74 @@
+"""What a crawl remembers: a store of its own (embedded.py), or a table service (service.py, outbox.py).
+
+state.py  what the add-on has learned, in the store's folder; and what a job needs to resume, in its JOBDIR
+
+Invariant: an error while a page is judged keeps the page, also while a service is unavailable. A memory itself counts
+the results of insert, release and forget, at once or later; none of its errors reaches the crawl.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from shlex import quote
+from typing import Protocol
+
+from dedup.detector import AsyncDetector
+from dedup.model.errors import StoreLocked
+from dedup.model.page import Document, Verdict
+from dedup.scrapy.guard import Counts
+from dedup.scrapy.memory.state import Job
+from dedup.scrapy.settings import Config
+
+
+class NamespaceMemory(Protocol):
+    """The pages of one namespace."""
+
+    @property
+    def detector(self) -> AsyncDetector:
+        """The detector of the pages. Called with the meter running, which stops while this waits."""
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of its store; None if the store is not in this process."""
+
+    def documents(self) -> Iterable[Document]:
+        """Return the last documents of the store when it was opened, at most some thousands."""
+
+    def insert(self, verdicts: list[Verdict]) -> None:
+        """Insert pages whose callbacks succeeded."""
+
+    def release(self, verdict: Verdict) -> None:
+        """Release a page."""
+
+    def forget(self, key: str) -> None:
+        """Forget a page that may have been inserted."""
+
+
+class Memory(Protocol):
+    """The namespaces of one crawl."""
+
+    def open(self, namespace: str) -> NamespaceMemory:
+        """Return a namespace, at its first page. Raises the error that prevents it."""
+
+    async def close(self) -> str:
+        """Finish, close everything, and return what is remembered, and where."""
+
+
+def open_memory(config: Config, job: Job, counts: Counts) -> Memory:
+    """Return the memory of a crawl, as its settings say."""
+    if config.service:
+        from dedup.scrapy.memory.service import ServiceMemory
+
+        return ServiceMemory(config, counts)
+    from dedup.scrapy.memory.embedded import EmbeddedMemory
+
+    return EmbeddedMemory(config, job, counts)
+
+
+def advice(error: Exception, config: Config) -> str:
+    """Return what to do about a store that cannot be opened, as the end of a message."""
+    if not isinstance(error, StoreLocked):
+        return ""
+    return (
+        f"; to share it between crawls run `dedup serve --path {quote(str(config.path.absolute()))}` "
+        'before they begin, and set DEDUP_SERVICE = "auto"'
+    )

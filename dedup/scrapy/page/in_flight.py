@@ -1,0 +1,203 @@
+"""Pages in flight: from the verdict to the end of callback and pipelines.
+
+    begin -> items are yielded -> the callback ends -> the pipelines are through -> parsed -> commit
+
+Invariants:
+  - A page has paid when one of its items got through the pipelines, or if no page of its callback ever yielded one.
+  - Finished pages are inserted together, at most COMMIT_SECONDS later, and at once when another page
+    waits for one of them: a transaction for each would cost more than everything else. Until then they
+    are in flight, so nothing is dropped because of them, and a kill forgets them.
+"""
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Any, Literal
+from weakref import ref
+
+import msgspec
+from scrapy import Request
+
+from dedup.core.fingerprint import PageReading
+from dedup.model.page import Neighbour, Verdict
+from dedup.scrapy.evidence.ledger import Class
+from dedup.scrapy.guard import Counts
+
+if TYPE_CHECKING:
+    from dedup.scrapy.page.judge import Space
+
+COMMIT_SECONDS = 0.1  # how long a parsed page waits for others to be inserted with
+COMMIT_PAGES = 16  # parsed pages that are inserted without waiting
+
+Way = Literal["accept", "compare", "refetch"]
+
+
+class _Request(ref[Request]):
+    """A request that may be freed while its page is in flight."""
+
+    __slots__ = ("token",)
+    token: str
+
+
+class Page(msgspec.Struct, eq=False):
+    """A page in flight.
+
+    way      accept: what it yields passes; compare: what is new passes; refetch: the same, and all requests
+    match    what its items are compared with: an accepted page, or this one at its last visit
+    name     its class, of a page that is compared
+    by_text  whether the text alone shows that it brings nothing new
+    is_own   whether its match is of this crawl, or has the same numbers: else its items count for nothing
+    again    fetches it once more, made before its callback can change the request
+    items    how many are still in the pipelines
+    brought  the digest of all, once the callback has ended
+    """
+
+    space: "Space"
+    verdict: Verdict
+    callback: str
+    reading: PageReading
+    request: _Request
+    way: Way = "accept"
+    match: Neighbour | None = None
+    name: Class | None = None
+    by_text: bool = False
+    is_own: bool = True
+    again: Request | None = None
+    items: int = 0
+    brought: bytes = b""
+    paid: bool = False
+    called_back: bool = False
+
+    @property
+    def token(self) -> str:
+        """The token of its reservation."""
+        assert self.verdict.token is not None
+        return self.verdict.token
+
+
+class PagesInFlight:
+    """The pages of one crawl that are not inserted yet.
+
+    pages  those that neither callback nor pipelines have ended, by token
+    """
+
+    def __init__(self, counts: Counts) -> None:
+        """Hold none."""
+        self._counts = counts
+        self.pages: dict[str, Page] = {}
+        self._parsed: dict[Space, list[Verdict]] = {}  # to be inserted by commit()
+        self._timer: asyncio.TimerHandle | None = None  # which calls it
+        self._discarded: deque[_Request] = deque()  # pages in flight whose requests were freed
+        self.has_pipelines = True  # and so items pass them before their page is done
+        self._yielding: set[str] = set()  # callbacks that have yielded an item
+
+    def begin(self, page: Page) -> None:
+        """Add a page, which has a token."""
+        page.request.token = page.token
+        self.pages[page.token] = page
+
+    def request_of(self, request: Request) -> _Request:
+        """Return a reference with which a page ends at the latest when its request is freed."""
+        return _Request(request, self._discarded.append)
+
+    def is_near(self, verdict: Verdict, distance: int) -> bool:
+        """Whether a page that waits to be inserted is near one that is judged."""
+        value, kind = verdict.page.value, verdict.kind
+        return any(
+            other.kind == kind and (other.page.value ^ value).bit_count() <= distance
+            for parsed in self._parsed.values()
+            for other in parsed
+        )
+
+    def item_yielded(self, page: Page) -> None:
+        """Note an item that goes to the pipelines, or, where there are none, got through."""
+        page.items += self.has_pipelines
+        page.paid = page.paid or not self.has_pipelines
+        self._yielding.add(page.callback)
+
+    def item_withheld(self, page: Page) -> None:
+        """Note an item that the crawl, or an earlier one, has."""
+        page.paid = True
+        self._yielding.add(page.callback)
+
+    def item_done(self, token: str | None, *, got_through: bool) -> None:
+        """Note that an item is through the pipelines, or was dropped by one."""
+        page = self.pages.get(token or "")
+        if page is None:
+            return
+        page.items -= 1
+        page.paid = page.paid or got_through
+        if page.called_back and page.items <= 0:
+            self.end(token, accepted=True)
+
+    def has_yielded(self, callback: str) -> bool:
+        """Whether a page of a callback brought an item."""
+        return callback in self._yielding
+
+    def end(self, token: str | None, *, accepted: bool) -> None:
+        """Insert a page soon, if its callback succeeded, or release it; later calls do nothing."""
+        page = self.pages.get(token or "")
+        if page is None or token is None:
+            return
+        if accepted and page.items > 0:
+            page.called_back = True
+            return
+        del self.pages[token]
+        if not accepted:
+            page.space.memory.release(page.verdict)
+            return
+        page.space.met.learn(page.reading.links + page.reading.address)
+        paid = page.paid or not self.has_yielded(page.callback)
+        verdict = page.verdict.brought(paid=paid, items=page.brought)
+        page.space.urls.accept(verdict)
+        parsed = self._parsed.setdefault(page.space, [])
+        parsed.append(verdict)
+        if len(parsed) >= COMMIT_PAGES:
+            self.commit()
+        else:
+            self.schedule_commit()
+
+    def release_discarded(self) -> None:
+        """Release the pages that another component discarded: their requests were freed."""
+        while self._discarded:
+            self.end(self._discarded.popleft().token, accepted=False)
+
+    def waits_for_insert(self, key: str) -> bool:
+        """Whether the next commit inserts a page with this key."""
+        return any(v.key == key for verdicts in self._parsed.values() for v in verdicts)
+
+    def schedule_commit(self) -> None:
+        """Schedule a commit(), soon."""
+        if self._timer is not None:
+            return
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:  # the loop has ended, and the crawl with it
+            self.commit()
+        else:
+            self._timer = loop.call_later(COMMIT_SECONDS, self._commit_in_time)
+
+    def commit(self) -> None:
+        """Insert the pages that were parsed since the last time, and flush the stats."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        parsed, self._parsed = self._parsed, {}
+        for space, verdicts in parsed.items():
+            space.memory.insert(verdicts)
+        self._counts.flush()
+
+    def _commit_in_time(self) -> None:
+        with self._counts.guard("pages are parsed, but not remembered"):
+            self.commit()
+
+    def close(self) -> None:
+        """Release what is left, and insert what was parsed. Reservations end with the crawl."""
+        for token in [*self.pages]:
+            self.end(token, accepted=False)
+        self.commit()
+
+
+def token_of(noted: Any) -> str | None:
+    """Return the token in meta["dedup"], or None."""
+    token = noted.get("token") if isinstance(noted, dict) else None
+    return token if isinstance(token, str) else None

@@ -1,0 +1,584 @@
+"""A fetched page is judged: accepted, compared, or dropped. What the middlewares of one crawl share.
+
+    exempt? -> read -> reserve -> (wait for pages in flight) -> looks like an accepted page? -> compare or drop -> note
+
+A page that looks like an accepted one is compared: its callback runs, and only what is new of it passes (output.py). It
+is dropped unparsed only where its class may (evidence/ledger.py), or where the text decides: the items of its
+callback hold nothing but the page (evidence/keeping.py), or DEDUP_PROOF says so. A page with a link that no accepted
+page had is never dropped.
+"""
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary, WeakSet
+
+import msgspec
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
+from scrapy.http import Response, TextResponse
+from scrapy.utils.job import job_dir
+
+from dedup.core.fingerprint import PageReading, hash_of_links, read_page
+from dedup.model.forms import to_plain
+from dedup.model.names import namespace_of
+from dedup.model.page import Neighbour, ReserveOptions, Verdict, unreserved
+from dedup.model.recipes import Recipe
+from dedup.scrapy.evidence.difference import (
+    BESIDE,
+    FRAME,
+    HEADING,
+    NUMBERS,
+    TITLE,
+    UNKNOWN,
+    WORDS,
+    letters,
+    shape,
+)
+from dedup.scrapy.evidence.digest import (
+    Digest,
+    Digester,
+    Names,
+    Rules,
+    decode,
+    numbers_of,
+)
+from dedup.scrapy.evidence.digest import Page as ItemPage
+from dedup.scrapy.evidence.keeping import Keeping
+from dedup.scrapy.evidence.ledger import Account, Class, Ledger
+from dedup.scrapy.evidence.met import Met, Requests
+from dedup.scrapy.evidence.visits import Visits
+from dedup.scrapy.exceptions import KnownUrl
+from dedup.scrapy.guard import Counts, kind_of, logger, new_pauses
+from dedup.scrapy.memory import Memory, NamespaceMemory, advice, open_memory
+from dedup.scrapy.memory.state import Job, Saving, is_crawl
+from dedup.scrapy.page.in_flight import Page, PagesInFlight, token_of
+from dedup.scrapy.page.request import (
+    KIND_CHARACTERS,
+    Callback,
+    Callbacks,
+    again,
+    exemption,
+    is_start,
+    key_of,
+    mark_of,
+    send,
+)
+from dedup.scrapy.report import Report, new_report
+from dedup.scrapy.settings import Config, check_settings
+from dedup.scrapy.urls import SiteUrls
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+SAID = frozenset((HEADING, TITLE, UNKNOWN, WORDS))  # parts of a page that say what it is
+BESIDES = frozenset((FRAME, BESIDE))  # and what a text that holds the page may be taken from, too
+SOON = 10  # by which the priority of a control visit is higher than its page's
+GONE = frozenset((404, 410))  # statuses of pages that no longer exist
+_judged_by: "WeakKeyDictionary[Request, Session]" = WeakKeyDictionary()
+_sessions: "WeakKeyDictionary[Crawler, Session]" = WeakKeyDictionary()
+_broken: "WeakSet[Crawler]" = WeakSet()  # crawlers whose session could not be made
+
+
+class Space:
+    """What a crawl knows within one namespace."""
+
+    def __init__(self, name: str, memory: NamespaceMemory, config: Config) -> None:
+        """Begin with nothing beyond the memory."""
+        self.name, self.memory = name, memory
+        self.met = Met()
+        self.ledger: Ledger[Request] = Ledger(config.risk)
+        self.urls = SiteUrls(memory, config)
+
+    @property
+    def detector(self) -> Any:
+        """The detector of the pages. Called with the meter running, which stops while this waits."""
+        return self.memory.detector
+
+    @property
+    def recipe(self) -> Recipe:
+        """The recipe of the pages."""
+        return self.memory.detector.recipe
+
+
+class Session:
+    """The deduplication of one crawl; it ends with the spider."""
+
+    def __init__(self, crawler: Crawler, config: Config) -> None:
+        """Private: Session.of() gives a crawler's session."""
+        self.crawler, self.config = crawler, config
+        self.counts = Counts(crawler)
+        self.in_flight = PagesInFlight(self.counts)
+        self.callback = Callbacks(crawler, config).of
+        self.requests = Requests()
+        self.keeping, self.names = Keeping(), Names()
+        self.visits = Visits(config.control)
+        self.job = Job(job_dir(crawler.settings) if is_crawl(crawler) else None)
+        self.saving = Saving(self.counts)
+        self.report: Report = new_report(config, self.job, self.counts)
+        self.spaces: dict[str, Space] = {}
+        self.scheduling = False  # whether a request was scheduled, as those for callbacks are
+        self._failed: dict[str, str] = {}  # namespace -> kind of error that keeps it closed
+        self._memory: Memory | None = None
+        self._name = config.namespace
+        self._begun = time.time()
+
+    @classmethod
+    def of(cls, crawler: Crawler) -> "Session":
+        """Return the crawler's session, made at the first call. Raises NotConfigured."""
+        session = _sessions.get(crawler)
+        if session is None:
+            check_settings(crawler.settings)
+            config = Config.from_settings(crawler.settings)
+            if crawler in _broken:
+                raise NotConfigured
+            try:
+                session = _sessions[crawler] = cls(crawler, config)
+            except Exception as error:
+                _broken.add(crawler)
+                assert crawler.stats is not None
+                crawler.stats.inc_value(f"dedup/error/{kind_of(error)}")
+                logger.exception("[dedup] is off in this crawl, pages are kept")
+                raise NotConfigured from error
+        return session
+
+    async def begin(self) -> None:
+        """Choose the crawl's memory, before its first page."""
+        if self.config.auto:
+            try:
+                from dedup.scrapy.memory.service import find_service
+
+                found = await find_service(self.config.options.timeout_seconds)
+            except ModuleNotFoundError as error:
+                hint = "pip install 'crawl-dedup[client]'"
+                logger.warning("[dedup] a store is used; to use a service run %s (%s)", hint, error)
+                found = ()
+            self.config = msgspec.structs.replace(self.config, service=found)
+
+    # ------------------------------------------------------------------ a page comes in
+
+    async def judge(self, request: Request, response: Response) -> Verdict | None:
+        """Judge a page and note the verdict in request.meta["dedup"]; None when it is not judged.
+
+        Waits at most DEDUP_WAIT_SECONDS for a near-duplicate in flight, and at most
+        DEDUP_TIMEOUT_SECONDS for each answer of a table service.
+        """
+        self.in_flight.release_discarded()
+        if mark_of(request).control:
+            request.meta["dedup"] = {"status": "exempt", "reason": "control"}
+            return None
+        with self.counts.meter:
+            called = self.callback(request)
+            reason = exemption(request, response, self.config, called, scheduling=self.scheduling)
+            if reason is not None:
+                self._exempt(request, response, reason)
+                return None
+            space = self.space_of(request)
+            if space is None:
+                return None
+            reading = self.read(space.recipe, response)
+            self.counts.add("probed")
+            if "data_page" in self.config.exempt and reading.data_bytes > reading.text_bytes:
+                self._keep_unjudged(request, "data_page")
+                return None
+            key, options = key_of(request), self._options(request, response, called)
+            fingerprint = reading.fingerprint
+            if self.config.unchanged == "drop":
+                fingerprint = msgspec.structs.replace(
+                    fingerprint, links=hash_of_links(reading.links)
+                )
+            verdict = await space.detector.judge(fingerprint, key, options)
+        if verdict.status == "pending" or self._waits_for_insert(verdict):
+            verdict = await self._settled(space, verdict, options)
+        with self.counts.meter:
+            return await self._decided(space, verdict, request, response, reading, called.name)
+
+    def _options(self, request: Request, response: Response, called: Callback) -> ReserveOptions:
+        kind = request.meta.get("dedup_kind")
+        return ReserveOptions(
+            url=response.url,
+            exempt="start" if "start" in self.config.exempt and is_start(request) else None,
+            guard=False,
+            kind=called.kind if kind is None else str(kind)[:KIND_CHARACTERS],
+        )
+
+    def _waits_for_insert(self, verdict: Verdict) -> bool:
+        """Whether the next commit of any crawl in this process inserts the page that this one looks like."""
+        return verdict.match is not None and any(
+            session.in_flight.waits_for_insert(verdict.match.key) for session in _sessions.values()
+        )
+
+    async def _settled(self, space: Space, verdict: Verdict, options: ReserveOptions) -> Verdict:
+        """Return the verdict on a page that is like pages in flight, once these are done.
+
+        After DEDUP_WAIT_SECONDS it is kept (in_flight), and still compared with what it is like.
+        """
+        pauses, waited = new_pauses(), 0.0
+        while True:
+            for session in list(_sessions.values()):  # spiders of one process may share stores
+                session.in_flight.commit()
+                session.in_flight.release_discarded()
+            asked = options
+            if waited >= self.config.wait_seconds and verdict.status == "pending":
+                asked = msgspec.structs.replace(options, exempt="in_flight")
+            match = verdict.match
+            with self.counts.meter:
+                verdict = await space.detector.judge(verdict.page, verdict.key, asked)
+            if verdict.reason == "in_flight":
+                return msgspec.structs.replace(verdict, match=match)
+            if verdict.status != "pending":
+                return verdict
+            await asyncio.sleep(pause := pauses.next())
+            waited += pause
+
+    async def _decided(
+        self,
+        space: Space,
+        verdict: Verdict,
+        request: Request,
+        response: Response,
+        reading: PageReading,
+        callback: str,
+    ) -> Verdict:
+        """Decide what becomes of a page, and note it."""
+        page: Page | None = None
+        like: Page | None = None
+        if verdict.match is None:
+            if verdict.token is not None:
+                page = Page(space, verdict, callback, reading, self.in_flight.request_of(request))
+                if verdict.status == "refetch" and self.config.unchanged == "drop":
+                    await self._refetched(page)
+        else:
+            page = like = self._compared(space, verdict, request, reading, callback)
+            if self._may_drop(page):
+                self._drop(page, request)
+                page = None
+            else:
+                verdict = page.verdict
+                space.ledger.look(page.name)
+        if page is not None:
+            _judged_by[request] = self
+            self.in_flight.begin(page)
+        request.meta["dedup"] = to_plain(verdict)
+        if self.config.mode == "tag":
+            request.meta["dedup"]["would"] = _would(verdict)
+        self._count(verdict)
+        self.report.judged(space, verdict, response, callback, like)
+        self.saving.soon(self.spaces.values(), self.visits, self.job)
+        return verdict
+
+    def _compared(
+        self,
+        space: Space,
+        verdict: Verdict,
+        request: Request,
+        reading: PageReading,
+        callback: str,
+    ) -> Page:
+        """Return a page that looks like an accepted one."""
+        match = verdict.match
+        assert match is not None
+        other_title = match.identity == "other"
+        parts = letters(match.document.page, verdict.page, other_title=other_title)
+        name = Class(callback, verdict.domain, parts, shape(match.key, verdict.key))
+        text = self.config.proof == "text" and not other_title
+        equal = self.keeping.keeps(callback) and self._are_equal(name, match, reading)
+        held = verdict if verdict.token else unreserved(verdict, "compared")
+        return Page(
+            space,
+            held,
+            callback,
+            reading,
+            self.in_flight.request_of(request),
+            way="compare",
+            match=match,
+            name=name,
+            by_text=match.paid and (text or equal) and verdict.reason != "in_flight",
+            is_own=NUMBERS not in parts or match.document.inserted_seconds >= self._begun,
+            again=self._visit(request, callback),
+        )
+
+    def _are_equal(self, name: Class, match: Neighbour, reading: PageReading) -> bool:
+        """Whether a page says what its match says, but for what each visit of such pages changes."""
+        volatile = self.visits.of(name.callback)
+        said = SAID | BESIDES if self.keeping.is_text(name.callback) else SAID
+        if said & set(name.parts) - volatile.parts_of(name.shape):
+            return False
+        if NUMBERS not in name.parts:
+            return True
+        digest = decode(match.document.items)
+        if digest is None or not digest.holds:
+            return False
+        return volatile.are_equal(name, Digest(1, numbers=numbers_of(reading)), digest)
+
+    def _may_drop(self, page: Page) -> bool:
+        """Whether a page that looks like an accepted one is dropped unparsed."""
+        if page.verdict.reason == "in_flight" or page.space.met.is_new(page.reading.links):
+            return False
+        if page.by_text:
+            return True
+        assert page.match is not None
+        assert page.name is not None
+        digest = decode(page.match.document.items)
+        return (
+            page.is_own
+            and digest is not None
+            and digest.says
+            and page.space.ledger.may_drop(page.name)
+        )
+
+    def _drop(self, page: Page, request: Request) -> None:
+        """Note a page that is dropped unparsed, or would be."""
+        assert page.name is not None
+        assert page.match is not None
+        if page.by_text:
+            self.counts.add("items/by_text")
+        else:
+            self.counts.add("items/dropped")
+            comes_back = request if self.config.mode == "drop" else None
+            page.space.ledger.drop(page.name, comes_back)
+        page.space.urls.learn(page.verdict.key, page.match.key, same=True)
+
+    def _visit(self, request: Request, callback: str) -> Request | None:
+        """Return a request for another visit of a page, before its callback can change this one."""
+        wants = self.config.mode == "drop" and not self.config.item_fields
+        if not wants or request.method != "GET" or not self.visits.may_want(callback):
+            return None
+        try:
+            from copy import deepcopy
+
+            visit = again(request, control=key_of(request))
+            return visit.replace(
+                errback=None,
+                meta=deepcopy(visit.meta),
+                cb_kwargs=deepcopy(visit.cb_kwargs),
+                priority=visit.priority + SOON,
+            )
+        except Exception:  # noqa: BLE001 - what cannot be copied is not visited again
+            return None
+
+    async def _refetched(self, page: Page) -> None:
+        """Compare a page with what it brought at its last visit (DEDUP_UNCHANGED)."""
+        verdict = page.verdict
+        near = await page.space.detector.probe(verdict.page, domain=verdict.domain)
+        page.match = next((n for n in near if n.key == verdict.key), None)
+        if page.match is not None:
+            page.way = "refetch"
+            page.by_text = self.config.proof == "text" and verdict.reason == "unchanged"
+
+    def _count(self, verdict: Verdict) -> None:
+        if verdict.reason == "compared":
+            self.counts.add("compared")
+        elif verdict.status == "exempt":
+            self.counts.add(f"exempt/{verdict.reason}")
+        else:
+            self.counts.add(verdict.status)
+        if verdict.reason == "unchanged":
+            self.counts.add("unchanged")
+        if verdict.status == "near_duplicate":
+            self.counts.add(f"near_duplicate/distance/{verdict.distance}")
+
+    def _exempt(self, request: Request, response: Response, reason: str) -> None:
+        """Keep a page without reading its bytes."""
+        space = self.spaces.get(request.meta.get("dedup_namespace") or self._name or "")
+        if reason == "non_html" and space is not None:
+            space.urls.unlike(key_of(request))
+        if reason == "status" and response.status in GONE:
+            space = self.space_of(request)
+            if space is not None:  # a copy can take the place of a page that no longer exists
+                space.memory.forget(key_of(request))
+                space.urls.forget(key_of(request))
+        self._keep_unjudged(request, reason)
+
+    def _keep_unjudged(self, request: Request, reason: str) -> None:
+        self.counts.add(f"exempt/{reason}")
+        request.meta["dedup"] = {"status": "exempt", "reason": reason}
+
+    def space_of(self, request: Request) -> Space | None:
+        """Return what is known in a request's namespace, opened at its first page; None if that fails."""
+        name = request.meta.get("dedup_namespace") or self._name
+        if name is None:
+            assert self.crawler.spider is not None
+            name = self._name = namespace_of(self.crawler.spider.name)
+        if name in self._failed:
+            self.counts.add(f"error/{self._failed[name]}")
+            return None
+        space = self.spaces.get(name)
+        if space is None:
+            try:
+                space = self.spaces[name] = self._open(name)
+            except Exception as error:  # noqa: BLE001 - the crawl goes on without the namespace
+                self._failed[name] = kind = kind_of(error)
+                self.counts.add(f"error/{kind}")
+                logger.error(
+                    "[dedup] off for %r in this crawl, pages are kept: %s%s",
+                    name,
+                    error,
+                    advice(error, self.config),
+                )
+        return space
+
+    def _open(self, name: str) -> Space:
+        if self._memory is None:
+            self._memory = open_memory(self.config, self.job, self.counts)
+        space = Space(name, self._memory.open(name), self.config)
+        self._begun = self.saving.open(space, self.visits, self.job)
+        return space
+
+    def read(self, recipe: Recipe, response: Response) -> PageReading:
+        """Read a page."""
+        if isinstance(response, TextResponse) and response.encoding != "utf-8":
+            # the text is decoded once, and the spider finds it decoded
+            return read_page(
+                response.text, url=response.url, recipe=recipe, links=True, numbers=True
+            )
+        return read_page(
+            response.body,
+            encoding="utf-8",
+            url=response.url,
+            recipe=recipe,
+            links=True,
+            numbers=True,
+        )
+
+    # ------------------------------------------------------------------ a page is parsed
+
+    def page_of(self, request: Request | None) -> Page | None:
+        """Return the page of a request, while it is in flight."""
+        noted = None if request is None else request.meta.get("dedup")
+        return self.in_flight.pages.get(token_of(noted) or "")
+
+    def digester(
+        self, response: Response, callback: str, reading: "Callable[[], PageReading]"
+    ) -> Digester:
+        """Return what makes the digest of a page's items."""
+        request = response.request
+        assert request is not None
+        # the URLs before a redirect are data: an item has them to say what leads where
+        page = ItemPage(
+            (response.url, request.url),
+            lambda: getattr(response, "text", ""),
+            len(response.body),
+            reading,
+            request.meta.get("dedup"),
+        )
+        config = self.config
+        rules = Rules(
+            self.names, config.item_fields, config.item_ignore, self.visits.of(callback).fields
+        )
+        return Digester(page, rules)
+
+    def compared_with(self, page: Page) -> Digest | None:
+        """Return the digest that a page's items are compared with, if its match's items count."""
+        if page.match is None or not page.is_own:
+            return None
+        return decode(page.match.document.items)
+
+    def news(self, lead: tuple[Account, ...]) -> None:
+        """Note that something new came by way of requests that accounts paid for."""
+        for account in lead:
+            for space in self.spaces.values():
+                self.send(space.ledger.news(account), "requests/again")
+
+    def spoil(self, page: Page, fields: frozenset[int] | None) -> None:
+        """Note that a page of a class brought something new: what the class dropped is fetched again."""
+        assert page.name is not None
+        assert page.match is not None
+        key, of = page.verdict.key, page.match.key
+        page.space.urls.learn(key, of, same=False)
+        names = self.names.of(fields or ())
+        dropped = page.space.ledger.new(page.name, (key, of, names), fields)
+        if dropped:
+            logger.info(
+                "[dedup] %s: %d pages were dropped as copies, but %s brought something new beside %s (%s); they are "
+                "fetched again, and pages like them are compared from now on",
+                page.name,
+                len(dropped),
+                key,
+                of,
+                ", ".join(names) or "other items",
+            )
+        self.send(map(again, dropped), "items/again")
+
+    def known_url(self, request: Request) -> KnownUrl | None:
+        """Return why a request need not be sent, or None."""
+        name = request.meta.get("dedup_namespace") or self._name
+        space = self.spaces.get(name or "")
+        if space is None or self.config.urls == "off":
+            return None
+        kind = request.meta.get("dedup_kind")
+        kind = self.callback(request).kind if kind is None else str(kind)[:KIND_CHARACTERS]
+        known = space.urls.known(request, kind)
+        if known is None:
+            return None
+        if not known.skip:
+            learns = self.config.urls == "learn" or self.config.mode != "drop"
+            self.counts.add("url_would_skip" if learns else "url_checked")
+            return None
+        self.counts.add("url_skipped")
+        rules = [*known.rules]
+        request.meta["dedup"] = {"status": "skipped", "of": known.original, "rules": rules}
+        return KnownUrl(known.original, rules)
+
+    def send(self, requests: "Iterable[Request]", stat: str) -> None:
+        """Schedule requests that no callback makes, and count them."""
+        for request in requests:
+            self.counts.add(stat)
+            send(self.crawler, request)
+
+    # ---------------------------------------------------------------- a page is done with
+
+    def forget(self, request: Request) -> None:
+        """Forget a page without content, or whose item failed: it may come again under any URL."""
+        noted: dict[str, Any] = request.meta.get("dedup") or {}
+        token = token_of(noted)
+        if token is None:
+            return
+        if token in self.in_flight.pages:
+            self.in_flight.end(token, accepted=False)
+            if noted.get("status") != "refetch":
+                return  # a refetch keeps its earlier note
+        self.in_flight.commit()
+        space = self.space_of(request)
+        if space is not None:
+            space.memory.forget(noted["key"])
+            space.urls.forget(noted["key"])
+
+    async def close(self, reason: str) -> None:
+        """Close the memory and log the summary. Reservations end with the crawl."""
+        self.in_flight.close()
+        finished = reason == "finished"
+        self.saving.close(self.spaces.values(), self.visits, self.job, finished=finished)
+        remembered = "no page was judged"
+        if self._memory is not None:
+            with self.counts.guard("the last pages of this crawl may not be remembered"):
+                remembered = await self._memory.close()
+        self.in_flight.commit()
+        _sessions.pop(self.crawler, None)
+        stats = self.crawler.stats
+        assert stats is not None
+        stats.set_value("dedup/cpu_seconds", self.counts.meter.seconds)
+        with self.counts.guard("there is no summary"):
+            self.report.close(self, remembered)
+        self.counts.flush()
+
+
+def _would(verdict: Verdict) -> str:
+    """Return what the mode "drop" would do with a page."""
+    if verdict.status == "near_duplicate":
+        return "drop"
+    return "compare" if verdict.reason == "compared" else "keep"
+
+
+def forget(response: Response) -> None:
+    """Forget the page of a response: it has no content (a login, a ban), or will be fetched again.
+
+    For callbacks and pipelines. From then on no page is dropped as its near-duplicate. Does nothing for a
+    response without a reservation: one that was not judged, or was dropped.
+    """
+    request = response.request
+    session = None if request is None else _judged_by.get(request)
+    if request is not None and session is not None:
+        with session.counts.guard(f"{request} stays remembered"):
+            session.forget(request)

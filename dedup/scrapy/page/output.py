@@ -1,0 +1,533 @@
+"""What a callback yields: passed on, or held until the callback ends and withheld if it is known.
+
+    Output     guards one of the ways below: a fault of ours passes everything, held or to come
+    Accepted   everything passes; the items are digested
+    Compared   of a page that looks like an accepted one: items and requests that are known are withheld
+    Visited    of a control visit: nothing passes
+
+An item is known if the page's match, or an earlier page of this crawl and callback, brought an equal one. A
+request is known if the crawl made it before, or if an accepted page had its link. New requests cost the budget of
+the page's class, but for those that the page has no link to: a spider that counts has an end of its own.
+"""
+
+from collections.abc import Iterable
+from functools import cache, cached_property
+from typing import Any, Protocol
+
+from scrapy import Request
+from scrapy.http import Response
+
+from dedup.core.fingerprint import each_link, read_page
+from dedup.model.names import registrable_domain
+from dedup.scrapy.evidence.difference import shape, undirected
+from dedup.scrapy.evidence.digest import Digest, Digester, are_known, differing, encode
+from dedup.scrapy.evidence.ledger import Account
+from dedup.scrapy.evidence.visits import Visit
+from dedup.scrapy.page.in_flight import Page
+from dedup.scrapy.page.judge import Session
+from dedup.scrapy.page.request import PageLinks, asks, mark, mark_of, wanted_urls
+
+LEADS = 4  # accounts that are told of something new, the last ones that paid on the way to it
+LOOKED = 10  # requests of a page that are compared with its links
+HELD = 1000  # objects of a page that are held back until its callback ends; of more, all pass
+
+Made = Iterable[Any]
+
+
+class _Way(Protocol):
+    """A way for what a callback yields. held is what take() keeps back, in its order."""
+
+    held: list[Any]
+
+    def take(self, made: Any) -> Made:
+        """Return what passes now that a callback yielded this."""
+
+    def finish(self) -> Made:
+        """Return what passes of the rest: the callback got to its end."""
+
+    def end(self, *, complete: bool) -> None:
+        """End the page; complete: the callback got to its end, and nothing raised."""
+
+
+class Output:
+    """The output of one callback. Nothing of ours raises here; what was held passes then."""
+
+    def __init__(self, session: Session, response: Response) -> None:
+        """Choose the way."""
+        self._session, self._response = session, response
+        self._way: _Way | None = None
+        with session.counts.guard(f"what {response} brings passes, and is not compared"):
+            self._way = _way_of(session, response)
+
+    def take(self, made: Any) -> Made:
+        """Return what passes now."""
+        if self._way is None:
+            return (made,)
+        try:
+            return self._way.take(made)
+        except Exception as error:  # noqa: BLE001 - a fault of ours never costs an item
+            return self._failed(error, made)
+
+    def finish(self) -> Made:
+        """Return what passes at the end of the callback."""
+        if self._way is None:
+            return ()
+        try:
+            return self._way.finish()
+        except Exception as error:  # noqa: BLE001 - the same
+            return self._failed(error)
+
+    def held(self) -> Made:
+        """Return what was held back when the callback raised."""
+        return () if self._way is None else self._give_up(self._way)
+
+    def end(self, *, complete: bool) -> None:
+        """End the page: inserted if the callback got to its end."""
+        with self._session.counts.guard(f"{self._response} is parsed, but not remembered"):
+            if self._way is not None:
+                self._way.end(complete=complete)
+                return
+            page = self._session.page_of(self._response.request)
+            if page is not None:
+                self._session.in_flight.end(page.token, accepted=complete)
+
+    def _failed(self, error: Exception, *made: Any) -> Made:
+        self._session.counts.fault(error, f"all that {self._response} brings passes")
+        assert self._way is not None
+        held = self._give_up(self._way)
+        return [*held, *(each for each in made if not any(each is other for other in held))]
+
+    def _give_up(self, way: _Way) -> list[Any]:
+        """Leave the way; return what it held, which passes."""
+        self._way = None
+        held, way.held = way.held, []
+        page = self._session.page_of(self._response.request)
+        if page is not None:
+            for each in held:
+                if not isinstance(each, Request):
+                    self._session.in_flight.item_yielded(page)
+        return held
+
+
+def _way_of(session: Session, response: Response) -> _Way:
+    request = response.request
+    if request is not None and mark_of(request).control:
+        return Visited(session, response, request)
+    page = session.page_of(request)
+    if page is None or request is None:
+        return Unjudged(session, response)
+    if page.way == "accept":
+        return Accepted(session, response, page)
+    if session.config.proof_items == "keep" or session.config.mode != "drop":
+        return Watched(session, response, page)
+    return Compared(session, response, page)
+
+
+class Unjudged:
+    """Of a page that is not judged, or flagged only: everything passes, but for links in the mode skip_links."""
+
+    def __init__(self, session: Session, response: Response) -> None:
+        self.held: list[Any] = []
+        self._session, self._request = session, response.request
+        noted: Any = {} if response.request is None else response.request.meta.get("dedup")
+        found = isinstance(noted, dict) and noted.get("status") == "near_duplicate"
+        self._follows = not found or session.config.mode != "skip_links"
+
+    def take(self, made: Any) -> Made:
+        """Return what passes now."""
+        lead = () if self._request is None else mark_of(self._request).lead
+        if isinstance(made, Request):
+            _lead(made, lead)
+            return (made,) if self._follows else ()
+        self._session.news(lead)
+        return (made,)
+
+    def finish(self) -> Made:
+        """Return what passes at the end."""
+        return ()
+
+    def end(self, *, complete: bool) -> None:
+        """Do nothing: it is not in flight."""
+
+
+class Accepted:
+    """Of an accepted page: everything passes."""
+
+    def __init__(self, session: Session, response: Response, page: Page) -> None:
+        assert response.request is not None
+        self.held: list[Any] = []
+        self._session, self._response, self._page = session, response, page
+        self._request: Request = response.request
+        self._lead = mark_of(self._request).lead
+        self._digester: Digester | None = None
+        self._wanted: frozenset[str] | None = None  # once a request is yielded
+        self._asked = False  # for something: the page is no content
+        self._items = 0
+        self._new = False  # whether an item is new
+        self._seen = 0  # requests that were looked at
+        self._beyond = False  # whether the page has no link to one of them
+
+    def take(self, made: Any) -> Made:
+        """Return what passes now."""
+        if isinstance(made, Request):
+            self._see(made)
+            _lead(made, () if self._new else self._lead)
+        elif made is not None:
+            self._digest(made)
+            self._session.in_flight.item_yielded(self._page)
+        return (made,)
+
+    def _see(self, request: Request) -> None:
+        """Note a request that the callback yields."""
+        if self._wanted is None:
+            self._wanted = wanted_urls(self._request, self._response)
+        self._asked = self._asked or asks(request, self._wanted)
+        keeping, callback = self._session.keeping, self._page.callback
+        if self._seen < LOOKED and keeping.looks_at_requests(callback):
+            self._seen += 1
+            linked = self._is_linked(request)
+            keeping.note_request(callback, linked=linked)
+            self._beyond = self._beyond or not linked
+
+    def _is_linked(self, request: Request) -> bool:
+        """Whether the page has a link to a request's page."""
+        page, url = self._page, request.url
+        address = read_page(b"", url=url, recipe=page.space.recipe, links=True).address
+        links = page.reading.links
+        if registrable_domain(url) == page.verdict.domain and address in each_link(links):
+            return True
+        return self._links.lead_to(url)
+
+    @cached_property
+    def _links(self) -> PageLinks:
+        return PageLinks(self._response)
+
+    def _digest(self, item: Any) -> None:
+        self._items += 1
+        with self._session.counts.meter:
+            page = self._page
+            if self._digester is None:
+                self._digester = self._session.digester(
+                    self._response, page.callback, lambda: page.reading
+                )
+            found = self._digester.add(item)
+            if found is None:
+                return
+            if page.space.met.take_item(page.callback, found.known):
+                self._new = True
+        if self._new:
+            self._session.news(self._lead)
+
+    def finish(self) -> Made:
+        """Return what passes at the end."""
+        self._digested()
+        return ()
+
+    def _digested(self) -> Digest | None:
+        """Keep the digest of the page's items; None if they cannot be read."""
+        if self._digester is None:
+            nothing = Digest(0, says=self._beyond)
+            self._page.brought = encode(nothing)
+            return nothing
+        with self._session.counts.meter:
+            digest = self._digester.digest()
+            if digest is not None:
+                self._page.brought = encode(digest)
+                self._session.keeping.note(self._page.callback, self._digester.shown)
+        return digest
+
+    def end(self, *, complete: bool) -> None:
+        """End the page."""
+        session, page = self._session, self._page
+        is_hub = not self._items and not session.in_flight.has_yielded(page.callback)
+        if complete and not self._asked and is_hub and page.verdict.status == "unique":
+            session.news(self._lead)
+        session.in_flight.end(page.token, accepted=complete and not self._asked)
+
+
+class Compared(Accepted):
+    """Of a page that looks like an accepted one: only what is new passes."""
+
+    def __init__(self, session: Session, response: Response, page: Page) -> None:
+        super().__init__(session, response, page)
+        self._match = session.compared_with(page)
+        self._made = self.held  # by the callback, in its order
+        self._known: list[bool] = []  # of the items, in their order
+        self._full = False
+
+    def take(self, made: Any) -> Made:
+        """Return what passes now."""
+        if made is None:
+            return ()
+        if isinstance(made, Request):
+            self._see(made)
+        else:
+            self._items += 1
+            self._read(made)
+        self._made.append(made)
+        if len(self._made) <= HELD:
+            return ()
+        self._full = True
+        return self._release()
+
+    def _read(self, item: Any) -> None:
+        """Note whether an item is known to the crawl."""
+        page = self._page
+        with self._session.counts.meter:
+            if self._digester is None:
+                self._digester = self._session.digester(
+                    self._response, page.callback, lambda: page.reading
+                )
+            found = self._digester.add(item)
+            met, callback = page.space.met, page.callback
+            self._known.append(
+                found is not None and not found.inside and met.has_item(callback, found.known)
+            )
+
+    def _release(self) -> Made:
+        """Return all that the callback made until now."""
+        for each in self._made:
+            if isinstance(each, Request):
+                _lead(each, self._lead)
+            else:
+                self._passes_item()
+        released = [*self._made]
+        self._made.clear()
+        return released
+
+    def _passes_item(self) -> None:
+        self._session.in_flight.item_yielded(self._page)
+
+    def finish(self) -> Made:
+        """Return what passes at the end."""
+        digest = self._digested()
+        says = digest is not None and (not digest.number or digest.says or self._page.by_text)
+        if self._full or self._asked or digest is None or not says:
+            self._page.way = "accept" if not self._asked else self._page.way
+            if self._items:
+                self._session.news(self._lead)
+            return self._release()
+        return self._passing(digest)
+
+    def _passing(self, digest: Digest) -> Made:
+        """Return what is new of the page."""
+        session, page = self._session, self._page
+        keeps = session.config.proof == "text" or session.keeping.keeps(page.callback)
+        is_whole = (page.by_text and keeps) or self._is_whole(
+            digest
+        )  # keeps: after these items, too
+        known = [is_whole or each for each in self._known]
+        if self._digester is not None:
+            for item in self._digester.items:
+                page.space.met.take_item(page.callback, item.known)
+        if not all(known):
+            return self._brought(digest, known)
+        if page.way == "refetch":
+            for _ in known:
+                session.in_flight.item_withheld(page)
+            if known:
+                session.counts.add("unchanged_items", len(known))
+            self._withhold(len(known), 0)
+            return [each for each in self._made if isinstance(each, Request)]
+        requests, beyond = self._new_requests()
+        self._withhold(len(known), self._requests_made() - len(requests))
+        if beyond:
+            page.way = "accept"
+            session.spoil(page, None)
+        elif not requests and (digest.number or self._beyond):
+            assert page.name is not None
+            session.counts.add("items/equal")
+            page.space.ledger.same(page.name)
+            if page.match is not None:
+                page.space.urls.learn(page.verdict.key, page.match.key, same=True)
+        return requests
+
+    def _is_whole(self, digest: Digest) -> bool:
+        """Whether the match brought all of the items."""
+        volatile = self._session.visits.of(self._page.callback).fields
+        return bool(
+            digest.number and self._match is not None and are_known(digest, self._match, volatile)
+        )
+
+    def _brought(self, digest: Digest, known: list[bool]) -> Made:
+        """Note that the page brought new items; return these, and its requests."""
+        session, page, match = self._session, self._page, self._match
+        session.counts.add("items/other")
+        # each page of an endless calendar is another item there: its requests are paid all the same
+        keeps = page.way == "compare" and session.keeping.keeps(page.callback)
+        page.way = "accept"
+        requests = [each for each in self._made if isinstance(each, Request)]
+        if keeps:
+            requests, _ = self._new_requests()
+        else:
+            self._new = True
+            session.news(self._lead)
+        if page.name is not None:
+            comparable = match is not None and match.number == digest.number == 1
+            fields = differing(digest, match) if match is not None and comparable else None
+            if match is not None:
+                session.visits.note(page.name, digest, match)
+            session.spoil(page, fields)
+            if fields and page.again is not None and session.visits.wants(page.name):
+                visit = Visit(page.name, digest, page.verdict.page)
+                session.visits.begin(page.verdict.key, visit)
+                session.send((page.again,), "items/control")
+        new = iter(known)
+        sent = set(map(id, requests))
+        passing = [
+            e for e in self._made if (id(e) in sent if isinstance(e, Request) else not next(new))
+        ]
+        for each in passing:
+            if not isinstance(each, Request):
+                self._passes_item()
+        self._withhold(sum(known), self._requests_made() - len(requests))
+        return passing
+
+    def _withhold(self, items: int, requests: int) -> None:
+        """Count what is withheld."""
+        session, page = self._session, self._page
+        if items:
+            session.counts.add("items/withheld", items)
+        if requests:
+            session.counts.add("requests/withheld", requests)
+        if items or requests:
+            session.report.withheld(
+                page.space, page.verdict, self._response, page.callback, items, requests
+            )
+
+    # ------------------------------------------------------------------------------ requests
+
+    def _new_requests(self) -> tuple[list[Request], bool]:
+        """Return the requests that pass of a page that brought no new item; whether it has no link to one of them.
+
+        Others wait for news of their accounts.
+        """
+        page, session = self._page, self._session
+        has_new_link = page.space.met.is_new(page.reading.links)
+        passing: list[Request] = []
+        beyond = False
+        made = {each.url: each for each in reversed(self._made) if isinstance(each, Request)}
+        for request in reversed(made.values()):
+            if session.requests.has(request.url):
+                continue
+            if not self._is_linked(request):
+                _lead(request, self._lead)
+                beyond = True
+            elif not has_new_link or self._is_known(request) or not self._pay(request):
+                continue
+            passing.append(request)
+        return passing, beyond
+
+    def _requests_made(self) -> int:
+        return sum(isinstance(each, Request) for each in self._made)
+
+    def _pay(self, request: Request) -> bool:
+        """Pay a request, which passes; else it waits for news of its account."""
+        page, counts = self._page, self._session.counts
+        ledger = page.space.ledger
+        differs = undirected(shape(page.verdict.key, request.url))
+        account = Account(page.callback, page.verdict.domain, differs)
+        _lead(request, (account, *(each for each in self._lead if each != account))[:LEADS])
+        if ledger.afford(account):
+            ledger.charge(account, 1)
+            return True
+        counts.add("requests/waiting" if ledger.wait(account, request) else "requests/forgotten")
+        return False
+
+    def _is_known(self, request: Request) -> bool:
+        """Whether an accepted page of this site had a link to a request's page."""
+        page = self._page
+        site = page.verdict.domain
+        if page.match is None or page.match.domain != site:
+            return False
+        if registrable_domain(request.url) != site:
+            return False
+        address = read_page(b"", url=request.url, recipe=page.space.recipe, links=True).address
+        return not page.space.met.is_new(address)
+
+    def end(self, *, complete: bool) -> None:
+        """Insert a page that brought something new, release one that did not."""
+        page, in_flight = self._page, self._session.in_flight
+        accepted = complete and not self._asked and page.way != "compare"
+        if complete and not self._asked and not accepted:
+            page.space.met.learn(page.reading.links)
+        in_flight.end(page.token, accepted=accepted)
+
+
+class Watched(Compared):
+    """The same where items pass at once (tag, skip_links, DEDUP_PROOF_ITEMS), and in the mode tag requests, too."""
+
+    def __init__(self, session: Session, response: Response, page: Page) -> None:
+        super().__init__(session, response, page)
+        self._made = []  # held has what has not passed
+        self._changes_nothing = session.config.mode == "tag"
+
+    def take(self, made: Any) -> Made:
+        """Return what passes now."""
+        super().take(made)
+        if isinstance(made, Request) and not self._changes_nothing:
+            self.held.append(made)
+            return ()
+        if made is not None and not isinstance(made, Request):
+            self._session.in_flight.item_yielded(self._page)
+        return (made,)
+
+    def finish(self) -> Made:
+        """Return what passes at the end."""
+        passing = super().finish()
+        if self._changes_nothing:
+            return ()
+        return [each for each in passing if isinstance(each, Request)]
+
+    def _passes_item(self) -> None:
+        """Do nothing: it passed."""
+
+    def _withhold(self, items: int, requests: int) -> None:
+        """Count what is withheld, or, in the mode "tag", would be."""
+        super()._withhold(items if self._changes_nothing else 0, requests)
+
+    def _pay(self, request: Request) -> bool:
+        return self._changes_nothing or super()._pay(request)
+
+
+class Visited:
+    """Of a control visit: nothing passes; its items are compared with those of the first visit."""
+
+    def __init__(self, session: Session, response: Response, request: Request) -> None:
+        self.held: list[Any] = []
+        self._session, self._key = session, mark_of(request).control
+        self._callback = session.callback(request).name
+        space = session.space_of(request)
+        assert space is not None
+        self._reading = cache(lambda: session.read(space.recipe, response))
+        self._digester = session.digester(response, self._callback, self._reading)
+
+    def take(self, made: Any) -> Made:
+        """Return what passes now."""
+        if made is not None and not isinstance(made, Request):
+            self._digester.add(made)
+        return ()
+
+    def finish(self) -> Made:
+        """Return what passes at the end."""
+        session = self._session
+        page = self._reading().fingerprint
+        found = session.visits.ended(self._key, self._digester.digest(), page)
+        if found is not None and found.fields:
+            callback, fields = found
+            session.counts.add("items/volatile", len(fields))
+            for space in session.spaces.values():
+                space.ledger.forgive(callback, session.visits.of(callback).fields)
+            session.report.volatile(callback, self._key, session.names.of(fields))
+        return ()
+
+    def end(self, *, complete: bool) -> None:
+        """End the page."""
+        if not complete:
+            self._session.visits.forget(self._key)
+
+
+def _lead(request: Request, lead: tuple[Account, ...]) -> None:
+    """Note in a request which accounts paid for it, and for those that led to its page; else remove such a note."""
+    if lead or mark_of(request).lead:
+        mark(request, lead=lead)

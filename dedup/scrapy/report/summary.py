@@ -1,0 +1,113 @@
+"""The summary of a crawl: one log record, at most eight lines that add up, each with [dedup], none of them for zero."""
+
+from collections.abc import Iterator, Mapping
+
+from dedup.model.names import count
+from dedup.report.crawl import Crawl
+
+NAMED = 5  # of a list
+NOTHING = 0.9  # of the pages were not judged, for reasons of the site
+_SITES = {  # these reasons
+    "data_page": "are made of inline data",
+    "short": "have too few distinct words to be judged",
+    "unread": "have more text than was read of them",
+    "non_html": "are no HTML or text",
+}
+
+_STATUSES = (
+    ("unique", "unique"),
+    ("compared", "compared"),
+    ("near_duplicate", "dropped"),
+    ("refetch", "known URLs fetched again"),
+)
+_COPIES = {
+    "drop": "dropped {} unparsed",
+    "skip_links": "parsed {} without following links",
+    "tag": 'DEDUP_MODE = "tag" changes nothing; "drop" would drop {} unparsed',
+}
+
+
+def summary(crawl: Crawl, remembered: str) -> str:
+    """Return the summary; remembered says what is stored, and where."""
+    return "\n".join(f"[dedup] {line}" for line in _lines(crawl, remembered))
+
+
+def _lines(crawl: Crawl, remembered: str) -> Iterator[str]:
+    said = [f"{crawl.stat(status):,} {name}" for status, name in _STATUSES if crawl.stat(status)]
+    if exempt := crawl.exempt:
+        reasons = ", ".join(f"{reason} {n:,}" for reason, n in exempt.items())
+        said.append(f"{sum(exempt.values()):,} exempt ({reasons})")
+    if crawl.mode != "drop":
+        said = [part.replace(" dropped", " copies") for part in said]
+    yield f"{count(crawl.decided, 'page')}{': ' if said else ''}{' + '.join(said)}"
+    if copies := crawl.stat("near_duplicate"):
+        line = _COPIES[crawl.mode].format(count(copies, "copy", "copies"))
+        by_text = crawl.stat("items/by_text")
+        alone = f"; {by_text:,} by their text alone" if by_text else ""
+        yield f"{line}: {_most(crawl.differences)}{alone}"
+    elif not crawl.stat("compared") and (reason := _nothing(crawl)):
+        of = f"{exempt[reason]:,} of {count(crawl.decided, 'page')}"
+        yield f"nothing to do on this site: {of} {_SITES[reason]} ({reason})"
+    if line := _compared(crawl):
+        yield line
+    if again := crawl.stat("items/again"):
+        names = {each["name"]: each["again"] for each in crawl.classes if each["again"]}
+        yield (
+            f"{count(again, 'dropped page')} requested again, since one like them brought something "
+            f"new{f': {_most(names)}' if names else ''}"
+        )
+    if waiting := sum(crawl.waiting.values()):
+        wait = count(waiting, "request waits", "requests wait")
+        yield f"the budget is spent: {wait} for something new: {_most(crawl.waiting)}"
+    if line := _urls(crawl):
+        yield line
+    if errors := {n[6:]: number for n, number in crawl.stats.items() if n.startswith("error/")}:
+        yield f"faults of dedup, what they concerned was kept: {_most(errors)}"
+    inserted, probed = crawl.stat("inserted"), crawl.stat("probed")
+    new = f"{count(inserted, 'page')} remembered: " if inserted else ""
+    cpu = f"; CPU {1e6 * crawl.stats['cpu_seconds'] / probed:.0f} us a page" if probed else ""
+    yield f"{new}{remembered}{cpu}"
+
+
+def _compared(crawl: Crawl) -> str:
+    equal, other = crawl.stat("items/equal"), crawl.stat("items/other")
+    pages = max(crawl.stat("compared"), equal + other)
+    if not pages:
+        return ""
+    brought = {"nothing new": equal, "new items": other}
+    brought["new requests, or no items"] = pages - equal - other
+    said = ", ".join(f"{n:,} brought {what}" for what, n in brought.items() if n)
+    numbers = {what: crawl.stat(f"{what}s/withheld") for what in ("item", "request")}
+    withheld = " and ".join(count(n, what) for what, n in numbers.items() if n)
+    would = "would be " if crawl.mode == "tag" else ""
+    end = f"; {withheld} {would}withheld" if withheld else ""
+    return f"{count(pages, 'compared page')}: {said}{end}"
+
+
+def _urls(crawl: Crawl) -> str:
+    said = []
+    if skipped := crawl.stat("url_skipped"):
+        said.append(f"{count(skipped, 'request')} not sent")
+    if would := crawl.stat("url_would_skip"):
+        said.append(f"{count(would, 'request')} would not be sent with DEDUP_URLS = 'skip'")
+    if not said:
+        return ""
+    rules = [each["rule"] for each in crawl.url_rules]
+    more = ", ..." if len(rules) > NAMED else ""
+    by = f", by {count(len(rules), 'rule')}: {', '.join(rules[:NAMED])}{more}" if rules else ""
+    return f"URLs: {', '.join(said)}{by}"
+
+
+def _nothing(crawl: Crawl) -> str:
+    """Return the reason for which nearly all pages of a site are not judged, or ""."""
+    concerned = {reason: crawl.exempt.get(reason, 0) for reason in _SITES}
+    nearly_all = crawl.decided and sum(concerned.values()) >= NOTHING * crawl.decided
+    return max(concerned, key=concerned.__getitem__) if nearly_all else ""
+
+
+def _most(found: Mapping[str, int]) -> str:
+    """Return the most frequent with their numbers, and how many others there are."""
+    most = sorted(found.items(), key=lambda each: -each[1])
+    others = sum(n for _, n in most[NAMED:])
+    named = [f"{name} ({n:,})" for name, n in most[:NAMED]]
+    return ", ".join([*named, f"others ({others:,})"] if others else named)

@@ -1,0 +1,58 @@
+/*
+ * ndd_resp.h - what a client of a table service sends, in RESP, the protocol of Redis: where commands end, and the
+ * values of probes that repeat one form.
+ *
+ * The rules of ndd.h hold here too. Bytes are read where they are, and nothing is kept.
+ */
+#ifndef NDD_RESP_H
+#define NDD_RESP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* cffi: begin (the binding is made from the lines between the two marks, see native/build_ffi.py) */
+
+/* Records of one form, one after the other: `length` bytes each, equal to the form's but for 16 hex digits at
+ * word_at, and `digits` others at digits_at, behind them. The numbers of the first records that have the form, at most
+ * `most`, go to `words`; returns how many these are. What follows them is not read. */
+size_t ndd_repeated_read(const uint8_t *bytes, size_t size, const uint8_t *form, size_t length,
+                         size_t word_at, size_t digits_at, size_t digits, uint64_t *words, size_t most);
+
+/* What is behind the RESP commands that were read. */
+typedef enum ndd_read {
+    NDD_PART = 0,      /* the begin of one, or nothing; or more of them */
+    NDD_OTHER = 1,     /* no array: a line of text, perhaps */
+    NDD_EMPTY = 2,     /* an array of no elements, which is no command; before `end` if no command was read */
+    NDD_MANY = 3,      /* an array of too many elements */
+    NDD_LONG = 4,      /* one with an element that is too long */
+    NDD_NO_LENGTH = 5, /* a length that is none */
+    NDD_NO_STRING = 6, /* an element that is no bulk string */
+} ndd_read;
+
+/* end       how many bytes were read to their end
+ * behind    what comes there
+ * at, left  how many bytes of it are known, and how many elements of a command follow these */
+typedef struct ndd_commands {
+    size_t end;
+    ndd_read behind;
+    size_t at;
+    size_t left;
+} ndd_commands;
+
+/* Reads RESP commands, arrays of up to `elements` bulk strings (below 10^9); returns how many are whole, `most` at most.
+ * One that is not whole may not announce a string of more than `length` bytes. To go on with it, call with its bytes
+ * so far and more, and with `at` and `left` as they are; else they are 0. What was known is not read again. */
+size_t ndd_commands_read(const uint8_t *bytes, size_t size, size_t most, size_t elements, size_t length,
+                         ndd_commands *commands);
+
+/* cffi: end */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

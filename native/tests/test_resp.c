@@ -1,0 +1,129 @@
+/* Records of one form, and commands: what is read of them, and that nothing is read beyond them (under sanitizers). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "ndd_resp.h"
+
+#define LENGTH 33
+static const uint8_t form[] = "<ffffffffffffffff|0123456789:>\r\nX";
+
+/* n records, cut to `size` bytes, in memory of just that size. */
+static size_t read_records(size_t n, size_t size, size_t at, uint8_t byte, uint64_t *words, size_t most) {
+    uint8_t *bytes = malloc(size > 0 ? size : 1);
+    CHECK(bytes != NULL);
+    for (size_t i = 0; i < size; i++) bytes[i] = form[i % LENGTH];
+    if (at < size) bytes[at] = byte;
+    size_t count = ndd_repeated_read(bytes, size, form, LENGTH, 1, 18, 10, words, most);
+    CHECK(count <= n && count <= most);
+    free(bytes);
+    return count;
+}
+
+static void test_whole_records_are_read(void) {
+    uint64_t words[4];
+    for (size_t size = 0; size <= 4 * LENGTH; size++) {
+        CHECK(read_records(4, size, SIZE_MAX, 0, words, 4) == size / LENGTH);
+        for (size_t i = 0; i < size / LENGTH; i++) CHECK(words[i] == UINT64_MAX);
+    }
+    CHECK(read_records(4, 4 * LENGTH, SIZE_MAX, 0, words, 2) == 2);
+    CHECK(read_records(4, 4 * LENGTH, SIZE_MAX, 0, words, 0) == 0);
+}
+
+static void test_a_byte_of_another_form_ends_them(void) {
+    uint64_t words[2];
+    for (size_t at = 0; at < LENGTH; at++) {
+        int is_digit = (at >= 1 && at < 17) || (at >= 18 && at < 28);
+        for (int byte = 0; byte < 256; byte++) {
+            int is_hex = byte != 0 && strchr("0123456789abcdefABCDEF", byte) != NULL;
+            size_t expected = (is_digit ? is_hex : byte == form[at]) ? 2 : 1;
+            CHECK(read_records(2, 2 * LENGTH, LENGTH + at, (uint8_t)byte, words, 2) == expected);
+        }
+    }
+}
+
+static void test_digits_are_a_number(void) {
+    static const uint8_t bytes[] = "0123456789aBcDEfab";
+    uint64_t word = 0;
+    CHECK(ndd_repeated_read(bytes, 18, bytes, 18, 0, 16, 2, &word, 1) == 1);
+    CHECK(word == UINT64_C(0x0123456789abcdef));
+}
+
+static void test_a_form_out_of_bounds_reads_nothing(void) {
+    uint64_t words[2];
+    CHECK(ndd_repeated_read(form, LENGTH, form, LENGTH, 1, 16, 10, words, 2) == 0);
+    CHECK(ndd_repeated_read(form, LENGTH, form, LENGTH, 34, 50, 0, words, 2) == 0);
+    CHECK(ndd_repeated_read(form, LENGTH, form, LENGTH, 1, 34, 0, words, 2) == 0);
+    CHECK(ndd_repeated_read(form, LENGTH, form, LENGTH, 1, 18, 16, words, 2) == 0);
+    CHECK(ndd_repeated_read(form, LENGTH, form, LENGTH, 1, 18, SIZE_MAX, words, 2) == 0);
+    CHECK(ndd_repeated_read(form, LENGTH, form, LENGTH, SIZE_MAX, 18, 0, words, 2) == 0);
+}
+
+/* Read commands in memory of just their size. */
+static size_t commands(const char *text, size_t size, size_t most, ndd_commands *read) {
+    uint8_t *bytes = malloc(size > 0 ? size : 1);
+    CHECK(bytes != NULL);
+    memcpy(bytes, text, size);
+    size_t count = ndd_commands_read(bytes, size, most, 2, 5, read);
+    free(bytes);
+    return count;
+}
+
+static void test_commands_are_read_at_once_and_in_pieces(void) {
+    static const char two[] = "*0\r\n*2\r\n$4\r\nECHO\r\n$3\r\n\r\n*\r\n*0\r\n*-1\r\n*1\r\n$0\r\n\r\n";
+    size_t first = 27, size = sizeof two - 1;
+    for (size_t step = 1; step <= size; step++) {
+        ndd_commands read = {0};
+        size_t begin = 0, count = 0;
+        for (size_t end = 0; end < size;) {
+            end = end + step < size ? end + step : size;
+            do {
+                size_t found = commands(two + begin, end - begin, SIZE_MAX, &read);
+                CHECK(read.behind == NDD_PART || read.behind == NDD_EMPTY);
+                CHECK(read.at <= end - begin - read.end);
+                CHECK(found == 0 || two[begin + 1] != '0');
+                begin += read.end;
+                count += found;
+            } while (read.end > 0);
+            CHECK(count == (end < first ? 0u : end < size ? 1u : 2u));
+        }
+        CHECK(begin == size && read.at == 0 && read.left == 0);
+    }
+    ndd_commands read = {0};
+    CHECK(commands(two + 4, size - 4, 1, &read) == 1 && read.end == first - 4);
+}
+
+static void test_what_is_no_command_ends_them(void) {
+    static const struct {
+        const char *text;
+        ndd_read then;
+    } cases[] = {
+        {"*0\r\n", NDD_EMPTY},             {"*-7\r\n", NDD_EMPTY},
+        {"PING\r\n", NDD_OTHER},           {"\r\n", NDD_OTHER},          {"*3\r\n", NDD_MANY},
+        {"*\r\n", NDD_NO_LENGTH},          {"*+1\r\n", NDD_NO_LENGTH},   {"*01\r\n", NDD_NO_LENGTH},
+        {"*1\n", NDD_NO_LENGTH},           {"*1\r\r", NDD_NO_LENGTH},    {"*1234567890\r\n", NDD_NO_LENGTH},
+        {"*1\r\n:1\r\n", NDD_NO_STRING},   {"*1\r\n*1\r\n", NDD_NO_STRING}, {"*1\r\n$-1\r\n", NDD_NO_LENGTH},
+        {"*1\r\n$6\r\n", NDD_LONG},        {"*1\r\n$1 \r\n", NDD_NO_LENGTH}, {"*1\r\n$5\r\n", NDD_PART},
+        {"*1\r\n$00\r\n", NDD_NO_LENGTH},  {"*-", NDD_PART},             {"*1\r", NDD_PART},
+    };
+    static const char ping[] = "*1\r\n$6\r\nLONGER\r\n";
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[64];
+        size_t before = sizeof ping - 1, behind = strlen(cases[i].text);
+        memcpy(text, ping, before);
+        memcpy(text + before, cases[i].text, behind);
+        ndd_commands read = {0};
+        CHECK(commands(text, before + behind, SIZE_MAX, &read) == 1);
+        CHECK(read.end == before && read.behind == cases[i].then);
+    }
+}
+
+int main(void) {
+    test_whole_records_are_read();
+    test_a_byte_of_another_form_ends_them();
+    test_digits_are_a_number();
+    test_a_form_out_of_bounds_reads_nothing();
+    test_commands_are_read_at_once_and_in_pieces();
+    test_what_is_no_command_ends_them();
+    return 0;
+}

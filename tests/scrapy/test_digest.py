@@ -1,0 +1,439 @@
+"""The digest of a page's items: which are equal, whatever kind they are, and what is not read."""
+
+import dataclasses
+import datetime as dt
+import html
+import time
+from decimal import Decimal
+from typing import Any
+from urllib.parse import quote
+
+import attrs
+import pytest
+import scrapy
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from dedup.core.fingerprint import read_page
+from dedup.scrapy.evidence.digest import (
+    FIELDS,
+    ITEMS,
+    Digest,
+    Digester,
+    Names,
+    Page,
+    Rules,
+    are_known,
+    decode,
+    differing,
+    encode,
+)
+
+NAMES = Names()
+URL = "http://www.a.example/a/5"
+NONE: frozenset[int] = frozenset()
+PROSE = " ".join(f"w{chr(97 + n % 26)}{chr(97 + n // 26)}" for n in range(400))
+
+
+def page(url: str = URL, text: str = "", noted: object = None) -> Page:
+    read = read_page(text, links=True)
+    return Page((url,), lambda: text, len(text.encode()), lambda: read, noted)
+
+
+def digest(*items: object, of: Page | None = None, **rules: Any) -> Digest | None:
+    digester = Digester(of or page(), Rules(rules.pop("names", NAMES), **rules))
+    for item in items:
+        digester.add(item)
+    return digester.digest()
+
+
+def read(*items: object, **options: Any) -> Digest:
+    found = digest(*items, **options)
+    assert found is not None
+    return found
+
+
+def equal(
+    mine: object, other: object, one: Page | None = None, two: Page | None = None, **rules: Any
+) -> bool:
+    """Whether two items are equal: as the items of two pages, and among the items of a page."""
+    a, b = read(mine, of=one, **rules), read(other, of=two, **rules)
+    known = are_known(a, b, NONE)
+    assert known == are_known(b, a, NONE)
+    more = {"another": "item"}
+    with_more = are_known(a, read(other, more, of=two, **rules), NONE)
+    assert with_more == known, "one item is compared as several are"
+    return known
+
+
+class Thing(scrapy.Item):
+    id = scrapy.Field()
+    tags = scrapy.Field()
+
+
+@dataclasses.dataclass
+class DataThing:
+    id: str
+    tags: list[str]
+
+
+@attrs.define
+class AttrsThing:
+    id: str
+    tags: list[str]
+
+
+class PydanticThing(BaseModel):
+    id: str
+    tags: list[str]
+
+
+# ---------------------------------------------------------------------------- any schema
+
+plain = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.decimals(allow_nan=False)
+    | st.text(max_size=30)
+    | st.binary(max_size=30)
+    | st.dates()
+)
+names = st.text(max_size=8)
+values = st.recursive(
+    plain,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(names, inner, max_size=4),
+    max_leaves=8,
+)
+
+
+def form(value: object) -> object:
+    """Return what must tell two values apart: white space does not, nor the kind of a sequence; 1 is not True."""
+    if isinstance(value, str):
+        return " ".join(value.split())
+    if isinstance(value, list):
+        return [form(each) for each in value]
+    if isinstance(value, dict):
+        return {name: form(each) for name, each in value.items()}
+    return (
+        None if value is None else (isinstance(value, bool), isinstance(value, bytes), str(value))
+    )
+
+
+@given(st.dictionaries(names, values, min_size=1, max_size=40), st.data())
+def test_promise_1_items_that_differ_in_a_field_are_never_equal(
+    item: dict[str, object], data: Any
+) -> None:
+    """Whatever the schema: another value, a field less, a field more, two values swapped."""
+    name = data.draw(st.sampled_from([*item]))
+    value = data.draw(values)
+    assume(form(value) != form(item[name]))
+    assume(not _clocks(item) and not _clocks({name: value}))
+    assert equal(item, dict(item))
+    assert not equal(item, item | {name: value})
+    assert not equal(item, {each: item[each] for each in item if each != name})
+    other = data.draw(st.sampled_from([*item]))
+    if form(item[other]) != form(item[name]):
+        assert not equal(item, item | {name: item[other], other: item[name]})
+
+
+def _clocks(item: object) -> bool:
+    """Whether a value may pass for the time of this test."""
+    if isinstance(item, dict):
+        return any(map(_clocks, item.values()))
+    if isinstance(item, list):
+        return any(map(_clocks, item))
+    now = time.time()
+    return isinstance(item, int | float) and any(
+        abs(item - each) < 1000 * now / 10**9 + 10**5 for each in (now, now * 1000)
+    )
+
+
+@given(st.dictionaries(names, values, min_size=1, max_size=5), st.integers(0, 4), st.data())
+def test_promise_1_field_names_may_collide(item: dict[str, object], bits: int, data: Any) -> None:
+    """However few hashes of names there are, each field counts."""
+
+    class Colliding(Names):
+        def hash_of(self, name: str) -> int:
+            return super().hash_of(name) % 2**bits + 1
+
+    name = data.draw(st.sampled_from([*item]))
+    value = data.draw(values)
+    assume(form(value) != form(item[name]) and not _clocks(item) and not _clocks({name: value}))
+    assert equal(item, dict(item), names=Colliding())
+    assert not equal(item, item | {name: value}, names=Colliding())
+
+
+@given(st.lists(st.dictionaries(names, values, max_size=30), max_size=50))
+def test_any_items_have_a_digest_that_survives_its_bytes(found: list[dict[str, object]]) -> None:
+    """decode(encode(d)) is d but for what is not kept, in at most 1024 bytes; items are equal to themselves."""
+    made = digest(*found)
+    if made is None:
+        return
+    content = encode(made)
+    assert len(content) <= 1024
+    assert decode(content) == made._replace(holders=NONE)
+    assert not made.number or are_known(made, made, NONE)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_a_digest_or_none(content: bytes) -> None:
+    """What a store or a service holds raises nothing, nor does an older digest."""
+    decode(content)
+    assert decode(encode(Digest(1))[:-1]) is None
+
+
+# ------------------------------------------------------------------------------- kinds of items
+
+PLAIN = {"id": "5", "tags": ["x", "y"]}
+
+
+@pytest.mark.parametrize(
+    "item",
+    [Thing(PLAIN), DataThing(**PLAIN), AttrsThing(**PLAIN), PydanticThing(**PLAIN)],
+    ids=["item", "dataclass", "attrs", "pydantic"],
+)
+def test_every_kind_of_item_is_read(item: object) -> None:
+    """Its class is a datum of its own; its values are those of a dict."""
+    again = type(item)(**PLAIN)
+    assert equal(item, again)
+    assert not equal(item, PLAIN)
+    assert not equal(item, type(item)(**PLAIN | {"id": "6"}))
+    a, b = read(item), read(PLAIN)
+    assert differing(a, b) == {NAMES.hash_of("")}
+
+
+def test_what_tells_no_items_apart() -> None:
+    """White space, the kind of a sequence, the order of a set."""
+    assert equal(PLAIN, {"id": " 5\n", "tags": ("x", "y")})
+    assert equal({"r": {"a", "b"}}, {"r": frozenset("ba")})
+    assert not equal({"r": ["a", "b"]}, {"r": ["b", "a"]})
+
+
+def test_fields_beyond_the_ones_told_apart_have_names() -> None:
+    """Two values swapped between them are other items."""
+    item = {f"f{n}": n in (90, 95) for n in range(100)}
+    assert not equal(item, item | {"f90": False, "f91": True})
+    assert len(read(item).fields) <= FIELDS + 2
+
+
+def test_items_among_the_originals_are_known() -> None:
+    """In any order; not where values are swapped between two."""
+    three = read({"id": 1, "n": 1}, {"id": 2, "n": 2}, {"id": 3, "n": 3})
+    assert are_known(read({"id": 3, "n": 3}, {"id": 1, "n": 1}), three, NONE)
+    assert not are_known(read({"id": 1, "n": 2}, {"id": 2, "n": 1}), three, NONE)
+    assert not are_known(Digest(0), three, NONE)
+
+
+def test_more_items_than_are_compared_one_by_one_are_compared_all_together() -> None:
+    """The same ones in any order are equal; not if one is missing, or two have each other's values."""
+    rows = [{"id": n, "price": n % 7} for n in range(ITEMS + 10)]
+    swapped = [*rows[2:], rows[0] | {"price": 1}, rows[1] | {"price": 0}]
+    every = read(*rows)
+    assert are_known(read(*reversed(rows)), every, NONE)
+    assert not are_known(read(*rows[1:]), every, NONE)
+    assert not are_known(read(*swapped), every, NONE)
+
+
+def test_volatile_fields_do_not_count() -> None:
+    """Of one item by its fields; of several they are left out of each item's hash."""
+    a, b = read({"id": 1, "seen": 4}), read({"id": 1, "seen": 5})
+    assert NAMES.of(differing(a, b)) == ("seen",)
+    assert are_known(a, b, differing(a, b))
+    volatile = frozenset([NAMES.hash_of("seen")])
+    several = [read({"id": 1, "seen": n}, {"id": 2, "seen": n}, volatile=volatile) for n in (4, 5)]
+    assert are_known(*several, volatile)
+
+
+# ------------------------------------------------------------------- addresses, times, the page
+
+
+@pytest.mark.parametrize("length", [1, 300, 5000])
+@pytest.mark.parametrize("written", [str, html.escape, lambda url: quote(url, safe="")])
+def test_the_own_address_is_no_datum_however_long_or_written(length: int, written: Any) -> None:
+    """As a field of its own, escaped, and inside of a text, where the item is known with its whole page only."""
+    urls = [f"http://a.example/{kind}?x=1&y={'z' * length}" for kind in ("a", "print")]
+    one, two = map(page, urls)
+    for item in ("{}", "see {} for more"):
+        made = [{"id": 5, "url": item.format(written(url))} for url in urls]
+        assert equal(*made, one, two)
+        assert read(made[0], of=one).whole == (item != "{}")
+    assert not equal({"url": written(urls[0])}, {"url": "http://a.example/c"}, one, two)
+
+
+def test_a_part_of_the_own_address_is_a_datum() -> None:
+    """/print/5 and /a/5 with the id 5 are equal; ?no=7 and ?no=8 with that number are not. A root is no part."""
+    one, two = page("http://s.example/a/5"), page("http://s.example/print/5")
+    assert equal({"url": one.urls[0], "id": "5"}, {"url": two.urls[0], "id": "5"}, one, two)
+    assert not equal({"url": one.urls[0], "id": "7"}, {"url": two.urls[0], "id": "8"}, one, two)
+    root = page("http://s.example/")
+    for path in ("1.png", "2.png"):
+        assert not equal(
+            {"img": f"http://s.example/{path}"}, {"img": "http://s.example/"}, root, root
+        )
+
+
+def test_links_on_a_mirrored_host_are_equal_to_those_of_the_page() -> None:
+    """Of the page's own host; another host, or another path, is a datum."""
+    one, two = page("http://a.example/5"), page("http://b.example/5")
+
+    def item(host: str, path: str = "p.png") -> dict[str, str]:
+        return {"id": "5", "img": f"http://{host}/{path}"}
+
+    assert equal(item("a.example"), item("b.example"), one, two)
+    assert not equal(item("a.example"), item("b.example", "q.png"), one, two)
+    assert not equal(item("c.example"), item("d.example"), one, two)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        dt.datetime.now,
+        lambda: dt.datetime.now(dt.UTC),
+        lambda: dt.datetime.now(dt.UTC).isoformat(),
+        time.time,
+        lambda: int(time.time() * 1000),
+    ],
+)
+def test_the_time_of_the_crawl_is_no_datum(made: Any) -> None:
+    """In any form; an item with nothing else says nothing."""
+    first = {"id": 1, "at": made()}
+    time.sleep(0.002)
+    assert equal(first, {"id": 1, "at": made()})
+    assert not read({"at": made(), "url": URL, "ok": True}).says
+    assert read(first).says
+
+
+def test_other_times_are_data() -> None:
+    """Another day, and a number that only looks like a time."""
+    today = dt.date.today()
+    assert not equal({"on": today}, {"on": today + dt.timedelta(days=1)})
+    now = time.time()
+    assert not equal({"at": now - 3600}, {"at": now - 7200})
+
+
+def recipe(
+    tag: str, amount: int, word: str = "barley", footer: str = ""
+) -> tuple[dict[str, str], Page]:
+    rows = "".join(f"<li>{n} grams of {w}</li>" for n, w in enumerate(PROSE.split()[:60]))
+    rows += f"<li>{amount} grams of {word}</li>"
+    text = (
+        f"<html><head><title>Salad</title></head><body><main><h1>Salad</h1><p>{PROSE[:300]}</p></main>"
+        f"<{tag}><ul>{rows}</ul></{tag}><footer>{footer}</footer></body></html>"
+    )
+    return {"html": text}, page(text=text)
+
+
+@pytest.mark.parametrize("tag", ["main", "aside", "nav", "footer", "section"])
+def test_promise_1_every_number_and_word_of_a_text_that_holds_the_page_is_a_datum(tag: str) -> None:
+    """In what is main text, and beside it."""
+    texts = [
+        {
+            "text": item["html"]
+            .split("<ul>")[1]
+            .split("</ul>")[0]
+            .replace("<li>", "")
+            .replace("</li>", " ")
+        }
+        for item, _ in (recipe(tag, 5), recipe(tag, 6), recipe(tag, 5, "rye"), recipe(tag, 5))
+    ]
+    pages = [of for _, of in (recipe(tag, 5), recipe(tag, 6), recipe(tag, 5, "rye"))]
+    assert equal(texts[0], texts[3], pages[0], pages[0])
+    assert not equal(texts[0], texts[1], pages[0], pages[1])
+    assert not equal(texts[0], texts[2], pages[0], pages[2])
+
+
+def test_markup_of_the_page_stands_for_what_was_read_of_it() -> None:
+    """Words, headings and numbers of the main text; not the frame."""
+    (a, one), (b, two) = recipe("main", 5), recipe("main", 5, footer="visitor 12")
+    assert equal(a, b, one, two)
+    assert read(a, of=one).holders == {NAMES.hash_of("html")}
+    for item, of in (recipe("main", 6), recipe("main", 5, "rye")):
+        assert not equal(a, item, one, of)
+    assert equal({"body": a["html"].encode()}, {"body": b["html"].encode()}, one, two)
+
+
+# ---------------------------------------------------------------------------------- settings
+
+
+def test_named_fields_alone_count_and_as_they_are() -> None:
+    """DEDUP_ITEM_FIELDS ends all guessing: own addresses, times, white space; DEDUP_ITEM_IGNORE leaves fields out."""
+    one, two = page("http://a.example/1"), page("http://a.example/2")
+    only = frozenset(["sku"])
+    assert equal({"sku": 1, "x": 1}, {"sku": 1, "x": 2}, one, two, only=only)
+    assert not equal({"sku": one.urls[0]}, {"sku": two.urls[0]}, one, two, only=only)
+    assert not equal({"sku": "a b"}, {"sku": "a  b"}, only=only)
+    assert not equal({"sku": time.time()}, {"sku": time.time() + 1}, only=only)
+    assert equal({"id": 1, "n": 1}, {"id": 1, "n": 2}, ignored=frozenset(["n"]))
+
+
+def test_what_the_add_on_noted_is_no_datum() -> None:
+    """A spider that yields response.meta["dedup"] with its item."""
+    notes = [{"status": "unique", "token": t} for t in "ab"]
+    one, two = (page(noted=note) for note in notes)
+    assert equal({"id": 1, "dedup": notes[0]}, {"id": 1, "dedup": notes[1]}, one, two)
+
+
+# -------------------------------------------------------------------------------- odd values
+
+
+class Raises(dict[str, Any]):
+    def items(self) -> Any:
+        raise RuntimeError
+
+    def __getitem__(self, name: str) -> Any:
+        raise RuntimeError(name)
+
+
+class Odd:
+    __hash__ = None  # type: ignore[assignment]
+
+
+def endless() -> list[Any]:
+    nested: list[Any] = []
+    nested.append(nested)
+    return nested
+
+
+@pytest.mark.parametrize(
+    "value",
+    [endless(), (n for n in range(3)), Odd(), object(), lambda: 1, "x" * 100_000_000, [0] * 50_000],
+    ids=["recursion", "generator", "odd", "object", "function", "100 MB", "many values"],
+)
+def test_what_cannot_be_read_has_no_digest(value: object) -> None:
+    """It is no evidence, raises nothing, and takes bounded time."""
+    begun = time.process_time()
+    assert digest({"id": 1}, {"a": value}) is None
+    assert time.process_time() - begun < 5
+    if hasattr(value, "__next__"):
+        assert list(value) == [0, 1, 2]  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("item", [Raises(a=1), object(), 5, None], ids=str)
+def test_what_is_no_item_has_no_digest(item: object) -> None:
+    """Nor an item whose fields raise."""
+    assert digest(item) is None
+
+
+def test_values_with_a_lasting_form_are_data() -> None:
+    """Decimals, paths, times, bytes; nested ones too."""
+    for one, two in (
+        (Decimal("1.0"), Decimal("1.00")),
+        (dt.timedelta(1), dt.timedelta(2)),
+        (b"1", bytearray(b"2")),
+        ({"a": [1]}, {"a": [2]}),
+        (1, True),
+        ("1", 1),
+    ):
+        assert not equal({"v": one}, {"v": two})
+
+
+def test_the_names_of_fields_are_bounded() -> None:
+    """Those beyond are "a field" in messages, and told apart as well."""
+    known = Names(most=2)
+    numbers = [known.hash_of(name) for name in "abc"]
+    assert len(set(numbers)) == 3
+    assert known.of(numbers) == ("a", "a field", "b")
+    assert known.of([0]) == ("other fields",)

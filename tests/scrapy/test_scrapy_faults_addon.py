@@ -1,0 +1,198 @@
+"""Every function and method of the add-on fails in turn, in real crawls: no wanted item is lost.
+
+tests/support/faulting.py finds them. A crawl without a fault says which are called; then each fails at every call,
+in the crawl of a spider with a plain callback, or an asynchronous one.
+"""
+
+import itertools
+import shutil
+from typing import Any
+
+import faulting
+import pytest
+from crawling import Case, Crawl, Crawling, Page, article, hub, serve
+from sizes import FULL
+
+from dedup.scrapy.guard import kind_of
+
+pytestmark = pytest.mark.sized  # all of them in `make test-long`
+
+
+def thing(number: int, code: object, links: str = "", frame: str = "") -> Page:
+    """Return a page of a text by its number, whose item no text shows."""
+    page = article(number, *links.split(), frame=frame)
+    return Page(page.body.replace(b"<main>", f"<main><i lang='{code}'></i>".encode()))
+
+
+def site() -> dict[str, Any]:
+    """Originals, copies, variants, a class that falls at its end, counters, traps, and what is gone."""
+    pages: dict[str, Any] = {f"/a/{n}": thing(n, n, f"/a/{n}/more") for n in range(1, 9)}
+    pages |= {f"/a/{n}?ref=x": thing(n, n, f"/a/{n}/more", "mail") for n in range(1, 9)}
+    late = thing(1, 200, "/a/1/more", "mail").body
+    pages |= {
+        "/a/1?ref=late": Page(late.replace(b'="/a/1/more"', b'="/v/1"'))
+    }  # a link that is new
+    pages |= {f"/a/{n}?v=2": thing(n, 100 + n, f"/v/{n}") for n in range(1, 4)}
+    pages |= {f"/a/{n}?seen=1": [thing(n, f"{n}+{k}") for k in range(3)] for n in (1, 2)}
+    pages |= {f"/k/{n}": article(20 + n % 4) for n in range(8)}
+    pages |= {"/raises": article(30), "/gone": Page(b"", status=410), "/pipeline": thing(31, 31)}
+    linked = {f"/a/{n}/more": article(40 + n) for n in range(1, 9)}
+    linked |= {f"/v/{n}": thing(50 + n, 50 + n) for n in range(1, 4)}
+    return {"/": hub(*pages, "/a/1")} | pages | linked
+
+
+SITE = site()
+WANTED = {
+    *range(1, 9),
+    *range(101, 104),
+    200,
+    *range(51, 54),
+}  # codes; the pipeline drops that of /pipeline
+BODY = """
+{a}def parse(self, response):
+    self.note("parsed", response)
+    if response.url.endswith("/raises"):
+        raise ValueError("the callback is broken")
+    code = response.css("main i::attr(lang)").get()
+    if code:
+        number, _, seen = code.partition("+")
+        yield {{"url": response.url, "code": number, "seen": seen}}
+    for request in self.links(response):
+        yield request.replace(callback=self.keep) if "/k/" in request.url else request
+
+{a}def keep(self, response):
+    yield {{"url": response.url, "html": response.text}}
+"""
+STEP = int(__import__("os").environ.get("STEP", "9"))
+START = int(__import__("os").environ.get("START", "0"))
+WAYS = {"sync": BODY.format(a=""), "async": BODY.format(a="async ")}
+
+SETUP = """
+import faulting
+faulting.prepare_addon()
+
+class Write:
+    @classmethod
+    def from_crawler(cls, crawler):
+        self = cls()
+        self.crawler = crawler
+        return self
+
+    def process_item(self, item, spider=None):
+        if item["url"].endswith("/pipeline"):
+            raise ValueError("the pipeline is broken")
+        if "code" in item:
+            self.crawler.spider.note("item", code=int(item["code"]))
+        return item
+"""
+
+# What fails there is taken for an item that cannot be read, or a request that cannot be made again.
+SILENT = ("scrapy.evidence.digest.", "scrapy.page.request.again", "scrapy.memory.state.packed")
+
+
+@pytest.fixture(scope="module")
+def served():
+    with serve(SITE) as site:
+        yield site
+
+
+def crawl(folder, site, plan: list[tuple[str, str, str]]) -> list[Crawl]:
+    """Crawl once for each (way, point, kind), in one process."""
+    cases = {}
+    for number, (way, point, kind) in enumerate(plan):
+        settings = {
+            "DEDUP_PATH": str(folder / f"store{number}"),
+            "JOBDIR": str(folder / f"job{number}"),
+            "DEDUP_NAMESPACE": "site",
+            "DEDUP_WAIT_SECONDS": 0.05,
+            "ITEM_PIPELINES": {"spiders.Write": 1},
+        }
+        body = faulting.armed(point, kind, None) + WAYS[way]
+        cases[f"f{number}"] = (site, Case(SITE, body, settings))
+    found = [*Crawling(folder, cases, SETUP, in_turn=True).end().values()]
+    for path in [*folder.glob("store*"), *folder.glob("job*")]:
+        shutil.rmtree(path)
+    return found
+
+
+@pytest.fixture(scope="module")
+def healthy(tmp_path_factory, served):
+    plan = [(way, "nowhere", "bug") for way in WAYS]
+    found = crawl(tmp_path_factory.mktemp("healthy"), served, plan)
+    return dict(zip(WAYS, found, strict=True))
+
+
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory, served, healthy):
+    """What came of each point that a crawl calls, by way and point."""
+    kinds = itertools.cycle(("bug", "memory", "locked", "timeout"))
+    plan = [
+        (way, point, next(kinds))
+        for way, crawled in healthy.items()
+        for point in faulting.ADDON
+        if point in crawled.of("calls")[0]["calls"]
+    ]
+    plan = plan if FULL else plan[START::STEP]
+    found = []
+    for part, first in enumerate(range(0, len(plan), 60)):
+        folder = tmp_path_factory.mktemp(f"part{part}")
+        found += crawl(folder, served, plan[first : first + 60])
+    return dict(zip(plan, found, strict=True))
+
+
+def codes(crawled: Crawl) -> set[int]:
+    return {event["code"] for event in crawled.of("item")}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_crawl_without_a_fault_goes_all_ways(healthy, way):
+    """It compares, drops, fetches again and visits twice, and nothing is lost or wrong."""
+    crawled = healthy[way]
+    assert codes(crawled) == WANTED
+    assert not crawled.faults
+    for name in (
+        "items/equal",
+        "items/other",
+        "items/dropped",
+        "items/by_text",
+        "items/again",
+        "items/control",
+    ):
+        assert crawled.stat(name), name
+
+
+def test_promise_1_no_wanted_item_is_lost_whatever_of_the_add_on_fails(faulty):
+    """All items of the spider without the add-on come out, and the crawl ends by itself."""
+    lost = {
+        f"{way} {point}": sorted(WANTED - codes(crawled))
+        for (way, point, _), crawled in faulty.items()
+        if not codes(crawled) >= WANTED or crawled.stats.get("finish_reason") != "finished"
+    }
+    assert lost == {}
+
+
+def test_each_fault_of_the_add_on_is_counted(faulty):
+    """As dedup/error/KIND."""
+    untold = {
+        f"{way} {point}"
+        for (way, point, kind), crawled in faulty.items()
+        if not point.startswith(SILENT)
+        and (not crawled.faults or kind_of(faulting.KINDS[kind]("text")) not in crawled.faults)
+    }
+    assert untold == set()
+
+
+def test_each_fault_of_the_add_on_is_logged_once(faulty):
+    """For each kind; no exception is told by another logger than ours, but those of the spider and its pipeline."""
+    log = {id(crawled.log): crawled.log for crawled in faulty.values()}
+    lines = [line for each in log.values() for line in each.splitlines() if " ERROR: " in line]
+    said = {
+        f"{way} {point}": len(
+            [line for line in lines if f"broken {point} in {crawled.name}." in line]
+        )
+        for (way, point, _), crawled in faulty.items()
+        if not point.startswith(SILENT)
+    }
+    allowed = ("[dedup] ERROR", "/raises>", "Error processing {'url'")
+    assert [line for line in lines if not any(each in line for each in allowed)] == []
+    assert {point: number for point, number in said.items() if number < 1} == {}

@@ -1,0 +1,470 @@
+"""Of a page that looks like an accepted one what is new passes, what is known is withheld. Real crawls, a kind each."""
+
+import json
+import random
+from collections.abc import Callable
+
+import pytest
+from crawling import Case, Crawl, Crawling, Page, article, hub, run_cases, serve, words
+
+PAGES = 60
+LAST, GAP = 120, range(30, 95)  # days, and those without a record
+DEEP = 6  # folders in which paths can grow
+UNHURRIED = {"DOWNLOAD_DELAY": 0.02}  # Scrapy 2.13 downloads ahead of its callbacks
+
+SETUP = """
+import html, json
+class Write:
+    @classmethod
+    def from_crawler(cls, crawler):
+        self = cls()
+        self.crawler = crawler
+        return self
+    def process_item(self, item, spider=None):
+        self.crawler.spider.note("item", item=dict(item))
+        return item
+"""
+WRITES = {"ITEM_PIPELINES": {"spiders.Write": 1}}
+SPIDER = """
+def parse(self, response):
+    self.note("parsed", response)
+    if response.url.count("/") < 4:
+        yield from self.links(response)
+        return
+    value = response.css("main [data-value]::attr(data-value), main i::attr(lang)").get()
+    body = " ".join(response.css("main ::text").getall())
+    {bring}
+"""
+FOLLOWS = "yield from self.links(response)"
+
+
+def yields(item: str, *more: str) -> str:
+    """Return a spider whose pages bring an item."""
+    return SPIDER.replace("{bring}", "\n    ".join([f"yield {item}", *more]))
+
+
+def page(number: int, value: object, *links: str, frame: str = "") -> Page:
+    """Return a page with a value that neither its text nor its parts have."""
+    marked = f"<main><i lang='{value}'></i>".encode()
+    return Page(article(number, *links, frame=frame).body.replace(b"<main>", marked))
+
+
+def site(pages: dict[str, Page]) -> dict[str, Page]:
+    return {"/": hub(*pages)} | pages
+
+
+def brought(crawl: Crawl) -> list[dict[str, object]]:
+    return [event["item"] for event in crawl.of("item")]
+
+
+def values(crawl: Crawl, field: str = "value") -> set[object]:
+    return {item[field] for item in brought(crawl)}
+
+
+# --------------------------------------------------------------------------------- the sites
+
+
+def late_change() -> dict[str, Page]:
+    """Copies, of which the last ones have another value, in a page that brings a new link, too."""
+    pages = {f"/a/{n}": page(n, n) for n in range(40)}
+    pages |= {f"/a/{n}?ref=x": page(n, n if n < 25 else 1000 + n) for n in range(40)}
+    return site(pages)
+
+
+def same_text(value: Callable[[int], object] = lambda n: n, count: int = PAGES) -> dict[str, Page]:
+    """Pages of one text, each with its value."""
+    return site({f"/a/{n}": page(1, value(n)) for n in range(count)})
+
+
+def long_addresses() -> dict[str, Page]:
+    """Copies under addresses of some hundred characters, which the item has, escaped and inside of a text."""
+    long = "&x=" + "y" * 300
+    pages = {f"/a/{n}?{k}=1{long}": page(n, n) for k in ("id", "ref") for n in range(20)}
+    return site(pages)
+
+
+def amounts(tag: str) -> dict[str, Page]:
+    """One recipe in 40 versions; each differs in one amount of its list."""
+    pages = {}
+    for n in range(40):
+        rows = "".join(
+            f"<li>{100 + n if k == n % 25 else k} grams of {words(k, 2)}</li>" for k in range(25)
+        )
+        body = f"<{tag}><ul>{rows}</ul></{tag}>"
+        pages[f"/a/{n}"] = article(1, text=f"{words(1, 40)}</p></main>{body}<main><p>")
+    return site(pages)
+
+
+def sections(count: int) -> dict[str, Page]:
+    """Articles under three sections, whose links keep the section; a print page each."""
+    kinds = ("sport", "city", "latest")
+    pages: dict[str, Page] = {
+        f"/{kind}": article(0, *(f"/{kind}/{n}" for n in range(count)), text=words(900 + k, 60))
+        for k, kind in enumerate(kinds)
+    }
+    for kind in kinds:
+        for n in range(count):
+            links = (f"/{kind}/{(n * 7 + 1) % count}", f"/{kind}/{(n * 7 + 5) % count}")
+            pages[f"/{kind}/{n}"] = page(n, n, *links, f"/{kind}/{n}/amp", frame=kind)
+            pages[f"/{kind}/{n}/amp"] = page(n, n, frame=f"amp {kind}")
+    return {"/": hub(*(f"/{kind}" for kind in kinds))} | pages
+
+
+def calendar(last: int) -> dict[str, Page]:
+    """A month for ever: pages of one text, each with a link to the next one."""
+    pages = {
+        f"/month/{n}": article(1, f"/month/{n + 1}", text=f"{words(1)} month {n}", title="Calendar")
+        for n in range(last)
+    }
+    return {
+        "/": hub("/month/0", "/text/1", "/text/2"),
+        "/text/1": article(5),
+        "/text/2": article(6),
+    } | pages
+
+
+THINGS = """
+def parse(self, response):
+    yield {"name": response.css("title::text").get()}
+    yield from self.links(response)
+"""
+
+
+def exhibits() -> dict[str, Page]:
+    """Pages of one text, each with a picture of its own."""
+    return site(
+        {f"/a/{n}": article(1, text=f"{words(1)}</p><img src='/{n}.jpg'><p>") for n in range(PAGES)}
+    )
+
+
+DAYS = f"""
+def parse(self, response):
+    yield response.follow("/day/0", self.parse_day, cb_kwargs={{"day": 0}})
+
+def parse_day(self, response, day):
+    self.note("parsed", response)
+    record = response.css("b::text").get()
+    if record:
+        self.note("item", response)
+        yield {{"day": day, "record": record}}
+    if day < {LAST}:
+        yield response.follow(f"/day/{{day + 1}}", self.parse_day, cb_kwargs={{"day": day + 1}})
+"""
+
+
+def days() -> dict[str, Page]:
+    """A page for each day, without a link to another; for most of them it says that there is nothing."""
+    pages = {
+        f"/day/{n}": article(
+            1,
+            text=f"{words(1)}</p><p>{'no record' if n in GAP else f'<b>{words(n + 100, 3)}</b>'}</p><p>",
+        )
+        for n in range(LAST + 1)
+    }
+    return {"/": hub("/day/0")} | pages
+
+
+def growing() -> dict[str, Page]:
+    """Three pages with links that are relative to them: paths grow without end, and so far as they are served here."""
+    names = ("first/one", "second/two", "third/three")
+    paths = [""]
+    pages: dict[str, Page] = {"/": article(0, *names)}
+    for _ in range(DEEP):
+        paths = [f"{path}/{name.split('/')[0]}" for path in paths for name in names]
+        for path in paths:
+            for n, name in enumerate(names, 1):
+                pages[f"{path}/{name.split('/')[1]}"] = article(n, *names)
+    return pages
+
+
+ASKS_AT_IDLE = """
+blocked = []
+@classmethod
+def from_crawler(cls, crawler, *args, **kwargs):
+    spider = super().from_crawler(crawler, *args, **kwargs)
+    crawler.signals.connect(spider.again, signal=scrapy.signals.spider_idle)
+    return spider
+
+def again(self):
+    waiting, self.blocked = self.blocked, []
+    for url in waiting:
+        self.crawler.engine.crawl(scrapy.Request(url, self.parse, dont_filter=True))
+    if waiting:
+        raise scrapy.exceptions.DontCloseSpider
+
+def parse(self, response):
+    self.note("parsed", response)
+    if response.url.endswith("/"):
+        yield from self.links(response)
+    elif value := response.css("main [data-value]::attr(data-value), main i::attr(lang)").get():
+        yield {"value": value}
+    else:
+        self.blocked.append(response.url)
+"""
+
+
+def blocked() -> dict[str, object]:
+    """Each page first is the same ban, without a value; then it is itself."""
+    ban = article(99, text=words(99))
+    pages = {f"/a/{n}": [ban, page(n, n)] for n in range(40)}
+    return {"/": hub(*pages)} | pages
+
+
+def free_nights() -> dict[str, Page]:
+    """Few of the pages of one text bring an item."""
+    return same_text(lambda n: n if n % 25 == 24 else "", 100)
+
+
+def asked_for(to: Callable[[int], int], count: int = PAGES) -> dict[str, Page]:
+    """Pages of one text; what each asks for stands in an attribute, or is made of its address."""
+    pages = {f"/a/{n}": page(1, f"/data/{to(n)}") for n in range(count)}
+    data = {
+        f"/data/{to(n)}": Page(json.dumps({"value": to(n)}).encode(), "application/json")
+        for n in range(count)
+    }
+    return site(pages) | data
+
+
+ASKS = """
+def parse(self, response):
+    self.note("parsed", response)
+    if response.url.endswith("/"):
+        yield from self.links(response)
+        return
+    {first}
+    yield response.follow({where}, self.parse_data)
+
+def parse_data(self, response):
+    yield response.json()
+"""
+BY_DATA = 'response.css("main [data-value]::attr(data-value), main i::attr(lang)").get()'
+BY_URL = '"/data/" + response.url.split("/")[-1]'
+COLLIDING = """
+import dedup.scrapy.evidence.digest as digest
+real_hash_of = digest.Names.hash_of
+digest.Names.hash_of = lambda self, name: real_hash_of(self, name) % 2 + 1
+"""
+ROWS = 1100
+MANY = """
+def parse(self, response):
+    self.note("parsed", response)
+    if response.url.endswith("/"):
+        yield from self.links(response)
+        return
+    for n in range({ROWS}):
+        yield {"value": f"{response.url.split('/')[-1]} {n}"}
+""".replace("{ROWS}", str(ROWS))
+
+CASES = {
+    "late_change": Case(late_change(), yields('{"name": 1, "value": value}'), WRITES | UNHURRIED),
+    "long": Case(
+        long_addresses(),
+        yields('{"value": value, "url": response.url, "text": f"see {html.escape(response.url)}"}'),
+        WRITES,
+    ),
+    "aside": Case(amounts("aside"), yields('{"text": " ".join(response.css("li::text").getall())}'), WRITES),
+    "footer": Case(amounts("footer"), yields('{"text": " ".join(response.css("li::text").getall())}'), WRITES),
+    "sections": Case(sections(24), yields('{"value": value, "url": response.url}', FOLLOWS), WRITES | UNHURRIED),
+    "calendar": Case(calendar(600), yields('{"url": response.url, "html": response.text}', FOLLOWS), WRITES),
+    "idle": Case(blocked(), ASKS_AT_IDLE, WRITES),
+    "nights": Case(free_nights(), SPIDER.replace("{bring}", 'if value: yield {"value": value}'), WRITES),
+    "own_file": Case(same_text(), SPIDER.replace("{bring}", 'self.note("item", item={"value": value})')),
+    "exhibits": Case(exhibits(), SPIDER.replace("{bring}", 'self.note("item", item={"value": response.css("img::attr(src)").get()})')),
+    "days": Case(days(), DAYS),
+    "growing": Case(growing(), THINGS),
+    "lengths": Case(
+        site({f"/a/{n}{q}": page(n, f"{25 if q else 30}") for n in range(20) for q in ("", "?v=1")}),
+        yields('{"title": "x" * 25, "seller": "y" * 30, "no": response.url.split("/")[-1].split("?")[0], "value": value}'),
+        WRITES,
+    ),
+    "colliding": Case(
+        site({f"/a/{n}{q}": page(n, f"{n}{q}") for n in range(20) for q in ("", "?v=1")}),
+        yields('{"id": value, "rent_rating": "same", "kind": "b", "colour": "red"}'),
+        WRITES,
+    ),
+    "many": Case(same_text(count=3), MANY, WRITES),
+    "shells": Case(asked_for(lambda n: n), ASKS.replace("{first}", "pass").replace("{where}", BY_URL), WRITES),
+    "same": Case(asked_for(lambda n: n), ASKS.replace("{first}", 'yield {"value": "brand"}').replace("{where}", BY_URL), WRITES),
+    "by_data": Case(asked_for(lambda n: n), ASKS.replace("{first}", "pass").replace("{where}", BY_DATA), WRITES),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def crawls(tmp_path_factory):
+    return run_cases(tmp_path_factory.mktemp("kinds"), CASES, setup=SETUP + COLLIDING)
+
+
+def test_no_fault(crawls):
+    """None of these crawls meets a fault of ours."""
+    assert {name: crawl.faults for name, crawl in crawls.items() if crawl.faults} == {}
+
+
+def test_promise_1_what_a_class_dropped_comes_again_once_it_proves_otherwise(crawls):
+    """However late; a page that was sent again is not dropped another time."""
+    crawl = crawls["late_change"]
+    assert values(crawl) >= {str(n) for n in range(40)} | {str(1000 + n) for n in range(25, 40)}
+    assert crawl.dropped
+    assert crawl.stat("items/again") >= 1
+
+
+def test_an_own_address_is_no_datum_however_it_is_written(crawls):
+    """Of some hundred characters, escaped, inside of a text: the copies bring nothing."""
+    crawl = crawls["long"]
+    assert values(crawl) == {str(n) for n in range(20)}
+    assert len(brought(crawl)) == 20
+
+
+@pytest.mark.parametrize("name", ["aside", "footer"])
+def test_promise_1_a_number_in_a_long_text_counts_wherever_it_stands(crawls, name):
+    """A text that holds half of the page, in what is no main text."""
+    assert len(values(crawls[name], "text")) == 40
+
+
+def test_articles_under_several_sections_come_once(crawls):
+    """Although the links of each copy keep its section, and are new."""
+    crawl = crawls["sections"]
+    assert sorted(item["value"] for item in brought(crawl)) == sorted(map(str, range(24)))
+
+
+def test_an_endless_calendar_ends_for_a_spider_that_keeps_pages_too(crawls):
+    """Its budget pays for no further month, and what else there is comes."""
+    crawl = crawls["calendar"]
+    assert 5 < len(crawl.requested) < 300
+    assert {"/text/1", "/text/2"} <= crawl.parsed
+
+
+@pytest.mark.parametrize(
+    ("name", "number"), [("idle", 40), ("nights", 4), ("own_file", PAGES), ("exhibits", PAGES)]
+)
+def test_promise_1_silence_is_no_evidence(crawls, name, number):
+    """Of a page that is asked for again later, of few that bring an item, of a spider that writes its own file."""
+    assert len(values(crawls[name]) - {""}) == number
+
+
+def test_promise_1_what_is_behind_a_gap_that_the_spider_counts_over_is_wanted(crawls):
+    """A chain of requests that the spider makes itself goes on for a year of pages without news."""
+    found = {int(path.rsplit("/", 1)[1]) for path in crawls["days"].paths("item")}
+    assert found == set(range(LAST + 1)) - set(GAP)
+
+
+def test_paths_that_grow_without_end_are_one_difference(crawls):
+    """Links that are relative to their page make ever longer paths; a budget for each word would not end."""
+    assert len(crawls["growing"].requested) < 300 < len(growing())
+
+
+@pytest.mark.parametrize(("name", "number"), [("lengths", 40), ("colliding", 40)])
+def test_promise_1_each_field_counts(crawls, name, number):
+    """A number that is the length of another field, and fields whose names collide."""
+    assert len({json.dumps(item, sort_keys=True) for item in brought(crawls[name])}) == number
+
+
+def test_promise_1_a_page_with_very_many_items_keeps_their_order(crawls):
+    """More than are held back."""
+    for n in range(3):
+        found = [
+            v for item in brought(crawls["many"]) if (v := str(item["value"])).startswith(f"{n} ")
+        ]
+        assert found == [f"{n} {k}" for k in range(ROWS)]
+
+
+@pytest.mark.parametrize("name", ["shells", "same", "by_data"])
+def test_promise_1_pages_that_ask_for_data_of_their_own_are_parsed(crawls, name):
+    """Whether they bring no item, or the same one each: their requests tell them apart."""
+    assert values(crawls[name]) - {"brand"} == set(range(PAGES))
+
+
+def test_promise_1_an_unchanged_shop_brings_nothing_and_each_real_change(tmp_path):
+    """Day after day (DEDUP_MEMORY = "ever", DEDUP_UNCHANGED = "drop")."""
+    settings = WRITES | {"DEDUP_MEMORY": "ever", "DEDUP_UNCHANGED": "drop"}
+    pages = {f"/a/{n}{q}": page(n, n, "/a/0") for n in range(12) for q in ("", "?ref=x")}
+    found = []
+    with serve(site(pages)) as server:
+        for day in range(3):
+            if day == 2:
+                for path in ("/a/5", "/a/5?ref=x"):
+                    server.pages[path] = [page(5, "new", "/a/0")]
+            case = Case({}, yields('{"name": 1, "value": value}', FOLLOWS), settings)
+            crawl = Crawling(tmp_path, {"only": (server, case)}, SETUP).end()["only"]
+            assert not crawl.faults
+            found.append([str(item["value"]) for item in brought(crawl)])
+    assert sorted(found[0]) == sorted(map(str, range(12)))
+    assert found[1:] == [[], ["new"]]
+
+
+# ------------------------------------------------------------------------------ any site
+
+
+def random_site(seed: int) -> tuple[dict[str, Page], set[str]]:
+    """Return pages of random parts: copies and variants of few texts, under random addresses, in random order."""
+    dice = random.Random(seed)
+    pages: dict[str, Page] = {}
+    for n in range(dice.randint(3, 15)):
+        for k in range(dice.randint(1, 8)):
+            query = dice.choice(
+                ["", f"?ref=r{k}", f"?v={k}", f"?utm_source=m{k}", f"/{k}", f"?p={dice.random()}"]
+            )
+            parts = {
+                "frame": dice.choice(["", "mail", f"visitor {dice.randint(1, 10**6)}"]),
+                "title": dice.choice([None, None, f"Title {k}"]),
+                "text": words(n)
+                + dice.choice(["", "", f" {dice.randint(1, 5)} euro", f" {words(k, 2)}"]),
+            }
+            value = f"{n}" if dice.random() < 0.6 else f"{n}-{dice.randint(1, 9)}"
+            links = [f"/a/{dice.randint(0, n)}" for _ in range(dice.randint(0, 2))]
+            made = article(n, *links, **parts)
+            place = dice.choice(
+                [
+                    "<b data-value='{}'></b>",
+                    "<input type=hidden data-value='{}'>",
+                    "<p><span data-value='{}'>x</span></p>",
+                ]
+            )
+            pages[f"/a/{n}{query}"] = Page(
+                made.body.replace(b"<main>", b"<main>" + place.format(value).encode())
+            )
+    listed = [*pages]
+    dice.shuffle(listed)
+    return {"/": hub(*listed)} | pages, {
+        f"{made.body.decode().split('data-value=')[1][1:].partition(chr(39))[0]}" for made in pages.values()
+    }  # fmt: skip
+
+
+ITEMS = {
+    "value": '{"value": value}',
+    "more": '{"value": value, "url": response.url, "title": response.css("title::text").get()}',
+    "text": '{"value": value, "text": body}',
+    "html": '{"value": value, "html": response.text, "url": response.url}',
+}
+
+
+def random_crawls(folder, seeds: range) -> float:
+    """Crawl random sites with random spiders; return how many pages were dropped for one that was parsed."""
+    cases, wanted = {}, {}
+    for seed in seeds:
+        pages, wanted[f"s{seed}"] = random_site(seed)
+        dice = random.Random(seed)
+        body = yields(ITEMS[dice.choice([*ITEMS])], *[FOLLOWS] * dice.randint(0, 1))
+        settings = WRITES | {
+            "CONCURRENT_REQUESTS": dice.choice([1, 1, 4, 8]),
+            # every look-alike is compared: what is dropped unparsed is a bet, and may lose its page
+            "DEDUP_RISK": 0.0001,
+        }
+        cases[f"s{seed}"] = Case(pages, body.replace("def parse", dice.choice(["def parse", "async def parse"]), 1)
+                                 .replace("yield from self.links(response)", "for each in self.links(response): yield each"), settings)  # fmt: skip
+    found = run_cases(folder, cases, setup=SETUP)
+    for name, crawl in found.items():
+        assert not crawl.faults, name
+        assert values(crawl) == wanted[name], name
+    return sum(crawl.stat("items/withheld") for crawl in found.values())
+
+
+def test_promise_1_no_random_spider_misses_an_item(tmp_path):
+    """Whatever the parts, the order and the concurrency: every item of the spider without the add-on comes."""
+    assert random_crawls(tmp_path, range(8)) > 20
+
+
+@pytest.mark.long
+def test_promise_1_no_random_spider_of_many_misses_an_item(tmp_path):
+    """The same, of many sites."""
+    for first in range(100, 500, 40):
+        assert random_crawls(tmp_path / f"{first}", range(first, first + 40)) > 100

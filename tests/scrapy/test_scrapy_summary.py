@@ -1,0 +1,133 @@
+"""The summary at the end of a crawl: at most eight lines, each with [dedup], which add up, and none for zero."""
+
+import re
+
+import pytest
+from crawling import Case, article, hub, run_cases
+
+from dedup.model.stats import STATS
+from dedup.report.crawl import Crawl
+from dedup.scrapy.report.summary import summary
+
+ITEMS = """
+def parse(self, response):
+    self.note("parsed", response)
+    if "closing" in response.text or "/p/" in response.url:
+        yield {"begins": response.css("main p::text").get()[:20]}
+    yield from self.links(response)
+"""
+COPIES = {f"/p/{n}?sid={k}": article(n + 1, frame=f"copy {k}") for n in range(5) for k in range(8)}
+CALENDAR = {f"/p/1/cal?day={n}": article(30, f"/p/1/cal?day={n + 1}") for n in range(150)}
+CASES = {
+    "copies": Case(
+        {"/": hub(*(f"/p/{n}" for n in range(5)), *COPIES, "/short")}
+        | {f"/p/{n}": article(n + 1) for n in range(5)}
+        | COPIES
+        | {"/short": article(99, count=5)},
+        ITEMS,
+    ),
+    "trap": Case({"/": hub("/p/1/cal?day=0")} | CALENDAR, ITEMS),
+    "app": Case(
+        {"/": hub(*(f"/{n}" for n in range(30)))}
+        | {f"/{n}": article(n + 1, count=3) for n in range(30)},
+        ITEMS,
+        {"DEDUP_EXEMPT": ["short", "non_html"]},
+    ),
+}
+CASES["tag"] = Case(CASES["copies"].pages, ITEMS, {"DEDUP_MODE": "tag"})
+FIGURES = re.compile(r"([\d,]+) (unique|compared|dropped|copies|known URLs fetched again|exempt)")
+
+
+@pytest.fixture(scope="module")
+def crawls(tmp_path_factory):
+    return run_cases(tmp_path_factory.mktemp("summary"), CASES, in_turn=True)
+
+
+def lines_of(crawls, name: str) -> list[str]:
+    """Return the lines of a crawl's summary; the crawls are in turn, with one log."""
+    records = re.findall(
+        r"INFO: (\[dedup\] [\d,]+ pages?: .*(?:\n\[dedup\] .*)*)", crawls[name].log
+    )
+    assert len(records) == len(CASES)
+    return records[[*CASES].index(name)].splitlines()
+
+
+def test_it_adds_up(crawls):
+    """The first line's parts are its pages, and the stats; each line begins alike, and there are at most eight."""
+    for name, crawl in crawls.items():
+        lines = lines_of(crawls, name)
+        assert len(lines) <= 8
+        assert all(line.startswith("[dedup] ") for line in lines)
+        assert not re.search(r"\b0\b(?! us)", " ".join(lines).replace("/p/0", "")), lines
+        total = int(re.match(r"\[dedup\] (\d+) pages", lines[0])[1])
+        parts = {what: int(number) for number, what in FIGURES.findall(lines[0])}
+        assert total == sum(parts.values()) == crawl.stats["downloader/response_count"]
+        assert parts.get("compared", 0) == crawl.stat("compared")
+
+
+def test_copies_are_told_by_their_urls(crawls):
+    """How many were dropped unparsed, in words by how their URLs differ, and what became of those compared."""
+    crawl, lines = crawls["copies"], lines_of(crawls, "copies")
+    copies, equal = crawl.stat("near_duplicate"), crawl.stat("items/equal")
+    assert copies + equal == 40
+    assert lines[1:3] == [
+        f"[dedup] dropped {copies} copies unparsed: parameter `sid` added ({copies})",
+        f"[dedup] {equal} compared pages: {equal} brought nothing new; {equal} items withheld",
+    ]
+    assert re.fullmatch(
+        r"\[dedup\] 7 pages remembered: 7 documents in .*; CPU \d+ us a page", lines[3]
+    )
+    assert len(lines) == 4
+
+
+def test_tag_mode_says_what_drop_would_do(crawls):
+    """The same figures as in drop mode, said as what would be."""
+    drop, tag = lines_of(crawls, "copies"), lines_of(crawls, "tag")
+    copies = crawls["copies"].stat("near_duplicate")
+    assert tag[0] == drop[0].replace(f"{copies} dropped", f"{copies} copies")
+    said = f'DEDUP_MODE = "tag" changes nothing; "drop" would drop {copies} copies unparsed: '
+    assert tag[1] == f"[dedup] {said}parameter `sid` added ({copies})"
+    assert tag[2] == drop[2].replace("withheld", "would be withheld")
+
+
+def test_requests_that_wait_are_told(crawls):
+    """A calendar without end: how many requests wait for something new, and what differs in their URLs."""
+    crawl, lines = crawls["trap"], lines_of(crawls, "trap")
+    waiting = crawl.stat("requests/waiting")
+    assert 0 < waiting < 150
+    assert len(crawl.requested) < 100
+    request = "request waits" if waiting == 1 else "requests wait"
+    said = f"[dedup] the budget is spent: {waiting} {request} for something new: parameter `day` ({waiting})"
+    assert said in lines
+
+
+def test_a_site_where_nothing_can_be_done(crawls):
+    """One line says so."""
+    lines = lines_of(crawls, "app")
+    said = "[dedup] nothing to do on this site: 30 of 31 pages have too few distinct words to be judged (short)"
+    assert lines[1] == said
+    assert len(lines) == 3
+
+
+def test_the_longest_summary():
+    """All that can be said at once is eight lines; classes that brought something new, faults and URL rules are said."""
+    counts = dict.fromkeys(STATS, 3) | {"error/store_locked": 2, "exempt/short": 4}
+    counts |= {"cpu_seconds": 0.003, "near_duplicate/distance/1": 3}
+    counts = {name: n for name, n in counts.items() if not name.endswith(("/KIND", "/REASON"))}
+    crawl = Crawl("drop", stats=counts)
+    crawl.differences = {"parameter `sid` added": 2, "`/amp` added": 1}
+    crawl.classes = [{"name": "parse, parameter `color` added (frame)", "again": 3}]
+    crawl.waiting = {"parameter `page`": 38}
+    crawl.url_rules = [{"rule": "drop:sid a.test"}]
+    assert summary(crawl, "9 documents in store").splitlines() == [
+        "[dedup] 16 pages: 3 unique + 3 compared + 3 dropped + 3 known URLs fetched again + 4 exempt (short 4)",
+        "[dedup] dropped 3 copies unparsed: parameter `sid` added (2), `/amp` added (1); 3 by their text alone",
+        "[dedup] 6 compared pages: 3 brought nothing new, 3 brought new items; 3 items and 3 requests withheld",
+        "[dedup] 3 dropped pages requested again, since one like them brought something new: parse, parameter "
+        "`color` added (frame) (3)",
+        "[dedup] the budget is spent: 38 requests wait for something new: parameter `page` (38)",
+        "[dedup] URLs: 3 requests not sent, 3 requests would not be sent with DEDUP_URLS = 'skip', by 1 rule: "
+        "drop:sid a.test",
+        "[dedup] faults of dedup, what they concerned was kept: store_locked (2)",
+        "[dedup] 3 pages remembered: 9 documents in store; CPU 1000 us a page",
+    ]
