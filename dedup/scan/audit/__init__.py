@@ -5,6 +5,6 @@
     judging.py    pairs -> exact Jaccard of their shingles, our verdict -> shares with intervals, chains
     report.py     the result in words and as a report
 
-Invariants: memory is bounded by 40 bytes a removal and by the texts of the sample; every shown share has its
+Invariants: memory grows with the number of removals (hashes of ids) and with the texts of the sample, not with the documents; every shown share has its
 95 % interval (Wilson); the same seed gives the same sample. docs/how-to/audit.md is the users' page.
 """
