@@ -16,12 +16,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dedup.core.arrow import fingerprint_batch
     from dedup.core.bulk.designs import Design, plan
     from dedup.core.fingerprint import (
         Block,
         distance,
         fingerprint,
         fingerprint_text,
+        main_text,
         main_words,
         near_duplicate,
     )
@@ -45,12 +47,14 @@ if TYPE_CHECKING:
     __version__: str
 else:
     _NAMES = {
+        "dedup.core.arrow": ("fingerprint_batch",),
         "dedup.core.bulk.designs": ("Design", "plan"),
         "dedup.core.fingerprint": (
             "Block",
             "distance",
             "fingerprint",
             "fingerprint_text",
+            "main_text",
             "main_words",
             "near_duplicate",
         ),
@@ -113,7 +117,9 @@ __all__ = [
     "find_all",
     "find_clusters",
     "fingerprint",
+    "fingerprint_batch",
     "fingerprint_text",
+    "main_text",
     "main_words",
     "near_duplicate",
     "open",

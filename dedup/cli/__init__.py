@@ -21,10 +21,12 @@ INTERRUPTED = 130  # as shells report a process that SIGINT ended
 _COMMANDS = {
     "demo": ("cli.demo", "Crawl a sample site with Scrapy and show what is dropped."),
     "fingerprint": ("cli.pages", "Print the fingerprints of pages."),
+    "text": ("cli.pages", "Print the main content of pages, a block a line."),
     "compare": ("cli.pages", "Say whether two pages are near-duplicates, and why."),
     "find-all": ("cli.find", "List all pairs of fingerprints within a distance."),
     "find-clusters": ("cli.find", "List the clusters of fingerprints within a distance."),
     "scan": ("cli.scan", "Find near-duplicates in WARC, Parquet, JSONL or HTML files."),
+    "audit": ("cli.audit", "Judge a sample of what another deduplication removed."),
     "why": ("cli.why", "Say why a crawl dropped a page, and what would change it."),
     "evaluate": ("cli.evaluate", "Measure precision and recall on labelled pages."),
     "plan": ("cli.plan", "Show the memory and speed of tables for your documents."),
@@ -39,7 +41,7 @@ _COMMANDS = {
 
 # The commands in the help, by who uses them.
 _GROUPS = {
-    "Crawls and pages": ("demo", "scan", "compare", "why", "fingerprint"),
+    "Crawls and pages": ("demo", "scan", "audit", "compare", "why", "fingerprint", "text"),
     "Services and stores": ("serve", "worker", "store", "plan"),
     "Lists of fingerprints": ("find-all", "find-clusters"),
     "Measurements": ("evaluate",),

@@ -5,10 +5,12 @@
 
 Invariants: what does not fit in memory is refused before the search, a file before it is read. Every line of
 the input is a fingerprint, or blank, or named in an error: numpy reads a chunk only if all its bytes are
-plain; otherwise Python reads it line by line and finds the wrong one.
+plain; otherwise Python reads it line by line and finds the wrong one. A negative number is that of a signed
+64-bit integer with the same bits; 0x says that a number is hexadecimal.
 """
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -102,7 +104,8 @@ def find_all(
 ) -> None:
     """List all pairs of fingerprints within a Hamming distance, as JSON: an array [a, b] a line.
 
-    The input is one decimal fingerprint a line; blank lines are skipped. Each pair is listed once,
+    The input is one decimal fingerprint a line; blank lines are skipped. Signed 64-bit numbers are read, too (-1 is
+    2**64-1), and 0x before hex digits; the output has no signs. Each pair is listed once,
     a < b, in order; a fingerprint that occurs more than once gives one pair [a, a].
 
     With --stored each pair [a, b] is a fingerprint a of the input and b of the file, in the order of
@@ -158,7 +161,8 @@ def find_clusters(
 ) -> None:
     """List clusters of fingerprints within a Hamming distance, as JSON: an array a line.
 
-    The input is one decimal fingerprint a line; blank lines are skipped. A cluster has at least two
+    The input is one decimal fingerprint a line; blank lines are skipped. Signed 64-bit numbers are read, too (-1 is
+    2**64-1), and 0x before hex digits; the output has no signs. A cluster has at least two
     members, every occurrence of a fingerprint counts, and everything is sorted. Clusters chain: two
     members may be further apart than the distance, if others connect them.
     """
@@ -307,7 +311,7 @@ def _chunks(file: IO[bytes], name: str) -> Iterator[tuple[int, bytes]]:
 def _plain_decimal(chunk: bytes) -> Numbers | None:
     """Return the numbers of a chunk of digits and newlines only, or None for another chunk."""
     if chunk.translate(None, b"0123456789\n"):
-        return None
+        return _plain_signed(chunk)
     if not chunk.strip():
         return np.empty(0, np.uint64)
     numbers = np.fromstring(chunk.decode("ascii"), dtype=np.uint64, sep="\n")
@@ -315,8 +319,25 @@ def _plain_decimal(chunk: bytes) -> Numbers | None:
     return None if np.any(numbers == LARGEST) else numbers
 
 
+def _plain_signed(chunk: bytes) -> Numbers | None:
+    """Return the numbers of a chunk of signed 64-bit integers, one a line and no blank ones, or None."""
+    if chunk.translate(None, b"0123456789\n-") or not _SIGNED.fullmatch(chunk):
+        return None
+    numbers = np.fromstring(chunk.decode("ascii"), dtype=np.int64, sep="\n")
+    # A number that does not fit is read as the greatest or the least.
+    bounds = np.iinfo(np.int64)
+    if np.any((numbers == bounds.max) | (numbers == bounds.min)):
+        return None
+    return numbers.view(np.uint64)
+
+
+_SIGNED = re.compile(rb"(?:-?[0-9]{1,19}\n)*+(?:-?[0-9]{1,19})?")
+
+
 def _plain_hex(chunk: bytes) -> Numbers | None:
-    """Return the numbers of a chunk in which every line has 16 hex digits, or None."""
+    """Return the numbers of a chunk in which every line has 16 hex digits, with 0x or without, or None."""
+    if chunk.startswith(b"0x"):
+        chunk = chunk[2:].replace(b"\n0x", b"\n")
     lines, left = divmod(len(chunk), 17)
     if left or chunk[16::17] != b"\n" * lines or chunk.count(b"\n") != lines:
         return None
@@ -327,23 +348,34 @@ def _plain_hex(chunk: bytes) -> Numbers | None:
 
 def _by_line(chunk: bytes, as_hex: bool, name: str, first: int) -> Numbers:
     """Return the numbers of a chunk, or raise DedupError for the first line without one."""
-    digits = HEX_DIGITS if as_hex else b"0123456789"
     numbers = []
     for row, line in enumerate(chunk.split(b"\n"), first):
         text = line.strip()
         if not text:
             continue
-        number = LARGEST + 1
-        if not text.translate(None, digits):
-            if as_hex:
-                number = int(text, 16) if len(text) <= 16 else number
-            elif len(text.lstrip(b"0")) <= 20:
-                number = int(text.lstrip(b"0") or b"0")
-        if number > LARGEST:
-            shown = line.strip()[:40].decode("utf-8", "replace")
-            wanted = "1 to 16 hex digits" if as_hex else "a decimal number 0 to 2**64-1"
+        number = _number(text, as_hex)
+        if number is None:
+            shown = text[:40].decode("utf-8", "replace")
+            wanted = (
+                "1 to 16 hex digits" if as_hex else "a decimal number 0 to 2**64-1, or from -2**63"
+            )
             looks_hex = not as_hex and not text.isdigit() and not text.translate(None, HEX_DIGITS)
             advice = "give --hex for hex digits" if looks_hex else "correct or remove it"
             raise DedupError(f"{name}: line {row}: {shown!r} is not {wanted}; {advice}")
         numbers.append(number)
     return np.array(numbers, dtype=np.uint64)
+
+
+def _number(text: bytes, as_hex: bool) -> int | None:
+    """Return the number of a line, or None."""
+    digits = text.removeprefix(b"0x").removeprefix(b"0X")
+    if as_hex or digits != text:
+        is_hex = 0 < len(digits) <= 16 and not digits.translate(None, HEX_DIGITS)
+        return int(digits, 16) if is_hex else None
+    digits = text.removeprefix(b"-")
+    if not digits.isdigit() or len(digits.lstrip(b"0")) > 20:
+        return None
+    number = int(digits.lstrip(b"0") or b"0")
+    if digits != text:
+        return 2**64 - number & LARGEST if number <= 2**63 else None
+    return number if number <= LARGEST else None

@@ -1,6 +1,6 @@
-"""`dedup fingerprint` and `dedup compare`: the fingerprints of pages, and whether two are near-duplicates, and why.
+"""`dedup fingerprint`, `text` and `compare`: the fingerprints and main texts of pages; are two near-duplicates, and why.
 
-    page -> a line with its fingerprint
+    page -> a line with its fingerprint, or its main text, a block a line
     pages -> distance, similarity, identity -> the rule that decides -> where the main texts differ
 
 Invariants: a file that cannot be read is reported, and the other files follow. The answer of compare is that of
@@ -10,7 +10,7 @@ near_duplicate(); titles and canonical URLs are compared and shown beside it.
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import click
@@ -39,6 +39,7 @@ from dedup.core.fingerprint import (
 from dedup.core.fingerprint import fingerprint as fingerprint_html
 from dedup.model.errors import DedupError, RecipeMismatch, UsageError
 from dedup.model.forms import FIELDS
+from dedup.model.names import running
 from dedup.model.page import (
     PICTURE_FEATURES,
     Identity,
@@ -51,7 +52,7 @@ from dedup.model.page import (
 )
 from dedup.model.policy import Options, Policy
 from dedup.model.recipes import Recipe, recipe_of
-from dedup.report.texts import Hunk, alike, differences, inline, running, side_by_side
+from dedup.report.texts import Hunk, alike, differences, inline, side_by_side
 
 
 @click.command(epilog="Example: curl -s https://example.com/ | dedup fingerprint")
@@ -76,20 +77,57 @@ def fingerprint(
     if text and url is not None:
         raise click.UsageError("--url completes a canonical URL; plain text (--text) has none.")
     recipe = recipe_of(None, secret)
+
+    def show(path: str, data: bytes) -> None:
+        page = _fingerprint(data, encoding, url, text, recipe)
+        if as_json:
+            terminal.out_json({"path": path} | page_fields(page))
+        else:
+            terminal.out(f"{hex_fingerprint(page.value)} {page.features} {path}")
+
+    _for_each(files, show)
+
+
+@click.command(epilog="Example: curl -s https://example.com/ | dedup text")
+@click.argument("files", nargs=-1, metavar="[FILE]...", type=click.Path())
+@click.option(
+    "--encoding",
+    metavar="NAME",
+    help="Encoding of the pages. [default: what they declare, or a guess]",
+)
+@json_option("Print a JSON object for each page: path, and blocks with their weights.")
+def text(files: tuple[str, ...], encoding: str | None, as_json: bool) -> None:
+    """Print the main content of each page, one block a line: the words that its fingerprint counts.
+
+    A FILE is an HTML page; without any, or for "-", stdin is read. Words are in lower case and without
+    punctuation. Of several files, each begins with a line "==> FILE <==". A file that cannot be read is skipped, and the exit code is 1.
+    """
+
+    def show(path: str, data: bytes) -> None:
+        blocks = main_words(data, encoding=encoding)
+        if as_json:
+            texts = [{"weight": b.weight, "text": running(b.tokens)} for b in blocks]
+            terminal.out_json({"path": path, "blocks": texts})
+            return
+        if len(files) > 1:
+            terminal.out(f"==> {path} <==")
+        for block in blocks:
+            terminal.out(running(block.tokens))
+
+    _for_each(files, show)
+
+
+def _for_each(files: tuple[str, ...], show: Callable[[str, bytes], None]) -> None:
+    """Show each file, or stdin; what cannot be read is reported, and the exit code is 1."""
     failed = False
     for path in files or ("-",):
         try:
-            page = _fingerprint(read_bytes(path), encoding, url, text, recipe)
+            show(path, read_bytes(path))
         except (UsageError, RecipeMismatch):
             raise  # the same for every file
         except (OSError, MemoryError, DedupError) as error:
             terminal.report(error)
             failed = True
-            continue
-        if as_json:
-            terminal.out_json({"path": path} | page_fields(page))
-        else:
-            terminal.out(f"{hex_fingerprint(page.value)} {page.features} {path}")
     if failed:
         click.get_current_context().exit(1)
 

@@ -45,6 +45,15 @@ STDOUT = "-"
     help="Write a copy of the input without its near-duplicates, in the same format (a WACZ "
     "as WARC): to a file for one file, to a new folder for several. In a WARC, revisit records replace them.",
 )
+@click.option(
+    "--keep",
+    type=click.Choice(("first", "longest", "newest", "canonical")),
+    default="first",
+    show_default=True,
+    help="Which page of a group stays: the first of the input, the one with most words, the newest, or the one that "
+    "the group declares canonical.",
+)
+@click.option("--date-field", metavar="FIELD", help="Field of a page's date, for --keep newest.")
 @click.option("--store", metavar="PATH", help="Also compare with the pages of this store.")
 @setting_option("namespace", default="default", help="Namespace of the store to compare with.")
 @click.option(
@@ -69,9 +78,17 @@ STDOUT = "-"
     help="What the files of a list of paths are relative to. [default: its folder]",
 )
 @click.option(
-    "--url-field", default="url", show_default=True, help="Field of the URL, in Parquet and JSONL."
+    "--url-field",
+    default="url",
+    show_default=True,
+    help="Field of the URL, in Parquet and JSONL; a.b is the field b of a.",
 )
 @click.option("--html-field", default="html", show_default=True, help="Field of the page's HTML.")
+@click.option(
+    "--text-field",
+    metavar="TEXT",
+    help="Field of the page's plain text, in place of HTML; no markup is looked for in it.",
+)
 @policy_options
 @identity_option
 @setting_option("max_bytes", type=click.IntRange(1, 1 << 30), environment=True)
@@ -102,10 +119,12 @@ def scan(
     """Find the near-duplicates in WARC, WACZ, WET, Parquet, JSONL or HTML files, in folders and globs.
 
     An INPUT of - is JSON lines on stdin, and a .paths file lists files. Of several similar pages, the
-    first in the order of the input is kept; the verdicts of the others name it. Broken records are reported and
+    first in the order of the input is kept (or see --keep); the verdicts of the others name it. Broken records are reported and
     skipped. The exit code is 1 if a file could not be read, or every record is broken.
     """
-    _check_stdout(options["output"], as_json=as_json, pairs=pairs, engine=engine)
+    _check_stdout(
+        options["output"], as_json=as_json, pairs=pairs, engine=engine, keep=options["keep"]
+    )
     warn_of_paper(options["similarity"], options["distance"])
     from dedup.core.native import cores
     from dedup.scan import Job
@@ -141,19 +160,23 @@ def scan(
         _print_summary(summary, job, as_json=as_json, listed=listed)
     if summary.broken and not summary.pages:
         terminal.error(
-            "every record is broken: nothing was read (see --format, --url-field, --html-field)"
+            "every record is broken: nothing was read (see --format, --url-field, --html-field, --text-field)"
         )
         click.get_current_context().exit(1)
     if summary.unread_files or summary.uncopied_files:
         click.get_current_context().exit(1)
 
 
-def _check_stdout(output: str | None, *, as_json: bool, pairs: bool, engine: str) -> None:
+def _check_stdout(
+    output: str | None, *, as_json: bool, pairs: bool, engine: str, keep: str
+) -> None:
     """Raise UsageError if two results would be written to stdout, or none could be."""
     if as_json and output == STDOUT:
         raise UsageError("--json and --output - both write to stdout; give --output a file")
     if pairs and (as_json or output == STDOUT):
         raise UsageError("--pairs writes to stdout, as --json and --output - do; give one of them")
+    if pairs and keep != "first":
+        raise UsageError("--pairs prints as it reads, and --keep chooses at the end; use --output")
     if pairs and engine != "local":
         raise UsageError("--pairs is not implemented on Spark; read them from --output")
 

@@ -7,6 +7,7 @@ could read it.
 import logging
 import os
 import re
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -30,8 +31,6 @@ from dedup.model.policy import age_seconds
 if TYPE_CHECKING:
     from dedup.service.core.limits import Address
 
-LEAST_MEMORY = 16 << 20
-
 
 def _age(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
     """Return the seconds of an age."""
@@ -52,13 +51,21 @@ def _skip(
     return tuple((int(each[1]), int(each[2])) for each in found if each)
 
 
-def _size(_context: click.Context, _option: click.Parameter, text: str) -> int:
-    """Return the bytes of a size."""
+def _size(least: str) -> Callable[[click.Context, click.Option, str], int]:
+    """Return what reads a size in bytes, such as 512M, of at least so much."""
+
+    def read(_context: click.Context, _option: click.Option, text: str) -> int:
+        size = _bytes(text)
+        if size < _bytes(least):
+            raise click.BadParameter(f"{text!r} is not a size from {least} on: 512M, 4G, or bytes.")
+        return size
+
+    return read
+
+
+def _bytes(text: str) -> int:
     found = re.fullmatch(r"([0-9]{1,9})([KMG]?)", text.upper().removesuffix("IB").removesuffix("B"))
-    size = int(found[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[found[2]] if found else 0
-    if size < LEAST_MEMORY:
-        raise click.BadParameter(f"{text!r} is not a size from 16M on: 512M, 4G, or bytes.")
-    return size
+    return int(found[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[found[2]] if found else 0
 
 
 def _file_option(flag: str, text: str) -> Option:
@@ -144,11 +151,19 @@ def _file_option(flag: str, text: str) -> Option:
     "--memory",
     "memory_bytes",
     metavar="SIZE",
-    callback=_size,
+    callback=_size("16M"),
     default="1G",
     show_default=True,
     help="Bound on memory that clients can use: half for pages in flight, a quarter for unread answers, "
     "a quarter for incomplete commands. Stores need more.",
+)
+@click.option(
+    "--max-page",
+    metavar="SIZE",
+    callback=_size("1K"),
+    default="4M",
+    show_default=True,
+    help="Largest page that POST /v1/judge reads.",
 )
 @number_option(
     "--max-per-address",
@@ -171,6 +186,7 @@ def serve(
     max_connections: int,
     max_per_address: int | None,
     memory_bytes: int,
+    max_page: int,
     max_namespaces: int | None,
     idle_seconds: float,
     log_form: LogForm,
@@ -200,6 +216,7 @@ def serve(
             connections=max_connections,
             connections_of_address=max_per_address or max(1, max_connections // 2),
             memory_bytes=memory_bytes,
+            page_bytes=max_page,
             namespaces=max_namespaces or 256,
             idle_seconds=idle_seconds,
         ),

@@ -4,7 +4,8 @@ Bytes are passed to the native core unchanged wherever that is right. A page is 
 UTF-8, and then once (dedup.core.encodings). numpy is not needed.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from msgspec.structs import replace
 from dedup.core.native import check, ffi, lib
 from dedup.core.numbers import little_endian, number
 from dedup.model.errors import RecipeMismatch, UsageError
-from dedup.model.names import folder_of
+from dedup.model.names import folder_of, running
 from dedup.model.page import SKETCH_BYTES, PageFingerprint, are_copies, are_two_things
 from dedup.model.policy import Options
 from dedup.model.recipes import Recipe, recipe_of, same_recipe
@@ -190,18 +191,47 @@ def main_words(
     Without navigation and other boilerplate; two versions of a page differ in the blocks that changed.
     """
     known = keyed_recipe(recipe)
+    return _kept_words(lambda reader: _read(reader, html, encoding, None, known))
+
+
+def text_words(text: bytes | str) -> list[str]:
+    """Return the tokens of plain text; bytes are UTF-8."""
+    data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+
+    def read(reader: _Reader) -> None:
+        native = ffi.from_buffer(data)
+        check(lib.ndd_read_text(reader.native, native, len(data), _NEWEST.key, reader.page))
+
+    return [token for block in _kept_words(read) for token in block.tokens]
+
+
+def _kept_words(read: Callable[["_Reader"], object]) -> list[Block]:
+    """Return the words of what a function reads, block by block."""
     reader = _borrowed()
     lib.ndd_reader_keep_words(reader.native, 1)
     try:
-        _read(reader, html, encoding, None, known)
+        read(reader)
         words, size = ffi.new("const uint8_t **"), ffi.new("size_t *")
         check(lib.ndd_reader_words(reader.native, words, size))
         lines = bytes(ffi.buffer(words[0], size[0])).decode() if size[0] else ""
     finally:
         lib.ndd_reader_keep_words(reader.native, 0)
         _idle.append(reader)
-    split = (line.split("\t", 1) for line in lines.splitlines())
+    split = (line.split("\t", 1) for line in lines.split("\n") if line)
     return [Block(int(weight), tokens.split(" ")) for weight, tokens in split]
+
+
+def main_text(
+    html: bytes | str, *, encoding: str | None = None, recipe: Recipe | str | None = None
+) -> str:
+    """Return what the reader takes as a page's main content, in order, one block a line.
+
+    The words are those that the fingerprint counts (main_words), in lower case and without punctuation; the
+    character pairs of scripts without spaces are joined again. Empty for a page without main content.
+    """
+    return "\n".join(
+        running(block.tokens) for block in main_words(html, encoding=encoding, recipe=recipe)
+    )
 
 
 def near_duplicate(
@@ -286,6 +316,16 @@ def _borrowed() -> _Reader:
         return _idle.pop()
     except IndexError:
         return _Reader()
+
+
+@contextmanager
+def borrowed_reader() -> Iterator[Any]:
+    """Lend a native reader, which one thread may use at a time."""
+    reader = _borrowed()
+    try:
+        yield reader.native
+    finally:
+        _idle.append(reader)
 
 
 _NEWEST = recipe_of()

@@ -1,14 +1,15 @@
-"""What documents, namespaces and sites are called, and a number of them in a message.
+"""What documents, namespaces and sites are called, a number of them in a message, and tokens as text.
 
     URL -> document key (who a page is) -> registrable domain (whose it is)
     a spider's name -> namespace (the folder a store lies in)
-    2000, "document" -> "2,000 documents"
+    2000, "document" -> "2,000 documents"; tokens -> running text
 
 Pure functions of their arguments: no file and no network is touched, the public suffix list is the
 one that publicsuffixlist brings along.
 """
 
 import re
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,6 +45,23 @@ _FOLDER = re.compile(
 def count(number: int, one: str, many: str | None = None) -> str:
     """Return a number with its noun: "1 document", "2,000 documents"."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def running(words: Sequence[str]) -> str:
+    """Return words as running text; the character pairs that Chinese comes in are joined again."""
+    pieces: list[str] = []
+    last = ""
+    for word in words:
+        if len(last) == len(word) == 2 and last[1] == word[0] and _in_pairs(word[0]):
+            pieces.append(word[1])
+        else:
+            pieces.append(f" {word}")
+        last = word
+    return "".join(pieces)[1:]
+
+
+def _in_pairs(character: str) -> bool:
+    return character >= "\u2e80" or "\u0e00" <= character <= "\u0e7f"
 
 
 def check_namespace(namespace: str) -> str:

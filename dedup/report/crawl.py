@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from dedup.model.names import count
+from dedup.model.names import count, running
 from dedup.model.page import label_of
 from dedup.model.policy import Mode
 from dedup.report.parts import (
@@ -33,7 +33,7 @@ from dedup.report.parts import (
     Warned,
     percent,
 )
-from dedup.report.texts import Hunk, alike, running
+from dedup.report.texts import Hunk, alike
 
 GROUPS_OPEN = 3  # with the differences of their first example shown
 GROUPS_SHOWN = 10

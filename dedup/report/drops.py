@@ -14,8 +14,8 @@ from typing import Literal
 
 import msgspec
 
-from dedup.model.names import count
-from dedup.report.texts import differences, running
+from dedup.model.names import count, running
+from dedup.report.texts import differences
 
 Action = Literal["dropped", "links_skipped", "flagged", "withheld"]
 

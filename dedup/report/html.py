@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
-from dedup.model.names import count
+from dedup.model.names import count, running
 from dedup.report import parts
 from dedup.report.parts import Cell, Report, Texts
-from dedup.report.texts import Piece, regions, running, sides
+from dedup.report.texts import Piece, regions, sides
 
 _CODE = re.compile("[0-9a-f]{16}|DEDUP_[A-Z_]+")  # a fingerprint, a setting
 

@@ -18,6 +18,8 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
+from dedup.model.names import running
+
 # -------------------------------------------------------------------- a patience diff, word by word
 
 
@@ -137,23 +139,6 @@ class Region(NamedTuple):
 def alike(similarity: float) -> str:
     """Return an estimated similarity of two texts in words; 100 % only where it is 1."""
     return f"{int(100 * similarity)} % similar"
-
-
-def running(words: Sequence[str]) -> str:
-    """Return words as running text; the character pairs that Chinese comes in are joined again."""
-    pieces: list[str] = []
-    last = ""
-    for word in words:
-        if len(last) == len(word) == 2 and last[1] == word[0] and _in_pairs(word[0]):
-            pieces.append(word[1])
-        else:
-            pieces.append(f" {word}")
-        last = word
-    return "".join(pieces)[1:]
-
-
-def _in_pairs(character: str) -> bool:
-    return character >= "\u2e80" or "\u0e00" <= character <= "\u0e7f"
 
 
 def inline(a: Sequence[str], b: Sequence[str], hunk: Hunk, *, whole: bool) -> str:

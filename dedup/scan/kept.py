@@ -57,20 +57,20 @@ def check_kept(job: Job, *, begins: bool) -> None:
 
 def write_kept(
     job: Job,
-    work: Path,
+    dropped: Path,
     summary: Summary,
     progress: Callable[[Progress], None] | None = None,
     fault: Callable[[Fault], None] | None = None,
 ) -> int:
     """Write what is kept; return the number of files of which a part could not be written.
 
-    `work` is the folder of the completed scan. Idempotent.
+    `dropped` is the file, in the folder of the completed scan, of what is left out. Idempotent.
 
     Raises DedupError if the input is not what it was, and OSError.
     """
     assert job.kept is not None
     target = Path(os.path.abspath(job.kept))  # noqa: PTH100 - links stay
-    copy = _Copy(job, target, work, summary, progress, fault)
+    copy = _Copy(job, target, dropped, summary, progress, fault)
     if not copy.state.done:
         copy.run()
     if copy.beside.exists():  # else it was put in place before a kill
@@ -86,12 +86,13 @@ class _Copy:
         self,
         job: Job,
         target: Path,
-        work: Path,
+        dropped: Path,
         summary: Summary,
         progress: Callable[[Progress], None] | None,
         fault: Callable[[Fault], None] | None,
     ) -> None:
-        self._job, self._work, self._summary = job, work, summary
+        self._job, self._work, self._summary = job, dropped.parent, summary
+        self._dropped = dropped
         self._progress, self._fault = progress, fault
         self._target = target
         self.beside = target.with_name(f".{target.name}.kept")
@@ -112,7 +113,7 @@ class _Copy:
         self.beside.parent.mkdir(parents=True, exist_ok=True)
         if self._root is not None:
             self.beside.mkdir(exist_ok=True)
-        with (self._work / "dropped.jsonl").open("rb") as lines:
+        with self._dropped.open("rb") as lines:
             for number, unit in enumerate(list_units(self._job)):
                 if number < self.state.unit:
                     continue

@@ -11,6 +11,7 @@ Invariants:
     scan that is killed leaves no process.
 """
 
+import math
 import os
 import signal
 import subprocess
@@ -20,6 +21,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
 from queue import Full, Queue
@@ -44,6 +46,7 @@ from dedup.scan.values import (
     Result,
     Skipped,
     Task,
+    Unit,
     shown,
 )
 from dedup.scan.warc import begins, read_wacz, read_warc
@@ -73,7 +76,7 @@ def read_task(task: Task, reading: Reading) -> Iterator[Result]:
     """Yield the results of a unit from number task.skip on."""
     path, name = os.fsdecode(task.unit.paths[0]), shown(task.unit.paths[0])
     try:
-        raws, left = _reader(task, reading), task.skip
+        raws, left = raw_records(task.unit, reading), task.skip
         if task.unit.kind in {"warc", "wet"} and task.offset and begins(path, task.offset):
             texts = task.unit.kind == "wet"
             raws, left = read_warc(path, reading, task.offset, task.record, texts=texts), 0
@@ -92,11 +95,12 @@ _READERS: dict[Kind, Callable[[str, Reading], Iterator[Raw]]] = {
 }
 
 
-def _reader(task: Task, reading: Reading) -> Iterator[Raw]:
-    paths = [os.fsdecode(path) for path in task.unit.paths]
-    if task.unit.kind == "html":
+def raw_records(unit: Unit, reading: Reading) -> Iterator[Raw]:
+    """Yield the records of a unit as they are read. Raises OSError."""
+    paths = [os.fsdecode(path) for path in unit.paths]
+    if unit.kind == "html":
         return read_files(paths, reading)
-    return _READERS[task.unit.kind](paths[0], reading)
+    return _READERS[unit.kind](paths[0], reading)
 
 
 def result_of(raw: RawPage, name: str, reading: Reading) -> Found | Large | Broken:
@@ -117,10 +121,21 @@ def result_of(raw: RawPage, name: str, reading: Reading) -> Found | Large | Brok
         return Large(raw.offset, key, raw.record)
     domain = registrable_domain(raw.url) if raw.url else FILES
     if raw.is_text:
-        page = fingerprint_text(html.decode("utf-8", "replace"), recipe=reading.recipe)
-        return Found(raw.offset, key, domain, page, raw.record)
-    read = _read(html, encoding, raw.url or None, reading)
-    return Found(raw.offset, key, domain, read.fingerprint, raw.record, read.blocks)
+        page, blocks = fingerprint_text(html, recipe=reading.recipe), b""
+    else:
+        read = _read(html, encoding, raw.url or None, reading)
+        page, blocks = read.fingerprint, read.blocks
+    return Found(raw.offset, key, domain, page, raw.record, blocks, _seconds(raw.date))
+
+
+def _seconds(date: object) -> float:
+    """Return a date as Unix time; 0 for what is none."""
+    if isinstance(date, int | float):
+        return float(date) if math.isfinite(date) else 0.0
+    with suppress(ValueError, OverflowError):
+        at = date if isinstance(date, datetime) else datetime.fromisoformat(str(date))
+        return at.replace(tzinfo=at.tzinfo or UTC).timestamp()
+    return 0.0
 
 
 def learned(found: Found, frames: Frames) -> PageFingerprint:

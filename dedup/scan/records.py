@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, Any, NamedTuple
 
-import msgspec
-
+from dedup.model.json_records import UNSET, record_reader
 from dedup.scan.values import STDIN, Broken, RawPage, Reading, shown
 
 _BUFFER_BYTES = 1 << 16
@@ -152,7 +151,7 @@ _OTHER_FIELDS_BYTES = 1 << 20  # of a line
 def read_lines(path: str, reading: Reading) -> Iterator[RawPage | Broken]:
     """Yield the page of each line that is not blank, or what is wrong with it. Raises OSError if the file cannot be read."""
     line_bytes = longest_line(reading.max_bytes)
-    decode = _decoder(reading)
+    decode = record_reader(reading.fields)
     name = shown(os.fsencode(path))
     for number, offset, data, error in read_numbered(path, line_bytes):
         if error is not None:
@@ -160,7 +159,13 @@ def read_lines(path: str, reading: Reading) -> Iterator[RawPage | Broken]:
         elif data is None:
             yield Broken(offset, name, f"line {number}", f"longer than {line_bytes:,} bytes")
         elif not data.isspace():
-            yield _page_of_line(data, decode, name, number, offset)
+            try:
+                record = decode(data)
+            except ValueError as error:
+                yield Broken(offset, name, f"line {number}", str(error))
+            else:
+                place = f"line {number}"
+                yield _raw_page(vars(record), reading, name, place, number, offset)
 
 
 def longest_line(max_bytes: int) -> int:
@@ -168,28 +173,33 @@ def longest_line(max_bytes: int) -> int:
     return _LARGEST_ESCAPE * max_bytes + _OTHER_FIELDS_BYTES
 
 
-def _page_of_line(
-    line: bytes, decode: Any, name: str, number: int, offset: int
+def _raw_page(
+    values: dict[str, Any], reading: Reading, name: str, place: str, number: int, offset: int
 ) -> RawPage | Broken:
-    try:
-        record = decode(line)
-    except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
-        return Broken(
-            offset,
-            name,
-            f"line {number}",
-            f"not a JSON object with a page ({error}; other names: --url-field, --html-field)",
-        )
-    return RawPage(record.url, None, record.html, None, offset, f"line {number}", number)
+    """Return the page of a line or a row; Broken where one of its fields holds no text."""
+    url, page, key = values["url"], values["page"], values.get("key")
+    if not (reading.needs_url or isinstance(url, str)):
+        url = ""
+    if isinstance(key, int):
+        key = str(key)
+    for part, value, form in (("key", key, str), ("url", url, str), ("page", page, str | bytes)):
+        if part in reading.fields and not isinstance(value, form):
+            held = "is missing" if value is UNSET else f"holds {_NAMES.get(type(value), 'no text')}"
+            other = "other names: --url-field, --html-field, --text-field"
+            return Broken(
+                offset, name, place, f"the field {reading.fields[part]!r} {held} ({other})"
+            )
+    is_text = reading.text_field is not None
+    return RawPage(url, key, page, None, offset, place, number, is_text, values.get("date"))
 
 
-def _decoder(reading: Reading) -> Any:
-    line = msgspec.defstruct(
-        "Line",
-        [("url", str), ("html", str)],
-        rename={"url": reading.url_field, "html": reading.html_field},
-    )
-    return msgspec.json.Decoder(line).decode
+_NAMES = {
+    type(None): "null",
+    int: "a number",
+    float: "a number",
+    list: "an array",
+    dict: "an object",
+}
 
 
 # ---------------------------------------------------------------------------------------- Parquet
@@ -203,17 +213,20 @@ def read_parquet(path: str, reading: Reading) -> Iterator[RawPage | Broken]:
     """Yield each row as a page. Raises OSError if the file cannot be opened."""
     import pyarrow as pa
 
-    columns = [reading.url_field, reading.html_field]
+    columns = reading.fields
     row, shown_path = 0, shown(os.fsencode(path))
     with open(path, "rb") as raw:  # noqa: PTH123 - a path as text
         try:
             file = open_rows(raw)
-            if missing := [name for name in columns if name not in file.schema_arrow.names]:
+            paths = {part: column_path(file.schema_arrow, name) for part, name in columns.items()}
+            missing = [columns[part] for part, found in paths.items() if found is None]
+            if missing and not (missing == [reading.url_field] and not reading.needs_url):
                 names = ", ".join(file.schema_arrow.names[:20])
-                reason = f"has no column {missing[0]!r}, only {names}"
-                reason += "; name the right ones with --url-field and --html-field"
+                reason = f"has no column {missing[0]!r}, only {names}; name the right ones with "
+                reason += "--url-field, and --html-field or --text-field"
                 yield Broken(0, shown_path, "", reason, rest=True)
                 return
+            named = [columns[part] for part, found in paths.items() if found is not None]
             for number in range(file.metadata.num_row_groups):
                 rows, mean_bytes = _size(file, number)
                 if mean_bytes > LARGEST * reading.max_bytes:
@@ -221,11 +234,14 @@ def read_parquet(path: str, reading: Reading) -> Iterator[RawPage | Broken]:
                     yield Broken(raw.tell(), shown_path, f"row group {number}", reason, rest=True)
                     row += rows
                     continue
-                for batch in row_batches(file, number, columns):
-                    urls, pages = (batch.column(name) for name in columns)
-                    for url, html in zip(urls, pages, strict=True):
+                for batch in row_batches(file, number, named):
+                    held = {part: values_at(batch, path) for part, path in paths.items() if path}
+                    for i in range(batch.num_rows):
                         row += 1
-                        yield _page_of_row(url.as_py(), html.as_py(), shown_path, row, raw.tell())
+                        values = {
+                            part: held[part][i].as_py() if part in held else UNSET for part in paths
+                        }
+                        yield _raw_page(values, reading, shown_path, f"row {row}", row, raw.tell())
         except (pa.ArrowException, OSError, ValueError) as error:
             reason = " ".join(str(error).split())
             yield Broken(raw.tell(), shown_path, f"after row {row}", reason, rest=True)
@@ -251,10 +267,27 @@ def _size(file: Any, group: int) -> tuple[int, float]:
     return said.num_rows, said.total_byte_size / max(said.num_rows, 1)
 
 
-def _page_of_row(url: Any, html: Any, name: str, row: int, offset: int) -> RawPage | Broken:
-    if not isinstance(url, str) or not isinstance(html, str | bytes):
-        return Broken(offset, name, f"row {row}", "no text in one of its columns")
-    return RawPage(url, None, html, None, offset, f"row {row}", row)
+def column_path(schema: Any, name: str) -> list[str] | None:
+    """Return the way to a column: its name, or for `a.b` the fields of a struct; None if there is none."""
+    import pyarrow as pa
+
+    if name in schema.names:
+        return [name]
+    path = name.split(".")
+    kind: Any = pa.struct(schema)
+    for field in path:
+        if not pa.types.is_struct(kind) or kind.get_field_index(field) < 0:
+            return None
+        kind = kind.field(field).type
+    return path
+
+
+def values_at(batch: Any, path: Sequence[str]) -> Any:
+    """Return a column of a batch, or a field of its structs; null where a struct is."""
+    import pyarrow.compute as pc
+
+    column = batch.column(path[0])
+    return pc.struct_field(column, path[1:]) if path[1:] else column
 
 
 # ------------------------------------------------------------------------------------- HTML files
@@ -268,8 +301,9 @@ def read_files(paths: Sequence[str], reading: Reading) -> Iterator[RawPage | Bro
         try:
             with open(path, "rb") as file:  # noqa: PTH123 - a path as text
                 html = file.read(reading.max_bytes + 1)
+                seconds = os.fstat(file.fileno()).st_mtime
         except OSError as error:
             yield Broken(offset, key, "", error.strerror or str(error), rest=True)
             continue
         offset += len(html)
-        yield RawPage("", key, html, None, offset, "", number)
+        yield RawPage("", key, html, None, offset, "", number, date=seconds)

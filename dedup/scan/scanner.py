@@ -10,6 +10,7 @@ from its work folder:
     job.json         the inputs and options; a scan with others is refused
     verdicts.jsonl   the verdicts so far
     dropped.jsonl    which records are near-duplicates, and of which page (with --kept)
+    members.jsonl    what each page was judged by (with --keep), and elected*: what stays (dedup/scan/keep.py)
     kept.json        how far the copy is (dedup/scan/kept.py)
     position.0, .1   where the scan is, written alternately
     store/           what it accepted (a store as any other)
@@ -44,6 +45,7 @@ from dedup.model.recipes import Recipe
 from dedup.scan.accepted import Memory
 from dedup.scan.copies import drop_line
 from dedup.scan.inputs import ARCHIVES, list_units
+from dedup.scan.keep import elect, member_line
 from dedup.scan.kept import check_kept, write_kept
 from dedup.scan.reading import read_all
 from dedup.scan.values import (
@@ -53,10 +55,11 @@ from dedup.scan.values import (
     Job,
     Large,
     Progress,
-    Reading,
     Result,
+    Row,
     Summary,
     Task,
+    reading_of,
 )
 from dedup.scan.verdicts import Judge, check_outputs, finish, to_line
 from dedup.store import Store, agreed_recipe
@@ -104,7 +107,7 @@ def scan(
         if work.position.phase == "scan":
             total_bytes = total_bytes or _bytes_of(job)
             _read(job, work, recipe, total_bytes, progress, fault, emit)
-        return _end(job, work, base, progress, fault)
+        return _end(job, work, base, recipe, progress, fault)
 
 
 def _check(job: Job) -> None:
@@ -114,6 +117,13 @@ def _check(job: Job) -> None:
     check_outputs(output, job.report)
     if output is None and job.resume and (job.kept is None or job.output == STDOUT):
         raise UsageError("only a scan with an output file can be resumed; give --output FILE")
+    if job.keep != "first" and (job.store is not None or job.output == STDOUT):
+        what = "the pages of a store" if job.store is not None else "verdicts on stdout"
+        raise UsageError(
+            f"--keep {job.keep} chooses when all pages are known, and does not go with {what}; give --keep first"
+        )
+    if job.date_field is not None and job.keep != "newest":
+        raise UsageError("--date-field is for --keep newest")
     if job.update and job.store is None:
         raise UsageError("there is no store to update; give --store PATH")
 
@@ -193,20 +203,21 @@ def _read(
     detector = _detector(job, work, recipe)
     distance = detector.policy.distance
     judge = Judge(detector, job.identity, copy.deepcopy(begin.summary), fault)
-    reading = Reading(job.url_field, job.html_field, job.max_bytes, recipe)
+    reading = reading_of(job, recipe)
     processes = 1 if STDIN in job.inputs else job.processes
     position = begin
     lines: list[bytes] = []
     dropped: list[bytes] = []
+    members: list[bytes] = []
     held_bytes, committed = 0, time.monotonic()
 
     def commit() -> None:
         now_at = msgspec.structs.replace(position, summary=copy.deepcopy(judge.summary))
-        work.commit(lines, now_at, dropped)
+        work.commit(lines, now_at, dropped, members)
         if emit and lines:
             emit(b"".join(lines))
-        lines.clear()
-        dropped.clear()
+        for each in (lines, dropped, members):
+            each.clear()
         if progress:
             behind = position.behind_bytes + position.offset
             pages = judge.summary.pages
@@ -220,22 +231,30 @@ def _read(
             if row is not None:
                 lines.append(to_line(row))
                 held_bytes += len(lines[-1])
-                if job.kept is not None and row.status == "near_duplicate":
-                    dropped.append(drop_line(task.number, result, row))
+                members += _member(job, task.number, result)
+                dropped += _drop(job, task.number, result, row)
         position = _advance(position, task, results, end)
         if end:
             judge.summary.files += len(task.unit.paths)
             judge.summary.bytes += task.unit.bytes
         now = time.monotonic()
-        if (
-            len(lines) >= COMMIT_ROWS
-            or held_bytes >= COMMIT_BYTES
-            or now - committed >= COMMIT_SECONDS
-        ):
+        late = now - committed >= COMMIT_SECONDS
+        if max(len(lines) / COMMIT_ROWS, held_bytes / COMMIT_BYTES, late) >= 1:
             commit()
             held_bytes, committed = 0, now
     position = msgspec.structs.replace(position, phase="end")
     commit()
+
+
+def _member(job: Job, unit: int, result: Result) -> list[bytes]:
+    """Return the line that a page adds to members.jsonl, if it adds one."""
+    return [] if job.keep == "first" else [member_line(unit, result)]
+
+
+def _drop(job: Job, unit: int, result: Result, row: Row) -> list[bytes]:
+    """Return the line that a verdict adds to dropped.jsonl, if it adds one."""
+    is_listed = job.kept is not None and job.keep == "first" and row.status == "near_duplicate"
+    return [drop_line(unit, result, row)] if is_listed else []
 
 
 def _tasks(job: Job, begin: "Position") -> Iterator[Task]:
@@ -291,13 +310,18 @@ def _end(
     job: Job,
     work: "Work",
     base: Store | None,
+    recipe: Recipe,
     progress: Callable[[Progress], None] | None,
     fault: Callable[[Fault], None] | None,
 ) -> Summary:
     summary = copy.deepcopy(work.position.summary)
     work.close()
+    if job.keep != "first":
+        summary = elect(job, work.folder, summary, recipe)
     if job.kept is not None:
-        summary.uncopied_files = write_kept(job, work.folder, summary, progress, fault)
+        name = "dropped.jsonl" if job.keep == "first" else "elected-dropped.jsonl"
+        uncopied = write_kept(job, work.folder / name, summary, progress, fault)
+        summary.uncopied_files = uncopied
     if job.update:
         summary.inserted = _update(job, work, base)
     finish(summary, work.verdicts, None if job.output == STDOUT else job.output, job.report)
@@ -325,7 +349,7 @@ def _update(job: Job, work: "Work", base: Store | None) -> int:
 
 # --------------------------------------------------------------------------------- the work folder
 
-VERSION = 4
+VERSION = 5
 
 Phase = Literal["scan", "end"]
 
@@ -338,7 +362,7 @@ class Position(msgspec.Struct, frozen=True):
     record          the number of the record there
     stamp           the unit's first path (in hex) and its size, to know it again
     behind_bytes    bytes of the units that were read
-    verdict_bytes   length of verdicts.jsonl, and dropped_bytes of dropped.jsonl
+    verdict_bytes   length of verdicts.jsonl; dropped_bytes of dropped.jsonl, member_bytes of members.jsonl
     sequence        the number of the commit
     """
 
@@ -351,6 +375,7 @@ class Position(msgspec.Struct, frozen=True):
     behind_bytes: int
     verdict_bytes: int
     dropped_bytes: int
+    member_bytes: int
     phase: Phase
     summary: Summary
 
@@ -361,7 +386,7 @@ class _JobFile(msgspec.Struct, frozen=True):
     job: Job
 
 
-_START = Position(0, 0, 0, 0, 0, ("", 0), 0, 0, 0, "scan", Summary())
+_START = Position(0, 0, 0, 0, 0, ("", 0), 0, 0, 0, 0, "scan", Summary())
 
 
 def work_folder(output: str) -> Path:
@@ -404,6 +429,10 @@ class Work:
                 folder / "dropped.jsonl" if job.kept else Path(os.devnull),
                 self.position.dropped_bytes,
             )
+            self._members = self._open_lines(
+                folder / "members.jsonl" if job.keep != "first" else Path(os.devnull),
+                self.position.member_bytes,
+            )
         except BaseException:
             self._store.close()
             raise
@@ -415,14 +444,19 @@ class Work:
         self.close()
 
     def commit(
-        self, lines: Sequence[bytes], position: Position, dropped: Sequence[bytes] = ()
+        self,
+        lines: Sequence[bytes],
+        position: Position,
+        dropped: Sequence[bytes] = (),
+        members: Sequence[bytes] = (),
     ) -> None:
         """Commit verdicts, position and accepted documents atomically.
 
-        The fields sequence, verdict_bytes and dropped_bytes of the position are filled in here.
+        The fields sequence, verdict_bytes, dropped_bytes and member_bytes of the position are filled in here.
         """
-        data, drops = b"".join(lines), b"".join(dropped)
-        for file, part in ((self._verdicts, data), (self._dropped, drops)):
+        data, drops, judged = b"".join(lines), b"".join(dropped), b"".join(members)
+        files = (self._verdicts, data), (self._dropped, drops), (self._members, judged)
+        for file, part in files:
             file.write(part)
             file.flush()
         self.position = msgspec.structs.replace(
@@ -430,6 +464,7 @@ class Work:
             sequence=self.position.sequence + 1,
             verdict_bytes=self.position.verdict_bytes + len(data),
             dropped_bytes=self.position.dropped_bytes + len(drops),
+            member_bytes=self.position.member_bytes + len(judged),
         )
         self._write_position(self.position)
         self.memory.commit(self.position.sequence)
@@ -440,7 +475,8 @@ class Work:
     @property
     def verdicts(self) -> Path:
         """The file of verdicts, a line each."""
-        return self._verdicts_path
+        elected = self.folder / "elected.jsonl"
+        return elected if (self.folder / "elected.json").exists() else self._verdicts_path
 
     def documents(self) -> Documents:
         """Close the work for writing, and open the accepted documents for reading."""
@@ -452,6 +488,7 @@ class Work:
         self._verdicts.close()
         self._dropped.close()
         self.frames.save()
+        self._members.close()
         self._store.close()
 
     def remove(self) -> None:

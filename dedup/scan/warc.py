@@ -246,7 +246,8 @@ class WarcPages(WarcRecords):
                 return self._broken(offset, str(error))
         if not kind and b"<html" not in body[:4096].lower():
             return Skipped(offset, "non_html")
-        return RawPage(url, None, body, encoding, offset, f"byte {offset}", self._number)
+        date = record.headers.get("WARC-Date")
+        return RawPage(url, None, body, encoding, offset, f"byte {offset}", self._number, date=date)
 
     def _text(self, record: Any, url: str) -> Read:
         offset, most = self._last, self._reading.max_bytes
@@ -258,7 +259,8 @@ class WarcPages(WarcRecords):
             reason = f"cut short: {len(body):,} of {record.content_length:,} bytes"
             return self._broken(offset, reason)
         place = f"byte {offset}"
-        return RawPage(url, None, body, "utf-8", offset, place, self._number, is_text=True)
+        date = record.headers.get("WARC-Date")
+        return RawPage(url, None, body, "utf-8", offset, place, self._number, True, date)
 
     def _broken(self, offset: int, reason: str) -> Broken:
         return Broken(offset, self._name, f"byte {offset}", reason)

@@ -25,7 +25,17 @@ from dedup.model.page import hex_fingerprint
 from dedup.model.recipes import recipe_of
 from dedup.scan.inputs import list_units
 from dedup.scan.reading import read_task
-from dedup.scan.values import STDIN, Broken, Fault, Job, Reading, Skipped, Summary, Task
+from dedup.scan.values import (
+    STDIN,
+    Broken,
+    Fault,
+    Job,
+    Reading,
+    Skipped,
+    Summary,
+    Task,
+    reading_of,
+)
 from dedup.scan.values import Row as Verdict
 from dedup.scan.verdicts import check_outputs, count_other, count_row, finish, to_line
 from dedup.spark.fingerprints import FOUND, batches, ddl, found_row, unsigned
@@ -44,9 +54,7 @@ def scan(job: Job, *, fault: Callable[[Fault], None] | None = None) -> Summary:
     spark = _session()
     recipe = recipe_of(None, job.secret)
     summary = Summary()
-    found = _found(
-        spark, job, Reading(job.url_field, job.html_field, job.max_bytes, recipe), summary
-    )
+    found = _found(spark, job, reading_of(job, recipe), summary)
     found = found.persist(StorageLevel.DISK_ONLY)
     try:
         others = found.where("kind in ('skipped', 'broken')").orderBy("position")
@@ -79,6 +87,7 @@ def _check(job: Job) -> None:
         "--update": job.update,
         "--resume": job.resume,
         "--kept": job.kept is not None,
+        f"--keep {job.keep}": job.keep != "first",
     }
     if wrong := [name for name, given in named.items() if given]:
         raise UsageError(

@@ -12,7 +12,6 @@ value and what is allowed, before anything connects.
 
 import base64
 import binascii
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -20,6 +19,7 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from dedup.model.errors import EventInvalid, UsageError
+from dedup.model.json_records import UNSET, record_reader
 from dedup.model.names import document_key
 from dedup.model.policy import Options
 from dedup.wire.kafka import KafkaConfig
@@ -136,16 +136,10 @@ def adapter(form: Format, *, max_bytes: int = 16 << 20) -> Callable[[bytes | Non
     A page greater than max_bytes is exempt as too_large. The function raises EventInvalid for what
     is not a page: no value, a failed dump, other JSON than an object, fields missing or of other types.
     """
-    fields = _fields(form)
-    shape: type[Any] = msgspec.defstruct(
-        "Fields",
-        [(name, Any, msgspec.UNSET) for name in fields],
-        rename=fields,
-    )
-    decoder = msgspec.json.Decoder(shape)
+    decode = record_reader(_fields(form))
 
     def read(value: bytes | None) -> Page:
-        return _page(_object(value, decoder, shape, fields), form, max_bytes)
+        return _page(_object(value, decode), form, max_bytes)
 
     return read
 
@@ -156,29 +150,16 @@ def _fields(form: Format) -> dict[str, str]:
     return {name: field for name in names if (field := getattr(form, name)) is not None}
 
 
-def _object(
-    value: bytes | None,
-    decoder: "msgspec.json.Decoder[Any]",
-    shape: type[Any],
-    fields: dict[str, str],
-) -> Any:
+def _object(value: bytes | None, decode: Callable[[bytes], Any]) -> Any:
     """Return the named fields of a value as attributes."""
     if value is None:
         raise EventInvalid("the record has no value")
     try:
-        return decoder.decode(value)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        return decode(value)
+    except ValueError as error:
         if value.strip() == FAILED_DUMP:
             raise EventInvalid("the crawler could not write this page: a failed dump") from None
-        said = str(error)
-    # Python's own json writes NaN and lone surrogates, which JSON does not allow.
-    try:
-        found = json.loads(value)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise EventInvalid(f"the value is not a JSON object: {said[:200]}")
-    return shape(**{name: found.get(field, msgspec.UNSET) for name, field in fields.items()})
+        raise EventInvalid(f"the value is {error}") from None
 
 
 def _page(found: Any, form: Format, max_bytes: int) -> Page:
@@ -217,7 +198,7 @@ def _text(value: Any, field: str) -> str:
         return value
     if value is None:
         return ""
-    if value is msgspec.UNSET:
+    if value is UNSET:
         raise EventInvalid(f"the field {field!r} is missing; name the one that holds it")
     raise EventInvalid(f"the field {field!r} holds {type(value).__name__}, not a text")
 

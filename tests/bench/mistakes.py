@@ -23,12 +23,12 @@ from dedup.cli import terminal
 from dedup.core.fingerprint import distance, main_words, similarity
 from dedup.evaluate.score import Judged, Pairs, evaluate
 from dedup.evaluate.sets import FolderSet, Numbers, Page, Pages, Prints, measure
-from dedup.model.names import count
+from dedup.model.names import count, running
 from dedup.model.policy import Options, Policy
 from dedup.model.recipes import Recipe, recipe_of
 from dedup.report.html import html_page
 from dedup.report.parts import Entry, Part, Report, Section, Text, Texts
-from dedup.report.texts import alike, differences, inline, running
+from dedup.report.texts import alike, differences, inline
 
 HUNKS = 5  # differences shown of a mistake
 TEXT_WORDS = 40  # of each text of a mistake

@@ -12,7 +12,8 @@ from sizes import examples
 
 from dedup import fingerprint, near_duplicate
 from dedup.core.fingerprint import similarity
-from dedup.report.texts import differences, running
+from dedup.model.names import running
+from dedup.report.texts import differences
 
 
 def test_compare_near_duplicates(pages):

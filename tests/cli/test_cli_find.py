@@ -35,6 +35,28 @@ def test_find_with_hex():
     assert result.stdout == '["00000000000000fe", "00000000000000ff"]\n'
 
 
+@given(
+    st.lists(st.integers(-(2**63), LARGEST), min_size=1, max_size=30),
+    st.sampled_from(["", "\n", "\n\n"]),
+)
+@settings(max_examples=examples(100))
+def test_signed_numbers_are_those_with_the_same_bits(values, end):
+    """A database's or Java's signed integers, also among unsigned ones; the output has no signs."""
+    signed = call("find-all", data="\n".join(map(str, values)) + end)
+    plain = call("find-all", data="\n".join(str(value % 2**64) for value in values))
+    assert (signed.exit_code, signed.stdout) == (0, plain.stdout)
+
+
+@pytest.mark.parametrize("more", [(), ("--hex",)])
+def test_hex_digits_may_begin_with_0x(more):
+    """With --hex and without it, as whole columns or short."""
+    digits = ["0x00000000000000ff", "0xfe", "0X0000000000000f00"]
+    found = call("find-clusters", *more, data="\n".join(digits))
+    columns = call("find-clusters", *more, data="".join(f"{int(d, 16):#018x}\n" for d in digits))
+    members = '"00000000000000fe", "00000000000000ff"' if more else "254, 255"
+    assert found.stdout == columns.stdout == f"[{members}]\n"
+
+
 def test_the_distance_is_three_by_default():
     """The paper's k holds where none is given."""
     assert call("find-all", data="0\n7\n").stdout == "[0, 7]\n"
@@ -54,7 +76,11 @@ def test_nothing_in_nothing_out(command, data):
     ("text", "advice"),
     [
         ("abc", "give --hex for hex digits"),
-        ("-1", "correct or remove it"),
+        ("--1", "correct or remove it"),
+        (str(-(2**63) - 1), "correct or remove it"),
+        ("0x", "correct or remove it"),
+        ("0x00000000000000000", "correct or remove it"),
+        ("-0x1", "correct or remove it"),
         ("+1", "correct or remove it"),
         ("1_0", "correct or remove it"),
         ("1 2", "correct or remove it"),
@@ -70,13 +96,13 @@ def test_a_bad_line_is_named(text, advice):
     result = call("find-all", data=data)
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
-        f"dedup: stdin: line 17: {text[:40]!r} is not a decimal number 0 to 2**64-1; {advice}\n"
+        f"dedup: stdin: line 17: {text[:40]!r} is not a decimal number 0 to 2**64-1, or from -2**63; {advice}\n"
     )
 
 
-@pytest.mark.parametrize("text", ["0123456789abcdef0", "0x12", "xyz", "-1"])
+@pytest.mark.parametrize("text", ["0123456789abcdef0", "0x", "0x0123456789abcdef0", "xyz", "-1"])
 def test_a_bad_hex_line_is_named(text):
-    """With --hex more than 64 bits, a prefix or other letters are errors."""
+    """With --hex more than 64 bits, a sign or other letters are errors."""
     result = call("find-all", "--hex", data=f"0123456789abcdef\n{text}\n")
     assert result.exit_code == 1
     assert f"line 2: {text!r} is not 1 to 16 hex digits; " in result.stderr

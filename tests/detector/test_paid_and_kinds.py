@@ -4,9 +4,6 @@ import pytest
 from detecting import A, B, C, accept, bits, page, saying
 
 import dedup
-from dedup.model.page import TRIES
-
-KEYS = [f"http://example.com/{n}" for n in range(TRIES + 2)]
 
 
 def accept_unpaid(detector, fingerprint, key, **options):
@@ -16,34 +13,18 @@ def accept_unpaid(detector, fingerprint, key, **options):
     return verdict
 
 
-def test_promise_1_pages_that_brought_nothing_shut_nothing_out_until_there_are_some(detector):
-    """Pages like them are kept as barren, with a token, while there are fewer than TRIES."""
-    assert accept_unpaid(detector, page(), KEYS[0]).status == "unique"
-    for number in range(1, TRIES):
-        verdict = accept_unpaid(detector, page(), KEYS[number])
-        assert (verdict.status, verdict.reason) == ("exempt", "barren")
-        assert verdict.of == KEYS[0]
-    last = detector.reserve(page(), KEYS[TRIES])
-    assert (last.status, last.reason, last.token) == ("near_duplicate", "barren", None)
-
-
-@pytest.mark.parametrize("tries", [0, 1, 2, 3])
-def test_how_many_tries_there_are_is_asked_each_time(detector, tries):
-    """Two pages that brought nothing drop the third one when two tries, or fewer, are asked for."""
+def test_a_page_that_brought_nothing_is_a_match_like_others(detector):
+    """The verdict names it, and the caller sees that it has not paid."""
     accept_unpaid(detector, page(), A)
-    accept_unpaid(detector, page(), B)
-    verdict = detector.reserve(page(), C, tries=tries)
-    assert verdict.reason == "barren"
-    assert (verdict.status == "near_duplicate") == (tries <= 2)
+    verdict = detector.reserve(page(), B)
+    assert (verdict.status, verdict.of) == ("near_duplicate", A)
+    assert not verdict.match.paid
 
 
 def test_a_page_that_paid_shuts_out_others(detector):
     """The most similar page that has paid is named, although one that has not is more similar."""
     accept_unpaid(detector, page(), A)
-    alike = detector.reserve(page(), C)
-    assert alike.reason == "barren"
-    detector.release(alike)
-    accept(detector, page(bits(1), bits(3)), B)
+    accept(detector, page(bits(1), bits(3)), B, exempt="other")
     verdict = detector.reserve(page(), C)
     assert (verdict.status, verdict.reason, verdict.of) == ("near_duplicate", "", B)
 
@@ -51,17 +32,10 @@ def test_a_page_that_paid_shuts_out_others(detector):
 def test_a_page_in_flight_may_pay(detector):
     """Beside pages that have not paid, one in flight is waited for."""
     accept_unpaid(detector, page(), A)
-    flying = detector.reserve(page(), B)
+    flying = detector.reserve(page(), B, exempt="other")
     assert detector.reserve(page(), C).status == "pending"
     detector.insert(flying)
     assert detector.reserve(page(), C).of == B
-
-
-def test_a_page_that_is_another_by_its_own_word_is_no_try(detector):
-    """Only pages that do not say that they are others are counted."""
-    accept_unpaid(detector, page(identity=saying(1)), A)
-    verdict = detector.reserve(page(bits(1), bits(3), identity=saying(2)), B, tries=1)
-    assert (verdict.status, verdict.reason) == ("exempt", "other_title")
 
 
 def test_what_was_paid_is_what_the_last_insert_says(detector):
@@ -93,7 +67,7 @@ def test_a_store_keeps_kind_and_paid(tmp_path):
     with dedup.open(tmp_path) as detector:
         stored = detector.get(A)
         assert (stored.kind, stored.paid) == ("parse", False)
-        assert detector.reserve(page(), B, kind="parse").reason == "barren"
+        assert detector.reserve(page(), B, kind="parse").of == A
         assert detector.reserve(page(), C, kind="other").status == "unique"
 
 

@@ -4,7 +4,10 @@ import contextlib
 import functools
 import http.server
 import importlib.util
+import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -17,9 +20,11 @@ from services import Serving
 from dedup.demo.site import Site
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+BUILT = Path(__file__).parents[2] / "build" / "examples"
 PAGES = 200
 DROPPED = re.compile(r"^drop  (\S+): near-duplicate of (\S+)$", re.MULTILINE)
 KEPT = re.compile(r"^keep  (\S+): (.+)$", re.MULTILINE)
+KEPT_ANYHOW = re.compile(r"^keep  (\S+):", re.MULTILINE)
 needs_crawlee = pytest.mark.skipif(
     importlib.util.find_spec("crawlee") is None, reason="crawlee is not installed"
 )
@@ -141,6 +146,100 @@ def test_crawlee(site, tmp_path):
     assert DROPPED.findall(tagged) == []
     marked = [found for found, status in KEPT.findall(tagged) if "'near_duplicate'" in status]
     assert len(marked) > 20
+
+
+# The command that prepares a folder with the example in it, and the one that runs it.
+OTHER_LANGUAGES = {
+    "crawlee_crawl.mjs": (
+        "node",
+        [["npm", "install", "--silent", "--no-audit", "--no-fund", "@crawlee/cheerio@3"]],
+        ["node", "crawlee_crawl.mjs"],
+    ),
+    "colly_crawl.go": (
+        "go",
+        [["go", "mod", "init", "dedup/colly"], ["go", "get", "github.com/gocolly/colly/v2@v2.1.0"],
+         ["go", "build", "-o", "colly", "."]],
+        ["./colly"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", OTHER_LANGUAGES)
+def test_crawlers_in_other_languages(name, site, tmp_path):
+    """They send pages to POST /v1/judge: each text is kept once, and without the service every page."""
+    tool, steps, command = OTHER_LANGUAGES[name]
+    if shutil.which(tool) is None:
+        pytest.skip(f"{tool} is not installed")
+    folder = BUILT / tool
+    if not (folder / "made").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        shutil.copy(EXAMPLES / name, folder)
+        for step in steps:
+            done = subprocess.run(step, cwd=folder, capture_output=True, text=True, check=False)
+            if done.returncode:
+                pytest.skip(f"{' '.join(step[:2])} failed: {done.stderr[-200:]}")
+        (folder / "made").touch()
+    url, truth = site
+
+    def run(service):
+        done = subprocess.run(
+            [*command, f"{url}/", service],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=300,
+        )
+        return done.stdout
+
+    with Serving(tmp_path / "store") as service:
+        said = run(f"http://127.0.0.1:{service.http_port}")
+    check(said, url, truth)
+    alone = run(f"http://127.0.0.1:{service.http_port}")
+    assert DROPPED.findall(alone) == []
+    assert len(KEPT_ANYHOW.findall(alone)) >= len(KEPT.findall(said)) + len(DROPPED.findall(said))
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_curl(site, tmp_path):
+    """A page, again, and a copy of it: unique, refetch, near_duplicate; without the service it is kept."""
+    url, truth = site
+    articles = [(page.group, path) for path, page in truth.items() if page.kind == "article"]
+    group, path = articles[0]
+    copy = next(p for p, page in truth.items() if page.group == group and p != path)
+    with Serving(tmp_path / "store") as service:
+        env = os.environ | {"DEDUP_HTTP": f"http://127.0.0.1:{service.http_port}"}
+        said = [
+            subprocess.run(
+                ["sh", EXAMPLES / "judge.sh", url + each],
+                env=env,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            for each in (path, path, copy)
+        ]
+    assert [json.loads(done.stdout.splitlines()[0])["status"] for done in said] == [
+        "unique", "refetch", "near_duplicate",
+    ]  # fmt: skip
+    assert [done.returncode for done in said] == [0, 0, 1]
+    assert '"done":true' in said[0].stdout
+    done = subprocess.run(
+        ["sh", EXAMPLES / "judge.sh", url + path],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, "service_away" in done.stdout) == (0, True)
+
+
+@pytest.mark.parametrize("name", ["judge.sh", *OTHER_LANGUAGES])
+def test_an_example_in_another_language_is_short(name):
+    """At most 60 lines."""
+    assert len((EXAMPLES / name).read_text("utf-8").splitlines()) <= 60
 
 
 def test_only_changes_are_embedded(tmp_path):

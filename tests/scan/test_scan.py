@@ -337,7 +337,7 @@ def test_stdin_to_stdout(tmp_path):
 def test_a_broken_line_of_stdin_is_named():
     """It has the name that a person knows, not the dash of the command line."""
     done = run("-", input=b"not json\n")
-    assert b"dedup: stdin line 1: not a JSON object with a page" in done.stderr
+    assert b"dedup: stdin line 1: not a JSON object" in done.stderr
 
 
 def test_the_paper_at_a_greater_distance_is_warned_of(tmp_path):

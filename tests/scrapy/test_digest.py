@@ -411,7 +411,9 @@ def test_what_cannot_be_read_has_no_digest(value: object) -> None:
         assert list(value) == [0, 1, 2]  # type: ignore[call-overload]
 
 
-@pytest.mark.parametrize("item", [Raises(a=1), object(), 5, None], ids=["raises", "object", "number", "none"])
+@pytest.mark.parametrize(
+    "item", [Raises(a=1), object(), 5, None], ids=["raises", "object", "number", "none"]
+)
 def test_what_is_no_item_has_no_digest(item: object) -> None:
     """Nor an item whose fields raise."""
     assert digest(item) is None

@@ -209,3 +209,12 @@ def test_any_object_is_a_page_or_a_named_fault(fields):
 def test_the_seeds_of_the_stream_are_read():
     """The test stream's own pages are pages."""
     assert READ["json"](value(3, 1)).content == html(3, 1)
+
+
+def test_fields_by_path():
+    """`a.b` is the field b of the object a."""
+    read = adapter(format_of("json", url="page.url", text="page.text"))
+    found = read(b'{"page": {"url": "http://a.example/1", "text": "<b> is a tag"}}')
+    assert (found.key, found.content, found.is_text) == ("http://a.example/1", "<b> is a tag", True)
+    with pytest.raises(EventInvalid, match=r"'page\.text' is missing"):
+        read(b'{"page": {"url": "http://a.example/1"}}')

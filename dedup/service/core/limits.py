@@ -50,6 +50,7 @@ class Limits(msgspec.Struct, frozen=True):
     command_bytes: int = 1 << 20  # one RESP command
     greeting_bytes: int = 1 << 12  # what a connection may send before the token
     body_bytes: int = 4 << 20  # one HTTP request
+    page_bytes: int = 4 << 20  # one page that is to be read
     batch: int = 10_000  # values of an MPROBE, items of an HTTP request
     neighbours: int = 10_000  # documents near the values of one batch
     answer_bytes: int = 4 << 20  # one answer
@@ -62,6 +63,11 @@ class Limits(msgspec.Struct, frozen=True):
     idle_seconds: float = 900.0  # without a command
     request_seconds: float = 30.0  # from an HTTP request's first byte to the answer's last
     drain_seconds: float = 10.0  # for commands under way, once SIGTERM has come
+
+    @property
+    def judge_bytes(self) -> int:
+        """Bytes of a request with pages, packed or not."""
+        return max(self.body_bytes, self.page_bytes)
 
     @property
     def reservations_memory(self) -> int:

@@ -3,6 +3,7 @@
 Bodies are derived from the fields of pages, options and verdicts (dedup/model/forms.py).
 """
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -25,7 +26,7 @@ from dedup.model.policy import Scope
 from dedup.model.words import FIELD_BYTES
 from dedup.service.core.namespaces import PolicyOverrides
 from dedup.service.core.overview import NearDuplicateView, Overview
-from dedup.service.core.roles import COMMANDS
+from dedup.service.core.roles import COMMANDS, code, message
 
 ITEMS = 10_000  # of a batch; Limits.batch is at most that
 
@@ -51,7 +52,7 @@ class _In(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     pass
 
 
-def _item(name: str, doc: str, fields: list[Any]) -> Any:
+def item(name: str, doc: str, fields: list[Any]) -> Any:
     """Return the type of an item of a request."""
     made = msgspec.defstruct(
         name, fields, frozen=True, forbid_unknown_fields=True, kw_only=True, module=__name__
@@ -66,17 +67,17 @@ _PROBED = [field for field in _OF_PAGE if field.name != "features"]
 _NEEDED = [field for field in _PROBED if field.name in {"value", "sketch"}]
 _OTHERS = [field for field in _PROBED if field not in _NEEDED]
 
-ProbedPage: Any = _item(
+ProbedPage: Any = item(
     "ProbedPage",
     "The fingerprint of a page that is only looked up.",
     [*http_fields(_NEEDED), *http_fields(_DOMAIN), *http_fields(_OTHERS, optional=True)],
 )
-ReservedPage: Any = _item(
+ReservedPage: Any = item(
     "ReservedPage",
     "A page to be judged, and its document key.",
     [("key", Key), *http_fields([*_OF_PAGE, *_DOMAIN]), *http_fields(OPTIONS)],
 )
-Held: Any = _item(
+Held: Any = item(
     "Held",
     "A reservation; what is known of its document after the page was processed is for insert only.",
     [("key", Key), ("token", Token), *http_fields(GIVEN_AT_INSERT)],
@@ -235,6 +236,11 @@ fingerprint = page_of_http(_OF_PAGE)
 options = options_of_http()
 
 
+def fault(error: Exception) -> Fault:
+    """Return an error as it is encoded."""
+    return Fault(code(error), message(error))
+
+
 def near(neighbour: Neighbour, *, fields: bool) -> Near:
     """Return a neighbour as it is encoded."""
     document = neighbour.document
@@ -337,9 +343,11 @@ GETS = (
     Get("/dashboard.js", "Its script.", "text/javascript"),
     Get("/drawing.js", "The part of it that draws.", "text/javascript"),
 )  # fmt: skip
-PATH_ROLES: dict[str, str | None] = {
-    command.path: command.role for command in COMMANDS.values()
-} | {get.path: get.role for get in GETS}  # of other paths any token's
+PATH_ROLES: dict[str, str | None] = (
+    {command.path: command.role for command in COMMANDS.values()}
+    | {get.path: get.role for get in GETS}
+    | {"/v1/judge": "crawl"}
+)  # of other paths any token's
 
 ERRORS = {
     "400": "The request is not what this document says.",
@@ -354,9 +362,12 @@ ERRORS = {
 }
 
 
-def openapi(version: str) -> dict[str, Any]:
-    """Return the OpenAPI 3.1 description of the interface."""
-    types = [kind for pair in ENDPOINTS.values() for kind in pair]
+def openapi(
+    version: str, judge: tuple[type[_In], type[msgspec.Struct]], html_types: Iterable[str]
+) -> dict[str, Any]:
+    """Return the OpenAPI 3.1 description of the interface; judge has the types of /v1/judge (judge.py)."""
+    endpoints = ENDPOINTS | {"judge": judge}
+    types = [kind for pair in endpoints.values() for kind in pair]
     types += [get.answer for get in GETS if not isinstance(get.answer, str)] + [Failed]
     schemas, components = msgspec.json.schema_components(
         types, ref_template="#/components/schemas/{name}"
@@ -382,8 +393,10 @@ def openapi(version: str) -> dict[str, Any]:
                 "responses": {"200": answer(answered, (answered.__doc__ or "").strip()), **of_post},
             }
         }
-        for name, (request, answered) in ENDPOINTS.items()
+        for name, (request, answered) in endpoints.items()
     }
+    page = {kind: {"schema": {"type": "string"}} for kind in html_types}
+    paths["/v1/judge"]["post"]["requestBody"]["content"] |= page
     for get in GETS:
         responses = {"200": answer(get.answer, get.summary)}
         responses |= {status: errors[status] for status in get.errors.split()}

@@ -5,7 +5,7 @@
 Invariants: when full, the connection that has been idle longest is closed, so that connections
 that say nothing keep no health check out. A request for another Host is refused, on loopback too (against DNS rebinding: a
 web page in a browser of this machine could ask under a name of its own); so is a body that is not
-declared as JSON (a form of a web page could send one).
+declared as JSON, or as HTML for /v1/judge (a form of a web page could send another).
 """
 
 import asyncio
@@ -27,6 +27,8 @@ from dedup.service.connections import Buffers, Connections, address_of, file_of,
 from dedup.service.core.limits import LOCAL_NAMES, Limits
 from dedup.service.core.roles import NO_ROLES, Caller, Refused, Tokens, check_role, log_rate_limited
 from dedup.service.http.bodies import PATH_ROLES, Failed, Fault
+from dedup.service.http.judge import HTML_TYPES
+from dedup.service.http.judge import PATH as JUDGE
 
 RESERVED_FILES = 16  # of those that may be open: for stores
 SMALL_BYTES = 1 << 14  # of a request; less is not counted
@@ -67,7 +69,8 @@ class Guard:
         refused = self._refused(scope)
         body = b""
         if refused is None and scope["method"] == "POST":
-            read = await self._body(receive)
+            most = self._limits.judge_bytes if scope["path"] == JUDGE else self._limits.body_bytes
+            read = await _body(receive, most)
             if read is None:  # the client is gone, or h11 has answered its malformed bytes
                 return
             body, refused = read
@@ -109,8 +112,14 @@ class Guard:
             state["caller"] = Caller(address, roles, state["subject"])
         if scope["method"] == "POST":
             kind = given.get(b"content-type", b"").split(b";")[0].strip().lower()
-            if kind != b"application/json":
-                return _refusal(415, "ERR", "the body must be JSON: Content-Type: application/json")
+            is_page = scope["path"] == JUDGE and kind.decode("latin-1") in HTML_TYPES
+            if kind != b"application/json" and not is_page:
+                return _refusal(
+                    415,
+                    "ERR",
+                    "the body must be JSON: Content-Type: application/json"
+                    + (" (or a page: text/html)" if scope["path"] == JUDGE else ""),
+                )
         return None
 
     def _is_known_host(self, host: bytes) -> bool:
@@ -130,24 +139,24 @@ class Guard:
             return False
         return True
 
-    async def _body(self, receive: Receive) -> tuple[bytes, Response | None] | None:
-        most = self._limits.body_bytes
-        parts, length = [], 0
-        while (
-            length <= 2 * most
-        ):  # a body that is a little too long is read to its end, so that the answer arrives
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return None
-            part = message.get("body", b"")
-            length += len(part)
-            if length <= most:
-                parts.append(part)
-            if not message.get("more_body", False):
-                break
-        if length > most:
-            return b"", _refusal(413, "LIMIT", f"a body has up to {most:,} bytes")
-        return b"".join(parts), None
+
+async def _body(receive: Receive, most: int) -> tuple[bytes, Response | None] | None:
+    parts, length = [], 0
+    while (
+        length <= 2 * most
+    ):  # a body that is a little too long is read to its end, so that the answer arrives
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        part = message.get("body", b"")
+        length += len(part)
+        if length <= most:
+            parts.append(part)
+        if not message.get("more_body", False):
+            break
+    if length > most:
+        return b"", _refusal(413, "LIMIT", f"a body has up to {most:,} bytes")
+    return b"".join(parts), None
 
 
 def _refusal(status: int, word: str, text: str) -> Response:

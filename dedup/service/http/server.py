@@ -34,10 +34,11 @@ from dedup.model.words import check_field
 from dedup.service.core.limits import Limits
 from dedup.service.core.operations import Commands, in_slices, keys_size, probe_in_slices
 from dedup.service.core.overview import Overview
-from dedup.service.core.roles import Refused, Tokens, audit, code, message
-from dedup.service.http import bodies
+from dedup.service.core.roles import Refused, Tokens, audit, code
+from dedup.service.http import bodies, judge
 from dedup.service.http.bodies import openapi
 from dedup.service.http.guard import Guard, HttpConnections
+from dedup.service.http.judge import HTML_TYPES, Judge, JudgeAnswer, JudgeRequest
 from dedup.service.port import BOUNDS, Port
 from dedup.store.transfer import encode_line
 
@@ -62,12 +63,8 @@ def _json(value: Any, status: int = 200) -> Response:
     return Response(msgspec.json.encode(value), status, media_type="application/json")
 
 
-def _fault(error: Exception) -> bodies.Fault:
-    return bodies.Fault(code(error), message(error))
-
-
 def _failure(error: Exception) -> Response:
-    return _json(bodies.Failed(_fault(error)), STATUS.get(code(error), 400))
+    return _json(bodies.Failed(bodies.fault(error)), STATUS.get(code(error), 400))
 
 
 def _missing(what: str) -> Response:
@@ -79,7 +76,7 @@ def _done(result: Any) -> bodies.Done:
     if isinstance(result, asyncio.Future):
         result = result.exception() or result.result()
     if isinstance(result, Exception):
-        return bodies.Done(done=False, error=_fault(result))
+        return bodies.Done(done=False, error=bodies.fault(result))
     return bodies.Done(done=result is None or bool(result))
 
 
@@ -187,7 +184,9 @@ class _Endpoints:
         self._metrics = metrics
         self._health = health
         self._overview = overview
-        self._openapi = msgspec.json.encode(openapi(commands.version))
+        self._judge = Judge(commands)
+        described = openapi(commands.version, (JudgeRequest, JudgeAnswer), HTML_TYPES)
+        self._openapi = msgspec.json.encode(described)
         self._decoders = {
             name: msgspec.json.Decoder(request) for name, (request, _) in bodies.ENDPOINTS.items()
         }
@@ -214,6 +213,16 @@ class _Endpoints:
                 return _failure(error)
 
         return endpoint
+
+    async def judge(self, request: Request) -> Response:
+        """Judge the pages of a request."""
+        try:
+            body = await request.body()
+            return _json(await self._judge.answer(request.headers, request.query_params, body))
+        except Exception as error:
+            if code(error) == "ERR" and not isinstance(error, ValueError | Refused):
+                raise
+            return _failure(error)
 
     async def _probe(self, asked: bodies.ProbeRequest) -> bodies.ProbeAnswer:
         commands, pages = self._commands, asked.pages
@@ -263,7 +272,7 @@ class _Endpoints:
             except Exception as error:
                 if code(error) in {"RECIPE", "DISTANCE"}:  # true of every page of the request
                     raise
-                results.append(bodies.Judged(error=_fault(error)))
+                results.append(bodies.Judged(error=bodies.fault(error)))
         return bodies.ReserveAnswer(results)
 
     async def _insert(self, asked: bodies.InsertRequest) -> bodies.DoneAnswer:
@@ -435,6 +444,7 @@ def made_app(
     """Return the port as an ASGI application. hosts are the names that clients may call it by."""
     do = _Endpoints(commands, metrics, health, overview)
     routes = [Route(f"/v1/{name}", do.post(name), methods=["POST"]) for name in bodies.ENDPOINTS]
+    routes.append(Route(judge.PATH, do.judge, methods=["POST"]))
     routes += [Route(get.path, do.get(get)) for get in bodies.GETS]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _no_answer, 500: _no_answer})
     return Guard(app, tokens, hosts, limits)

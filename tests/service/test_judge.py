@@ -1,0 +1,298 @@
+"""`POST /v1/judge`: the service reads the page, and says what a client with the same page is told."""
+
+import gzip
+import http.client
+import json
+import shutil
+import subprocess
+import urllib.request
+from contextlib import closing, suppress
+from itertools import count
+
+import pytest
+import redis
+from commands import ONCE
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from services import Serving
+from sizes import examples
+
+import dedup
+from dedup.model.names import registrable_domain
+from dedup.service.core.limits import USUAL_LIMITS
+from dedup.service.core.roles import Refused
+from dedup.service.http.judge import _of_json, _of_query, unpacked
+
+WORDS = " ".join(f"word{i}" for i in range(120))
+PAGE = f"<title>A</title><nav>Home</nav><article><p>{WORDS}</article>"
+JSON = {"Content-Type": "application/json"}
+HTML = {"Content-Type": "text/html; charset=utf-8"}
+LIMITS = {"page_bytes": 1 << 20, "body_bytes": 1 << 20}
+_names = (f"judge{n}" for n in count())
+
+
+@pytest.fixture(scope="module")
+def serving(tmp_path_factory):
+    with Serving(tmp_path_factory.mktemp("store"), limits=LIMITS) as service:
+        yield service
+
+
+@pytest.fixture
+def ns():
+    return next(_names)
+
+
+def ask(serving, path, body, headers, token=None):
+    """Return the status and the answer."""
+    if token:
+        headers = headers | {"Authorization": f"Bearer {token}"}
+    with closing(
+        http.client.HTTPConnection("127.0.0.1", serving.http_port, timeout=120)
+    ) as connection:
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        connection.request("POST", path, data, headers)
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
+
+
+def judge(serving, **body):
+    return ask(serving, "/v1/judge", body, JSON)
+
+
+def insert(serving, ns, key, token):
+    asked = {"ns": ns, "items": [{"key": key, "token": token}]}
+    assert ask(serving, "/v1/insert", asked, JSON) == (200, {"results": [{"done": True}]})
+
+
+def stored(serving, ns, key):
+    """The document of a key."""
+    url = f"http://127.0.0.1:{serving.http_port}/v1/documents?ns={ns}&key={key}"
+    with urllib.request.urlopen(url, timeout=60) as answer:
+        return json.loads(answer.read())
+
+
+def test_a_copy_of_an_inserted_page_is_a_near_duplicate(serving, ns):
+    """Judge, insert by key and token, judge another page; release gives a page back."""
+    status, first = judge(serving, ns=ns, url="http://a.example/1", html=PAGE)
+    assert (status, first["status"]) == (200, "unique")
+    insert(serving, ns, "http://a.example/1", first["token"])
+    status, other = judge(
+        serving, ns=ns, url="http://a.example/2", html=f"{PAGE}<footer>1</footer>"
+    )
+    assert (other["status"], other["of"], other["similarity"]) == (
+        "near_duplicate",
+        "http://a.example/1",
+        1,
+    )
+    _, own = judge(serving, ns=ns, url="http://a.example/3", html="<p>" + WORDS[::-1])
+    asked = {"ns": ns, "items": [{"key": "http://a.example/3", "token": own["token"]}]}
+    assert ask(serving, "/v1/release", asked, JSON) == (200, {"results": [{"done": True}]})
+
+
+WAYS = {
+    "HTML": lambda ns, url, kind: (f"/v1/judge?ns={ns}&url={url}&kind={kind}", PAGE.encode(), HTML),
+    "HTML in gzip": lambda ns, url, kind: (
+        f"/v1/judge?ns={ns}&url={url}&kind={kind}",
+        gzip.compress(PAGE.encode()),
+        HTML | {"Content-Encoding": "gzip"},
+    ),
+    "JSON": lambda ns, url, kind: (
+        "/v1/judge",
+        {"ns": ns, "url": url, "kind": kind, "html": PAGE},
+        JSON,
+    ),
+    "JSON in gzip": lambda ns, url, kind: (
+        "/v1/judge",
+        gzip.compress(json.dumps({"ns": ns, "url": url, "kind": kind, "html": PAGE}).encode()),
+        JSON | {"Content-Encoding": "gzip"},
+    ),
+    "several": lambda ns, url, kind: (
+        "/v1/judge",
+        {"ns": ns, "pages": [{"url": url, "kind": kind, "html": PAGE}]},
+        JSON,
+    ),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "url", ["http://a.example/2", "http://b.example/2?b=1&a=2", "http://a.example/1"]
+)
+@pytest.mark.parametrize("kind", ["", "list"])
+def test_every_way_in_gives_the_verdict_of_a_client(serving, ns, way, url, kind):
+    """What a client is told that makes fingerprint, key and domain itself is what judge says."""
+    verdicts = []
+    for name in (ns, f"{ns}-judged"):
+        with dedup.open(f"redis://127.0.0.1:{serving.port}", namespace=name) as detector:
+            original = detector.fingerprint(PAGE, url="http://a.example/1")
+            detector.insert(detector.reserve(original, "http://a.example/1"))
+            if name == ns:
+                page = detector.fingerprint(PAGE, url=url)
+                made = detector.reserve(page, dedup.document_key(url), url=url, kind=kind)
+                verdicts.append(
+                    (made.status, made.of, made.distance, made.similarity, made.identity)
+                )
+            else:
+                path, body, headers = WAYS[way](
+                    name, url.replace("&", "%26") if "HTML" in way else url, kind
+                )
+                _, answer = ask(serving, path, body, headers)
+                if way == "several":
+                    (answer,) = answer["results"]
+                names = ("status", "of", "distance", "similarity", "identity")
+                verdicts.append(tuple(answer.get(field) for field in names))
+    assert verdicts[0][:4] == verdicts[1][:4]
+
+
+def test_the_stored_fingerprint_is_that_of_a_client(serving, ns):
+    """Every field of it, in another encoding, too."""
+    page = f"<meta charset=windows-1252><link rel=canonical href=/c><p>{WORDS} café".encode(
+        "cp1252"
+    )
+    path = f"/v1/judge?ns={ns}&url=http://www.a.example/x"
+    _, found = ask(serving, path, page, {"Content-Type": "text/html"})
+    insert(serving, ns, "http://www.a.example/x", found["token"])
+    held = stored(serving, ns, "http://www.a.example/x")
+    made = dedup.fingerprint(page, url="http://www.a.example/x")
+    assert (held["value"], held["sketch"]) == (f"{made.value:016x}", made.sketch.hex())
+    assert (held["identity"], held["domain"]) == (
+        f"{made.identity:016x}",
+        registrable_domain("http://www.a.example/x"),
+    )
+
+
+def test_plain_text_and_half_of_a_surrogate_pair(serving, ns):
+    """No markup is looked for in text; what JSON.stringify makes of a cut text is read."""
+    body = b'{"ns": "%s", "url": "http://a.example/t", "text": "<title> %s \\ud83d"}' % (
+        ns.encode(),
+        WORDS.encode(),
+    )
+    status, found = ask(serving, "/v1/judge", body, JSON)
+    assert (status, found["status"]) == (200, "unique")
+    insert(serving, ns, "http://a.example/t", found["token"])
+    made = dedup.fingerprint_text(f"<title> {WORDS} \ud83d")
+    assert stored(serving, ns, "http://a.example/t")["value"] == f"{made.value:016x}"
+
+
+def test_of_several_each_has_its_answer(serving, ns):
+    """In their order; one that is wrong has its error, and the others their verdicts."""
+    pages = [
+        {"url": "http://a.example/1", "html": PAGE, "exempt": "start"},
+        {"url": "http://a.example/2", "html": "x" * ((1 << 19) + 1)},
+        {"url": "http://[", "html": PAGE},
+        {"url": "http://a.example/1", "html": PAGE},
+    ]
+    status, found = judge(serving, ns=ns, pages=pages)
+    assert status == 200
+    assert [each.get("status") for each in found["results"]] == [
+        "exempt",
+        "exempt",
+        None,
+        "refetch",
+    ]
+    assert "http://[" in found["results"][2]["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "headers", "status", "named"),
+    [
+        ("", b"{", JSON, 400, "truncated"),
+        ("", {"ns": "a"}, JSON, 400, "url"),
+        (
+            "",
+            {"ns": "a", "url": "http://a/", "html": "x", "text": "y"},
+            JSON,
+            400,
+            "either html or text",
+        ),
+        ("", {"ns": "a", "url": "http://a/", "html": "x", "size": 1}, JSON, 400, "size"),
+        ("", {"ns": "a/b", "url": "http://a/", "html": "x"}, JSON, 400, "ns"),
+        ("", {"ns": "a", "url": "http://[", "html": "x"}, JSON, 400, "http://["),
+        ("?ns=a", b"<p>", HTML, 400, "url=URL"),
+        ("?ns=a&url=http://a/&size=1", b"<p>", HTML, 400, "size"),
+        ("?ns=a&url=http://a/", b"<p>", {"Content-Type": "text/plain"}, 415, "text/html"),
+        ("?ns=a&url=http://a/", b"<p>", HTML | {"Content-Encoding": "br"}, 400, "br"),
+        ("?ns=a&url=http://a/", b"<p>", HTML | {"Content-Encoding": "gzip"}, 400, "no gzip"),
+        (
+            "?ns=a&url=http://a/",
+            gzip.compress(b"<p>")[:-9],
+            HTML | {"Content-Encoding": "gzip"},
+            400,
+            "cut short",
+        ),
+        (
+            "?ns=a&url=http://a/",
+            gzip.compress(bytes(1 << 24)),
+            HTML | {"Content-Encoding": "gzip"},
+            413,
+            "unpacked",
+        ),
+        ("?ns=a&url=http://a/", bytes((1 << 20) + 1), HTML, 413, "bytes"),
+    ],
+)
+def test_bad_requests_are_named(serving, path, body, headers, status, named):
+    """What is wrong, and nothing of it is read further."""
+    got, answer = ask(serving, f"/v1/judge{path}", body, headers)
+    assert (got, named in answer["error"]["message"]) == (status, True), answer
+
+
+def test_another_recipe_is_refused(serving, ns):
+    """A namespace whose fingerprints have a secret is judged by its clients only."""
+    with dedup.open(f"redis://127.0.0.1:{serving.port}", namespace=ns, secret="hush") as detector:
+        detector.insert(detector.reserve(detector.fingerprint(PAGE), "http://a.example/1"))
+    status, answer = judge(serving, ns=ns, url="http://a.example/2", html=PAGE)
+    assert (status, answer["error"]["code"]) == (409, "RECIPE")
+
+
+def test_roles_hold(tmp_path):
+    """Judging reserves: it needs the role crawl."""
+    tokens = tmp_path / "tokens"
+    tokens.write_text("crawl a-token-that-crawls-12345\nread a-token-that-reads-1234567\n")
+    tokens.chmod(0o600)
+    body = {"ns": "a", "url": "http://a.example/1", "html": PAGE}
+    with Serving(tmp_path / "store", "--tokens", tokens) as service:
+        assert ask(service, "/v1/judge", body, JSON, "a-token-that-crawls-12345")[0] == 200
+        assert ask(service, "/v1/judge", body, JSON, "a-token-that-reads-1234567")[0] == 403
+        assert ask(service, "/v1/judge", body, JSON)[0] == 401
+
+
+def test_a_redis_client_ends_what_was_judged(serving, ns):
+    """Insert and release take the token on either port."""
+    _, found = judge(serving, ns=ns, url="http://a.example/1", html=PAGE)
+    with redis.Redis(port=serving.port, decode_responses=True, **ONCE) as client:
+        assert (
+            client.execute_command("DEDUP.INSERT", ns, "http://a.example/1", found["token"]) == "OK"
+        )
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_curl(serving, ns, tmp_path):
+    """A page from a file, as docs/how-to/other-crawlers.md has it."""
+    path = tmp_path / "page.html"
+    path.write_text(PAGE)
+    url = f"http://127.0.0.1:{serving.http_port}/v1/judge?ns={ns}&url=http://a.example/1"
+    command = ["curl", "-s", "-H", "Content-Type: text/html", "--data-binary", f"@{path}", url]
+    done = subprocess.run(command, capture_output=True, check=True, timeout=60)
+    assert json.loads(done.stdout)["status"] == "unique"
+
+
+@given(st.binary(max_size=200) | st.builds(gzip.compress, st.binary(max_size=200)))
+@settings(max_examples=examples(200))
+def test_any_bytes_end_in_pages_or_in_an_error(body):
+    """As a gzip, as JSON and as a query nothing but Refused is raised."""
+    for read in (
+        lambda: unpacked(body, "gzip", USUAL_LIMITS),
+        lambda: _of_json(body),
+        lambda: _of_query({"ns": "a", "url": body.decode("latin-1")}, body, None),
+    ):
+        with suppress(Refused):
+            read()
+
+
+def test_the_limit_of_a_page_is_an_option(tmp_path):
+    """`--max-page` bounds one page, packed or not."""
+    with Serving(tmp_path / "store", "--max-page", "2K") as service:
+        path = "/v1/judge?ns=a&url=http://a.example/1"
+        assert ask(service, path, b"x" * 2048, HTML)[0] == 200
+        status, answer = ask(service, path, b"x" * 2049, HTML)
+        assert (status, "--max-page" in answer["error"]["message"]) == (413, True)
