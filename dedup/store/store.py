@@ -5,7 +5,7 @@
 
 Invariants:
   - insert() and forget() return when the change is committed, and a committed change survives kill -9. It
-    is flushed to disk within a second and at close: a power cut may lose the last second, and, on a
+    is flushed to disk within ten seconds and at close: a power cut may lose the last ten seconds, and, on a
     file system that reorders writes, damage documents.mdb, which is then refused.
   - What the index finds and the documents say must agree; else the answer is StoreDamaged.
   - Changes of a log are counted as if they were applied one by one.
@@ -36,8 +36,17 @@ from dedup.model.errors import RecipeMismatch, StoreDamaged, UsageError
 from dedup.model.names import check_namespace
 from dedup.model.page import Document
 from dedup.model.recipes import Recipe, recipe_of, same_recipe
-from dedup.store.documents import FORMAT, Documents, Flusher, Removal, key_digest
+from dedup.store.documents import (
+    FORMAT,
+    Documents,
+    Flusher,
+    Removal,
+    is_half_made,
+    key_digest,
+    make,
+)
 from dedup.store.index import KEYS, VALUES, Index
+from dedup.store.journal import ASIDE, JOURNAL
 
 DOCUMENTS = "documents.mdb"
 FOR_ONE_CRAWL = "crawl"  # the mark of a store that the next crawl may empty
@@ -79,11 +88,12 @@ def agreed_recipe(
 
 def empty(folder: Path) -> None:
     """Remove the documents of a store, and its index, under its lock. Raises OSError."""
-    # the index first: it is refused without the documents that it stands for
+    # in this order: index and journal are refused without the documents that they stand for
     for name in (VALUES, KEYS):
         if (folder / name).exists():
             shutil.rmtree(folder / name)
-    (folder / DOCUMENTS).unlink(missing_ok=True)
+    for name in (ASIDE, JOURNAL, DOCUMENTS):
+        (folder / name).unlink(missing_ok=True)
 
 
 @contextmanager
@@ -224,18 +234,19 @@ class Store:
             raise FileNotFoundError(errno.ENOENT, "there is no store here", str(folder))
         with contextlib.ExitStack() as opened:
             lock = opened.enter_context(contextlib.closing(FolderLock(folder / "lock")))
-            if (folder / VALUES).exists() and not (file.exists() and file.stat().st_size):
-                raise StoreDamaged(
-                    f"{file} is missing or empty, but {folder / VALUES} is there: restore it from a copy, "
-                    "or move the folder away to start with an empty store"
-                )
+            if not file.exists() or is_half_made(file):
+                for name in (VALUES, JOURNAL, ASIDE):
+                    if (folder / name).exists():
+                        raise StoreDamaged(
+                            f"{file} is missing or empty, but {folder / name} is there: restore it from a copy, "
+                            "or move the folder away to start with an empty store"
+                        )
+                make(file, namespace, agreed_recipe(folder, "", recipe_id, secret).id)
             documents = opened.enter_context(contextlib.closing(Documents(file)))
             if create:  # who opens it to fill it wants it kept; a crawl marks its own store again
                 (folder / FOR_ONE_CRAWL).unlink(missing_ok=True)
             recipe = agreed_recipe(folder, documents.recipe, recipe_id, secret)
-            if not documents.recipe:
-                documents.name(namespace, recipe.id)
-            elif documents.namespace != namespace:
+            if documents.namespace != namespace:
                 raise UsageError(
                     f"the store {folder} belongs to the namespace {documents.namespace!r}, not to "
                     f"{namespace!r}"
@@ -652,7 +663,7 @@ class Store:
             if self._fits and self._documents.unindexed >= TAIL_AT_CLOSE:
                 self._index.write(MERGED_AT_CLOSE)
             self._index.end()
-            self._documents.sync()
+            self._documents.settle()
 
     def _check_open(self) -> None:
         if self._closed:

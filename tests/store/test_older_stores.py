@@ -1,4 +1,4 @@
-"""Documents of an earlier release (9dfb003) are read: later fields have their defaults.
+"""Documents of an earlier recipe are read: later fields have their defaults.
 
 The store's recipe, words-0-4, is retired: its documents can be exported, and compared with no others.
 """
@@ -18,7 +18,7 @@ from dedup.model.forms import ALWAYS, RECORD, of_record, record_struct, to_recor
 from dedup.model.page import Document, PageFingerprint
 from dedup.store.transfer import decode_line, export_lines
 
-ARCHIVE = Path(__file__).with_name("store-of-9dfb003.tar.gz")
+ARCHIVE = Path(__file__).with_name("store-of-words-0-4.tar.gz")
 RECIPE = "words-0-4"
 
 DOCUMENTS = [
@@ -35,7 +35,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_documents_of_9dfb003_are_read(folder):
+def test_documents_of_an_earlier_recipe_are_read(folder):
     """Every field is what was written, in the record and in the exported line."""
     lines = list(export_lines(folder / "old", pytest.fail))
     for line, (key, value, links, domain, kind, paid) in zip(lines, DOCUMENTS, strict=True):
