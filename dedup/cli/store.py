@@ -33,7 +33,7 @@ import msgspec
 
 from dedup.cli import terminal
 from dedup.cli.common_options import json_option, output_option, reason_of
-from dedup.core.files import replacing
+from dedup.core.files import PRIVATE, replacing
 from dedup.model.errors import (
     DedupError,
     RecipeMismatch,
@@ -311,15 +311,15 @@ def import_(path: str, source: str, dry_run: bool, as_json: bool) -> None:
 
     Known keys are replaced. PATH is the folder of a store, or a folder with a store for each namespace;
     missing stores are created. A new folder becomes a store itself if it has the name of the input's
-    namespace. The whole input is checked first. Bad lines are reported and skipped, with exit code 1;
-    lines of another recipe than the store's stop the import.
+    namespace. The whole input is checked first. Bad lines, and those of another recipe than their namespace's
+    first one, are reported and skipped, with exit code 1.
     """
     from dedup.store import transfer
 
     name = "stdin" if source == "-" else source
     with _seekable(source) as file, contextlib.ExitStack() as stack:
         faults, fault = _faults(f"{name}: line")
-        found = transfer.survey(file, name, fault)
+        found = transfer.survey(file, fault)
         faults.close()
         folders = _targets(path, name, found.first)
         for namespace, folder in folders.items():
@@ -362,7 +362,7 @@ def whole(output: str) -> Iterator[IO[bytes]]:
     """Open an output that is there as a whole or not at all; stdout, pipes and devices as they are."""
     target = Path(output).resolve()  # through a link, so that the link stays
     whole = output != "-" and (target.is_file() or not target.exists())
-    with replacing(target) if whole else click.open_file(output, "wb") as file:
+    with replacing(target, PRIVATE) if whole else click.open_file(output, "wb") as file:
         yield file
         file.flush()
 

@@ -213,6 +213,41 @@ class Durations:
         self.sum += seconds
 
 
+TURN_SECONDS = 0.025  # of slices in one iteration of the event loop
+
+
+class WorkQueue:
+    """Connections whose commands take more than a slice. Each has its turn; so has the event loop between them.
+
+    However many there are, an iteration of the loop takes TURN_SECONDS: a new connection, which takes several, is
+    answered soon.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[Connection] = deque()
+        self._is_running = False
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def add(self, connection: "Connection") -> None:
+        """Resume a connection in its turn."""
+        self._waiting.append(connection)
+        if not self._is_running:
+            self._is_running = True
+            asyncio.get_running_loop().call_soon(self._run)
+
+    def _run(self) -> None:
+        waiting, until = self._waiting, monotonic() + TURN_SECONDS
+        for _ in range(len(waiting)):
+            waiting.popleft().resume()
+            if monotonic() > until:
+                break
+        self._is_running = bool(waiting)
+        if waiting:
+            asyncio.get_running_loop().call_soon(self._run)
+
+
 class Port(Connections):
     """The state of the port.
 
@@ -221,6 +256,7 @@ class Port(Connections):
     errors     error answers by code
     durations  of commands
     turn       probes that are carried out together
+    queue      connections whose commands wait for their turn
     """
 
     def __init__(self, commands: Commands, limits: Limits, tokens: Tokens) -> None:
@@ -240,6 +276,7 @@ class Port(Connections):
         self.errors: Counter[str] = Counter()
         self.durations = Durations()
         self.turn = Turn(self.plans, self._probed)
+        self.queue = WorkQueue()
 
     def _probed(self, seconds: float, probes: int) -> None:
         self.asked[PROBE] += probes
@@ -332,7 +369,7 @@ class Connection(asyncio.Protocol):
         self._answers = Answers(self)
         self._transport: Any = None
         self._singly: deque[list[bytes]] = deque()  # commands that are not to be batched
-        self._scheduled: asyncio.Handle | None = None  # the next slice of work
+        self._scheduled = False  # the next slice of work waits in the port's queue
         self._paused = False  # reading
         self._finishing = False  # to be closed once everything is answered
         self._began = self._heard = monotonic()  # connected, last command
@@ -365,9 +402,6 @@ class Connection(asyncio.Protocol):
         self._closed_since = monotonic()
         self._answers.close()
         self._singly.clear()
-        if self._scheduled is not None:
-            self._scheduled.cancel()
-            self._scheduled = None
 
     def pause_writing(self) -> None:
         """Stop taking commands: the client does not read its answers."""
@@ -402,7 +436,11 @@ class Connection(asyncio.Protocol):
             self._in_turn = self._port.turn.take(self, form, data, now)
         if not self._in_turn:
             self._incoming.feed(data, now)
-            if self._scheduled is None and not self._paused:
+            if self._scheduled or self._paused:
+                return
+            if self._port.queue and not self._is_silent:
+                self._schedule()
+            else:
                 self._work(now)
 
     def _is_free(self) -> bool:
@@ -439,9 +477,14 @@ class Connection(asyncio.Protocol):
 
     # ------------------------------------------------------------------------------------ the work
 
+    def resume(self) -> None:
+        """Carry out the next slice of work."""
+        self._scheduled = False
+        if self._closed_since is None:
+            self._work()
+
     def _work(self, now: float | None = None) -> None:
         """Carry out commands until there is none, or it is the turn of other connections."""
-        self._scheduled = None
         until = (now or monotonic()) + SLICE_SECONDS
         incoming, session, singly = self._incoming, self.session, self._singly
         try:
@@ -614,10 +657,11 @@ class Connection(asyncio.Protocol):
             self._schedule()
 
     def _schedule(self) -> None:
-        """Go on in the next turn of the event loop."""
-        if self._scheduled is None and self._closed_since is None:
+        """Go on when it is this connection's turn."""
+        if not self._scheduled and self._closed_since is None:
             self._pause()
-            self._scheduled = asyncio.get_running_loop().call_soon(self._work)
+            self._scheduled = True
+            self._port.queue.add(self)
 
     def _pause(self) -> None:
         if not self._paused and not self._transport.is_closing():

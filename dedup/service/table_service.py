@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 OWN_FILES = 64  # open files other than those of connections and stores
-NAMESPACE_FILES = 3  # of a namespace, at least
+NAMESPACE_FILES = 4  # of a namespace, at least
 WATCH_SECONDS = 0.5  # between two checks of the connections' time limits
 
 
@@ -96,8 +96,11 @@ class Service:
         reason = self.commands.not_ready
         if reason is not None:
             return Health("not_ready", reason)
-        stale = "" if self.replica is None else self.replica.stale
-        return Health("stale", stale) if stale else Health("ok")
+        stale = self.commands.trouble if self.replica is None else self.replica.stale
+        if stale:
+            return Health("stale", stale)
+        unserved = self.namespaces.trouble
+        return Health("partial", unserved) if unserved else Health("ok")
 
     async def run(self, listening: Callable[[Address | None, Address | None], None]) -> None:
         """Serve until SIGTERM or SIGINT. listening() is called with the addresses that were bound.
@@ -169,7 +172,7 @@ class Service:
         stale = "" if self.replica is None else self.replica.stale
         log.info(
             "ready%s: %d namespaces were opened in %.1f s%s",
-            ", but stale" if stale else "",
+            ", but stale" if stale else ", but not all" if self.namespaces.unserved else "",
             len(self.namespaces),
             time.monotonic() - began,
             f". {stale}" if stale else "",

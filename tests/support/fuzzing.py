@@ -286,7 +286,7 @@ def lines(data: bytes) -> None:
         good[namespace][found.key] = found
     faults: list[int] = []
     try:
-        survey = transfer.survey(io.BytesIO(data), "input", lambda number, _: faults.append(number))
+        survey = transfer.survey(io.BytesIO(data), lambda number, _: faults.append(number))
     except RecipeMismatch:
         return
     assert (survey.lines, survey.bad, len(faults)) == (total, bad, bad)

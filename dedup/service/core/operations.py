@@ -28,7 +28,7 @@ from dedup.model.words import check_field, check_given
 from dedup.service.core.limits import USUAL_LIMITS, Limits
 from dedup.service.core.namespaces import Namespaces, PolicyOverrides
 from dedup.service.core.overview import Tally
-from dedup.service.core.roles import Refused
+from dedup.service.core.roles import Refused, message
 from dedup.wire.shards import partition_of
 
 LateFields = Mapping[str, Any]  # fields of a document that are known only at its insert
@@ -64,6 +64,7 @@ class Commands:
         self.limits = limits
         self.version = version("crawl-dedup")
         self.not_ready: str | None = "the stores are being opened"  # the reason; None: ready
+        self.trouble = ""  # why a store takes no changes, since the last that failed
         self.more_info: Callable[[], dict[str, Any]] = dict  # of other parts
         self.counts: Counter[str] = Counter()  # verdicts by status, and other changes
         self.tally = Tally()
@@ -217,7 +218,7 @@ class Commands:
         detector = self._existing(namespace)
         if detector is not None:
             if self.log is None and not pin:
-                if detector.insert_held(((key, token, given),)):
+                if self._insert_held(detector, ((key, token, given),)):
                     self.counts["insert"] += 1
                     return None
             elif (verdict := detector.held(token)) is not None:
@@ -252,9 +253,21 @@ class Commands:
         one by one, which changes nothing for those.
         """
         detector = self._existing(namespace)
-        if detector is None or not detector.insert_held(pages):
+        if detector is None or not self._insert_held(detector, pages):
             raise Refused("NOTOKEN", "one of these reservations is not held here")
         self.counts["insert"] += len(pages)
+
+    def _insert_held(
+        self, detector: EmbeddedDetector, pages: Sequence[tuple[str, str, LateFields]]
+    ) -> bool:
+        try:
+            held = detector.insert_held(pages)
+        except OSError as error:
+            self.trouble = f"a store takes no changes: {message(error)}"
+            raise
+        if held:
+            self.trouble = ""
+        return held
 
     def release(self, namespace: str, key: str, token: str) -> bool:
         """Give a reservation back; False if it is not held here.
@@ -338,6 +351,7 @@ class Commands:
             "version": self.version,
             "ready": int(self.not_ready is None),
             "namespaces": len(infos),
+            **({"unserved": ",".join(unserved)} if (unserved := self.namespaces.unserved) else {}),
             "documents": sum(info["documents"] for _, info in infos),
             "in_flight": sum(info["in_flight"] for _, info in infos),
             "partitions": held,

@@ -223,9 +223,9 @@ class SearchAnswer(msgspec.Struct, frozen=True):
 
 
 class Health(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Whether the service is ready; the reason says why not, or why answers may be stale."""
+    """Whether the service is ready; the reason says why not, why answers may be stale, or which namespaces are refused."""
 
-    status: Literal["ok", "not_ready", "stale"]
+    status: Literal["ok", "not_ready", "stale", "partial"]
     reason: str = ""
 
 

@@ -156,6 +156,12 @@ class Metrics(Collector):
         cut = CounterMetricFamily(
             "dedup_cut", "Answers and verdicts that left pages out", labels=("namespace",)
         )
+        unserved = GaugeMetricFamily(
+            "dedup_unserved", "1 for a namespace that is refused", labels=("namespace",)
+        )
+        for name in self._commands.namespaces.unserved:
+            unserved.add_metric((name,), 1.0)
+        yield unserved
         for name, detector in self._commands.namespaces:
             info = detector.info()
             cut.add_metric((name,), float(info["cut"]))
