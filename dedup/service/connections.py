@@ -81,13 +81,19 @@ class Listening:
     def read_again(self) -> None:
         """Read certificate and tokens again; what is not right stays as it was."""
         read = []
-        for what, again in (("certificate", self._read_tls), ("tokens", self._read_tokens)):
+        for what, again in (("certificate", self._read_tls), ("file of tokens", self._read_tokens)):
             try:
                 if again():
                     read.append(what)
             except (OSError, ValueError) as error:
                 log.error("SIGHUP: cannot read the %s, what is in use stays: %s", what, error)
-        log.info("SIGHUP: read again: %s", " and ".join(read) or "nothing")
+        log.info(
+            "SIGHUP: read again: %s%s",
+            " and ".join(read) or "nothing",
+            "; DEDUP_TOKEN is as it was at the start: a restart reads it"
+            if self._config.token is not None
+            else "",
+        )
 
     def _read_tls(self) -> bool:
         if self._context is None:

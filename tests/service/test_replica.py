@@ -26,7 +26,7 @@ from logs import (
 
 import dedup
 from dedup.model.errors import StoreDamaged
-from dedup.model.events import EventNewer, encode
+from dedup.model.events import encode
 from dedup.service.core.namespaces import Namespaces
 from dedup.service.manifest import MANIFEST, read_manifest
 from dedup.service.replica import SERVING, Phase, Replica
@@ -160,8 +160,8 @@ def test_events_of_another_recipe_are_counted_and_skipped(kafka, tmp_path):
     asyncio.run(main())
 
 
-def test_a_newer_version_ends_readiness_and_nothing_after_it_is_skipped(kafka, tmp_path):
-    """What came before it is applied; a release that reads it goes on from there."""
+def test_a_newer_version_is_a_dead_letter_and_an_alarm(kafka, tmp_path):
+    """One record of a stranger does not stop every service: the others are applied, and it is counted."""
     config = log_config(kafka)
 
     async def main():
@@ -171,14 +171,12 @@ def test_a_newer_version_ends_readiness_and_nothing_after_it_is_skipped(kafka, t
         after = Outgoing(*encode("news", document(6)), partition=0)
         await ensure_topic(config, partitions=1)
         await write(config, [before, newer, after])
-        for _ in range(2):  # a restart does not get past it either
-            with pytest.raises(EventNewer, match="partition 0, offset 1.*upgrade"):
-                async with following(config, tmp_path) as replica:
-                    await reached(replica, Phase.FAILED)
-                    assert not replica.ready
-                    assert "upgrade crawl-dedup" in replica.state().reason
-            assert held(tmp_path) == {"news": {document(4).key: document(4)}}
-        assert read_manifest(tmp_path).offsets[0] == 1
+        counts = await drained(config, tmp_path)
+        assert (counts["newer"], counts["dead_letters"]) == (1, 0)
+        assert held(tmp_path) == {"news": {document(i).key: document(i) for i in (4, 6)}}
+        assert read_manifest(tmp_path).offsets[0] == 3
+        (letter,) = await read(config, config.dead_letters)
+        assert letter.value == newer.value
 
     asyncio.run(main())
 

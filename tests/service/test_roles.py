@@ -155,6 +155,7 @@ def test_tokens_are_rotated_while_it_serves(tmp_path, tokens):
         read_again(f"crawl {CRAWL}", f"crawl {NEXT}", f"admin {ADMIN}")
         for client in (old, of(serving, NEXT)):
             assert reserve(client, "d", "k", "EXEMPT", "start")
+        assert any("read again: file of tokens" in line for line in serving.log)
         read_again("crawl short")
         read_again("")
         assert of(serving, CRAWL).ping()

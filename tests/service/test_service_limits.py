@@ -485,9 +485,9 @@ def with_files(path, files: int, *options: object) -> Serving:
 def test_more_namespaces_than_files_are_refused_at_the_start(tmp_path):
     """Where they were asked for: the message says how many can be served, if any can."""
     for files, options, said in (
-        (1024, ["--max-namespaces", 100000], "--max-namespaces 100000 needs 300128 open files"),
-        (1024, ["--max-namespaces", 100000], "give --max-namespaces 298"),
-        (130, [], "needs 896 open files"),
+        (1024, ["--max-namespaces", 100000], "--max-namespaces 100000 needs 400128 open files"),
+        (1024, ["--max-namespaces", 100000], "give --max-namespaces 224"),
+        (130, [], "needs 1152 open files"),
     ):
         service = with_files(tmp_path, files, *options)
         with pytest.raises(AssertionError, match="did not start") as raised:

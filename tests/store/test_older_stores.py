@@ -5,11 +5,14 @@ The store's recipe, words-0-4, is retired: its documents can be exported, and co
 
 from __future__ import annotations
 
+import json
 import tarfile
 from pathlib import Path
 
 import pytest
+import redis
 from click.testing import CliRunner
+from commands import insert
 from services import Serving
 
 import dedup
@@ -66,26 +69,36 @@ def test_a_store_of_a_retired_recipe_is_refused_by_name(folder):
 
 
 def test_lines_of_a_retired_recipe_are_not_imported(folder, tmp_path):
-    """The error names the file, the line and the recipe, and says how to continue; no store is made."""
+    """The errors name the file, the line and the recipe, and say how to continue; no store is made."""
     lines = tmp_path / "old.jsonl"
     lines.write_bytes(b"".join(export_lines(folder / "old", pytest.fail)))
     done = CliRunner().invoke(
         main, ["store", "import", str(tmp_path / "new"), "--input", str(lines)]
     )
     assert done.exit_code != 0
-    for part in ("old.jsonl: line 1", "words-0-4", "words-0-5", "new path", "nothing was imported"):
+    for part in ("old.jsonl: line 1", "words-0-4", "words-0-5", "new path"):
         assert part in done.stderr
     assert not (tmp_path / "new").exists()
 
 
 def test_a_service_with_a_store_of_a_retired_recipe_says_so(folder):
-    """It does not start: the error names the recipe, and what to do."""
-    with Serving(folder, wait=False) as serving:
-        assert serving.ended() == 1
+    """It serves the others: the error, /readyz, /metrics and each answer name the namespace, and what to do."""
+    with Serving(folder) as serving, redis.Redis(port=serving.port) as client:
+        insert(client, "new", "http://a/1")
+        with pytest.raises(
+            redis.ResponseError, match="^RECIPE the namespace old is not served: .*words-0-4"
+        ):
+            insert(client, "old", "http://a/1")
+        status, answer = serving.get("/readyz")
+        assert status == 200
+        health = json.loads(answer)
+        assert health["status"] == "partial"
+        assert "the namespace old is not served" in health["reason"]
+        assert b'dedup_unserved{namespace="old"} 1.0' in serving.get("/metrics")[1]
     said = "".join(serving.log)
-    assert f"{folder / 'old'}: recipe 'words-0-4' is retired" in said
+    assert "recipe 'words-0-4' is retired" in said
     assert "dedup store export" in said
-    assert "moved away" in said
+    assert str(folder / "old") in said
 
 
 def test_a_record_without_later_fields_is_the_bytes_of_before():

@@ -336,6 +336,10 @@ def facts_of(reply: Any) -> dict[str, Any]:
         raise unreadable(reply) from error
 
 
+class TokenRefused(ServiceUnavailable):
+    """The service is there, and refuses the token."""
+
+
 def error_of(message: str) -> DedupError:
     """Return the error that an answer "-CODE message" stands for.
 
@@ -355,7 +359,7 @@ def error_of(message: str) -> DedupError:
     if code in {"ERR", "DISTANCE", "NOPERM"}:
         return UsageError(f"the table service says: {text}")
     if code in {"NOAUTH", "WRONGPASS"}:
-        return ServiceUnavailable(
+        return TokenRefused(
             f"it refuses the token ({message}); give it in the URL: redis://:TOKEN@host:port"
         )
     return ServiceUnavailable(f"it answers {message}")

@@ -39,6 +39,7 @@ from dedup.wire.client.command_codec import (
     Holding,
     Request,
     Route,
+    TokenRefused,
     error_of,
     holding_of,
     unavailable,
@@ -458,7 +459,11 @@ class Endpoint:
             except Exception as error:
                 self.trouble = str(error) or "no connection in time"
                 breaker.failed(self._loop.time())
-                self._say(f"{self.address} is away ({self.trouble}); pages are kept meanwhile")
+                is_there = isinstance(error, TokenRefused)
+                self._say(
+                    f"{self.address} {'refuses the token' if is_there else 'is away'} ({self.trouble}); "
+                    "pages are kept meanwhile"
+                )
             else:
                 self.connection = connection
                 self.trouble = ""
