@@ -224,21 +224,18 @@ class WorkQueue:
     """
 
     def __init__(self) -> None:
-        self._waiting: deque[Connection] = deque()
+        self.waiting: deque[Connection] = deque()
         self._is_running = False
-
-    def __bool__(self) -> bool:
-        return bool(self._waiting)
 
     def add(self, connection: "Connection") -> None:
         """Resume a connection in its turn."""
-        self._waiting.append(connection)
+        self.waiting.append(connection)
         if not self._is_running:
             self._is_running = True
             asyncio.get_running_loop().call_soon(self._run)
 
     def _run(self) -> None:
-        waiting, until = self._waiting, monotonic() + TURN_SECONDS
+        waiting, until = self.waiting, monotonic() + TURN_SECONDS
         for _ in range(len(waiting)):
             waiting.popleft().resume()
             if monotonic() > until:
@@ -438,7 +435,7 @@ class Connection(asyncio.Protocol):
             self._incoming.feed(data, now)
             if self._scheduled or self._paused:
                 return
-            if self._port.queue and not self._is_silent:
+            if self._port.queue.waiting and not self._is_silent:
                 self._schedule()
             else:
                 self._work(now)

@@ -19,6 +19,7 @@ docs/appendix/store-format.md describes the files.
 
 import contextlib
 import errno
+import itertools
 import math
 import os
 import shutil
@@ -344,11 +345,6 @@ class Store:
             found = self._documents.read([m.document for m in matches])
             return self._answer(probed, bound, matches, found)
 
-    def near_others(self, values: Sequence[int], k: int) -> dict[int, Near]:
-        """Return near_many() for the values of the documents stored last, in their order, without themselves."""
-        with self._lock:
-            return self.near_many(values, k, own=self._documents.next_id - len(values))
-
     def near_many(
         self,
         values: Numbers,
@@ -356,13 +352,10 @@ class Store:
         limit: int | None = None,
         *,
         nearest: int = NEAR_LIMIT,
-        own: int | None = None,
     ) -> dict[int, Near]:
         """Return the answer of near() for each of a batch of values that has any, by its index.
 
-        nearest is the limit of each answer. own is the id of the document that the first value is of, the next
-        one's follows, and so on: no answer has the document that its value is of, which is not read.
-        Raises StoreDamaged, and TooMany if more than `limit` documents were to be read.
+        nearest is the limit of each answer. Raises StoreDamaged, and TooMany if more than `limit` documents were to be read.
         """
         queries = packed(values, "values")
         answers: dict[int, Near] = {}
@@ -379,12 +372,7 @@ class Store:
                         "what one answer may hold: probe fewer at once"
                     )
                 kept = {
-                    i: [
-                        m
-                        for m in matches
-                        if m.distance <= bound and (own is None or m.document != own + begin + i)
-                    ]
-                    for i, matches in part.items()
+                    i: [m for m in matches if m.distance <= bound] for i, matches in part.items()
                 }
                 ids = [match.document for matches in kept.values() for match in matches]
                 documents = iter(self._documents.read(ids))
@@ -497,6 +485,28 @@ class Store:
             self._check_open()
             first = first if first >= 0 else max(0, self._documents.next_id + first)
             return self._documents.batch(first, most)
+
+    def verify_from(self, first: int, most: int) -> tuple[int, int | None, list[str]]:
+        """Verify the next `most` documents with id >= first, and that the index has them, in some milliseconds.
+
+        Returns how many were verified, where to go on (None: that was all), and the problems.
+        """
+        with self._lock:
+            index = self._ready()
+            problems: list[str] = []
+            sound: list[Removal] = []
+            last = None
+            with contextlib.closing(self._documents.scan(first)) as scan:
+                for last, document in itertools.islice(scan, most):
+                    if isinstance(document, ValueError):
+                        problems.append(f"document {last}: {document}")
+                    else:
+                        sound.append((last, document.page.value, key_digest(document.key)))
+            if sound:
+                problems += [
+                    f"document {each} is missing in the index" for each in index.missing(sound)
+                ]
+            return len(sound), None if last is None else last + 1, problems
 
     def forget(self, key: str) -> bool:
         """Remove the document with this key; False if there is none. Committed on return.

@@ -410,15 +410,20 @@ def test_a_full_disk_says_so_and_probes_go_on(tmp_path):
         insert(client, "d", "http://a/1")
         size = (tmp_path / "d" / "documents.mdb").stat().st_size
         resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
-        with pytest.raises(redis.ResponseError, match=r"^STORE .*documents\.mdb"):
+        with pytest.raises(redis.ResponseError, match=r"^STORE .*documents\."):
             for i in range(5000):
                 insert(client, "d", f"http://b/{i}", value=spread(i))
+        status, answer = service.get("/readyz")
+        assert status == 200
+        assert b'"stale"' in answer
+        assert b"a store takes no changes" in answer
         assert probe(client, "d", 0x0123456789ABCDEF) == [["http://a/1", 0, "1.0000"]]
         unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
         resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, unlimited)
         insert(client, "d", "http://c/1", value=spread(99_999))
         assert probe(client, "d", spread(99_999)) == [["http://c/1", 0, "1.0000"]]
-    assert any("documents.mdb" in line for line in service.log)
+        assert b'"ok"' in service.get("/readyz")[1]
+    assert any("documents." in line for line in service.log)
 
 
 def resident(serving: Serving) -> int:

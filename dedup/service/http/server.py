@@ -389,6 +389,18 @@ class _Endpoints:
             answer.headers["x-dedup-next"] = str(last + 1)
         return answer
 
+    def verify(self, request: Request) -> Response:
+        """Answer with what is wrong with some documents, from an id on."""
+        namespace = request.query_params.get("ns")
+        if namespace is None:
+            raise Refused("ERR", "the query is ns=NAMESPACE and from=ID, from 0 on")
+        first = _first(request.query_params)
+        found = self._commands.verify_from(namespace, first, EXPORTED)
+        if found is None:
+            return _missing("namespace")
+        documents, after, problems = found
+        return _json(bodies.VerifyAnswer(documents, problems, after))
+
     def livez(self, _: Request) -> Response:
         """Say that the process works."""
         return _json(bodies.Health("ok"))
