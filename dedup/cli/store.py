@@ -13,7 +13,9 @@ Invariants:
     replaced meanwhile may be in it twice, and the later line is the one that counts.
 """
 
+import asyncio
 import contextlib
+import itertools
 import json
 import os
 import shutil
@@ -23,7 +25,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from http.client import HTTPException
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 from urllib.error import HTTPError
 from urllib.parse import urlencode, urlsplit
 from urllib.request import Request, urlopen
@@ -48,7 +50,11 @@ from dedup.store.index import KEYS, VALUES
 from dedup.store.store import DOCUMENTS, locked_documents
 from dedup.store.verify import LISTED, verify_store
 
+if TYPE_CHECKING:
+    from dedup.wire.kafka import KafkaConfig
+
 Seen = dict[str, Any]
+PRODUCED = 1000  # records that are written at once
 TIMEOUT_SECONDS = 60.0  # of a request to a service
 
 
@@ -322,6 +328,60 @@ def export(path: str, output: str) -> None:
             raise DedupError(f"{output} was not written: not every store of {path} could be read")
     if left_out or failed:
         click.get_current_context().exit(1)
+
+
+@store.command(
+    epilog="Example: dedup store produce /var/lib/dedup --kafka kafka-1:9092 --topic dedup.inserts.2"
+)
+@click.argument("path", type=click.Path())
+@click.option("--kafka", metavar="HOST:PORT,...", required=True, help="Kafka brokers.")
+@click.option("--topic", metavar="NAME", help="Topic of insert events. [default: dedup.inserts]")
+def produce(path: str, kafka: str, topic: str | None) -> None:
+    """Write the documents of the stores at PATH to a Kafka topic, as insert events. The stores are not changed.
+
+    A topic that does not exist is created. For a service that gets a new topic, or its first one. Logins are in the
+    environment, see docs/operations-kafka.md. An unreadable document is reported and left out, with exit code 1.
+    """
+    from dedup.wire.kafka import kafka_config
+    from dedup.wire.kafka.login import INSERTS_TOPIC
+
+    left_out = 0
+    config = kafka_config(kafka, topic or INSERTS_TOPIC)
+
+    def write(folder: Path) -> Seen:
+        nonlocal left_out
+        faults, fault = _faults(f"{check_documents(folder)}: document")
+        count = asyncio.run(_produce(config, folder, fault))
+        faults.close()
+        left_out += faults.count
+        terminal.out(f"{folder}: {terminal.count(count, 'document')} written to {config.topic}")
+        return {}
+
+    _, failed = each(path, write)
+    if left_out or failed:
+        click.get_current_context().exit(1)
+
+
+async def _produce(config: "KafkaConfig", folder: Path, fault: Callable[[int, str], None]) -> int:
+    """Write the documents of a store to a topic, in their order; return how many. Raises KafkaUnavailable."""
+    from dedup.model.events import encode
+    from dedup.wire.kafka import Outgoing, Writer, ensure_topic
+
+    await ensure_topic(config)
+    count = 0
+    async with Writer(config) as writer:
+        with locked_documents(folder) as documents:
+            found = iter(documents.scan())
+            while batch := list(itertools.islice(found, PRODUCED)):
+                records = []
+                for document_id, document in batch:
+                    if isinstance(document, ValueError):
+                        fault(document_id, str(document))
+                    else:
+                        records.append(Outgoing(*encode(documents.namespace, document)))
+                await writer.send_many(records)
+                count += len(records)
+    return count
 
 
 @store.command("import", epilog="Example: dedup store import .scrapy/dedup --input documents.jsonl")
