@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import cache
 from http.client import HTTPException
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -38,7 +39,6 @@ from dedup.cli.common_options import json_option, output_option, reason_of
 from dedup.core.files import PRIVATE, replacing
 from dedup.model.errors import (
     DedupError,
-    RecipeMismatch,
     ServiceUnavailable,
     StoreDamaged,
     UsageError,
@@ -408,11 +408,9 @@ def import_(path: str, source: str, dry_run: bool, as_json: bool) -> None:
     name = "stdin" if source == "-" else source
     with _seekable(source) as file, contextlib.ExitStack() as stack:
         faults, fault = _faults(f"{name}: line")
-        found = transfer.survey(file, fault)
+        found = transfer.survey(file, fault, _recipe_held(path))
         faults.close()
         folders = _targets(path, name, found.first)
-        for namespace, folder in folders.items():
-            _check_recipe(folder, found.recipes[namespace], name)
         file.seek(0)
         if dry_run:
             counts = transfer.count_known(file, found, folders)
@@ -485,15 +483,19 @@ def _targets(path: str, name: str, first: dict[str, int]) -> dict[str, Path]:
     return dict.fromkeys(first, top)
 
 
-def _check_recipe(folder: Path, recipe: str, name: str) -> None:
+def _recipe_held(path: str) -> Callable[[str], str]:
+    """Return what gives the recipe of a namespace's store at a path, "" without one."""
     from dedup.store import transfer
 
-    if (folder / DOCUMENTS).exists() and (held := transfer.held_recipe(folder)) not in {"", recipe}:
-        raise RecipeMismatch(
-            f"the store {folder} holds fingerprints of recipe {held!r}, {name} those of "
-            f"{recipe!r}, which cannot be compared; nothing was imported: import into another "
-            "folder"
-        )
+    top = Path(path).resolve()
+    itself = is_store(top)
+
+    @cache
+    def held(namespace: str) -> str:
+        folder = top if itself and top.name == namespace else top / namespace
+        return transfer.held_recipe(folder) if (folder / DOCUMENTS).exists() else ""
+
+    return held
 
 
 # ----------------------------------------------------------------------------------------- backup

@@ -105,10 +105,13 @@ def count_before(folder: Path, seconds: float) -> tuple[int, int]:
         return older, len(documents) - older
 
 
-def survey(file: IO[bytes], fault: Fault) -> Survey:
+def survey(
+    file: IO[bytes], fault: Fault, recipe_held: Callable[[str], str] = lambda _: ""
+) -> Survey:
     """Check every line of an input; bad ones are reported to `fault` by their number.
 
-    A namespace's recipe is that of its first line whose recipe this release has; other recipes' lines are bad.
+    recipe_held returns the recipe of a namespace's store, "" if there is none yet: then it is that of its first line
+    whose recipe this release has. Lines of other recipes are bad.
     """
     lines = bad = 0
     first: dict[str, int] = {}
@@ -119,12 +122,16 @@ def survey(file: IO[bytes], fault: Fault) -> Survey:
         try:
             namespace, document = _document(line)
             recipe = document.page.recipe
-            if (known := recipes.get(namespace)) is None:
-                recipe_of(recipe)
-                first[namespace], recipes[namespace] = lines, recipe
-            elif known != recipe:
+            if namespace not in recipes:
+                if (known := recipe_held(namespace) or recipe) == recipe:
+                    recipe_of(recipe)
+                    first[namespace] = lines
+                    recipes[namespace] = known
+            else:
+                known = recipes[namespace]
+            if known != recipe:
                 raise EventInvalid(
-                    f"is of recipe {recipe!r}, line {first[namespace]} of {known!r}; a namespace has one recipe"
+                    f"is of recipe {recipe!r}, its namespace {namespace!r} of {known!r}, which cannot be compared"
                 )
         except (EventInvalid, RecipeMismatch) as error:
             bad += 1

@@ -504,25 +504,25 @@ def test_more_namespaces_than_files_are_refused_at_the_start(tmp_path):
 
 @linux_only
 def test_the_defaults_fit_into_the_files_that_may_be_open(tmp_path):
-    """With 256 files 42 namespaces are served, which the log says; the 43rd is refused and leaves no folder."""
+    """With 256 files 32 namespaces are served, which the log says; the 33rd is refused and leaves no folder."""
     with with_files(tmp_path, 256) as serving:
         assert any(
-            "up to 42 namespaces are served, in place of 256" in line for line in serving.log
+            "up to 32 namespaces are served, in place of 256" in line for line in serving.log
         )
         with redis.Redis(port=serving.port) as client:
-            for i in range(42):
+            for i in range(32):
                 insert(client, f"n{i}", "k")
             with pytest.raises(redis.ResponseError, match="no more are allowed"):
-                reserve(client, "n42", "k")
+                reserve(client, "n32", "k")
             with contextlib.ExitStack() as stack:
                 for _ in range(120):  # of which fewer can be served
                     stack.enter_context(serving.connect())
                 assert serving.get("/livez")[0] == 200
-        assert not (tmp_path / "n42").exists()
+        assert not (tmp_path / "n32").exists()
         serving.kill()
         serving.start()
         with redis.Redis(port=serving.port) as client:
-            assert all(probe(client, f"n{i}", 0x0123456789ABCDEF) for i in range(42))
+            assert all(probe(client, f"n{i}", 0x0123456789ABCDEF) for i in range(32))
 
 
 @linux_only
