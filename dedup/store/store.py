@@ -120,6 +120,8 @@ def locked_documents(folder: Path) -> Iterator[Documents]:
 class TooMany(UsageError):
     """More documents lie near the values of a batch than one answer may hold."""
 
+    code = "LIMIT"
+
 
 class Applied(NamedTuple):
     """Counts of applied changes: new documents, replaced ones, and forgotten ones."""

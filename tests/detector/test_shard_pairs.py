@@ -15,7 +15,7 @@ from sketches import sketch
 
 from dedup.model.events import decode, encode, record_key
 from dedup.model.page import Document, PageFingerprint, ReserveOptions, Verdict
-from dedup.service.core.namespaces import Asked, Namespaces
+from dedup.service.core.namespaces import Namespaces, PolicyOverrides
 from dedup.service.core.operations import Commands
 from dedup.service.replica import LogInserts
 from dedup.wire.shards import Share, merged, partition_of
@@ -69,7 +69,7 @@ class Shards:
             NS,
             key,
             page(len(key)),
-            Asked(),
+            PolicyOverrides(),
             ReserveOptions(token=token, home=shard == homes(key)),
         )
 

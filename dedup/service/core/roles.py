@@ -20,11 +20,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from dedup.core.faults import SayOnce
-from dedup.detector import TooManyReserved
-from dedup.model.errors import DedupError, RecipeMismatch, StoreDamaged, StoreLocked, UsageError
-from dedup.model.words import TooLong
-from dedup.store import TooMany
-from dedup.wire.kafka.login import KafkaUnavailable
+from dedup.model.errors import DedupError, UsageError
 
 Role = Literal["", "crawl", "read", "admin"]
 
@@ -141,17 +137,9 @@ class Refused(DedupError):
 
 def code(error: Exception) -> str:
     """Return the first word of the error that a client gets."""
-    match error:
-        case Refused():
-            return error.code
-        case RecipeMismatch():
-            return "RECIPE"
-        case TooMany() | TooLong() | TooManyReserved():
-            return "LIMIT"
-        case StoreDamaged() | StoreLocked() | OSError() | KafkaUnavailable():
-            return "STORE"
-        case _:
-            return "ERR"
+    if isinstance(error, DedupError):
+        return error.code
+    return "STORE" if isinstance(error, OSError) else "ERR"
 
 
 def message(error: Exception) -> str:

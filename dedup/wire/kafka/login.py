@@ -216,6 +216,8 @@ T = TypeVar("T")
 class KafkaUnavailable(DedupError):
     """Kafka does not answer, or not in time."""
 
+    code = "STORE"
+
 
 class Refused(KafkaUnavailable):
     """Kafka, or its producer, will never take this record. too_large: because of its size."""
