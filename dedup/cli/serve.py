@@ -28,7 +28,7 @@ from dedup.model.errors import UsageError
 from dedup.model.policy import age_seconds
 
 if TYPE_CHECKING:
-    from dedup.service.core.limits import Address
+    from dedup.service.core.limits import HostPort
 
 LEAST_MEMORY = 16 << 20
 
@@ -209,7 +209,7 @@ def serve(
     _check_writable(check_config(config).path)
     secure = "s" if config.tls_cert else ""
 
-    def listening(resp: "Address | None", web: "Address | None") -> None:
+    def listening(resp: "HostPort | None", web: "HostPort | None") -> None:
         where = {} if resp is None else {"redis": f"redis{secure}://{resp}"}
         if web is not None:
             where["http"] = f"http{secure}://{web}"

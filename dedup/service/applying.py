@@ -22,7 +22,14 @@ from dedup.model.events import EventNewer, decode
 from dedup.model.page import Document
 from dedup.model.recipes import recipe_of
 from dedup.service.core.namespaces import Namespaces
-from dedup.wire.kafka import KafkaConfig, KafkaUnavailable, Outgoing, Refused, Writer, ensure_topic
+from dedup.wire.kafka import (
+    KafkaConfig,
+    KafkaUnavailable,
+    Outgoing,
+    RecordRefused,
+    Writer,
+    ensure_topic,
+)
 from dedup.wire.kafka.writer import dead_letter
 from dedup.wire.shards import Share, partition_of
 
@@ -313,7 +320,7 @@ class Applying:
         for letter, result in zip(letters, results, strict=True):
             if not isinstance(result, KafkaUnavailable):
                 continue
-            if not isinstance(result, Refused):
+            if not isinstance(result, RecordRefused):
                 away = result
                 left.append(letter)
             elif letter.left_out < 2:

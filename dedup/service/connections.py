@@ -24,7 +24,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Protocol
 
-from dedup.service.core.limits import Address, Config
+from dedup.service.core.limits import Config, HostPort
 from dedup.service.core.roles import Tokens
 
 log = logging.getLogger(__name__)
@@ -44,10 +44,10 @@ class Listening:
     async def listen(
         self,
         option: str,
-        address: Address,
+        address: HostPort,
         port: "Connections",
         made: Callable[[], asyncio.Protocol],
-    ) -> Address:
+    ) -> HostPort:
         """Listen at an address; made() makes a connection's protocol.
 
         Raises OSError that names it, and the option to give another one by.
@@ -119,7 +119,7 @@ _NEXT = {
 }
 
 
-def _bound(option: str, address: Address) -> socket.socket:
+def _bound(option: str, address: HostPort) -> socket.socket:
     """Return a socket that is bound to an address. Raises OSError that names it, and what to do next."""
     try:
         found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
@@ -143,10 +143,10 @@ def _cannot_listen(where: object, error: OSError, advice: str) -> OSError:
     return OSError(error.errno, f"cannot listen on {where}: {error.strerror or error}{advice}")
 
 
-def _address(bound: socket.socket) -> Address:
+def _address(bound: socket.socket) -> HostPort:
     """Return where a socket listens, with its real port."""
     host, port = bound.getsockname()[:2]
-    return Address(host, port)
+    return HostPort(host, port)
 
 
 def _bound_unix(path: Path) -> socket.socket:

@@ -34,7 +34,7 @@ from dedup.model.errors import DedupError
 from dedup.model.page import SKETCH_BYTES
 from dedup.service.connections import Buffers, Connections, address_of, file_of, subject_of
 from dedup.service.core.limits import Limits
-from dedup.service.core.operations import PROBES, SLICE_SECONDS, Commands
+from dedup.service.core.operations import PROBES, SLICE_SECONDS, Operations
 from dedup.service.core.roles import COMMANDS, PROBE, Tokens, code, log_rate_limited, message
 from dedup.service.resp_commands import (
     CommandOptions,
@@ -256,7 +256,7 @@ class Port(Connections):
     queue      connections whose commands wait for their turn
     """
 
-    def __init__(self, commands: Commands, limits: Limits, tokens: Tokens) -> None:
+    def __init__(self, commands: Operations, limits: Limits, tokens: Tokens) -> None:
         super().__init__(
             limits.connections,
             Buffers(limits.unread_memory),

@@ -53,8 +53,8 @@ from dedup.service.core.operations import (
     ANY_FEATURES,
     NO_FIELDS,
     PROBES,
-    Commands,
     LateFields,
+    Operations,
     in_slices,
     probe_in_slices,
 )
@@ -306,7 +306,7 @@ class Plan(NamedTuple):
 class Session:
     """A connection as its commands see it."""
 
-    def __init__(self, commands: Commands, plans: "Plans", tokens: Tokens, number: int) -> None:
+    def __init__(self, commands: Operations, plans: "Plans", tokens: Tokens, number: int) -> None:
         self.commands = commands
         self.plans = plans
         self.number = number
@@ -382,7 +382,7 @@ class Session:
 class Plans:
     """A cache of parsed probe options."""
 
-    def __init__(self, commands: Commands) -> None:
+    def __init__(self, commands: Operations) -> None:
         self.commands = commands
         self._plans: dict[tuple[bytes, ...], Plan] = {}
         self._page_plans: dict[tuple[Any, ...], Plan] = {}

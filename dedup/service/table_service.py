@@ -22,9 +22,9 @@ from msgspec.structs import replace
 from dedup.core.files import FolderLock
 from dedup.model.errors import StoreLocked, UsageError
 from dedup.service.connections import Connections, Listening
-from dedup.service.core.limits import Address, Config, check_config
+from dedup.service.core.limits import Config, HostPort, check_config
 from dedup.service.core.namespaces import Namespaces, Pruning
-from dedup.service.core.operations import Commands
+from dedup.service.core.operations import Operations
 from dedup.service.core.overview import Overview, overview
 from dedup.service.core.roles import Tokens, log_rate_limited
 from dedup.service.http.bodies import Health
@@ -58,7 +58,7 @@ class Service:
         )
         self.replica = _replica(config, self.namespaces)
         inserts = None if self.replica is None else self.replica.inserts
-        self.commands = Commands(self.namespaces, inserts, config.limits)
+        self.commands = Operations(self.namespaces, inserts, config.limits)
         self.tokens = Tokens(config.token, config.tokens)
         self.port = Port(self.commands, config.limits, self.tokens)
         if self.replica is None:
@@ -102,7 +102,7 @@ class Service:
         unserved = self.namespaces.trouble
         return Health("partial", unserved) if unserved else Health("ok")
 
-    async def run(self, listening: Callable[[Address | None, Address | None], None]) -> None:
+    async def run(self, listening: Callable[[HostPort | None, HostPort | None], None]) -> None:
         """Serve until SIGTERM or SIGINT. listening() is called with the addresses that were bound.
 
         Raises OSError if an address cannot be bound, and what opening the stores raises.
@@ -243,7 +243,7 @@ def _replica(config: Config, namespaces: Namespaces) -> "Replica | None":
     )
 
 
-def run(config: Config, listening: Callable[[Address | None, Address | None], None]) -> None:
+def run(config: Config, listening: Callable[[HostPort | None, HostPort | None], None]) -> None:
     """Run a service until SIGTERM or SIGINT. See Service.run()."""
     check_config(config)
     os.umask(0o077)  # what crawlers found is for this service only

@@ -22,7 +22,7 @@ from dedup.model.errors import UsageError
 from dedup.model.page import USUAL, PageFingerprint
 from dedup.model.recipes import NEWEST
 from dedup.service.core.namespaces import Namespaces, PolicyOverrides
-from dedup.service.core.operations import Commands
+from dedup.service.core.operations import Operations
 from dedup.service.core.roles import Refused
 from dedup.store.verify import verify_store
 
@@ -62,7 +62,7 @@ def test_what_is_being_dropped_is_refused(tmp_path):
     """From the command on, before any other turn of the loop; once the folder is away, all is new."""
 
     async def main():
-        commands = Commands(Namespaces(tmp_path))
+        commands = Operations(Namespaces(tmp_path))
         commands.not_ready = None
         pages = [PageFingerprint(values(n), sketch(), 0, 300, NEWEST) for n in range(2)]
         token = commands.reserve("shop", "a", pages[0], PolicyOverrides(), USUAL).token

@@ -29,7 +29,7 @@ from dedup.model.page import PageFingerprint, ReserveOptions
 from dedup.service.core import limits as service_limits
 from dedup.service.core.limits import Config, Limits, check_config
 from dedup.service.core.namespaces import Namespaces, PolicyOverrides
-from dedup.service.core.operations import Commands
+from dedup.service.core.operations import Operations
 
 SKETCH = sketch().hex()
 SHORT = {
@@ -531,7 +531,7 @@ def test_a_refused_command_leaves_no_folder(tmp_path):
     asked, options = PolicyOverrides(), ReserveOptions()
     given = PageFingerprint(1, sketch(), 0, 300, RECIPE)
     namespaces = Namespaces(tmp_path, limits=Limits(memory_bytes=0))
-    commands = Commands(namespaces)
+    commands = Operations(namespaces)
     commands.not_ready = None
     with pytest.raises(TooManyReserved):
         commands.reserve("full", "k", given, asked, options)

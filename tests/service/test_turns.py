@@ -14,7 +14,7 @@ import dedup
 from dedup.core.native import ffi, lib
 from dedup.model.recipes import NEWEST
 from dedup.service.core.namespaces import Namespaces
-from dedup.service.core.operations import Commands
+from dedup.service.core.operations import Operations
 from dedup.service.core.roles import Tokens
 from dedup.service.port import Connection, Port
 
@@ -101,7 +101,7 @@ def test_a_turn_answers_as_each_command_alone(folder, spoken, cut, turns, order)
 
     async def both() -> None:
         namespaces = Namespaces(folder, limits=LIMITS)
-        operations = Commands(namespaces, None, LIMITS)
+        operations = Operations(namespaces, None, LIMITS)
         try:
             namespaces.open_all()
             operations.not_ready = None
@@ -160,7 +160,7 @@ def test_a_flood_leaves_the_loop_to_others(folder):
 
     async def flooded() -> None:
         namespaces = Namespaces(folder, limits=LIMITS)
-        port = Port(Commands(namespaces, None, LIMITS), LIMITS, Tokens(None, None))
+        port = Port(Operations(namespaces, None, LIMITS), LIMITS, Tokens(None, None))
         port.commands.not_ready = None
         connections, wires = [Connection(port) for _ in range(40)], [Wire() for _ in range(40)]
         for connection, wire in zip(connections, wires, strict=True):

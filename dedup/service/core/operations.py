@@ -52,7 +52,7 @@ LONG_BATCHES = 4  # under way at once; others wait for their turn, and hold no a
 ANY_FEATURES = 2**32 - 1  # a probe does not say how many: enough for any policy
 
 
-class Commands:
+class Operations:
     """The commands of a service. For one thread, the event loop's."""
 
     def __init__(
@@ -424,7 +424,7 @@ async def in_slices(items: Iterable[T]) -> AsyncIterator[T]:
 
 
 async def probe_in_slices(
-    commands: Commands,
+    commands: Operations,
     detector: EmbeddedDetector | None,
     values: Packed,
     sketches: Sequence[bytes],

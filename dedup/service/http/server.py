@@ -32,7 +32,7 @@ from starlette.types import ASGIApp
 from dedup.model.page import Neighbour
 from dedup.model.words import check_field
 from dedup.service.core.limits import Limits
-from dedup.service.core.operations import Commands, in_slices, keys_size, probe_in_slices
+from dedup.service.core.operations import Operations, in_slices, keys_size, probe_in_slices
 from dedup.service.core.overview import Overview
 from dedup.service.core.roles import Refused, Tokens, audit, code, message
 from dedup.service.http import bodies
@@ -89,7 +89,7 @@ class Metrics(Collector):
     media_type = "text/plain; version=0.0.4; charset=utf-8"  # what generate_latest() writes
 
     def __init__(
-        self, commands: Commands, port: Port, log: Callable[[], Iterable[Metric]] = list
+        self, commands: Operations, port: Port, log: Callable[[], Iterable[Metric]] = list
     ) -> None:
         """Log has those of the log."""
         self._commands, self._port, self._log = commands, port, log
@@ -184,7 +184,7 @@ class _Endpoints:
 
     def __init__(
         self,
-        commands: Commands,
+        commands: Operations,
         metrics: Metrics,
         health: Callable[[], bodies.Health],
         overview: Callable[[str | None], Overview],
@@ -442,7 +442,7 @@ def _no_answer(request: Request, error: Exception) -> Response:
 
 
 def made_app(
-    commands: Commands,
+    commands: Operations,
     metrics: Metrics,
     health: Callable[[], bodies.Health],
     overview: Callable[[str | None], Overview],

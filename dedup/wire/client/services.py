@@ -45,6 +45,7 @@ from dedup.wire.client.command_codec import (
     unavailable,
 )
 from dedup.wire.resp import pack
+from dedup.wire.tls import client_tls
 
 log = logging.getLogger("dedup")
 
@@ -92,16 +93,7 @@ class Address(msgspec.Struct, frozen=True):
         """
         if not self.tls:
             return None
-        try:
-            context = ssl.create_default_context(cafile=self.ca_file)
-            if self.cert_file is not None:
-                context.load_cert_chain(self.cert_file, self.key_file)
-        except OSError as error:
-            files = ", ".join(filter(None, (self.ca_file, self.cert_file, self.key_file)))
-            raise UsageError(
-                f"a certificate for {self} cannot be read ({files}): {error}"
-            ) from None
-        return context
+        return client_tls(self, self.ca_file, self.cert_file, self.key_file)
 
 
 def addresses_of(urls: str | Sequence[str]) -> tuple[Address, ...]:
