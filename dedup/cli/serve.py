@@ -28,7 +28,7 @@ from dedup.model.errors import UsageError
 from dedup.model.policy import age_seconds
 
 if TYPE_CHECKING:
-    from dedup.service.core.limits import HostPort
+    from dedup.service.core.config import HostPort
 
 LEAST_MEMORY = 16 << 20
 
@@ -181,7 +181,7 @@ def serve(
     Clients need the token in the environment variable DEDUP_TOKEN, or one of --tokens; without one the service
     listens only on this machine. Once it listens, one line on stdout says where. SIGTERM stops it cleanly.
     """
-    from dedup.service.core.limits import Config, Limits, check_config, parse_address
+    from dedup.service.core.config import Config, Limits, check_config, parse_address
     from dedup.service.table_service import run
     from dedup.wire.kafka.login import INSERTS_TOPIC, kafka_config
 

@@ -24,8 +24,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Protocol
 
-from dedup.service.core.limits import Config, HostPort
-from dedup.service.core.roles import Tokens
+from dedup.service.core.access import Tokens
+from dedup.service.core.config import Config, HostPort
 
 log = logging.getLogger(__name__)
 BACKLOG = 1024

@@ -33,9 +33,11 @@ from dedup.core.native import ffi, lib
 from dedup.model.errors import DedupError
 from dedup.model.page import SKETCH_BYTES
 from dedup.service.connections import Buffers, Connections, address_of, file_of, subject_of
-from dedup.service.core.limits import Limits
+from dedup.service.core.access import Tokens
+from dedup.service.core.command_table import COMMANDS, PROBE
+from dedup.service.core.config import Limits
 from dedup.service.core.operations import PROBES, SLICE_SECONDS, Operations
-from dedup.service.core.roles import COMMANDS, PROBE, Tokens, code, log_rate_limited, message
+from dedup.service.core.refusal import code, log_rate_limited, message
 from dedup.service.resp_commands import (
     CommandOptions,
     Later,

@@ -48,6 +48,8 @@ from dedup.model.words import (
     text,
     write_document,
 )
+from dedup.service.core.access import NO_ROLES, Caller, Roles, Tokens, audit, check_role
+from dedup.service.core.command_table import COMMANDS, PROBE
 from dedup.service.core.namespaces import PolicyOverrides
 from dedup.service.core.operations import (
     ANY_FEATURES,
@@ -59,19 +61,7 @@ from dedup.service.core.operations import (
     probe_in_slices,
 )
 from dedup.service.core.overview import ClientView
-from dedup.service.core.roles import (
-    COMMANDS,
-    NO_ROLES,
-    PROBE,
-    Caller,
-    Refused,
-    Roles,
-    Tokens,
-    audit,
-    check_role,
-    code,
-    message,
-)
+from dedup.service.core.refusal import Refused, code, message
 from dedup.wire import resp
 from dedup.wire.resp import ELEMENTS, NIL, OK, array, bulk, integer, real
 

@@ -22,11 +22,12 @@ from msgspec.structs import replace
 from dedup.core.files import FolderLock
 from dedup.model.errors import StoreLocked, UsageError
 from dedup.service.connections import Connections, Listening
-from dedup.service.core.limits import Config, HostPort, check_config
+from dedup.service.core.access import Tokens
+from dedup.service.core.config import Config, HostPort, check_config
 from dedup.service.core.namespaces import Namespaces, Pruning
 from dedup.service.core.operations import Operations
 from dedup.service.core.overview import Overview, overview
-from dedup.service.core.roles import Tokens, log_rate_limited
+from dedup.service.core.refusal import log_rate_limited
 from dedup.service.http.bodies import Health
 from dedup.service.http.guard import HttpConnections
 from dedup.service.http.server import Metrics, made_app

@@ -12,9 +12,9 @@ from sketches import sketch
 
 import dedup
 from dedup.model.recipes import NEWEST
+from dedup.service.core.access import Tokens
 from dedup.service.core.namespaces import Namespaces
 from dedup.service.core.operations import Operations
-from dedup.service.core.roles import Tokens
 from dedup.service.port import Connection, Port
 from dedup.store.store import Store
 

@@ -380,7 +380,7 @@ def test_more_namespaces_than_allowed_are_counted_not_served(kafka, tmp_path):
     """The others go on; the log says so, and nothing is taken for a duplicate of what is missing."""
     import msgspec
 
-    from dedup.service.core.limits import USUAL_LIMITS
+    from dedup.service.core.config import USUAL_LIMITS
 
     config = log_config(kafka)
 

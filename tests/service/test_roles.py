@@ -18,7 +18,7 @@ from services import Serving
 
 import dedup
 from dedup.model.errors import UsageError
-from dedup.service.core.roles import Tokens
+from dedup.service.core.access import Tokens
 
 CRAWL, READ, ADMIN = (f"{role}-token-of-this-test" for role in ("crawl", "read", "admin"))
 NEXT = "the-next-token-of-the-crawl-role"

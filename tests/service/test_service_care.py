@@ -23,7 +23,7 @@ from dedup.model.page import USUAL, PageFingerprint
 from dedup.model.recipes import NEWEST
 from dedup.service.core.namespaces import Namespaces, PolicyOverrides
 from dedup.service.core.operations import Operations
-from dedup.service.core.roles import Refused
+from dedup.service.core.refusal import Refused
 from dedup.store.verify import verify_store
 
 
@@ -136,7 +136,7 @@ def test_a_folder_that_was_restored_by_another_user_is_named():
         from pathlib import Path
         import dedup
         from dedup.service.core.namespaces import Namespaces
-        from dedup.service.core.roles import Refused
+        from dedup.service.core.refusal import Refused
         path = Path(sys.argv[1])
         dedup.open(path, namespace="root-s").close()
         os.chown(path, 65534, 65534)

@@ -27,7 +27,7 @@ from dedup.detector import TooManyReserved
 from dedup.model.errors import UsageError
 from dedup.model.page import PageFingerprint, ReserveOptions
 from dedup.service.core import limits as service_limits
-from dedup.service.core.limits import Config, Limits, check_config
+from dedup.service.core.config import Config, Limits, check_config
 from dedup.service.core.namespaces import Namespaces, PolicyOverrides
 from dedup.service.core.operations import Operations
 

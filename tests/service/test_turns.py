@@ -13,9 +13,9 @@ from sketches import sketch
 import dedup
 from dedup.core.native import ffi, lib
 from dedup.model.recipes import NEWEST
+from dedup.service.core.access import Tokens
 from dedup.service.core.namespaces import Namespaces
 from dedup.service.core.operations import Operations
-from dedup.service.core.roles import Tokens
 from dedup.service.port import Connection, Port
 
 VALUES = [0, 0xFF << 20, 0xFFFFF << 40]

@@ -16,10 +16,10 @@ import hiredis
 from sketches import sketch
 
 from dedup.model.recipes import NEWEST
-from dedup.service.core.limits import Limits
+from dedup.service.core.access import Tokens
+from dedup.service.core.config import Limits
 from dedup.service.core.namespaces import Namespaces
 from dedup.service.core.operations import Operations
-from dedup.service.core.roles import Tokens
 from dedup.service.port import Connection, Port
 
 LIMITS = Limits(namespaces=3)

@@ -168,10 +168,10 @@ async def _serve(folder: str) -> dict[str, _Calls]:
     from dedup.model.page import Document, PageFingerprint
     from dedup.model.recipes import NEWEST
     from dedup.service.applying import Applying
-    from dedup.service.core.limits import Limits
+    from dedup.service.core.access import Tokens
+    from dedup.service.core.config import Limits
     from dedup.service.core.namespaces import Namespaces
     from dedup.service.core.operations import Operations
-    from dedup.service.core.roles import Tokens
     from dedup.service.port import Connection, Port
     from dedup.wire.kafka import kafka_config
 

@@ -28,8 +28,8 @@ from dedup.model.errors import DedupError, RecipeMismatch, UsageError
 from dedup.model.names import check_namespace
 from dedup.model.policy import GREATEST_DISTANCE, Options, Scope
 from dedup.model.recipes import recipe_of
-from dedup.service.core.limits import USUAL_LIMITS, Limits
-from dedup.service.core.roles import Refused, code, message
+from dedup.service.core.config import USUAL_LIMITS, Limits
+from dedup.service.core.refusal import Refused, code, message
 from dedup.wire.shards import Share
 
 

@@ -5,7 +5,7 @@
     forget, drop, document, info
 
 Invariants: of a reservation a client keeps the token only, the service has the rest. Errors are DedupErrors and
-OSErrors (roles.py).
+OSErrors (refusal.py).
 """
 
 import asyncio
@@ -25,10 +25,10 @@ from dedup.model.forms import PATTERNS
 from dedup.model.page import Document, Neighbour, PageFingerprint, ReserveOptions, Verdict
 from dedup.model.recipes import same_recipe
 from dedup.model.words import check_field, check_given
-from dedup.service.core.limits import USUAL_LIMITS, Limits
+from dedup.service.core.config import USUAL_LIMITS, Limits
 from dedup.service.core.namespaces import Namespaces, PolicyOverrides
 from dedup.service.core.overview import Tally
-from dedup.service.core.roles import Refused, message
+from dedup.service.core.refusal import Refused, message
 from dedup.wire.shards import partition_of
 
 LateFields = Mapping[str, Any]  # fields of a document that are known only at its insert

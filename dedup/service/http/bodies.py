@@ -23,9 +23,9 @@ from dedup.model.forms import (
 from dedup.model.page import Document, Identity, Neighbour, Status, Verdict
 from dedup.model.policy import Scope
 from dedup.model.words import FIELD_BYTES
+from dedup.service.core.command_table import COMMANDS
 from dedup.service.core.namespaces import PolicyOverrides
 from dedup.service.core.overview import NearDuplicateView, Overview
-from dedup.service.core.roles import COMMANDS
 
 ITEMS = 10_000  # of a batch; Limits.batch is at most that
 

@@ -24,8 +24,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from dedup.service.connections import Buffers, Connections, address_of, file_of, subject_of
-from dedup.service.core.limits import LOCAL_NAMES, Limits
-from dedup.service.core.roles import NO_ROLES, Caller, Refused, Tokens, check_role, log_rate_limited
+from dedup.service.core.access import NO_ROLES, Caller, Tokens, check_role
+from dedup.service.core.config import LOCAL_NAMES, Limits
+from dedup.service.core.refusal import Refused, log_rate_limited
 from dedup.service.http.bodies import PATH_ROLES, Failed, Fault
 
 RESERVED_FILES = 16  # of those that may be open: for stores

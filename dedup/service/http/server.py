@@ -31,10 +31,11 @@ from starlette.types import ASGIApp
 
 from dedup.model.page import Neighbour
 from dedup.model.words import check_field
-from dedup.service.core.limits import Limits
+from dedup.service.core.access import Tokens, audit
+from dedup.service.core.config import Limits
 from dedup.service.core.operations import Operations, in_slices, keys_size, probe_in_slices
 from dedup.service.core.overview import Overview
-from dedup.service.core.roles import Refused, Tokens, audit, code, message
+from dedup.service.core.refusal import Refused, code, message
 from dedup.service.http import bodies
 from dedup.service.http.bodies import openapi
 from dedup.service.http.guard import Guard, HttpConnections

@@ -14,7 +14,7 @@ from dedup.model.errors import DedupError
 from dedup.model.page import ReserveOptions, Verdict
 from dedup.service.core.namespaces import PolicyOverrides
 from dedup.service.core.operations import Operations
-from dedup.service.core.roles import Refused
+from dedup.service.core.refusal import Refused
 from dedup.wire.shards import Share, merged
 from simulation.log import NS
 from simulation.promises import Attempt
