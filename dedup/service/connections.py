@@ -29,6 +29,7 @@ from dedup.service.core.config import Config, HostPort
 
 log = logging.getLogger(__name__)
 BACKLOG = 1024
+MANY_FILES = 1 << 30  # where open files are not limited
 
 
 class Listening:
@@ -256,6 +257,7 @@ class Connections:
         partial: Buffers,
         *,
         reserved_files: int,
+        files: int = MANY_FILES,
         most_of_address: int = 1 << 30,
     ) -> None:
         """reserved_files: of those that may be open, how many are left to others."""
@@ -263,7 +265,7 @@ class Connections:
         self.none_open = asyncio.Event()
         self.ended: Counter[str] = Counter()
         self.unread, self.partial = unread, partial
-        self.files = 1 << 30
+        self.files = files
         self.draining = False
         self._most, self._most_of_address = most, most_of_address
         self._reserved_files = reserved_files

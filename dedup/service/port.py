@@ -22,7 +22,7 @@ import asyncio
 import logging
 from array import array
 from binascii import unhexlify
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -32,12 +32,20 @@ from typing import Any, NamedTuple, cast
 from dedup.core.native import ffi, lib
 from dedup.model.errors import DedupError
 from dedup.model.page import SKETCH_BYTES
-from dedup.service.connections import Buffers, Connections, address_of, file_of, subject_of
+from dedup.service.connections import (
+    MANY_FILES,
+    Buffers,
+    Connections,
+    address_of,
+    file_of,
+    subject_of,
+)
 from dedup.service.core.access import Tokens
 from dedup.service.core.command_table import COMMANDS, PROBE
 from dedup.service.core.config import Limits
 from dedup.service.core.operations import PROBES, SLICE_SECONDS, Operations
 from dedup.service.core.refusal import code, log_rate_limited, message
+from dedup.service.metrics import Durations
 from dedup.service.resp_commands import (
     CommandOptions,
     Later,
@@ -196,25 +204,6 @@ class _Sketches:
 RESERVED_FILES = 48  # of those that may be open: for stores, and for the HTTP port
 
 
-BOUNDS = (
-    0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
-    0.1, 0.25, 1.0,
-)  # fmt: skip  # seconds
-
-
-class Durations:
-    """Durations in seconds, counted by bucket; the last count is of all beyond the last bound."""
-
-    def __init__(self) -> None:
-        self.counts = [0] * (len(BOUNDS) + 1)
-        self.sum = 0.0
-
-    def note(self, seconds: float, commands: int) -> None:
-        """Count commands that took this long, several of them together."""
-        self.counts[bisect_left(BOUNDS, seconds)] += commands
-        self.sum += seconds
-
-
 TURN_SECONDS = 0.025  # of slices in one iteration of the event loop
 
 
@@ -258,12 +247,15 @@ class Port(Connections):
     queue      connections whose commands wait for their turn
     """
 
-    def __init__(self, commands: Operations, limits: Limits, tokens: Tokens) -> None:
+    def __init__(
+        self, commands: Operations, limits: Limits, tokens: Tokens, files: int = MANY_FILES
+    ) -> None:
         super().__init__(
             limits.connections,
             Buffers(limits.unread_memory),
             Buffers(limits.partial_memory),
             reserved_files=RESERVED_FILES,
+            files=files,
             most_of_address=limits.connections_of_address,
         )
         self.commands = commands

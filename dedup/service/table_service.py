@@ -30,8 +30,9 @@ from dedup.service.core.overview import Overview, overview
 from dedup.service.core.refusal import log_rate_limited
 from dedup.service.http.bodies import Health
 from dedup.service.http.guard import HttpConnections
-from dedup.service.http.server import Metrics, made_app
-from dedup.service.port import BOUNDS, Connection, Port
+from dedup.service.http.server import made_app
+from dedup.service.metrics import BOUNDS, Metrics
+from dedup.service.port import Connection, Port
 
 if TYPE_CHECKING:
     from dedup.service.replica import Replica
@@ -59,14 +60,12 @@ class Service:
         )
         self.replica = _replica(config, self.namespaces)
         inserts = None if self.replica is None else self.replica.inserts
-        self.commands = Operations(self.namespaces, inserts, config.limits)
+        more_info = dict if self.replica is None else self.replica.info
+        self.commands = Operations(self.namespaces, inserts, config.limits, more_info)
         self.tokens = Tokens(config.token, config.tokens)
-        self.port = Port(self.commands, config.limits, self.tokens)
-        if self.replica is None:
-            metrics = Metrics(self.commands, self.port)
-        else:
-            metrics = Metrics(self.commands, self.port, self.replica.metrics)
-            self.commands.more_info = self.replica.info
+        self.port = Port(self.commands, config.limits, self.tokens, files)
+        log_metrics = list if self.replica is None else self.replica.metrics
+        metrics = Metrics(self.commands, self.port, lambda: self.http_connections, log_metrics)
         app = made_app(
             self.commands,
             metrics,
@@ -77,12 +76,9 @@ class Service:
             config.limits,
         )
         self.http_connections = HttpConnections(
-            app, config.limits, self.port.unread, self.port.partial
+            app, config.limits, self.port.unread, self.port.partial, files
         )
         self._ports: tuple[Connections, ...] = (self.http_connections, self.port)
-        for port in self._ports:
-            port.files = files
-        metrics.http = self.http_connections
         self.stop = asyncio.Event()
         self.pruning: Pruning | None = None
         if config.keep_seconds is not None:

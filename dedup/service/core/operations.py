@@ -56,16 +56,20 @@ class Operations:
     """The commands of a service. For one thread, the event loop's."""
 
     def __init__(
-        self, namespaces: Namespaces, log: Log | None = None, limits: Limits = USUAL_LIMITS
+        self,
+        namespaces: Namespaces,
+        log: Log | None = None,
+        limits: Limits = USUAL_LIMITS,
+        more_info: Callable[[], Mapping[str, Any]] = dict,
     ) -> None:
-        """Without a log, inserts are committed here."""
+        """Without a log, inserts are committed here. more_info() returns what DEDUP.INFO says of other parts."""
         self.namespaces = namespaces
         self.log = log
         self.limits = limits
+        self._more_info = more_info
         self.version = version("crawl-dedup")
         self.not_ready: str | None = "the stores are being opened"  # the reason; None: ready
         self.trouble = ""  # why a store takes no changes, since the last that failed
-        self.more_info: Callable[[], dict[str, Any]] = dict  # of other parts
         self.counts: Counter[str] = Counter()  # verdicts by status, and other changes
         self.tally = Tally()
         self.turns = Semaphore(LONG_BATCHES)
@@ -363,7 +367,7 @@ class Operations:
             "in_flight": sum(info["in_flight"] for _, info in infos),
             "partitions": held,
             "partition_count": count,
-            **self.more_info(),
+            **self._more_info(),
             **{
                 f"namespace_{name}": ",".join(
                     f"{field}={info[field]}" for field in ("documents", "in_flight", "recipe")

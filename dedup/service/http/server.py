@@ -6,22 +6,12 @@ Invariant: the types in bodies.py say what requests and answers look like.
 """
 
 import asyncio
-import os
-import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from importlib.resources import files
 from typing import Any
 
 import msgspec
 import numpy as np
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
-from prometheus_client.registry import Collector
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -38,8 +28,8 @@ from dedup.service.core.overview import Overview
 from dedup.service.core.refusal import Refused, code, message
 from dedup.service.http import bodies
 from dedup.service.http.bodies import openapi
-from dedup.service.http.guard import Guard, HttpConnections
-from dedup.service.port import BOUNDS, Port
+from dedup.service.http.guard import Guard
+from dedup.service.metrics import Metrics
 from dedup.store.transfer import encode_line
 
 STATUS = {
@@ -82,102 +72,6 @@ def _done(result: Any) -> bodies.Done:
     if isinstance(result, Exception):
         return bodies.Done(done=False, error=_fault(result))
     return bodies.Done(done=result is None or bool(result))
-
-
-class Metrics(Collector):
-    """The metrics of one service, read from plain counters when they are scraped: docs/operations.md lists them."""
-
-    media_type = "text/plain; version=0.0.4; charset=utf-8"  # what generate_latest() writes
-
-    def __init__(
-        self, commands: Operations, port: Port, log: Callable[[], Iterable[Metric]] = list
-    ) -> None:
-        """Log has those of the log."""
-        self._commands, self._port, self._log = commands, port, log
-        self.http: HttpConnections | None = None
-        self._started = time.time()
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(self)
-
-    def text(self) -> bytes:
-        """Return the metrics as they are now."""
-        return generate_latest(self._registry)
-
-    def describe(self) -> list[Metric]:
-        """Return nothing: the names are not checked beforehand."""
-        return []
-
-    def collect(self) -> Iterable[Metric]:
-        """Yield every metric."""
-        commands, port = self._commands, self._port
-        usage = os.times()
-        gauge, counter = GaugeMetricFamily, CounterMetricFamily
-        yield gauge("dedup_ready", "1 if probes are answered", float(commands.not_ready is None))
-        yield gauge("dedup_start_time_seconds", "Unix time of the start", self._started)
-        yield counter("dedup_cpu_seconds", "CPU time of the process", usage.user + usage.system)
-        yield gauge("dedup_connections", "Connections on the RESP port", len(port.open))
-        yield gauge("dedup_unread_bytes", "Answers that clients have not read", port.unread.total)
-        yield gauge("dedup_partial_bytes", "Commands that are not whole", port.partial.total)
-        yield counters("dedup_connections_ended", "Connections ended by us", "reason", port.ended)
-        asked = {name.decode(): count for name, count in port.asked.items()}
-        yield counters("dedup_commands", "RESP commands", "command", asked)
-        yield counters("dedup_errors", "Error answers", "code", port.errors)
-        yield counters("dedup_results", "Verdicts and changes", "result", commands.counts)
-        yield self._durations()
-        yield from self._namespaces()
-        if (http := self.http) is not None:
-            yield gauge("dedup_http_connections", "Connections on the HTTP port", len(http.open))
-            text = "HTTP connections ended by us"
-            yield counters("dedup_http_connections_ended", text, "reason", http.ended)
-        yield from self._log()
-
-    def _durations(self) -> Metric:
-        durations = self._port.durations
-        buckets, total = [], 0
-        for bound, count in zip((*map(str, BOUNDS), "+Inf"), durations.counts, strict=True):
-            total += count
-            buckets.append((bound, float(total)))
-        family = HistogramMetricFamily(
-            "dedup_command_seconds", "Time a RESP command took, or the native call it was part of"
-        )
-        family.add_metric((), buckets, durations.sum)
-        return family
-
-    def _namespaces(self) -> Iterable[Metric]:
-        families = {
-            field: GaugeMetricFamily(f"dedup_{field}", text, labels=("namespace",))
-            for field, text in (
-                ("documents", "Documents stored"),
-                ("in_flight", "Pages reserved"),
-                ("in_flight_bytes", "Memory of the pages reserved"),
-                ("table_bytes", "Memory of the table"),
-                ("documents_file_bytes", "Size of documents.mdb"),
-            )
-        }
-        cut = CounterMetricFamily(
-            "dedup_cut", "Answers and verdicts that left pages out", labels=("namespace",)
-        )
-        unserved = GaugeMetricFamily(
-            "dedup_unserved", "1 for a namespace that is refused", labels=("namespace",)
-        )
-        for name in self._commands.namespaces.unserved:
-            unserved.add_metric((name,), 1.0)
-        yield unserved
-        for name, detector in self._commands.namespaces:
-            info = detector.info()
-            cut.add_metric((name,), float(info["cut"]))
-            for field, family in families.items():
-                family.add_metric((name,), float(info[field]))
-        yield from families.values()
-        yield cut
-
-
-def counters(name: str, text: str, label: str, counts: dict[str, int]) -> Metric:
-    """Return a counter with a label."""
-    family = CounterMetricFamily(name, text, labels=(label,))
-    for value, count in sorted(counts.items()):
-        family.add_metric((value,), float(count))
-    return family
 
 
 class _Endpoints:
