@@ -57,7 +57,8 @@ RECENT = (
 FLUSH_SECONDS = 10.0  # at most from a change to its flush: what a power cut may lose
 FLUSH_BYTES = 1 << 17  # of unflushed changes that are flushed sooner
 FLUSH_PAUSE_SECONDS = 1.0  # between two flushes, and two looks at those bytes
-FOLD_BYTES = 1 << 18  # of the journal: its changes are folded into documents.mdb, a thousand or so
+FOLD_BYTES = 1 << 18  # of changes in the journal that are folded into documents.mdb
+FOLD_CHANGES = 1024  # the same by their number: documents added and removed
 DIRECT_BYTES = 1 << 16  # of a change that goes to documents.mdb at once: a batch of a log, say
 HALF_MADE_BYTES = 1 << 15  # of a file whose making was interrupted, at most
 MAP_BYTES = 1 << 30  # address space, not disk; doubled whenever it is full
@@ -302,6 +303,7 @@ class Documents:
         self._pending: dict[bytes, bytes] = {}
         self._pending_removed: dict[bytes, bytes] = {}
         self._gone: set[bytes] = set()
+        self._pending_bytes = 0
         self._offsets: dict[int, int] = {}
         self._offsets_changed = False
         self._count = self._removed_count = 0
@@ -406,6 +408,7 @@ class Documents:
                 self._gone.add(name)
             self._pending_removed[name] = noted
         self._pending.update(zip(names, records, strict=True))
+        self._pending_bytes += sum(map(len, records))
         self._count += len(records) - len(removed)
         self._removed_count += len(removed)
         if offsets:
@@ -606,7 +609,8 @@ class Documents:
         records, records_sum = encode_records(names, documents)
         size = sum(map(len, records)) + REMOVAL_BYTES * len(removed)
         if size < DIRECT_BYTES:
-            if self._journal.size >= FOLD_BYTES:
+            changes = len(self._pending) + len(self._pending_removed)
+            if self._pending_bytes >= FOLD_BYTES or changes >= FOLD_CHANGES:
                 self._fold()
                 state = self._state
             records_sum ^= state.records_sum
@@ -755,6 +759,7 @@ class Documents:
     def _committed(self) -> None:
         """Note that documents.mdb has everything; set the journal aside until that is flushed."""
         self._pending, self._pending_removed, self._gone = {}, {}, set()
+        self._pending_bytes = 0
         self._offsets_changed = False
         with self._env.begin() as txn:
             self._count_entries(txn)
