@@ -54,7 +54,7 @@ UNUSED = {
     "SegmentedTable.stats", "SegmentedTable.written",
     "Reservations.__len__", "Reservations.end_same", "Reservations.ending", "Reservations.knows", "Reservations.note_inserted", "Reservations.pin", "Store.apply",
     "Store.get", "Store.info", "Store.insert_many", "Store.close_after_fork", "Store.give_up", "Store.give_up_more", "Store.forget_before", "Store.forget_more_before", "Store.held", "Store.near_many", "Store.offsets",
-    "Store.sync", "Store.write_index",
+    "Store.sync", "Store.verify_from", "Store.write_index",
     "Table.insert", "Table.probe", "Table.probe_each", "Table.k", "Table.load", "Table.note", "Table.remove", "Table.reserve",
     "store.store.same_recipe",
     "Table.preset", "Table.probe_many", "Table.save",

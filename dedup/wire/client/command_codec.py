@@ -336,8 +336,7 @@ def facts_of(reply: Any) -> dict[str, Any]:
         raise unreadable(reply) from error
 
 
-class TokenRefused(ServiceUnavailable):
-    """The service is there, and refuses the token."""
+UNAUTHORIZED = "NOAUTH"  # the code of a service that is there, and refuses the token
 
 
 def error_of(message: str) -> DedupError:
@@ -359,9 +358,11 @@ def error_of(message: str) -> DedupError:
     if code in {"ERR", "DISTANCE", "NOPERM"}:
         return UsageError(f"the table service says: {text}")
     if code in {"NOAUTH", "WRONGPASS"}:
-        return TokenRefused(
+        refused = ServiceUnavailable(
             f"it refuses the token ({message}); give it in the URL: redis://:TOKEN@host:port"
         )
+        refused.code = UNAUTHORIZED
+        return refused
     return ServiceUnavailable(f"it answers {message}")
 
 

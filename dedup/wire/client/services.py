@@ -32,14 +32,14 @@ import hiredis
 import msgspec
 
 from dedup.core.faults import Backoff, SayOnce
-from dedup.model.errors import ServiceUnavailable, UsageError
+from dedup.model.errors import DedupError, ServiceUnavailable, UsageError
 from dedup.wire.client.command_codec import (
     PARTITIONS,
+    UNAUTHORIZED,
     Command,
     Holding,
     Request,
     Route,
-    TokenRefused,
     error_of,
     holding_of,
     unavailable,
@@ -451,7 +451,7 @@ class Endpoint:
             except Exception as error:
                 self.trouble = str(error) or "no connection in time"
                 breaker.failed(self._loop.time())
-                is_there = isinstance(error, TokenRefused)
+                is_there = isinstance(error, DedupError) and error.code == UNAUTHORIZED
                 self._say(
                     f"{self.address} {'refuses the token' if is_there else 'is away'} ({self.trouble}); "
                     "pages are kept meanwhile"
