@@ -48,7 +48,7 @@ UNUSED = {
     "EmbeddedDetector.held", "EmbeddedDetector.info", "EmbeddedDetector.over",
     "EmbeddedDetector.pin", "EmbeddedDetector.probe_many",
     "EmbeddedDetector.withdraw", "EmbeddedDetector.share_memory", "Reservations.share", "Documents.damaged", "Documents.file_bytes",
-    "Documents.name", "Documents.note_offsets", "Documents.offsets",
+    "Documents.note_offsets", "Documents.offsets",
     "Index.covered", "Index.file_bytes", "Index.memory_bytes",
     "SegmentedTable.append", "SegmentedTable.probe_each",
     "SegmentedTable.stats", "SegmentedTable.written",
