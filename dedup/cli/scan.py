@@ -192,7 +192,7 @@ def _print_summary(summary: "Summary", job: "Job", *, as_json: bool, listed: boo
     if job.kept is not None:
         lines.append(f"the input without its near-duplicates is in {job.kept}")
     for line in lines:
-        click.echo(line, err=job.output == STDOUT)
+        click.echo(terminal.escaped(line), err=job.output == STDOUT)
     if summary.near_duplicate and not listed and sys.stderr.isatty():
         click.echo("--pairs prints the near-duplicates, --output FILE all verdicts", err=True)
 

@@ -29,7 +29,7 @@ from dedup.model.errors import UsageError
 from dedup.model.policy import age_seconds
 
 if TYPE_CHECKING:
-    from dedup.service.core.limits import Address
+    from dedup.service.core.config import HostPort
 
 
 def _age(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
@@ -197,7 +197,7 @@ def serve(
     Clients need the token in the environment variable DEDUP_TOKEN, or one of --tokens; without one the service
     listens only on this machine. Once it listens, one line on stdout says where. SIGTERM stops it cleanly.
     """
-    from dedup.service.core.limits import Config, Limits, check_config, parse_address
+    from dedup.service.core.config import Config, Limits, check_config, parse_address
     from dedup.service.table_service import run
     from dedup.wire.kafka.login import INSERTS_TOPIC, kafka_config
 
@@ -226,7 +226,7 @@ def serve(
     _check_writable(check_config(config).path)
     secure = "s" if config.tls_cert else ""
 
-    def listening(resp: "Address | None", web: "Address | None") -> None:
+    def listening(resp: "HostPort | None", web: "HostPort | None") -> None:
         where = {} if resp is None else {"redis": f"redis{secure}://{resp}"}
         if web is not None:
             where["http"] = f"http{secure}://{web}"

@@ -13,7 +13,9 @@ Invariants:
     replaced meanwhile may be in it twice, and the later line is the one that counts.
 """
 
+import asyncio
 import contextlib
+import itertools
 import json
 import os
 import shutil
@@ -21,9 +23,10 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import cache
 from http.client import HTTPException
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 from urllib.error import HTTPError
 from urllib.parse import urlencode, urlsplit
 from urllib.request import Request, urlopen
@@ -33,10 +36,9 @@ import msgspec
 
 from dedup.cli import terminal
 from dedup.cli.common_options import json_option, output_option, reason_of
-from dedup.core.files import replacing
+from dedup.core.files import PRIVATE, replacing
 from dedup.model.errors import (
     DedupError,
-    RecipeMismatch,
     ServiceUnavailable,
     StoreDamaged,
     UsageError,
@@ -46,9 +48,13 @@ from dedup.store import Store
 from dedup.store.documents import FORMAT
 from dedup.store.index import KEYS, VALUES
 from dedup.store.store import DOCUMENTS, locked_documents
-from dedup.store.verify import verify_store
+from dedup.store.verify import LISTED, verify_store
+
+if TYPE_CHECKING:
+    from dedup.wire.kafka import KafkaConfig
 
 Seen = dict[str, Any]
+PRODUCED = 1000  # records that are written at once
 TIMEOUT_SECONDS = 60.0  # of a request to a service
 
 
@@ -156,11 +162,21 @@ def info(path: str, as_json: bool) -> None:
 
 
 @store.command(epilog="Example: dedup store verify .scrapy/dedup/my-spider")
-@click.argument("path", type=click.Path())
+@click.argument("path", type=click.Path(), metavar="PATH|URL")
 @json_option()
 def verify(path: str, as_json: bool) -> None:
-    """Check the stores at PATH completely. Nothing is changed; damage gives exit code 1."""
-    stores, failed = each(path, _verify)
+    """Check the stores at PATH, or of the running service at URL, its HTTP port. Nothing is changed.
+
+    Every document is read, and looked up in the index; damage gives exit code 1. A service goes on serving; its token,
+    if it has one, is read from DEDUP_TOKEN.
+    """
+    if urlsplit(path).scheme in {"http", "https"}:
+        stores = [_verify_served(path, name) for name in _documents(path)]
+        health = json.loads(get(path, "/readyz")[0])
+        if failed := health["status"] == "partial":
+            terminal.error(health["reason"])
+    else:
+        stores, failed = each(path, _verify)
     unsound = [s for s in stores if not s.get("sound")]
     if as_json:
         terminal.out_json({"path": path, "sound": not unsound, "stores": stores})
@@ -168,7 +184,8 @@ def verify(path: str, as_json: bool) -> None:
         if "error" not in s and not as_json:
             documents = terminal.count(s["documents"], "document")
             state = "sound" if s["sound"] else terminal.count(s["problem_count"], "problem")
-            terminal.out(f"{s['path']}: {documents}, {s['indexed']:,} indexed on disk: {state}")
+            on_disk = f", {s['indexed']:,} indexed on disk" if "indexed" in s else ""
+            terminal.out(f"{s['path']}: {documents}{on_disk}: {state}")
             for problem in s["problems"]:
                 terminal.out(f"  {problem}")
             if (more := s["problem_count"] - len(s["problems"])) > 0:
@@ -181,6 +198,24 @@ def verify(path: str, as_json: bool) -> None:
             )
     if failed or unsound:
         click.get_current_context().exit(1)
+
+
+def _verify_served(url: str, namespace: str) -> Seen:
+    """Verify a namespace of a running service, some hundred documents a time."""
+    first: int | None = 0
+    documents, problems = 0, []
+    while first is not None:
+        query = urlencode({"ns": namespace, "from": first})
+        answer = json.loads(get(url, f"/v1/verify?{query}")[0])
+        documents, first = documents + answer["documents"], answer["next"]
+        problems += answer["problems"]
+    return {
+        "path": f"{url}, {namespace}",
+        "documents": documents,
+        "sound": not problems,
+        "problems": problems[:LISTED],
+        "problem_count": len(problems),
+    }
 
 
 def _age(_context: click.Context, _option: click.Parameter, text: str) -> float:
@@ -295,6 +330,60 @@ def export(path: str, output: str) -> None:
         click.get_current_context().exit(1)
 
 
+@store.command(
+    epilog="Example: dedup store produce /var/lib/dedup --kafka kafka-1:9092 --topic dedup.inserts.2"
+)
+@click.argument("path", type=click.Path())
+@click.option("--kafka", metavar="HOST:PORT,...", required=True, help="Kafka brokers.")
+@click.option("--topic", metavar="NAME", help="Topic of insert events. [default: dedup.inserts]")
+def produce(path: str, kafka: str, topic: str | None) -> None:
+    """Write the documents of the stores at PATH to a Kafka topic, as insert events. The stores are not changed.
+
+    A topic that does not exist is created. For a service that gets a new topic, or its first one. Logins are in the
+    environment, see docs/operations-kafka.md. An unreadable document is reported and left out, with exit code 1.
+    """
+    from dedup.wire.kafka import kafka_config
+    from dedup.wire.kafka.login import INSERTS_TOPIC
+
+    left_out = 0
+    config = kafka_config(kafka, topic or INSERTS_TOPIC)
+
+    def write(folder: Path) -> Seen:
+        nonlocal left_out
+        faults, fault = _faults(f"{check_documents(folder)}: document")
+        count = asyncio.run(_produce(config, folder, fault))
+        faults.close()
+        left_out += faults.count
+        terminal.out(f"{folder}: {terminal.count(count, 'document')} written to {config.topic}")
+        return {}
+
+    _, failed = each(path, write)
+    if left_out or failed:
+        click.get_current_context().exit(1)
+
+
+async def _produce(config: "KafkaConfig", folder: Path, fault: Callable[[int, str], None]) -> int:
+    """Write the documents of a store to a topic, in their order; return how many. Raises KafkaUnavailable."""
+    from dedup.model.events import encode
+    from dedup.wire.kafka import Outgoing, Writer, ensure_topic
+
+    await ensure_topic(config)
+    count = 0
+    async with Writer(config) as writer:
+        with locked_documents(folder) as documents:
+            found = iter(documents.scan())
+            while batch := list(itertools.islice(found, PRODUCED)):
+                records = []
+                for document_id, document in batch:
+                    if isinstance(document, ValueError):
+                        fault(document_id, str(document))
+                    else:
+                        records.append(Outgoing(*encode(documents.namespace, document)))
+                await writer.send_many(records)
+                count += len(records)
+    return count
+
+
 @store.command("import", epilog="Example: dedup store import .scrapy/dedup --input documents.jsonl")
 @click.argument("path", type=click.Path())
 @click.option(
@@ -311,19 +400,17 @@ def import_(path: str, source: str, dry_run: bool, as_json: bool) -> None:
 
     Known keys are replaced. PATH is the folder of a store, or a folder with a store for each namespace;
     missing stores are created. A new folder becomes a store itself if it has the name of the input's
-    namespace. The whole input is checked first. Bad lines are reported and skipped, with exit code 1;
-    lines of another recipe than the store's stop the import.
+    namespace. The whole input is checked first. Bad lines, and those of another recipe than their namespace's
+    first one, are reported and skipped, with exit code 1.
     """
     from dedup.store import transfer
 
     name = "stdin" if source == "-" else source
     with _seekable(source) as file, contextlib.ExitStack() as stack:
         faults, fault = _faults(f"{name}: line")
-        found = transfer.survey(file, name, fault)
+        found = transfer.survey(file, fault, _recipe_held(path))
         faults.close()
         folders = _targets(path, name, found.first)
-        for namespace, folder in folders.items():
-            _check_recipe(folder, found.recipes[namespace], name)
         file.seek(0)
         if dry_run:
             counts = transfer.count_known(file, found, folders)
@@ -362,7 +449,7 @@ def whole(output: str) -> Iterator[IO[bytes]]:
     """Open an output that is there as a whole or not at all; stdout, pipes and devices as they are."""
     target = Path(output).resolve()  # through a link, so that the link stays
     whole = output != "-" and (target.is_file() or not target.exists())
-    with replacing(target) if whole else click.open_file(output, "wb") as file:
+    with replacing(target, PRIVATE) if whole else click.open_file(output, "wb") as file:
         yield file
         file.flush()
 
@@ -396,15 +483,19 @@ def _targets(path: str, name: str, first: dict[str, int]) -> dict[str, Path]:
     return dict.fromkeys(first, top)
 
 
-def _check_recipe(folder: Path, recipe: str, name: str) -> None:
+def _recipe_held(path: str) -> Callable[[str], str]:
+    """Return what gives the recipe of a namespace's store at a path, "" without one."""
     from dedup.store import transfer
 
-    if (folder / DOCUMENTS).exists() and (held := transfer.held_recipe(folder)) not in {"", recipe}:
-        raise RecipeMismatch(
-            f"the store {folder} holds fingerprints of recipe {held!r}, {name} those of "
-            f"{recipe!r}, which cannot be compared; nothing was imported: import into another "
-            "folder"
-        )
+    top = Path(path).resolve()
+    itself = is_store(top)
+
+    @cache
+    def held(namespace: str) -> str:
+        folder = top if itself and top.name == namespace else top / namespace
+        return transfer.held_recipe(folder) if (folder / DOCUMENTS).exists() else ""
+
+    return held
 
 
 # ----------------------------------------------------------------------------------------- backup

@@ -54,7 +54,7 @@ _WOULD = {
     "--service", metavar="URL", help="HTTP port of a table service; its token: DEDUP_TOKEN."
 )
 @click.option(
-    "--namespace", default="default", show_default=True, help="Namespace to ask the service about."
+    "--namespace", metavar="NAME", help="Namespace to ask the service about, if it has several."
 )
 @number_option("--top", "List the N riskiest drops of all pages.", least=1, metavar="N")
 @json_option("Print a JSON object for each page found.")
@@ -63,7 +63,7 @@ def why(
     drops: str | None,
     report: str | None,
     service: str | None,
-    namespace: str,
+    namespace: str | None,
     top: int | None,
     as_json: bool,
 ) -> None:
@@ -80,7 +80,7 @@ def why(
         if url is None:
             raise UsageError("--top needs --drops or --report; a service does not list drops")
         check_service(service)
-        found = _ask(service, namespace, url, as_json=as_json)
+        found = _ask(service, namespace or _only_namespace(service), url, as_json=as_json)
     else:
         listed = _read(drops, report)
         found = (
@@ -273,6 +273,18 @@ def _riskiest(listed: Iterator[Drop], top: int, *, as_json: bool) -> bool:
     else:
         terminal.error("no drop is listed")
     return bool(rows)
+
+
+def _only_namespace(service: str) -> str:
+    """Return the namespace of a service that has one. Raises UsageError that lists them otherwise."""
+    names = [each["name"] for each in json.loads(get(service, "/v1/overview")[0])["namespaces"]]
+    if len(names) == 1:
+        return str(names[0])
+    raise UsageError(
+        f"give --namespace; {service} has {', '.join(names)}"
+        if names
+        else f"{service} has no namespace yet"
+    )
 
 
 def _ask(service: str, namespace: str, url: str, *, as_json: bool) -> bool:

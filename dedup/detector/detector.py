@@ -66,6 +66,7 @@ from dedup.store import NEAR_LIMIT, Applied, Store, agreed_recipe
 
 CROWD = 128  # candidates that are compared first: a directory may have 100,000
 GROWTH = 4  # factor by which the number of candidates grows
+LATE_SAMPLE = 8  # of applied documents one in so many is looked up: whether it is a late duplicate
 LOOKED = 8192  # greatest number of candidates that are compared with one page
 TRANSACTION = (
     64  # pages of an asynchronous insert_many() in one: each is compared with the others in it
@@ -484,9 +485,9 @@ class EmbeddedDetector(Detector):
         """Apply changes of the log (see Store.apply); end the reservations whose inserts they are.
 
         An event ends those with the same key, value and sketch, from any sender. Returns the counts,
-        and how many of the documents had an inserted near-duplicate with another key and no other
-        identity: pages that raced, such as at other services, or were kept for other reasons. With
-        judge=False this is not counted, and 0.
+        and about how many of the documents had an inserted near-duplicate with another key and no other
+        identity: pages that raced, such as at other services, or were kept for other reasons. One in LATE_SAMPLE
+        is looked up, and counts for all of them. With judge=False this is not counted, and 0.
 
         Raises RecipeMismatch, what the store raises, and UsageError for a key that is not Unicode.
         """
@@ -502,11 +503,16 @@ class EmbeddedDetector(Detector):
             self._reservations.note_inserted(values)
             if not judge or not stored:
                 return counts, 0
-            near = self._store.near_others(values, self.policy.distance)
-            return counts, sum(
-                _has_paid(near_duplicates(stored[i], found, self.policy))
-                for i, found in near.items()
+            return counts, LATE_SAMPLE * sum(
+                self._is_late_event(document)
+                for document in stored
+                if document.page.value % LATE_SAMPLE == 0
             )
+
+    def _is_late_event(self, document: Document) -> bool:
+        near = self._store.near(document.page.value, self.policy.distance)
+        others = [each for each in near if each[0].key != document.key]
+        return _has_paid(near_duplicates(document, others, self.policy))
 
     def release(self, verdict: Verdict) -> bool:
         """Release a reservation. See Detector.release()."""

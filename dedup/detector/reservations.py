@@ -48,6 +48,8 @@ COMPARED = 32  # values in flight that are compared one by one, at most
 class TooManyReserved(UsageError):
     """The memory of reservations is used up."""
 
+    code = "LIMIT"
+
 
 class MemoryBudget:
     """Bytes that the reservations of several stores share.

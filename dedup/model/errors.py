@@ -13,19 +13,30 @@ A message says what happened, to what, and what to do next.
 
 
 class DedupError(Exception):
-    """The base of every error raised on purpose by this package."""
+    """The base of every error raised on purpose by this package.
+
+    code  the first word of the answer by which a table service says it
+    """
+
+    code: str = "ERR"
 
 
 class RecipeMismatch(DedupError):
     """Fingerprints of different recipes were brought together; they mean different things."""
 
+    code = "RECIPE"
+
 
 class StoreLocked(DedupError):
     """Another process holds the store."""
 
+    code = "STORE"
+
 
 class StoreDamaged(DedupError):
     """A file of the store is not what was written to it; the message names it."""
+
+    code = "STORE"
 
 
 class ServiceUnavailable(DedupError):

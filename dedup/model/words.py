@@ -50,6 +50,8 @@ _ALLOWED = {
 class TooLong(UsageError):
     """A field of a command has more bytes than it may have."""
 
+    code = "LIMIT"
+
 
 def check_field(name: str, text: str) -> str:
     """Return a field of a command. Raises TooLong if its UTF-8 is beyond FIELD_BYTES."""

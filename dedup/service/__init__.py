@@ -5,7 +5,7 @@
                             inserts -> the store, or Kafka and back through replica
 
 Invariants:
-  - Whatever comes from outside has a bound: length, count, time (core/limits.py). What exceeds it gets a
+  - Whatever comes from outside has a bound: length, count, time (core/config.py). What exceeds it gets a
     clear error, or its connection is closed; other clients are served meanwhile.
   - Commands run on the event loop, in the order of their arrival, since each takes microseconds; opening
     stores and writing their index happens in a thread.

@@ -22,7 +22,14 @@ from dedup.model.events import EventNewer, decode
 from dedup.model.page import Document
 from dedup.model.recipes import recipe_of
 from dedup.service.core.namespaces import Namespaces
-from dedup.wire.kafka import KafkaConfig, KafkaUnavailable, Outgoing, Refused, Writer, ensure_topic
+from dedup.wire.kafka import (
+    KafkaConfig,
+    KafkaUnavailable,
+    Outgoing,
+    RecordRefused,
+    Writer,
+    ensure_topic,
+)
 from dedup.wire.kafka.writer import dead_letter
 from dedup.wire.shards import Share, partition_of
 
@@ -46,7 +53,6 @@ class Sorted(NamedTuple):
 
     groups     the changes by namespace
     bad        dead letters of the invalid records
-    newer      what the operator must know about a record of a newer version; None without one
     offsets    {partition: next offset} after the batch
     repeated   number of records that were applied before, and are left out
     misplaced  (partition, offset) of events that are not in their key's partition
@@ -54,7 +60,6 @@ class Sorted(NamedTuple):
 
     groups: dict[str, Group]
     bad: "list[Letter]"
-    newer: str | None
     offsets: dict[int, int]
     repeated: int
     misplaced: list[tuple[int, int]]
@@ -65,27 +70,20 @@ def sort_batch(
 ) -> Sorted:
     """Sort {partition: records} by namespace; a record has key, value and offset. Pure.
 
-    applied has the next offsets that each namespace noted; count is the log's number of partitions. A
-    record of a newer event version ends its partition. An event in another partition than its key's is
+    applied has the next offsets that each namespace noted; count is the log's number of partitions. An event in another partition than its key's is
     left out, by every replica: between partitions there is no order, so that replicas would differ.
     """
     groups: dict[str, Group] = {}
     bad: list[Letter] = []
     misplaced: list[tuple[int, int]] = []
-    newer: str | None = None
     offsets: dict[int, int] = {}
     repeated = 0
     for partition, records in batch.items():
         ends: dict[str, int] = {}  # the next offset of each namespace in this partition
         firsts: dict[str, int] = {}
-        after = records[-1].offset + 1
         for record in records:
             try:
                 namespace, key, document = decode(record.key, record.value)
-            except EventNewer as error:
-                newer = f"partition {partition}, offset {record.offset}: {error}"
-                after = record.offset
-                break
             except EventInvalid as error:
                 bad.append(Letter(partition, record, error))
                 continue
@@ -103,10 +101,10 @@ def sort_batch(
                 group = groups[namespace] = Group([], {})
             group.changes.append((key, document))
             ends[namespace] = record.offset + 1
-        offsets[partition] = after
+        offsets[partition] = records[-1].offset + 1
         for namespace, end in ends.items():
             groups[namespace].offsets[partition] = end
-    return Sorted(groups, bad, newer, offsets, repeated, misplaced)
+    return Sorted(groups, bad, offsets, repeated, misplaced)
 
 
 class Letter(NamedTuple):
@@ -178,10 +176,8 @@ class Applying:
             }
         self.applied = noted
 
-    async def batch(
-        self, batch: Mapping[int, list[Any]], *, judge: bool
-    ) -> tuple[dict[int, int], str | None]:
-        """Apply {partition: records}; return the next offsets, and what is wrong with a newer event.
+    async def batch(self, batch: Mapping[int, list[Any]], *, judge: bool) -> dict[int, int]:
+        """Apply {partition: records}; return the next offsets.
 
         judge: count late duplicates, see EmbeddedDetector.apply(). Raises Stopped and StoreDamaged.
         """
@@ -202,7 +198,7 @@ class Applying:
             await self._apply_group(name, group, judge=judge)
         if done.bad:
             await self._write_dead_letters(done.bad)
-        return done.offsets, done.newer
+        return done.offsets
 
     async def _apply_group(self, name: str, group: Group, *, judge: bool) -> None:
         changes = group.changes
@@ -274,7 +270,19 @@ class Applying:
 
     async def _write_dead_letters(self, letters: Sequence[Letter]) -> None:
         """Write invalid records to the dead letters, before they count as read."""
-        self.counts["dead_letters"] += len(letters)
+        newer = [each for each in letters if isinstance(each.error, EventNewer)]
+        self.counts["dead_letters"] += len(letters) - len(newer)
+        if newer:
+            self.counts["newer"] += len(newer)
+            self.log_once(
+                "newer",
+                "partition %d, offset %d: %s, then start with --rebuild, which reads such events again; until then "
+                "they are in the topic %s",
+                newer[0].partition,
+                newer[0].record.offset,
+                newer[0].error,
+                self._config.dead_letters,
+            )
         first = letters[0]
         self.log_once(
             "dead letters",
@@ -312,7 +320,7 @@ class Applying:
         for letter, result in zip(letters, results, strict=True):
             if not isinstance(result, KafkaUnavailable):
                 continue
-            if not isinstance(result, Refused):
+            if not isinstance(result, RecordRefused):
                 away = result
                 left.append(letter)
             elif letter.left_out < 2:

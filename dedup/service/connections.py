@@ -24,11 +24,12 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Protocol
 
-from dedup.service.core.limits import Address, Config
-from dedup.service.core.roles import Tokens
+from dedup.service.core.access import Tokens
+from dedup.service.core.config import Config, HostPort
 
 log = logging.getLogger(__name__)
 BACKLOG = 1024
+MANY_FILES = 1 << 30  # where open files are not limited
 
 
 class Listening:
@@ -44,10 +45,10 @@ class Listening:
     async def listen(
         self,
         option: str,
-        address: Address,
+        address: HostPort,
         port: "Connections",
         made: Callable[[], asyncio.Protocol],
-    ) -> Address:
+    ) -> HostPort:
         """Listen at an address; made() makes a connection's protocol.
 
         Raises OSError that names it, and the option to give another one by.
@@ -81,13 +82,19 @@ class Listening:
     def read_again(self) -> None:
         """Read certificate and tokens again; what is not right stays as it was."""
         read = []
-        for what, again in (("certificate", self._read_tls), ("tokens", self._read_tokens)):
+        for what, again in (("certificate", self._read_tls), ("file of tokens", self._read_tokens)):
             try:
                 if again():
                     read.append(what)
             except (OSError, ValueError) as error:
                 log.error("SIGHUP: cannot read the %s, what is in use stays: %s", what, error)
-        log.info("SIGHUP: read again: %s", " and ".join(read) or "nothing")
+        log.info(
+            "SIGHUP: read again: %s%s",
+            " and ".join(read) or "nothing",
+            "; DEDUP_TOKEN is as it was at the start: a restart reads it"
+            if self._config.token is not None
+            else "",
+        )
 
     def _read_tls(self) -> bool:
         if self._context is None:
@@ -113,7 +120,7 @@ _NEXT = {
 }
 
 
-def _bound(option: str, address: Address) -> socket.socket:
+def _bound(option: str, address: HostPort) -> socket.socket:
     """Return a socket that is bound to an address. Raises OSError that names it, and what to do next."""
     try:
         found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
@@ -137,10 +144,10 @@ def _cannot_listen(where: object, error: OSError, advice: str) -> OSError:
     return OSError(error.errno, f"cannot listen on {where}: {error.strerror or error}{advice}")
 
 
-def _address(bound: socket.socket) -> Address:
+def _address(bound: socket.socket) -> HostPort:
     """Return where a socket listens, with its real port."""
     host, port = bound.getsockname()[:2]
-    return Address(host, port)
+    return HostPort(host, port)
 
 
 def _bound_unix(path: Path) -> socket.socket:
@@ -250,6 +257,7 @@ class Connections:
         partial: Buffers,
         *,
         reserved_files: int,
+        files: int = MANY_FILES,
         most_of_address: int = 1 << 30,
     ) -> None:
         """reserved_files: of those that may be open, how many are left to others."""
@@ -257,7 +265,7 @@ class Connections:
         self.none_open = asyncio.Event()
         self.ended: Counter[str] = Counter()
         self.unread, self.partial = unread, partial
-        self.files = 1 << 30
+        self.files = files
         self.draining = False
         self._most, self._most_of_address = most, most_of_address
         self._reserved_files = reserved_files

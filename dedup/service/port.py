@@ -22,7 +22,7 @@ import asyncio
 import logging
 from array import array
 from binascii import unhexlify
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -32,10 +32,20 @@ from typing import Any, NamedTuple, cast
 from dedup.core.native import ffi, lib
 from dedup.model.errors import DedupError
 from dedup.model.page import SKETCH_BYTES
-from dedup.service.connections import Buffers, Connections, address_of, file_of, subject_of
-from dedup.service.core.limits import Limits
-from dedup.service.core.operations import PROBES, SLICE_SECONDS, Commands
-from dedup.service.core.roles import COMMANDS, PROBE, Tokens, code, log_rate_limited, message
+from dedup.service.connections import (
+    MANY_FILES,
+    Buffers,
+    Connections,
+    address_of,
+    file_of,
+    subject_of,
+)
+from dedup.service.core.access import Tokens
+from dedup.service.core.command_table import COMMANDS, PROBE
+from dedup.service.core.config import Limits
+from dedup.service.core.operations import PROBES, SLICE_SECONDS, Operations
+from dedup.service.core.refusal import code, log_rate_limited, message
+from dedup.service.metrics import Durations
 from dedup.service.resp_commands import (
     CommandOptions,
     Later,
@@ -194,23 +204,36 @@ class _Sketches:
 RESERVED_FILES = 48  # of those that may be open: for stores, and for the HTTP port
 
 
-BOUNDS = (
-    0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
-    0.1, 0.25, 1.0,
-)  # fmt: skip  # seconds
+TURN_SECONDS = 0.025  # of slices in one iteration of the event loop
 
 
-class Durations:
-    """Durations in seconds, counted by bucket; the last count is of all beyond the last bound."""
+class WorkQueue:
+    """Connections whose commands take more than a slice. Each has its turn; so has the event loop between them.
+
+    However many there are, an iteration of the loop takes TURN_SECONDS: a new connection, which takes several, is
+    answered soon.
+    """
 
     def __init__(self) -> None:
-        self.counts = [0] * (len(BOUNDS) + 1)
-        self.sum = 0.0
+        self.waiting: deque[Connection] = deque()
+        self._is_running = False
 
-    def note(self, seconds: float, commands: int) -> None:
-        """Count commands that took this long, several of them together."""
-        self.counts[bisect_left(BOUNDS, seconds)] += commands
-        self.sum += seconds
+    def add(self, connection: "Connection") -> None:
+        """Resume a connection in its turn."""
+        self.waiting.append(connection)
+        if not self._is_running:
+            self._is_running = True
+            asyncio.get_running_loop().call_soon(self._run)
+
+    def _run(self) -> None:
+        waiting, until = self.waiting, monotonic() + TURN_SECONDS
+        for _ in range(len(waiting)):
+            waiting.popleft().resume()
+            if monotonic() > until:
+                break
+        self._is_running = bool(waiting)
+        if waiting:
+            asyncio.get_running_loop().call_soon(self._run)
 
 
 class Port(Connections):
@@ -221,14 +244,18 @@ class Port(Connections):
     errors     error answers by code
     durations  of commands
     turn       probes that are carried out together
+    queue      connections whose commands wait for their turn
     """
 
-    def __init__(self, commands: Commands, limits: Limits, tokens: Tokens) -> None:
+    def __init__(
+        self, commands: Operations, limits: Limits, tokens: Tokens, files: int = MANY_FILES
+    ) -> None:
         super().__init__(
             limits.connections,
             Buffers(limits.unread_memory),
             Buffers(limits.partial_memory),
             reserved_files=RESERVED_FILES,
+            files=files,
             most_of_address=limits.connections_of_address,
         )
         self.commands = commands
@@ -240,6 +267,7 @@ class Port(Connections):
         self.errors: Counter[str] = Counter()
         self.durations = Durations()
         self.turn = Turn(self.plans, self._probed)
+        self.queue = WorkQueue()
 
     def _probed(self, seconds: float, probes: int) -> None:
         self.asked[PROBE] += probes
@@ -332,7 +360,7 @@ class Connection(asyncio.Protocol):
         self._answers = Answers(self)
         self._transport: Any = None
         self._singly: deque[list[bytes]] = deque()  # commands that are not to be batched
-        self._scheduled: asyncio.Handle | None = None  # the next slice of work
+        self._scheduled = False  # the next slice of work waits in the port's queue
         self._paused = False  # reading
         self._finishing = False  # to be closed once everything is answered
         self._began = self._heard = monotonic()  # connected, last command
@@ -365,9 +393,6 @@ class Connection(asyncio.Protocol):
         self._closed_since = monotonic()
         self._answers.close()
         self._singly.clear()
-        if self._scheduled is not None:
-            self._scheduled.cancel()
-            self._scheduled = None
 
     def pause_writing(self) -> None:
         """Stop taking commands: the client does not read its answers."""
@@ -402,7 +427,11 @@ class Connection(asyncio.Protocol):
             self._in_turn = self._port.turn.take(self, form, data, now)
         if not self._in_turn:
             self._incoming.feed(data, now)
-            if self._scheduled is None and not self._paused:
+            if self._scheduled or self._paused:
+                return
+            if self._port.queue.waiting and not self._is_silent:
+                self._schedule()
+            else:
                 self._work(now)
 
     def _is_free(self) -> bool:
@@ -439,9 +468,14 @@ class Connection(asyncio.Protocol):
 
     # ------------------------------------------------------------------------------------ the work
 
+    def resume(self) -> None:
+        """Carry out the next slice of work."""
+        self._scheduled = False
+        if self._closed_since is None:
+            self._work()
+
     def _work(self, now: float | None = None) -> None:
         """Carry out commands until there is none, or it is the turn of other connections."""
-        self._scheduled = None
         until = (now or monotonic()) + SLICE_SECONDS
         incoming, session, singly = self._incoming, self.session, self._singly
         try:
@@ -614,10 +648,11 @@ class Connection(asyncio.Protocol):
             self._schedule()
 
     def _schedule(self) -> None:
-        """Go on in the next turn of the event loop."""
-        if self._scheduled is None and self._closed_since is None:
+        """Go on when it is this connection's turn."""
+        if not self._scheduled and self._closed_since is None:
             self._pause()
-            self._scheduled = asyncio.get_running_loop().call_soon(self._work)
+            self._scheduled = True
+            self._port.queue.add(self)
 
     def _pause(self) -> None:
         if not self._paused and not self._transport.is_closing():

@@ -40,7 +40,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from dedup.detector import EmbeddedDetector
 from dedup.model.errors import StoreDamaged
-from dedup.model.events import EventNewer, encode, record_key
+from dedup.model.events import encode, record_key
 from dedup.model.page import Verdict
 from dedup.service.applying import Applying, Stopped
 from dedup.service.core.namespaces import Namespaces
@@ -165,7 +165,7 @@ class State(msgspec.Struct, frozen=True):
     offsets          {partition: next offset}
     ends             {partition: end offset}, as last heard
     counts           inserted, replaced, forgotten, late_duplicate, repeated, other_recipe,
-                     dead_letters, dead_letters_lost (which could not be written), refused (of
+                     dead_letters, newer (dead letters of a later event version), dead_letters_lost (which could not be written), refused (of
                      namespaces that cannot be created), given_up (documents of other shards),
                      misplaced (events in another partition than their key's, which are skipped)
     """
@@ -377,7 +377,7 @@ class Replica(Lifecycle):
     # ----------------------------------------------------------------------------- follow the log
 
     async def run(self) -> None:
-        """Apply the log until stop(). Raises what ends it: LogLost, EventNewer, StoreDamaged."""
+        """Apply the log until stop(). Raises what ends it: LogLost, StoreDamaged."""
         assert self._manifest is not None, "prepare() comes first"
         try:
             if not await self._connected():
@@ -419,13 +419,13 @@ class Replica(Lifecycle):
         applying, path = self._applying, self._path
         assert self._manifest is not None
         assert self.share is not None
-        applying.note_applied()
+        self._note_applied()
         if self._topic is None:
             gone = missing(path, self._manifest, applying.applied)
             if not gone and any(len(detector) for _, detector in self._views):
                 self.move(Phase.RESUMED)
             await self._identify()
-            applying.note_applied()
+            self._note_applied()
         assert self._topic is not None
         applying.share = share = self.share
         written = read_manifest(path)
@@ -439,7 +439,7 @@ class Replica(Lifecycle):
         self._adopt(manifest)
         await asyncio.to_thread(self._give_up, share)
         self._progress = ""
-        applying.note_applied()
+        self._note_applied()
         reader = Reader(
             self._config,
             self._topic,
@@ -459,6 +459,14 @@ class Replica(Lifecycle):
             raise
         self._reader = reader
         self._look()
+
+    def _note_applied(self) -> None:
+        """Read the offsets of the stores; of namespaces that are refused, those of the manifest."""
+        assert self._manifest is not None
+        self._applying.note_applied()
+        for name in self._views.unserved:
+            if offsets := self._manifest.namespaces.get(name):
+                self._applying.applied[name] = dict(offsets)
 
     def _give_up(self, share: Share) -> None:
         """Give up the partitions outside a share: mostly documents are marked only, and _clear() removes them."""
@@ -562,11 +570,7 @@ class Replica(Lifecycle):
                 self._say_removed(name, gone, self.share)
 
     async def _apply(self, batch: dict[int, list[Any]]) -> None:
-        offsets, newer = await self._applying.batch(batch, judge=self.phase in CAUGHT_UP)
-        self._offsets.update(offsets)
-        if newer is not None:
-            assert self._topic is not None
-            raise EventNewer(f"the topic {self._topic.name!r}, {newer}")
+        self._offsets.update(await self._applying.batch(batch, judge=self.phase in CAUGHT_UP))
 
     def _adopt(self, manifest: Manifest) -> None:
         """Continue from a manifest."""

@@ -48,30 +48,20 @@ from dedup.model.words import (
     text,
     write_document,
 )
+from dedup.service.core.access import NO_ROLES, Caller, Roles, Tokens, audit, check_role
+from dedup.service.core.command_table import COMMANDS, PROBE
 from dedup.service.core.namespaces import PolicyOverrides
 from dedup.service.core.operations import (
     ANY_FEATURES,
     NO_FIELDS,
     PROBES,
-    Commands,
     LateFields,
+    Operations,
     in_slices,
     probe_in_slices,
 )
 from dedup.service.core.overview import ClientView
-from dedup.service.core.roles import (
-    COMMANDS,
-    NO_ROLES,
-    PROBE,
-    Caller,
-    Refused,
-    Roles,
-    Tokens,
-    audit,
-    check_role,
-    code,
-    message,
-)
+from dedup.service.core.refusal import Refused, code, message
 from dedup.wire import resp
 from dedup.wire.resp import ELEMENTS, NIL, OK, array, bulk, integer, real
 
@@ -306,7 +296,7 @@ class Plan(NamedTuple):
 class Session:
     """A connection as its commands see it."""
 
-    def __init__(self, commands: Commands, plans: "Plans", tokens: Tokens, number: int) -> None:
+    def __init__(self, commands: Operations, plans: "Plans", tokens: Tokens, number: int) -> None:
         self.commands = commands
         self.plans = plans
         self.number = number
@@ -382,7 +372,7 @@ class Session:
 class Plans:
     """A cache of parsed probe options."""
 
-    def __init__(self, commands: Commands) -> None:
+    def __init__(self, commands: Operations) -> None:
         self.commands = commands
         self._plans: dict[tuple[bytes, ...], Plan] = {}
         self._page_plans: dict[tuple[Any, ...], Plan] = {}

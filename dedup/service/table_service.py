@@ -22,15 +22,17 @@ from msgspec.structs import replace
 from dedup.core.files import FolderLock
 from dedup.model.errors import StoreLocked, UsageError
 from dedup.service.connections import Connections, Listening
-from dedup.service.core.limits import Address, Config, check_config
+from dedup.service.core.access import Tokens
+from dedup.service.core.config import Config, HostPort, check_config
 from dedup.service.core.namespaces import Namespaces, Pruning
-from dedup.service.core.operations import Commands
+from dedup.service.core.operations import Operations
 from dedup.service.core.overview import Overview, overview
-from dedup.service.core.roles import Tokens, log_rate_limited
+from dedup.service.core.refusal import log_rate_limited
 from dedup.service.http.bodies import Health
 from dedup.service.http.guard import HttpConnections
-from dedup.service.http.server import Metrics, made_app
-from dedup.service.port import BOUNDS, Connection, Port
+from dedup.service.http.server import made_app
+from dedup.service.metrics import BOUNDS, Metrics
+from dedup.service.port import Connection, Port
 
 if TYPE_CHECKING:
     from dedup.service.replica import Replica
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 OWN_FILES = 64  # open files other than those of connections and stores
-NAMESPACE_FILES = 3  # of a namespace, at least
+NAMESPACE_FILES = 4  # of a namespace, at least
 WATCH_SECONDS = 0.5  # between two checks of the connections' time limits
 
 
@@ -58,14 +60,12 @@ class Service:
         )
         self.replica = _replica(config, self.namespaces)
         inserts = None if self.replica is None else self.replica.inserts
-        self.commands = Commands(self.namespaces, inserts, config.limits)
+        more_info = dict if self.replica is None else self.replica.info
+        self.commands = Operations(self.namespaces, inserts, config.limits, more_info)
         self.tokens = Tokens(config.token, config.tokens)
-        self.port = Port(self.commands, config.limits, self.tokens)
-        if self.replica is None:
-            metrics = Metrics(self.commands, self.port)
-        else:
-            metrics = Metrics(self.commands, self.port, self.replica.metrics)
-            self.commands.more_info = self.replica.info
+        self.port = Port(self.commands, config.limits, self.tokens, files)
+        log_metrics = list if self.replica is None else self.replica.metrics
+        metrics = Metrics(self.commands, self.port, lambda: self.http_connections, log_metrics)
         app = made_app(
             self.commands,
             metrics,
@@ -76,12 +76,9 @@ class Service:
             config.limits,
         )
         self.http_connections = HttpConnections(
-            app, config.limits, self.port.unread, self.port.partial
+            app, config.limits, self.port.unread, self.port.partial, files
         )
         self._ports: tuple[Connections, ...] = (self.http_connections, self.port)
-        for port in self._ports:
-            port.files = files
-        metrics.http = self.http_connections
         self.stop = asyncio.Event()
         self.pruning: Pruning | None = None
         if config.keep_seconds is not None:
@@ -96,10 +93,13 @@ class Service:
         reason = self.commands.not_ready
         if reason is not None:
             return Health("not_ready", reason)
-        stale = "" if self.replica is None else self.replica.stale
-        return Health("stale", stale) if stale else Health("ok")
+        stale = self.commands.trouble if self.replica is None else self.replica.stale
+        if stale:
+            return Health("stale", stale)
+        unserved = self.namespaces.trouble
+        return Health("partial", unserved) if unserved else Health("ok")
 
-    async def run(self, listening: Callable[[Address | None, Address | None], None]) -> None:
+    async def run(self, listening: Callable[[HostPort | None, HostPort | None], None]) -> None:
         """Serve until SIGTERM or SIGINT. listening() is called with the addresses that were bound.
 
         Raises OSError if an address cannot be bound, and what opening the stores raises.
@@ -169,7 +169,7 @@ class Service:
         stale = "" if self.replica is None else self.replica.stale
         log.info(
             "ready%s: %d namespaces were opened in %.1f s%s",
-            ", but stale" if stale else "",
+            ", but stale" if stale else ", but not all" if self.namespaces.unserved else "",
             len(self.namespaces),
             time.monotonic() - began,
             f". {stale}" if stale else "",
@@ -240,7 +240,7 @@ def _replica(config: Config, namespaces: Namespaces) -> "Replica | None":
     )
 
 
-def run(config: Config, listening: Callable[[Address | None, Address | None], None]) -> None:
+def run(config: Config, listening: Callable[[HostPort | None, HostPort | None], None]) -> None:
     """Run a service until SIGTERM or SIGINT. See Service.run()."""
     check_config(config)
     os.umask(0o077)  # what crawlers found is for this service only

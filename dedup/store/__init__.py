@@ -1,6 +1,7 @@
 """The embedded store: the accepted documents of a namespace, on disk, in one folder.
 
 store.py            Store: documents and index in one folder, changed together; its locking and opening
+journal.py          small changes that are not in documents.mdb yet, appended
 documents.py        documents.mdb: records and transactions; its pages are verified first (native/src/lmdb/pages.c)
 index.py            finds documents by value (within k) and by key
 segmented_table.py  one table in memory and in files, the segments, for more than memory holds

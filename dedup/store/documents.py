@@ -1,4 +1,7 @@
-"""documents.mdb: the documents of a store, and the truth of what it holds.
+"""documents.mdb and its journal: the documents of a store, and the truth of what it holds.
+
+    a small change -> the journal (journal.py), and memory -> folded into documents.mdb, many at once
+    a large one    -> documents.mdb, with those before it
 
     documents  id -> record     ids rise from 0 and are never used twice
     removed    id -> value and key digest of a document removed since the index was last written
@@ -13,10 +16,12 @@ The array holds the fields of dedup.model.page by their `place`. docs/appendix/s
 Invariants:
   - Bytes that are not exactly what was written in this place are refused: the structure is verified before LMDB opens
     the file, each record when it is read.
-  - Every change is one LMDB transaction; the state in memory follows once it is committed, and its checksum follows
-    every change.
+  - Every change is one entry of the journal or one LMDB transaction, which has all changes before it; the state in
+    memory follows once it is written. An entry says which state it follows, so it is applied once, and to no other file.
+  - The file bears its name only once its state is in it: what was interrupted before was empty, and is made again.
   - An error names the file, and is damage or the disk's refusal, never LMDB's own.
-  - A commit does not wait for the disk: a thread flushes within a second, and its error is raised by the next change.
+  - A change does not wait for the disk: a thread flushes it within ten seconds, and its error is raised by the next
+    change.
 Documents is for one thread at a time, under the store's lock.
 """
 
@@ -29,7 +34,8 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from operator import index
 from pathlib import Path
@@ -38,16 +44,23 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 import lmdb
 import msgspec
 
-from dedup.core.files import PRIVATE
+from dedup.core.files import PRIVATE, sync_folder
 from dedup.core.native import check, ffi, lib
 from dedup.model import forms
 from dedup.model.errors import DedupError, StoreDamaged, UsageError
 from dedup.model.page import Document
+from dedup.store.journal import Journal
 
 RECENT = (
     8192  # documents kept in memory after reading them for a probe: as many as one is compared with
 )
-FLUSH_SECONDS = 1.0
+FLUSH_SECONDS = 10.0  # at most from a change to its flush: what a power cut may lose
+FLUSH_BYTES = 1 << 17  # of unflushed changes that are flushed sooner
+FLUSH_PAUSE_SECONDS = 1.0  # between two flushes, and two looks at those bytes
+FOLD_BYTES = 1 << 18  # of changes in the journal that are folded into documents.mdb
+FOLD_CHANGES = 1024  # the same by their number: documents added and removed
+DIRECT_BYTES = 1 << 16  # of a change that goes to documents.mdb at once: a batch of a log, say
+HALF_MADE_BYTES = 1 << 15  # of a file whose making was interrupted, at most
 MAP_BYTES = 1 << 30  # address space, not disk; doubled whenever it is full
 MAP_BYTES_LIMIT = 1 << 46
 _LEAST_FREE_BYTES = 1 << 16  # with less, what the disk did not take was too much for it
@@ -77,13 +90,15 @@ _replace = msgspec.structs.replace
 
 # -------------------------------------------------------------- records: bytes in, values out
 
-FORMAT = 3
+FORMAT = 4
 
 Removal = tuple[
     int, int, int
 ]  # (document id, value, key digest): what the index holds of a document
 
 CHECKSUM_BYTES = 8
+REMOVAL_BYTES = 24
+DATABASES = (b"documents", b"removed", b"meta")
 
 _Natural = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -95,6 +110,7 @@ class State(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     indexed      the id up to which the index on disk covers documents; 0: there is none
     records_sum  XOR of all records' checksums
     transaction  the number of the LMDB transaction that wrote it; 0: not noted
+    entries      the number of journal entries that are folded into it
     """
 
     format: int
@@ -104,6 +120,26 @@ class State(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     indexed: int = 0
     records_sum: int = 0
     transaction: int = 0
+    entries: int = 0
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A change in the journal.
+
+    number       of the entry; State.entries of the state that it follows
+    records_sum  of the state that it follows
+    first        id of the first of its records
+    records      of documents that were added
+    removed      of documents that were removed: id, value, key digest
+    offsets      {partition: next offset} that were noted
+    """
+
+    number: int
+    records_sum: int
+    first: int
+    records: list[bytes]
+    removed: list[Removal] = []
+    offsets: dict[_Natural, _Natural] = {}
 
 
 _encode = msgspec.msgpack.Encoder(enc_hook=index).encode  # index: numpy's integers are integers
@@ -112,6 +148,7 @@ _to_record = forms.to_record()
 _of_record = forms.of_record()
 _decode_offsets = msgspec.msgpack.Decoder(dict[_Natural, _Natural]).decode
 _decode_state = msgspec.msgpack.Decoder(State).decode
+_decode_entry = msgspec.msgpack.Decoder(Entry).decode
 
 # The packed ids under which the state and the offsets are summed; no document gets that far.
 STATE_NAME = (2**64 - 1).to_bytes(8, "big")
@@ -251,7 +288,7 @@ class Documents:
     """The open file."""
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
-        """Open the file, or create it; its structure is verified first, in time linear in its pages.
+        """Open the file, whose structure is verified first, in time linear in its pages; and its journal.
 
         Raises StoreDamaged if it is not what was written, DedupError if it has another format,
         and OSError with the path if it cannot be opened.
@@ -260,6 +297,19 @@ class Documents:
         self._env: Any = None
         self._state = State(FORMAT, "", "")
         self._recent: dict[int, Document] = {}
+        self._journal = Journal(path.parent)
+        # Of the journal's entries that are not folded, by packed id: records that were added, removals, and those of
+        # them that documents.mdb still has.
+        self._pending: dict[bytes, bytes] = {}
+        self._pending_removed: dict[bytes, bytes] = {}
+        self._gone: set[bytes] = set()
+        self._pending_bytes = 0
+        self._offsets: dict[int, int] = {}
+        self._offsets_changed = False
+        self._count = self._removed_count = 0
+        self._uncommitted = False  # whether documents.mdb has commits that are not flushed
+        self._syncing = threading.Lock()
+        self.unflushed_bytes = 0
         try:
             found = read_structure(path)
             # No LMDB lock file: the store's own lock keeps other processes out, its other lock
@@ -272,14 +322,14 @@ class Documents:
                 lock=False,
                 sync=False,
                 readonly=read_only,
-                create=not read_only,
+                create=False,
                 mode=PRIVATE,
             )
             self._documents, self._removed, self._meta = (
-                self._env.open_db(name, create=not read_only)
-                for name in (b"documents", b"removed", b"meta")
+                self._env.open_db(name, create=False) for name in DATABASES
             )
             self._read_state(found)
+            self._read_journal(read_only)
         except BaseException as error:
             self.close()
             if isinstance(error, lmdb.Error | ValueError):
@@ -289,17 +339,18 @@ class Documents:
     def _read_state(self, found: "Structure | None") -> None:
         with self._env.begin(self._meta) as txn:
             record = txn.get(b"state")
+            noted = txn.get(b"offsets")
+            self._count_entries(txn)
         if record is None:
-            if len(self):
-                raise ValueError("its state is missing")
-            return
+            raise ValueError("its state is missing")
         try:
             self._state = state = decode_state(record)
         except DedupError as error:
             raise DedupError(f"{self._path} has {error}") from error
+        self._offsets = {} if noted is None else decode_offsets(noted)
         if found is None:
             return
-        if found[:2] != (len(self), state.records_sum):
+        if found[:2] != (self._count, state.records_sum):
             raise ValueError("checksum of the records does not match the state record")
         for transaction, older in found.states:
             if not wrote(older, transaction):
@@ -307,18 +358,78 @@ class Documents:
                     "transaction number of a meta page does not match its state record"
                 )
 
-    def name(self, namespace: str, recipe: str) -> None:
-        """Write the state of a new file."""
-        self._write(lambda _txn, _state: (None, {"namespace": namespace, "recipe": recipe}))
+    def _read_journal(self, read_only: bool) -> None:
+        """Apply the journal's entries that are not in documents.mdb; fold them, where something may be written."""
+        try:
+            for body in self._journal.read():
+                self._replay(_decode_entry(body))
+        except ValueError as error:
+            raise _damaged(self._journal.path, str(error)) from error
+        if not read_only and self._journal.exists:
+            try:
+                self.settle()
+            except OSError as error:  # it stays in the journal: what is stored can be read
+                log.error("%s: the journal cannot be folded: %s", self._path, error)
+
+    def _replay(self, entry: Entry) -> None:
+        """Apply an entry to what is in memory, unless documents.mdb has it. Raises ValueError."""
+        state = self._state
+        if entry.number < state.entries:
+            return
+        if (entry.number, entry.records_sum, entry.first) != (
+            state.entries,
+            state.records_sum,
+            state.next,
+        ):
+            raise ValueError(
+                f"entry {entry.number} does not follow {self._path.name}, one of them is another store's or an "
+                "older copy"
+            )
+        names = [pack_number(entry.first + i) for i in range(len(entry.records))]
+        left = state.records_sum
+        for record in entry.records:
+            left ^= int.from_bytes(record[:CHECKSUM_BYTES], "big")
+        for removal in entry.removed:
+            left ^= int.from_bytes(self._record(pack_number(removal[0]))[:CHECKSUM_BYTES], "big")
+        self._note(names, entry.records, entry.removed, entry.offsets, left)
+
+    def _note(
+        self,
+        names: Sequence[bytes],
+        records: Sequence[bytes],
+        removed: Sequence[Removal],
+        offsets: Mapping[int, int],
+        records_sum: int,
+    ) -> None:
+        """Have what is in memory follow an entry of the journal."""
+        for removal in removed:
+            name, noted = pack_removal(removal)
+            if self._pending.pop(name, None) is None:
+                self._gone.add(name)
+            self._pending_removed[name] = noted
+        self._pending.update(zip(names, records, strict=True))
+        self._pending_bytes += sum(map(len, records))
+        self._count += len(records) - len(removed)
+        self._removed_count += len(removed)
+        if offsets:
+            self._offsets = {**self._offsets, **offsets}
+            self._offsets_changed = True
+        state = self._state
+        self._state = _replace(
+            state,
+            next=state.next + len(records),
+            records_sum=records_sum,
+            entries=state.entries + 1,
+        )
 
     @property
     def namespace(self) -> str:
-        """The namespace it was made for; "" in a new file."""
+        """The namespace it was made for."""
         return self._state.namespace
 
     @property
     def recipe(self) -> str:
-        """The id of the recipe of all its documents; "" in a new file."""
+        """The id of the recipe of all its documents."""
         return self._state.recipe
 
     @property
@@ -333,12 +444,12 @@ class Documents:
 
     def __len__(self) -> int:
         """Return the number of documents."""
-        return self._entries(self._documents)
+        return self._count
 
     @property
     def removed_count(self) -> int:
         """The number of documents removed since the index was last written."""
-        return self._entries(self._removed)
+        return self._removed_count
 
     @property
     def unindexed(self) -> int:
@@ -351,23 +462,39 @@ class Documents:
         return self._path.stat().st_size
 
     def sync(self) -> None:
-        """Flush the committed changes to disk; the one method that may run while another does."""
-        try:
-            self._env.sync(True)
-        except lmdb.Error as error:
-            raise self._error(error) from error
+        """Flush the changes to disk; the one method that may run while another does. Raises OSError."""
+        with self._syncing:
+            self.unflushed_bytes = 0
+            aside = self._journal.is_aside  # before the flush: its entries are committed
+            self._journal.flush()
+            if not self._uncommitted:
+                return
+            self._uncommitted = False
+            try:
+                self._env.sync(True)
+            except lmdb.Error as error:
+                self._uncommitted = True
+                raise self._error(error) from error
+            if aside:
+                self._journal.remove_aside()
+
+    def settle(self) -> None:
+        """Fold the journal into documents.mdb, flush that, and remove the journal. Raises OSError."""
+        if self._unfolded:
+            self._write(lambda _txn, _state: (None, {}))
+        self._uncommitted = True  # what an earlier process committed, too
+        self.sync()
+        self._journal.remove()
 
     def close(self) -> None:
         """Close the file. Nothing else may be called afterwards."""
         if self._env is not None:
             self._env.close()
+        self._journal.close()
 
     def damaged(self, reason: str) -> StoreDamaged:
         """Return the error that names this file and what is wrong with it."""
-        return StoreDamaged(
-            f"{self._path} is damaged: {reason}; restore it from a copy, or move its folder away "
-            "to start with an empty store"
-        )
+        return _damaged(self._path, reason)
 
     def read(self, ids: list[int]) -> list[Document]:
         """Return the documents with these ids, in their order.
@@ -392,15 +519,13 @@ class Documents:
         In place of a document that is not readable comes the ValueError that says why.
         """
         try:
-            with self._env.begin(self._documents) as txn:
-                cursor = txn.cursor()
-                if cursor.set_range(pack_number(first)):
-                    for name, record in cursor:
-                        document_id = unpack_number(name)
-                        try:
-                            yield document_id, decode_record(name, record, self.recipe)
-                        except ValueError as error:
-                            yield document_id, error
+            with self._env.begin() as txn:
+                for name, record in self._records(txn, first):
+                    document_id = unpack_number(name)
+                    try:
+                        yield document_id, decode_record(name, record, self.recipe)
+                    except ValueError as error:
+                        yield document_id, error
         except lmdb.Error as error:
             raise self._error(error) from error
 
@@ -424,11 +549,19 @@ class Documents:
         """
 
         def read(txn: Any) -> list[Removal]:
-            cursor = txn.cursor(self._documents)
-            there = cursor.set_range(pack_number(first))
-            return [decode_removal(*each) for each in itertools.islice(cursor, count * there)]
+            some = itertools.islice(self._records(txn, first), count)
+            return [decode_removal(*each) for each in some]
 
         return self._read(read)
+
+    def _records(self, txn: Any, first: int) -> Iterator[tuple[bytes, bytes]]:
+        """Yield packed id and record of every document with id >= first, in the order of ids."""
+        begin, gone = pack_number(first), self._gone
+        cursor = txn.cursor(self._documents)
+        if cursor.set_range(begin):
+            yield from (each for each in cursor if each[0] not in gone) if gone else cursor
+        # the journal's ids are greater than all of documents.mdb
+        yield from [each for each in self._pending.items() if each[0] >= begin]
 
     def sample(self, count: int) -> list[Removal]:
         """Return (id, value, key digest) of up to `count` documents spread over all, and of the last.
@@ -445,7 +578,8 @@ class Documents:
                     found[cursor.key()] = cursor.value()
             if cursor.last():
                 found[cursor.key()] = cursor.value()
-            return [decode_removal(*each) for each in found.items()]
+            found.update(itertools.islice(reversed(self._pending.items()), 1))
+            return [decode_removal(*each) for each in found.items() if each[0] not in self._gone]
 
         return self._read(read)
 
@@ -453,7 +587,8 @@ class Documents:
         """Return (id, value, key digest) of each document removed since the index was last written."""
 
         def read(txn: Any) -> list[Removal]:
-            return [unpack_removal(*each) for each in txn.cursor(self._removed)]
+            noted = itertools.chain(txn.cursor(self._removed), self._pending_removed.items())
+            return [unpack_removal(*each) for each in noted]
 
         return self._read(read)
 
@@ -468,48 +603,58 @@ class Documents:
         Offsets take the place of those noted for the same partitions. Returns the id of the first of
         the documents; the others' follow.
         """
-        first = self._state.next
+        state = self._state
+        first = state.next
         names = [i.to_bytes(8, "big") for i in range(first, first + len(documents))]
         records, records_sum = encode_records(names, documents)
+        size = sum(map(len, records)) + REMOVAL_BYTES * len(removed)
+        if size < DIRECT_BYTES:
+            changes = len(self._pending) + len(self._pending_removed)
+            if self._pending_bytes >= FOLD_BYTES or changes >= FOLD_CHANGES:
+                self._fold()
+                state = self._state
+            records_sum ^= state.records_sum
+            try:
+                for removal in removed:
+                    record = self._record(pack_number(removal[0]))
+                    records_sum ^= int.from_bytes(record[:CHECKSUM_BYTES], "big")
+            except (lmdb.Error, ValueError) as error:
+                raise self._error(error) from error
+            entry = Entry(state.entries, state.records_sum, first, records, list(removed), dict(offsets))  # fmt: skip
+            self._journal.append(_encode(entry))
+            self._note(names, records, removed, offsets, records_sum)
+            self.unflushed_bytes += size
+            return first
 
         def write(txn: Any, state: State) -> tuple[int, Changes]:
             left = state.records_sum ^ records_sum
             for removal in removed:
                 record = self._remove(txn, removal)
                 left ^= int.from_bytes(record[:CHECKSUM_BYTES], "big")
-            if len(records) == 1:
-                added = txn.put(
-                    names[0], records[0], append=True, overwrite=False, db=self._documents
-                )
-            else:
-                into = txn.cursor(self._documents)
-                pairs = zip(names, records, strict=True)
-                added = into.putmulti(pairs, append=True, overwrite=False)[1]
-            if added != len(records):
-                raise ValueError(f"an id from {first} on is taken")
+            self._add(txn, names, records)
             if offsets:
-                noted = self._noted(txn) | dict(offsets)
-                txn.put(b"offsets", encode_offsets(noted), db=self._meta)
+                txn.put(b"offsets", encode_offsets(self._offsets | dict(offsets)), db=self._meta)
             return first, {"next": first + len(records), "records_sum": left}
 
-        return self._write(write)
+        first = self._write(write)
+        if offsets:
+            self._offsets = {**self._offsets, **offsets}
+        self.unflushed_bytes += size
+        return first
 
     def offsets(self) -> dict[int, int]:
         """Return {partition: next offset} of the log that was applied; {}: none was."""
-        return self._read(self._noted)
+        return dict(self._offsets)
 
     def note_offsets(self, offsets: Mapping[int, int]) -> None:
         """Note how far a log is applied, in the place of all that was noted."""
 
         def write(txn: Any, _state: State) -> tuple[None, Changes]:
-            txn.put(b"offsets", encode_offsets(dict(offsets)), db=self._meta)
+            txn.put(b"offsets", encode_offsets(offsets), db=self._meta)
             return None, {}
 
         self._write(write)
-
-    def _noted(self, txn: Any) -> dict[int, int]:
-        record = txn.get(b"offsets", db=self._meta)
-        return {} if record is None else decode_offsets(record)
+        self._offsets = dict(offsets)
 
     def index_written(self, note: int, removed: Sequence[int]) -> None:
         """Note that an index of all documents with id < note lies safely on disk.
@@ -524,11 +669,22 @@ class Documents:
 
         self._write(write)
 
+    def _record(self, name: bytes) -> bytes:
+        """Return the record of a packed id. Raises ValueError if there is none."""
+        if (record := self._pending.get(name)) is not None:
+            return record
+        with self._env.begin(self._documents) as txn:
+            return self._stored(txn, name)
+
+    def _stored(self, txn: Any, name: bytes) -> bytes:
+        record = txn.get(name, db=self._documents)
+        if record is None or name in self._gone:
+            raise ValueError(f"document {unpack_number(name)} is missing")
+        return bytes(record)
+
     def _document(self, txn: Any, name: bytes) -> Document:
         """Return the document of a packed id."""
-        record = txn.get(name, db=self._documents)
-        if record is None:
-            raise ValueError(f"document {unpack_number(name)} is missing")
+        record = self._pending.get(name) or self._stored(txn, name)
         try:
             return decode_record(name, record, self.recipe)
         except ValueError as error:
@@ -543,8 +699,35 @@ class Documents:
         txn.put(name, noted, db=self._removed)
         return bytes(record)
 
-    def _entries(self, database: Any) -> int:
-        return self._read(lambda txn: int(txn.stat(database)["entries"]))
+    def _add(self, txn: Any, names: Sequence[bytes], records: Sequence[bytes]) -> None:
+        into = txn.cursor(self._documents)
+        pairs = zip(names, records, strict=True)
+        if into.putmulti(pairs, append=True, overwrite=False)[1] != len(records):
+            raise ValueError(f"an id from {unpack_number(names[0])} on is taken")
+
+    @property
+    def _unfolded(self) -> bool:
+        return bool(self._pending or self._pending_removed or self._offsets_changed)
+
+    def _fold(self) -> None:
+        """Commit the journal's entries to documents.mdb. Raises OSError."""
+        self._write(lambda _txn, _state: (None, {}))
+
+    def _put_pending(self, txn: Any) -> None:
+        """Write what is in the journal only."""
+        for name in self._gone:
+            if not txn.delete(name, db=self._documents):
+                raise ValueError(f"document {unpack_number(name)} is missing")
+        for name, noted in self._pending_removed.items():
+            txn.put(name, noted, db=self._removed)
+        if self._pending:
+            self._add(txn, [*self._pending], [*self._pending.values()])
+        if self._offsets_changed:
+            txn.put(b"offsets", encode_offsets(self._offsets), db=self._meta)
+
+    def _count_entries(self, txn: Any) -> None:
+        counts = (txn.stat(db)["entries"] for db in (self._documents, self._removed))
+        self._count, self._removed_count = map(int, counts)
 
     def _read(self, action: Callable[[Any], T]) -> T:
         try:
@@ -554,14 +737,16 @@ class Documents:
             raise self._error(error) from error
 
     def _write(self, action: Callable[[Any, State], tuple[T, Changes]]) -> T:
-        """Run one transaction; the state changes with it, in memory only once it is committed."""
+        """Run one transaction behind the journal's changes; what is in memory follows once it is committed."""
         while True:
             try:
                 with self._env.begin(write=True) as txn:
+                    self._put_pending(txn)
                     result, changes = action(txn, self._state)
                     state = _replace(self._state, transaction=txn.id(), **changes)
                     txn.put(b"state", encode_state(state), db=self._meta)
                 self._state = state
+                self._committed()
                 return result
             except lmdb.MapFullError as error:
                 map_bytes = 2 * self._env.info()["map_size"]
@@ -570,6 +755,21 @@ class Documents:
                 self._env.set_mapsize(map_bytes)
             except (lmdb.Error, ValueError) as error:
                 raise self._error(error) from error
+
+    def _committed(self) -> None:
+        """Note that documents.mdb has everything; set the journal aside until that is flushed."""
+        self._pending, self._pending_removed, self._gone = {}, {}, set()
+        self._pending_bytes = 0
+        self._offsets_changed = False
+        with self._env.begin() as txn:
+            self._count_entries(txn)
+        self._uncommitted = True
+        if self._journal.size:
+            self.unflushed_bytes = max(self.unflushed_bytes, FLUSH_BYTES)
+            try:
+                self._journal.set_aside()
+            except OSError as error:  # its entries are skipped at the next opening
+                log.warning("%s: cannot be renamed: %s", self._journal.path, error)
 
     def _disk_is_full(self) -> bool:
         with contextlib.suppress(OSError):
@@ -587,6 +787,51 @@ class Documents:
         if code == errno.EIO and self._disk_is_full():  # LMDB says so when only a part fitted
             code, text = errno.ENOSPC, f"No space left on device ({text})"
         return OSError(code, text, os.fspath(self._path))
+
+
+def _damaged(path: Path, reason: str) -> StoreDamaged:
+    return StoreDamaged(
+        f"{path} is damaged: {reason}; restore it from a copy, or move its folder away to start with an empty store"
+    )
+
+
+def is_half_made(path: Path) -> bool:
+    """Tell whether a file of documents was interrupted while it was made, before anything was in it.
+
+    make() leaves none: it is empty, or LMDB's, sound, and never had a state. Raises OSError.
+    """
+    size = path.stat().st_size
+    if not size:
+        return True
+    if size > HALF_MADE_BYTES or b"state" in path.read_bytes():
+        return False
+    try:
+        found = read_structure(path)
+    except ValueError as error:
+        return str(error).startswith("names: ")
+    return found is not None and not found.documents
+
+
+def make(path: Path, namespace: str, recipe: str) -> None:
+    """Make a file without documents. It gets its name once it is complete. Raises OSError."""
+    new = path.with_name(f"{path.name}.new")
+    new.unlink(missing_ok=True)
+    try:
+        env = lmdb.open(
+            str(new), subdir=False, map_size=MAP_BYTES, max_dbs=len(DATABASES), lock=False, mode=PRIVATE
+        )  # fmt: skip
+        try:
+            *_, meta = [env.open_db(name) for name in DATABASES]
+            with env.begin(write=True) as txn:
+                state = State(FORMAT, namespace, recipe, transaction=txn.id())
+                txn.put(b"state", encode_state(state), db=meta)
+        finally:
+            env.close()
+    except lmdb.Error as error:
+        code = next((c for t, c in _CODES.items() if isinstance(error, t)), errno.EIO)
+        raise OSError(code, str(error), os.fspath(path)) from error
+    new.replace(path)
+    sync_folder(path.parent)
 
 
 class Structure(NamedTuple):
@@ -669,12 +914,17 @@ class Flusher:
         self._thread.join()
 
     def _run(self) -> None:
+        documents = self._documents
         while not self._end.is_set():
             self._dirty.wait()
             self._dirty.clear()
+            latest = time.monotonic() + FLUSH_SECONDS
+            while documents.unflushed_bytes < FLUSH_BYTES and time.monotonic() < latest:
+                if self._end.wait(FLUSH_PAUSE_SECONDS):
+                    return  # close() flushes
             try:
-                self._documents.sync()
+                documents.sync()
             except Exception as error:  # the next change raises it
                 self.error = error
                 log.error("%s was not flushed to disk: %s", self._folder, error)
-            self._end.wait(FLUSH_SECONDS)
+            self._end.wait(FLUSH_PAUSE_SECONDS)

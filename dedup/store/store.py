@@ -5,7 +5,7 @@
 
 Invariants:
   - insert() and forget() return when the change is committed, and a committed change survives kill -9. It
-    is flushed to disk within a second and at close: a power cut may lose the last second, and, on a
+    is flushed to disk within ten seconds and at close: a power cut may lose the last ten seconds, and, on a
     file system that reorders writes, damage documents.mdb, which is then refused.
   - What the index finds and the documents say must agree; else the answer is StoreDamaged.
   - Changes of a log are counted as if they were applied one by one.
@@ -19,6 +19,7 @@ docs/appendix/store-format.md describes the files.
 
 import contextlib
 import errno
+import itertools
 import math
 import os
 import shutil
@@ -36,8 +37,17 @@ from dedup.model.errors import RecipeMismatch, StoreDamaged, UsageError
 from dedup.model.names import check_namespace
 from dedup.model.page import Document
 from dedup.model.recipes import Recipe, recipe_of, same_recipe
-from dedup.store.documents import FORMAT, Documents, Flusher, Removal, key_digest
+from dedup.store.documents import (
+    FORMAT,
+    Documents,
+    Flusher,
+    Removal,
+    is_half_made,
+    key_digest,
+    make,
+)
 from dedup.store.index import KEYS, VALUES, Index
+from dedup.store.journal import ASIDE, JOURNAL
 
 DOCUMENTS = "documents.mdb"
 FOR_ONE_CRAWL = "crawl"  # the mark of a store that the next crawl may empty
@@ -79,11 +89,12 @@ def agreed_recipe(
 
 def empty(folder: Path) -> None:
     """Remove the documents of a store, and its index, under its lock. Raises OSError."""
-    # the index first: it is refused without the documents that it stands for
+    # in this order: index and journal are refused without the documents that they stand for
     for name in (VALUES, KEYS):
         if (folder / name).exists():
             shutil.rmtree(folder / name)
-    (folder / DOCUMENTS).unlink(missing_ok=True)
+    for name in (ASIDE, JOURNAL, DOCUMENTS):
+        (folder / name).unlink(missing_ok=True)
 
 
 @contextmanager
@@ -108,6 +119,8 @@ def locked_documents(folder: Path) -> Iterator[Documents]:
 
 class TooMany(UsageError):
     """More documents lie near the values of a batch than one answer may hold."""
+
+    code = "LIMIT"
 
 
 class Applied(NamedTuple):
@@ -224,18 +237,19 @@ class Store:
             raise FileNotFoundError(errno.ENOENT, "there is no store here", str(folder))
         with contextlib.ExitStack() as opened:
             lock = opened.enter_context(contextlib.closing(FolderLock(folder / "lock")))
-            if (folder / VALUES).exists() and not (file.exists() and file.stat().st_size):
-                raise StoreDamaged(
-                    f"{file} is missing or empty, but {folder / VALUES} is there: restore it from a copy, "
-                    "or move the folder away to start with an empty store"
-                )
+            if not file.exists() or is_half_made(file):
+                for name in (VALUES, JOURNAL, ASIDE):
+                    if (folder / name).exists():
+                        raise StoreDamaged(
+                            f"{file} is missing or empty, but {folder / name} is there: restore it from a copy, "
+                            "or move the folder away to start with an empty store"
+                        )
+                make(file, namespace, agreed_recipe(folder, "", recipe_id, secret).id)
             documents = opened.enter_context(contextlib.closing(Documents(file)))
             if create:  # who opens it to fill it wants it kept; a crawl marks its own store again
                 (folder / FOR_ONE_CRAWL).unlink(missing_ok=True)
             recipe = agreed_recipe(folder, documents.recipe, recipe_id, secret)
-            if not documents.recipe:
-                documents.name(namespace, recipe.id)
-            elif documents.namespace != namespace:
+            if documents.namespace != namespace:
                 raise UsageError(
                     f"the store {folder} belongs to the namespace {documents.namespace!r}, not to "
                     f"{namespace!r}"
@@ -333,11 +347,6 @@ class Store:
             found = self._documents.read([m.document for m in matches])
             return self._answer(probed, bound, matches, found)
 
-    def near_others(self, values: Sequence[int], k: int) -> dict[int, Near]:
-        """Return near_many() for the values of the documents stored last, in their order, without themselves."""
-        with self._lock:
-            return self.near_many(values, k, own=self._documents.next_id - len(values))
-
     def near_many(
         self,
         values: Numbers,
@@ -345,13 +354,10 @@ class Store:
         limit: int | None = None,
         *,
         nearest: int = NEAR_LIMIT,
-        own: int | None = None,
     ) -> dict[int, Near]:
         """Return the answer of near() for each of a batch of values that has any, by its index.
 
-        nearest is the limit of each answer. own is the id of the document that the first value is of, the next
-        one's follows, and so on: no answer has the document that its value is of, which is not read.
-        Raises StoreDamaged, and TooMany if more than `limit` documents were to be read.
+        nearest is the limit of each answer. Raises StoreDamaged, and TooMany if more than `limit` documents were to be read.
         """
         queries = packed(values, "values")
         answers: dict[int, Near] = {}
@@ -368,12 +374,7 @@ class Store:
                         "what one answer may hold: probe fewer at once"
                     )
                 kept = {
-                    i: [
-                        m
-                        for m in matches
-                        if m.distance <= bound and (own is None or m.document != own + begin + i)
-                    ]
-                    for i, matches in part.items()
+                    i: [m for m in matches if m.distance <= bound] for i, matches in part.items()
                 }
                 ids = [match.document for matches in kept.values() for match in matches]
                 documents = iter(self._documents.read(ids))
@@ -486,6 +487,28 @@ class Store:
             self._check_open()
             first = first if first >= 0 else max(0, self._documents.next_id + first)
             return self._documents.batch(first, most)
+
+    def verify_from(self, first: int, most: int) -> tuple[int, int | None, list[str]]:
+        """Verify the next `most` documents with id >= first, and that the index has them, in some milliseconds.
+
+        Returns how many were verified, where to go on (None: that was all), and the problems.
+        """
+        with self._lock:
+            index = self._ready()
+            problems: list[str] = []
+            sound: list[Removal] = []
+            last = None
+            with contextlib.closing(self._documents.scan(first)) as scan:
+                for last, document in itertools.islice(scan, most):
+                    if isinstance(document, ValueError):
+                        problems.append(f"document {last}: {document}")
+                    else:
+                        sound.append((last, document.page.value, key_digest(document.key)))
+            if sound:
+                problems += [
+                    f"document {each} is missing in the index" for each in index.missing(sound)
+                ]
+            return len(sound), None if last is None else last + 1, problems
 
     def forget(self, key: str) -> bool:
         """Remove the document with this key; False if there is none. Committed on return.
@@ -652,7 +675,7 @@ class Store:
             if self._fits and self._documents.unindexed >= TAIL_AT_CLOSE:
                 self._index.write(MERGED_AT_CLOSE)
             self._index.end()
-            self._documents.sync()
+            self._documents.settle()
 
     def _check_open(self) -> None:
         if self._closed:

@@ -14,7 +14,7 @@ from typing import IO
 
 import msgspec
 
-from dedup.model.errors import DedupError, EventInvalid, RecipeMismatch, UsageError
+from dedup.model.errors import EventInvalid, RecipeMismatch, UsageError
 from dedup.model.events import decode_value, encode_value
 from dedup.model.page import Document
 from dedup.model.recipes import recipe_of
@@ -33,7 +33,7 @@ class Survey(msgspec.Struct, frozen=True):
     """What an input holds.
 
     lines    lines in all, blank and bad ones too
-    bad      lines that are no document
+    bad      lines that are no document, or of another recipe than their namespace's
     first    the first line number of each namespace
     recipes  the recipe of each namespace
     """
@@ -105,10 +105,13 @@ def count_before(folder: Path, seconds: float) -> tuple[int, int]:
         return older, len(documents) - older
 
 
-def survey(file: IO[bytes], name: str, fault: Fault) -> Survey:
+def survey(
+    file: IO[bytes], fault: Fault, recipe_held: Callable[[str], str] = lambda _: ""
+) -> Survey:
     """Check every line of an input; bad ones are reported to `fault` by their number.
 
-    Raises RecipeMismatch if a namespace's lines are of two recipes, or of one that is not known.
+    recipe_held returns the recipe of a namespace's store, "" if there is none yet: then it is that of its first line
+    whose recipe this release has. Lines of other recipes are bad.
     """
     lines = bad = 0
     first: dict[str, int] = {}
@@ -118,25 +121,21 @@ def survey(file: IO[bytes], name: str, fault: Fault) -> Survey:
             continue
         try:
             namespace, document = _document(line)
-        except EventInvalid as error:
+            recipe = document.page.recipe
+            if namespace not in recipes:
+                if (known := recipe_held(namespace) or recipe) == recipe:
+                    recipe_of(recipe)
+                    first[namespace] = lines
+                    recipes[namespace] = known
+            else:
+                known = recipes[namespace]
+            if known != recipe:
+                raise EventInvalid(
+                    f"is of recipe {recipe!r}, its namespace {namespace!r} of {known!r}, which cannot be compared"
+                )
+        except (EventInvalid, RecipeMismatch) as error:
             bad += 1
             fault(lines, str(error))
-            continue
-        recipe = document.page.recipe
-        known = recipes.setdefault(namespace, recipe)
-        if namespace not in first:
-            first[namespace] = lines
-            try:
-                recipe_of(recipe)
-            except RecipeMismatch as error:
-                raise RecipeMismatch(
-                    f"{name}: line {lines}: {error}; nothing was imported"
-                ) from error
-        if known != recipe:
-            raise RecipeMismatch(
-                f"{name}: line {lines} is of recipe {recipe!r}, line {first[namespace]} of "
-                f"{known!r}; a namespace has one recipe: nothing was imported, split the input"
-            )
     return Survey(lines, bad, first, recipes)
 
 
@@ -147,7 +146,7 @@ def import_lines(
 
     A known key replaces its document. Committed in batches; a kill leaves the first of them, and
     importing once more completes it.
-    Raises what Store.insert() raises, and DedupError if the input is not what was surveyed.
+    Raises what Store.insert() raises.
     """
     counts = dict.fromkeys(stores, (0, 0))
     batches: dict[str, list[Document]] = {namespace: [] for namespace in stores}
@@ -213,9 +212,8 @@ def _documents(file: IO[bytes], found: Survey) -> Iterator[tuple[int, bytes, str
             namespace, document = decode_line(line)
         except EventInvalid:
             continue
-        if found.recipes.get(namespace) != document.page.recipe:
-            raise DedupError(f"line {number} changed while the input was read; run it again")
-        yield number, line, namespace, document
+        if found.recipes.get(namespace) == document.page.recipe:  # else it is a bad line
+            yield number, line, namespace, document
 
 
 def _document(line: bytes | None) -> tuple[str, Document]:

@@ -39,7 +39,7 @@ from dedup.model.forms import to_headers
 from dedup.model.names import site_of
 from dedup.model.page import PageFingerprint, ReserveOptions, Verdict
 from dedup.wire.kafka import writer
-from dedup.wire.kafka.login import Refused
+from dedup.wire.kafka.login import RecordRefused
 from dedup.wire.kafka.writer import Headers, Outgoing, Writer
 from dedup.worker.adapters import Topics
 
@@ -210,7 +210,7 @@ class Batch:
         """Keep a page that could not be judged; it is never an original."""
         self._decide(item, kept(item.reading.record, reason, self._topics), f"exempt/{reason}")
 
-    def refuse(self, item: Item, error: Refused) -> Verdict | None:
+    def refuse(self, item: Item, error: RecordRefused) -> Verdict | None:
         """Send a record that an output topic refuses to the dead letters, smaller if it is too large.
 
         Returns the verdict to be released: a page that is in no output is no original.
@@ -388,7 +388,7 @@ class Pipeline:
             failed: Exception | None = None
             results = await self._outputs.send_each(outputs)
             for item, result in zip(sending, results, strict=True):
-                if isinstance(result, Refused):
+                if isinstance(result, RecordRefused):
                     await self._refused(batch, item, result)
                 elif isinstance(result, Exception):
                     failed = result
@@ -398,7 +398,7 @@ class Pipeline:
                 self._fault("write", failed)
                 await self._sleep(retry.next())
 
-    async def _refused(self, batch: Batch, item: Item, error: Refused) -> None:
+    async def _refused(self, batch: Batch, item: Item, error: RecordRefused) -> None:
         """Make an output that Kafka will never take a dead letter, or a dead letter smaller."""
         is_dead = batch.is_dead(item)
         if is_dead and not error.too_large:

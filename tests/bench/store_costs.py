@@ -44,6 +44,7 @@ MILLION = 1_000_000
 SMALL_SHARE = 10  # the small store has one in so many of the documents, and MILLION at most
 MORE_SECONDS = 0.5  # before the process is killed, amid the next documents
 EVERY = 100_000  # documents of an interval at most; of a small store as above
+PACED = 20_000  # documents of the store that a slow crawl fills further
 KEPT = 2000  # bytes of what a process wrote to stderr that an error repeats
 MEMORY_FILES = ("memory.max", "memory.limit_in_bytes")  # of a cgroup: version 2, version 1
 
@@ -271,6 +272,42 @@ def _calls(detectors: Sequence[dedup.Detector], requests: int) -> dict[str, floa
     }
 
 
+# ----------------------------------------------------------------------------------- slow crawls
+
+
+def insert_at(folder: Path, rate: int, seconds: float) -> Generator[dict[str, float], None, None]:
+    """Insert documents one by one, so many a second, in a store of PACED that is then closed."""
+    with Store.open(folder, NAMESPACE) as store:
+        for first in range(0, PACED, BATCH):
+            store.apply(_pages(first, BATCH), {})
+        store.write_index()
+        store.sync()
+        count, took = int(rate * seconds), 0.0
+        changes = [document for _, document in _pages(PACED, count) if document is not None]
+        written, cpu = _written(), time.process_time()
+        began = time.monotonic()
+        for i, document in enumerate(changes):
+            time.sleep(max(0.0, began + i / rate - time.monotonic()))
+            took += _seconds(partial(store.insert, document))
+        cpu = time.process_time() - cpu
+    yield {
+        "B written an event": (_written() - written) / count,
+        "us of CPU an event, sleeping too": cpu / count * 1e6,
+        "us, insert, mean": took / count * 1e6,
+    }
+
+
+def _paced(rates: Sequence[int], seconds: float) -> Round:
+    """Measure insert_at() at each rate, one after the other."""
+    rows: dict[str, dict[str, float]] = {}
+    for rate in rates:
+        with tempfile.TemporaryDirectory() as folder:
+            (figures,) = lines_of("paced", {"folder": folder, "rate": rate, "seconds": seconds})
+        for name, figure in figures.items():
+            rows.setdefault(name, {})[f"{rate:,} a second"] = figure
+    return rows
+
+
 # ------------------------------------------------------------------------------- the processes
 
 
@@ -390,9 +427,15 @@ def open_case(
     memory: str | None,
     cgroup: Path | None,
     requests: int,
+    rate: tuple[int, ...],
+    seconds: int,
     progress: Progress | None = None,
 ) -> Iterator[Bench]:
-    """Fill a store in the folder, or in a temporary one, to each size."""
+    """Fill a store in the folder, or in a temporary one, to each size; with rates, insert at each of them."""
+    if rate:
+        paced = {"documents": PACED, "seconds": seconds}
+        yield Bench(paced, lambda: _paced(rate, seconds), packages=("lmdb",))
+        return
     if cgroup is not None and memory is None:
         raise UsageError("--cgroup needs --memory: how much the processes may have")
     limit = None if memory is None else Limit(memory_bytes(memory), cgroup)
@@ -416,7 +459,11 @@ def open_case(
 
 def main(part: str, arguments: str) -> None:
     """Measure a part with arguments in JSON, and print its figures, a JSON object a line."""
-    measures: dict[str, Any] = {"fill": fill, "judge": lambda **given: [judge(**given)]}
+    measures: dict[str, Any] = {
+        "fill": fill,
+        "judge": lambda **given: [judge(**given)],
+        "paced": insert_at,
+    }
     given = json.loads(arguments)
     paths = {name: Path(text) for name, text in given.items() if name.endswith("folder")}
     for figures in measures[part](**given | paths):

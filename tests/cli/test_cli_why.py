@@ -233,6 +233,12 @@ def test_why_asks_a_service(tmp_path):
             for name in ("one", "two", "three")
         }
         refused = call("why", "http://a.test/one", "--service", web, env={"DEDUP_TOKEN": ""})
+        with dedup.open(target, namespace="news") as detector:
+            detector.insert(detector.reserve(page, "http://a.test/\x1b[2J\x9bm"))
+        environment = {"DEDUP_TOKEN": service.token}
+        several = call("why", "http://a.test/one", "--service", web, env=environment)
+        key = "http://a.test/%1B[2J%C2%9Bm"
+        steering = call("why", key, "--service", web, "--namespace", "news", env=environment)
     assert (
         "is stored in 'default': it was kept; 1 recent near-duplicate of it" in told["one"].stdout
     )
@@ -241,3 +247,7 @@ def test_why_asks_a_service(tmp_path):
     assert "none of the last near-duplicates" in told["three"].stderr
     assert refused.exit_code == 1
     assert "DEDUP_TOKEN" in refused.stderr
+    assert several.exit_code == 2
+    assert "give --namespace" in several.stderr
+    assert "default, news" in several.stderr
+    assert "\x1b" not in steering.output

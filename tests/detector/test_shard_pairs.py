@@ -1,6 +1,6 @@
 """Two near-duplicates in flight at two shards: one of them goes on, whatever comes in which order.
 
-The services are real Commands over real stores, without sockets; the log is a list.
+The services are real Operations over real stores, without sockets; the log is a list.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sketches import sketch
 from dedup.model.events import decode, encode, record_key
 from dedup.model.page import Document, PageFingerprint, ReserveOptions, Verdict
 from dedup.service.core.namespaces import Namespaces, PolicyOverrides
-from dedup.service.core.operations import Commands
+from dedup.service.core.operations import Operations
 from dedup.service.replica import LogInserts
 from dedup.wire.shards import Share, merged, partition_of
 
@@ -53,7 +53,7 @@ class Shards:
         self.commands = []
         for number, held in enumerate(SHARES):
             namespaces = Namespaces(folder / str(number), share=Share.of(held, COUNT))
-            commands = Commands(namespaces, LogInserts(self))
+            commands = Operations(namespaces, LogInserts(self))
             commands.not_ready = None
             self.commands.append(commands)
 

@@ -19,8 +19,8 @@ from sizes import examples
 
 import dedup
 from dedup.model.names import registrable_domain
-from dedup.service.core.limits import USUAL_LIMITS
-from dedup.service.core.roles import Refused
+from dedup.service.core.config import USUAL_LIMITS
+from dedup.service.core.refusal import Refused
 from dedup.service.http.judge import _of_json, _of_query, unpacked
 
 WORDS = " ".join(f"word{i}" for i in range(120))

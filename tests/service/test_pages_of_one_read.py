@@ -12,9 +12,9 @@ from sketches import sketch
 
 import dedup
 from dedup.model.recipes import NEWEST
+from dedup.service.core.access import Tokens
 from dedup.service.core.namespaces import Namespaces
-from dedup.service.core.operations import Commands
-from dedup.service.core.roles import Tokens
+from dedup.service.core.operations import Operations
 from dedup.service.port import Connection, Port
 from dedup.store.store import Store
 
@@ -41,7 +41,7 @@ def answered(folder: Path, reads: list[bytes]) -> tuple[bytes, int]:
 
     async def talk() -> tuple[bytes, int]:
         namespaces = Namespaces(folder, limits=LIMITS)
-        commands = Commands(namespaces, None, LIMITS)
+        commands = Operations(namespaces, None, LIMITS)
         commands.not_ready = None
         port, wire = Port(commands, LIMITS, Tokens(None, None)), Wire()
         connection = Connection(port)

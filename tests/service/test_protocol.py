@@ -93,7 +93,7 @@ def test_every_example_of_the_protocol_is_answered_as_it_says(tmp_path, protocol
 
 def test_every_command_and_error_is_in_the_document():
     """The page names every command that the service knows, and every code that it answers."""
-    from dedup.service.core.roles import COMMANDS
+    from dedup.service.core.command_table import COMMANDS
     from dedup.service.http.server import STATUS
     from dedup.service.replica import Replica
 
@@ -111,7 +111,7 @@ def test_every_command_and_error_is_in_the_document():
 
 def test_the_bounds_are_those_of_the_service():
     """The figures under Bounds are the defaults of the limits."""
-    from dedup.service.core.limits import Limits
+    from dedup.service.core.config import Limits
 
     bounds, text = Limits(), PAGE.read_text(encoding="utf-8")
     text = text.partition("### Bounds")[2].partition("## HTTP")[0]

@@ -7,6 +7,7 @@ import json
 import shutil
 
 import pytest
+from command_line import call
 from logs import (
     document,
     drained,
@@ -26,10 +27,11 @@ from logs import (
 
 import dedup
 from dedup.model.errors import StoreDamaged
-from dedup.model.events import EventNewer, encode
+from dedup.model.events import encode
 from dedup.service.core.namespaces import Namespaces
 from dedup.service.manifest import MANIFEST, read_manifest
 from dedup.service.replica import SERVING, Phase, Replica
+from dedup.store import Store
 from dedup.wire.kafka import LogLost, TopicUnfit, Writer, describe_topic, ensure_topic
 from dedup.wire.kafka.writer import Outgoing
 
@@ -160,8 +162,8 @@ def test_events_of_another_recipe_are_counted_and_skipped(kafka, tmp_path):
     asyncio.run(main())
 
 
-def test_a_newer_version_ends_readiness_and_nothing_after_it_is_skipped(kafka, tmp_path):
-    """What came before it is applied; a release that reads it goes on from there."""
+def test_a_newer_version_is_a_dead_letter_and_an_alarm(kafka, tmp_path):
+    """One record of a stranger does not stop every service: the others are applied, and it is counted."""
     config = log_config(kafka)
 
     async def main():
@@ -171,14 +173,12 @@ def test_a_newer_version_ends_readiness_and_nothing_after_it_is_skipped(kafka, t
         after = Outgoing(*encode("news", document(6)), partition=0)
         await ensure_topic(config, partitions=1)
         await write(config, [before, newer, after])
-        for _ in range(2):  # a restart does not get past it either
-            with pytest.raises(EventNewer, match="partition 0, offset 1.*upgrade"):
-                async with following(config, tmp_path) as replica:
-                    await reached(replica, Phase.FAILED)
-                    assert not replica.ready
-                    assert "upgrade crawl-dedup" in replica.state().reason
-            assert held(tmp_path) == {"news": {document(4).key: document(4)}}
-        assert read_manifest(tmp_path).offsets[0] == 1
+        counts = await drained(config, tmp_path)
+        assert (counts["newer"], counts["dead_letters"]) == (1, 0)
+        assert held(tmp_path) == {"news": {document(i).key: document(i) for i in (4, 6)}}
+        assert read_manifest(tmp_path).offsets[0] == 3
+        (letter,) = await read(config, config.dead_letters)
+        assert letter.value == newer.value
 
     asyncio.run(main())
 
@@ -380,7 +380,7 @@ def test_more_namespaces_than_allowed_are_counted_not_served(kafka, tmp_path):
     """The others go on; the log says so, and nothing is taken for a duplicate of what is missing."""
     import msgspec
 
-    from dedup.service.core.limits import USUAL_LIMITS
+    from dedup.service.core.config import USUAL_LIMITS
 
     config = log_config(kafka)
 
@@ -430,3 +430,24 @@ def test_a_transactions_marks_do_not_keep_it_from_catching_up(kafka, tmp_path):
         assert held(tmp_path) == {"news": {document(i).key: document(i) for i in range(5)}}
 
     asyncio.run(main())
+
+
+def test_stores_are_moved_to_a_new_topic_by_one_command(kafka, tmp_path):
+    """docs/operations-kafka.md: `dedup store produce`, then a service that starts over from the new topic."""
+    config = log_config(kafka)
+    for namespace in ("news", "shop"):
+        with Store.open(tmp_path / "old", namespace) as store:
+            store.insert_many([document(i) for i in range(1500)])
+            store.forget(document(7).key)
+    done = call(
+        *("store", "produce", str(tmp_path / "old")),
+        *("--kafka", config.bootstrap[0], "--topic", config.topic),
+    )
+    assert done.exit_code == 0, done.output
+    assert done.stdout.count(f"1,499 documents written to {config.topic}") == 2
+    before = held(tmp_path / "old")
+    asyncio.run(drained(config, tmp_path / "new"))
+    after = held(tmp_path / "new")
+    assert {name: each.keys() for name, each in after.items()} == {
+        name: each.keys() for name, each in before.items()
+    }

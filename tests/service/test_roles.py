@@ -18,7 +18,7 @@ from services import Serving
 
 import dedup
 from dedup.model.errors import UsageError
-from dedup.service.core.roles import Tokens
+from dedup.service.core.access import Tokens
 
 CRAWL, READ, ADMIN = (f"{role}-token-of-this-test" for role in ("crawl", "read", "admin"))
 NEXT = "the-next-token-of-the-crawl-role"
@@ -88,6 +88,7 @@ REQUESTS = [
     ("POST", "/v1/release", ITEM, "crawl admin"),
     ("POST", "/v1/forget", {"keys": ["k"]}, "admin"),
     ("GET", "/v1/export?ns=d", None, "admin"),
+    ("GET", "/v1/verify?ns=d", None, "admin"),
     ("GET", "/v1/documents?ns=d&key=k", None, "read admin"),
     ("GET", "/v1/overview", None, "read admin"),
     ("GET", "/metrics", None, "read admin"),
@@ -155,6 +156,7 @@ def test_tokens_are_rotated_while_it_serves(tmp_path, tokens):
         read_again(f"crawl {CRAWL}", f"crawl {NEXT}", f"admin {ADMIN}")
         for client in (old, of(serving, NEXT)):
             assert reserve(client, "d", "k", "EXEMPT", "start")
+        assert any("read again: file of tokens" in line for line in serving.log)
         read_again("crawl short")
         read_again("")
         assert of(serving, CRAWL).ping()

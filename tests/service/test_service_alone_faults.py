@@ -109,7 +109,7 @@ def test_nothing_acknowledged_is_lost_by_kills(tmp_path, tell):
 
 @pytest.mark.parametrize("file", ["documents.mdb", "values/manifest.json"])
 def test_damaged_files_are_named(tmp_path, file):
-    """Damaged documents end the start with status 1; a damaged index is made again, with a word."""
+    """A namespace of damaged documents is refused, the others are served; a damaged index is made again."""
     with (
         Serving(tmp_path) as service,
         redis.Redis(port=service.port, decode_responses=True) as client,
@@ -129,11 +129,19 @@ def test_damaged_files_are_named(tmp_path, file):
     again = Serving(tmp_path, wait=False)
     again.start()
     try:
-        if file == "documents.mdb":
-            assert again.ended() == 1
-        else:
-            again.wait_until_ready()
-            with redis.Redis(port=again.port, decode_responses=True) as client:
+        again.wait_until_ready()
+        with redis.Redis(port=again.port, decode_responses=True) as client:
+            if file == "documents.mdb":
+                for call in (probe, insert):
+                    with pytest.raises(
+                        redis.ResponseError, match=r"^STORE .*d is not served.*documents\.mdb"
+                    ):
+                        call(client, "d", *([spread(7)] if call is probe else ["k"]))
+                with pytest.raises(redis.ResponseError, match="^STORE"):
+                    client.execute_command("DEDUP.DROP", "d")
+                insert(client, "other", "k", value=spread(7))
+                assert "unserved:d" in client.execute_command("DEDUP.INFO")
+            else:
                 assert probe(client, "d", spread(7)) == [["k7", 0, "1.0000"]]
                 insert(client, "d", "new", value=spread(5000))
     finally:

@@ -1,6 +1,8 @@
 """`dedup store backup`: the documents of a service while it serves, and the store made of them."""
 
+import os
 import socket
+import stat
 import threading
 
 from command_line import call
@@ -48,6 +50,7 @@ def test_promise_6_a_backup_under_load_has_every_document_of_its_beginning(tmp_p
                 ended.set()
                 busy.join()
     assert done.exit_code == 0, done.stderr
+    assert stat.S_IMODE((tmp_path / "backup.jsonl").stat().st_mode) == 0o600
     lines = (tmp_path / "backup.jsonl").read_bytes().splitlines()
     written = {document.key for _, document in map(decode_line, lines)}
     assert {key(number) for number in range(BEFORE)} <= written
@@ -80,6 +83,32 @@ def test_a_backup_that_cannot_be_made_says_why_and_leaves_the_former_one(tmp_pat
         assert "no namespace 'shops'" in fails(url, "--namespace", "shops", env=shown)
     assert "does not answer" in fails(url)
     assert "dedup store export" in fails(str(tmp_path / "served"))
+
+
+def test_a_running_service_is_verified(tmp_path):
+    """Every document of every namespace, while it serves; a damaged record is named, and one that is not served."""
+    served = tmp_path / "served"
+    with Serving(served) as serving:
+        where = f"redis://127.0.0.1:{serving.port}"
+        url = f"http://127.0.0.1:{serving.http_port}"
+        for namespace in ("news", "shop", "lost"):
+            with dedup.open(where, namespace=namespace, timeout_seconds=60) as detector:
+                fill(detector, range(1100))
+        done = call("store", "verify", url)
+        assert done.exit_code == 0, done.output
+        assert f"{url}, news: 1,100 documents: sound" in done.stdout
+        assert f"{url}, shop: 1,100 documents: sound" in done.stdout
+    with (served / "news" / "documents.mdb").open("r+b") as file:
+        at = file.read().rindex(key(650).encode())  # in the record of the last tree
+        os.pwrite(file.fileno(), b"H", at)
+    (served / "lost" / "documents.mdb").write_bytes(b"lost")
+    with Serving(served) as serving:
+        url = f"http://127.0.0.1:{serving.http_port}"
+        done = call("store", "verify", url)
+        assert done.exit_code == 1
+        assert "document 650" in done.stdout
+        assert "the namespace lost is not served" in done.stderr
+        assert f"{url}, shop: 1,100 documents: sound" in done.stdout
 
 
 def test_an_answer_of_long_keys_is_cut_and_goes_on(tmp_path):

@@ -1,8 +1,10 @@
 """What the person who runs a service does while it serves: a namespace is dropped, the index is written."""
 
 import asyncio
+import os
 import stat
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -13,13 +15,15 @@ from crawling import wait_for
 from detecting import accept, page
 from services import Serving
 from sketches import sketch
+from stores import run
 
 import dedup
+from dedup.model.errors import UsageError
 from dedup.model.page import USUAL, PageFingerprint
 from dedup.model.recipes import NEWEST
 from dedup.service.core.namespaces import Namespaces, PolicyOverrides
-from dedup.service.core.operations import Commands
-from dedup.service.core.roles import Refused
+from dedup.service.core.operations import Operations
+from dedup.service.core.refusal import Refused
 from dedup.store.verify import verify_store
 
 
@@ -58,7 +62,7 @@ def test_what_is_being_dropped_is_refused(tmp_path):
     """From the command on, before any other turn of the loop; once the folder is away, all is new."""
 
     async def main():
-        commands = Commands(Namespaces(tmp_path))
+        commands = Operations(Namespaces(tmp_path))
         commands.not_ready = None
         pages = [PageFingerprint(values(n), sketch(), 0, 300, NEWEST) for n in range(2)]
         token = commands.reserve("shop", "a", pages[0], PolicyOverrides(), USUAL).token
@@ -112,6 +116,49 @@ def test_a_namespace_is_dropped_while_others_are_asked(tmp_path):
         with dedup.open(where, namespace="staying", timeout_seconds=60) as detector:
             assert detector.reserve(page(values(2)), "http://example.com/x").of
     assert verify_store(tmp_path / "served", "staying").problem_count == 0
+
+
+def test_a_store_itself_is_no_folder_of_namespaces(tmp_path):
+    """A namespace that was imported into a folder of its name, served as --path: refused, with the right one."""
+    with dedup.open(tmp_path, namespace="news") as detector:
+        accept(detector, page(values(1)), "http://example.com/1")
+    with pytest.raises(UsageError, match=f"news is a store itself.*--path {tmp_path}"):
+        Namespaces(tmp_path / "news").open_all()
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "fork") or os.getuid() != 0, reason="only root may become another user"
+)
+def test_a_folder_that_was_restored_by_another_user_is_named():
+    """The namespace is refused, not taken for missing; the others are served."""
+    code = """
+        import os, sys
+        from pathlib import Path
+        import dedup
+        from dedup.service.core.namespaces import Namespaces
+        from dedup.service.core.refusal import Refused
+        path = Path(sys.argv[1])
+        dedup.open(path, namespace="root-s").close()
+        os.chown(path, 65534, 65534)
+        os.setgid(65534)
+        os.setuid(65534)
+        dedup.open(path, namespace="own").close()
+        namespaces = Namespaces(path)
+        namespaces.open_all()
+        print([name for name, _ in namespaces], namespaces.trouble)
+        try:
+            namespaces.detector("root-s", recipe="words-0-5")
+        except Refused as error:
+            print(error.code)
+        namespaces.close()
+    """
+    with tempfile.TemporaryDirectory(prefix="dedup-care-") as path:
+        Path(path).chmod(0o755)
+        done = run(code, path)
+    assert done.returncode == 0, done.stderr
+    assert "['own'] the namespace root-s is not served" in done.stdout
+    assert "Permission denied" in done.stdout
+    assert done.stdout.splitlines()[-1] == "STORE"
 
 
 def test_a_removal_that_a_kill_cut_short_is_ended_at_the_next_start(tmp_path):

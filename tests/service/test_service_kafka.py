@@ -210,16 +210,18 @@ def test_what_was_acknowledged_is_found_after_kill_9(kafka, tmp_path):
         assert contents[0] == contents[1]
 
 
-def test_an_event_of_a_newer_version_ends_readiness(kafka, tmp_path):
-    """It does not skip what it cannot read: -NOTREADY, with the advice to upgrade."""
+def test_an_event_of_a_newer_version_stops_nothing(kafka, tmp_path):
+    """It is counted, and the log says to upgrade; the service goes on."""
     config = log_config(kafka)
     with serving(tmp_path, config) as service, client(service) as at:
         insert(at, "d", "http://a/1")
         newer = Outgoing(b"d\0http://a/2", b'{"v":2,"ns":"d","key":"http://a/2"}')
         write_records(config, [newer])
-        until(lambda: ready(service)["code"] == 503)
-        with pytest.raises(redis.ResponseError, match="^NOTREADY .*upgrade"):
-            probe(at, "d", VALUE)
+        until(lambda: b'dedup_log_events_total{result="newer"} 1.0' in service.get("/metrics")[1])
+        assert ready(service)["code"] == 200
+        insert(at, "d", "http://a/3", value=spread(3))
+        until(lambda: probe(at, "d", spread(3)))
+    assert any("upgrade crawl-dedup" in line and "--rebuild" in line for line in service.log)
 
 
 @pytest.mark.long

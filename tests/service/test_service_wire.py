@@ -13,7 +13,7 @@ from dedup.model.errors import UsageError
 from dedup.model.recipes import NEWEST
 from dedup.service import resp_commands
 from dedup.service.core.namespaces import Namespaces, PolicyOverrides
-from dedup.service.core.operations import Commands
+from dedup.service.core.operations import Operations
 from dedup.service.resp_commands import Plans
 
 WORDS = (
@@ -37,7 +37,7 @@ def plainly(
 def plans(tmp_path_factory):
     """Plans of a service that has the namespace already: those of a missing one are not kept."""
     namespaces = Namespaces(tmp_path_factory.mktemp("plans"))
-    commands = Commands(namespaces)
+    commands = Operations(namespaces)
     commands.not_ready = None
     commands.detector("ns", NEWEST, PolicyOverrides(), make=True)
     yield Plans(commands)

@@ -13,9 +13,9 @@ from sketches import sketch
 import dedup
 from dedup.core.native import ffi, lib
 from dedup.model.recipes import NEWEST
+from dedup.service.core.access import Tokens
 from dedup.service.core.namespaces import Namespaces
-from dedup.service.core.operations import Commands
-from dedup.service.core.roles import Tokens
+from dedup.service.core.operations import Operations
 from dedup.service.port import Connection, Port
 
 VALUES = [0, 0xFF << 20, 0xFFFFF << 40]
@@ -101,7 +101,7 @@ def test_a_turn_answers_as_each_command_alone(folder, spoken, cut, turns, order)
 
     async def both() -> None:
         namespaces = Namespaces(folder, limits=LIMITS)
-        operations = Commands(namespaces, None, LIMITS)
+        operations = Operations(namespaces, None, LIMITS)
         try:
             namespaces.open_all()
             operations.not_ready = None
@@ -150,3 +150,38 @@ def test_repeated_records_are_read_as_python_reads_them(data, cut, most):
     words = ffi.new("uint64_t[]", most + 1)
     count = lib.ndd_repeated_read(data, len(data), FORM, len(FORM), 4, 22, 8, words, most)
     assert list(words[0:count]) == expected
+
+
+def test_a_flood_leaves_the_loop_to_others(folder):
+    """However many connections have long work, an iteration of the loop does a few slices of it, in turns.
+
+    A new connection needs several iterations until it is answered; its own commands wait for none of the others.
+    """
+
+    async def flooded() -> None:
+        namespaces = Namespaces(folder, limits=LIMITS)
+        port = Port(Operations(namespaces, None, LIMITS), LIMITS, Tokens(None, None))
+        port.commands.not_ready = None
+        connections, wires = [Connection(port) for _ in range(40)], [Wire() for _ in range(40)]
+        for connection, wire in zip(connections, wires, strict=True):
+            connection.connection_made(wire)
+            connection.data_received(command("PING"))
+        slow = command("ECHO", "x" * 100) * 3000
+        left = [slow] * len(connections)
+        for connection, data in zip(connections, left, strict=True):
+            connection.data_received(data)
+        began = [len(wire.written) for wire in wires]
+        assert sum(size > 10 for size in began) <= 1  # the others wait for their turn
+        await asyncio.sleep(0)
+        moved = [len(wire.written) > size for wire, size in zip(wires, began, strict=True)]
+        assert any(moved)
+        assert not all(moved)
+        fresh, wire = Connection(port), Wire()
+        fresh.connection_made(wire)
+        fresh.data_received(command("PING"))
+        assert wire.written == b"+PONG\r\n"
+        await rest(connections)
+        assert {wire.written.count(b"$100") for wire in wires} == {3000}
+        namespaces.close()
+
+    asyncio.run(flooded())

@@ -1,15 +1,18 @@
-"""Documents of an earlier release (9dfb003) are read: later fields have their defaults.
+"""Documents of an earlier recipe are read: later fields have their defaults.
 
 The store's recipe, words-0-4, is retired: its documents can be exported, and compared with no others.
 """
 
 from __future__ import annotations
 
+import json
 import tarfile
 from pathlib import Path
 
 import pytest
+import redis
 from click.testing import CliRunner
+from commands import insert
 from services import Serving
 
 import dedup
@@ -18,7 +21,7 @@ from dedup.model.forms import ALWAYS, RECORD, of_record, record_struct, to_recor
 from dedup.model.page import Document, PageFingerprint
 from dedup.store.transfer import decode_line, export_lines
 
-ARCHIVE = Path(__file__).with_name("store-of-9dfb003.tar.gz")
+ARCHIVE = Path(__file__).with_name("store-of-words-0-4.tar.gz")
 RECIPE = "words-0-4"
 
 DOCUMENTS = [
@@ -35,7 +38,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_documents_of_9dfb003_are_read(folder):
+def test_documents_of_an_earlier_recipe_are_read(folder):
     """Every field is what was written, in the record and in the exported line."""
     lines = list(export_lines(folder / "old", pytest.fail))
     for line, (key, value, links, domain, kind, paid) in zip(lines, DOCUMENTS, strict=True):
@@ -66,26 +69,36 @@ def test_a_store_of_a_retired_recipe_is_refused_by_name(folder):
 
 
 def test_lines_of_a_retired_recipe_are_not_imported(folder, tmp_path):
-    """The error names the file, the line and the recipe, and says how to continue; no store is made."""
+    """The errors name the file, the line and the recipe, and say how to continue; no store is made."""
     lines = tmp_path / "old.jsonl"
     lines.write_bytes(b"".join(export_lines(folder / "old", pytest.fail)))
     done = CliRunner().invoke(
         main, ["store", "import", str(tmp_path / "new"), "--input", str(lines)]
     )
     assert done.exit_code != 0
-    for part in ("old.jsonl: line 1", "words-0-4", "words-0-6", "new path", "nothing was imported"):
+    for part in ("old.jsonl: line 1", "words-0-4", "words-0-6", "new path"):
         assert part in done.stderr
     assert not (tmp_path / "new").exists()
 
 
 def test_a_service_with_a_store_of_a_retired_recipe_says_so(folder):
-    """It does not start: the error names the recipe, and what to do."""
-    with Serving(folder, wait=False) as serving:
-        assert serving.ended() == 1
+    """It serves the others: the error, /readyz, /metrics and each answer name the namespace, and what to do."""
+    with Serving(folder) as serving, redis.Redis(port=serving.port) as client:
+        insert(client, "new", "http://a/1")
+        with pytest.raises(
+            redis.ResponseError, match="^RECIPE the namespace old is not served: .*words-0-4"
+        ):
+            insert(client, "old", "http://a/1")
+        status, answer = serving.get("/readyz")
+        assert status == 200
+        health = json.loads(answer)
+        assert health["status"] == "partial"
+        assert "the namespace old is not served" in health["reason"]
+        assert b'dedup_unserved{namespace="old"} 1.0' in serving.get("/metrics")[1]
     said = "".join(serving.log)
-    assert f"{folder / 'old'}: recipe 'words-0-4' is retired" in said
+    assert "recipe 'words-0-4' is retired" in said
     assert "dedup store export" in said
-    assert "moved away" in said
+    assert str(folder / "old") in said
 
 
 def test_a_record_without_later_fields_is_the_bytes_of_before():

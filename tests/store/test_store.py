@@ -250,7 +250,7 @@ def test_info_says_what_a_store_holds(tmp_path):
         "path": str(tmp_path / "n"),
         "namespace": "n",
         "recipe": RECIPE,
-        "format": 3,
+        "format": 4,
         "distance": 4,
         "documents": 2,
         "table_bytes": 0,

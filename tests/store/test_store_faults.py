@@ -9,6 +9,7 @@ import sys
 import textwrap
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from sketches import sketch
@@ -100,7 +101,7 @@ def test_a_full_disk_loses_nothing(tmp_path):
         with pytest.raises(OSError) as caught:
             for stored in range(500, 5000):
                 s.insert(document(f"http://example.com/{stored}", spread(stored)))
-        assert caught.value.filename == str(file)
+        assert Path(caught.value.filename).parent == file.parent
         assert len(s) == stored
         assert s.get("http://example.com/499") is not None
     finally:
@@ -216,11 +217,12 @@ def test_cut_documents_are_refused(tmp_path):
         assert not is_sound(tmp_path, 1500) or length > 0.9 * len(data)
 
 
-def test_a_page_of_an_older_state_is_refused(tmp_path):
+def test_a_page_of_an_older_state_is_refused(tmp_path, monkeypatch):
     """A page that the disk never wrote (a torn write) does not add up and is refused."""
     file = tmp_path / "default" / "documents.mdb"
     fill(tmp_path, 600)
     old = file.read_bytes()
+    monkeypatch.setattr(documents_file, "FOLD_BYTES", 0)  # so that pages are used again
     with Store.open(tmp_path) as s:
         for i in range(0, 600, 7):
             s.insert(document(f"http://example.com/{i}", i))
@@ -260,8 +262,8 @@ def test_lost_documents_are_not_taken_for_a_new_store(tmp_path):
 @pytest.mark.parametrize(
     ("version", "advice"),
     [
-        (4, ["upgrade", "dedup store export", "dedup store import"]),
-        (2, ["of an unreleased version", "new path or namespace"]),
+        (5, ["upgrade", "dedup store export", "dedup store import"]),
+        (3, ["of an unreleased version", "new path or namespace"]),
     ],
 )
 def test_another_format_says_the_way_on(tmp_path, monkeypatch, version, advice):
@@ -273,7 +275,7 @@ def test_another_format_says_the_way_on(tmp_path, monkeypatch, version, advice):
     monkeypatch.undo()
     before = file.read_bytes()
     for look in (Store.open, verify_store):
-        with pytest.raises(DedupError, match=f"format {version}.*format 3") as caught:
+        with pytest.raises(DedupError, match=f"format {version}.*format 4") as caught:
             look(tmp_path)
         assert not isinstance(caught.value, StoreDamaged)
         assert str(file) in str(caught.value)

@@ -133,17 +133,20 @@ def test_cut_short_anywhere_the_next_start_goes_on(folder, tmp_path, held):
         place = tmp_path / f"{step}"
         shutil.copytree(folder, place)
         with Store.open(place) as store:
-            write, writes = store._documents._write, iter(range(step))
+            documents, writes = store._documents, iter(range(step))
 
-            def once_too_often(action, write=write, writes=writes):
-                if next(writes, None) is None:
-                    raise Ended
-                return write(action)
+            def once_too_often(write, writes=writes):
+                def called(*given):
+                    if next(writes, None) is None:
+                        raise Ended
+                    return write(*given)
 
-            store._documents._write = once_too_often
+                return called
+
+            documents.change = once_too_often(documents.change)
+            documents.note_offsets = once_too_often(documents.note_offsets)
             with pytest.raises(Ended):
                 given_up(store, {0, 2})
-            store._documents._write = write
         with Store.open(place) as store:
             offsets = store.offsets()
             whole = {p for p in range(COUNT) if offsets[p]}
@@ -161,15 +164,15 @@ def test_cut_short_anywhere_the_next_start_goes_on(folder, tmp_path, held):
 def test_a_batch_that_cannot_be_removed_whole_stays(folder):
     """What fails in the middle of a batch is named, and nothing of its transaction goes."""
     with Store.open(folder) as store:
-        real = store._documents._remove
+        real = store._documents._record
         calls = iter(range(10))
 
-        def fails(txn, removal):
+        def fails(name):
             if next(calls) == 3:
                 raise ValueError("document 77 is missing")
-            return real(txn, removal)
+            return real(name)
 
-        store._documents._remove = fails
+        store._documents._record = fails
         with pytest.raises(StoreDamaged, match="document 77 is missing"):
             given_up(store, {0, 2})
         assert held_by(store) == DOCUMENTS

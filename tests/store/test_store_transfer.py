@@ -153,8 +153,8 @@ def test_what_is_no_line_is_refused(line):
         decode_line(line)
 
 
-def test_another_recipe_stops_it_all(tmp_path):
-    """Lines of two recipes, or of another than the store's, are refused; nothing is written."""
+def test_lines_of_another_recipe_are_left_out(tmp_path):
+    """Of another than the store's, or than the first line's: named, counted, exit code 1; the others are imported."""
     keyed = RECIPE + ".3f2a9c1e"
     data = lines({"ns": "new"}, {"recipe": keyed})
     fill(tmp_path / "a", document("old"))
@@ -162,11 +162,13 @@ def test_another_recipe_stops_it_all(tmp_path):
     assert result.exit_code == 1
     assert repr(RECIPE) in result.stderr
     assert repr(keyed) in result.stderr
-    assert [f.name for f in (tmp_path / "a").iterdir()] == ["spider"]
+    assert "line 2: is of recipe" in result.stderr
+    assert {f.name for f in (tmp_path / "a").iterdir()} == {"spider", "new"}
+    assert verify_store(tmp_path / "a", "spider").documents == 1
     result = call("store", "import", tmp_path / "b", data=lines({}, {"recipe": keyed}))
     assert result.exit_code == 1
-    assert "line 2 is of recipe" in result.stderr
-    assert not (tmp_path / "b").exists()
+    assert "line 2: is of recipe" in result.stderr
+    assert verify_store(tmp_path / "b", "spider").documents == 1
 
 
 def test_another_namespace_than_the_stores_is_refused(tmp_path):

@@ -77,7 +77,8 @@ class Base:
             self.files = [(folder / name).read_bytes() for name in self.names]
             self.states: list[Content] = [content(folder)]
             (folder / DATABASE).write_bytes(before_last_transaction(self.files[0]))
-            self.states.append(content(folder))
+            with contextlib.suppress(StoreDamaged):  # of a new store: nothing is before it
+                self.states.append(content(folder))
 
 
 DATABASE = "documents.mdb"
@@ -187,7 +188,7 @@ def documents(data: bytes) -> None:
         return
     finally:
         opened.close()
-    stored = store.states[0] | store.states[1]
+    stored = store.states[0] | store.states[-1]
     assert sound.items() <= stored.items(), "a document is not what was stored"
     if report.problem_count == 0:
         assert sound in store.states, "documents are missing, and nobody says so"
@@ -285,7 +286,7 @@ def lines(data: bytes) -> None:
         good[namespace][found.key] = found
     faults: list[int] = []
     try:
-        survey = transfer.survey(io.BytesIO(data), "input", lambda number, _: faults.append(number))
+        survey = transfer.survey(io.BytesIO(data), lambda number, _: faults.append(number))
     except RecipeMismatch:
         return
     assert (survey.lines, survey.bad, len(faults)) == (total, bad, bad)

@@ -16,10 +16,10 @@ import hiredis
 from sketches import sketch
 
 from dedup.model.recipes import NEWEST
-from dedup.service.core.limits import Limits
+from dedup.service.core.access import Tokens
+from dedup.service.core.config import Limits
 from dedup.service.core.namespaces import Namespaces
-from dedup.service.core.operations import Commands
-from dedup.service.core.roles import Tokens
+from dedup.service.core.operations import Operations
 from dedup.service.port import Connection, Port
 
 LIMITS = Limits(namespaces=3)
@@ -74,7 +74,7 @@ def resp(data: bytes) -> None:
 async def _talk(seed: int, data: bytes, cut: bool) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         namespaces = Namespaces(Path(folder), limits=LIMITS)
-        commands = Commands(namespaces, None, LIMITS)
+        commands = Operations(namespaces, None, LIMITS)
         commands.not_ready = None
         connection = Connection(
             Port(commands, LIMITS, Tokens(TOKEN if seed % 4 == 0 else None, None))

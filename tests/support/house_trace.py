@@ -196,15 +196,15 @@ async def _serve(folder: str) -> dict[str, _Calls]:
     from dedup.model.page import Document, PageFingerprint
     from dedup.model.recipes import NEWEST
     from dedup.service.applying import Applying
-    from dedup.service.core.limits import Limits
+    from dedup.service.core.access import Tokens
+    from dedup.service.core.config import Limits
     from dedup.service.core.namespaces import Namespaces
-    from dedup.service.core.operations import Commands
-    from dedup.service.core.roles import Tokens
+    from dedup.service.core.operations import Operations
     from dedup.service.port import Connection, Port
     from dedup.wire.kafka import kafka_config
 
     namespaces = Namespaces(Path(folder))
-    commands = Commands(namespaces)
+    commands = Operations(namespaces)
     commands.not_ready = None
     connection, wire = Connection(Port(commands, Limits(), Tokens(None, None))), Wire()
     connection.connection_made(wire)

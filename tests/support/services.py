@@ -68,7 +68,7 @@ class Serving:
         setup: str = "",
         **env: str,
     ) -> None:
-        """limits replaces bounds of dedup.service.core.limits.Limits that have no option.
+        """limits replaces bounds of dedup.service.core.config.Limits that have no option.
 
         setup is Python that the process runs first, without limits.
         """

@@ -234,15 +234,19 @@ def test_the_next_url_is_asked(service):
     assert in_loop(work) == "near_duplicate"
 
 
-def test_a_wrong_token_is_said_without_it(tmp_path):
-    """ServiceUnavailable says that the token is refused, and where it goes, and does not show it."""
+def test_a_wrong_token_is_said_without_it(tmp_path, caplog):
+    """ServiceUnavailable and the log say that the token is refused, and where it goes, and does not show it."""
     with Serving(tmp_path, token=TOKEN) as service:
         wrong = f"redis://:another-wrong-token@127.0.0.1:{service.port}"
         right = f"redis://:{TOKEN.replace(' ', '%20')}@127.0.0.1:{service.port}"
         for target in (wrong, url(service)):
             for opens in (dedup.open, lambda t: in_loop(lambda: dedup.open_async(t))):
+                caplog.clear()
                 with pytest.raises(ServiceUnavailable, match="redis://:TOKEN@host") as raised:
                     opens(target)
+                assert "refuses the token" in caplog.text
+                assert "is away" not in caplog.text
+                assert "another-wrong" not in caplog.text
                 assert "another-wrong" not in str(raised.value)
         with dedup.open(right) as detector:
             assert detector.reserve(page(), A).status == "unique"

@@ -17,7 +17,7 @@ import dedup
 from dedup.detector import AsyncEmbeddedDetector
 from dedup.model.errors import EventInvalid, RecipeMismatch, ServiceUnavailable
 from dedup.model.recipes import recipe_of
-from dedup.wire.kafka import Refused
+from dedup.wire.kafka import RecordRefused
 from dedup.wire.kafka.writer import Outgoing, Sent
 from dedup.worker.adapters import FORMATS, adapter
 from dedup.worker.adapters import Topics as Names
@@ -62,7 +62,7 @@ class Topics:
         for output in outputs:
             too_large = self.refused.get(output.key or b"")
             if too_large is not None and (output.topic != "dead" or (too_large and output.value)):
-                results.append(Refused("refused", too_large=too_large))
+                results.append(RecordRefused("refused", too_large=too_large))
                 continue
             try:
                 self.chance.strike()
@@ -455,7 +455,7 @@ def test_a_dead_letter_that_is_too_large_is_smaller_or_passed(tmp_path, caplog, 
                 size = bool(output.key) + bool(output.value)
                 if output.topic == "dead" and size >= most:
                     self.written.remove(output)
-                    results[i] = Refused("too large", too_large=True)
+                    results[i] = RecordRefused("too large", too_large=True)
             return results
 
     topics = Small(Chance(0))

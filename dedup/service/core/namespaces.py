@@ -5,7 +5,7 @@
 
 Invariants: the number of namespaces and policies is bounded; a probe creates none. Pruning lets a command wait for one
 small batch at most, which takes milliseconds. It also removes documents dated more than a day ahead: their clock was
-wrong, and they would never grow old.
+wrong, and they would never grow old. A namespace that cannot be opened is refused by name, and never stops the others.
 """
 
 import asyncio
@@ -24,12 +24,12 @@ import msgspec
 
 from dedup.core.files import sync_folder
 from dedup.detector import EmbeddedDetector, MemoryBudget, open_embedded
-from dedup.model.errors import RecipeMismatch, UsageError
+from dedup.model.errors import DedupError, RecipeMismatch, UsageError
 from dedup.model.names import check_namespace
 from dedup.model.policy import GREATEST_DISTANCE, Options, Scope
 from dedup.model.recipes import recipe_of
-from dedup.service.core.limits import USUAL_LIMITS, Limits
-from dedup.service.core.roles import Refused
+from dedup.service.core.config import USUAL_LIMITS, Limits
+from dedup.service.core.refusal import Refused, code, message
 from dedup.wire.shards import Share
 
 
@@ -44,6 +44,9 @@ class PolicyOverrides(msgspec.Struct, frozen=True):
 
 USUAL = PolicyOverrides()
 
+log = logging.getLogger(__name__)
+
+DOCUMENTS = "documents.mdb"
 STORE_FILES = 8  # that opening a store may take at once, and removing it again
 _DROPPED = ".dropped-"  # how the name of a folder begins that is being removed
 
@@ -68,7 +71,10 @@ class _Namespace:
 
 
 class Namespaces:
-    """The open namespaces of a folder. For the event loop's thread, open_all() aside."""
+    """The open namespaces of a folder. For the event loop's thread, open_all() aside.
+
+    unserved  those that could not be opened, and why
+    """
 
     def __init__(
         self,
@@ -94,6 +100,7 @@ class Namespaces:
         self._memory = MemoryBudget(limits.reservations_memory)
         self._open: dict[str, _Namespace] = {}
         self._dropping: set[str] = set()
+        self.unserved: dict[str, Refused] = {}
         self.made = 0  # how many namespaces were created
         self.closed = 0  # how many detectors were closed: callers that cache some look again
 
@@ -106,14 +113,20 @@ class Namespaces:
         return len(self._open)
 
     def open_all(self) -> None:
-        """Open every namespace of the folder. Raises what dedup.open() raises.
+        """Open every namespace of the folder; one that cannot be opened is logged and refused from then on.
 
-        Raises UsageError if there are more than allowed.
+        With a log that stops the start, a retired recipe aside: the log would pass by its documents. Raises what
+        dedup.open() raises then, and UsageError if there are more than allowed, or the folder is a store itself.
         """
         self.path.mkdir(parents=True, exist_ok=True)
+        if (self.path / DOCUMENTS).exists():
+            raise UsageError(
+                f"{self.path} is a store itself (it has {DOCUMENTS}): give the folder above it, "
+                f"--path {self.path.absolute().parent}, which serves it as the namespace {self.path.absolute().name}"
+            )
         for left in self.path.glob(f"{_DROPPED}*"):  # a removal that a kill cut short
             shutil.rmtree(left)
-        found = sorted(p.parent.name for p in self.path.glob("*/documents.mdb"))
+        found = sorted(each.name for each in self.path.iterdir() if _may_be_store(each))
         if len(found) > self._limits.namespaces:
             raise UsageError(
                 f"{self.path} has {len(found)} namespaces, more than the {self._limits.namespaces} "
@@ -122,10 +135,12 @@ class Namespaces:
         for name in found:
             try:
                 self._opened(name, None)
-            except RecipeMismatch as error:
-                raise RecipeMismatch(
-                    f"{self.path / name}: {error}; the service starts once this folder is moved away"
-                ) from error
+            except (DedupError, OSError) as error:
+                if self.share is not None and not isinstance(error, RecipeMismatch):
+                    raise
+                why = f"the namespace {name} is not served: {message(error)}"
+                log.error("%s (%s); the others are", why, self.path / name)
+                self.unserved[name] = Refused(code(error), why)
 
     def get(self, name: str) -> EmbeddedDetector | None:
         """Return the detector of a namespace, or None if there is no such namespace."""
@@ -142,7 +157,7 @@ class Namespaces:
         """
         namespace = self._open.get(name)
         if namespace is None:
-            self._not_dropping(name)
+            self._check_served(name)
             if recipe is None:
                 check_namespace(name)
                 return None
@@ -166,7 +181,7 @@ class Namespaces:
         """
         namespace = self._open.pop(name, None)
         if namespace is None:
-            self._not_dropping(name)
+            self._check_served(name)
             check_namespace(name)
         else:
             self.closed += 1
@@ -183,9 +198,16 @@ class Namespaces:
         await asyncio.to_thread(shutil.rmtree, going)
         return True
 
-    def _not_dropping(self, name: str) -> None:
+    def _check_served(self, name: str) -> None:
         if name in self._dropping:
             raise Refused("NOTREADY", f"the namespace {name} is being dropped")
+        if (refused := self.unserved.get(name)) is not None:
+            raise Refused(refused.code, str(refused))
+
+    @property
+    def trouble(self) -> str:
+        """Which namespaces are not served, and why; "" if all are."""
+        return "; ".join(map(str, self.unserved.values()))
 
     def close(self) -> None:
         """Close every namespace: flushed, its index written where that is due.
@@ -202,10 +224,10 @@ class Namespaces:
         # checked before anything is created
         usual = recipe_of(recipe).distance
         _check_distance(asked, usual if self._distance is None else self._distance)
-        if len(self._open) >= self._limits.namespaces:
+        if len(self._open) + len(self.unserved) >= self._limits.namespaces:
             raise Refused(
                 "LIMIT",
-                f"there are {len(self._open)} namespaces, and no more are allowed: raise "
+                f"there are {len(self._open) + len(self.unserved)} namespaces, and no more are allowed: raise "
                 "--max-namespaces",
             )
         folder = self.path / name
@@ -257,6 +279,14 @@ class Namespaces:
         return open_embedded(self.path, Options(namespace=name, clock=self._clock, **asked))
 
 
+def _may_be_store(folder: Path) -> bool:
+    """Whether a folder holds documents, or cannot be entered: who restored it was another user, say."""
+    try:
+        return not folder.name.startswith(".") and (folder / DOCUMENTS).exists()
+    except PermissionError:
+        return True
+
+
 def _check_files(folder: Path) -> None:
     """Raise OSError, naming a folder, unless a store can be opened there: too few files are left."""
     files: list[int] = []
@@ -297,8 +327,6 @@ LONGEST_PAUSE_SECONDS = 3600.0  # between two rounds
 PAUSE_SHARE = 0.1  # of the age: that a document may be older than asked for
 FUTURE_SECONDS = 86_400.0  # by which a clock that dates documents may be ahead
 PAUSE_FACTOR = 4.0  # the pause after a batch, as a multiple of the time it took
-
-log = logging.getLogger(__name__)
 
 
 def pause_seconds(keep_seconds: float) -> float:

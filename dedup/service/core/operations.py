@@ -5,7 +5,7 @@
     forget, drop, document, info
 
 Invariants: of a reservation a client keeps the token only, the service has the rest. Errors are DedupErrors and
-OSErrors (roles.py).
+OSErrors (refusal.py).
 """
 
 import asyncio
@@ -25,10 +25,10 @@ from dedup.model.forms import PATTERNS
 from dedup.model.page import Document, Neighbour, PageFingerprint, ReserveOptions, Verdict
 from dedup.model.recipes import same_recipe
 from dedup.model.words import check_field, check_given
-from dedup.service.core.limits import USUAL_LIMITS, Limits
+from dedup.service.core.config import USUAL_LIMITS, Limits
 from dedup.service.core.namespaces import Namespaces, PolicyOverrides
 from dedup.service.core.overview import Tally
-from dedup.service.core.roles import Refused
+from dedup.service.core.refusal import Refused, message
 from dedup.wire.shards import partition_of
 
 LateFields = Mapping[str, Any]  # fields of a document that are known only at its insert
@@ -52,19 +52,24 @@ LONG_BATCHES = 4  # under way at once; others wait for their turn, and hold no a
 ANY_FEATURES = 2**32 - 1  # a probe does not say how many: enough for any policy
 
 
-class Commands:
+class Operations:
     """The commands of a service. For one thread, the event loop's."""
 
     def __init__(
-        self, namespaces: Namespaces, log: Log | None = None, limits: Limits = USUAL_LIMITS
+        self,
+        namespaces: Namespaces,
+        log: Log | None = None,
+        limits: Limits = USUAL_LIMITS,
+        more_info: Callable[[], Mapping[str, Any]] = dict,
     ) -> None:
-        """Without a log, inserts are committed here."""
+        """Without a log, inserts are committed here. more_info() returns what DEDUP.INFO says of other parts."""
         self.namespaces = namespaces
         self.log = log
         self.limits = limits
+        self._more_info = more_info
         self.version = version("crawl-dedup")
         self.not_ready: str | None = "the stores are being opened"  # the reason; None: ready
-        self.more_info: Callable[[], dict[str, Any]] = dict  # of other parts
+        self.trouble = ""  # why a store takes no changes, since the last that failed
         self.counts: Counter[str] = Counter()  # verdicts by status, and other changes
         self.tally = Tally()
         self.turns = Semaphore(LONG_BATCHES)
@@ -217,7 +222,7 @@ class Commands:
         detector = self._existing(namespace)
         if detector is not None:
             if self.log is None and not pin:
-                if detector.insert_held(((key, token, given),)):
+                if self._insert_held(detector, ((key, token, given),)):
                     self.counts["insert"] += 1
                     return None
             elif (verdict := detector.held(token)) is not None:
@@ -252,9 +257,21 @@ class Commands:
         one by one, which changes nothing for those.
         """
         detector = self._existing(namespace)
-        if detector is None or not detector.insert_held(pages):
+        if detector is None or not self._insert_held(detector, pages):
             raise Refused("NOTOKEN", "one of these reservations is not held here")
         self.counts["insert"] += len(pages)
+
+    def _insert_held(
+        self, detector: EmbeddedDetector, pages: Sequence[tuple[str, str, LateFields]]
+    ) -> bool:
+        try:
+            held = detector.insert_held(pages)
+        except OSError as error:
+            self.trouble = f"a store takes no changes: {message(error)}"
+            raise
+        if held:
+            self.trouble = ""
+        return held
 
     def release(self, namespace: str, key: str, token: str) -> bool:
         """Give a reservation back; False if it is not held here.
@@ -314,6 +331,13 @@ class Commands:
         detector = self._existing(namespace)
         return None if detector is None else detector.store.documents_from(first, most)
 
+    def verify_from(
+        self, namespace: str, first: int, most: int
+    ) -> tuple[int, int | None, list[str]] | None:
+        """Verify some documents of a namespace, see Store.verify_from(); None: no such namespace."""
+        detector = self._existing(namespace)
+        return None if detector is None else detector.store.verify_from(first, most)
+
     def partitions(self) -> tuple[str, int]:
         """Return what partitions_held() does, once the service is ready. Raises Refused (NOTREADY)."""
         self.check_ready()
@@ -338,11 +362,12 @@ class Commands:
             "version": self.version,
             "ready": int(self.not_ready is None),
             "namespaces": len(infos),
+            **({"unserved": ",".join(unserved)} if (unserved := self.namespaces.unserved) else {}),
             "documents": sum(info["documents"] for _, info in infos),
             "in_flight": sum(info["in_flight"] for _, info in infos),
             "partitions": held,
             "partition_count": count,
-            **self.more_info(),
+            **self._more_info(),
             **{
                 f"namespace_{name}": ",".join(
                     f"{field}={info[field]}" for field in ("documents", "in_flight", "recipe")
@@ -403,7 +428,7 @@ async def in_slices(items: Iterable[T]) -> AsyncIterator[T]:
 
 
 async def probe_in_slices(
-    commands: Commands,
+    commands: Operations,
     detector: EmbeddedDetector | None,
     values: Packed,
     sketches: Sequence[bytes],

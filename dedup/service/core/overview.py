@@ -24,7 +24,7 @@ from msgspec import Meta
 from dedup.model.page import Verdict, differing, hex_fingerprint, label_of
 
 if TYPE_CHECKING:
-    from dedup.service.core.operations import Commands
+    from dedup.service.core.operations import Operations
 
 
 SEEN = 10_000  # near-duplicates remembered
@@ -403,7 +403,7 @@ class Tally:
 
 
 def overview(
-    commands: "Commands",
+    commands: "Operations",
     clients: Iterable[ClientView],
     state: str,
     reason: str,

@@ -24,9 +24,10 @@ from dedup.model.forms import (
 from dedup.model.page import Document, Identity, Neighbour, Status, Verdict
 from dedup.model.policy import Scope
 from dedup.model.words import FIELD_BYTES
+from dedup.service.core.command_table import COMMANDS
 from dedup.service.core.namespaces import PolicyOverrides
 from dedup.service.core.overview import NearDuplicateView, Overview
-from dedup.service.core.roles import COMMANDS, code, message
+from dedup.service.core.refusal import code, message
 
 ITEMS = 10_000  # of a batch; Limits.batch is at most that
 
@@ -224,10 +225,18 @@ class SearchAnswer(msgspec.Struct, frozen=True):
 
 
 class Health(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Whether the service is ready; the reason says why not, or why answers may be stale."""
+    """Whether the service is ready; the reason says why not, why answers may be stale, or which namespaces are refused."""
 
-    status: Literal["ok", "not_ready", "stale"]
+    status: Literal["ok", "not_ready", "stale", "partial"]
     reason: str = ""
+
+
+class VerifyAnswer(msgspec.Struct, frozen=True):
+    """Some documents verified: how many are sound, what is wrong with others, and where the next ones begin (null: the end)."""
+
+    documents: int
+    problems: list[str]
+    next: int | None
 
 
 _to_http = to_http()
@@ -332,6 +341,11 @@ GETS = (
         "/v1/export",
         "Documents of a namespace, one a line, from an id on, as `dedup store import` takes them.",
         "application/x-ndjson", "admin", "ns [from]", "400 401 403 404 503",
+    ),
+    Get(
+        "/v1/verify",
+        "Verify documents of a namespace, and that the index has them, from an id on.",
+        VerifyAnswer, "admin", "ns [from]", "400 401 403 404 503",
     ),
     Get("/v1/overview", "What the dashboard shows; with ns, of one namespace.", Overview, "read", "[ns]", "401 403"),
     Get("/metrics", "Figures for Prometheus.", "text/plain", "read", "", "401 403"),

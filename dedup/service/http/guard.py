@@ -23,9 +23,17 @@ from uvicorn import Config as UvicornConfig
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from dedup.service.connections import Buffers, Connections, address_of, file_of, subject_of
-from dedup.service.core.limits import LOCAL_NAMES, Limits
-from dedup.service.core.roles import NO_ROLES, Caller, Refused, Tokens, check_role, log_rate_limited
+from dedup.service.connections import (
+    MANY_FILES,
+    Buffers,
+    Connections,
+    address_of,
+    file_of,
+    subject_of,
+)
+from dedup.service.core.access import NO_ROLES, Caller, Tokens, check_role
+from dedup.service.core.config import LOCAL_NAMES, Limits
+from dedup.service.core.refusal import Refused, log_rate_limited
 from dedup.service.http.bodies import PATH_ROLES, Failed, Fault
 from dedup.service.http.judge import HTML_TYPES
 from dedup.service.http.judge import PATH as JUDGE
@@ -173,8 +181,17 @@ def _refusal(status: int, word: str, text: str) -> Response:
 class HttpConnections(Connections):
     """All connections of the port. One with a request in progress is never evicted."""
 
-    def __init__(self, app: ASGIApp, limits: Limits, unread: Buffers, partial: Buffers) -> None:
-        super().__init__(limits.http_connections, unread, partial, reserved_files=RESERVED_FILES)
+    def __init__(
+        self,
+        app: ASGIApp,
+        limits: Limits,
+        unread: Buffers,
+        partial: Buffers,
+        files: int = MANY_FILES,
+    ) -> None:
+        super().__init__(
+            limits.http_connections, unread, partial, reserved_files=RESERVED_FILES, files=files
+        )
         self.request_seconds = limits.request_seconds
         self._state = ServerState()
         self._config = UvicornConfig(

@@ -24,10 +24,10 @@ from dedup.model.names import document_key, registrable_domain
 from dedup.model.page import PageFingerprint, ReserveOptions
 from dedup.model.policy import Scope
 from dedup.model.words import FIELD_BYTES, check_field
-from dedup.service.core.limits import Limits
+from dedup.service.core.config import Limits
 from dedup.service.core.namespaces import PolicyOverrides
-from dedup.service.core.operations import Commands, in_slices
-from dedup.service.core.roles import Refused, code
+from dedup.service.core.operations import Operations, in_slices
+from dedup.service.core.refusal import Refused, code
 from dedup.service.http import bodies
 
 PATH = "/v1/judge"
@@ -95,14 +95,14 @@ class _Sent(NamedTuple):
 class Judge:
     """Judges the pages of requests."""
 
-    def __init__(self, commands: Commands) -> None:
+    def __init__(self, commands: Operations) -> None:
         self._commands = commands
         self._readers = asyncio.Semaphore(READERS)
 
     async def answer(
         self, headers: Mapping[str, str], query: Mapping[str, str], body: bytes
     ) -> JudgeAnswer:
-        """Answer a request. Raises Refused, UsageError, and what Commands.reserve() raises."""
+        """Answer a request. Raises Refused, UsageError, and what Operations.reserve() raises."""
         self._commands.check_ready()
         limits = self._commands.limits
         body = unpacked(body, headers.get("content-encoding", ""), limits)

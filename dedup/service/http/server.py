@@ -6,22 +6,12 @@ Invariant: the types in bodies.py say what requests and answers look like.
 """
 
 import asyncio
-import os
-import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from importlib.resources import files
 from typing import Any
 
 import msgspec
 import numpy as np
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
-from prometheus_client.registry import Collector
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -31,15 +21,16 @@ from starlette.types import ASGIApp
 
 from dedup.model.page import Neighbour
 from dedup.model.words import check_field
-from dedup.service.core.limits import Limits
-from dedup.service.core.operations import Commands, in_slices, keys_size, probe_in_slices
+from dedup.service.core.access import Tokens, audit
+from dedup.service.core.config import Limits
+from dedup.service.core.operations import Operations, in_slices, keys_size, probe_in_slices
 from dedup.service.core.overview import Overview
-from dedup.service.core.roles import Refused, Tokens, audit, code
+from dedup.service.core.refusal import Refused, code
 from dedup.service.http import bodies, judge
 from dedup.service.http.bodies import openapi
-from dedup.service.http.guard import Guard, HttpConnections
+from dedup.service.http.guard import Guard
 from dedup.service.http.judge import HTML_TYPES, Judge, JudgeAnswer, JudgeRequest
-from dedup.service.port import BOUNDS, Port
+from dedup.service.metrics import Metrics
 from dedup.store.transfer import encode_line
 
 STATUS = {
@@ -80,102 +71,12 @@ def _done(result: Any) -> bodies.Done:
     return bodies.Done(done=result is None or bool(result))
 
 
-class Metrics(Collector):
-    """The metrics of one service, read from plain counters when they are scraped: docs/operations.md lists them."""
-
-    media_type = "text/plain; version=0.0.4; charset=utf-8"  # what generate_latest() writes
-
-    def __init__(
-        self, commands: Commands, port: Port, log: Callable[[], Iterable[Metric]] = list
-    ) -> None:
-        """Log has those of the log."""
-        self._commands, self._port, self._log = commands, port, log
-        self.http: HttpConnections | None = None
-        self._started = time.time()
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(self)
-
-    def text(self) -> bytes:
-        """Return the metrics as they are now."""
-        return generate_latest(self._registry)
-
-    def describe(self) -> list[Metric]:
-        """Return nothing: the names are not checked beforehand."""
-        return []
-
-    def collect(self) -> Iterable[Metric]:
-        """Yield every metric."""
-        commands, port = self._commands, self._port
-        usage = os.times()
-        gauge, counter = GaugeMetricFamily, CounterMetricFamily
-        yield gauge("dedup_ready", "1 if probes are answered", float(commands.not_ready is None))
-        yield gauge("dedup_start_time_seconds", "Unix time of the start", self._started)
-        yield counter("dedup_cpu_seconds", "CPU time of the process", usage.user + usage.system)
-        yield gauge("dedup_connections", "Connections on the RESP port", len(port.open))
-        yield gauge("dedup_unread_bytes", "Answers that clients have not read", port.unread.total)
-        yield gauge("dedup_partial_bytes", "Commands that are not whole", port.partial.total)
-        yield counters("dedup_connections_ended", "Connections ended by us", "reason", port.ended)
-        asked = {name.decode(): count for name, count in port.asked.items()}
-        yield counters("dedup_commands", "RESP commands", "command", asked)
-        yield counters("dedup_errors", "Error answers", "code", port.errors)
-        yield counters("dedup_results", "Verdicts and changes", "result", commands.counts)
-        yield self._durations()
-        yield from self._namespaces()
-        if (http := self.http) is not None:
-            yield gauge("dedup_http_connections", "Connections on the HTTP port", len(http.open))
-            text = "HTTP connections ended by us"
-            yield counters("dedup_http_connections_ended", text, "reason", http.ended)
-        yield from self._log()
-
-    def _durations(self) -> Metric:
-        durations = self._port.durations
-        buckets, total = [], 0
-        for bound, count in zip((*map(str, BOUNDS), "+Inf"), durations.counts, strict=True):
-            total += count
-            buckets.append((bound, float(total)))
-        family = HistogramMetricFamily(
-            "dedup_command_seconds", "Time a RESP command took, or the native call it was part of"
-        )
-        family.add_metric((), buckets, durations.sum)
-        return family
-
-    def _namespaces(self) -> Iterable[Metric]:
-        families = {
-            field: GaugeMetricFamily(f"dedup_{field}", text, labels=("namespace",))
-            for field, text in (
-                ("documents", "Documents stored"),
-                ("in_flight", "Pages reserved"),
-                ("in_flight_bytes", "Memory of the pages reserved"),
-                ("table_bytes", "Memory of the table"),
-                ("documents_file_bytes", "Size of documents.mdb"),
-            )
-        }
-        cut = CounterMetricFamily(
-            "dedup_cut", "Answers and verdicts that left pages out", labels=("namespace",)
-        )
-        for name, detector in self._commands.namespaces:
-            info = detector.info()
-            cut.add_metric((name,), float(info["cut"]))
-            for field, family in families.items():
-                family.add_metric((name,), float(info[field]))
-        yield from families.values()
-        yield cut
-
-
-def counters(name: str, text: str, label: str, counts: dict[str, int]) -> Metric:
-    """Return a counter with a label."""
-    family = CounterMetricFamily(name, text, labels=(label,))
-    for value, count in sorted(counts.items()):
-        family.add_metric((value,), float(count))
-    return family
-
-
 class _Endpoints:
     """The endpoints, each a function of a request."""
 
     def __init__(
         self,
-        commands: Commands,
+        commands: Operations,
         metrics: Metrics,
         health: Callable[[], bodies.Health],
         overview: Callable[[str | None], Overview],
@@ -392,6 +293,18 @@ class _Endpoints:
             answer.headers["x-dedup-next"] = str(last + 1)
         return answer
 
+    def verify(self, request: Request) -> Response:
+        """Answer with what is wrong with some documents, from an id on."""
+        namespace = request.query_params.get("ns")
+        if namespace is None:
+            raise Refused("ERR", "the query is ns=NAMESPACE and from=ID, from 0 on")
+        first = _first(request.query_params)
+        found = self._commands.verify_from(namespace, first, EXPORTED)
+        if found is None:
+            return _missing("namespace")
+        documents, after, problems = found
+        return _json(bodies.VerifyAnswer(documents, problems, after))
+
     def livez(self, _: Request) -> Response:
         """Say that the process works."""
         return _json(bodies.Health("ok"))
@@ -433,7 +346,7 @@ def _no_answer(request: Request, error: Exception) -> Response:
 
 
 def made_app(
-    commands: Commands,
+    commands: Operations,
     metrics: Metrics,
     health: Callable[[], bodies.Health],
     overview: Callable[[str | None], Overview],

@@ -32,9 +32,10 @@ import hiredis
 import msgspec
 
 from dedup.core.faults import Backoff, SayOnce
-from dedup.model.errors import ServiceUnavailable, UsageError
+from dedup.model.errors import DedupError, ServiceUnavailable, UsageError
 from dedup.wire.client.command_codec import (
     PARTITIONS,
+    UNAUTHORIZED,
     Command,
     Holding,
     Request,
@@ -44,6 +45,7 @@ from dedup.wire.client.command_codec import (
     unavailable,
 )
 from dedup.wire.resp import pack
+from dedup.wire.tls import client_tls
 
 log = logging.getLogger("dedup")
 
@@ -91,16 +93,7 @@ class Address(msgspec.Struct, frozen=True):
         """
         if not self.tls:
             return None
-        try:
-            context = ssl.create_default_context(cafile=self.ca_file)
-            if self.cert_file is not None:
-                context.load_cert_chain(self.cert_file, self.key_file)
-        except OSError as error:
-            files = ", ".join(filter(None, (self.ca_file, self.cert_file, self.key_file)))
-            raise UsageError(
-                f"a certificate for {self} cannot be read ({files}): {error}"
-            ) from None
-        return context
+        return client_tls(self, self.ca_file, self.cert_file, self.key_file)
 
 
 def addresses_of(urls: str | Sequence[str]) -> tuple[Address, ...]:
@@ -458,7 +451,11 @@ class Endpoint:
             except Exception as error:
                 self.trouble = str(error) or "no connection in time"
                 breaker.failed(self._loop.time())
-                self._say(f"{self.address} is away ({self.trouble}); pages are kept meanwhile")
+                is_there = isinstance(error, DedupError) and error.code == UNAUTHORIZED
+                self._say(
+                    f"{self.address} {'refuses the token' if is_there else 'is away'} ({self.trouble}); "
+                    "pages are kept meanwhile"
+                )
             else:
                 self.connection = connection
                 self.trouble = ""

@@ -13,7 +13,7 @@ from dedup.wire.kafka.login import (
     KafkaConfig,
     KafkaUnavailable,
     LogLost,
-    Refused,
+    RecordRefused,
     TopicUnfit,
     kafka_config,
 )
@@ -27,7 +27,7 @@ __all__ = [
     "LogLost",
     "Outgoing",
     "Reader",
-    "Refused",
+    "RecordRefused",
     "Topic",
     "TopicUnfit",
     "Writer",

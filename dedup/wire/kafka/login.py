@@ -14,7 +14,6 @@ import asyncio
 import logging
 import os
 import re
-import ssl
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, TypeVar
@@ -23,6 +22,7 @@ import msgspec
 
 from dedup.core.faults import Backoff
 from dedup.model.errors import DedupError, UsageError
+from dedup.wire.tls import client_tls
 
 INSERTS_TOPIC = "dedup.inserts"
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -76,27 +76,14 @@ class KafkaConfig(msgspec.Struct, frozen=True):
             "retry_backoff_ms": 200,
         }
         if self.protocol.endswith("SSL"):
-            options["ssl_context"] = self._ssl_context()
+            options["ssl_context"] = client_tls(
+                "Kafka", self.ca_file, self.cert_file, self.key_file, self.key_password
+            )
         if self.protocol.startswith("SASL"):
             options["sasl_mechanism"] = self.mechanism
             options["sasl_plain_username"] = self.username
             options["sasl_plain_password"] = self.password
         return options
-
-    def _ssl_context(self) -> ssl.SSLContext:
-        try:
-            context = ssl.create_default_context(cafile=self.ca_file or None)
-            if self.cert_file:
-                # without a password one would be asked for on the terminal
-                context.load_cert_chain(
-                    self.cert_file, self.key_file or None, lambda: self.key_password
-                )
-        except OSError as error:  # ssl.SSLError is one
-            files = ", ".join(filter(None, (self.ca_file, self.cert_file, self.key_file)))
-            raise UsageError(
-                f"a certificate for Kafka cannot be read ({files}): {error}"
-            ) from error
-        return context
 
 
 def kafka_config(
@@ -216,8 +203,10 @@ T = TypeVar("T")
 class KafkaUnavailable(DedupError):
     """Kafka does not answer, or not in time."""
 
+    code = "STORE"
 
-class Refused(KafkaUnavailable):
+
+class RecordRefused(KafkaUnavailable):
     """Kafka, or its producer, will never take this record. too_large: because of its size."""
 
     def __init__(self, message: str, *, too_large: bool = False) -> None:

@@ -108,8 +108,8 @@ STALL_SECONDS = 20.0  # without a record although there are some
 IDENTITY_SECONDS = 5.0  # between two checks that it is the same topic
 
 MOVE = (
-    "--rebuild would lose documents. Export the stores (dedup store export), write the records to a new "
-    "topic, and start over from that one: docs/operations-kafka.md"
+    "--rebuild would lose documents. Write the stores to a new topic (dedup store produce), and start over "
+    "from that one: docs/operations-kafka.md"
 )  # the advice where partitions were added
 
 log = logging.getLogger(__name__)

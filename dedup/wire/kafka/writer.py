@@ -19,7 +19,7 @@ from dedup.wire.kafka.login import (
     STOP_SECONDS,
     KafkaConfig,
     KafkaUnavailable,
-    Refused,
+    RecordRefused,
     ended,
     started,
 )
@@ -86,7 +86,7 @@ class Writer:
     async def send(self, key: bytes | None, value: bytes | None) -> Sent:
         """Write a record to the log and wait for Kafka's acknowledgement.
 
-        Raises KafkaUnavailable, and Refused for a record that Kafka will never take.
+        Raises KafkaUnavailable, and RecordRefused for a record that Kafka will never take.
         """
         return (await self.send_many([Outgoing(key, value)]))[0]
 
@@ -114,7 +114,7 @@ class Writer:
         results = await self._write(producer, records)
         if len(records) > 1:
             for number, result in enumerate(results):
-                if isinstance(result, Refused):
+                if isinstance(result, RecordRefused):
                     results[number] = (await self._write(producer, [records[number]]))[0]
         return results
 
@@ -162,7 +162,8 @@ class Writer:
         if failed is not None:
             results += [self._result(failed)] * (len(records) - len(results))
         if any(
-            isinstance(each, KafkaUnavailable) and type(each) is not Refused for each in results
+            isinstance(each, KafkaUnavailable) and type(each) is not RecordRefused
+            for each in results
         ):
             self._failed = producer
         return results
@@ -179,7 +180,7 @@ class Writer:
             return place.partition, place.offset
         said = f"{type(error).__name__}: {error}"
         if _is_refusal(error):
-            made: KafkaUnavailable = Refused(
+            made: KafkaUnavailable = RecordRefused(
                 f"Kafka does not take the record: {said}", too_large=_is_refusal(error, size=True)
             )
         else:

@@ -4,7 +4,7 @@
 
     log -> services -> spiders | sharded -> promises, in a world of its own clock
 
-The real parts are Commands, Namespaces, Detector, the store, LogInserts, Replica (connecting, giving
+The real parts are Operations, Namespaces, Detector, the store, LogInserts, Replica (connecting, giving
 partitions up, applying, its manifest) and merged(). The rest is here: a clock that jumps to the next
 thing to happen, a log that takes, refuses or loses acknowledgements, services that crash and come
 back, also with other partitions, and messages that are late or lost.

@@ -9,7 +9,7 @@ import msgspec
 from dedup.model.errors import DedupError
 from dedup.model.page import PageFingerprint, ReserveOptions, Verdict
 from dedup.service.core.namespaces import Namespaces, PolicyOverrides
-from dedup.service.core.operations import Commands, Log
+from dedup.service.core.operations import Log, Operations
 from dedup.service.replica import LogInserts, Replica
 from dedup.wire.kafka import KafkaConfig
 from dedup.wire.shards import Share
@@ -49,7 +49,7 @@ class Service:
             self.path, reservation_seconds=RESERVATION_SECONDS, clock=clock
         )
         inserts: Log | None = LogInserts(world.log) if world.with_log else None  # type: ignore[arg-type]
-        self.commands = Commands(self.namespaces, inserts)
+        self.commands = Operations(self.namespaces, inserts)
         try:
             if world.with_log:
                 if self.partitions is not None:
@@ -127,7 +127,7 @@ class Service:
     def lag(self) -> int:
         return self.reader.lag() if self.world.with_log else 0
 
-    def asked(self, command: Callable[[Commands], object]) -> None:
+    def asked(self, command: Callable[[Operations], object]) -> None:
         """Ask, and mind no refusal."""
         try:
             command(self.commands)

@@ -13,8 +13,8 @@ import msgspec
 from dedup.model.errors import DedupError
 from dedup.model.page import ReserveOptions, Verdict
 from dedup.service.core.namespaces import PolicyOverrides
-from dedup.service.core.operations import Commands
-from dedup.service.core.roles import Refused
+from dedup.service.core.operations import Operations
+from dedup.service.core.refusal import Refused
 from dedup.wire.shards import Share, merged
 from simulation.log import NS
 from simulation.promises import Attempt
@@ -58,7 +58,7 @@ class Link:
     def _stands(self, life: int) -> bool:
         return self.life == life == self.service.life and self.service.up
 
-    def send(self, command: Callable[[Commands], Any]) -> "asyncio.Future[Any]":
+    def send(self, command: Callable[[Operations], Any]) -> "asyncio.Future[Any]":
         """Send a command; the future is its answer, its error, or NO_ANSWER."""
         world, rng = self.world, self.world.rng
         delay = rng.expovariate(1 / world.latency_seconds)
@@ -72,7 +72,7 @@ class Link:
 
     async def _carry(
         self,
-        command: Callable[[Commands], Any],
+        command: Callable[[Operations], Any],
         life: int,
         arrival: "asyncio.Future[None]",
         answer: "asyncio.Future[Any]",
@@ -150,7 +150,7 @@ class ShardSpider(Spider):
         home = NOBODY if attempt.home is None else list(self.links).index(attempt.home)
 
         def ask(service: Service) -> "asyncio.Future[Any]":
-            def command(commands: Commands) -> Verdict:
+            def command(commands: Operations) -> Verdict:
                 at_home = service is attempt.home
                 if world.mutation == "both decide":
                     at_home = True
@@ -242,7 +242,7 @@ class ShardSpider(Spider):
             ):
                 attempt.pinned = world.now
 
-        def command(commands: Commands) -> Any:
+        def command(commands: Operations) -> Any:
             said = commands.insert(NS, page.key, token, pin=pin)
             if isinstance(said, asyncio.Future):
                 said.add_done_callback(done)

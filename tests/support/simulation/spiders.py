@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dedup.model.errors import DedupError
 from dedup.model.events import encode
 from dedup.model.page import Document, Verdict
-from dedup.service.core.roles import Refused
+from dedup.service.core.refusal import Refused
 from dedup.wire.kafka import KafkaUnavailable
 from simulation.log import NS
 from simulation.services import RESERVATION_SECONDS, Service

@@ -54,7 +54,7 @@ def main(count: int) -> None:
         with timed("export"), lines.open("wb") as file:
             file.writelines(export_lines(top / "a" / "m", lambda *_: None))
         with timed("import"), lines.open("rb") as file:
-            found = survey(file, "lines", lambda *_: None)
+            found = survey(file, lambda *_: None)
             file.seek(0)
             with Store.open(top / "b", "m") as store:
                 import_lines(file, found, {"m": store})

@@ -161,9 +161,9 @@ function exempt({ exempt, labels }) {
 }
 
 function state(o) {
-  const kind = { ok: "ready", stale: "warning", not_ready: "warning" }[o.state];
+  const kind = { ok: "ready", stale: "warning", partial: "warning", not_ready: "warning" }[o.state];
   $("state").className = kind;
-  $("state").textContent = { ok: "ready", stale: "stale", not_ready: "not ready" }[o.state] + (o.reason ? `: ${o.reason}` : "");
+  $("state").textContent = { ok: "ready", stale: "stale", partial: "partly ready", not_ready: "not ready" }[o.state] + (o.reason ? `: ${o.reason}` : "");
   $("version").textContent = o.version;
 }
 

@@ -18,7 +18,7 @@ from dedup.wire.shards import check_partitions
 LOCAL_NAMES = ("localhost", "localhost.")
 
 
-class Address(msgspec.Struct, frozen=True):
+class HostPort(msgspec.Struct, frozen=True):
     """Where to listen. Port 0 takes a free one."""
 
     host: str
@@ -114,8 +114,8 @@ class Config(msgspec.Struct, frozen=True):
     """
 
     path: Path
-    listen: Address | None = Address("127.0.0.1", 7700)
-    http: Address | None = Address("127.0.0.1", 7780)
+    listen: HostPort | None = HostPort("127.0.0.1", 7700)
+    http: HostPort | None = HostPort("127.0.0.1", 7780)
     distance: int | None = None
     reservation_seconds: float = 600.0
     token: str | None = None
@@ -134,7 +134,7 @@ class Config(msgspec.Struct, frozen=True):
     namespaces_asked: bool = False
 
 
-def parse_address(text: str) -> Address:
+def parse_address(text: str) -> HostPort:
     """Return HOST:PORT as an address; an IPv6 host is in brackets. Raises UsageError."""
     host, colon, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
@@ -145,7 +145,7 @@ def parse_address(text: str) -> Address:
         raise UsageError(
             f"address {text!r} is not allowed: HOST:PORT, such as 127.0.0.1:7700 or [::1]:7700"
         )
-    return Address(host, int(port))
+    return HostPort(host, int(port))
 
 
 def check_config(config: Config) -> Config:

@@ -1,0 +1,107 @@
+"""The table of commands: their form, who may use them, and what they are over HTTP.
+
+    COMMANDS -> dispatch, arity, roles, batching, MULTI, paths over HTTP
+
+A command is declared here, read and answered in resp_commands.py, checked in access.py, and carried out in operations.py.
+"""
+
+import re
+from typing import Literal, NamedTuple
+
+Role = Literal["", "crawl", "read", "admin"]
+
+
+class Command(NamedTuple):
+    """A command of RESP, and its path over HTTP.
+
+    usage      its form, as docs/protocol.md has it
+    role       the role that a client needs; "": any token does
+    path       of the same command over HTTP, or ""
+    together   which commands behind it are carried out with it: "alike" have the same options,
+               "inserts" are of one namespace, and committed by the service itself, "pages" are any
+               of these
+    queued     whether MULTI queues it
+    greeting   whether it is answered before the token was shown
+    name       the first word of its form
+    least      number of arguments, its name among them
+    most       None: any number from `least` on
+    """
+
+    usage: str
+    role: Role = ""
+    path: str = ""
+    together: Literal["", "alike", "inserts", "pages"] = ""
+    queued: bool = True
+    greeting: bool = False
+    name: bytes = b""
+    least: int = 1
+    most: int | None = None
+
+
+_OPTIONAL = re.compile(r"\[[^][]*\]")
+
+
+def _with_arity(command: Command) -> Command:
+    """Return a command with its name and its number of arguments, as its form has them."""
+    needed = command.usage
+    while needed != (needed := _OPTIONAL.sub("", needed)):
+        pass
+    words = needed.split()
+    is_open = "..." in command.usage or re.search(r"\[[A-Z]", command.usage)
+    most = None if is_open else len(command.usage.split())
+    return command._replace(name=words[0].encode(), least=len(words), most=most)
+
+
+COMMANDS = {
+    (command := _with_arity(each)).name: command
+    for each in (
+        Command(
+            "DEDUP.PROBE ns value sketch RECIPE r [SCOPE site domain] [DOMAIN domain] "
+            "[IDENTITY identity] [LINKS h] [PARTS p] [THING t] [DISTANCE k] [SIMILARITY s] "
+            "[COUNT n] [FIELDS on|off]",
+            path="/v1/probe",
+            together="alike",
+        ),
+        Command(
+            "DEDUP.MPROBE ns RECIPE r [DISTANCE k] [SIMILARITY s] [COUNT n] "
+            "VALUES [value sketch ...]"
+        ),
+        Command(
+            "DEDUP.RESERVE ns key value sketch identity features domain RECIPE r "
+            "[SCOPE site|global] [DISTANCE k] [SIMILARITY s] [FEATURES n] [SECONDS s] "
+            "[EXEMPT reason] [GUARD on|off] [KIND k] [LINKS h] [PARTS p] [THING t] "
+            "[TOKEN t] [HOME on|off] [FIELDS on|off]",
+            "crawl",
+            "/v1/reserve",
+            "pages",
+        ),
+        Command(
+            "DEDUP.INSERT ns key token [PIN] [PAID 0|1] [ITEMS digest]",
+            "crawl",
+            "/v1/insert",
+            "inserts",
+        ),
+        Command("DEDUP.RELEASE ns key token", "crawl", "/v1/release", "pages"),
+        Command("DEDUP.FORGET ns key", "admin", "/v1/forget"),
+        Command("DEDUP.DROP ns", "admin"),
+        Command("DEDUP.INFO [ns]"),
+        Command("DEDUP.PARTITIONS"),
+        Command("COMMAND [COUNT|DOCS]"),
+        Command("MULTI", queued=False),
+        Command("EXEC", queued=False),
+        Command("DISCARD", queued=False),
+        Command("WATCH [key ...]", queued=False),
+        Command("UNWATCH"),
+        Command("PING [text]"),
+        Command("ECHO text"),
+        Command("AUTH [user] token", greeting=True),
+        Command("HELLO [2|3] [AUTH user token] [SETNAME name]", greeting=True),
+        Command("CLIENT subcommand [value ...]"),
+        Command("CONFIG GET name [name ...]"),
+        Command("INFO [section ...]"),
+        Command("SELECT 0"),
+        Command("QUIT [...]", queued=False, greeting=True),
+    )
+}
+
+PROBE = b"DEDUP.PROBE"
