@@ -179,7 +179,9 @@ CASES = (
         "were lost; the sizes of digests.",
         (
             Option("pages", 2000, "Number of pages of the greatest site.", least=200),
-            Option("without", "", "Name of a rule that is switched off (item_sites.WITHOUT).", "text"),
+            Option(
+                "without", "", "Name of a rule that is switched off (item_sites.WITHOUT).", "text"
+            ),
         ),
         opened("item_sites"),
         rounds=1,

@@ -99,9 +99,7 @@ class SiteOf(NamedTuple):
 
 
 @contextmanager
-def open_case(
-    pages: int, without: str = "", progress: Progress | None = None
-) -> Iterator[Bench]:
+def open_case(pages: int, without: str = "", progress: Progress | None = None) -> Iterator[Bench]:
     """Crawl each site once a round; the greatest has this number of pages."""
     patch = PATCHED + WITHOUT[without] if without else ""
     sites: dict[str, Callable[[], SiteOf]] = {

@@ -128,8 +128,6 @@ def test_wheels_are_built_for_every_platform():
             assert (ROOT / name).exists(), name
 
 
-
-
 # ---------------------------------------------------------------------------- the first minute
 
 

@@ -34,7 +34,9 @@ PAGES |= {f"/{kind}{copy}": page for kind, page in KINDS.items() for copy in (""
 
 @pytest.fixture(scope="module")
 def crawl(tmp_path_factory):
-    return run_case(tmp_path_factory.mktemp("cap"), Case(PAGES, settings=TEXT | {"DEDUP_MAX_BYTES": MOST}))
+    return run_case(
+        tmp_path_factory.mktemp("cap"), Case(PAGES, settings=TEXT | {"DEDUP_MAX_BYTES": MOST})
+    )
 
 
 @pytest.mark.parametrize("kind", ["most", "packed"])

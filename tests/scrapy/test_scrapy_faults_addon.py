@@ -29,7 +29,9 @@ def site() -> dict[str, Any]:
     pages: dict[str, Any] = {f"/a/{n}": thing(n, n, f"/a/{n}/more") for n in range(1, 9)}
     pages |= {f"/a/{n}?ref=x": thing(n, n, f"/a/{n}/more", "mail") for n in range(1, 9)}
     late = thing(1, 200, "/a/1/more", "mail").body
-    pages |= {"/a/1?ref=late": Page(late.replace(b'="/a/1/more"', b'="/v/1"'))}  # a link that is new
+    pages |= {
+        "/a/1?ref=late": Page(late.replace(b'="/a/1/more"', b'="/v/1"'))
+    }  # a link that is new
     pages |= {f"/a/{n}?v=2": thing(n, 100 + n, f"/v/{n}") for n in range(1, 4)}
     pages |= {f"/a/{n}?seen=1": [thing(n, f"{n}+{k}") for k in range(3)] for n in (1, 2)}
     pages |= {f"/k/{n}": article(20 + n % 4) for n in range(8)}
@@ -40,7 +42,12 @@ def site() -> dict[str, Any]:
 
 
 SITE = site()
-WANTED = {*range(1, 9), *range(101, 104), 200, *range(51, 54)}  # codes; the pipeline drops that of /pipeline
+WANTED = {
+    *range(1, 9),
+    *range(101, 104),
+    200,
+    *range(51, 54),
+}  # codes; the pipeline drops that of /pipeline
 BODY = """
 {a}def parse(self, response):
     self.note("parsed", response)
@@ -143,7 +150,14 @@ def test_the_crawl_without_a_fault_goes_all_ways(healthy, way):
     crawled = healthy[way]
     assert codes(crawled) == WANTED
     assert not crawled.faults
-    for name in ("items/equal", "items/other", "items/dropped", "items/by_text", "items/again", "items/control"):
+    for name in (
+        "items/equal",
+        "items/other",
+        "items/dropped",
+        "items/by_text",
+        "items/again",
+        "items/control",
+    ):
         assert crawled.stat(name), name
 
 
@@ -173,7 +187,9 @@ def test_each_fault_of_the_add_on_is_logged_once(faulty):
     log = {id(crawled.log): crawled.log for crawled in faulty.values()}
     lines = [line for each in log.values() for line in each.splitlines() if " ERROR: " in line]
     said = {
-        f"{way} {point}": len([line for line in lines if f"broken {point} in {crawled.name}." in line])
+        f"{way} {point}": len(
+            [line for line in lines if f"broken {point} in {crawled.name}." in line]
+        )
         for (way, point, _), crawled in faulty.items()
         if not point.startswith(SILENT)
     }

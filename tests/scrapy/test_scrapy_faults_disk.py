@@ -55,7 +55,10 @@ def check_full(crawl, report, before):
     assert set(crawl.faults) == {"oserror"}
     evidence = crawl.stat("items/equal")  # parsed, found to be copies, and not remembered
     failed = len(crawl.parsed) - evidence - crawl.stat("inserted")
-    assert crawl.faults["oserror"] - failed in (0, 1)  # what was learned may find no space at the end
+    assert crawl.faults["oserror"] - failed in (
+        0,
+        1,
+    )  # what was learned may find no space at the end
     assert failed > 0
     assert len([line for line in crawl.errors if "[dedup] failed (" in line]) == 1
     assert "was parsed, but is not remembered" in crawl.log

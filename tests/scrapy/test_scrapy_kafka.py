@@ -55,12 +55,16 @@ def topic() -> str:
 
 def asks(service: Serving, bootstrap: str, topic: str, **settings: object) -> dict[str, object]:
     """Settings of a crawl; this machine may be busy, so it is given time."""
-    return TEXT | {
-        "DEDUP_SERVICE": f"redis://127.0.0.1:{service.port}",
-        "DEDUP_TIMEOUT_SECONDS": 60,
-        "DEDUP_KAFKA": bootstrap,
-        "DEDUP_TOPIC": topic,
-    } | settings
+    return (
+        TEXT
+        | {
+            "DEDUP_SERVICE": f"redis://127.0.0.1:{service.port}",
+            "DEDUP_TIMEOUT_SECONDS": 60,
+            "DEDUP_KAFKA": bootstrap,
+            "DEDUP_TOPIC": topic,
+        }
+        | settings
+    )
 
 
 def log_of(bootstrap: str, topic: str) -> list[Event]:
@@ -203,7 +207,7 @@ def test_promise_6_what_was_accepted_survives_a_kill_of_the_spider(tmp_path, one
             tmp_path,
             {"only": (site, Case(pages, "def parse(self, response): pass", case.settings))},
             PATIENT,
-    TEXT,
+            TEXT,
         ).end()
         assert left <= documents(log_of(bootstrap, topic))
 

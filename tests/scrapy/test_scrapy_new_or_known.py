@@ -1,6 +1,5 @@
 """Of a page that looks like an accepted one what is new passes, what is known is withheld. Real crawls, a kind each."""
 
-
 import json
 import random
 from collections.abc import Callable
@@ -114,14 +113,14 @@ def sections(count: int) -> dict[str, Page]:
 def calendar(last: int) -> dict[str, Page]:
     """A month for ever: pages of one text, each with a link to the next one."""
     pages = {
-        f"/month/{n}": article(
-            1, f"/month/{n + 1}", text=f"{words(1)} month {n}", title="Calendar"
-        )
+        f"/month/{n}": article(1, f"/month/{n + 1}", text=f"{words(1)} month {n}", title="Calendar")
         for n in range(last)
     }
-    return {"/": hub("/month/0", "/text/1", "/text/2"), "/text/1": article(5), "/text/2": article(6)} | pages
-
-
+    return {
+        "/": hub("/month/0", "/text/1", "/text/2"),
+        "/text/1": article(5),
+        "/text/2": article(6),
+    } | pages
 
 
 THINGS = """
@@ -134,10 +133,7 @@ def parse(self, response):
 def exhibits() -> dict[str, Page]:
     """Pages of one text, each with a picture of its own."""
     return site(
-        {
-            f"/a/{n}": article(1, text=f"{words(1)}</p><img src='/{n}.jpg'><p>")
-            for n in range(PAGES)
-        }
+        {f"/a/{n}": article(1, text=f"{words(1)}</p><img src='/{n}.jpg'><p>") for n in range(PAGES)}
     )
 
 
@@ -154,6 +150,8 @@ def parse_day(self, response, day):
     if day < {LAST}:
         yield response.follow(f"/day/{{day + 1}}", self.parse_day, cb_kwargs={{"day": day + 1}})
 """
+
+
 def days() -> dict[str, Page]:
     """A page for each day, without a link to another; for most of them it says that there is nothing."""
     pages = {
@@ -335,7 +333,9 @@ def test_an_endless_calendar_ends_for_a_spider_that_keeps_pages_too(crawls):
     assert {"/text/1", "/text/2"} <= crawl.parsed
 
 
-@pytest.mark.parametrize(("name", "number"), [("idle", 40), ("nights", 4), ("own_file", PAGES), ("exhibits", PAGES)])
+@pytest.mark.parametrize(
+    ("name", "number"), [("idle", 40), ("nights", 4), ("own_file", PAGES), ("exhibits", PAGES)]
+)
 def test_promise_1_silence_is_no_evidence(crawls, name, number):
     """Of a page that is asked for again later, of few that bring an item, of a spider that writes its own file."""
     assert len(values(crawls[name]) - {""}) == number
@@ -361,7 +361,9 @@ def test_promise_1_each_field_counts(crawls, name, number):
 def test_promise_1_a_page_with_very_many_items_keeps_their_order(crawls):
     """More than are held back."""
     for n in range(3):
-        found = [v for item in brought(crawls["many"]) if (v := str(item["value"])).startswith(f"{n} ")]
+        found = [
+            v for item in brought(crawls["many"]) if (v := str(item["value"])).startswith(f"{n} ")
+        ]
         assert found == [f"{n} {k}" for k in range(ROWS)]
 
 
@@ -398,17 +400,28 @@ def random_site(seed: int) -> tuple[dict[str, Page], set[str]]:
     pages: dict[str, Page] = {}
     for n in range(dice.randint(3, 15)):
         for k in range(dice.randint(1, 8)):
-            query = dice.choice(["", f"?ref=r{k}", f"?v={k}", f"?utm_source=m{k}", f"/{k}", f"?p={dice.random()}"])
+            query = dice.choice(
+                ["", f"?ref=r{k}", f"?v={k}", f"?utm_source=m{k}", f"/{k}", f"?p={dice.random()}"]
+            )
             parts = {
                 "frame": dice.choice(["", "mail", f"visitor {dice.randint(1, 10**6)}"]),
                 "title": dice.choice([None, None, f"Title {k}"]),
-                "text": words(n) + dice.choice(["", "", f" {dice.randint(1, 5)} euro", f" {words(k, 2)}"]),
+                "text": words(n)
+                + dice.choice(["", "", f" {dice.randint(1, 5)} euro", f" {words(k, 2)}"]),
             }
             value = f"{n}" if dice.random() < 0.6 else f"{n}-{dice.randint(1, 9)}"
             links = [f"/a/{dice.randint(0, n)}" for _ in range(dice.randint(0, 2))]
             made = article(n, *links, **parts)
-            place = dice.choice(["<b data-value='{}'></b>", "<input type=hidden data-value='{}'>", "<p><span data-value='{}'>x</span></p>"])
-            pages[f"/a/{n}{query}"] = Page(made.body.replace(b"<main>", b"<main>" + place.format(value).encode()))
+            place = dice.choice(
+                [
+                    "<b data-value='{}'></b>",
+                    "<input type=hidden data-value='{}'>",
+                    "<p><span data-value='{}'>x</span></p>",
+                ]
+            )
+            pages[f"/a/{n}{query}"] = Page(
+                made.body.replace(b"<main>", b"<main>" + place.format(value).encode())
+            )
     listed = [*pages]
     dice.shuffle(listed)
     return {"/": hub(*listed)} | pages, {

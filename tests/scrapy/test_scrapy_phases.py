@@ -207,7 +207,9 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def crawls(tmp_path_factory):
-    return run_cases(tmp_path_factory.mktemp("phases"), CASES, setup=PIPELINE + RECOVERS, settings=TEXT)
+    return run_cases(
+        tmp_path_factory.mktemp("phases"), CASES, setup=PIPELINE + RECOVERS, settings=TEXT
+    )
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -19,11 +19,15 @@ CONTENTS = 6
 
 def asks(where: str, **settings: object) -> dict[str, object]:
     """Settings of a crawl; this machine may be busy, so it is given time."""
-    return TEXT | {
-        "DEDUP_SERVICE": where,
-        "DEDUP_TIMEOUT_SECONDS": 20,
-        "DEDUP_WAIT_SECONDS": 20,
-    } | settings
+    return (
+        TEXT
+        | {
+            "DEDUP_SERVICE": where,
+            "DEDUP_TIMEOUT_SECONDS": 20,
+            "DEDUP_WAIT_SECONDS": 20,
+        }
+        | settings
+    )
 
 
 @pytest.fixture(scope="module")

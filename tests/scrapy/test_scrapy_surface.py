@@ -160,7 +160,9 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def crawls(folder):
-    return run_cases(folder, {n: c for n, c in CASES.items() if n not in ("rulebook", "mapped")}, settings=TEXT)
+    return run_cases(
+        folder, {n: c for n, c in CASES.items() if n not in ("rulebook", "mapped")}, settings=TEXT
+    )
 
 
 def test_no_fault(crawls):

@@ -255,7 +255,9 @@ class Digester:
         self._budget, self._values = BUDGET, VALUES
         self._now = time.time()
         self._host, self._origin = _host_of(page.urls[0])
-        self._own: list[str] | None = None  # how its addresses may be written, made once the host stands in a text
+        self._own: list[str] | None = (
+            None  # how its addresses may be written, made once the host stands in a text
+        )
         self._inside = self._holds = False
         self._has_origin = False  # whether the host stands in the value that is read
         self._title: str | None = None
@@ -308,9 +310,9 @@ class Digester:
         self._says = self._says or shown.says or shown.holds
         self.shown.append(shown)
         wide = sorted(pair for pair in wide if pair[0] not in rules.volatile)
-        found = Hashes(_hash(kind, wide).to_bytes(8, "big"), digest, self._inside)
-        self.items.append(found)
-        return found
+        hashes = Hashes(_hash(kind, wide).to_bytes(8, "big"), digest, self._inside)
+        self.items.append(hashes)
+        return hashes
 
     def _field(self, value: object) -> tuple[str, str | None]:
         """Return a text that equal values share, and the same without the page's host, if that stands in it."""
@@ -405,8 +407,10 @@ class Digester:
                     return _NOW
             except ValueError:
                 pass
-        if not self._host or self._host not in text:
-            return text
+        return self._addressed(text) if self._host and self._host in text else text
+
+    def _addressed(self, text: str) -> str:
+        """Return a text in which the page's host stands, without the page's address."""
         if text in self._page.urls:
             return _URL
         if self._own is None:

@@ -134,6 +134,7 @@ class Unjudged:
         self._follows = not found or session.config.mode != "skip_links"
 
     def take(self, made: Any) -> Made:
+        """Return what passes now."""
         lead = () if self._request is None else mark_of(self._request).lead
         if isinstance(made, Request):
             _lead(made, lead)
@@ -142,10 +143,11 @@ class Unjudged:
         return (made,)
 
     def finish(self) -> Made:
+        """Return what passes at the end."""
         return ()
 
     def end(self, *, complete: bool) -> None:
-        pass
+        """Do nothing: it is not in flight."""
 
 
 class Accepted:
@@ -166,6 +168,7 @@ class Accepted:
         self._beyond = False  # whether the page has no link to one of them
 
     def take(self, made: Any) -> Made:
+        """Return what passes now."""
         if isinstance(made, Request):
             self._see(made)
             _lead(made, () if self._new else self._lead)
@@ -216,15 +219,16 @@ class Accepted:
             self._session.news(self._lead)
 
     def finish(self) -> Made:
+        """Return what passes at the end."""
         self._digested()
         return ()
 
     def _digested(self) -> Digest | None:
         """Keep the digest of the page's items; None if they cannot be read."""
         if self._digester is None:
-            digest = Digest(0, says=self._beyond)
-            self._page.brought = encode(digest)
-            return digest
+            nothing = Digest(0, says=self._beyond)
+            self._page.brought = encode(nothing)
+            return nothing
         with self._session.counts.meter:
             digest = self._digester.digest()
             if digest is not None:
@@ -233,6 +237,7 @@ class Accepted:
         return digest
 
     def end(self, *, complete: bool) -> None:
+        """End the page."""
         session, page = self._session, self._page
         is_hub = not self._items and not session.in_flight.has_yielded(page.callback)
         if complete and not self._asked and is_hub and page.verdict.status == "unique":
@@ -251,6 +256,7 @@ class Compared(Accepted):
         self._full = False
 
     def take(self, made: Any) -> Made:
+        """Return what passes now."""
         if made is None:
             return ()
         if isinstance(made, Request):
@@ -293,6 +299,7 @@ class Compared(Accepted):
         self._session.in_flight.item_yielded(self._page)
 
     def finish(self) -> Made:
+        """Return what passes at the end."""
         digest = self._digested()
         says = digest is not None and (not digest.number or digest.says or self._page.by_text)
         if self._full or self._asked or digest is None or not says:
@@ -306,7 +313,9 @@ class Compared(Accepted):
         """Return what is new of the page."""
         session, page = self._session, self._page
         keeps = session.config.proof == "text" or session.keeping.keeps(page.callback)
-        is_whole = (page.by_text and keeps) or self._is_whole(digest)  # keeps: after these items, too
+        is_whole = (page.by_text and keeps) or self._is_whole(
+            digest
+        )  # keeps: after these items, too
         known = [is_whole or each for each in self._known]
         if self._digester is not None:
             for item in self._digester.items:
@@ -454,6 +463,7 @@ class Watched(Compared):
         self._changes_nothing = session.config.mode == "tag"
 
     def take(self, made: Any) -> Made:
+        """Return what passes now."""
         super().take(made)
         if isinstance(made, Request) and not self._changes_nothing:
             self.held.append(made)
@@ -463,6 +473,7 @@ class Watched(Compared):
         return (made,)
 
     def finish(self) -> Made:
+        """Return what passes at the end."""
         passing = super().finish()
         if self._changes_nothing:
             return ()
@@ -492,11 +503,13 @@ class Visited:
         self._digester = session.digester(response, self._callback, self._reading)
 
     def take(self, made: Any) -> Made:
+        """Return what passes now."""
         if made is not None and not isinstance(made, Request):
             self._digester.add(made)
         return ()
 
     def finish(self) -> Made:
+        """Return what passes at the end."""
         session = self._session
         page = self._reading().fingerprint
         found = session.visits.ended(self._key, self._digester.digest(), page)
@@ -509,6 +522,7 @@ class Visited:
         return ()
 
     def end(self, *, complete: bool) -> None:
+        """End the page."""
         if not complete:
             self._session.visits.forget(self._key)
 
