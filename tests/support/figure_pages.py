@@ -195,19 +195,17 @@ def between_ends(values: list[float], unit: str = "") -> str:
 
 
 def readme(held: Any) -> str:
-    """What the add-on saves, by kind of crawl; its words are here, or in the file, its numbers in the file."""
-    runs = [held[f"demo-{seed}"]["figures"] for seed in SEEDS]
-    fetched, urls = between_ends([run["fetched"] for run in runs]), runs[0]["urls"]
-    wrong = sum(run["wrong"] for run in runs)
-    lines = [
-        (
-            "items of a news site, half of it copies (`dedup demo`)",
-            f"{urls} pages fetched",
-            f"{fetched}; {wrong} wrong drops",
-        ),
-        *held["saved"]["figures"]["rows"],
-    ]
-    return rows(held["saved"]["figures"]["head"], lines)
+    """What the add-on saves, by kind of crawl."""
+    lines = []
+    for name, words in (
+        ("demo", "a news site, half of it copies (`dedup demo`)"),
+        ("demo-skip", 'the same with `DEDUP_URLS = "skip"`'),
+    ):
+        runs = [held[f"{name}-{seed}"]["figures"] for seed in SEEDS]
+        fetched, wrong = between_ends([r["fetched"] for r in runs]), sum(r["wrong"] for r in runs)
+        lines.append((words, f"{runs[0]['urls']} fetches", f"**{fetched}**; {wrong} wrong drops"))
+    found = held["saved"]["figures"]
+    return rows(found["head"], [*lines, *found["rows"]])
 
 
 def _ends(ends: Any) -> str:
