@@ -411,7 +411,7 @@ def _notes(result: _Result) -> Iterator[str]:
         if same_text:
             yield f"the {what} differ, which counts for nothing where the texts are the same"
         else:
-            yield f"the {what} differ: on one site a crawl keeps B as another page (other_title)"
+            yield f"the {what} differ: on one site --identity keeps B, and a crawl compares what it brings"
 
 
 def _write_page(path: str, result: _Result) -> None:
