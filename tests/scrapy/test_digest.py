@@ -437,3 +437,24 @@ def test_the_names_of_fields_are_bounded() -> None:
     assert len(set(numbers)) == 3
     assert known.of(numbers) == ("a", "a field", "b")
     assert known.of([0]) == ("other fields",)
+
+
+def test_a_title_is_the_page_and_a_number_in_it_is_a_datum() -> None:
+    """What the title begins with, or most of it, says nothing beside the page."""
+    of = page(text="<html><head><title>Red lamp 17 - Shop</title></head></html>")
+    for value, says in (
+        ("Red lamp 17", False),
+        ("lamp 17 - Shop", False),
+        ("17", True),
+        ("Lamp", True),
+    ):
+        assert read({"url": URL, "value": value}, of=of).says == says
+
+
+def test_promise_1_an_item_of_volatile_fields_alone_is_known_by_all_of_them() -> None:
+    """And a list is never volatile: if it is shuffled at each visit, its values still are data."""
+    volatile = frozenset([NAMES.hash_of("seen")])
+    assert not are_known(read({"seen": 1}), read({"seen": 2}), volatile)
+    several = [read({"seen": n}, {"seen": n + 1}, volatile=volatile) for n in (1, 5)]
+    assert not are_known(*several, volatile)
+    assert read({"id": 1, "seen": [1, 2]}).holders == volatile

@@ -63,7 +63,7 @@ def crawl(tmp_path_factory, tell):
     ]
     found = set(result["alike"]) & set(result["dropped_copies"])
     result["evidence"] = [
-        path for path, page in result["pages"].items() if page.get("reason") == "items"
+        path for path, page in result["pages"].items() if page.get("reason") == "compared"
     ]
     reasons = Counter(
         f"{page['status']} {page['reason']}".strip()
@@ -97,12 +97,11 @@ def test_every_page_ends_with_an_outcome(crawl):
 
 
 def test_the_copies_are_dropped(crawl):
-    """Of the copies that are near-duplicates by exact shingle overlap, 93 in 100 are dropped, and 98
-    in 100 with those that were parsed to see whether their items are the originals'."""
+    """Of the copies that are near-duplicates by exact shingle overlap, 8 in 10 are dropped unparsed, and 98
+    in 100 with those that are compared: those with links that no page had until then, and looks."""
     alike = set(crawl["alike"])
     assert len(alike) >= 0.7 * len(crawl["copies"])
-    # They are of two classes, each of which is proven and checked: 95 while they were of one.
-    assert len(alike & set(crawl["dropped_copies"])) >= 0.93 * len(alike)
+    assert len(alike & set(crawl["dropped_copies"])) >= 0.8 * len(alike)
     assert len(alike & {*crawl["dropped_copies"], *crawl["evidence"]}) >= 0.98 * len(alike)
 
 

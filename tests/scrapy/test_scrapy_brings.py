@@ -14,7 +14,7 @@ COUNT = 12  # of contents on most sites
 
 def versions(number: int) -> dict[str, Page]:
     """One text at four addresses; only the last one names what the spider wants."""
-    named = f'<b data-item="{number}">by somebody</b>'
+    named = f'<b data-item="no {number}">by somebody</b>'
     return {
         f"/print/{number}": article(number, frame="print"),
         f"/amp/{number}": article(number, frame="amp"),
@@ -148,8 +148,8 @@ CASES = {
             *(
                 {
                     f"/m/{n}": article(n, frame="mobile"),
-                    f"/i/{n}": article(n, frame=f'<b data-item="{n}"></b>'),
-                    f"/i/{n}?s=1": article(n, frame=f'<b data-item="{n}"></b>'),
+                    f"/i/{n}": article(n, frame=f'<b data-item="no {n}"></b>'),
+                    f"/i/{n}?s=1": article(n, frame=f'<b data-item="no {n}"></b>'),
                 }
                 for n in range(COUNT)
             )

@@ -39,6 +39,7 @@ NEWS = SHOP | {
     "/3?print=1": good(3, "/behind", frame="printed"),
     "/6?print=1": good(6, frame="printed", price="5.99", text=f"{words(6)} 5.99"),
     "/9?print=1": good(9, frame="printed", title="Other size", text=f"{words(9)} other size"),
+    "/10?print=1": good(10, frame="printed", title="Green"),
     "/behind": good(77),
 }
 ITEMS = """

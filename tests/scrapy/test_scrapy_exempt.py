@@ -38,8 +38,9 @@ handle_httpstatus_list = [404]
 
 def parse(self, response):
     self.note("parsed", response)
-    if response.url.endswith("/"):
-        yield {"file_urls": [self.base + "/file", self.base + "/file/copy"]}
+    is_start = response.url.endswith("/")
+    yield {"file_urls": [self.base + "/file", self.base + "/file/copy"] * is_start}
+    if is_start:
         for request in self.links(response):
             yield request.replace(method="POST" if "/post" in request.url else "GET")
 """

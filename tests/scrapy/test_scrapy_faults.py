@@ -17,7 +17,7 @@ CASES = {
     "othersecret": Case(PAGES, settings={"DEDUP_SECRET": "another one"}),
     "nosecret": Case(PAGES),
     "nofolder": Case(PAGES),
-    "healthy": Case(PAGES),
+    "healthy": Case(PAGES, settings={"DEDUP_PROOF": "text"}),
 }
 
 
@@ -43,7 +43,7 @@ KINDS = [
     ("damaged", "store_damaged"),
     ("othersecret", "recipe_mismatch"),
     ("nosecret", "recipe_mismatch"),
-    ("nofolder", "file_exists_error"),
+    ("nofolder", "not_adirectory_error"),
 ]
 
 

@@ -63,8 +63,6 @@ BODY = """
 {a}def keep(self, response):
     yield {{"url": response.url, "html": response.text}}
 """
-STEP = int(__import__("os").environ.get("STEP", "9"))
-START = int(__import__("os").environ.get("START", "0"))
 WAYS = {"sync": BODY.format(a=""), "async": BODY.format(a="async ")}
 
 SETUP = """
@@ -132,7 +130,7 @@ def faulty(tmp_path_factory, served, healthy):
         for point in faulting.ADDON
         if point in crawled.of("calls")[0]["calls"]
     ]
-    plan = plan if FULL else plan[START::STEP]
+    plan = plan if FULL else plan[::11]
     found = []
     for part, first in enumerate(range(0, len(plan), 60)):
         folder = tmp_path_factory.mktemp(f"part{part}")

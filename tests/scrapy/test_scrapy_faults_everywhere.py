@@ -46,7 +46,7 @@ DROPPED = {"/b", "/gone-copy"}
 UNUSED = {
     "EmbeddedDetector.accept", "EmbeddedDetector.apply", "EmbeddedDetector.ending", "EmbeddedDetector.get", "EmbeddedDetector.insert_held",
     "EmbeddedDetector.held", "EmbeddedDetector.info", "EmbeddedDetector.over",
-    "EmbeddedDetector.pin", "EmbeddedDetector.probe_many",
+    "EmbeddedDetector.pin", "EmbeddedDetector.probe", "EmbeddedDetector.probe_many",
     "EmbeddedDetector.withdraw", "EmbeddedDetector.share_memory", "Reservations.share", "Documents.damaged", "Documents.file_bytes",
     "Documents.name", "Documents.note_offsets", "Documents.offsets",
     "Index.covered", "Index.file_bytes", "Index.memory_bytes",

@@ -3,7 +3,7 @@
 from threading import Barrier
 
 import pytest
-from crawling import TEXT, Case, Page, article, hub, run_case, run_cases
+from crawling import TEXT, Case, Page, article, hub, run_case, run_cases, words
 
 PAIRS = 100
 
@@ -78,7 +78,7 @@ def item_failed(self, item, response, spider, failure):
 async def parse(self, response):
     import asyncio
     self.note("parsed", response)
-    yield {"url": response.url}
+    yield {"url": response.url, "colour": response.url.split("/")[3]}
     if "/early" in response.url:
         await asyncio.sleep(0.3)
     for request in self.links(response):
@@ -185,6 +185,16 @@ CASES = {
         AFTER_ITEM_ERROR,
         {"ITEM_PIPELINES": {"spiders.Broken": 1}},
     ),
+    "colours": Case(
+        {
+            "/": hub("/blue", "/red/broken"),
+            "/blue": article(55, title="Blue"),
+            "/red/broken": article(55, title="Red", text=f"{words(55)} red"),
+            "/red/copy": article(55, title="Red", text=f"{words(55)} red", frame="copy"),
+        },
+        AFTER_ITEM_ERROR,
+        {"ITEM_PIPELINES": {"spiders.Broken": 1}, "DEDUP_CONTROL": 0},
+    ),
     "bans": Case(
         {
             "/": hub("/ban", "/moved"),
@@ -245,6 +255,14 @@ def test_item_error_forgets(crawls, when):
     crawl = crawls["items"]
     assert crawl.paths("item_error").count(f"/{when}/broken") == 1
     assert f"/{when}/copy" in crawl.parsed
+
+
+def test_promise_1_nothing_is_lost_of_an_item_that_failed(crawls):
+    """An equal item of a copy passes, although the copy looks like a third page."""
+    crawl = crawls["colours"]
+    assert crawl.paths("item_error") == ["/red/broken"]
+    assert crawl.meta("/red/copy")["reason"] == "compared"
+    assert crawl.stats["item_scraped_count"] == 3  # of /, /blue and /red/copy
 
 
 def test_item_error_of_one_page_forgets_no_other(crawls):

@@ -42,9 +42,7 @@ custom_settings = dict(custom_settings, ITEM_PIPELINES={"spiders.Complete": 300}
 
 def parse(self, response):
     self.note("parsed", response)
-    item = {"url": response.url, "text": response.css("main p::text").get()}
-    item |= {"title": response.css("title::text").get(), "file": response.css("main a::attr(href)").get()}
-    yield item
+    yield {"url": response.url}
     yield from self.links(response)
 """
 PIPELINE = """
@@ -71,7 +69,7 @@ def items(crawl: Crawl) -> int:
 
 @pytest.mark.parametrize("memory", ["embedded", "service"])
 def test_only_pages_that_are_new_or_changed_bring_items(tmp_path, memory):
-    """What an item holds counts, the shell does not; what an unchanged page leads to is followed."""
+    """Text, title and links count, the shell does not; what an unchanged page leads to is followed."""
     service = nullcontext() if memory == "embedded" else Serving(tmp_path / "service")
     with service as serving, serve(FIRST) as site:
         asks = {"DEDUP_SERVICE": f"redis://127.0.0.1:{serving.port}"} if serving else {}
@@ -104,7 +102,7 @@ custom_settings = dict(custom_settings, ITEM_PIPELINES={"spiders.Complete": 300}
 
 def parse(self, response):
     for code in response.css("main i::attr(lang)").getall():
-        yield {"url": response.url, "code": code}
+        yield {"url": response.url, "code": f"code {code}"}
     yield from self.links(response)
 """
 NOTES = """
@@ -116,7 +114,7 @@ class Complete:
         return self
 
     def process_item(self, item, spider=None):
-        self.crawler.spider.note("item", None, code=item["code"])
+        self.crawler.spider.note("item", None, code=item["code"].removeprefix("code "))
         return item
 """
 

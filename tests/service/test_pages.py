@@ -8,15 +8,15 @@ from types import SimpleNamespace
 
 import pytest
 from browsing import MAY_CRASH, dashboard, faults, kept, opened
-from dedup.scrapy.crawl_report import write_report
 from demo_pages import REPORTS, demo_pages
 from detecting import verdict_on
 from playwright.sync_api import expect
-from scrapy.settings import Settings
 
 import dedup
+from dedup.report.crawl import Crawl, crawl_report
+from dedup.report.html import html_page
+from dedup.scrapy.report import Seen
 from dedup.scrapy.report.journal import Journal
-from dedup.scrapy.settings import Config
 
 pytestmark = MAY_CRASH
 
@@ -30,7 +30,7 @@ SIZES = [
 
 def long_report(folder):
     """A crawl's report on a host of copies, whose addresses and words are long."""
-    journal = Journal()
+    journal = Journal("drop", None)
     said = " ".join(f"word{n}" for n in range(80))
     host = f"http://{'a-rather-long-name.' * 3}example"
     for n in range(40):
@@ -42,21 +42,20 @@ def long_report(folder):
             status, "", key, of, n % 8, 0.97, "unknown", dedup.fingerprint(body), token
         )
         response = SimpleNamespace(url=key, body=body, encoding="utf-8")
-        journal.judged(verdict, response, dedup.recipe_of(None))
-    stats = {"dedup/probed": 40, "dedup/near_duplicate": 39, "dedup/unique": 1}
-    stats |= {f"dedup/near_duplicate/distance/{n}": 5 for n in range(8)}
-    stats |= {"dedup/exempt/other_title": 3, "downloader/request_count": 45}
-    write_report(
-        folder / "long-report.html", "long", stats, Config.from_settings(Settings()), journal
-    )
-    return folder / "long-report.html"
+        journal.judged(Seen(verdict, response, dedup.recipe_of(None), "parse"))
+    journal.crawl.stats = {"probed": 40, "near_duplicate": 39, "unique": 1, "exempt/short": 3}
+    journal.crawl.requests = 45
+    return written(folder / "long-report.html", journal.crawl)
 
 
 def empty_report(folder):
     """The report of a crawl that judged nothing."""
-    made = folder / "empty-report.html"
-    write_report(made, "empty", {}, Config.from_settings(Settings()), Journal())
-    return made
+    return written(folder / "empty-report.html", Crawl("drop"))
+
+
+def written(path, crawl):
+    path.write_text(html_page(crawl_report(crawl)))
+    return path
 
 
 MORE = {"long-report": long_report, "empty-report": empty_report}
@@ -107,20 +106,3 @@ def test_axe_finds_nothing_in_the_dashboard(browser, pages, width, scheme):
     expect(page.locator("#found .bits").first).to_be_visible()
     checked(page, "dashboard", width, scheme)
     page.close()
-
-
-def test_a_column_says_what_it_is(browser, pages):
-    """Its name and number are shown under the pointer, and when it is reached by keyboard."""
-    page = opened(browser, pages.reports["crawl-report"].as_uri())
-    chart = page.get_by_role("group", name="Near-duplicates by DEDUP_DISTANCE")
-    columns = chart.get_by_role("img")
-    expect(columns).to_have_count(13)
-    told = columns.nth(3).locator("text.told")
-    expect(told).to_be_hidden()
-    columns.nth(3).locator(".place").hover(force=True)  # its column lies above it
-    expect(told).to_be_visible()
-    columns.nth(4).focus()
-    page.mouse.move(0, 0)
-    page.keyboard.press("Shift+Tab")
-    expect(told).to_be_visible()
-    assert told.inner_html().startswith("3 bits: ")

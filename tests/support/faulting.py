@@ -120,9 +120,9 @@ def _addon() -> dict[str, tuple[Any, str]]:
                     real = getattr(inner, "fget", None) or getattr(inner, "func", inner)
                     real = getattr(real, "__func__", real)
                     written = getattr(getattr(real, "__code__", None), "co_filename", "")
-                    if isinstance(inner, kinds) or isfunction(inner):
-                        if written == module.__file__:
-                            found[f"{short}.{name}.{method}"] = (value, method)
+                    is_ours = written == module.__file__
+                    if is_ours and (isinstance(inner, kinds) or isfunction(inner)):
+                        found[f"{short}.{name}.{method}"] = (value, method)
     return {p: f for p, f in found.items() if p in BY_HAND or not p.startswith(GUARD)}
 
 

@@ -132,7 +132,7 @@ async def _crawl(folder: str) -> dict[str, _Calls]:
         name = "traced"
 
         def parse(self, response: HtmlResponse) -> Any:
-            yield {"url": response.url, "name": response.url.split("/")[3].split("?")[0]}
+            yield {"url": response.url, "name": response.url.split("/")[3].partition("?")[0]}
 
     crawler = get_crawler(Traced, {"DEDUP_PATH": folder})
     spider = crawler.spider = Traced.from_crawler(crawler)
@@ -151,7 +151,7 @@ async def _crawl(folder: str) -> dict[str, _Calls]:
         requests.append(request)
         before.process_request(request)
         response = HtmlResponse(
-            url, body=_html(int(path.split("?")[0])), encoding="utf-8", request=request
+            url, body=_html(int(path.split("?", maxsplit=1)[0])), encoding="utf-8", request=request
         )
         try:
             await before.process_response(request, response)

@@ -67,7 +67,7 @@ def pages(root: Path) -> list[str]:
 
 
 def render(root: Path, path: str, number: int) -> bytes | None:
-    """Return a page; number makes the volatile parts of a copy, and of its links, differ."""
+    """Return a page; number makes the volatile parts of a copy differ."""
     mirrored = path.startswith("/mirror/")
     file = root / path.removeprefix("/mirror").lstrip("/")
     if not file.is_file():
@@ -77,7 +77,7 @@ def render(root: Path, path: str, number: int) -> bytes | None:
         return html
     day, hits = f"{1 + number % 28} March 20{10 + number % 15}", 1000 + 37 * number
     banner = (
-        f"<div class='top'><a href='/mirror/a{number}'>Other manuals</a>"
+        f"<div class='top'><a href='/mirror/manuals'>Other manuals</a>"
         f"<p>Mirrored on {day} at {number % 24}:{number % 60:02}. Offer {number}: "
         f"hosting from {1 + number % 9} euros a month, this week only.</p></div>"
     ).encode()

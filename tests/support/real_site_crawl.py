@@ -6,8 +6,6 @@ import sys
 import scrapy
 from scrapy.crawler import CrawlerProcess
 
-from dedup.model.page import EXEMPTIONS
-
 outcome: dict[str, dict[str, object]] = {}
 
 
@@ -31,7 +29,8 @@ class Reader(scrapy.Spider):
 
     def parse_page(self, response, path):
         outcome[path] = response.meta["dedup"]
-        yield {"url": response.url, "title": response.css("title::text").get()}
+        headings = response.css("h1::text, h2::text, h3::text").getall()
+        yield {"url": response.url, "headings": headings}
 
     def dropped(self, failure):
         verdict = failure.value.verdict
@@ -47,8 +46,6 @@ process = CrawlerProcess(
     {
         "ADDONS": {"dedup.scrapy.Addon": 500},
         "DEDUP_PATH": sys.argv[2],
-        # each copy has a banner with a link of its own, for which it would be kept
-        "DEDUP_EXEMPT": [reason for reason in EXEMPTIONS if reason != "new_links"],
         "LOG_LEVEL": "INFO",
         "TELNETCONSOLE_ENABLED": False,
         "CONCURRENT_REQUESTS_PER_DOMAIN": 8,

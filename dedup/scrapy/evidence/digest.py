@@ -83,7 +83,7 @@ class Digest(NamedTuple):
     fields   by the 32-bit hash of a field's name, the 64-bit sum of its values' hashes over all items
     numbers  of a page that a field holds: for each number in its main text 16 bits of its place, and below 16 of its value
     holds    whether a field holds the page
-    holders  the fields of this page that hold it; not kept
+    holders  the fields of this page that hold it, or several values: never volatile; not kept
     """
 
     number: int
@@ -133,7 +133,10 @@ def differing(mine: Digest, theirs: Digest) -> frozenset[int]:
 
 
 def are_known(mine: Digest, theirs: Digest, volatile: frozenset[int]) -> bool:
-    """Whether all items of a page are among those of another, but for volatile fields."""
+    """Whether all items of a page are among those of another, but for volatile fields; not if these are all they have."""
+    names = mine.fields.keys()
+    if names & volatile and len(names - volatile) < 2:  # their class is one
+        return False
     if mine.number == theirs.number == 1 or mine.number > ITEMS:
         return mine.number == theirs.number and not differing(mine, theirs) - volatile
     return bool(mine.items) and mine.items <= theirs.items
@@ -284,8 +287,8 @@ class Digester:
                 continue
             number = rules.names.hash_of(name) if len(fields) < FIELDS else _OTHERS
             found, origin = self._field(value)
+            self._holders |= {number} if self._holds or isinstance(value, _COLLECTIONS) else set()
             if self._holds:
-                self._holders.add(number)
                 shown.holds = True
                 shown.text = shown.text or not found.startswith(_PAGE)
             elif not (found in _SAYS_NOTHING or self._is_title(value)):
@@ -298,7 +301,7 @@ class Digester:
                 exact = fields.get(number, 0) + _hash(name, exact) & _MASK
             fields[number] = exact
         kind = type(item).__qualname__
-        told = sorted(pair for pair in fields.items() if pair[0] not in rules.volatile)
+        told = self._told(fields.items())
         digest = _hash(kind, told)
         if digest not in self._distinct:
             self._distinct.add(digest)
@@ -309,10 +312,14 @@ class Digester:
             shown.says = False
         self._says = self._says or shown.says or shown.holds
         self.shown.append(shown)
-        wide = sorted(pair for pair in wide if pair[0] not in rules.volatile)
-        hashes = Hashes(_hash(kind, wide).to_bytes(8, "big"), digest, self._inside)
+        hashes = Hashes(_hash(kind, self._told(wide)).to_bytes(8, "big"), digest, self._inside)
         self.items.append(hashes)
         return hashes
+
+    def _told(self, fields: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Return the fields that tell an item: those that are not volatile, or all if there is no other."""
+        held = sorted(fields)
+        return [pair for pair in held if pair[0] not in self._rules.volatile] or held
 
     def _field(self, value: object) -> tuple[str, str | None]:
         """Return a text that equal values share, and the same without the page's host, if that stands in it."""

@@ -24,6 +24,7 @@ class Met:
         self._links, self._items = HashSet(LINKS), HashSet(ITEMS)
         self._links.add(links)
         self._items.add(items)
+        self._forgotten: set[bytes] = set()  # items
 
     def learn(self, links: bytes) -> None:
         """Note links of an accepted page, or the address of one."""
@@ -41,11 +42,20 @@ class Met:
 
     def take_item(self, callback: str, item: bytes) -> bool:
         """Whether no page of a callback brought an item, by its hash; from now on one did."""
-        return self._items.take(_of(callback, item)) > 0
+        found = _of(callback, item)
+        if found in self._forgotten:
+            self._forgotten.remove(found)
+            return True
+        return self._items.take(found) > 0
 
     def has_item(self, callback: str, item: bytes) -> bool:
         """Whether a page of a callback brought an item."""
-        return not self._items.missing(_of(callback, item))
+        found = _of(callback, item)
+        return not self._items.missing(found) and found not in self._forgotten
+
+    def forget_items(self, callback: str, items: Iterable[bytes]) -> None:
+        """Forget items of a page that is forgotten: they may not have got through."""
+        self._forgotten.update(_of(callback, each) for each in items)
 
     def to_bytes(self) -> tuple[bytes, bytes]:
         """Return the links and the items, for the next run."""

@@ -48,6 +48,7 @@ class Page(msgspec.Struct, eq=False):
     is_own   whether its match is of this crawl, or has the same numbers: else its items count for nothing
     again    fetches it once more, made before its callback can change the request
     items    how many are still in the pipelines
+    first    the hashes of those that no page brought before
     brought  the digest of all, once the callback has ended
     """
 
@@ -63,6 +64,7 @@ class Page(msgspec.Struct, eq=False):
     is_own: bool = True
     again: Request | None = None
     items: int = 0
+    first: list[bytes] = []
     brought: bytes = b""
     paid: bool = False
     called_back: bool = False

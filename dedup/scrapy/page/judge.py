@@ -76,7 +76,8 @@ SAID = frozenset((HEADING, TITLE, UNKNOWN, WORDS))  # parts of a page that say w
 BESIDES = frozenset((FRAME, BESIDE))  # and what a text that holds the page may be taken from, too
 SOON = 10  # by which the priority of a control visit is higher than its page's
 GONE = frozenset((404, 410))  # statuses of pages that no longer exist
-_judged_by: "WeakKeyDictionary[Request, Session]" = WeakKeyDictionary()
+# Of each judged page its session, and its items that no page brought before.
+_judged_by: "WeakKeyDictionary[Request, tuple[Session, list[bytes]]]" = WeakKeyDictionary()
 _sessions: "WeakKeyDictionary[Crawler, Session]" = WeakKeyDictionary()
 _broken: "WeakSet[Crawler]" = WeakSet()  # crawlers whose session could not be made
 
@@ -139,7 +140,7 @@ class Session:
                 _broken.add(crawler)
                 assert crawler.stats is not None
                 crawler.stats.inc_value(f"dedup/error/{kind_of(error)}")
-                logger.exception("[dedup] is off in this crawl, pages are kept")
+                logger.exception("[dedup] is off in this crawl, pages are kept: %s", error)
                 raise NotConfigured from error
         return session
 
@@ -258,7 +259,7 @@ class Session:
                 verdict = page.verdict
                 space.ledger.look(page.name)
         if page is not None:
-            _judged_by[request] = self
+            _judged_by[request] = self, page.first
             self.in_flight.begin(page)
         request.meta["dedup"] = to_plain(verdict)
         if self.config.mode == "tag":
@@ -280,7 +281,10 @@ class Session:
         match = verdict.match
         assert match is not None
         other_title = match.identity == "other"
-        parts = letters(match.document.page, verdict.page, other_title=other_title)
+        titles = {match.document.page.title, verdict.page.title} - {0}
+        # where the texts are the same, word for word, the identity says nothing of the titles
+        differ = len(titles) == 2 and match.domain == verdict.domain
+        parts = letters(match.document.page, verdict.page, other_title=other_title or differ)
         name = Class(callback, verdict.domain, parts, shape(match.key, verdict.key))
         text = self.config.proof == "text" and not other_title
         equal = self.keeping.keeps(callback) and self._are_equal(name, match, reading)
@@ -362,7 +366,7 @@ class Session:
         """Compare a page with what it brought at its last visit (DEDUP_UNCHANGED)."""
         verdict = page.verdict
         near = await page.space.detector.probe(verdict.page, domain=verdict.domain)
-        page.match = next((n for n in near if n.key == verdict.key), None)
+        page.match = next((n for n in near if n.key == verdict.key and n.paid), None)
         if page.match is not None:
             page.way = "refetch"
             page.by_text = self.config.proof == "text" and verdict.reason == "unchanged"
@@ -535,12 +539,14 @@ class Session:
         token = token_of(noted)
         if token is None:
             return
+        space = self.space_of(request)
+        if space is not None and request in _judged_by:
+            space.met.forget_items(self.callback(request).name, _judged_by[request][1])
         if token in self.in_flight.pages:
             self.in_flight.end(token, accepted=False)
             if noted.get("status") != "refetch":
                 return  # a refetch keeps its earlier note
         self.in_flight.commit()
-        space = self.space_of(request)
         if space is not None:
             space.memory.forget(noted["key"])
             space.urls.forget(noted["key"])
@@ -578,7 +584,8 @@ def forget(response: Response) -> None:
     response without a reservation: one that was not judged, or was dropped.
     """
     request = response.request
-    session = None if request is None else _judged_by.get(request)
-    if request is not None and session is not None:
+    judged = None if request is None else _judged_by.get(request)
+    if request is not None and judged is not None:
+        session, _ = judged
         with session.counts.guard(f"{request} stays remembered"):
             session.forget(request)

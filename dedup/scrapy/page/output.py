@@ -214,6 +214,7 @@ class Accepted:
             if found is None:
                 return
             if page.space.met.take_item(page.callback, found.known):
+                page.first.append(found.known)
                 self._new = True
         if self._new:
             self._session.news(self._lead)
@@ -301,7 +302,8 @@ class Compared(Accepted):
     def finish(self) -> Made:
         """Return what passes at the end."""
         digest = self._digested()
-        says = digest is not None and (not digest.number or digest.says or self._page.by_text)
+        decides = self._page.by_text or self._page.verdict.reason == "unchanged"
+        says = digest is not None and (not digest.number or digest.says or decides)
         if self._full or self._asked or digest is None or not says:
             self._page.way = "accept" if not self._asked else self._page.way
             if self._items:
@@ -311,26 +313,33 @@ class Compared(Accepted):
 
     def _passing(self, digest: Digest) -> Made:
         """Return what is new of the page."""
-        session, page = self._session, self._page
-        keeps = session.config.proof == "text" or session.keeping.keeps(page.callback)
-        is_whole = (page.by_text and keeps) or self._is_whole(
-            digest
-        )  # keeps: after these items, too
+        page = self._page
+        is_whole = self._is_whole(digest)
         known = [is_whole or each for each in self._known]
         if self._digester is not None:
             for item in self._digester.items:
-                page.space.met.take_item(page.callback, item.known)
+                if page.space.met.take_item(page.callback, item.known):
+                    page.first.append(item.known)
         if not all(known):
             return self._brought(digest, known)
         if page.way == "refetch":
-            for _ in known:
-                session.in_flight.item_withheld(page)
-            if known:
-                session.counts.add("unchanged_items", len(known))
-            self._withhold(len(known), 0)
-            return [each for each in self._made if isinstance(each, Request)]
+            return self._unchanged(len(known))
+        return self._nothing_new(digest, len(known))
+
+    def _unchanged(self, items: int) -> Made:
+        """Withhold the items of a page that brought them at its last visit; return its requests."""
+        for _ in range(items):
+            self._session.in_flight.item_withheld(self._page)
+        if items:
+            self._session.counts.add("unchanged_items", items)
+        self._withhold(items, 0)
+        return [each for each in self._made if isinstance(each, Request)]
+
+    def _nothing_new(self, digest: Digest, items: int) -> Made:
+        """Withhold the items of a page that brought no new one; return its new requests."""
+        session, page = self._session, self._page
         requests, beyond = self._new_requests()
-        self._withhold(len(known), self._requests_made() - len(requests))
+        self._withhold(items, self._requests_made() - len(requests))
         if beyond:
             page.way = "accept"
             session.spoil(page, None)
@@ -343,7 +352,11 @@ class Compared(Accepted):
         return requests
 
     def _is_whole(self, digest: Digest) -> bool:
-        """Whether the match brought all of the items."""
+        """Whether the match brought all of the items, or they hold nothing but the page, after these items, too."""
+        session, page = self._session, self._page
+        keeps = session.config.proof == "text" or session.keeping.keeps(page.callback)
+        if page.by_text and keeps:
+            return True
         volatile = self._session.visits.of(self._page.callback).fields
         return bool(
             digest.number and self._match is not None and are_known(digest, self._match, volatile)
