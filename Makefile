@@ -18,7 +18,7 @@ export DEDUP_SCREENSHOTS ?= $(CURDIR)/build/screenshots
 
 # The least supported version of everything, in an environment of its own, and what it runs.
 MINIMUM := .venv-minimum
-MINIMUM_TESTS := crawl exempt items keys leads_beyond phases reference requests service settings surface
+MINIMUM_TESTS := crawl exempt items keys new_or_known phases reference requests service settings surface
 
 # What is run of an installed wheel: the core, recipes and stores.
 WHEEL_TESTS := tests/core/test_fingerprint.py tests/core/test_table.py tests/core/test_table_saved.py tests/model/test_recipes.py tests/store/test_store.py
@@ -122,24 +122,6 @@ bench-peers: $(VENV)/installed ## pages, tables and archives beside other progra
 
 bench-spark: $(VENV)/spark ## judging a million fingerprints on one machine and in Spark; needs Java 17
 	@$(BIN)/python tests/bench spark $(BENCH_FLAGS)
-
-figures: pages, a crawl, tables, store, service, batch, scan, items
-	@for part in pages crawl tables store service batch pairs scan directory items; do \
-		echo; echo "tests/bench $$part"; $(BIN)/python tests/bench $$part $(BENCH_FLAGS) || exit 1; done
-
-bench-peers: $(VENV)/installed ## pages, tables and archives beside other programs; those it can are installed for it
-	@$(BIN)/python -m pip install -q --group bench
-	@for part in "pages --peers" "tables --peers" archives requests; do \
-		echo; echo "tests/bench $$part"; $(BIN)/python tests/bench $$part $(BENCH_FLAGS) || exit 1; done
-
-bench-spark: $(VENV)/spark ## judging a million fingerprints on one machine and in Spark; needs Java 17
-	@$(BIN)/python tests/bench spark $(BENCH_FLAGS)
-
-bench-tables: $(VENV)/installed ## our tables beside installed peers, in every setting of docs/appendix/benchmarks/tables.md
-	@$(BIN)/python -m pip install -q --group bench
-	@for data in uniform clustered; do for size in 1000000 10000000; do for distance in 3 6; do \
-		echo; $(BIN)/python tests/bench tables --peers --data $$data --size $$size --distance $$distance $(BENCH_FLAGS) || exit 1; \
-		done; done; done
 
 paper: $(VENV)/installed ## the designs, compression and figures of the paper beside its own values (PAPER_FLAGS="--set FOLDER")
 	@$(BIN)/python tests/paper $(PAPER_FLAGS)

@@ -1,4 +1,4 @@
-"""A spider that never parses a page twice: scrapy runspider examples/spider.py -a url=URL
+"""A spider that keeps each page once: scrapy runspider examples/spider.py -a url=URL
 
 The two settings below are all there is to it; the rest is an ordinary spider.
 """
@@ -11,13 +11,13 @@ from scrapy.linkextractors import LinkExtractor
 
 
 class Pages(scrapy.Spider):
-    """Follows every link of one site and yields each page's title."""
+    """Follows every link of one site and keeps its pages."""
 
     name = "pages"
     url = ""
     custom_settings = {
         "ADDONS": {"dedup.scrapy.Addon": 500},
-        "DEDUP_MODE": "drop",  # "tag" only marks near-duplicates: the way to start on a new site
+        "DEDUP_MODE": "drop",  # "tag" changes nothing: the way to start on a new site
     }
 
     def __init__(self, *args, **kwargs):
@@ -32,8 +32,8 @@ class Pages(scrapy.Spider):
         yield scrapy.Request(self.url)
 
     def parse(self, response):
-        """Called for pages with content of their own only."""
-        yield {"url": response.url, "title": response.css("title::text").get()}
+        """Called for pages that may bring something new."""
+        yield {"url": response.url, "html": response.text}
         for link in self.links.extract_links(response):
             yield response.follow(link, self.parse, errback=self.dropped)
 

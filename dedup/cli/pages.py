@@ -457,7 +457,7 @@ def _notes(result: _Result) -> Iterator[str]:
         if equal:
             yield f"the {what} differ, which counts for nothing where the pages are the same"
         else:
-            yield f"the {what} differ: on one site a crawl keeps B as another page (other_title)"
+            yield f"the {what} differ: on one site --identity keeps B, and a crawl compares what it brings"
 
 
 def _write_page(path: str, result: _Result) -> None:

@@ -35,7 +35,7 @@ STATS = {
     "url_would_skip": 'requests that `DEDUP_URLS = "skip"` would not have sent',
     "url_checked": "requests that were sent nevertheless, to check the rules",
     "inserted": "pages remembered: their callback succeeded, and the store or service has them",
-    "released": "reservations given back: the page brought nothing new, its callback raised or asked for it again, or "
+    "released": "reservations released: the page brought nothing new, its callback raised or asked for it again, or "
     "it is gone",
     "late_duplicate": "near-duplicates in flight at once: both were kept, the second is counted; with a table service, "
     "the service counts them",

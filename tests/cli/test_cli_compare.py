@@ -89,7 +89,7 @@ def test_compare_tells_what_pages_say_of_themselves(tmp_path):
         (tmp_path / name).write_text(f"<title>page {name}</title><p>{' '.join(words)}</p>")
     result = call("compare", tmp_path / "a", tmp_path / "b")
     assert "verdict: near-duplicate" in result.stdout
-    assert "the titles differ: on one site a crawl keeps B as another page" in result.stdout
+    assert "the titles differ: on one site --identity keeps B" in result.stdout
     seen = json.loads(call("compare", "--json", tmp_path / "a", tmp_path / "b").stdout)
     assert (seen["identity"], seen["title"], seen["canonical"]) == ("other", "other", "unknown")
     apart = call("compare", "--two-sites", tmp_path / "a", tmp_path / "b").stdout

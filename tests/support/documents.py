@@ -45,10 +45,10 @@ def blocks(page: Path) -> list[Block]:
 class Reader:
     """Somebody who does what a page says, in an empty folder. A context manager."""
 
-    def __init__(self, folder: Path, names: dict[str, Any] | None = None) -> None:
-        """Begin with these names known to the Python blocks."""
+    def __init__(self, folder: Path) -> None:
+        """Begin without names that a Python block has made."""
         self.folder = folder
-        self.names = {"__name__": "page", **(names or {})}
+        self.names: dict[str, Any] = {"__name__": "page"}
         self.ports = dict(zip(PORTS, map(str, free_ports(len(PORTS))), strict=True))
         self.background: list[subprocess.Popen[bytes]] = []
         self.said = ""

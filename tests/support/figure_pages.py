@@ -195,34 +195,17 @@ def between_ends(values: list[float], unit: str = "") -> str:
 
 
 def readme(held: Any) -> str:
-    """The table of figures; its words are here, its numbers in the file."""
+    """What the add-on saves, by kind of crawl."""
     lines = []
-    for name, words, option in (
-        ("demo", "the demo's news site, half of it copies", ""),
-        ("demo-skip", 'the same with `DEDUP_URLS = "skip"`', " --urls skip"),
+    for name, words in (
+        ("demo", "a news site, half of it copies (`dedup demo`)"),
+        ("demo-skip", 'the same with `DEDUP_URLS = "skip"`'),
     ):
         runs = [held[f"{name}-{seed}"]["figures"] for seed in SEEDS]
-        fewer = [100 * (1 - run["fetched"] / run["urls"]) for run in runs]
-        lines.append(
-            (
-                words,
-                f"**{between_ends(fewer)} % fewer** ({between_ends([r['fetched'] for r in runs])} of "
-                f"{runs[0]['urls']} URLs fetched), {sum(r['wrong'] for r in runs)} wrong drops",
-                f"`dedup demo --seed N{option}`, N = {', '.join(map(str, SEEDS))}",
-            )
-        )
-    found = held["crawl-whole"]["figures"]
-    whole, start = found["whole"], found["start"]["ms of CPU"]
-    lines.append(
-        (
-            f"cost without any copy: {found['pages']} pages of {found['page_bytes'] / 1000:.0f} KB, "
-            "parsed by a small spider",
-            f"{_ends(whole['us of CPU a page'])} us of CPU a page, {_ends(whole['%'])} % of the whole process; "
-            f"{_ends(start)} ms at the start",
-            "`python tests/bench crawl --count 300 --rounds 7`",
-        )
-    )
-    return rows(("what", "figure", "how to get it"), lines)
+        fetched, wrong = between_ends([r["fetched"] for r in runs]), sum(r["wrong"] for r in runs)
+        lines.append((words, f"{runs[0]['urls']} fetches", f"**{fetched}**; {wrong} wrong drops"))
+    found = held["saved"]["figures"]
+    return rows(found["head"], [*lines, *found["rows"]])
 
 
 def _ends(ends: Any) -> str:

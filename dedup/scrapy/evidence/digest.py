@@ -59,7 +59,6 @@ _SEQUENCES = (list, tuple)
 _COLLECTIONS = (list, tuple, set, frozenset)
 _NO_ITEMS = (str, list, tuple, int, float, bytes, bytearray, memoryview, date)
 _SAYS_NOTHING = frozenset((_URL, _NOW, "", "\0None"))
-_TRUTHS = frozenset((b"\0True", b"\0False"))
 _OTHERS = 0  # the name of all fields beyond FIELDS, and of the sum of all items beyond ITEMS
 _MASK = (1 << 64) - 1
 _PLACE = 40_503  # by which the second number of a run differs from the first
@@ -77,7 +76,7 @@ class Digest(NamedTuple):
     """The items of a page.
 
     number   of distinct items
-    says     whether one of them says more than the page's address, a time, and truth values
+    says     whether one of them says more than the page's address, a time, and truth values: its title does
     whole    whether the page's address stands inside of a longer text: known with its whole page only
     items    a 64-bit hash of each item, if there are at most ITEMS
     fields   by the 32-bit hash of a field's name, the 64-bit sum of its values' hashes over all items
@@ -291,9 +290,10 @@ class Digester:
             if self._holds:
                 shown.holds = True
                 shown.text = shown.text or not found.startswith(_PAGE)
-            elif not (found in _SAYS_NOTHING or self._is_title(value)):
-                shown.data[name] = found.encode("utf-8", "surrogatepass")[:PAGE_CHARACTERS]
+            elif found not in _SAYS_NOTHING:
                 shown.says = shown.says or not isinstance(value, bool)
+                if not self._is_title(value):
+                    shown.data[name] = found.encode("utf-8", "surrogatepass")[:PAGE_CHARACTERS]
             exact = _hash(found)
             wide.append((number, exact if number != _OTHERS else _hash(name, found)))
             exact = exact if origin is None else _hash(origin)
@@ -308,8 +308,6 @@ class Digester:
             self._sum = self._sum + digest & _MASK
             for number, exact in (*fields.items(), (rules.names.hash_of(""), _hash(kind))):
                 self._fields[number] = self._fields.get(number, 0) + exact & _MASK
-        if shown.data and _TRUTHS.issuperset(shown.data.values()):
-            shown.says = False
         self._says = self._says or shown.says or shown.holds
         self.shown.append(shown)
         hashes = Hashes(_hash(kind, self._told(wide)).to_bytes(8, "big"), digest, self._inside)

@@ -20,8 +20,8 @@ class Shown(msgspec.Struct):
 
     holds   whether a field holds the page
     text    whether such a field is a text, not markup: it may stand anywhere in the page
-    says    whether a field says something else than address, time and title
-    data    the fields that do, by name, with the hashes of their values
+    says    whether a field says more than an address, a time or a truth value
+    data    the fields that do, and are no title, by name, with their values
     """
 
     holds: bool = False
