@@ -139,7 +139,7 @@ class _Commands(terminal.Group):
                 ctx.exit(terminal.report(error))
             terminal.abandon_output()
             ctx.exit(0)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - every failure ends in one line and an exit code
             ctx.exit(terminal.report(error))
 
 

@@ -784,7 +784,7 @@ class AsyncEmbeddedDetector(AsyncDetector):
         for question in questions:
             try:
                 answers.append(self.embedded.judge(*question))
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - the answer to that question
                 answers.append(error)
         return answers
 

@@ -234,7 +234,7 @@ class _Workers(ThreadPoolExecutor):
         try:
             for batch in self._batches(task):
                 self._put(unit, batch)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - handed to the thread that judges, which raises it
             self._put(unit, error)
 
     def _put(self, unit: _Unit, batch: Batch | BaseException) -> None:

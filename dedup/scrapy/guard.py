@@ -114,7 +114,7 @@ class _Pausing(Generic[_Result]):
             self._meter.__exit__()
             try:
                 value = yield waits_for
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001 - thrown into the awaitable, which may handle it
                 step, value = steps.throw, error
             else:
                 step = steps.send

@@ -153,7 +153,7 @@ class Turn:
         self._reads, self._count = [], 0
         try:
             answers = self._answers(form, values, reads)
-        except Exception:  # any: each is carried out by itself, and has its own error
+        except Exception:  # noqa: BLE001 - becomes the answer of the command at fault
             for client, data, _ in reads:
                 client.take_back(data)
             return
@@ -336,7 +336,7 @@ class Answers:
                     break
                 try:
                     first = first.encode(first.future.result())
-                except BaseException as fault:  # a cancelled future, too
+                except BaseException as fault:  # noqa: BLE001 - becomes the answer of the command at fault
                     first = owner.encoded_fault(fault)
             waiting.popleft()
             self._ready.append(first)
@@ -570,7 +570,7 @@ class Connection(asyncio.Protocol):
         else:
             try:
                 self._answers.add(run_together(self.session, equal))
-            except Exception:  # one of them at fault, or too much at once: one by one
+            except Exception:  # noqa: BLE001 - becomes the answer of the command at fault
                 self._singly.extendleft(reversed(equal))
                 return
             port.asked[equal[0][0]] += count
@@ -586,7 +586,7 @@ class Connection(asyncio.Protocol):
         for done, command in enumerate(pages, 1):
             try:
                 name, answer = run(self.session, command)
-            except Exception as fault:
+            except Exception as fault:  # noqa: BLE001 - becomes the answer of the command at fault
                 name, answer = b"refused", self._refusal(fault)
             self._port.asked[name] += 1
             assert isinstance(answer, bytes)  # neither of them waits for anything
@@ -602,7 +602,7 @@ class Connection(asyncio.Protocol):
             name, answer = run(session, command)
             if name == PROBE and session.queued is None:
                 self._form = port.turn.form_of(command)
-        except Exception as fault:
+        except Exception as fault:  # noqa: BLE001 - becomes the answer of the command at fault
             name, answer = b"refused", self._refusal(fault)
         port.asked[name] += 1
         self._heard = now = monotonic()

@@ -521,7 +521,7 @@ class Replica(Lifecycle):
             if self._goal is None or idle:  # the rest may be offsets without a record
                 await reader.ask()
                 self._move_past(reader)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - asked again in the next round
             log.debug("asking for the end of the log failed: %s", error)
             return
         if self._goal is None:

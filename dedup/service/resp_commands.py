@@ -620,7 +620,7 @@ async def _answers(session: Session, queued: list[list[bytes]]) -> list[bytes]:
                 answer = answer.encode(await answer.future)
             if len(answer) > SHORT_BYTES:
                 session.commands.check_answer(size + len(answer))
-        except Exception as fault:
+        except Exception as fault:  # noqa: BLE001 - becomes the answer of the command at fault
             answer = resp.error(code(fault), message(fault))
         answers.append(answer)
         size += len(answer)

@@ -161,7 +161,7 @@ class Service:
                 self.commands.not_ready = self.replica.not_ready
                 self._following = True
                 await self.replica.catch_up()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - ends the service, which says why
             self._failed = error
             self.stop.set()
             return

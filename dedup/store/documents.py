@@ -924,7 +924,7 @@ class Flusher:
                     return  # close() flushes
             try:
                 documents.sync()
-            except Exception as error:  # the next change raises it
+            except Exception as error:  # noqa: BLE001 - kept: the next change raises it
                 self.error = error
                 log.error("%s was not flushed to disk: %s", self._folder, error)
             self._end.wait(FLUSH_PAUSE_SECONDS)

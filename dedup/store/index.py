@@ -248,7 +248,7 @@ class Index:
             while not self._ended and any(t.merge(merged_most) for t in (self.values, self.keys)):
                 self._write()
             return True
-        except Exception as error:  # any: the documents are on disk
+        except Exception as error:  # noqa: BLE001 - the documents are on disk, and the index is written later
             log.warning("%s: the index was not written (%s); nothing is lost", self._folder, error)
             return False
         finally:

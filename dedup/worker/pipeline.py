@@ -370,7 +370,7 @@ class Pipeline:
             return
         try:
             await self._detector.release_many(verdicts)
-        except Exception as error:  # they expire
+        except Exception as error:  # noqa: BLE001 - counted, and tried again or one by one
             self._fault("release", error)
         else:
             self._count("released", len(verdicts))
@@ -431,7 +431,7 @@ class Pipeline:
                 self._fault("insert", error)
                 await self._sleep(retry.next())
                 continue
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - counted, and tried again or one by one
                 if len(verdicts) > 1:  # those that can be inserted are
                     one_by_one = True
                     continue

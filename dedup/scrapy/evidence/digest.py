@@ -268,7 +268,7 @@ class Digester:
         """Add an item; return its hashes, or None if it cannot be read. Never raises an Exception."""
         try:
             return self._add(item)
-        except Exception:  # whatever its fields do when they are read
+        except Exception:  # noqa: BLE001 - whatever the fields of an item do when they are read
             self._failed = True
             return None
 

@@ -283,7 +283,7 @@ class Publisher:
                 records = [record for added in batch for record in added.records]
                 self._empty.clear()
                 await self._do(self._outbox.add, records)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - told to those who wait; the records stay in the outbox
                 for added in batch:
                     added.failed(error)
             else:
@@ -330,7 +330,7 @@ class Publisher:
                 writer = await self._connected()
                 await writer.send_many([Outgoing(kept.key, kept.value) for kept in records])
                 await self._do(outbox.remove, records)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - told to those who wait; the records stay in the outbox
                 self._say_away(error)
                 if self._writer is None:
                     await refusal(self._config, time.monotonic() - began)

@@ -318,7 +318,7 @@ class PendingUpdates:
         try:
             if await self._detector.forget(key):
                 self._counts.add("released")
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - the result, which the caller counts
             return error
         return None
 
@@ -355,7 +355,7 @@ async def find_service(timeout_seconds: float) -> tuple[str, ...]:
         return ()
     except TimeoutError:
         trouble = f"no answer within {timeout_seconds:g} s"
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - the result, which the caller counts
         trouble = str(error) or type(error).__name__
     if trouble:
         logger.warning("[dedup] a store is used, not the table service %s: %s", place, trouble)

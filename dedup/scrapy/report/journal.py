@@ -218,7 +218,7 @@ def _measured(awaitable: Awaitable[T], crawl: Crawl) -> Generator[Any, Any, T]:
             crawl.seconds += thread_time() - begun
         try:
             value = yield waits_for
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - thrown into the awaitable, which may handle it
             step, value = steps.throw, error
         else:
             step = steps.send

@@ -124,7 +124,7 @@ class RequestFilter(RFPDupeFilter):
                     own.put(digest, SCHEDULED)
             replace_file(own.folder / _TAKEN, b"", PRIVATE)
             logger.info("[dedup] the requests in %s are taken over: they are not made again", seen)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - counted; the request passes
             self._count(error, f"{seen} cannot be taken over: requests in it may be made again")
 
     def request_seen(self, request: Request) -> bool:
@@ -151,7 +151,7 @@ class RequestFilter(RFPDupeFilter):
         """Return what makes a request again; nothing for one that cannot be."""
         try:
             return packed(request, self._crawler.spider if self._crawler else None)
-        except Exception:  # a callback that is no method of the spider, say
+        except Exception:  # noqa: BLE001 - counted; the request passes
             self._add("requests/not_saved")
             return b""
 
@@ -228,7 +228,7 @@ class RequestFilter(RFPDupeFilter):
         """Count a fault, and go on in memory. What is pending stays for a later process."""
         try:
             yield
-        except Exception as error:  # the one guard around all that Scrapy calls
+        except Exception as error:  # noqa: BLE001 - counted; the request passes
             self._count(error, consequence)
             self._close()
 

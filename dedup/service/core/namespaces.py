@@ -65,7 +65,7 @@ class _Namespace:
         for detector in (*self.asked.values(), self.detector):
             try:
                 detector.close()
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - the other namespaces go on; logged or returned
                 errors.append(error)
         return errors
 
@@ -368,7 +368,7 @@ class Pruning:
         for name, detector in self._namespaces:
             try:
                 pruned = await self._prune(detector, before, latest)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - the other namespaces go on; logged or returned
                 log.error("%s is not pruned, until the next round: %s", name, error)
                 continue
             if pruned:

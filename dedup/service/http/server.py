@@ -187,7 +187,7 @@ class _Endpoints:
                 commands.insert_many(
                     asked.ns, [(held.key, held.token, bodies.given(held)) for held in some]
                 )
-            except Exception:  # one of them at fault: one by one, each with its error
+            except Exception:  # noqa: BLE001 - becomes the answer, with its code
                 results += (
                     await self._each(some, lambda held: self._insert_one(asked, held))
                 ).results
@@ -215,7 +215,7 @@ class _Endpoints:
         async for item in in_slices(items):
             try:
                 results.append(do(item))
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - becomes the answer, with its code
                 results.append(error)
         coming = [result for result in results if isinstance(result, asyncio.Future)]
         if coming:
@@ -234,7 +234,7 @@ class _Endpoints:
                 return Response(content, media_type=get.answer)
             try:
                 found: Response = answer(request)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - becomes the answer, with its code
                 return _failure(error)
             return found
 

@@ -448,7 +448,7 @@ class Endpoint:
             try:
                 async with asyncio.timeout(max(self._timeout, CONNECT_SECONDS)):
                     connection = await self._connect()
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - kept as the service's trouble; another one is asked
                 self.trouble = str(error) or "no connection in time"
                 breaker.failed(self._loop.time())
                 is_there = isinstance(error, DedupError) and error.code == UNAUTHORIZED

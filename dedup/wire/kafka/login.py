@@ -183,7 +183,7 @@ async def login_refused(config: KafkaConfig) -> str | None:
                 f"Kafka at {server} refuses the login of {config.username!r} by {config.mechanism}: "
                 f"{error}. See DEDUP_KAFKA_SASL_USERNAME and DEDUP_KAFKA_SASL_PASSWORD"
             )
-        except Exception:  # noqa: S112  (it does not answer: another one may)
+        except Exception:  # noqa: BLE001, S112 - it does not answer: another one may
             continue
         connection.close()
         return None

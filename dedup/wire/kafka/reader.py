@@ -364,7 +364,7 @@ class Reader:
             except LogLost as fault:
                 self._fault = fault
                 return
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - logged; the connection is made again
                 if self.alive:
                     log.warning(
                         "reading %s: Kafka does not answer (%s: %s); the records read so far stay in use",
