@@ -266,14 +266,14 @@ class PageReader:
             page = self._adapter(record.value)
         except EventInvalid as error:
             return Reading(record, error=error)
-        except Exception as error:  # noqa: BLE001 - logged; the worker ends with its own result
+        except Exception as error:  # noqa: BLE001 - counted; the record is a dead letter, or its page is kept
             self._fault("adapt", error)
             return Reading(record, error=error)
         if page.exempt is not None:
             return Reading(record, page.key, page.url, exempt=page.exempt)
         try:
             found = self._fingerprint(page)
-        except Exception as error:  # noqa: BLE001 - logged; the worker ends with its own result
+        except Exception as error:  # noqa: BLE001 - counted; the record is a dead letter, or its page is kept
             self._fault("fingerprint", error)
             return Reading(record, page.key, page.url, exempt="error")
         if found is None:
