@@ -183,7 +183,7 @@ def _totals_table(report: "Report") -> str:
         row("planted near-duplicates found", f"{report.found_percent:.1f} %")
         row("  misses", len(report.misses), _listed(missed))
     if report.evidence:
-        row("  parsed as evidence", report.evidence, "their items show what such pages bring")
+        row("  compared", report.evidence, "only what is new of them passed")
     variants = report.variants
     row(
         "product variants wrongly dropped",

@@ -22,7 +22,7 @@ from dedup.model.policy import Mode
 
 # The reasons of near-duplicates that are parsed before any of their class is dropped, or once more to see
 # what differs between two visits.
-EVIDENCE = frozenset(("items", "control"))
+EVIDENCE = frozenset(("compared", "control"))
 
 # What each kind of planted near-duplicate is, in words.
 COPIES: dict[Kind, str] = {
@@ -81,7 +81,7 @@ class Report(msgspec.Struct, frozen=True):
     kinds                     the planted near-duplicates, by kind
     found_percent             share found of those fetched; None if there were none
     misses                    those not found
-    evidence                  those parsed because the spider's items were still to show what they bring
+    evidence                  those compared: their callback ran, and only what is new passed
     variants                  the product variants, example and all; missed are those kept
     listings                  pages of an archive that were near-duplicates of others of it
     wrong                     near-duplicates that are none, or of a page that was not accepted
