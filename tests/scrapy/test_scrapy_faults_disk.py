@@ -146,6 +146,7 @@ def test_two_crawls_of_one_store_at_once(tmp_path):
     pages = {"/": hub("/a", "/b"), "/a": article(1), "/b": article(1, frame="b")}
     held = pages | {"/a": article(1, before=lambda: second_ended.wait(600))}
     settings = {"DEDUP_PATH": str(tmp_path / "dedup"), "DEDUP_NAMESPACE": "shared"}
+    settings["DEDUP_PROOF"] = "text"  # the first copy is dropped
     with serve(held) as one, serve(pages) as two:
         first = Crawling(tmp_path / "one", {"only": (one, Case(held, settings=settings))})
         while "/a" not in one.requested:  # it has opened the store at its start page
