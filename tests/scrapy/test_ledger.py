@@ -127,18 +127,6 @@ def test_volatile_fields_are_forgiven_and_nothing_else() -> None:
     assert ledger.may_drop(names[0])
 
 
-def test_parts_that_each_visit_changes_are_in_no_class() -> None:
-    """Of pages whose URLs differ in the same way; others keep theirs."""
-    ledger = taught(0)
-    name = COPIES._replace(parts="nf")
-    ledger.note_noise(name, "n")
-    ledger.note_noise(name, "b")
-    assert ledger.without_noise(name) == COPIES
-    assert ledger.without_noise(name._replace(parts="nbw")).parts == "w"
-    other = name._replace(shape="?+sid")
-    assert ledger.without_noise(other) == other
-
-
 def test_a_budget_ends_and_news_opens_it() -> None:
     """What waits goes out in turn, and is paid for; all accounts of a callback and site have one more together."""
     ledger: Ledger[str] = Ledger(RISK)
@@ -200,9 +188,11 @@ def test_a_ledger_survives_its_files(tmp_path: Any) -> None:
     space.ledger = taught(5)
     space.ledger.drop(COPIES, again)
     space.ledger.wait(PAYS, again.replace(url="http://a.example/?page=9"))
-    space.ledger.note_noise(COPIES, "n")
     space.ledger.drop(COPIES, scrapy.Request("http://a.example/", lambda _: None))  # no method
-    visits.callbacks["parse"] = Volatile(frozenset([7]))
+    visits.callbacks["parse"] = found = Volatile(
+        frozenset([7]), frozenset([8]), {COPIES.shape: "n"}, {COPIES.shape: (3, frozenset([9]))}
+    )
+    found.visits.append(COPIES.shape)
     saving.close([space], visits, job, finished=False)
 
     space.ledger, other = Ledger(RISK), Visits(3)
@@ -214,5 +204,5 @@ def test_a_ledger_survives_its_files(tmp_path: Any) -> None:
     ]
     assert [(a, r.url) for a, r in ledger.waiting()] == [(PAYS, "http://a.example/?page=9")]
     assert not ledger.afford(PAYS)
-    assert ledger.without_noise(COPIES._replace(parts="nf")) == COPIES
-    assert other.volatile("parse") == {7}
+    found.visits.clear()  # are made anew in each crawl
+    assert other.of("parse") == found

@@ -71,7 +71,8 @@ def test_locked_store_names_the_way_out(crawls, folder):
 
 def test_faults_stand_in_the_summary(crawls):
     """The summary at the end tells the faults."""
-    assert f"\n  faults of dedup: store_locked ({len(PAGES)})\n" in crawls["locked"].log
+    said = "\n[dedup] faults of dedup, what they concerned was kept: store_locked"
+    assert f"{said} ({len(PAGES)})\n" in crawls["locked"].log
 
 
 def test_fault_of_one_namespace_touches_no_other(crawls):

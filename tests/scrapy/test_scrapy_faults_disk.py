@@ -1,5 +1,6 @@
 """Disks that are full or read-only, and stores that two crawls want: real ones, no page is lost."""
 
+import inspect
 import os
 import shutil
 import threading
@@ -12,36 +13,44 @@ from mounting import can_mount
 import dedup
 from dedup.store.verify import verify_store
 
-LONG = "x=" + "x" * 3000  # keys of this length take a page of the file each
-PAGES = {"/": hub(*(f"/{n}/{copy}?{LONG}" for n in range(12) for copy in "ab"))}
-PAGES |= {
-    f"/{n}/{copy}?{LONG}": article(n + 20, frame=copy, text=None)
-    for n in range(12)
-    for copy in "ab"
-}
+LONG = "x=" + "x" * 3000  # keys of this length fill a disk soon
 
-FULL_FILE = """
-import resource
+
+def pages_of(query):
+    """Two copies each of twelve pages."""
+    paths = [f"/{n}/{copy}?{query}" for n in range(12) for copy in "ab"]
+    pages = {path: article(i // 2 + 20, frame="ab"[i % 2]) for i, path in enumerate(paths)}
+    return {"/": hub(*paths)} | pages
+
+
+PAGES, SHORT = pages_of(LONG), pages_of("x=1")
+
+# The files of the test itself stay smaller than the journal.
+FULL_FILES = """
+import os, resource
+import dedup
+from crawling import article
+{spread}
 def hooked(spider):
-    import os
-    size = os.stat({file!r}).st_size
+    spread({folder!r}, 50)
+    size = os.stat(os.path.join({folder!r}, "only", "documents.journal")).st_size
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 """
 LIMITED = """
 def parse(self, response):
     from spiders import hooked
-    if "/3/" in response.url:
+    if "/3/a" in response.url:
         hooked(self)
     yield from super().parse(response)
 """
 
 
 def spread(folder, count):
-    """Make a store with documents of long keys: the file is larger than whatever a crawl writes."""
+    """Make a store, or fill one further, with documents of long keys."""
     with dedup.open(folder, namespace="only") as detector:
         for n in range(count):
             text = detector.fingerprint(article(1000 + n).body, encoding="utf-8")
-            detector.insert(detector.reserve(text, f"http://example.com/{n}?{LONG}"))
+            detector.insert(detector.reserve(text, f"http://example.com/{n}?{'x' * 3000}"))
 
 
 def check_full(crawl, report, before):
@@ -55,10 +64,8 @@ def check_full(crawl, report, before):
     assert set(crawl.faults) == {"oserror"}
     evidence = crawl.stat("items/equal")  # parsed, found to be copies, and not remembered
     failed = len(crawl.parsed) - evidence - crawl.stat("inserted")
-    assert crawl.faults["oserror"] - failed in (
-        0,
-        1,
-    )  # what was learned may find no space at the end
+    # at the end what was learned, and the journal's changes in documents.mdb, may find no space
+    assert 0 <= crawl.faults["oserror"] - failed <= 2
     assert failed > 0
     assert len([line for line in crawl.errors if "[dedup] failed (" in line]) == 1
     assert "was parsed, but is not remembered" in crawl.log
@@ -69,17 +76,15 @@ def check_full(crawl, report, before):
 
 
 def test_promise_1_nothing_is_lost_on_a_disk_that_runs_full(tmp_path):
-    """The file may not grow from the middle of the crawl on: pages are kept, copies do not wait."""
-    spread(tmp_path / "dedup", 200)
-    file = tmp_path / "dedup" / "only" / "documents.mdb"
-    case = Case(PAGES, LIMITED, {"LOG_LEVEL": "INFO", "URLLENGTH_LIMIT": 0})
-    with serve(PAGES) as site:
-        together = {"only": (site, case)}
-        crawl = Crawling(tmp_path, together, FULL_FILE.format(file=str(file))).end()["only"]
-        check_full(crawl, verify_store(tmp_path / "dedup", "only"), 200)
-        again = Crawling(
-            tmp_path, {"only": (site, Case(PAGES, settings={"URLLENGTH_LIMIT": 0}))}
-        ).end()["only"]
+    """No file may grow from the middle of the crawl on: pages are kept, copies do not wait."""
+    folder = tmp_path / "dedup"
+    spread(folder, 1)  # the store is not the crawl's alone
+    setup = FULL_FILES.format(spread=inspect.getsource(spread), folder=str(folder))
+    with serve(SHORT) as site:
+        together = {"only": (site, Case(SHORT, LIMITED))}
+        crawl = Crawling(tmp_path, together, setup).end()["only"]
+        check_full(crawl, verify_store(folder, "only"), 50)
+        again = Crawling(tmp_path, {"only": (site, Case(SHORT))}).end()["only"]
     assert again.faults == {}
     assert again.stat("refetch") == crawl.stat("inserted") - 1  # and the start page
 
@@ -141,6 +146,7 @@ def test_two_crawls_of_one_store_at_once(tmp_path):
     pages = {"/": hub("/a", "/b"), "/a": article(1), "/b": article(1, frame="b")}
     held = pages | {"/a": article(1, before=lambda: second_ended.wait(600))}
     settings = {"DEDUP_PATH": str(tmp_path / "dedup"), "DEDUP_NAMESPACE": "shared"}
+    settings["DEDUP_PROOF"] = "text"  # the first copy is dropped
     with serve(held) as one, serve(pages) as two:
         first = Crawling(tmp_path / "one", {"only": (one, Case(held, settings=settings))})
         while "/a" not in one.requested:  # it has opened the store at its start page

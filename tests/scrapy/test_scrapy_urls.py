@@ -73,8 +73,10 @@ def test_copies_are_not_fetched(tmp_path):
     assert rules(tmp_path, "learn") == expected
     assert rules(tmp_path, "skip") <= expected
     assert rules(tmp_path, "off") == set()
-    assert "requests could be saved (DEDUP_URLS = 'skip') by 5 rules: " in crawls["learn"].log
-    assert f"{saved} requests not sent by " in crawls["skip"].log
+    would = f"{crawls['learn'].stat('url_would_skip')} requests would not be sent"
+    said = f"[dedup] URLs: {would} with DEDUP_URLS = 'skip', by 5 rules: "
+    assert said in crawls["learn"].log
+    assert f"[dedup] URLs: {saved} requests not sent, by " in crawls["skip"].log
     skipped = [e for e in crawls["skip"].of("failed") if e["error"] == "KnownUrl"]
     assert len(skipped) == saved
     for event in skipped:

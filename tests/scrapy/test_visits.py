@@ -1,4 +1,4 @@
-"""What two visits of one URL show: noise of fields, and of parts of a page."""
+"""What two visits of one URL show: volatile fields, numbers, and parts of a page."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from dedup.core.fingerprint import read_page
 from dedup.scrapy.evidence import visits as module
 from dedup.scrapy.evidence.digest import Digest
 from dedup.scrapy.evidence.ledger import Class
-from dedup.scrapy.evidence.visits import Visit, Visits
+from dedup.scrapy.evidence.visits import Found, Visit, Visits, Volatile
 
 NAME = Class("parse", "a.example", "n", "?+ref")
 TEXT = " ".join(f"word{chr(97 + n % 26)}{chr(97 + n // 26)}" for n in range(100))
@@ -18,9 +18,20 @@ def page(number: int) -> Any:
     return read_page(f"<html><body><p>{TEXT} seen {number} times</p></body></html>").fingerprint
 
 
-def digest(holders: frozenset[int] = frozenset(), number: int = 1, **fields: int) -> Digest:
+def digest(
+    holders: frozenset[int] = frozenset(),
+    number: int = 1,
+    numbers: frozenset[int] = frozenset(),
+    **fields: int,
+) -> Digest:
     named = {int(name[1:]): value for name, value in fields.items()}
-    return Digest(number, says=True, fields=named, holders=holders)
+    holds = bool(numbers)
+    return Digest(number, says=True, fields=named, numbers=numbers, holds=holds, holders=holders)
+
+
+def at(*numbers: tuple[int, int]) -> frozenset[int]:
+    """Return numbers of a page by their places: Digest.numbers."""
+    return frozenset(place << 16 | value for place, value in numbers)
 
 
 def visited(first: Digest, second: Digest | None, visits: Visits | None = None) -> Any:
@@ -30,17 +41,46 @@ def visited(first: Digest, second: Digest | None, visits: Visits | None = None) 
 
 
 def test_what_two_visits_differ_in_is_volatile() -> None:
-    """Fields by callback, and the parts of the page that differ."""
-    noise, visits = visited(digest(f1=1, f2=5), digest(f1=1, f2=6))
-    assert noise == (NAME, {2}, "wn")
-    assert visits.volatile("parse") == {2}
-    assert visits.volatile("another") == frozenset()
+    """Fields and places of numbers by callback; the parts of the page that differ, of pages whose URLs differ so."""
+    first = digest(f1=1, f2=5, numbers=at((7, 1), (8, 2)))
+    found, visits = visited(first, digest(f1=1, f2=6, numbers=at((7, 1), (8, 3))))
+    assert found == Found("parse", frozenset([2]))
+    known = visits.of("parse")
+    assert (known.fields, known.places) == ({2}, {8})
+    assert known.parts_of(NAME.shape) == {"w", "n"}
+    assert known.parts_of("?+sid") == frozenset()
+    assert visits.of("another") == Volatile()
 
 
 def test_a_field_that_holds_the_page_is_never_volatile() -> None:
     """It would hide every other page."""
-    noise, _ = visited(digest(f1=1, f2=5), digest(frozenset([2]), f1=2, f2=6))
-    assert noise.fields == {1}
+    found, _ = visited(digest(f1=1, f2=5), digest(frozenset([2]), f1=2, f2=6))
+    assert found.fields == {1}
+
+
+def test_numbers_are_equal_but_at_volatile_places() -> None:
+    """Another number at another place is another page."""
+    first = digest(numbers=at((7, 1), (8, 2)))
+    _, visits = visited(first, digest(numbers=at((7, 1), (8, 3))))
+    known = visits.of("parse")
+    assert known.are_equal(NAME, first, digest(numbers=at((7, 1), (8, 9))))
+    assert not known.are_equal(NAME, first, digest(numbers=at((7, 2), (8, 2))))
+    assert not known.are_equal(NAME, first, digest(numbers=at((8, 2))))
+
+
+def test_a_number_that_all_pages_of_a_class_add_says_nothing() -> None:
+    """The date of a print copy, once ADDED_BY pages had it; what one of them does not add still counts."""
+    visits, date = Visits(3), (7, 26)
+    for n in range(module.ADDED_BY):
+        mine, theirs = digest(numbers=at((9, n), date)), digest(numbers=at((9, n)))
+        assert not visits.of("parse").are_equal(NAME, mine, theirs)
+        visits.note(NAME, mine, theirs)
+    known = visits.of("parse")
+    assert known.are_equal(NAME, mine, theirs)
+    assert not known.are_equal(NAME._replace(shape="?+sid"), mine, theirs)
+    assert not known.are_equal(NAME, digest(numbers=at((9, 77), date)), theirs)
+    visits.note(NAME, digest(numbers=at((9, 5))), theirs)
+    assert not known.are_equal(NAME, mine, theirs)
 
 
 @pytest.mark.parametrize(
@@ -50,26 +90,29 @@ def test_a_field_that_holds_the_page_is_never_volatile() -> None:
 )
 def test_visits_that_cannot_be_compared_show_nothing(first: Digest, second: Digest | None) -> None:
     """And an end without a beginning, or a second end, neither."""
-    noise, visits = visited(first, second)
-    assert noise is None
-    assert not visits.volatile("parse")
+    found, visits = visited(first, second)
+    assert found is None
+    assert visits.of("parse") == Volatile(visits=[NAME.shape])
     assert visits.ended("key", digest(f1=2), page(2)) is None
 
 
 def test_visits_and_what_waits_for_them_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So are the fields of a callback: where all change, none does."""
+    """One for each way in which URLs differ. So are the fields of a callback: where all change, none does."""
     visits = Visits(2)
-    for key in "ab":
-        assert visits.wants("parse")
-        visits.begin(key, Visit(NAME, digest(f1=1), page(1)))
-    assert not visits.wants("parse")
-    assert visits.wants("another")
+    names = [NAME._replace(shape=shape) for shape in ("a", "b", "c")]
+    for name in names[:2]:
+        assert visits.wants(name)
+        visits.begin(name.shape, Visit(name, digest(f1=1), page(1)))
+        assert not visits.wants(name)
+    assert not visits.may_want("parse")
+    assert not visits.wants(names[2])
+    assert visits.wants(NAME._replace(callback="another"))
     monkeypatch.setattr(module, "WAITING", 1)
-    visits.begin("c", Visit(NAME, digest(f1=1), page(1)))
+    visits.begin("c", Visit(names[2], digest(f1=1), page(1)))
     assert visits.ended("a", digest(f1=2), page(2)) is None
     assert visits.ended("c", digest(f1=2), page(2)) is not None
     monkeypatch.setattr(module, "VOLATILE", 2)
-    noise, _ = visited(digest(f3=1, f4=1), digest(f3=2, f4=2), visits)
-    assert noise.fields == frozenset()
-    assert visits.volatile("parse") == {1}
-    assert not Visits(0).wants("parse")
+    found, _ = visited(digest(f3=1, f4=1), digest(f3=2, f4=2), visits)
+    assert found.fields == frozenset()
+    assert visits.of("parse").fields == {1}
+    assert not Visits(0).may_want("parse")

@@ -252,6 +252,8 @@ class Compared(Accepted):
     def __init__(self, session: Session, response: Response, page: Page) -> None:
         super().__init__(session, response, page)
         self._match = session.compared_with(page)
+        is_unchanged = page.way == "refetch" and page.verdict.reason == "unchanged"
+        self._before = self._match.items if is_unchanged and self._match else frozenset[int]()
         self._made = self.held  # by the callback, in its order
         self._known: list[bool] = []  # of the items, in their order
         self._full = False
@@ -272,7 +274,7 @@ class Compared(Accepted):
         return self._release()
 
     def _read(self, item: Any) -> None:
-        """Note whether an item is known to the crawl."""
+        """Note whether an item is known to the crawl, or the last visit of an unchanged page brought it."""
         page = self._page
         with self._session.counts.meter:
             if self._digester is None:
@@ -282,7 +284,9 @@ class Compared(Accepted):
             found = self._digester.add(item)
             met, callback = page.space.met, page.callback
             self._known.append(
-                found is not None and not found.inside and met.has_item(callback, found.known)
+                found is not None
+                and not found.inside
+                and (found.digest in self._before or met.has_item(callback, found.known))
             )
 
     def _release(self) -> Made:
@@ -368,7 +372,7 @@ class Compared(Accepted):
         session.counts.add("items/other")
         # each page of an endless calendar is another item there: its requests are paid all the same
         keeps = page.way == "compare" and session.keeping.keeps(page.callback)
-        page.way = "accept"
+        was_refetch, page.way = page.way == "refetch", "accept"
         requests = [each for each in self._made if isinstance(each, Request)]
         if keeps:
             requests, _ = self._new_requests()
@@ -393,6 +397,8 @@ class Compared(Accepted):
         for each in passing:
             if not isinstance(each, Request):
                 self._passes_item()
+        if was_refetch and any(known):
+            session.counts.add("unchanged_items", sum(known))
         self._withhold(sum(known), self._requests_made() - len(requests))
         return passing
 
