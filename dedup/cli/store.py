@@ -334,7 +334,9 @@ def export(path: str, output: str) -> None:
     epilog="Example: dedup store produce /var/lib/dedup --kafka kafka-1:9092 --topic dedup.inserts.2"
 )
 @click.argument("path", type=click.Path())
-@click.option("--kafka", metavar="HOST:PORT,...", required=True, help="Kafka brokers.")
+@click.option(
+    "--kafka", metavar="HOST:PORT,...", required=True, help="Kafka brokers to produce to."
+)
 @click.option("--topic", metavar="NAME", help="Topic of insert events. [default: dedup.inserts]")
 def produce(path: str, kafka: str, topic: str | None) -> None:
     """Write the documents of the stores at PATH to a Kafka topic, as insert events. The stores are not changed.

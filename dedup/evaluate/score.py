@@ -57,6 +57,7 @@ class Pairs(msgspec.Struct, frozen=True):
     site        1 of one registrable domain, 0 of two, -1 not known
     copies      equal in everything, which counts where there is too little text
     things      two pages of a site that are of two things, whatever their texts
+    unread      what was read of a page says nothing: only equal texts count
     other       two pages of a site, by their own word, that are not word for word the same
     kind        what the list calls each pair; None for all pairs
     """
@@ -70,6 +71,7 @@ class Pairs(msgspec.Struct, frozen=True):
     site: Marks
     copies: Mask
     things: Mask
+    unread: Mask
     other: Mask
     kind: list[str] | None = None
 
@@ -164,6 +166,7 @@ def _pairs(
     copies, things = np.zeros(len(a), bool), np.zeros(len(a), bool)
     for i in np.flatnonzero((value == 0) & (prints.identity[a] == prints.identity[b])):
         copies[i] = are_copies(prints.pages[a[i]], prints.pages[b[i]])
+    unread = np.array([page.unread for page in prints.pages], bool)
     features = np.minimum(prints.features[a], prints.features[b])
     little = features < PICTURE_FEATURES
     for i in np.flatnonzero((site == 1) & (little | (prints.thing[a] != prints.thing[b]))):
@@ -178,6 +181,7 @@ def _pairs(
         site,
         copies,
         things,
+        unread[a] | unread[b],
         other & (site == 1) & ~((value == 0) & (similarity == 1)),
         kind,
     )
@@ -259,6 +263,7 @@ def called(pairs: Pairs, policy: Policy, *, identity: bool = False) -> Mask:
     few = np.where(short, policy.similarity_short, NEVER)
     least = np.where(pairs.features >= policy.full_features, full, few)
     enough = pairs.features >= policy.min_features
+    least = np.where(pairs.unread, np.maximum(least, 1.0), least)
     near = (pairs.value <= policy.distance) & (pairs.similarity >= least)
     found: Mask = np.where(enough, near, pairs.copies) & ~pairs.things
     return found & ~pairs.other if identity else found

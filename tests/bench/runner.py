@@ -272,7 +272,7 @@ def _option(option: Option) -> click.Option:
         given["type"] = click.IntRange(option.least, option.most)
     elif option.kind == "numbers":
         given |= {"callback": numbers(option.most or 2**63, option.least), "metavar": "N,N"}
-        given["default"] = ",".join(map(str, option.default))
+        given["default"] = ",".join(map(str, option.default)) or None
     elif option.kind == "choice":
         given["type"] = click.Choice(option.choices)
     elif option.kind == "path":

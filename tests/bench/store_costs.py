@@ -427,7 +427,7 @@ def open_case(
     memory: str | None,
     cgroup: Path | None,
     requests: int,
-    rate: tuple[int, ...],
+    rate: tuple[int, ...] | None,
     seconds: int,
     progress: Progress | None = None,
 ) -> Iterator[Bench]:

@@ -82,7 +82,7 @@ def test_where_the_verdict_is_known_no_more_is_looked_at(tmp_path, monkeypatch):
         assert read == [128]
         unpaid = [msgspec.structs.replace(document, paid=False) for document in alike]
         detector._store.insert_many(unpaid)
-        assert detector.reserve(page(), COPY).reason == "barren"
+        assert detector.reserve(page(), COPY).status == "near_duplicate"
         assert read == [128, 128]
 
 

@@ -21,6 +21,7 @@ from sizes import examples
 import dedup
 import dedup.detector.reservations
 import dedup.model.names
+from dedup.detector.detector import LATE_SAMPLE
 from dedup.model.errors import RecipeMismatch, StoreLocked, UsageError
 from dedup.model.recipes import recipe_of
 from dedup.store.verify import verify_store
@@ -203,18 +204,18 @@ def test_a_late_insert_alone_is_not_a_late_duplicate(detector, clock):
     assert detector.insert(verdict) is False
 
 
-def test_changes_of_the_log_are_judged_without_reading_them_back(detector, monkeypatch):
-    """Only another document near an applied one is read; those of one batch find each other."""
+def test_changes_of_the_log_are_read_back_for_a_sample_only(detector, monkeypatch):
+    """Whether a change is a late duplicate is looked up for values of the sample, and counts for all."""
     read = []
     documents = detector._store._documents
     real = documents.read
     monkeypatch.setattr(documents, "read", lambda ids: read.extend(ids) or real(ids))
-    far = dedup.Document(C, page(bits(40)))
-    assert detector.apply([(A, dedup.Document(A, page())), (C, far)], {})[1] == 0
+    outside = [(key, dedup.Document(key, page(value))) for key, value in ((A, 1), (B, 2), (C, 7))]
+    assert detector.apply(outside, {})[1] == 0
     assert read == []
-    changes = [(A, dedup.Document(A, page())), (B, dedup.Document(B, page(bits(1))))]
-    assert detector.apply(changes, {})[1] == 2
-    assert len(read) == 3  # the former document of A, and each of the two for the other
+    sampled, other = dedup.Document(C, page(LATE_SAMPLE)), dedup.Document(B, page(bits(40)))
+    assert detector.apply([(B, other), (C, sampled)], {})[1] == LATE_SAMPLE
+    assert read == [1, 2, 4, 0]  # to replace those of B and C; then what is near C: itself and A
 
 
 @settings(max_examples=examples(60), deadline=None)

@@ -96,7 +96,6 @@ class Crawl(RuleBasedStateMachine):
         exempt=st.sampled_from([None, None, None, "start"]),
         guard=st.booleans(),
         kind=st.sampled_from(["", "", "a", "a", "b"]),
-        tries=st.sampled_from([0, 1, 2, 5]),
     )
     def reserve(
         self,
@@ -105,11 +104,8 @@ class Crawl(RuleBasedStateMachine):
         exempt: str | None,
         guard: bool,
         kind: str,
-        tries: int,
     ) -> None:
-        verdict = self.detector.reserve(
-            fingerprint, key, exempt=exempt, guard=guard, kind=kind, tries=tries
-        )
+        verdict = self.detector.reserve(fingerprint, key, exempt=exempt, guard=guard, kind=kind)
         alive = [(*each, True) for *each, end in self.in_flight.values() if end > self.clock.now]
         stored = self.stored_near(fingerprint, key, kind)
         flying = self.near(fingerprint, key, kind, alive)
@@ -133,8 +129,7 @@ class Crawl(RuleBasedStateMachine):
         elif flying:
             expected = ("pending", "", flying[0][2])
         else:
-            status = "exempt" if len(stored) < tries else "near_duplicate"
-            expected = (status, "barren", stored[0][2])
+            expected = ("near_duplicate", "", stored[0][2])
         assert (verdict.status, verdict.reason, verdict.of) == expected
         kept = verdict.status in ("unique", "refetch", "exempt")
         assert (verdict.token is not None) == kept

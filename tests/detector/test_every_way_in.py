@@ -35,7 +35,6 @@ OPTION_VALUES: dict[str, Any] = {
     "exempt": "start",
     "guard": False,
     "kind": "list",
-    "tries": 1,
     "token": TOKEN.format("a"),
     "home": False,
     "seconds": 0.05,
@@ -365,7 +364,7 @@ def test_every_option_of_reserve_does_the_same(ways, name):
     titled = replace(stored, identity=7 << 32)
     option = {name: OPTION_VALUES[name]}
     for way in ways:
-        way.accept(replace(stored, identity=8 << 32), A, {"paid": name != "tries"}, kind="item")
+        way.accept(replace(stored, identity=8 << 32), A, {}, kind="item")
         way.reserve(other, B, **({"seconds": option["seconds"]} if name == "seconds" else {}))
         if name == "seconds":
             time.sleep(0.1)  # then it has expired

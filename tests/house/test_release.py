@@ -81,9 +81,10 @@ def test_the_changelog_keeps_its_form():
 
 
 def test_a_version_names_its_formats():
-    """The newest version's section begins with the formats that the code writes: one version is one format."""
+    """The unreleased section, or else the newest version's, begins with the formats that the code writes."""
     text = (ROOT / "CHANGELOG.md").read_text("utf-8")
-    section = text.partition(f"## [{PROJECT['version']}]")[2].partition("\n### ")[0]
+    sections = [section.partition("\n### ")[0] for section in text.split("\n## [")[1:3]]
+    section = next(section for section in sections if "One version is one format." in section)
     assert f"recipe `{NEWEST}`" in section
     assert f"stores {FORMAT}," in section
     assert f"insert events {events.VERSION}," in section

@@ -205,7 +205,7 @@ def test_a_fifo_is_no_file_of_tokens(tmp_path, tokens):
         with pytest.raises(UsageError, match="is not a regular file"):
             Tokens(None, tokens)
         serving.process.send_signal(signal.SIGHUP)
-        said = "SIGHUP: cannot read the tokens, what is in use stays:"
+        said = "SIGHUP: cannot read the file of tokens, what is in use stays:"
         wait_for(lambda: any(said in line for line in serving.log))
         assert of(serving, CRAWL).ping()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 
 import pytest
-from crawling import PATIENT, Crawling, serve
+from crawling import PATIENT, TEXT, Crawling, serve
 from killing import content, site_pages
 from killing_service import NAMESPACE, killed_round, shared, wrongs
 from seeds import seed_of
@@ -30,7 +30,11 @@ def test_four_spiders_that_share_a_service_drop_what_one_would(tmp_path, site):
     """Of each content one page is parsed, as in one process, but for pages in flight for too long."""
     with Serving(tmp_path / "service") as service:
         where = f"redis://127.0.0.1:{service.port}"
-        settings = {"DEDUP_SERVICE": where, "DEDUP_TIMEOUT_SECONDS": 60, "DEDUP_WAIT_SECONDS": 100}
+        settings = {
+            "DEDUP_SERVICE": where,
+            "DEDUP_TIMEOUT_SECONDS": 60,
+            "DEDUP_WAIT_SECONDS": 100,
+        } | TEXT
         running = [
             Crawling(tmp_path / str(n), {"only": (site, shared(site, n, FOUR, settings))}, PATIENT)
             for n in range(FOUR)

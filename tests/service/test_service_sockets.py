@@ -207,5 +207,5 @@ def test_what_is_said_at_once_after_the_handshake_is_heard(tmp_path):
                 ) as tls,
             ):
                 tls.do_handshake()
-                tls.sendall(b"PING\r\n")
+                tls.sendall(b"*1\r\n$4\r\nPING\r\n")
                 assert tls.recv(100) == b"+PONG\r\n"

@@ -141,7 +141,7 @@ def test_a_timestamp_that_an_output_refuses_is_a_dead_letter(kafka, tmp_path):
     done = outcome(topic)
     assert [m.key for m in done.unique] == [given[1].key]
     assert [(m.key, m.value) for m in done.dead] == [given[0][:2]]
-    assert done.dead[0].header("dedup.error.class") == "Refused"
+    assert done.dead[0].header("dedup.error.class") == "RecordRefused"
 
 
 def test_what_was_aborted_is_not_seen(topic, tmp_path):
