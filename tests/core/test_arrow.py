@@ -122,7 +122,8 @@ def test_threads_may_call_it_at_once():
 
 def test_polars_and_duckdb():
     """Their columns go in as they are, and the struct comes back."""
-    duckdb, pl = pytest.importorskip("duckdb"), pytest.importorskip("polars")
+    duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
+    pl = pytest.importorskip("polars", reason="polars is not installed")
     df = pl.DataFrame({"html": PAGES[:5]})
     page = pl.from_arrow(dedup.fingerprint_batch(df["html"]))
     assert page.to_list() == expected(PAGES[:5])
