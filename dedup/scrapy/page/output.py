@@ -483,13 +483,18 @@ class Watched(Compared):
 
     def take(self, made: Any) -> Made:
         """Return what passes now."""
-        super().take(made)
-        if isinstance(made, Request) and not self._changes_nothing:
-            self.held.append(made)
-            return ()
-        if made is not None and not isinstance(made, Request):
+        released = super().take(made)
+        is_request = isinstance(made, Request)
+        if made is not None and not is_request:
             self._session.in_flight.item_yielded(self._page)
-        return (made,)
+        if self._changes_nothing:
+            return (made,)
+        if is_request:
+            self.held.append(made)
+        if released:  # more than are held back
+            self.held.clear()
+        requests = [each for each in released if isinstance(each, Request)]
+        return requests if is_request else [*requests, made]
 
     def finish(self) -> Made:
         """Return what passes at the end."""
