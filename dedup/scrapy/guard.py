@@ -48,6 +48,11 @@ class Counts:
         except Exception as error:  # noqa: BLE001 - the one guard around all that Scrapy calls
             self.fault(error, consequence)
 
+    def run(self, work: Callable[[], object], consequence: str) -> None:
+        """Do what the event loop calls; count a fault."""
+        with self.guard(consequence):
+            work()
+
     def fault(self, error: Exception, consequence: str, number: int = 1) -> None:
         """Count an internal error for each page that it affected, and log it once for each kind."""
         kind = kind_of(error)

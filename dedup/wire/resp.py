@@ -3,8 +3,8 @@
     command -> pack() -> bytes -> Incoming: (where whole commands end) -> hiredis -> commands
     bulk(), integer(), array(), ... -> an answer -> hiredis.Reader of the client
 
-An empty array is no command. What is not RESP raises NotResp, once what came before it was taken: Redis' commands in
-lines of text (inline commands) are none.
+An empty array is no command, nor is an empty line, which `redis-cli --pipe` sends at its end. What is not RESP raises
+NotResp, once what came before it was taken: Redis' commands in lines of text (inline commands) are none.
 
 Invariant: nothing is parsed or kept without a bound, and no byte is looked at again and again: the native core finds
 where commands end, and goes on where it stopped. hiredis is given whole commands only.
@@ -73,6 +73,7 @@ ALL = 1 << 30  # commands of one read
 COPIED_BYTES = 1 << 14  # that are copied when more comes; more of them are kept in place
 MISSING = object()  # what next() returns where no whole command is left
 
+_EMPTY = b"\r\n", b"\r"  # an empty line, and what may become one
 _FAULTS = {
     lib.NDD_MANY: "an array of this many elements is not allowed",
     lib.NDD_LONG: "a command of this many bytes is not allowed",
@@ -153,13 +154,16 @@ class Incoming:
         return self._reader.gets()
 
     def _skip_empty(self, trusted: bool) -> bool:
-        """Skip an empty array, if one comes where no command is whole. Raises NotResp."""
+        """Skip an empty array or line, if one comes where no command is whole. Raises NotResp."""
         skipped = False
         if self._data:
             behind = self._read.behind
             if behind == lib.NDD_EMPTY:
                 self._at += self._read.end
                 skipped = True
+            elif behind == lib.NDD_OTHER and (line := self._data[self._at : self._at + 2]) in _EMPTY:
+                skipped = len(line) == 2
+                self._at += 2 * skipped
             elif behind != lib.NDD_PART or len(self._data) - self._at > self._most[trusted]:
                 raise NotResp(_FAULTS.get(behind, _FAULTS[lib.NDD_LONG]))
             if self._at == len(self._data):

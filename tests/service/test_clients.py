@@ -41,16 +41,17 @@ PROBED = command("DEDUP.PROBE", "none", "0" * 16, sketch().hex(), "RECIPE", RECI
     ("sent", "answer"),
     [
         (b"PING\r\n" + command("PING"), NOT_RESP),
-        (b"\r\n" + command("PING"), NOT_RESP),
         (command("PING") + b"PING\r\n" + command("PING"), b"+PONG\r\n" + NOT_RESP),
         (b"*-1\r\n*0\r\n*-7\r\n" + command("PING"), b"+PONG\r\n"),
         (PROBED * 3 + b"PING\r\n" + PROBED * 2, b"*0\r\n" * 3 + NOT_RESP),
         (PROBED * 3 + b"*0\r\n" + PROBED * 2, b"*0\r\n" * 5),
+        (PROBED * 3 + b"\r\n\r\n" + PROBED * 2, b"*0\r\n" * 5),
+        (b"\r\n" + command("PING") + b"\rPING\r\n", b"+PONG\r\n" + NOT_RESP),
         (command("ECHO", "a\r\n*1\r\n$4\r\nPING\r\n") + command("PING"),
          b"$17\r\na\r\n*1\r\n$4\r\nPING\r\n\r\n+PONG\r\n"),
     ],
 )  # fmt: skip
-def test_a_line_of_text_is_no_command_and_an_empty_array_none(serving, sent, answer):
+def test_a_line_of_text_is_no_command_and_what_is_empty_is_skipped(serving, sent, answer):
     """In one piece, and cut anywhere, the answers are the same."""
     assert said(serving, sent) == answer
     assert said(serving, *[sent[i : i + 1] for i in range(len(sent))]) == answer
@@ -174,15 +175,14 @@ cli = pytest.mark.skipif(shutil.which("redis-cli") is None, reason="redis-cli is
 
 @cli
 def test_redis_cli_loads_commands_from_a_pipe(serving, client):
-    """redis-cli --pipe takes a file of commands of many reads, as RESP and as lines."""
+    """redis-cli --pipe takes a file of commands of many reads."""
     insert(client, "cli", "k")
     many = b"".join(command("ECHO", f"{i} \r\n*1\r\n".ljust(200 + i % 50)) for i in range(5000))
-    for data, count in ((many, 5000), (b"PING\r\n" * 1000, 1000)):
-        done = subprocess.run(
-            ["redis-cli", "-p", str(serving.port), "--pipe"],
-            input=data, capture_output=True, timeout=120, check=False,
-        )  # fmt: skip
-        assert f"errors: 0, replies: {count}".encode() in done.stdout, done
+    done = subprocess.run(
+        ["redis-cli", "-p", str(serving.port), "--pipe"],
+        input=many, capture_output=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert b"errors: 0, replies: 5000" in done.stdout, done
 
 
 @cli
@@ -207,8 +207,8 @@ def test_redis_cli_asks(serving, client):
 
 @pytest.mark.skipif(shutil.which("redis-benchmark") is None, reason="it is not installed")
 def test_redis_benchmark_runs(serving):
-    """Its default starts with lines of text; a test of our own command runs, too."""
-    for options in (["-t", "ping"], ["-P", "16", "DEDUP.PARTITIONS"]):
+    """With a PING that is an array, and with a command of our own."""
+    for options in (["-t", "ping_mbulk"], ["-P", "16", "DEDUP.PARTITIONS"]):
         done = subprocess.run(
             ["redis-benchmark", "-p", str(serving.port), "-n", "2000", "-c", "10", "-q", *options],
             capture_output=True, text=True, timeout=120, check=False,

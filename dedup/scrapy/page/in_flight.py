@@ -176,7 +176,8 @@ class PagesInFlight:
         except RuntimeError:  # the loop has ended, and the crawl with it
             self.commit()
         else:
-            self._timer = loop.call_later(COMMIT_SECONDS, self._commit_in_time)
+            consequence = "pages are parsed, but not remembered"
+            self._timer = loop.call_later(COMMIT_SECONDS, self._counts.run, self.commit, consequence)
 
     def commit(self) -> None:
         """Insert the pages that were parsed since the last time, and flush the stats."""
@@ -187,10 +188,6 @@ class PagesInFlight:
         for space, verdicts in parsed.items():
             space.memory.insert(verdicts)
         self._counts.flush()
-
-    def _commit_in_time(self) -> None:
-        with self._counts.guard("pages are parsed, but not remembered"):
-            self.commit()
 
     def close(self) -> None:
         """Release what is left, and insert what was parsed. Reservations end with the crawl."""
