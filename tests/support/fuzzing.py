@@ -34,7 +34,7 @@ from dedup.core.fingerprint import PageReading, fingerprint, main_words, read_pa
 from dedup.model import events
 from dedup.model.errors import DedupError, EventInvalid, RecipeMismatch, StoreDamaged, UsageError
 from dedup.model.page import Document, PageFingerprint
-from dedup.model.recipes import NEWEST
+from dedup.model.recipes import NEWEST, recipe_of
 from dedup.store import Store, transfer, verify
 from dedup.store import documents as records
 from dedup.store.documents import Documents
@@ -270,6 +270,7 @@ def event(data: bytes) -> None:
 def lines(data: bytes) -> None:
     """Survey and import an input; every good line is a document of the store afterwards."""
     good: dict[str, dict[str, Document]] = {}
+    recipes: dict[str, str] = {}  # each namespace's: of its first line whose recipe is known
     total = bad = 0
     for line in io.BytesIO(data):
         total += 1
@@ -277,20 +278,23 @@ def lines(data: bytes) -> None:
             continue
         try:
             namespace, found = transfer.decode_line(line)
-        except EventInvalid as error:
+            if namespace not in recipes:
+                recipe_of(found.page.recipe)
+                recipes[namespace] = found.page.recipe
+        except (EventInvalid, RecipeMismatch) as error:
             assert str(error)
+            bad += 1
+            continue
+        if found.page.recipe != recipes[namespace]:
             bad += 1
             continue
         assert transfer.decode_line(transfer.encode_line(namespace, found)) == (namespace, found)
         good.setdefault(namespace, {}).pop(found.key, None)
         good[namespace][found.key] = found
     faults: list[int] = []
-    try:
-        survey = transfer.survey(io.BytesIO(data), lambda number, _: faults.append(number))
-    except RecipeMismatch:
-        return
+    survey = transfer.survey(io.BytesIO(data), lambda number, _: faults.append(number))
     assert (survey.lines, survey.bad, len(faults)) == (total, bad, bad)
-    assert survey.recipes.keys() == good.keys()
+    assert survey.recipes == recipes
     if not good or len(good) > 4:
         return
     folder = workplace()
@@ -300,9 +304,8 @@ def lines(data: bytes) -> None:
         stores = {}
         for namespace in good:
             try:
-                recipe = survey.recipes[namespace]
                 stores[namespace] = stack.enter_context(
-                    Store.open(folder, namespace, recipe_id=recipe)
+                    Store.open(folder, namespace, recipe_id=recipes[namespace])
                 )
             except RecipeMismatch:  # a recipe with a secret that we do not know
                 return

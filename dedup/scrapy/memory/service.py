@@ -192,6 +192,7 @@ class ServiceNamespace:
 
         def kept() -> None:
             self._counts.add("inserted", len(encoded))
+            self._counts.flush()  # no page of this time may follow
             for verdict in encoded:
                 self.updates.add("pin", verdict.key, verdict)
 
@@ -273,6 +274,7 @@ class PendingUpdates:
                     self._check_pin(error)
                 elif error is not None:
                     self._give_up(update, error)
+            self._counts.flush()  # no page of this time may follow
             tried += len(self._sending)
             failed += len(again)
             self._sending = []

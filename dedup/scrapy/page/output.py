@@ -101,10 +101,10 @@ class Output:
         """Leave the way; return what it held, which passes."""
         self._way = None
         held, way.held = way.held, []
-        page = self._session.page_of(self._response.request)
-        if page is not None:
+        with self._session.counts.guard(f"{self._response} is parsed, but not remembered"):
+            page = self._session.page_of(self._response.request)
             for each in held:
-                if not isinstance(each, Request):
+                if page is not None and not isinstance(each, Request):
                     self._session.in_flight.item_yielded(page)
         return held
 
