@@ -90,7 +90,7 @@ def test_a_log_that_was_replaced_is_refused_once_kafka_answers(kafka, tmp_path):
         token = reserve(at, "d", "http://b/1", value=spread(9))[1]
         way.heal()
         until(lambda: ready(service)["code"] == 503, "it was never refused")
-        assert "is not the log that was read before" in ready(service)["reason"]
+        assert "are not of this log" in ready(service)["reason"]
         for command in (
             ("DEDUP.RESERVE", "d", "k", *page()),
             ("DEDUP.INSERT", "d", "http://b/1", token),
