@@ -178,6 +178,19 @@ def test_any_items_have_a_digest_that_survives_its_bytes(found: list[dict[str, o
     assert not made.number or are_known(made, made, NONE)
 
 
+def test_a_digest_is_bounded_however_many_names_the_fields_have() -> None:
+    """Of 40 items with 30 names each, all different; a changed value still counts."""
+    items = [{f"{n} {k}": k for k in range(30)} for n in range(40)]
+    made = digest(*items)
+    assert made is not None
+    assert len(encode(made)) <= 1024
+    assert are_known(made, made, NONE)
+    other = digest(*items[:-1], items[-1] | {"39 29": "new"})
+    assert other is not None
+    assert not are_known(other, made, NONE)
+    assert differing(other, made)
+
+
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_digest_or_none(content: bytes) -> None:
     """What a store or a service holds raises nothing, nor does an older digest."""

@@ -307,12 +307,18 @@ class Digester:
             self._distinct.add(digest)
             self._sum = self._sum + digest & _MASK
             for number, exact in (*fields.items(), (rules.names.hash_of(""), _hash(kind))):
-                self._fields[number] = self._fields.get(number, 0) + exact & _MASK
+                self._sum_up(number, exact)
         self._says = self._says or shown.says or shown.holds
         self.shown.append(shown)
         hashes = Hashes(_hash(kind, self._told(wide)).to_bytes(8, "big"), digest, self._inside)
         self.items.append(hashes)
         return hashes
+
+    def _sum_up(self, number: int, exact: int) -> None:
+        """Add a value to its field; those of other items that are too many count as one."""
+        if number not in self._fields and len(self._fields) > FIELDS + 1:
+            exact, number = _hash(number, exact), _OTHERS
+        self._fields[number] = self._fields.get(number, 0) + exact & _MASK
 
     def _told(self, fields: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
         """Return the fields that tell an item: those that are not volatile, or all if there is no other."""
