@@ -161,7 +161,9 @@ class Incoming:
             if behind == lib.NDD_EMPTY:
                 self._at += self._read.end
                 skipped = True
-            elif behind == lib.NDD_OTHER and (line := self._data[self._at : self._at + 2]) in _EMPTY:
+            elif (
+                behind == lib.NDD_OTHER and (line := self._data[self._at : self._at + 2]) in _EMPTY
+            ):
                 skipped = len(line) == 2
                 self._at += 2 * skipped
             elif behind != lib.NDD_PART or len(self._data) - self._at > self._most[trusted]:

@@ -177,7 +177,9 @@ class PagesInFlight:
             self.commit()
         else:
             consequence = "pages are parsed, but not remembered"
-            self._timer = loop.call_later(COMMIT_SECONDS, self._counts.run, self.commit, consequence)
+            self._timer = loop.call_later(
+                COMMIT_SECONDS, self._counts.run, self.commit, consequence
+            )
 
     def commit(self) -> None:
         """Insert the pages that were parsed since the last time, and flush the stats."""
