@@ -6,6 +6,7 @@
 
 import math
 from decimal import Decimal
+from functools import cache
 from typing import Any, NamedTuple
 
 import click
@@ -211,7 +212,11 @@ def _segments(documents: int) -> list[int]:
 
 def _segment_bytes(size: int, distance: int) -> float:
     """Return the bytes a document of a segment takes."""
-    documents = round(STEP ** math.ceil(math.log(size, STEP)))
+    return _designed_bytes(round(STEP ** math.ceil(math.log(size, STEP))), distance)
+
+
+@cache  # thousands of segments have few sizes
+def _designed_bytes(documents: int, distance: int) -> float:
     for design in plan_designs(documents, distance):
         if design.kind == "segment":
             return DOCUMENT_BYTES + design.bytes / documents
