@@ -1,5 +1,5 @@
 /*
- * Compressed sorted fingerprints, for compressed.c and the two codecs. docs/appendix/plan.md has the format.
+ * Compressed sorted fingerprints, for compressed.c and the two codecs. docs/explain/plan.md has the format.
  *
  * A codec writes and reads a body; the header, the checksum and the size of all are compressed.c's.
  * The rule kept: bytes are believed only after ..._validate has decoded every fingerprint of them,

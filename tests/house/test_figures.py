@@ -30,7 +30,7 @@ def test_pages_say_what_was_measured():
 
 def test_every_table_of_readme_and_quality_is_from_the_file():
     """No row of figures stands in them outside of marks; a table of files is none."""
-    for name in ("README.md", "docs/quality.md", "docs/performance.md"):
+    for name in ("README.md", "docs/explain/quality.md", "docs/explain/performance.md"):
         text = (figures.ROOT / name).read_text("utf-8")
         outside = re.sub(r"<!-- ([\w -]+): begin -->.*?<!-- \1: end -->", "", text, flags=re.DOTALL)
         heads = re.findall(r"(?<!\|)\n(\|.+)\n\|[-| ]+\n", outside)

@@ -1,4 +1,4 @@
-"""docs/operations.md is true: its options, metrics and reasons are those of the service."""
+"""docs/use/service.md is true: its options, metrics and reasons are those of the service."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from services import Serving
 from dedup.cli import main
 from dedup.model.recipes import recipe_of
 
-TEXT = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).parents[2] / "docs" / "use" / "service.md").read_text(encoding="utf-8")
 
 
 def test_every_option_that_the_document_names_is_one():

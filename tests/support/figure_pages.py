@@ -84,7 +84,7 @@ def sets(held: Any) -> list[Any]:
     return [held[f"set-{name}"]["figures"] for name in SETS]
 
 
-# ------------------------------------------------------------------------------- how-to/distance.md
+# ------------------------------------------------------------------------------- docs/use/distance.md
 
 
 def distance_steps(held: Any) -> str:
@@ -117,7 +117,7 @@ def distance_sites(held: Any) -> str:
     return rows(["k", "pages dropped", "right", "wrong", "copies missed"], lines)
 
 
-# --------------------------------------------------------------------------------------- quality.md
+# --------------------------------------------------------------------------------------- docs/explain/quality.md
 
 
 def labelled_sets(held: Any) -> str:
@@ -230,7 +230,7 @@ def crawl_whole(held: Any) -> str:
     return rows(("", *units), lines)
 
 
-# ------------------------------------------------------------------------------- docs/comparison.md
+# ------------------------------------------------------------------------------- docs/explain/comparison.md
 
 SITES = ("archives", "archives-sites")  # generated pages, and those of whole sites
 
@@ -289,7 +289,7 @@ def archives_memory(held: Any) -> str:
     return rows(titles, lines)
 
 
-# ---------------------------------------------------------------------------- docs/quality.md
+# ---------------------------------------------------------------------------- docs/explain/quality.md
 
 
 def unseen_sites(held: Any) -> str:
@@ -312,18 +312,18 @@ UNSEEN = {
 
 MADE: dict[tuple[str, str], Callable[[Any], str]] = {
     ("README.md", "figures"): readme,
-    ("docs/appendix/archives.md", "archives reading"): archives_reading,
-    ("docs/appendix/archives.md", "archives texts"): archives_texts,
-    ("docs/appendix/archives.md", "archives memory"): archives_memory,
-    ("docs/performance.md", "crawl whole"): crawl_whole,
-    ("docs/how-to/distance.md", "distance steps"): distance_steps,
-    ("docs/appendix/reading.md", "distance sites"): distance_sites,
-    ("docs/quality.md", "labelled sets"): labelled_sets,
-    ("docs/quality.md", "unseen sites"): unseen_sites,
-    ("docs/appendix/reading.md", "recall by source"): recall_by_source,
-    ("docs/appendix/reading.md", "recall by kind"): recall_by_kind,
-    ("docs/appendix/reading.md", "by similarity"): quality_similarity,
-    ("docs/appendix/reading.md", "by distance"): quality_distance,
+    ("docs/explain/archives.md", "archives reading"): archives_reading,
+    ("docs/explain/archives.md", "archives texts"): archives_texts,
+    ("docs/explain/archives.md", "archives memory"): archives_memory,
+    ("docs/explain/performance.md", "crawl whole"): crawl_whole,
+    ("docs/use/distance.md", "distance steps"): distance_steps,
+    ("docs/explain/reading.md", "distance sites"): distance_sites,
+    ("docs/explain/quality.md", "labelled sets"): labelled_sets,
+    ("docs/explain/quality.md", "unseen sites"): unseen_sites,
+    ("docs/explain/reading.md", "recall by source"): recall_by_source,
+    ("docs/explain/reading.md", "recall by kind"): recall_by_kind,
+    ("docs/explain/reading.md", "by similarity"): quality_similarity,
+    ("docs/explain/reading.md", "by distance"): quality_distance,
 }
 
 

@@ -1,6 +1,6 @@
 """Measures the figures of the documentation and puts them into its pages: make figures [ONLY="NAME ..."].
 
-    commands (dedup ... --json) -> docs/appendix/benchmarks/measurements.json -> figure_pages.py -> pages
+    commands (dedup ... --json) -> docs/explain/measurements.json -> figure_pages.py -> pages
 
 Each entry of the file has its command, machine, date, commit and figures. DEDUP_EVAL is the folder of the
 labelled sets and whole sites (dev, second, corpora/data), which are not part of the repository; without it
@@ -27,7 +27,7 @@ from page_figures import between, put
 from runner import machine
 
 ROOT = Path(__file__).parents[3]
-FILE = ROOT / "docs" / "appendix" / "benchmarks" / "measurements.json"
+FILE = ROOT / "docs" / "explain" / "measurements.json"
 
 
 class Measurement(NamedTuple):
