@@ -58,33 +58,21 @@ def of_set(found: Any) -> Any:
 
 
 def _of_pairs(found: Any) -> Any:
-    slices = {
-        f"by_{name}": {
-            kind: {n: each[n] for n in COUNTS} for kind, each in found["slices"][name].items()
-        }
-        for name in ("source", "kind")
+    return {n: found[n] for n in (*COUNTS, "intervals")} | {
+        "by_k": {
+            str(step["k"]): {
+                "found": step["confirmed"]["found"],
+                "wrong": step["confirmed"]["wrong"],
+                "found_alone": step["alone"]["found"],
+                "wrong_alone": step["alone"]["wrong"],
+            }
+            for step in found["curve"]
+        },
+        "by_similarity": {
+            str(step["similarity"]): {name: step["figures"][name] for name in ("found", "wrong")}
+            for step in found["thresholds"]
+        },
     }
-    return (
-        {n: found[n] for n in (*COUNTS, "intervals")}
-        | {
-            "by_k": {
-                str(step["k"]): {
-                    "found": step["confirmed"]["found"],
-                    "wrong": step["confirmed"]["wrong"],
-                    "found_alone": step["alone"]["found"],
-                    "wrong_alone": step["alone"]["wrong"],
-                }
-                for step in found["curve"]
-            },
-            "by_similarity": {
-                str(step["similarity"]): {
-                    name: step["figures"][name] for name in ("found", "wrong")
-                }
-                for step in found["thresholds"]
-            },
-        }
-        | slices
-    )
 
 
 def of_sites(found: Any) -> Any:
