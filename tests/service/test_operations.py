@@ -15,7 +15,9 @@ from dedup.cli import main
 
 DOCS = Path(__file__).parents[2] / "docs"
 TEXT = (DOCS / "use" / "service.md").read_text(encoding="utf-8")
-METRICS = (DOCS / "reference" / "metrics.md").read_text(encoding="utf-8").partition("## The worker")[0]
+METRICS = (
+    (DOCS / "reference" / "metrics.md").read_text(encoding="utf-8").partition("## The worker")[0]
+)
 
 
 def test_every_option_that_the_document_names_is_one():

@@ -17,7 +17,6 @@ from page_figures import rows
 STEPS = (1, 3, 5, 6, 7, 8, 9, 10)
 SEEDS = (1, 2, 3)
 SIMILARITIES = (0.5, 0.7, 0.8, 0.875, 0.91, 0.95)
-DISTANCES = (3, 6, 8, 10)
 SETS = ("development", "second")
 
 
@@ -76,17 +75,6 @@ def distance_steps(held: Any) -> str:
         lines.append(emphasised(cells, k == 8))
     head = ["k", "missed, development", "missed, second set", "right, both sets"]
     return rows([*head, "right alone, development", "right alone, second set"], lines)
-
-
-def distance_sites(held: Any) -> str:
-    lines = []
-    for k in DISTANCES:
-        if (found := held.get(f"sites-k{k}", {}).get("figures")) is None:
-            continue
-        cells = [str(k), f"{found['drops']:,}", share(found["right"], found["drops"])]
-        cells += [str(found["wrong"]), share(found["twins"] - found["found"], found["twins"])]
-        lines.append(emphasised(cells, k == 8))
-    return rows(["k", "pages dropped", "right", "wrong", "copies missed"], lines)
 
 
 # --------------------------------------------------------------------------------------- docs/explain/quality.md
@@ -225,7 +213,6 @@ MADE: dict[tuple[str, str], Callable[[Any], str]] = {
     ("docs/explain/comparison.md", "archives texts"): archives_texts,
     ("docs/explain/performance.md", "crawl whole"): crawl_whole,
     ("docs/use/distance.md", "distance steps"): distance_steps,
-    ("docs/use/distance.md", "distance sites"): distance_sites,
     ("docs/explain/quality.md", "labelled sets"): labelled_sets,
     ("docs/explain/quality.md", "unseen sites"): unseen_sites,
     ("docs/use/distance.md", "by similarity"): quality_similarity,

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-from figure_pages import DISTANCES, SEEDS, tables
+from figure_pages import SEEDS, tables
 from page_figures import between, put
 from runner import machine
 
@@ -73,12 +73,6 @@ def _of_pairs(found: Any) -> Any:
             for step in found["thresholds"]
         },
     }
-
-
-def of_sites(found: Any) -> Any:
-    names = ("pages", "drops", "right", "wrong", "twins", "found")
-    sums = {name: round(found["rows"]["all"][name]["median"]) for name in names}
-    return found["facts"] | sums
 
 
 def of_demo(found: Any) -> Any:
@@ -150,15 +144,6 @@ MEASUREMENTS = {
     ),
     "set-development": Measurement(evaluation("--set", "dev"), of_set, "dev"),
     "set-second": Measurement(evaluation("--set", "second"), of_set, "second"),
-    **{
-        f"sites-k{k}": Measurement(
-            ("sites", "--corpora", "corpora/data", "--distance", str(k), "--json"),
-            of_sites,
-            "corpora/data",
-            compares=True,
-        )
-        for k in DISTANCES
-    },
 }
 
 
