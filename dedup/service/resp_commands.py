@@ -647,7 +647,7 @@ def run(session: Session, arguments: list[bytes]) -> tuple[bytes, bytes | Later]
     if not session.trusted and (command is None or not command.greeting):
         raise Refused("NOAUTH", "authenticate first: AUTH default <token>")
     if command is None:
-        raise UsageError(f"unknown command {shown(arguments[0])}; see docs/protocol.md")
+        raise UsageError(f"unknown command {shown(arguments[0])}; see docs/reference/protocol.md")
     if command.role and command.role not in session.roles:
         check_role(name.decode(), command.role, session.roles)
     count = len(arguments)
@@ -853,7 +853,7 @@ def _dedup_info(session: Session, arguments: list[bytes]) -> bytes:
 def _command(_: Session, arguments: list[bytes]) -> bytes:
     if arguments[1:2] and arguments[1].upper() == b"COUNT":
         return integer(len(COMMANDS))
-    return resp.EMPTY  # DOCS, INFO: docs/protocol.md has them
+    return resp.EMPTY  # DOCS, INFO: docs/reference/protocol.md has them
 
 
 _HANDLERS: dict[bytes, Command] = {
