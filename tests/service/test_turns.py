@@ -16,7 +16,7 @@ from dedup.model.recipes import NEWEST
 from dedup.service.core.access import Tokens
 from dedup.service.core.namespaces import Namespaces
 from dedup.service.core.operations import Operations
-from dedup.service.port import Connection, Port
+from dedup.service.resp.port import Connection, Port
 
 VALUES = [0, 0xFF << 20, 0xFFFFF << 40]
 CLIENTS = 3
