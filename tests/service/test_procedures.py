@@ -22,10 +22,10 @@ import pytest
 import redis
 from command_line import fill
 from commands import ONCE, TOKEN, insert, probe, spread
-from log_services import ready, until
+from log_services import event, ready, until, write_records
 from logs import log_config
 from mounting import can_mount
-from procedures import KAFKA, OPERATIONS, STORE, commands, do, served, the
+from procedures import KAFKA, OPERATIONS, STORE, commands, do, events, served, the
 
 import dedup
 from dedup.wire.kafka import ensure_topic
@@ -61,7 +61,7 @@ GIVE = the(OPERATIONS, "chown -R")
 START = the(KAFKA, "--listen 0.0.0.0:7700 --http ")
 CREATE = the(KAFKA, "kafka-topics.sh ")
 PRODUCE = the(KAFKA, "store produce ")
-SHARDS = [each for each in commands(KAFKA) if "--partitions" in each and each != CREATE]
+SHARES = [each for each in commands(KAFKA) if "--partitions" in each and each != CREATE]
 ELSEWHERE = {
     "dedup serve --help": "service/test_operations.py",
     "kill -9": "service/test_service_alone_faults.py",
@@ -314,7 +314,7 @@ def test_the_documents_are_spread_over_four_services(kafka, tmp_path):
     with ExitStack() as stack:
         shards = [
             served(each, tmp_path / str(i), "--topic", config.topic, stands=stands, wait=False)
-            for i, each in enumerate(SHARDS)
+            for i, each in enumerate(SHARES)
         ]
         for shard in shards:
             stack.enter_context(shard)
@@ -334,16 +334,121 @@ def test_the_documents_are_spread_over_four_services(kafka, tmp_path):
                 assert detector.reserve(page, f"{key}/copy").of == key
 
 
+def empty(folder: Path) -> None:
+    shutil.rmtree(folder)
+
+
+def without_a_namespace(folder: Path) -> None:
+    shutil.rmtree(folder / "news")
+
+
+def damage(folder: Path, file: str) -> None:
+    data = (folder / file).read_bytes()
+    (folder / file).write_bytes(data[: len(data) // 2])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("fault", [empty, without_a_namespace])
+def test_what_a_replica_lost_is_read_from_the_log(kafka, tmp_path, fault):
+    """Its disk, or a namespace's folder: nothing is to be done but to start it."""
+    config = log_config(kafka)
+    stands = {"kafka-1:9092,kafka-2:9092": kafka}
+    with served(SERVE_KAFKA, tmp_path / "s", "--topic", config.topic, stands=stands) as service:
+        crawled(service, 1, 2, 3)
+    fault(tmp_path / "s")
+    with served(SERVE_KAFKA, tmp_path / "s", "--topic", config.topic, stands=stands) as service:
+        assert known(service, 1, 2, 3)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("file", ["log.json", "news/documents.mdb"])
+def test_a_replica_whose_files_are_damaged_is_restored_or_rebuilt(kafka, tmp_path, file):
+    """It names the file and does not start; a copy of the whole folder does, and so does --rebuild."""
+    config = log_config(kafka)
+    command = [SERVE_KAFKA, tmp_path / "s", "--topic", config.topic]
+    stands = {"kafka-1:9092,kafka-2:9092": kafka}
+    with served(*command, stands=stands) as service:
+        crawled(service, 1, 2, 3)
+    shutil.copytree(tmp_path / "s", tmp_path / "copy")
+    damage(tmp_path / "s", file)
+    service = served(*command, stands=stands, wait=False)
+    service.start()
+    assert service.ended() == 1
+    assert any(file.rpartition("/")[2] in line for line in service.log), service.log
+    with served(*command, "--rebuild", stands=stands) as service:
+        assert known(service, 1, 2, 3)
+    shutil.rmtree(tmp_path / "s")
+    (tmp_path / "copy").rename(tmp_path / "s")
+    with served(*command, stands=stands) as service:
+        assert known(service, 1, 2, 3)
+
+
+@pytest.mark.long
+def test_a_topic_that_deletes_by_age_is_followed_with_keep(kafka, tmp_path):
+    """What Kafka may remove unseen, the service removes by the same time."""
+    config = log_config(kafka)
+    settings = {"cleanup.policy": "compact,delete"}
+    asyncio.run(ensure_topic(config, partitions=1, settings=settings))
+    write_records(config, [event("http://example.com/1", spread(1))])  # of 1970
+    more = ["--kafka", kafka, "--topic", config.topic]
+    with served(KEEP, tmp_path, *more) as service:
+        until(lambda: b'dedup_results_total{result="pruned"} 1.0' in service.get("/metrics")[1])
+        crawled(service, 9)
+        until(lambda: known(service, 9))
+
+
 # ------------------------------------------------------------------------------------ all of them
+
+HERE = "service/test_procedures.py"
+EVENTS = {
+    KAFKA: ("When something fails", {
+        "Kafka is unavailable": "service/test_service_kafka.py::test_while_kafka_is_away_it_serves_stale_and_says_so",
+        "Kafka is unavailable when the service starts": "service/test_service_start.py::test_a_start_without_kafka_serves_stale_and_says_so",
+        "one of three brokers dies": f"{HERE}::test_one_of_three_brokers_dies",
+        "the service is killed": "service/test_service_kafka.py::test_what_was_acknowledged_is_found_after_kill_9",
+        "its disk is lost": f"{HERE}::test_what_a_replica_lost_is_read_from_the_log",
+        "its disk is full": "service/test_replica_faults.py::test_a_full_disk_stops_the_view_and_not_the_service",
+        "`log.json` or a store is damaged": f"{HERE}::test_a_replica_whose_files_are_damaged_is_restored_or_rebuilt",
+        "a namespace's folder is gone": f"{HERE}::test_what_a_replica_lost_is_read_from_the_log",
+        "the topic was deleted or lost records, or a broker was restored from an older copy":
+            "service/test_replica.py::test_a_topic_that_was_made_again_is_refused_and_rebuilt_from_when_told",
+        "partitions were added to the topic": "service/test_replica_bad_records.py::test_stores_are_not_emptied_where_partitions_were_added",
+        "an event of a newer version": "service/test_service_kafka.py::test_an_event_of_a_newer_version_stops_nothing",
+        "A start without Kafka": "service/test_service_start.py::test_only_stores_with_documents_are_served_before_kafka_answers",
+        "Move the documents to a new topic": f"{HERE}::test_documents_are_moved_to_a_new_topic",
+        "A record that is not an event": "service/test_replica.py::test_what_is_no_event_goes_to_the_dead_letters_unmodified",
+        "A record that cannot be read": "service/test_replica_bad_records.py::test_what_cannot_be_read_may_be_left_out",
+        "The topic is `compact,delete`": f"{HERE}::test_a_topic_that_deletes_by_age_is_followed_with_keep",
+        "Events are misplaced": "service/test_replica_shards.py::test_records_of_another_partitioner_are_skipped_by_every_replica",
+        "A service was down for longer than `delete.retention.ms`":
+            "service/test_service_kafka.py::test_a_recreated_topic_is_refused_and_rebuild_starts_over",
+    }),
+    OPERATIONS: ("Backup, restore, removal", {
+        "a store that no process has open": f"{HERE}::test_a_store_is_moved_by_copying_it",
+        "a store in use": f"{HERE}::test_backup_verify_restore_and_removal",
+        "a snapshot of the file system": "store/test_store_faults.py::",
+        "the requests that crawls have made (`<JOBDIR>/dedup-requests`, `<namespace>/requests`)": "scrapy/test_ledger.py::",
+    }),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("page", EVENTS, ids=lambda page: page.stem)
+def test_every_event_of_the_pages_has_a_test(page):
+    """What an operator meets, by the page, and the test that makes it happen."""
+    heading, tested = EVENTS[page]
+    assert events(page, heading) == list(tested)
+    for where in tested.values():
+        file, _, name = where.partition("::")
+        assert f"def {name}(" in (TESTS / file).read_text("utf-8"), where
 
 
 def test_every_command_of_the_pages_is_run():
     """Here, or in the file of tests that is named."""
     here = {
         SERVE, SERVE_KAFKA, KEEP, BACKUP, IMPORT, DROP, VERIFY_SERVED, VERIFY_STOPPED, READ_AGAIN, GIVE, START,
-        CREATE, PRODUCE, *SHARDS,
+        CREATE, PRODUCE, *SHARES,
     }  # fmt: skip
-    assert len(SHARDS) == 4
+    assert len(SHARES) == 4
     assert {*commands(OPERATIONS), *commands(KAFKA)} == here | ELSEWHERE.keys()
     for file in ELSEWHERE.values():
         assert (TESTS / file).exists()

@@ -53,10 +53,10 @@ def the(page: Path, words: str) -> str:
     return command
 
 
-def events(page: Path) -> list[str]:
-    """Return what the tables of a page name in their first column, and its paragraphs in bold."""
-    text = page.read_text(encoding="utf-8")
-    rows = re.findall(r"^\| ([^|]+?) \|", text, re.MULTILINE)
+def events(page: Path, heading: str) -> list[str]:
+    """Return what the tables of a part of a page name in their first column, and its paragraphs in bold."""
+    text = page.read_text(encoding="utf-8").partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| ([^|]+?) \|.*\n(?!\|-)", text, re.MULTILINE)
     return rows + re.findall(r"^\*\*([^*]+?)\.?\*\*", text, re.MULTILINE)
 
 
