@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import sys
 import tarfile
 import tempfile
@@ -150,6 +151,18 @@ def test_a_store_is_moved_by_copying_it(tmp_path, copied):
         shutil.copy(tmp_path / "here" / "news" / "documents.mdb", tmp_path / "there" / "news")
     with served(SERVE, tmp_path / "there") as service:
         assert known(service, 1, 2, 3)
+
+
+def test_a_snapshot_of_the_file_system_has_what_was_acknowledged(tmp_path):
+    """Files of one moment, of a service that goes on: a store of them opens, as after a kill."""
+    with served(SERVE, tmp_path / "here") as service:
+        crawled(service, *range(30))
+        service.process.send_signal(signal.SIGSTOP)
+        shutil.copytree(tmp_path / "here", tmp_path / "there")
+        service.process.send_signal(signal.SIGCONT)
+        crawled(service, 30)
+    with served(SERVE, tmp_path / "there") as service:
+        assert known(service, *range(30))
 
 
 def test_an_upgrade_that_retires_a_recipe_stops_one_namespace(tmp_path):
@@ -426,8 +439,8 @@ EVENTS = {
     OPERATIONS: ("Backup, restore, removal", {
         "a store that no process has open": f"{HERE}::test_a_store_is_moved_by_copying_it",
         "a store in use": f"{HERE}::test_backup_verify_restore_and_removal",
-        "a snapshot of the file system": "store/test_store_faults.py::",
-        "the requests that crawls have made (`<JOBDIR>/dedup-requests`, `<namespace>/requests`)": "scrapy/test_ledger.py::",
+        "a snapshot of the file system": f"{HERE}::test_a_snapshot_of_the_file_system_has_what_was_acknowledged",
+        "the requests that crawls have made (`<JOBDIR>/dedup-requests`, `<namespace>/requests`)": "scrapy/test_scrapy_requests.py::test_a_copy_of_the_requests_is_as_good",
     }),
 }  # fmt: skip
 

@@ -329,7 +329,7 @@ async def _answers(session: Session, queued: list[list[bytes]]) -> list[bytes]:
     """Return the answers of commands, each once its turn has come."""
     answers: list[bytes] = []
     size = 0
-    async for arguments in in_slices(queued):
+    async for arguments in in_slices(queued, session.commands.turns):
         try:
             answer = run(session, arguments)[1]
             if not isinstance(answer, bytes):
