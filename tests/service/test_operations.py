@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 import redis
 from click.testing import CliRunner
 from logs import log_config
+from procedures import KAFKA, OPERATIONS, commands
 from services import Serving
 
 from dedup.cli import main
-from dedup.model.recipes import recipe_of
 
-TEXT = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+TEXT = OPERATIONS.read_text(encoding="utf-8")
 
 
-def test_every_option_that_the_document_names_is_one():
-    """Of `dedup serve`, whose --help has them all with their defaults."""
-    said = CliRunner().invoke(main, ["serve", "--help"]).output
-    part = TEXT.partition("## Options")[2].partition("## Securing")[0]
-    named = set(re.findall(r"--[a-z][a-z-]+", part))
-    assert named <= set(re.findall(r"--[a-z][a-z-]+", said))
-    for distance in re.findall(r"the recipe's, (\d+)", TEXT):
-        assert int(distance) == recipe_of(None).distance
+@pytest.mark.parametrize("page", [OPERATIONS, KAFKA], ids=lambda page: page.stem)
+def test_every_option_that_the_document_names_is_one(page):
+    """Of `dedup serve`, whose --help has them all with their defaults, of the worker, or of another command of the page."""
+    said = "".join(
+        CliRunner().invoke(main, [each, "--help"]).output for each in ("serve", "worker")
+    )
+    option = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    named = set(option.findall(text)) - {"--help"}
+    assert len(named) > 2
+    others = {
+        each for line in commands(page) if " serve " not in line for each in option.findall(line)
+    }
+    assert named - others <= set(option.findall(said))
 
 
 @pytest.mark.parametrize("follows", [False, True], ids=["alone", "with Kafka"])
