@@ -1,6 +1,6 @@
 """`dedup why`: what happened to a page, and which setting would change it.
 
-DEDUP_DROPPED's file, a JSON report or a service -> the lines about a URL, or the riskiest -> advice
+DEDUP_DROPPED's file, a JSON report or a service -> the lines about a URL, or the most doubtful -> advice
 """
 
 import json
@@ -56,7 +56,7 @@ _WOULD = {
 @click.option(
     "--namespace", metavar="NAME", help="Namespace to ask the service about, if it has several."
 )
-@number_option("--top", "List the N riskiest drops of all pages.", least=1, metavar="N")
+@number_option("--top", "List the N most doubtful drops of all pages.", least=1, metavar="N")
 @json_option("Print a JSON object for each page found.")
 def why(
     url: str | None,
@@ -75,7 +75,7 @@ def why(
     exit code is 1 if nothing is found.
     """
     if (url is None) == (top is None):
-        raise UsageError("give a URL, or --top N for the riskiest drops")
+        raise UsageError("give a URL, or --top N for the most doubtful drops")
     if service is not None:
         if url is None:
             raise UsageError("--top needs --drops or --report; a service does not list drops")
@@ -84,7 +84,7 @@ def why(
     else:
         listed = _read(drops, report)
         found = (
-            _riskiest(listed, top, as_json=as_json)
+            _most_doubtful(listed, top, as_json=as_json)
             if top
             else _explain(listed, url or "", _kept(report), as_json=as_json)
         )
@@ -241,7 +241,7 @@ def _marked(sides: Sequence[str]) -> str:
     return " ".join(text.join(mark) for text, mark in zip(sides, MARKS, strict=True) if text)
 
 
-def _riskiest(listed: Iterator[Drop], top: int, *, as_json: bool) -> bool:
+def _most_doubtful(listed: Iterator[Drop], top: int, *, as_json: bool) -> bool:
     drops = sorted((drop for drop in listed if not drop.is_parsed), key=by_risk)
     if as_json:
         for drop in drops[:top]:
@@ -269,7 +269,8 @@ def _riskiest(listed: Iterator[Drop], top: int, *, as_json: bool) -> bool:
     if rows:
         if any(drop.numbers_only for drop in drops[:top]):
             terminal.out("numbers: check whether these are two things, such as two products")
-        terminal.out(f"{len(rows)} of {terminal.count(len(drops), 'drop')}, the riskiest first")
+        what = "flagged page" if all(drop.action == "flagged" for drop in drops) else "drop"
+        terminal.out(f"{len(rows)} of {terminal.count(len(drops), what)}, the most doubtful first")
     else:
         terminal.error("no drop is listed")
     return bool(rows)

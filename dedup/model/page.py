@@ -71,7 +71,7 @@ PARTS = tuple(
             ("n", "numbers"),
             ("b", "text beside the main text"),
             ("a", "attributes"),
-            ("f", "frame"),
+            ("f", "menu, header or footer"),
         )
     )
 )

@@ -32,7 +32,7 @@ from dedup.service.http.bodies import Health
 from dedup.service.http.guard import HttpConnections
 from dedup.service.http.server import made_app
 from dedup.service.metrics import BOUNDS, Metrics
-from dedup.service.port import Connection, Port
+from dedup.service.resp.port import Connection, Port
 
 if TYPE_CHECKING:
     from dedup.service.replica import Replica

@@ -78,13 +78,15 @@ def test_why_explains_a_drop(drops, url):
     ],
 )
 def test_why_says_what_drop_would_do(drops, would, said):
-    """Of a page flagged in tag mode: dropped, or compared; the riskiest drops are only those that would be dropped."""
+    """Of a page flagged in tag mode: dropped, or compared; the most doubtful are only those that would be dropped."""
     flagged = msgspec.structs.replace(SHIRT, action="flagged", would=would, items=2)
     drops.write_bytes(encode(flagged))
     shown = call("why", SHIRT.url).stdout
     assert said in shown
     assert "withheld          2 items\n" in shown
-    assert call("why", "--top", 1).exit_code == (would == "compare")
+    listed = call("why", "--top", 1)
+    assert listed.exit_code == (would == "compare")
+    assert ("1 of 1 flagged page, the most doubtful first" in listed.stdout) == (would == "drop")
 
 
 def test_why_of_an_original_and_of_an_unknown_page(drops):
@@ -97,7 +99,7 @@ def test_why_of_an_original_and_of_an_unknown_page(drops):
     assert "is not listed: it was kept, exempt or not fetched" in unknown.stderr
 
 
-def test_why_lists_the_riskiest_first(drops):
+def test_why_lists_the_most_doubtful_first(drops):
     """Numbers-only differences first, then the least similar; N of them; JSON a line each."""
     result = call("why", "--top", 20)
     assert result.exit_code == 0
@@ -105,14 +107,14 @@ def test_why_lists_the_riskiest_first(drops):
     assert "http://shop.test/price" in lines[1]
     assert "numbers" in lines[1]
     assert "http://shop.test/shirt?b=2&a=1" in lines[2]
-    assert lines[-1] == "2 of 2 drops, the riskiest first"
+    assert lines[-1] == "2 of 2 drops, the most doubtful first"
     (one,) = call("why", "--top", 1, "--json").stdout.splitlines()
     assert json.loads(one)["url"] == PRICE.url
     assert sorted([SHIRT, PRICE], key=by_risk) == [PRICE, SHIRT]
 
 
 def test_a_terminal_breaks_no_address(drops):
-    """There the riskiest come as pairs, as `dedup scan --pairs` prints them."""
+    """There the most doubtful come as pairs, as `dedup scan --pairs` prints them."""
     lines = call("why", "--top", 20, env={"COLUMNS": "40"}).stdout.splitlines()
     assert lines[:2] == [
         "http://shop.test/price",
@@ -135,7 +137,7 @@ def test_why_reads_a_report(tmp_path):
     assert "DEDUP_REPORT = 'report.json'" in refused.stderr
 
 
-def test_a_report_s_riskiest_are_those_that_differ_in_numbers(tmp_path):
+def test_a_report_s_most_doubtful_are_those_that_differ_in_numbers(tmp_path):
     """As of a file of drops: numbers only before words, though more similar."""
     report = tmp_path / "r.json"
     examples = [

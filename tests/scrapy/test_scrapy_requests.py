@@ -11,6 +11,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from hashlib import sha1
+from pathlib import Path
 
 import pytest
 from crawling import Case, Crawling, article, hub, run_case, serve, wait_for
@@ -190,6 +191,26 @@ def test_with_a_jobdir_the_state_lies_in_it(tmp_path):
     (pending,) = (tmp_path / "job" / "dedup-requests" / "pending").iterdir()
     assert pending.stat().st_mode & 0o077 == 0
     ours.close("shutdown")
+
+
+def test_a_copy_of_the_requests_is_as_good(tmp_path):
+    """Of a folder that nothing uses: what a job has seen, and what crawls remember."""
+    remembered = made(tmp_path / "store", DEDUP_MEMORY="ever")
+    assert not fetched(remembered, REQUESTS[0])
+    remembered.close("finished")
+    job = made(tmp_path / "other", JOBDIR=str(tmp_path / "job"))
+    assert not job.request_seen(REQUESTS[0])
+    job.close("shutdown")
+    requests = Path("plain") / "requests"
+    shutil.copytree(tmp_path / "store" / requests, tmp_path / "store2" / requests)
+    shutil.copytree(tmp_path / "job" / "dedup-requests", tmp_path / "job2" / "dedup-requests")
+    for ours in (
+        made(tmp_path / "store2", DEDUP_MEMORY="ever"),
+        made(tmp_path / "other", JOBDIR=str(tmp_path / "job2")),
+    ):
+        assert ours.request_seen(REQUESTS[0])
+        assert not ours.request_seen(REQUESTS[-1])
+        ours.close("finished")
 
 
 def test_without_a_jobdir_it_ends_with_the_crawl(tmp_path):

@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 import redis
 from click.testing import CliRunner
 from logs import log_config
+from procedures import DOCS, KAFKA, OPERATIONS, commands
 from services import Serving
 
 from dedup.cli import main
 
-DOCS = Path(__file__).parents[2] / "docs"
-TEXT = (DOCS / "use" / "service.md").read_text(encoding="utf-8")
 METRICS = (
     (DOCS / "reference" / "metrics.md").read_text(encoding="utf-8").partition("## The worker")[0]
 )
+TEXT = OPERATIONS.read_text(encoding="utf-8")
 
 
-def test_every_option_that_the_document_names_is_one():
-    """Of `dedup serve`, whose --help has them all with their defaults."""
-    said = CliRunner().invoke(main, ["serve", "--help"]).output
-    named = set(re.findall(r"`(--[a-z][a-z-]+)", TEXT))
-    assert named
-    assert named <= set(re.findall(r"--[a-z][a-z-]+", said))
+@pytest.mark.parametrize("page", [OPERATIONS, KAFKA], ids=lambda page: page.stem)
+def test_every_option_that_the_document_names_is_one(page):
+    """Of `dedup serve`, whose --help has them all with their defaults, of the worker, or of another command of the page."""
+    said = "".join(
+        CliRunner().invoke(main, [each, "--help"]).output for each in ("serve", "worker")
+    )
+    option = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    named = set(option.findall(text)) - {"--help"}
+    assert len(named) > 2
+    others = {
+        each for line in commands(page) if " serve " not in line for each in option.findall(line)
+    }
+    assert named - others <= set(option.findall(said))
 
 
 @pytest.mark.parametrize("follows", [False, True], ids=["alone", "with Kafka"])

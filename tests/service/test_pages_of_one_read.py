@@ -15,7 +15,7 @@ from dedup.model.recipes import NEWEST
 from dedup.service.core.access import Tokens
 from dedup.service.core.namespaces import Namespaces
 from dedup.service.core.operations import Operations
-from dedup.service.port import Connection, Port
+from dedup.service.resp.port import Connection, Port
 from dedup.store.store import Store
 
 FAR = [0, 0xFFFFF << 40, 0xFFFFF << 16]  # values that are not near each other

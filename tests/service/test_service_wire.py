@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from dedup.model.errors import UsageError
 from dedup.model.recipes import NEWEST
-from dedup.service import resp_commands
 from dedup.service.core.namespaces import Namespaces, PolicyOverrides
 from dedup.service.core.operations import Operations
-from dedup.service.resp_commands import Plans
+from dedup.service.resp import plans as resp_plans
+from dedup.service.resp.plans import Plans
 
 WORDS = (
     b"TOKEN", b"token", b"HOME", b"home", b"off", b"on", b"GUARD", b"LINKS", b"links", b"00000000000000ab", b"EXEMPT", b"start", b"DISTANCE",
@@ -24,9 +24,9 @@ WORDS = (
 
 def plainly(
     arguments: list[bytes],
-) -> tuple[resp_commands.CommandOptions, dict[str, Any], str | None] | str:
+) -> tuple[resp_plans.CommandOptions, dict[str, Any], str | None] | str:
     try:
-        given = resp_commands.options("RESERVE", arguments)
+        given = resp_plans.options(b"DEDUP.RESERVE", arguments)
     except UsageError as error:
         return str(error)
     shared = replace(given, page={}, reserve=replace(given.reserve, token=None))
@@ -46,7 +46,7 @@ def plans(tmp_path_factory):
 
 def quickly(
     plans: Plans, options: list[bytes]
-) -> tuple[resp_commands.CommandOptions, dict[str, Any], str | None] | str:
+) -> tuple[resp_plans.CommandOptions, dict[str, Any], str | None] | str:
     command = [b"DEDUP.RESERVE", b"ns", b"key", *[b""] * 5, b"RECIPE", NEWEST.encode(), *options]
     try:
         plan, page, token = plans.of_page(command)
@@ -72,7 +72,7 @@ def test_a_token_is_never_what_another_command_had(plans, number):
 
 def test_known_options_are_bounded(plans, monkeypatch):
     """A client that says something new each time fills no memory."""
-    monkeypatch.setattr(resp_commands, "PLANS", 8)
+    monkeypatch.setattr(resp_plans, "PLANS", 8)
     for seconds in range(1, 50):
         quickly(plans, [b"SECONDS", b"%d" % seconds])
     assert 0 < len(plans._page_plans) <= 8

@@ -15,8 +15,8 @@ from dedup.core.native import ffi, lib
 from dedup.model.recipes import NEWEST
 from dedup.service.core.access import Tokens
 from dedup.service.core.namespaces import Namespaces
-from dedup.service.core.operations import Operations
-from dedup.service.port import Connection, Port
+from dedup.service.core.operations import TURNS, Operations
+from dedup.service.resp.port import Connection, Port
 
 VALUES = [0, 0xFF << 20, 0xFFFFF << 40]
 CLIENTS = 3
@@ -152,6 +152,18 @@ def test_repeated_records_are_read_as_python_reads_them(data, cut, most):
     assert list(words[0:count]) == expected
 
 
+def flooding(folder, count) -> tuple[Namespaces, Port, list[Connection], list[Wire]]:
+    """Return a port with connections that have spoken."""
+    namespaces = Namespaces(folder, limits=LIMITS)
+    port = Port(Operations(namespaces, None, LIMITS), LIMITS, Tokens(None, None))
+    port.commands.not_ready = None
+    connections, wires = [Connection(port) for _ in range(count)], [Wire() for _ in range(count)]
+    for connection, wire in zip(connections, wires, strict=True):
+        connection.connection_made(wire)
+        connection.data_received(command("PING"))
+    return namespaces, port, connections, wires
+
+
 def test_a_flood_leaves_the_loop_to_others(folder):
     """However many connections have long work, an iteration of the loop does a few slices of it, in turns.
 
@@ -159,13 +171,7 @@ def test_a_flood_leaves_the_loop_to_others(folder):
     """
 
     async def flooded() -> None:
-        namespaces = Namespaces(folder, limits=LIMITS)
-        port = Port(Operations(namespaces, None, LIMITS), LIMITS, Tokens(None, None))
-        port.commands.not_ready = None
-        connections, wires = [Connection(port) for _ in range(40)], [Wire() for _ in range(40)]
-        for connection, wire in zip(connections, wires, strict=True):
-            connection.connection_made(wire)
-            connection.data_received(command("PING"))
+        namespaces, port, connections, wires = flooding(folder, 40)
         slow = command("ECHO", "x" * 100) * 3000
         left = [slow] * len(connections)
         for connection, data in zip(connections, left, strict=True):
@@ -182,6 +188,27 @@ def test_a_flood_leaves_the_loop_to_others(folder):
         assert wire.written == b"+PONG\r\n"
         await rest(connections)
         assert {wire.written.count(b"$100") for wire in wires} == {3000}
+        namespaces.close()
+
+    asyncio.run(flooded())
+
+
+def test_a_flood_of_transactions_leaves_the_loop_to_others(folder):
+    """500 connections send EXEC at once: an iteration of the loop carries out a few of the queues, and ends them all."""
+
+    async def flooded() -> None:
+        namespaces, _, connections, wires = flooding(folder, 500)
+        for connection in connections:
+            connection.data_received(command("MULTI") + command("ECHO", "done"))
+        for connection in connections:
+            connection.data_received(command("EXEC"))
+        for iterations in range(1, 20):
+            await asyncio.sleep(0)
+            ended = sum(b"done" in wire.written for wire in wires)
+            assert ended <= TURNS * iterations
+        assert ended
+        await rest(connections)
+        assert all(wire.written.endswith(b"*1\r\n$4\r\ndone\r\n") for wire in wires)
         namespaces.close()
 
     asyncio.run(flooded())

@@ -20,7 +20,7 @@ from dedup.service.core.access import Tokens
 from dedup.service.core.config import Limits
 from dedup.service.core.namespaces import Namespaces
 from dedup.service.core.operations import Operations
-from dedup.service.port import Connection, Port
+from dedup.service.resp.port import Connection, Port
 
 LIMITS = Limits(namespaces=3)
 TOKEN = "the token of it"

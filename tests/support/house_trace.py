@@ -200,7 +200,7 @@ async def _serve(folder: str) -> dict[str, _Calls]:
     from dedup.service.core.config import Limits
     from dedup.service.core.namespaces import Namespaces
     from dedup.service.core.operations import Operations
-    from dedup.service.port import Connection, Port
+    from dedup.service.resp.port import Connection, Port
     from dedup.wire.kafka import kafka_config
 
     namespaces = Namespaces(Path(folder))

@@ -1,7 +1,7 @@
 """How a page differs from the accepted page that it looks like: the one grammar of URL differences.
 
     (original, page) -> differences() -> ("?+utm_source", "host:www>m") -> shape: joined by a space
-    two fingerprints -> letters() -> "nf": numbers and frame differ
+    two fingerprints -> letters() -> "nf": numbers and what frames the text differ
 
 A difference never holds a value, so that pages of one kind have one shape:
 

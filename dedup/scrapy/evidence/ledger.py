@@ -50,7 +50,7 @@ class Class(NamedTuple):
     shape: str
 
     def __str__(self) -> str:
-        """Return the class for people: "parse_item, parameter `sid` added (frame differs)"."""
+        """Return the class for people: "parse_item, parameter `sid` added (menu, header or footer differs)"."""
         parts = ", ".join(LETTERS[letter] for letter in self.parts if letter in LETTERS)
         return f"{self.callback}, {in_words(self.shape)}{f' ({parts})' if parts else ''}"
 

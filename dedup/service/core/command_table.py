@@ -2,11 +2,13 @@
 
     COMMANDS -> dispatch, arity, roles, batching, MULTI, paths over HTTP
 
-A command is declared here, read and answered in resp_commands.py, checked in access.py, and carried out in operations.py.
+A command is declared here, checked in access.py, carried out in operations.py, and answered in resp/commands.py.
 """
 
 import re
 from typing import Literal, NamedTuple
+
+from dedup.model.errors import UsageError
 
 Role = Literal["", "crawl", "read", "admin"]
 
@@ -104,4 +106,14 @@ COMMANDS = {
     )
 }
 
-PROBE = b"DEDUP.PROBE"
+PROBE, MPROBE, RESERVE, INSERT = b"DEDUP.PROBE", b"DEDUP.MPROBE", b"DEDUP.RESERVE", b"DEDUP.INSERT"
+
+
+def wrong_usage(name: bytes, what: str = "") -> UsageError:
+    """Return the error of a command that has another form, and what is wrong with it."""
+    return UsageError(f"{what or 'wrong form'}; usage: {COMMANDS[name].usage}")
+
+
+def shown(name: bytes) -> str:
+    """Return an argument as error messages show it."""
+    return "'" + name[:40].decode("ascii", "replace") + "'"

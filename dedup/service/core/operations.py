@@ -11,7 +11,7 @@ OSErrors (refusal.py).
 import asyncio
 import re
 from asyncio import Future, Semaphore
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
 from time import perf_counter
@@ -72,7 +72,8 @@ class Operations:
         self.trouble = ""  # why a store takes no changes, since the last that failed
         self.counts: Counter[str] = Counter()  # verdicts by status, and other changes
         self.tally = Tally()
-        self.turns = Semaphore(LONG_BATCHES)
+        self.long_batches = Semaphore(LONG_BATCHES)
+        self.turns = Turns()
 
     def check_ready(self) -> None:
         """Raise Refused (NOTREADY) unless probes may be answered."""
@@ -413,18 +414,55 @@ def keys_size(found: dict[int, list[Neighbour]]) -> int:
 
 PROBES = 512  # in one native call; inserts in one commit
 SLICE_SECONDS = 0.005  # of work before it is other clients' turn
+TURNS = 4  # slices in an iteration of the event loop
 
 T = TypeVar("T")
 
 
-async def in_slices(items: Iterable[T]) -> AsyncIterator[T]:
-    """Yield items; every few milliseconds the event loop runs other clients' tasks."""
-    deadline = perf_counter() + SLICE_SECONDS
+class Turns:
+    """Turns of work that is done in slices: a few in one iteration of the event loop, however much of it is under way.
+
+    A new connection, which takes several iterations, is answered soon.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[Future[None]] = deque()
+        self._left = TURNS
+        self._is_running = False
+
+    async def take(self) -> None:
+        """Wait for a turn; the first ones of an iteration come at once."""
+        loop = asyncio.get_running_loop()
+        if not self._is_running:
+            self._is_running = True
+            loop.call_soon(self._renew)
+        if self._left:
+            self._left -= 1
+        else:
+            turn = loop.create_future()
+            self._waiting.append(turn)
+            await turn
+
+    def _renew(self) -> None:
+        self._left = TURNS
+        while self._left and self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():  # the task was cancelled
+                turn.set_result(None)
+                self._left -= 1
+        self._is_running = self._left < TURNS
+        if self._is_running:
+            asyncio.get_running_loop().call_soon(self._renew)
+
+
+async def in_slices(items: Iterable[T], turns: Turns) -> AsyncIterator[T]:
+    """Yield items; every few milliseconds it is the turn of others."""
+    until = 0.0
     for item in items:
+        if perf_counter() > until:
+            await turns.take()
+            until = perf_counter() + SLICE_SECONDS
         yield item
-        if perf_counter() > deadline:
-            await asyncio.sleep(0)
-            deadline = perf_counter() + SLICE_SECONDS
 
 
 async def probe_in_slices(
@@ -439,8 +477,8 @@ async def probe_in_slices(
     commands.check_batch(len(values))
     found: dict[int, list[Neighbour]] = {}
     count = size = 0
-    async with commands.turns:
-        async for first in in_slices(range(0, len(values), PROBES)):
+    async with commands.long_batches:
+        async for first in in_slices(range(0, len(values), PROBES), commands.turns):
             slice_ = slice(first, first + PROBES)
             part = commands.probe_many(
                 detector, values[slice_], sketches[slice_], recipe, None, most

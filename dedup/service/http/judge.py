@@ -112,7 +112,7 @@ class Judge:
         else:
             asked, pages = _of_json(body)
         results: list[JudgedPage] = []
-        async for sent in in_slices(pages):
+        async for sent in in_slices(pages, self._commands.turns):
             try:
                 results.append(await self._judged(asked, sent, limits))
             except Exception as error:

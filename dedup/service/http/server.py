@@ -133,7 +133,7 @@ class _Endpoints:
         probed = [bodies.probed(page, asked.recipe) for page in pages]
         if asked.scope == "site" or asked.fields or any(page.domain for page in pages):
             count = size = 0
-            async for i, page in in_slices(enumerate(pages)):
+            async for i, page in in_slices(enumerate(pages), commands.turns):
                 found = commands.probe(detector, probed[i], page.domain)
                 answers[i] = found[: asked.count]
                 count += len(answers[i])
@@ -157,7 +157,7 @@ class _Endpoints:
         results: list[bodies.Judged] = []
         judgement = asked.asked
         self._commands.check_ready()
-        async for page in in_slices(asked.pages):
+        async for page in in_slices(asked.pages, self._commands.turns):
             try:
                 for name in ("key", "domain", "kind"):
                     check_field(name, getattr(page, name))
@@ -181,7 +181,7 @@ class _Endpoints:
         if commands.log is not None or asked.pin:
             return await self._each(asked.items, lambda held: self._insert_one(asked, held))
         results: list[bodies.Done] = []
-        async for first in in_slices(range(0, len(asked.items), INSERTED)):
+        async for first in in_slices(range(0, len(asked.items), INSERTED), commands.turns):
             some = asked.items[first : first + INSERTED]
             try:
                 commands.insert_many(
@@ -212,7 +212,7 @@ class _Endpoints:
         """Carry out a command for each item, in order; then wait for those that take time."""
         self._commands.check_ready()
         results: list[Any] = []
-        async for item in in_slices(items):
+        async for item in in_slices(items, self._commands.turns):
             try:
                 results.append(do(item))
             except Exception as error:  # noqa: BLE001 - becomes the answer, with its code

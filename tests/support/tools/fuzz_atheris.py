@@ -9,7 +9,7 @@ import oracle
 
 import dedup.core.fingerprint
 import dedup.model.events
-import dedup.service.port
+import dedup.service.resp.port
 import dedup.store.documents
 import dedup.store.index
 import dedup.store.transfer

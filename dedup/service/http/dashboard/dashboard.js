@@ -81,8 +81,8 @@ function facts(o) {
     ["judged", number(judged)], ["near-duplicates", number(near)], ["share", percent(near, judged)],
     ["saved*", [`${number(dropped)} `, made("small", percent(dropped, judged))]],
     ["memory", bytes(o.memory_bytes)], ["tables", bytes(sum("table_bytes"))], ["on disk", bytes(sum("file_bytes"))],
-    ["index saved", ages.length ? `${duration(Math.max(...ages))} ago` : "not yet"],
     ["running for", duration(o.uptime_seconds)]];
+  if (ages.length) pairs.push(["index written", `${duration(Math.max(...ages))} ago`]);  // a small store has none while it is served
   if (o.partitions !== "*") pairs.push(["partitions", `${o.partitions} of ${o.partition_count}`]);
   for (const [name, value] of Object.entries(o.log || {})) {
     const [title, shown] = LOG[name] || [name.replaceAll("_", " "), String];

@@ -1,0 +1,1 @@
+"""The RESP port of the table service: connections, sessions and the commands."""

@@ -1,0 +1,465 @@
+"""The procedures of docs/use/service.md and service-kafka.md work as they stand there.
+
+Commands are taken from the page, with its folder, addresses and names replaced by those of the test. A command or an
+event of a page that no test takes fails the last tests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import signal
+import sys
+import tarfile
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+import redis
+from command_line import fill
+from commands import ONCE, TOKEN, insert, probe, spread
+from log_services import event, ready, until, write_records
+from logs import log_config
+from mounting import can_mount
+from procedures import KAFKA, OPERATIONS, STORE, commands, do, events, served, the
+
+import dedup
+from dedup.wire.kafka import ensure_topic
+
+TESTS = Path(__file__).parents[1]
+AS_ROOT = pytest.mark.skipif(
+    sys.platform != "linux" or os.getuid() != 0, reason="only root may become another user"
+)
+OTHER = 65534  # nobody, a user of every Linux
+# The service becomes this user once it is imported: others may not be able to read Python's own files.
+AS_OTHER = """
+import encodings.idna, importlib.readers, os
+import uvicorn.lifespan.off, uvicorn.protocols.http.h11_impl, uvicorn.server, uvloop
+from dedup.service import table_service
+run = table_service.run
+def become(*given):
+    os.setgid({0})
+    os.setuid({0})
+    run(*given)
+table_service.run = become
+"""
+
+SERVE = the(OPERATIONS, f"serve --path {STORE}\n")
+SERVE_KAFKA = the(OPERATIONS, "--kafka kafka-1:9092,kafka-2:9092\n")
+KEEP = the(OPERATIONS, "--keep ")
+BACKUP = the(OPERATIONS, "store backup ")
+IMPORT = the(OPERATIONS, "store import ")
+DROP = the(OPERATIONS, "DEDUP.DROP ")
+VERIFY_SERVED = the(OPERATIONS, "verify http")
+VERIFY_STOPPED = the(OPERATIONS, f"verify {STORE}")
+READ_AGAIN = the(OPERATIONS, "kill -HUP")
+GIVE = the(OPERATIONS, "chown -R")
+START = the(KAFKA, "--listen 0.0.0.0:7700 --http ")
+CREATE = the(KAFKA, "kafka-topics.sh ")
+PRODUCE = the(KAFKA, "store produce ")
+SHARES = [each for each in commands(KAFKA) if "--partitions" in each and each != CREATE]
+ELSEWHERE = {
+    "dedup serve --help": "service/test_operations.py",
+    "kill -9": "service/test_service_alone_faults.py",
+}
+
+
+def client(service, password: str | None = None) -> redis.Redis:
+    return redis.Redis(
+        port=service.port, password=password, decode_responses=True, socket_timeout=60, **ONCE
+    )
+
+
+def crawled(service, *numbers: int, ns: str = "news", password: str | None = None) -> None:
+    """Insert pages."""
+    with client(service, password) as at:
+        for number in numbers:
+            insert(at, ns, f"http://example.com/{number}", value=spread(number))
+
+
+def known(service, *numbers: int, ns: str = "news", password: str | None = None) -> bool:
+    """Whether the service has these pages, and not the one after the last."""
+    with client(service, password) as at:
+        found = [bool(probe(at, ns, spread(number))) for number in (*numbers, max(numbers) + 1)]
+    return found == [True] * len(numbers) + [False]
+
+
+# ------------------------------------------------------------------------------------ alone
+
+
+def test_backup_verify_restore_and_removal(tmp_path):
+    """A backup of a running service, imported into an empty folder, is what was served; DROP removes a namespace."""
+    with served(SERVE, tmp_path / "served") as service:
+        http = {"127.0.0.1:7780": f"127.0.0.1:{service.http_port}"}
+        crawled(service, 1, 2, 3)
+        crawled(service, 4, ns="old-crawl")
+        do(BACKUP, tmp_path, http)
+        assert "news" in do(VERIFY_SERVED, tmp_path, http)
+        assert do(DROP, tmp_path, {"7700": service.port}).strip() == "1"
+        assert not (tmp_path / "served" / "old-crawl").exists()
+        assert known(service, 1, 2, 3)
+    do(IMPORT, tmp_path, {STORE: tmp_path / "restored"})
+    assert "old-crawl" in do(VERIFY_STOPPED, tmp_path, {STORE: tmp_path / "restored"})
+    with served(SERVE, tmp_path / "restored") as service:
+        assert known(service, 1, 2, 3)
+        assert known(service, 4, ns="old-crawl")
+
+
+@AS_ROOT
+def test_what_another_user_restored_is_given_to_the_service(tmp_path):
+    """Root imports the backup of one namespace: the others are served, /readyz names it; `chown -R` mends it."""
+    fill(tmp_path / "made", "news")
+    (tmp_path / "documents.jsonl").write_text(
+        do(f"dedup store export {tmp_path / 'made'}", tmp_path)
+    )
+    become = AS_OTHER.format(OTHER)
+    with tempfile.TemporaryDirectory(prefix="dedup-restored-") as folder:
+        Path(folder).chmod(0o755)
+        path = Path(folder) / "stores"
+        path.mkdir(0o700)
+        os.chown(path, OTHER, OTHER)
+        with served(SERVE, path, setup=become) as service:
+            crawled(service, 7, ns="shop")
+        do(IMPORT, tmp_path, {STORE: path})
+        with served(SERVE, path, setup=become) as service:
+            assert ready(service)["status"] == "partial"
+            assert "news" in ready(service)["reason"]
+            assert known(service, 7, ns="shop")
+        do(f"{GIVE} {OTHER}:{OTHER} {path}", tmp_path)
+        with served(SERVE, path, setup=become) as service:
+            assert ready(service)["status"] == "ok"
+            with client(service) as at:
+                assert at.execute_command("DEDUP.FORGET", "news", "http://example.com/1") == 1
+
+
+@pytest.mark.parametrize("copied", ["folder", "documents.mdb alone"])
+def test_a_store_is_moved_by_copying_it(tmp_path, copied):
+    """A store that no process has open: its folder, or documents.mdb alone, whose index is made again."""
+    with served(SERVE, tmp_path / "here") as service:
+        crawled(service, 1, 2, 3)
+    if copied == "folder":
+        shutil.copytree(tmp_path / "here" / "news", tmp_path / "there" / "news")
+    else:
+        (tmp_path / "there" / "news").mkdir(parents=True)
+        shutil.copy(tmp_path / "here" / "news" / "documents.mdb", tmp_path / "there" / "news")
+    with served(SERVE, tmp_path / "there") as service:
+        assert known(service, 1, 2, 3)
+
+
+def test_a_snapshot_of_the_file_system_has_what_was_acknowledged(tmp_path):
+    """Files of one moment, of a service that goes on: a store of them opens, as after a kill."""
+    with served(SERVE, tmp_path / "here") as service:
+        crawled(service, *range(30))
+        service.process.send_signal(signal.SIGSTOP)
+        shutil.copytree(tmp_path / "here", tmp_path / "there")
+        service.process.send_signal(signal.SIGCONT)
+        crawled(service, 30)
+    with served(SERVE, tmp_path / "there") as service:
+        assert known(service, *range(30))
+
+
+def test_an_upgrade_that_retires_a_recipe_stops_one_namespace(tmp_path):
+    """Its name is in /readyz, the others are served; once its folder is moved away, all is well."""
+    with served(SERVE, tmp_path / "stores") as service:
+        crawled(service, 1)
+    with tarfile.open(TESTS / "store" / "store-of-words-0-4.tar.gz") as archive:
+        archive.extractall(tmp_path / "stores", filter="data")
+    with served(SERVE, tmp_path / "stores") as service:
+        assert ready(service)["status"] == "partial"
+        assert "old" in ready(service)["reason"]
+        assert known(service, 1)
+    (tmp_path / "stores" / "old").rename(tmp_path / "old")
+    with served(SERVE, tmp_path / "stores") as service:
+        assert ready(service)["status"] == "ok"
+
+
+def test_a_token_is_changed_without_a_gap(tmp_path):
+    """The new one is added, `kill -HUP`; the old one is removed, `kill -HUP`: clients of both are served between."""
+    tokens = tmp_path / "tokens"
+    old, new, admin = (f"{name}-token-of-sixteen-bytes" for name in ("old", "new", "admin"))
+
+    def write(*lines: str) -> None:
+        tokens.write_text("".join(f"{line}\n" for line in (*lines, f"admin {admin}")))
+        tokens.chmod(0o600)
+
+    write(f"crawl {old}")
+    with served(SERVE, tmp_path / "store", "--tokens", tokens) as service:
+
+        def read_again(*lines: str) -> None:
+            write(*lines)
+            before = len(service.log)
+            do(f"{READ_AGAIN} {service.process.pid}", tmp_path)
+            until(lambda: any("read again" in line for line in service.log[before:]))
+
+        crawled(service, 1, password=old)
+        read_again(f"crawl {old}", f"crawl {new}")
+        crawled(service, 2, password=old)
+        crawled(service, 3, password=new)
+        read_again(f"crawl {new}")
+        crawled(service, 4, password=new)
+        with pytest.raises(redis.AuthenticationError):
+            crawled(service, 5, password=old)
+        with client(service, admin) as at:
+            at.execute_command("DEDUP.FORGET", "news", "http://example.com/1")
+    assert not any(old in line or new in line for line in service.log)
+    shown = re.search(
+        r"^    (audit: FORGET .*), certificate", OPERATIONS.read_text("utf-8"), re.MULTILINE
+    )
+    said = [json.loads(line)["message"] for line in service.log if '"audit"' in line]
+    assert said == [shown[1].replace("10.0.0.7", "127.0.0.1")]
+
+
+def test_old_documents_are_removed(tmp_path):
+    """Those that were inserted before the time of --keep, once the service is ready."""
+    fill(tmp_path, "news")  # in 2023
+    with served(KEEP, tmp_path) as service:
+        until(lambda: b'dedup_results_total{result="pruned"} 3.0' in service.get("/metrics")[1])
+        crawled(service, 9)
+        assert known(service, 9)
+
+
+@pytest.mark.skipif(not can_mount(), reason="needs to mount a disk of its own")
+def test_a_full_disk_is_freed_and_nothing_else_is_needed(tmp_path):
+    """INSERT answers -STORE, probes go on, /readyz says stale and why; with room again it goes on by itself."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    setup = (
+        f"import sys; sys.path.insert(0, {str(TESTS / 'support')!r})\n"
+        f"import mounting; mounting.small_disk({str(disk)!r}, '3m')"
+    )
+    with served(SERVE, disk, setup=setup) as service:
+        crawled(service, 1)
+        seen = Path(f"/proc/{service.process.pid}/root{disk}/filler")  # the process's own disk
+        with seen.open("wb", 0) as filler, pytest.raises(OSError, match="No space left"):
+            while True:
+                filler.write(bytes(4096))
+        with pytest.raises(redis.ResponseError, match=r"^STORE .*No space left"):
+            crawled(service, *range(2, 5000))
+        assert ready(service)["code"] == 200
+        assert ready(service)["status"] == "stale"
+        assert "No space left" in ready(service)["reason"]
+        with client(service) as at:
+            assert probe(at, "news", spread(1))
+        seen.unlink()
+        crawled(service, 10_000)
+        assert ready(service)["status"] == "ok"
+        assert known(service, 1, 10_000)
+
+
+# ------------------------------------------------------------------------------------ Kafka
+
+
+def test_documents_are_moved_to_a_new_topic(kafka, tmp_path):
+    """Stopped, the topic created, written by the command, started with --rebuild: Kafka is added to a service."""
+    config = log_config(kafka)
+    log = {"kafka-1:9092,kafka-2:9092": kafka}
+    with served(SERVE, tmp_path) as service:
+        crawled(service, 1, 2, 3)
+    asyncio.run(ensure_topic(config, partitions=4))
+    produce = {"kafka-1:9092": kafka, "NAME": config.topic, STORE: tmp_path}
+    assert "3 documents" in do(PRODUCE, tmp_path, produce)
+    more = ["--topic", config.topic, "--rebuild"]
+    with served(SERVE_KAFKA, tmp_path, *more, stands=log) as service:
+        assert known(service, 1, 2, 3)
+        with client(service) as at:
+            assert "log_status:current" in at.execute_command("DEDUP.INFO")
+        crawled(service, 4)
+
+
+def created(command: str, bootstrap: str, topic: str) -> None:
+    """Do what kafka-topics.sh would: the test's Kafka has no shell scripts."""
+    words = command.split()
+    assert words[:2] == ["kafka-topics.sh", "--bootstrap-server"]
+    assert words[3:6] == ["--create", "--topic", "dedup.inserts"]
+    named = dict(zip(words[6:10:2], words[7:10:2], strict=True))
+    assert words[10::2] == ["--config"] * len(words[11::2])
+    settings = dict(each.split("=") for each in words[11::2])
+    asyncio.run(
+        ensure_topic(
+            log_config(bootstrap, topic=topic),
+            partitions=int(named["--partitions"]),
+            replication=int(named["--replication-factor"]),
+            settings=settings,
+        )
+    )
+
+
+def test_one_of_three_brokers_dies(three_brokers, tmp_path):
+    """With the topic of the page, a service that the page starts takes inserts while any one is gone."""
+    topic = f"procedures-{time.time_ns()}"
+    created(CREATE, three_brokers.bootstrap, topic)
+    command = START.removeprefix("DEDUP_TOKEN=... ")
+    assert command != START
+    log = {"kafka-1:9092,kafka-2:9092,kafka-3:9092": three_brokers.bootstrap}
+    stands = {**log, "0.0.0.0:7700": "0.0.0.0:0", "0.0.0.0:7780": "0.0.0.0:0"}
+    with served(command, tmp_path, "--topic", topic, stands=stands, token=TOKEN) as service:
+        crawled(service, 0, password=TOKEN)
+        for number in (1, 2, 3):
+            three_brokers.kill(number)
+
+            def taken(number: int = number) -> bool:
+                try:
+                    crawled(service, number, password=TOKEN)
+                except redis.ResponseError:  # a pause of seconds
+                    return False
+                return True
+
+            until(taken)
+            three_brokers.start(number)
+        until(lambda: known(service, 0, 1, 2, 3, password=TOKEN))
+        until(lambda: ready(service)["status"] == "ok")
+
+
+@pytest.mark.long
+def test_the_documents_are_spread_over_services(kafka, tmp_path):
+    """The commands of the page hold every partition of a topic of 16; a client of all of them knows every page."""
+    config = log_config(kafka)
+    assert "choose 16 or more" in KAFKA.read_text("utf-8")
+    asyncio.run(ensure_topic(config, partitions=16))
+    stands = {"kafka-1:9092": kafka, "0.0.0.0:7700": "127.0.0.1:0"}
+    with ExitStack() as stack:
+        shards = [
+            served(each, tmp_path / str(i), "--topic", config.topic, stands=stands, wait=False)
+            for i, each in enumerate(SHARES)
+        ]
+        for shard in shards:
+            stack.enter_context(shard)
+        for shard in shards:
+            shard.wait_until_ready()
+        where = ",".join(f"redis://127.0.0.1:{shard.port}" for shard in shards)
+        pages = [
+            (dedup.fingerprint_text(" ".join(f"w{n}x{i}" for i in range(60))), f"http://a/{n}")
+            for n in range(12)
+        ]
+        with dedup.open(where, namespace="news", timeout_seconds=60) as detector:
+            for page, key in pages:
+                verdict = detector.reserve(page, key)
+                assert verdict.status == "unique"
+                detector.insert(verdict)
+            for page, key in pages:
+                assert detector.reserve(page, f"{key}/copy").of == key
+
+
+def empty(folder: Path) -> None:
+    shutil.rmtree(folder)
+
+
+def without_a_namespace(folder: Path) -> None:
+    shutil.rmtree(folder / "news")
+
+
+def damage(folder: Path, file: str) -> None:
+    data = (folder / file).read_bytes()
+    (folder / file).write_bytes(data[: len(data) // 2])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("fault", [empty, without_a_namespace])
+def test_what_a_replica_lost_is_read_from_the_log(kafka, tmp_path, fault):
+    """Its disk, or a namespace's folder: nothing is to be done but to start it."""
+    config = log_config(kafka)
+    stands = {"kafka-1:9092,kafka-2:9092": kafka}
+    with served(SERVE_KAFKA, tmp_path / "s", "--topic", config.topic, stands=stands) as service:
+        crawled(service, 1, 2, 3)
+    fault(tmp_path / "s")
+    with served(SERVE_KAFKA, tmp_path / "s", "--topic", config.topic, stands=stands) as service:
+        assert known(service, 1, 2, 3)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("file", ["log.json", "news/documents.mdb"])
+def test_a_replica_whose_files_are_damaged_is_restored_or_rebuilt(kafka, tmp_path, file):
+    """It names the file and does not start; a copy of the whole folder does, and so does --rebuild."""
+    config = log_config(kafka)
+    command = [SERVE_KAFKA, tmp_path / "s", "--topic", config.topic]
+    stands = {"kafka-1:9092,kafka-2:9092": kafka}
+    with served(*command, stands=stands) as service:
+        crawled(service, 1, 2, 3)
+    shutil.copytree(tmp_path / "s", tmp_path / "copy")
+    damage(tmp_path / "s", file)
+    service = served(*command, stands=stands, wait=False)
+    service.start()
+    assert service.ended() == 1
+    assert any(file.rpartition("/")[2] in line for line in service.log), service.log
+    with served(*command, "--rebuild", stands=stands) as service:
+        assert known(service, 1, 2, 3)
+    shutil.rmtree(tmp_path / "s")
+    (tmp_path / "copy").rename(tmp_path / "s")
+    with served(*command, stands=stands) as service:
+        assert known(service, 1, 2, 3)
+
+
+@pytest.mark.long
+def test_a_topic_that_deletes_by_age_is_followed_with_keep(kafka, tmp_path):
+    """What Kafka may remove unseen, the service removes by the same time."""
+    config = log_config(kafka)
+    settings = {"cleanup.policy": "compact,delete"}
+    asyncio.run(ensure_topic(config, partitions=1, settings=settings))
+    write_records(config, [event("http://example.com/1", spread(1))])  # of 1970
+    more = ["--kafka", kafka, "--topic", config.topic]
+    with served(KEEP, tmp_path, *more) as service:
+        until(lambda: b'dedup_results_total{result="pruned"} 1.0' in service.get("/metrics")[1])
+        crawled(service, 9)
+        until(lambda: known(service, 9))
+
+
+# ------------------------------------------------------------------------------------ all of them
+
+HERE = "service/test_procedures.py"
+EVENTS = {
+    KAFKA: ("When something fails", {
+        "Kafka is unavailable": "service/test_service_kafka.py::test_while_kafka_is_away_it_serves_stale_and_says_so",
+        "Kafka is unavailable when the service starts": "service/test_service_start.py::test_a_start_without_kafka_serves_stale_and_says_so",
+        "one of three brokers dies": f"{HERE}::test_one_of_three_brokers_dies",
+        "the service is killed": "service/test_service_kafka.py::test_what_was_acknowledged_is_found_after_kill_9",
+        "its disk is lost": f"{HERE}::test_what_a_replica_lost_is_read_from_the_log",
+        "its disk is full": "service/test_replica_faults.py::test_a_full_disk_stops_the_view_and_not_the_service",
+        "`log.json` or a store is damaged": f"{HERE}::test_a_replica_whose_files_are_damaged_is_restored_or_rebuilt",
+        "a namespace's folder is gone": f"{HERE}::test_what_a_replica_lost_is_read_from_the_log",
+        "the topic was deleted or lost records, or a broker was restored from an older copy":
+            "service/test_replica.py::test_a_topic_that_was_made_again_is_refused_and_rebuilt_from_when_told",
+        "partitions were added to the topic": "service/test_replica_bad_records.py::test_stores_are_not_emptied_where_partitions_were_added",
+        "an event of a newer version": "service/test_service_kafka.py::test_an_event_of_a_newer_version_stops_nothing",
+        "A start without Kafka": "service/test_service_start.py::test_only_stores_with_documents_are_served_before_kafka_answers",
+        "Move the documents to a new topic": f"{HERE}::test_documents_are_moved_to_a_new_topic",
+        "A record that is not an event": "service/test_replica.py::test_what_is_no_event_goes_to_the_dead_letters_unmodified",
+        "A record that cannot be read": "service/test_replica_bad_records.py::test_what_cannot_be_read_may_be_left_out",
+        "The topic is `compact,delete`": f"{HERE}::test_a_topic_that_deletes_by_age_is_followed_with_keep",
+        "Events are misplaced": "service/test_replica_shards.py::test_records_of_another_partitioner_are_skipped_by_every_replica",
+        "A service was down for longer than `delete.retention.ms`":
+            "service/test_service_kafka.py::test_a_recreated_topic_is_refused_and_rebuild_starts_over",
+    }),
+    OPERATIONS: ("Backup, restore, removal", {
+        "a store that no process has open": f"{HERE}::test_a_store_is_moved_by_copying_it",
+        "a store in use": f"{HERE}::test_backup_verify_restore_and_removal",
+        "a snapshot of the file system": f"{HERE}::test_a_snapshot_of_the_file_system_has_what_was_acknowledged",
+        "the requests that crawls have made (`<JOBDIR>/dedup-requests`, `<namespace>/requests`)": "scrapy/test_scrapy_requests.py::test_a_copy_of_the_requests_is_as_good",
+    }),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("page", EVENTS, ids=lambda page: page.stem)
+def test_every_event_of_the_pages_has_a_test(page):
+    """What an operator meets, by the page, and the test that makes it happen."""
+    heading, tested = EVENTS[page]
+    assert events(page, heading) == list(tested)
+    for where in tested.values():
+        file, _, name = where.partition("::")
+        assert f"def {name}(" in (TESTS / file).read_text("utf-8"), where
+
+
+def test_every_command_of_the_pages_is_run():
+    """Here, or in the file of tests that is named."""
+    here = {
+        SERVE, SERVE_KAFKA, KEEP, BACKUP, IMPORT, DROP, VERIFY_SERVED, VERIFY_STOPPED, READ_AGAIN, GIVE, START,
+        CREATE, PRODUCE, *SHARES,
+    }  # fmt: skip
+    assert len(SHARES) == 2
+    assert {*commands(OPERATIONS), *commands(KAFKA)} == here | ELSEWHERE.keys()
+    for file in ELSEWHERE.values():
+        assert (TESTS / file).exists()
