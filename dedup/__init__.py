@@ -6,7 +6,7 @@
         ...                                          process the page
         detector.insert(verdict)                     remember it
 
-dedup.scrapy.Addon does all of this inside a Scrapy crawl. docs/architecture.md describes the code.
+dedup.scrapy.Addon does all of this inside a Scrapy crawl. docs/explain/architecture.md describes the code.
 
 A public name is imported on first use (PEP 562), so that the add-on and the command line load only what they
 need.

@@ -6,6 +6,7 @@
 
 import math
 from decimal import Decimal
+from functools import cache
 from typing import Any, NamedTuple
 
 import click
@@ -159,7 +160,7 @@ PROCESS_BYTES = 38e6  # a service without documents
 BUFFER_BYTES = 159e6  # the tables in memory before the segments, at most
 MERGE_BYTES = 54  # each document of the segment being written, in mapped files
 RECORD_BYTES = 120.2  # each document in documents.mdb, and its key
-DOCUMENT_BYTES = 4  # its number in a segment (docs/appendix/segment-format.md)
+DOCUMENT_BYTES = 4  # its number in a segment (docs/reference/segment-format.md)
 COMPARED_BYTES = 8  # a value in a segment so small that it has no tables
 OPEN_US = 0.22  # opening after kill -9, each document
 FULL = MERGED_MOST * RATIO // (RATIO + 1)  # fewest documents of a segment that is merged no more
@@ -211,7 +212,11 @@ def _segments(documents: int) -> list[int]:
 
 def _segment_bytes(size: int, distance: int) -> float:
     """Return the bytes a document of a segment takes."""
-    documents = round(STEP ** math.ceil(math.log(size, STEP)))
+    return _designed_bytes(round(STEP ** math.ceil(math.log(size, STEP))), distance)
+
+
+@cache  # thousands of segments have few sizes
+def _designed_bytes(documents: int, distance: int) -> float:
     for design in plan_designs(documents, distance):
         if design.kind == "segment":
             return DOCUMENT_BYTES + design.bytes / documents

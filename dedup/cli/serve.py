@@ -106,7 +106,7 @@ def _file_option(flag: str, text: str) -> Option:
 @click.option(
     "--kafka",
     metavar="HOST:PORT,...",
-    help="Follow the insert events of these Kafka brokers; for logins see docs/operations-kafka.md.",
+    help="Follow the insert events of these Kafka brokers; for logins see docs/use/service-kafka.md.",
 )
 @setting_option("topic", metavar="TOPIC")
 @click.option(

@@ -29,7 +29,7 @@ class PageReading(NamedTuple):
     its pagination lead, 8 bytes for each, little-endian: without session and tracking parameters, and
     none to the page itself (native/src/reader/links.c); address is the hash that such a link would have.
     They are no part of the fingerprint. numbers, if asked for, is what number_runs() reads; blocks, if asked
-    for, the list of its blocks (docs/fingerprint-spec.md), 8 bytes for each, little-endian.
+    for, the list of its blocks (docs/reference/fingerprint-spec.md), 8 bytes for each, little-endian.
     """
 
     fingerprint: PageFingerprint

@@ -1,4 +1,4 @@
-r"""Insert events: the records of the log. No I/O (docs/events.md specifies the record).
+r"""Insert events: the records of the log. No I/O (docs/reference/events.md specifies the record).
 
     record key    <namespace> \x00 <document key>, UTF-8
     record value  {"v":1,"ns","key", ... the fields of a document ...}, or null: the document is

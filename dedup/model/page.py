@@ -4,7 +4,7 @@
 
 Every form of a page (insert event, record on disk, words of RESP, body of HTTP, column of Arrow, line of an
 export) is derived from these structs by dedup.model.forms. A new field is declared here, is
-filled somewhere and is read by some rule; add it to docs/events.md and to the golden vectors.
+filled somewhere and is read by some rule; add it to docs/reference/events.md and to the golden vectors.
 
 gc=False: these structs are created by the hundred thousand and cannot be part of a cycle.
 """
@@ -81,7 +81,7 @@ TEXT_HASH = 33  # from this byte of a sketch on: the hash of the whole main text
 
 
 class PageFingerprint(msgspec.Struct, frozen=True, gc=False):
-    """The fingerprint of a page's content (docs/fingerprint-spec.md).
+    """The fingerprint of a page's content (docs/reference/fingerprint-spec.md).
 
     value     64-bit simhash of the weighted words of the main content; the one the tables hold
     sketch    37 bytes over its 3-token shingles, from which the similarity of two texts is estimated
@@ -419,7 +419,8 @@ def identity_of(a: int, b: int) -> Identity:
 def are_copies(a: PageFingerprint, b: PageFingerprint) -> bool:
     """Whether two pages of too little text to be judged by it are copies of each other: equal in all they have.
 
-    The last bytes of such a page's sketch are a hash of its bytes, or of all its words (docs/fingerprint-spec.md, "Pages
+    The last bytes of such a page's sketch are a hash of its bytes, or of all its words
+    (docs/reference/fingerprint-spec.md, "Pages
     of little text"). An empty page, whose sketch is 0, is no copy: what is in it came by other means.
     """
     return (
@@ -478,7 +479,7 @@ def are_two_things(one: PageFingerprint, other: PageFingerprint) -> bool:
 
     By the numbers of these things in their structured data; or, if they have little text, if their own word and their
     pictures say so, and the heading or the words beside the text differ, too: on a page of a gallery, or a list of products,
-    the text may be a contact block or a form to comment (docs/fingerprint-spec.md, "Decision").
+    the text may be a contact block or a form to comment (docs/reference/fingerprint-spec.md, "Decision").
     """
     return _have_two_numbers(one.thing, other.thing) or _are_two_pictures(one, other)
 

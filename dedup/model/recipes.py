@@ -1,6 +1,6 @@
 """Recipes: everything that decides a fingerprint, under an id.
 
-How a page becomes a fingerprint is in the native core and in docs/fingerprint-spec.md; the distances and
+How a page becomes a fingerprint is in the native core and in docs/reference/fingerprint-spec.md; the distances and
 similarities that make two pages near-duplicates are declared here. A change to either is a new id.
 A secret keys the hashes and becomes part of the id, so that fingerprints made with different
 secrets never meet.

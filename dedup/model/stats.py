@@ -1,4 +1,4 @@
-"""The stats of the Scrapy add-on: each name once, with what it counts. docs/stats.md has them as its table.
+"""The stats of the Scrapy add-on: each name once, with what it counts. docs/reference/stats.md has them as its table.
 
 Scrapy's stats have them as dedup/NAME. Capitals at the end of a name stand for what differs: a reason, a kind of error,
 a number of bits.
@@ -30,7 +30,7 @@ STATS = {
     "requests/not_saved": "dropped pages and waiting requests that the next run of a JOBDIR lacks: they cannot be "
     "serialised",
     "requests/resumed": "requests that an earlier process left unfetched, and that were made again "
-    "([request filter](how-to/requests.md))",
+    "([request filter](../use/requests.md))",
     "url_skipped": "requests that were not sent: by the site's rules they lead to a known page",
     "url_would_skip": 'requests that `DEDUP_URLS = "skip"` would not have sent',
     "url_checked": "requests that were sent nevertheless, to check the rules",
@@ -46,6 +46,6 @@ STATS = {
 
 
 def table() -> str:
-    """Return the table of docs/stats.md."""
+    """Return the table of docs/reference/stats.md."""
     rows = "".join(f"| `dedup/{name}` | {text} |\n" for name, text in STATS.items())
     return f"| stat | counts |\n|---|---|\n{rows}"

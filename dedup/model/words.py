@@ -5,7 +5,7 @@
     PROBE     value sketch, then NAME value for other fields of the page
     answers   name value ... for each field of a document (`FIELDS on`)
 
-docs/protocol.md describes the commands. A bad word raises UsageError, which names it and what is allowed.
+docs/reference/protocol.md describes the commands. A bad word raises UsageError, which names it and what is allowed.
 """
 
 import re

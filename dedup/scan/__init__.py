@@ -8,7 +8,7 @@ Read scanner.py first. Invariants:
   - A kill at any moment loses nothing that was committed and repeats nothing: the result of a resumed
     scan is that of an unbroken one (scanner.py).
   - A broken record is named and skipped; it never ends a scan.
-docs/scan.md is the users' page.
+docs/use/scan.md is the users' page.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -4,7 +4,7 @@
                         "last", "format"} and a line with the checksum
     apply, apply, ... -> every ten seconds: flush the stores -> log.json
 
-Each store notes its own offsets in its own transactions (docs/appendix/store-format.md); the manifest has the
+Each store notes its own offsets in its own transactions (docs/reference/store-format.md); the manifest has the
 log's identity, and the offsets from which it must be read again after any end, a power cut included.
 
 Invariants: written atomically, and only with offsets below which every store was flushed. A store with

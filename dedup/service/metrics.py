@@ -54,7 +54,7 @@ class RespPort(Protocol):
 
 
 class Metrics(Collector):
-    """The metrics of one service, read from plain counters when they are scraped: docs/operations.md lists them."""
+    """The metrics of one service, read from plain counters when they are scraped: docs/reference/metrics.md lists them."""
 
     media_type = "text/plain; version=0.0.4; charset=utf-8"  # what generate_latest() writes
 

@@ -9,7 +9,7 @@ Invariants:
   - The search is exact within k without a cross join: values that lie within k agree in one of k + 1
     blocks, so each block's values meet in buckets, and the native core searches a bucket, hot or not.
   - Spark has no unsigned numbers: a fingerprint is the bigint of the same 64 bits.
-docs/spark.md is the users' page. Python workers must be those of the driver (PYSPARK_PYTHON).
+docs/use/spark.md is the users' page. Python workers must be those of the driver (PYSPARK_PYTHON).
 """
 
 from dedup.spark.fingerprints import fingerprint_pages, probe_fingerprints

@@ -92,7 +92,7 @@ def _check(job: Job) -> None:
     if wrong := [name for name, given in named.items() if given]:
         raise UsageError(
             f"--engine spark does not do {', '.join(wrong)}; leave it out, or use dedup.spark in a "
-            "job of your own (docs/spark.md)"
+            "job of your own (docs/use/spark.md)"
         )
     check_outputs(job.output, job.report)
 

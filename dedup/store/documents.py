@@ -11,7 +11,7 @@
     record = checksum (8 bytes) + MessagePack array
     checksum = BLAKE2b-64 of id (8 bytes, big-endian) + MessagePack array
 
-The array holds the fields of dedup.model.page by their `place`. docs/appendix/store-format.md specifies the records.
+The array holds the fields of dedup.model.page by their `place`. docs/reference/store-format.md specifies the records.
 
 Invariants:
   - Bytes that are not exactly what was written in this place are refused: the structure is verified before LMDB opens

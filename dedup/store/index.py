@@ -245,7 +245,7 @@ class Index:
                 with self._lock:
                     self._freeze(self.documents.next_id)
             self._write()
-            while not self._ended and any(t.merge(merged_most) for t in (self.values, self.keys)):
+            while not self._ended and (self._frozen or self._merge(merged_most)):
                 self._write()
             return True
         except Exception as error:  # noqa: BLE001 - the documents are on disk, and the index is written later
@@ -255,6 +255,9 @@ class Index:
             with self._idle:
                 self._busy = False
                 self._idle.notify_all()
+
+    def _merge(self, most: int) -> bool:
+        return any(table.merge(most) for table in (self.values, self.keys))
 
     def _write(self) -> None:
         """Write the frozen tables, and forget the removals that they know."""

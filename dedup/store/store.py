@@ -14,7 +14,7 @@ Invariants:
   - A document of a partition that was given up is not found from that moment on; one that is stored later
     under the same key is found.
 
-docs/appendix/store-format.md describes the files.
+docs/reference/store-format.md describes the files.
 """
 
 import contextlib

@@ -4,7 +4,7 @@
 
 Invariants: a line is a complete document or is reported with its fault, and an import writes nothing before
 every line was checked. Input is read twice, so it must be seekable.
-docs/appendix/store-format.md describes a line.
+docs/reference/store-format.md describes a line.
 """
 
 from collections import Counter

@@ -5,7 +5,7 @@
            -> INSERT at its home, then RELEASE at the others (or RELEASE at all: dropped, given back)
 
 A shard is a service that holds some partitions of the log. It answers for the documents in them, and
-for all pages in flight, which are reserved at every shard. Invariants (docs/protocol.md):
+for all pages in flight, which are reserved at every shard. Invariants (docs/reference/protocol.md):
 
 - The client names one shard as the home of a page, and sends the others `HOME off`. So a page has one
   home however shares overlap or move.

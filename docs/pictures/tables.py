@@ -1,4 +1,4 @@
-"""Draws the pictures of docs/appendix/tables.md beside this file: python docs/pictures/tables.py."""
+"""Draws the pictures of docs/explain/tables.md beside this file: python docs/pictures/tables.py."""
 
 from pathlib import Path
 

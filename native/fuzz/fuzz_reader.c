@@ -14,8 +14,8 @@
 
 enum { AS_TEXT = 1, WITH_KEY = 2, NO_DIRECTORY = 4 }; /* and 3 bits of alignment above */
 
-#define WEIGHT_CAP 480      /* docs/fingerprint-spec.md, "Fingerprints" */
-#define FEATURES_LEAST 8     /* docs/fingerprint-spec.md: below it a page is not judged by its text */
+#define WEIGHT_CAP 480      /* docs/reference/fingerprint-spec.md, "Fingerprints" */
+#define FEATURES_LEAST 8     /* docs/reference/fingerprint-spec.md: below it a page is not judged by its text */
 #define MEMORY_FIXED 65536  /* of a reader, however small the page */
 #define MEMORY_MULTIPLE 40  /* of the page's bytes: see native/include/ndd.h */
 

@@ -55,7 +55,7 @@ typedef struct ndd_key {
     uint64_t k1;
 } ndd_key;
 
-/* The recipe's own token hash (docs/fingerprint-spec.md, "Token hash"). */
+/* The recipe's own token hash (docs/reference/fingerprint-spec.md, "Token hash"). */
 uint64_t ndd_hash_token(const uint8_t *bytes, size_t n, ndd_key key);
 
 /* Published hashes, for those who compute fingerprints compatible with other tools. */
@@ -165,7 +165,8 @@ ndd_status ndd_reader_words(ndd_reader *reader, const uint8_t **words, size_t *n
  * and holds until its next page. */
 ndd_status ndd_reader_numbers(ndd_reader *reader, const uint64_t **hashes, size_t *n);
 
-/* The blocks of the last page (docs/fingerprint-spec.md, "List of blocks"): the hash of each in the lower 32 bits, the
+/* The blocks of the last page (docs/reference/fingerprint-spec.md, "List of blocks"): the hash of each in the lower
+ * 32 bits, the
  * number of its words in the next 30, bit 62 set if it is navigation, bit 63 if it was read. At most 400, no two with one
  * hash. The memory is the reader's and holds until its next page. */
 ndd_status ndd_reader_blocks(ndd_reader *reader, const uint64_t **blocks, size_t *n);
@@ -347,7 +348,7 @@ void ndd_table_list(const ndd_table *table, uint64_t *values, uint64_t *document
 ndd_status ndd_sort_pairs(uint64_t *values, uint64_t *documents, size_t n, uint64_t *scratch,
                           size_t *distinct);
 
-/* A saved table (docs/appendix/table-format.md) of pairs in that order, as bytes: its size, and the bytes into a
+/* A saved table (docs/reference/table-format.md) of pairs in that order, as bytes: its size, and the bytes into a
  * buffer of that size. note is a number of the caller's that ndd_table_load returns. */
 ndd_status ndd_pairs_saved_size(const uint64_t *values, const uint64_t *documents, size_t n,
                                 uint64_t *size);

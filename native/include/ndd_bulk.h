@@ -24,7 +24,7 @@ extern "C" {
 
 /*
  * An immutable table as bytes that are searched where they are, such as a mapped file
- * (docs/appendix/segment-format.md). Any number of threads may use one at once.
+ * (docs/reference/segment-format.md). Any number of threads may use one at once.
  */
 typedef struct ndd_segment ndd_segment;
 

@@ -1,5 +1,27 @@
 /*
- * Compressed sorted fingerprints, for compressed.c and the two codecs. docs/appendix/plan.md has the format.
+ * Compressed sorted fingerprints, for compressed.c and the two codecs.
+ *
+ * Format, version 1. Numbers are unsigned and little-endian; checksums are XXH64 with seed 0.
+ *
+ *     0   8   "NDDSORTD"
+ *     8   4   version: 1
+ *     12  4   codec: 1 huffman, 2 elias-fano
+ *     16  8   n, the number of fingerprints
+ *     24  24  huffman: blocks B, 0, 0; elias-fano: the smallest, the largest, the low bits L; all 0 when n is 0
+ *     48  8   0
+ *     56  8   checksum of the 56 bytes before
+ *     64      the body; none when n is 0
+ *         8   checksum of all bytes before
+ *
+ * huffman: 65 code lengths of 0 to 12 bits, for symbol 0 (equal to the one before) and h + 1 (bit h is the highest that
+ * differs), padded to 72 bytes; B keys of 8 bytes, the last fingerprint of each block; B blocks of 1024 bytes. A block is
+ * its first fingerprint (8 bytes), the number of further ones (2 bytes), and for each its code and the bits below the
+ * one that differs, from the most significant bit on. Codes are canonical: shorter first, then by symbol.
+ *
+ * elias-fano: 8-byte words, bits from the least significant on. With s = the largest less the smallest and
+ * H = floor(s / 2^L) + 1 buckets: for each 4096 bits of the bucket part, the number of zeros before them; the L low bits
+ * of each number less the smallest; and for each bucket a one for each of its numbers and a zero. L begins as the number
+ * of bits in floor(s / n), at most 63, and is lowered by one as long as floor(s / 2^(L-1)) - floor(s / 2^L) <= n.
  *
  * A codec writes and reads a body; the header, the checksum and the size of all are compressed.c's.
  * The rule kept: bytes are believed only after ..._validate has decoded every fingerprint of them,

@@ -1,7 +1,7 @@
 """Writes the golden vectors as C: golden_header.py GOLDEN_FOLDER TABLE_FORMAT_MD OUTPUT_H.
 
 So the C tests hold every build of the core, for any processor, to the vectors that the Python tests
-know (tests/golden) and to the saved table in docs/appendix/table-format.md. Made at build time: no second
+know (tests/golden) and to the saved table in docs/reference/table-format.md. Made at build time: no second
 copy to go stale.
 """
 

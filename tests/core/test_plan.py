@@ -272,8 +272,8 @@ def test_the_command_answers_for_the_products_distance_and_a_store():
 
 
 def test_the_table_of_the_documentation_is_the_plans():
-    """docs/how-to/capacity.md has one table of memory and disk, which is what the command computes."""
-    page = (Path(__file__).parents[2] / "docs" / "how-to" / "capacity.md").read_text("utf-8")
+    """docs/use/capacity.md has one table of memory and disk, which is what the command computes."""
+    page = (Path(__file__).parents[2] / "docs" / "use" / "capacity.md").read_text("utf-8")
     found = re.findall(
         r"^\| \**(\d+) ([MG])\** \| \**([\d.]+) GiB\** \| \**([\d.]+) GiB\** \| \**([\d.]+) GiB\** \|",
         page,

@@ -22,13 +22,13 @@ from dedup.model.errors import DedupError, StoreDamaged
 
 
 def golden() -> bytes:
-    """Return the example of docs/appendix/table-format.md."""
-    page = Path(__file__).parents[2] / "docs" / "appendix" / "table-format.md"
+    """Return the example of docs/reference/table-format.md."""
+    page = Path(__file__).parents[2] / "docs" / "reference" / "table-format.md"
     return bytes.fromhex(page.read_text(encoding="utf-8").split("```")[1])
 
 
 def test_the_saved_form_is_that_of_its_specification(tmp_path: Path) -> None:
-    """The example of docs/appendix/table-format.md is what its table is saved as, and is read."""
+    """The example of docs/reference/table-format.md is what its table is saved as, and is read."""
     table = Table(7)
     table.insert_many([ALL, 1, 1], [0, 9, 7])
     table.save(tmp_path / "t", note=5)

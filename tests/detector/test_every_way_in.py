@@ -139,7 +139,7 @@ def document_of(key: str, values: dict[str, Any]) -> Document:
 
 
 class Resp(Way):
-    """Words of RESP, by docs/protocol.md."""
+    """Words of RESP, by docs/reference/protocol.md."""
 
     def __init__(self, service: Any) -> None:
         super().__init__()
@@ -223,7 +223,7 @@ class Resp(Way):
 
 
 class Http(Way):
-    """JSON bodies, by docs/protocol.md."""
+    """JSON bodies, by docs/reference/protocol.md."""
 
     def __init__(self, service: Any) -> None:
         super().__init__()

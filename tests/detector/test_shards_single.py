@@ -1,7 +1,7 @@
 """Shards judge as one detector over everything does, page by page: documents and pages in flight.
 
 Each page is asked whole before the next one: what happens when two are asked at once is for
-simulation/. Exact but for what docs/appendix/shards.md names: a refetch whose near-duplicates lie at other
+simulation/. Exact but for what docs/explain/shards.md names: a refetch whose near-duplicates lie at other
 shards is in flight at some of them only; here it ends at once.
 """
 

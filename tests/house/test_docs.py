@@ -18,13 +18,13 @@ from dedup.model.recipes import recipe_of
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
-READ_TOGETHER = [DOCS / "tutorial.md", DOCS / "how-to" / "spidermon.md"]
+READ_TOGETHER = [DOCS / "start" / "tutorial.md", DOCS / "use" / "spidermon.md"]
 WITH_CODE = [
     page
     for page in PAGES
     if page not in READ_TOGETHER and any(b.language in {"python", "console"} for b in blocks(page))
 ]
-LONG = ["docs/how-to/several-spiders.md", "docs/scan.md"]  # they take long to run
+LONG = ["docs/use/several-spiders.md", "docs/use/scan.md"]  # they take long to run
 
 
 def name(page):
@@ -196,7 +196,7 @@ def test_commands_that_are_shown_have_their_options(page):
 def test_the_tables_of_options_have_the_defaults_of_the_product():
     """The distance that settings.md names is the recipe's."""
     k = recipe_of().distance
-    assert f"the recipe's ({k})" in (DOCS / "settings.md").read_text("utf-8")
+    assert f"the recipe's ({k})" in (DOCS / "reference" / "settings.md").read_text("utf-8")
 
 
 HOUSE_WORDS = (  # words that a reader of these pages stumbled over: say it in the trade's words
@@ -206,8 +206,8 @@ HOUSE_WORDS = (  # words that a reader of these pages stumbled over: say it in t
 
 
 def test_pages_for_users_use_the_words_of_the_trade():
-    """README, the pages outside of the appendix, and the help of every command."""
-    texts = {name(page): page.read_text("utf-8") for page in PAGES if "appendix" not in page.parts}
+    """README, the pages, and the help of every command."""
+    texts = {name(page): page.read_text("utf-8") for page in PAGES}
     context = click.Context(main)
     for command in main.list_commands(context):
         found = main.get_command(context, command)
@@ -217,9 +217,12 @@ def test_pages_for_users_use_the_words_of_the_trade():
     assert {n: words for n, words in wrong.items() if words} == {}
 
 
+UNPUBLISHED = re.compile(r"pip install (?:-\S+ )*['\"]?crawl-dedup")
+
+
 def test_no_page_installs_what_is_not_published():
     """Until the package is on an index, pages install it from a clone."""
-    assert [name(p) for p in PAGES if "pip install crawl-dedup" in p.read_text("utf-8")] == []
+    assert [name(p) for p in PAGES if UNPUBLISHED.search(p.read_text("utf-8"))] == []
 
 
 @pytest.mark.long
@@ -236,7 +239,7 @@ def test_pages_build(tmp_path):
     assert done.returncode == 0, done.stderr
     pages = {
         f"docs-{Path(name).name}": tmp_path / "html" / f"{name}.html"
-        for name in ("index", "report", "how-to/capacity", "appendix/tables")
+        for name in ("index", "use/report", "use/capacity", "explain/tables")
     }
     pages["readme-picture"] = tmp_path / "picture.html"
     picture = f'<meta name="color-scheme" content="light dark"><img src="{DOCS}/pictures/page.svg" width="100%">'

@@ -64,10 +64,10 @@ def test_keywords_of_reserve_are_its_options():
 
 
 def test_documents_name_every_field():
-    """docs/events.md has each field of an event, docs/appendix/store-format.md each place of a record."""
+    """docs/reference/events.md has each field of an event, docs/reference/store-format.md each place of a record."""
     docs = PACKAGE.parent / "docs"
-    events = (docs / "events.md").read_text(encoding="utf-8")
-    places = (docs / "appendix" / "store-format.md").read_text(encoding="utf-8")
+    events = (docs / "reference" / "events.md").read_text(encoding="utf-8")
+    places = (docs / "reference" / "store-format.md").read_text(encoding="utf-8")
     for field in FIELDS:
         assert f"| `{field.event}` |" in events, field.name
         assert field.form.place is None or f"| {field.form.place} |" in places, field.name

@@ -8,7 +8,7 @@ python tests/paper [--values N] [--set FOLDER]      make paper [PAPER_FLAGS="...
     figure 2      in how many bits two pages' fingerprints differ, and how they fill 128 buckets
 
 The paper's own values stand beside ours. Its pages are not published: ours are those of the generated site, or of
-a labelled set (docs/appendix/reading.md), so that figures 1 and 2 may be compared in their form and not by number.
+a labelled set (docs/use/evaluate.md), so that figures 1 and 2 may be compared in their form and not by number.
 """
 
 import argparse

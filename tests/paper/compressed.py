@@ -4,7 +4,7 @@
 
 Two codecs, both exact for every input, equal values kept: "huffman" is that of Manku, Jain and Das
 Sarma (WWW 2007), section 3.2, the reference; "elias-fano" is smaller and faster to decode. The bytes
-(docs/appendix/plan.md, "Compressed fingerprints") are the same on every machine.
+(native/paper/compressed.h) are the same on every machine.
 
 Invariant: bytes are believed only after every one of them has been checked.
 """

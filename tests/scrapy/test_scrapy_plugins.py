@@ -1,6 +1,6 @@
 """Other people's plugins beside dedup, in real crawls: pages are kept and dropped as without them.
 
-docs/how-to/plugins.md has their order and settings, which are those here. A plugin that is not installed
+docs/use/plugins.md has their order and settings, which are those here. A plugin that is not installed
 is skipped by name.
 """
 

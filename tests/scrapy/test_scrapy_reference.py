@@ -20,7 +20,7 @@ SOURCE = "".join(p.read_text() for p in sorted((ROOT / "dedup" / "scrapy").rglob
 
 
 def page(name: str) -> str:
-    return (ROOT / "docs" / name).read_text()
+    return (ROOT / "docs" / "reference" / name).read_text()
 
 
 def first_column(text: str) -> set[str]:
@@ -39,14 +39,14 @@ class Reads(Settings):
 
 
 def test_settings():
-    """docs/settings.md has a row for each setting that is read, and names no other."""
+    """docs/reference/settings.md has a row for each setting that is read, and names no other."""
     config.Config.from_settings(Reads())
     assert {n for n in first_column(page("settings.md")) if n.isupper()} == Reads.asked
     assert set(re.findall(r"DEDUP_[A-Z_]+", page("settings.md"))) == Reads.asked
 
 
 def test_settings_say_their_defaults_and_ranges():
-    """docs/settings.md has the default, choices and bounds of the table of settings."""
+    """docs/reference/settings.md has the default, choices and bounds of the table of settings."""
     rows = re.findall(
         r"^\| `DEDUP_(\w+)` \| ([^|]*) \| ([^|]*) \|", page("settings.md"), re.MULTILINE
     )
@@ -70,18 +70,18 @@ def test_readme_names_settings_that_there_are():
     """The settings are listed on one page; the README names some of them, and says which page."""
     text = (ROOT / "README.md").read_text()
     assert set(re.findall(r"DEDUP_[A-Z_]+", text)) <= first_column(page("settings.md"))
-    assert "(docs/settings.md)" in text
+    assert "(docs/reference/settings.md)" in text
 
 
 def test_exempt_reasons():
-    """docs/settings.md names each reason of DEDUP_EXEMPT."""
+    """docs/reference/settings.md names each reason of DEDUP_EXEMPT."""
     (table,) = re.findall(r"^\| reason \|.+?\n\n", page("settings.md"), re.DOTALL | re.MULTILINE)
     rows = "".join(re.findall(r"^\| (`[^|]+) \|", table, re.MULTILINE))
     assert set(re.findall(r"`([a-z_]+)`", rows)) == set(EXEMPTIONS)
 
 
 def test_meta_keys():
-    """docs/meta-keys.md has the keys that the source reads, and those of the verdict."""
+    """docs/reference/meta-keys.md has the keys that the source reads, and those of the verdict."""
     read = set(re.findall(r'meta\.get\("((?:dont_)?dedup\w*)"', SOURCE)) - {"dedup"}
     written = set(to_plain(Verdict("unique", "", Document("", FINGERPRINT))))
     written |= set(re.findall(r'meta\["dedup"\]\["(\w+)"\]', SOURCE))
@@ -89,7 +89,7 @@ def test_meta_keys():
 
 
 def test_stats():
-    """docs/stats.md has the table of stats, with the stats that the source counts, and no other."""
+    """docs/reference/stats.md has the table of stats, with the stats that the source counts, and no other."""
     assert table() in page("stats.md"), "paste what dedup.model.stats.table() returns"
     counted = set(re.findall(r'(?:counts|self)\.add\(\s*f?"([a-z_/]+)', SOURCE))
     counted |= set(re.findall(r'"((?:items|requests)/\w+)"', SOURCE))

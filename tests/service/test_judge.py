@@ -267,7 +267,7 @@ def test_a_redis_client_ends_what_was_judged(serving, ns):
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_curl(serving, ns, tmp_path):
-    """A page from a file, as docs/how-to/other-crawlers.md has it."""
+    """A page from a file, as docs/use/other-crawlers.md has it."""
     path = tmp_path / "page.html"
     path.write_text(PAGE)
     url = f"http://127.0.0.1:{serving.http_port}/v1/judge?ns={ns}&url=http://a.example/1"

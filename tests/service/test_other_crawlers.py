@@ -1,4 +1,4 @@
-"""What docs/how-to/other-crawlers.md lets Redpanda Connect send is what the service understands."""
+"""What docs/use/other-crawlers.md lets Redpanda Connect send is what the service understands."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 import yaml
 from documents import blocks
 
-PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "other-crawlers.md"
+PAGE = Path(__file__).parents[2] / "docs" / "use" / "other-crawlers.md"
 STORY = "<title>Bridge</title><p>" + " ".join(f"word{n}" for n in range(80))
 
 

@@ -1,4 +1,4 @@
-"""docs/protocol.md is true: its examples are run, in its order, against a real service."""
+"""docs/reference/protocol.md is true: its examples are run, in its order, against a real service."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import redis
 from documents import blocks
 from services import Serving
 
-PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "protocol.md"
 
 
 def examples() -> list[tuple[int, str, str]]:

@@ -433,7 +433,7 @@ def test_a_transactions_marks_do_not_keep_it_from_catching_up(kafka, tmp_path):
 
 
 def test_stores_are_moved_to_a_new_topic_by_one_command(kafka, tmp_path):
-    """docs/operations-kafka.md: `dedup store produce`, then a service that starts over from the new topic."""
+    """docs/use/service-kafka.md: `dedup store produce`, then a service that starts over from the new topic."""
     config = log_config(kafka)
     for namespace in ("news", "shop"):
         with Store.open(tmp_path / "old", namespace) as store:

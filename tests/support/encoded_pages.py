@@ -78,7 +78,7 @@ ENCODED = [
     ("ukrainian", "koi8-u"),
     ("ukrainian", "windows-1251"),
 ]
-# The detector takes Hungarian for a western language where no country is named (docs/appendix/reading.md).
+# The detector takes Hungarian for a western language where no country is named.
 MISTAKEN = {"hungarian"}
 PYTHON = {"windows-874": "cp874"}
 GOLDEN = sorted(oracle.GOLDEN.glob("[!m]*.html"))  # markup.html has invalid bytes

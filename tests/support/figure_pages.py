@@ -17,36 +17,7 @@ from page_figures import rows
 STEPS = (1, 3, 5, 6, 7, 8, 9, 10)
 SEEDS = (1, 2, 3)
 SIMILARITIES = (0.5, 0.7, 0.8, 0.875, 0.91, 0.95)
-DISTANCES = (3, 6, 8, 10)
 SETS = ("development", "second")
-
-SOURCES = {
-    "zeppelin": "Zeppelin",
-    "flink": "Flink, English",
-    "bookja": "the Rust book, Japanese",
-    "flinkzh": "Flink, Chinese",
-    "boost": "Boost",
-    "kafka": "Kafka",
-    "trafeval": "full texts in many languages",
-    "handbook": "Debian handbook",
-    "feisky": "blog, Chinese and English",
-    "aeb": "news",
-    "pagecmp": "home pages",
-    "iguide": "installation guide",
-    "readability": "readability's test pages",
-}
-KINDS = {
-    "real": "real pages",
-    "c-nav": "menus changed",
-    "c-related": "other related links",
-    "c-stamp": "time and counters",
-    "c-comment": "comments",
-    "c-ads": "advertisements",
-    "c-edit": "edited text",
-    "c-all": "all of these",
-    "synd": "another site's shell",
-    "soft404": "soft 404",
-}
 
 
 def share(part: float, whole: float) -> str:
@@ -84,7 +55,7 @@ def sets(held: Any) -> list[Any]:
     return [held[f"set-{name}"]["figures"] for name in SETS]
 
 
-# ------------------------------------------------------------------------------- how-to/distance.md
+# ------------------------------------------------------------------------------- docs/use/distance.md
 
 
 def distance_steps(held: Any) -> str:
@@ -106,18 +77,7 @@ def distance_steps(held: Any) -> str:
     return rows([*head, "right alone, development", "right alone, second set"], lines)
 
 
-def distance_sites(held: Any) -> str:
-    lines = []
-    for k in DISTANCES:
-        if (found := held.get(f"sites-k{k}", {}).get("figures")) is None:
-            continue
-        cells = [str(k), f"{found['drops']:,}", share(found["right"], found["drops"])]
-        cells += [str(found["wrong"]), share(found["twins"] - found["found"], found["twins"])]
-        lines.append(emphasised(cells, k == 8))
-    return rows(["k", "pages dropped", "right", "wrong", "copies missed"], lines)
-
-
-# --------------------------------------------------------------------------------------- quality.md
+# --------------------------------------------------------------------------------------- docs/explain/quality.md
 
 
 def labelled_sets(held: Any) -> str:
@@ -146,20 +106,6 @@ def labelled_sets(held: Any) -> str:
     return rows(head, lines)
 
 
-def recall_by_source(held: Any) -> str:
-    found = {}
-    for each in sets(held):
-        found |= each["all"]["by_source"]
-    lines = [[SOURCES[s], recall(found[s]), f"{found[s]['near_duplicates']:,}"] for s in SOURCES]
-    return rows(["source", "recall", "of"], lines)
-
-
-def recall_by_kind(held: Any) -> str:
-    one, two = (each["all"]["by_kind"] for each in sets(held))
-    lines = [[title, recall(two[kind]), recall(one[kind])] for kind, title in KINDS.items()]
-    return rows(["kind", "second", "development"], lines)
-
-
 def quality_similarity(held: Any) -> str:
     lines = []
     for least in ("0.5", "0.7", "0.8", "0.84", "0.875", "0.91", "0.95"):
@@ -170,20 +116,6 @@ def quality_similarity(held: Any) -> str:
                 cells.append(both(now["by_similarity"][least], now["near_duplicates"]))
         lines.append(emphasised(cells, least == "0.875"))
     return rows(["similarity", "second, P / R", "real", "development, P / R", "real"], lines)
-
-
-def quality_distance(held: Any) -> str:
-    lines = []
-    for k in (3, 6, 7, 8, 10):
-        cells = [str(k)]
-        for each in reversed(sets(held)):
-            now, total = each["all"]["by_k"][str(k)], each["all"]["near_duplicates"]
-            alone = {n: now[f"{n}_alone"] for n in ("found", "wrong")}
-            cells += [both(now, total), both(alone, total)]
-        if k == 8:
-            cells = [f"**{cell}**" if i in {0, 1, 3} else cell for i, cell in enumerate(cells)]
-        lines.append(cells)
-    return rows(["k", "second", "simhash alone", "development", "simhash alone"], lines)
 
 
 # ---------------------------------------------------------------------------------------- README.md
@@ -230,27 +162,9 @@ def crawl_whole(held: Any) -> str:
     return rows(("", *units), lines)
 
 
-# ------------------------------------------------------------------------------- docs/comparison.md
+# ------------------------------------------------------------------------------- docs/explain/comparison.md
 
 SITES = ("archives", "archives-sites")  # generated pages, and those of whole sites
-
-
-def archives_reading(held: Any) -> str:
-    """CPU of reading archives, a column for each set of pages."""
-    made, sites = (held[name]["figures"] for name in SITES)
-    ways = [way for way in sites["ways"] if not way.startswith("texts") and "short" not in way]
-    least = "FastWARC: records"
-    unit = "us of CPU a page"
-
-    def cells(found: Any, way: str) -> tuple[str, str]:
-        mine, base = (found["ways"][each][unit] for each in (way, least))
-        return f"{mine:,.0f}", f"{mine / base:.1f}"
-
-    head = [f"{f['pages']:,} pages of {f['page_bytes'] / 1000:.0f} KB" for f in (made, sites)]
-    lines = [(way, *cells(made, way), *cells(sites, way)) for way in ways]
-    return rows(
-        ("us of CPU a page", f"{head[0]}, generated", "times", f"{head[1]}", "times"), lines
-    )
 
 
 def archives_texts(held: Any) -> str:
@@ -273,23 +187,7 @@ def archives_texts(held: Any) -> str:
     )
 
 
-def archives_memory(held: Any) -> str:
-    """Memory of a scan with ever more short documents."""
-    lines = [
-        (way.split()[2], *(f"{cells[name]:,.0f}" for name in ("own MB", "MB", "us of CPU a page")))
-        for way, cells in held["archives"]["figures"]["ways"].items()
-        if "short" in way
-    ]
-    titles = (
-        "short documents",
-        "MB of its own memory",
-        "MB with mapped files",
-        "us of CPU a document",
-    )
-    return rows(titles, lines)
-
-
-# ---------------------------------------------------------------------------- docs/quality.md
+# ---------------------------------------------------------------------------- docs/explain/quality.md
 
 
 def unseen_sites(held: Any) -> str:
@@ -312,18 +210,12 @@ UNSEEN = {
 
 MADE: dict[tuple[str, str], Callable[[Any], str]] = {
     ("README.md", "figures"): readme,
-    ("docs/appendix/archives.md", "archives reading"): archives_reading,
-    ("docs/appendix/archives.md", "archives texts"): archives_texts,
-    ("docs/appendix/archives.md", "archives memory"): archives_memory,
-    ("docs/performance.md", "crawl whole"): crawl_whole,
-    ("docs/how-to/distance.md", "distance steps"): distance_steps,
-    ("docs/appendix/reading.md", "distance sites"): distance_sites,
-    ("docs/quality.md", "labelled sets"): labelled_sets,
-    ("docs/quality.md", "unseen sites"): unseen_sites,
-    ("docs/appendix/reading.md", "recall by source"): recall_by_source,
-    ("docs/appendix/reading.md", "recall by kind"): recall_by_kind,
-    ("docs/appendix/reading.md", "by similarity"): quality_similarity,
-    ("docs/appendix/reading.md", "by distance"): quality_distance,
+    ("docs/explain/comparison.md", "archives texts"): archives_texts,
+    ("docs/explain/performance.md", "crawl whole"): crawl_whole,
+    ("docs/use/distance.md", "distance steps"): distance_steps,
+    ("docs/explain/quality.md", "labelled sets"): labelled_sets,
+    ("docs/explain/quality.md", "unseen sites"): unseen_sites,
+    ("docs/use/distance.md", "by similarity"): quality_similarity,
 }
 
 

@@ -1,4 +1,4 @@
-"""The fingerprint of a page in slow, plain Python: docs/fingerprint-spec.md and nothing else.
+"""The fingerprint of a page in slow, plain Python: docs/reference/fingerprint-spec.md and nothing else.
 
 Written from the specification, with the tables read out of it, and shaped differently from the
 native core: text is a list of pieces before it is tokens, contexts are sets of names, simhash counts
@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
-SPECIFICATION = Path(__file__).parents[2] / "docs" / "fingerprint-spec.md"
-VECTORS = SPECIFICATION.parent / "appendix" / "golden-vectors.md"
+SPECIFICATION = Path(__file__).parents[2] / "docs" / "reference" / "fingerprint-spec.md"
+VECTORS = SPECIFICATION.with_name("golden-vectors.md")
 GOLDEN = Path(__file__).parents[1] / "golden"
 
 Key = tuple[int, int]

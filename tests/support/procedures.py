@@ -21,8 +21,8 @@ from needing import program
 from services import Serving
 
 DOCS = Path(__file__).parents[2] / "docs"
-OPERATIONS = DOCS / "operations.md"
-KAFKA = DOCS / "operations-kafka.md"
+OPERATIONS = DOCS / "use" / "service.md"
+KAFKA = DOCS / "use" / "service-kafka.md"
 
 STORE = "/var/lib/dedup"  # the pages' folder
 WITHIN_SECONDS = 300

@@ -195,7 +195,7 @@ def test_errors_of_the_service(line, kind):
     "said",
     [
         "ERR unknown option 'PARTS', or repeated; RESERVE takes: DISTANCE, EXEMPT",
-        "ERR unknown command 'DEDUP.PARTITIONS'; see docs/protocol.md",
+        "ERR unknown command 'DEDUP.PARTITIONS'; see docs/reference/protocol.md",
     ],
 )
 def test_what_a_service_does_not_know_is_explained(said):

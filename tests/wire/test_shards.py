@@ -152,7 +152,7 @@ def said(verdict):
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 def test_all_answers_that_there_can_be_come_to_what_is_written(count):
-    """docs/protocol.md, Shards, 3: the first line that fits. Whichever shard is the home."""
+    """docs/reference/protocol.md, Shards, 3: the first line that fits. Whichever shard is the home."""
     for names in itertools.product(ANSWERS, repeat=count):
         for home in range(count if count < 4 else 1):
             own, given = names[home], set(names)

@@ -35,7 +35,7 @@ FEW_CANDIDATES = 8  # they lie in one cache line, so a longer prefix saves nothi
 TABLE_VALUES = 2**31 - 2  # distinct values of one dedup.Table
 NEARLY_AS_FAST = 1.2  # estimates are no better than that
 
-# Estimates, in ns, of one core among many probes; docs/appendix/plan.md says what was measured.
+# Estimates, in ns, of one core among many probes, from measured points of the tables of tests/paper.
 SEARCH_AT_100K = 118.0  # one table by interpolation, and for each tenfold number of values
 SEARCH_DECADE = 100.0
 CANDIDATE = 3.2

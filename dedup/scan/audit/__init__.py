@@ -6,5 +6,5 @@
     report.py     the result in words and as a report
 
 Invariants: memory grows with the number of removals (hashes of ids) and with the texts of the sample, not with the documents; every shown share has its
-95 % interval (Wilson); the same seed gives the same sample. docs/how-to/audit.md is the users' page.
+95 % interval (Wilson); the same seed gives the same sample. docs/use/audit.md is the users' page.
 """

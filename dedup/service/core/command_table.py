@@ -16,7 +16,7 @@ Role = Literal["", "crawl", "read", "admin"]
 class Command(NamedTuple):
     """A command of RESP, and its path over HTTP.
 
-    usage      its form, as docs/protocol.md has it
+    usage      its form, as docs/reference/protocol.md has it
     role       the role that a client needs; "": any token does
     path       of the same command over HTTP, or ""
     together   which commands behind it are carried out with it: "alike" have the same options,

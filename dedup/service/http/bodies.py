@@ -430,7 +430,7 @@ def openapi(
         "info": {
             "title": "dedup table service",
             "version": version,
-            "description": "Near-duplicates of web pages. docs/protocol.md says the same in prose.",
+            "description": "Near-duplicates of web pages. docs/reference/protocol.md says the same in prose.",
         },
         "security": [{"token": []}],
         "paths": paths,

@@ -280,7 +280,7 @@ def run(session: Session, arguments: list[bytes]) -> tuple[bytes, bytes | Later]
     if not session.trusted and (command is None or not command.greeting):
         raise Refused("NOAUTH", "authenticate first: AUTH default <token>")
     if command is None:
-        raise UsageError(f"unknown command {shown(arguments[0])}; see docs/protocol.md")
+        raise UsageError(f"unknown command {shown(arguments[0])}; see docs/reference/protocol.md")
     if command.role and command.role not in session.roles:
         check_role(name.decode(), command.role, session.roles)
     count = len(arguments)

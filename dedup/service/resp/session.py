@@ -269,7 +269,7 @@ def _watch(_: Session, __: list[bytes]) -> bytes:
 def _command(_: Session, arguments: list[bytes]) -> bytes:
     if arguments[1:2] and arguments[1].upper() == b"COUNT":
         return integer(len(COMMANDS))
-    return resp.EMPTY  # DOCS, INFO: docs/protocol.md has them
+    return resp.EMPTY  # DOCS, INFO: docs/reference/protocol.md has them
 
 
 OF_SESSION: dict[bytes, Command] = {

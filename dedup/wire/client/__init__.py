@@ -1,4 +1,4 @@
-"""How a process reaches table services (docs/protocol.md), for an asyncio loop.
+"""How a process reaches table services (docs/reference/protocol.md), for an asyncio loop.
 
     Request -> services.py (which are asked: a route) -> a connection -> a service
                                                      <- replies, merged into one verdict

@@ -109,7 +109,7 @@ IDENTITY_SECONDS = 5.0  # between two checks that it is the same topic
 
 MOVE = (
     "--rebuild would lose documents. Write the stores to a new topic (dedup store produce), and start over "
-    "from that one: docs/operations-kafka.md"
+    "from that one: docs/use/service-kafka.md"
 )  # the advice where partitions were added
 
 log = logging.getLogger(__name__)

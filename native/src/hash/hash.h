@@ -1,5 +1,5 @@
 /*
- * The recipe's hashes (docs/fingerprint-spec.md, "Hashes").
+ * The recipe's hashes (docs/reference/fingerprint-spec.md, "Hashes").
  *
  * A token hash must be mixed to its last bit: simhash counts bits, and a raw FNV-1a of short words
  * has bits that move together.

@@ -2,7 +2,7 @@
  * How alike two texts are: an odd sketch (Mitzenmacher, Pagh, Pham, WWW 2014) of the least hashes of a
  * text's shingles, from which the Jaccard similarity of two texts' sets of shingles is estimated; and a
  * hash of all shingles in their order, which tells whether two texts are the same word for word: the
- * estimate alone takes texts that differ in a word for the same (docs/fingerprint-spec.md, "Sketch").
+ * estimate alone takes texts that differ in a word for the same (docs/reference/fingerprint-spec.md, "Sketch").
  *
  *     shingle hash -> one of NDD_SKETCH_PLACES places, by its upper half; each keeps its least lower half
  *     each place that keeps something -> one bit of 256 flips

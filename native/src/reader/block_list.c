@@ -1,5 +1,6 @@
 /*
- * The list of a page's blocks (docs/fingerprint-spec.md, "List of blocks"): a hash of each, how many words it has, and
+ * The list of a page's blocks (docs/reference/fingerprint-spec.md, "List of blocks"): a hash of each, how many words
+ * it has, and
  * whether it was read. Whoever crawls a site counts by it on how many of its pages a block stands (ndd_site_count).
  *
  * It is made on demand from what the last page left behind, so a reader that is not asked pays nothing. A page may be

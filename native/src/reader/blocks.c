@@ -1,5 +1,5 @@
 /*
- * Which blocks are main content, and what their words weigh (docs/fingerprint-spec.md, "Blocks").
+ * Which blocks are main content, and what their words weigh (docs/reference/fingerprint-spec.md, "Blocks").
  *
  * This is the one place of scoring: the scan gathers facts about blocks, here they are judged. A weight
  * only says how much a word counts in value; the sketch takes all kept words alike, so that a long

@@ -1,6 +1,6 @@
 /*
  * Tokens of the kept blocks become features and shingles, and these a page's value and sketch
- * (docs/fingerprint-spec.md, "Fingerprints").
+ * (docs/reference/fingerprint-spec.md, "Fingerprints").
  */
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /*
- * Where the page's own text begins (docs/fingerprint-spec.md, "Headline"): at the heading that says the title. What stands
+ * Where the page's own text begins (docs/reference/fingerprint-spec.md, "Headline"): at the heading that says the
+ * title. What stands
  * above it is of the site.
  *
  * Many sites put a column of links, a notice or a search above the content, in elements that say nothing about it. Beside

@@ -1,5 +1,5 @@
 /*
- * What is hidden (docs/fingerprint-spec.md, "Hidden content"): left out, as a visitor does not see it, unless
+ * What is hidden (docs/reference/fingerprint-spec.md, "Hidden content"): left out, as a visitor does not see it, unless
  * it holds most of the text.
  *
  * Some sites hide the whole content until a script or a click shows it: a page that fades in, one that a

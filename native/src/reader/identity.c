@@ -1,5 +1,5 @@
 /*
- * What a page says it is (docs/fingerprint-spec.md, "Identity"): a hash of its title, one of the URL that
+ * What a page says it is (docs/reference/fingerprint-spec.md, "Identity"): a hash of its title, one of the URL that
  * it declares to be its own, and the number of the thing that it is about (thing.c). 0 stands for nothing said.
  */
 #include <string.h>

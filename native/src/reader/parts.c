@@ -1,5 +1,6 @@
 /*
- * What two pages of similar text may differ in (docs/fingerprint-spec.md, "Parts"): eight hashes of 32 bits, of the
+ * What two pages of similar text may differ in (docs/reference/fingerprint-spec.md, "Parts"): eight hashes of 32
+ * bits, of the
  * inline data, the sources of images and frames, the data attributes, the first headings, the words with digits of the
  * main text, the text beside it, other attributes, and the frame: a price, a picture, a rating.
  *

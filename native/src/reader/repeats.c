@@ -1,5 +1,5 @@
 /*
- * A kept block that repeats an earlier one is left out (docs/fingerprint-spec.md, "Blocks"): a page
+ * A kept block that repeats an earlier one is left out (docs/reference/fingerprint-spec.md, "Blocks"): a page
  * that says something twice says it once.
  *
  * The set holds, for each distinct block, half of a hash of its tokens and its number; equal halves

@@ -179,7 +179,7 @@ static int is_json_type(const uint8_t *type, size_t n) {
     return equals(type, n, "application/json") || (n > 5 && equals(type + n - 5, 5, "+json"));
 }
 
-/* An attribute in which two pages of similar text may differ (docs/fingerprint-spec.md, "Parts"). */
+/* An attribute in which two pages of similar text may differ (docs/reference/fingerprint-spec.md, "Parts"). */
 static inline void said_attribute(struct ndd_reader *reader, const uint8_t *name, const uint8_t *value,
                                   size_t length, const uint8_t *end, int wanted) {
     if (wanted & WANTED_DATA && length > 0) parts_attribute(reader, name, value + length, end);

@@ -1,5 +1,5 @@
 /*
- * What a canonical URL leads to (docs/fingerprint-spec.md, "Identity"): its path and query, without what
+ * What a canonical URL leads to (docs/reference/fingerprint-spec.md, "Identity"): its path and query, without what
  * changes from visit to visit. Host, fragment, session and tracking parameters go; a relative one is
  * completed with the page's own folder.
  */

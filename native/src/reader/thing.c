@@ -1,5 +1,6 @@
 /*
- * The thing that a page is about, by the numbers that its structured data gives it (docs/fingerprint-spec.md, "Thing"):
+ * The thing that a page is about, by the numbers that its structured data gives it
+ * (docs/reference/fingerprint-spec.md, "Thing"):
  * two colours of a shirt have one text and two numbers.
  *
  *     script of JSON-LD -> things, with those inside them that say more of them -> numbers

@@ -1,5 +1,5 @@
 /*
- * Text becomes tokens (docs/fingerprint-spec.md, "Tokens"), and tokens gather in blocks.
+ * Text becomes tokens (docs/reference/fingerprint-spec.md, "Tokens"), and tokens gather in blocks.
  *
  * A word is a run of letters, marks and numbers, in lower case; scripts that are written without
  * spaces give every pair of neighbouring characters instead. Tags within a line do not end a word;
@@ -56,7 +56,7 @@ static int has_digit(const uint8_t *token, size_t n) {
 #endif
 }
 
-/* Whether a word character above ASCII is a digit (docs/fingerprint-spec.md, "Parts"). */
+/* Whether a word character above ASCII is a digit (docs/reference/fingerprint-spec.md, "Parts"). */
 static int is_other_digit(uint32_t code) {
     static const uint32_t zeros[] = {0x660, 0x6f0, 0x966, 0x9e6, 0xff10};
     for (size_t i = 0; i < sizeof zeros / sizeof *zeros; i++) if (code - zeros[i] < 10) return 1;

@@ -1,5 +1,6 @@
 /*
- * Hints that do not count (docs/fingerprint-spec.md, "Wrappers"): where forms, comments or what stands aside hold
+ * Hints that do not count (docs/reference/fingerprint-spec.md, "Wrappers"): where forms, comments or what stands
+ * aside hold
  * most of the text of a page, they are its content.
  *
  * Some sites put the whole page into a form, or write "has-comments" on what surrounds everything; in a

@@ -1,6 +1,6 @@
 /*
  * A segment's bytes: where each number stands in them, and how a block table of it is read in place.
- * docs/appendix/segment-format.md is the format, segment.h says what a segment is.
+ * docs/reference/segment-format.md is the format, segment.h says what a segment is.
  */
 #ifndef NDD_SEGMENT_FORMAT_H
 #define NDD_SEGMENT_FORMAT_H

@@ -1,4 +1,4 @@
-"""What is promised (docs/architecture.md, docs/protocol.md), looked at as things happen.
+"""What is promised (docs/explain/architecture.md, docs/reference/protocol.md), looked at as things happen.
 
   - a page is dropped only when one within the distances was processed and its insert acknowledged;
   - of each group of near-duplicates that was fetched to an end, one was kept;

@@ -1,4 +1,4 @@
-"""Spiders that ask several services, each of which holds some partitions (docs/appendix/shards.md).
+"""Spiders that ask several services, each of which holds some partitions (docs/explain/shards.md).
 
 Steps: who holds what -> RESERVE at all -> merged() -> INSERT at the home -> RELEASE at the others.
 Messages take their time and keep their order on a connection; it may break, and they may be late.

@@ -1,6 +1,6 @@
 """Measures the figures of the documentation and puts them into its pages: make figures [ONLY="NAME ..."].
 
-    commands (dedup ... --json) -> docs/appendix/benchmarks/measurements.json -> figure_pages.py -> pages
+    commands (dedup ... --json) -> docs/explain/measurements.json -> figure_pages.py -> pages
 
 Each entry of the file has its command, machine, date, commit and figures. DEDUP_EVAL is the folder of the
 labelled sets and whole sites (dev, second, corpora/data), which are not part of the repository; without it
@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-from figure_pages import DISTANCES, SEEDS, tables
+from figure_pages import SEEDS, tables
 from page_figures import between, put
 from runner import machine
 
 ROOT = Path(__file__).parents[3]
-FILE = ROOT / "docs" / "appendix" / "benchmarks" / "measurements.json"
+FILE = ROOT / "docs" / "explain" / "measurements.json"
 
 
 class Measurement(NamedTuple):
@@ -58,39 +58,21 @@ def of_set(found: Any) -> Any:
 
 
 def _of_pairs(found: Any) -> Any:
-    slices = {
-        f"by_{name}": {
-            kind: {n: each[n] for n in COUNTS} for kind, each in found["slices"][name].items()
-        }
-        for name in ("source", "kind")
+    return {n: found[n] for n in (*COUNTS, "intervals")} | {
+        "by_k": {
+            str(step["k"]): {
+                "found": step["confirmed"]["found"],
+                "wrong": step["confirmed"]["wrong"],
+                "found_alone": step["alone"]["found"],
+                "wrong_alone": step["alone"]["wrong"],
+            }
+            for step in found["curve"]
+        },
+        "by_similarity": {
+            str(step["similarity"]): {name: step["figures"][name] for name in ("found", "wrong")}
+            for step in found["thresholds"]
+        },
     }
-    return (
-        {n: found[n] for n in (*COUNTS, "intervals")}
-        | {
-            "by_k": {
-                str(step["k"]): {
-                    "found": step["confirmed"]["found"],
-                    "wrong": step["confirmed"]["wrong"],
-                    "found_alone": step["alone"]["found"],
-                    "wrong_alone": step["alone"]["wrong"],
-                }
-                for step in found["curve"]
-            },
-            "by_similarity": {
-                str(step["similarity"]): {
-                    name: step["figures"][name] for name in ("found", "wrong")
-                }
-                for step in found["thresholds"]
-            },
-        }
-        | slices
-    )
-
-
-def of_sites(found: Any) -> Any:
-    names = ("pages", "drops", "right", "wrong", "twins", "found")
-    sums = {name: round(found["rows"]["all"][name]["median"]) for name in names}
-    return found["facts"] | sums
 
 
 def of_demo(found: Any) -> Any:
@@ -162,15 +144,6 @@ MEASUREMENTS = {
     ),
     "set-development": Measurement(evaluation("--set", "dev"), of_set, "dev"),
     "set-second": Measurement(evaluation("--set", "second"), of_set, "second"),
-    **{
-        f"sites-k{k}": Measurement(
-            ("sites", "--corpora", "corpora/data", "--distance", str(k), "--json"),
-            of_sites,
-            "corpora/data",
-            compares=True,
-        )
-        for k in DISTANCES
-    },
 }
 
 

@@ -1,7 +1,7 @@
 """Writes the golden numbers: python tests/support make_golden (by hand, after a new recipe).
 
 They come from the oracle, never from the native core, and go to two places: golden/golden.json and
-docs/appendix/golden-vectors.md. A changed number is a new recipe id.
+docs/reference/golden-vectors.md. A changed number is a new recipe id.
 """
 
 import hashlib
@@ -249,7 +249,7 @@ def main() -> None:
     text = json.dumps(vectors, ensure_ascii=False, indent=1) + "\n"
     (oracle.GOLDEN / "golden.json").write_text(text, encoding="utf-8")
     oracle.VECTORS.write_text(section(vectors), encoding="utf-8")
-    sys.stdout.write("golden/golden.json and docs/appendix/golden-vectors.md are written\n")
+    sys.stdout.write("golden/golden.json and docs/reference/golden-vectors.md are written\n")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """How long a big store takes: python tests/support store_million [DOCUMENTS, default 1,000,000].
 
 Makes one in a temporary folder, and prints seconds and CPU seconds of each step, of opening three
-times. Nothing is asserted: figures are for people (docs/appendix/store-format.md has some).
+times. Nothing is asserted: figures are for people (docs/reference/store-format.md has some).
 """
 
 import contextlib
