@@ -16,7 +16,6 @@ from dedup.cli import main
 METRICS = (
     (DOCS / "reference" / "metrics.md").read_text(encoding="utf-8").partition("## The worker")[0]
 )
-TEXT = OPERATIONS.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("page", [OPERATIONS, KAFKA], ids=lambda page: page.stem)

@@ -27,6 +27,7 @@ from log_services import event, ready, until, write_records
 from logs import log_config
 from mounting import can_mount
 from procedures import KAFKA, OPERATIONS, STORE, commands, do, events, served, the
+from services import Serving
 
 import dedup
 from dedup.wire.kafka import ensure_topic
@@ -50,15 +51,12 @@ table_service.run = become
 """
 
 SERVE = the(OPERATIONS, f"serve --path {STORE}\n")
-SERVE_KAFKA = the(OPERATIONS, "--kafka kafka-1:9092,kafka-2:9092\n")
 KEEP = the(OPERATIONS, "--keep ")
 BACKUP = the(OPERATIONS, "store backup ")
 IMPORT = the(OPERATIONS, "store import ")
 DROP = the(OPERATIONS, "DEDUP.DROP ")
-VERIFY_SERVED = the(OPERATIONS, "verify http")
-VERIFY_STOPPED = the(OPERATIONS, f"verify {STORE}")
+VERIFY = the(OPERATIONS, "store verify")
 READ_AGAIN = the(OPERATIONS, "kill -HUP")
-GIVE = the(OPERATIONS, "chown -R")
 START = the(KAFKA, "--listen 0.0.0.0:7700 --http ")
 CREATE = the(KAFKA, "kafka-topics.sh ")
 PRODUCE = the(KAFKA, "store produce ")
@@ -71,7 +69,11 @@ ELSEWHERE = {
 
 def client(service, password: str | None = None) -> redis.Redis:
     return redis.Redis(
-        port=service.port, password=password, decode_responses=True, socket_timeout=60, **ONCE
+        port=service.port,
+        password=password or service.token,
+        decode_responses=True,
+        socket_timeout=60,
+        **ONCE,
     )
 
 
@@ -99,12 +101,12 @@ def test_backup_verify_restore_and_removal(tmp_path):
         crawled(service, 1, 2, 3)
         crawled(service, 4, ns="old-crawl")
         do(BACKUP, tmp_path, http)
-        assert "news" in do(VERIFY_SERVED, tmp_path, http)
+        assert "news" in do(f"{VERIFY} http://127.0.0.1:{service.http_port}", tmp_path)
         assert do(DROP, tmp_path, {"7700": service.port}).strip() == "1"
         assert not (tmp_path / "served" / "old-crawl").exists()
         assert known(service, 1, 2, 3)
     do(IMPORT, tmp_path, {STORE: tmp_path / "restored"})
-    assert "old-crawl" in do(VERIFY_STOPPED, tmp_path, {STORE: tmp_path / "restored"})
+    assert "old-crawl" in do(f"{VERIFY} {tmp_path / 'restored'}", tmp_path)
     with served(SERVE, tmp_path / "restored") as service:
         assert known(service, 1, 2, 3)
         assert known(service, 4, ns="old-crawl")
@@ -130,7 +132,7 @@ def test_what_another_user_restored_is_given_to_the_service(tmp_path):
             assert ready(service)["status"] == "partial"
             assert "news" in ready(service)["reason"]
             assert known(service, 7, ns="shop")
-        do(f"{GIVE} {OTHER}:{OTHER} {path}", tmp_path)
+        do(f"chown -R {OTHER}:{OTHER} {path}", tmp_path)
         with served(SERVE, path, setup=become) as service:
             assert ready(service)["status"] == "ok"
             with client(service) as at:
@@ -257,18 +259,28 @@ def test_a_full_disk_is_freed_and_nothing_else_is_needed(tmp_path):
 def test_documents_are_moved_to_a_new_topic(kafka, tmp_path):
     """Stopped, the topic created, written by the command, started with --rebuild: Kafka is added to a service."""
     config = log_config(kafka)
-    log = {"kafka-1:9092,kafka-2:9092": kafka}
     with served(SERVE, tmp_path) as service:
         crawled(service, 1, 2, 3)
     asyncio.run(ensure_topic(config, partitions=4))
     produce = {"kafka-1:9092": kafka, "NAME": config.topic, STORE: tmp_path}
     assert "3 documents" in do(PRODUCE, tmp_path, produce)
-    more = ["--topic", config.topic, "--rebuild"]
-    with served(SERVE_KAFKA, tmp_path, *more, stands=log) as service:
+    with following(tmp_path, kafka, config.topic, "--rebuild") as service:
         assert known(service, 1, 2, 3)
         with client(service) as at:
             assert "log_status:current" in at.execute_command("DEDUP.INFO")
         crawled(service, 4)
+
+
+def following(folder: Path, bootstrap: str, topic: str, *more: object, **how: object) -> Serving:
+    """Return the service that the page starts with Kafka."""
+    command = START.removeprefix("DEDUP_TOKEN=... ")
+    assert command != START
+    stands = {
+        "kafka-1:9092,kafka-2:9092,kafka-3:9092": bootstrap,
+        "0.0.0.0:7700": "0.0.0.0:0",
+        "0.0.0.0:7780": "0.0.0.0:0",
+    }
+    return served(command, folder, "--topic", topic, *more, stands=stands, token=TOKEN, **how)
 
 
 def created(command: str, bootstrap: str, topic: str) -> None:
@@ -293,31 +305,27 @@ def test_one_of_three_brokers_dies(three_brokers, tmp_path):
     """With the topic of the page, a service that the page starts takes inserts while any one is gone."""
     topic = f"procedures-{time.time_ns()}"
     created(CREATE, three_brokers.bootstrap, topic)
-    command = START.removeprefix("DEDUP_TOKEN=... ")
-    assert command != START
-    log = {"kafka-1:9092,kafka-2:9092,kafka-3:9092": three_brokers.bootstrap}
-    stands = {**log, "0.0.0.0:7700": "0.0.0.0:0", "0.0.0.0:7780": "0.0.0.0:0"}
-    with served(command, tmp_path, "--topic", topic, stands=stands, token=TOKEN) as service:
-        crawled(service, 0, password=TOKEN)
+    with following(tmp_path, three_brokers.bootstrap, topic) as service:
+        crawled(service, 0)
         for number in (1, 2, 3):
             three_brokers.kill(number)
 
             def taken(number: int = number) -> bool:
                 try:
-                    crawled(service, number, password=TOKEN)
+                    crawled(service, number)
                 except redis.ResponseError:  # a pause of seconds
                     return False
                 return True
 
             until(taken)
             three_brokers.start(number)
-        until(lambda: known(service, 0, 1, 2, 3, password=TOKEN))
+        until(lambda: known(service, 0, 1, 2, 3))
         until(lambda: ready(service)["status"] == "ok")
 
 
 @pytest.mark.long
-def test_the_documents_are_spread_over_services(kafka, tmp_path):
-    """The commands of the page hold every partition of a topic of 16; a client of all of them knows every page."""
+def test_the_documents_are_spread_over_two_services(kafka, tmp_path):
+    """The page's two commands hold every partition of a topic of 16; a client of all of them knows every page."""
     config = log_config(kafka)
     assert "choose 16 or more" in KAFKA.read_text("utf-8")
     asyncio.run(ensure_topic(config, partitions=16))
@@ -363,11 +371,10 @@ def damage(folder: Path, file: str) -> None:
 def test_what_a_replica_lost_is_read_from_the_log(kafka, tmp_path, fault):
     """Its disk, or a namespace's folder: nothing is to be done but to start it."""
     config = log_config(kafka)
-    stands = {"kafka-1:9092,kafka-2:9092": kafka}
-    with served(SERVE_KAFKA, tmp_path / "s", "--topic", config.topic, stands=stands) as service:
+    with following(tmp_path / "s", kafka, config.topic) as service:
         crawled(service, 1, 2, 3)
     fault(tmp_path / "s")
-    with served(SERVE_KAFKA, tmp_path / "s", "--topic", config.topic, stands=stands) as service:
+    with following(tmp_path / "s", kafka, config.topic) as service:
         assert known(service, 1, 2, 3)
 
 
@@ -376,21 +383,20 @@ def test_what_a_replica_lost_is_read_from_the_log(kafka, tmp_path, fault):
 def test_a_replica_whose_files_are_damaged_is_restored_or_rebuilt(kafka, tmp_path, file):
     """It names the file and does not start; a copy of the whole folder does, and so does --rebuild."""
     config = log_config(kafka)
-    command = [SERVE_KAFKA, tmp_path / "s", "--topic", config.topic]
-    stands = {"kafka-1:9092,kafka-2:9092": kafka}
-    with served(*command, stands=stands) as service:
+    replica = [tmp_path / "s", kafka, config.topic]
+    with following(*replica) as service:
         crawled(service, 1, 2, 3)
     shutil.copytree(tmp_path / "s", tmp_path / "copy")
     damage(tmp_path / "s", file)
-    service = served(*command, stands=stands, wait=False)
+    service = following(*replica, wait=False)
     service.start()
     assert service.ended() == 1
     assert any(file.rpartition("/")[2] in line for line in service.log), service.log
-    with served(*command, "--rebuild", stands=stands) as service:
+    with following(*replica, "--rebuild") as service:
         assert known(service, 1, 2, 3)
     shutil.rmtree(tmp_path / "s")
     (tmp_path / "copy").rename(tmp_path / "s")
-    with served(*command, stands=stands) as service:
+    with following(*replica) as service:
         assert known(service, 1, 2, 3)
 
 
@@ -412,43 +418,24 @@ def test_a_topic_that_deletes_by_age_is_followed_with_keep(kafka, tmp_path):
 
 HERE = "service/test_procedures.py"
 EVENTS = {
-    KAFKA: ("When something fails", {
-        "Kafka is unavailable": "service/test_service_kafka.py::test_while_kafka_is_away_it_serves_stale_and_says_so",
-        "Kafka is unavailable when the service starts": "service/test_service_start.py::test_a_start_without_kafka_serves_stale_and_says_so",
-        "one of three brokers dies": f"{HERE}::test_one_of_three_brokers_dies",
-        "the service is killed": "service/test_service_kafka.py::test_what_was_acknowledged_is_found_after_kill_9",
-        "its disk is lost": f"{HERE}::test_what_a_replica_lost_is_read_from_the_log",
-        "its disk is full": "service/test_replica_faults.py::test_a_full_disk_stops_the_view_and_not_the_service",
-        "`log.json` or a store is damaged": f"{HERE}::test_a_replica_whose_files_are_damaged_is_restored_or_rebuilt",
-        "a namespace's folder is gone": f"{HERE}::test_what_a_replica_lost_is_read_from_the_log",
-        "the topic was deleted or lost records, or a broker was restored from an older copy":
-            "service/test_replica.py::test_a_topic_that_was_made_again_is_refused_and_rebuilt_from_when_told",
-        "partitions were added to the topic": "service/test_replica_bad_records.py::test_stores_are_not_emptied_where_partitions_were_added",
-        "an event of a newer version": "service/test_service_kafka.py::test_an_event_of_a_newer_version_stops_nothing",
-        "A start without Kafka": "service/test_service_start.py::test_only_stores_with_documents_are_served_before_kafka_answers",
-        "Move the documents to a new topic": f"{HERE}::test_documents_are_moved_to_a_new_topic",
-        "A record that is not an event": "service/test_replica.py::test_what_is_no_event_goes_to_the_dead_letters_unmodified",
-        "A record that cannot be read": "service/test_replica_bad_records.py::test_what_cannot_be_read_may_be_left_out",
-        "The topic is `compact,delete`": f"{HERE}::test_a_topic_that_deletes_by_age_is_followed_with_keep",
-        "Events are misplaced": "service/test_replica_shards.py::test_records_of_another_partitioner_are_skipped_by_every_replica",
-        "A service was down for longer than `delete.retention.ms`":
-            "service/test_service_kafka.py::test_a_recreated_topic_is_refused_and_rebuild_starts_over",
-    }),
-    OPERATIONS: ("Backup, restore, removal", {
-        "a store that no process has open": f"{HERE}::test_a_store_is_moved_by_copying_it",
-        "a store in use": f"{HERE}::test_backup_verify_restore_and_removal",
-        "a snapshot of the file system": f"{HERE}::test_a_snapshot_of_the_file_system_has_what_was_acknowledged",
-        "the requests that crawls have made (`<JOBDIR>/dedup-requests`, `<namespace>/requests`)": "scrapy/test_scrapy_requests.py::test_a_copy_of_the_requests_is_as_good",
-    }),
+    "Kafka is unavailable": "service/test_service_kafka.py::test_while_kafka_is_away_it_serves_stale_and_says_so",
+    "Kafka is unavailable when the service starts": "service/test_service_start.py::test_a_start_without_kafka_serves_stale_and_says_so",
+    "the service is killed": "service/test_service_kafka.py::test_what_was_acknowledged_is_found_after_kill_9",
+    "`log.json` or a store is damaged": f"{HERE}::test_a_replica_whose_files_are_damaged_is_restored_or_rebuilt",
+    "the topic was deleted or lost records, or a broker was restored from an older copy":
+        "service/test_replica.py::test_a_topic_that_was_made_again_is_refused_and_rebuilt_from_when_told",
+    "an event of a newer version": "service/test_service_kafka.py::test_an_event_of_a_newer_version_stops_nothing",
+    "Move the documents to a new topic": f"{HERE}::test_documents_are_moved_to_a_new_topic",
+    "A record that cannot be read": "service/test_replica_bad_records.py::test_what_cannot_be_read_may_be_left_out",
+    "A service was down for longer than `delete.retention.ms`":
+        "service/test_service_kafka.py::test_a_recreated_topic_is_refused_and_rebuild_starts_over",
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("page", EVENTS, ids=lambda page: page.stem)
-def test_every_event_of_the_pages_has_a_test(page):
+def test_every_event_of_the_page_has_a_test():
     """What an operator meets, by the page, and the test that makes it happen."""
-    heading, tested = EVENTS[page]
-    assert events(page, heading) == list(tested)
-    for where in tested.values():
+    assert events(KAFKA, "When something fails") == list(EVENTS)
+    for where in EVENTS.values():
         file, _, name = where.partition("::")
         assert f"def {name}(" in (TESTS / file).read_text("utf-8"), where
 
@@ -456,7 +443,7 @@ def test_every_event_of_the_pages_has_a_test(page):
 def test_every_command_of_the_pages_is_run():
     """Here, or in the file of tests that is named."""
     here = {
-        SERVE, SERVE_KAFKA, KEEP, BACKUP, IMPORT, DROP, VERIFY_SERVED, VERIFY_STOPPED, READ_AGAIN, GIVE, START,
+        SERVE, KEEP, BACKUP, IMPORT, DROP, VERIFY, READ_AGAIN, START,
         CREATE, PRODUCE, *SHARES,
     }  # fmt: skip
     assert len(SHARES) == 2

@@ -10,7 +10,8 @@ other clients have their turn: the order is promised, not isolation, so there is
 import asyncio
 from binascii import Error as NotHex
 from binascii import unhexlify
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -45,6 +46,11 @@ from dedup.wire.resp import NIL, OK, array, bulk, integer, real
 
 _INSERT_DEFAULTS = {field.name: field.default for field in GIVEN_AT_INSERT}
 SHORT_BYTES = 256  # an answer up to here is given even where those before it were too long
+_ENCODED: dict[type, Callable[[Any], bytes]] = {
+    str: lambda text: bulk(text.encode()),
+    int: integer,
+    float: real,
+}
 UNIQUE = b"*%d\r\n$6\r\nunique\r\n$%d\r\n%b\r\n%b"
 
 
@@ -194,16 +200,7 @@ def _reserve(session: Session, arguments: list[bytes]) -> bytes:
         nils = 5 + given.fields
         return UNIQUE % (2 + nils, len(verdict.token), verdict.token.encode(), nil * nils)
     session.near_duplicates += verdict.status == "near_duplicate"
-    answer = [
-        nil
-        if field is None
-        else integer(field)
-        if isinstance(field, int)
-        else real(field)
-        if isinstance(field, float)
-        else bulk(field.encode())
-        for field in to_reply(verdict)
-    ]
+    answer = [nil if field is None else _ENCODED[type(field)](field) for field in to_reply(verdict)]
     if given.fields:
         match = verdict.match
         answer.append(nil if match is None else document(match.document))
