@@ -10,6 +10,8 @@ request is known if the crawl made it before, or if an accepted page had its lin
 the page's class, but for those that the page has no link to: a spider that counts has an end of its own.
 """
 
+import re
+from collections import Counter
 from collections.abc import Iterable
 from functools import cache, cached_property
 from typing import Any, Protocol
@@ -30,6 +32,7 @@ from dedup.scrapy.page.request import PageLinks, asks, mark, mark_of, wanted_url
 LEADS = 4  # accounts that are told of something new, the last ones that paid on the way to it
 LOOKED = 10  # requests of a page that are compared with its links
 HELD = 1000  # objects of a page that are held back until its callback ends; of more, all pass
+_SESSION_IN_PATH = re.compile(r";|/\([A-Za-z]\(")
 
 Made = Iterable[Any]
 
@@ -421,18 +424,18 @@ class Compared(Accepted):
 
         Others wait for news of their accounts.
         """
-        page, session = self._page, self._session
-        has_new_link = page.space.met.is_new(page.reading.links)
+        session = self._session
         passing: list[Request] = []
         beyond = False
         made = {each.url: each for each in reversed(self._made) if isinstance(each, Request)}
+        addresses = Counter(map(self._address, made))
         for request in reversed(made.values()):
             if session.requests.has(request.url):
                 continue
             if not self._is_linked(request):
                 _lead(request, self._lead)
                 beyond = True
-            elif not has_new_link or self._is_known(request) or not self._pay(request):
+            elif self._is_known(request, addresses) or not self._pay(request):
                 continue
             passing.append(request)
         return passing, beyond
@@ -453,16 +456,27 @@ class Compared(Accepted):
         counts.add("requests/waiting" if ledger.wait(account, request) else "requests/forgotten")
         return False
 
-    def _is_known(self, request: Request) -> bool:
-        """Whether an accepted page of this site had a link to a request's page."""
-        page = self._page
+    def _is_known(self, request: Request, addresses: Counter[bytes]) -> bool:
+        """Whether an accepted page of this site had a link to a request's page, with another session or campaign.
+
+        A link without them that was never followed is new: a menu has links that callbacks pass over. addresses counts
+        the requests of the page by address: those that share one differ in a parameter that is no session.
+        """
+        page, url = self._page, request.url
         site = page.verdict.domain
-        if page.match is None or page.match.domain != site:
+        if page.match is None or page.match.domain != site or registrable_domain(url) != site:
             return False
-        if registrable_domain(request.url) != site:
+        address = self._address(url)
+        if addresses[address] > 1 or page.space.met.is_new(address):
             return False
-        address = read_page(b"", url=request.url, recipe=page.space.recipe, links=True).address
-        return not page.space.met.is_new(address)
+        base, _, query = url.partition("?")
+        return bool(_SESSION_IN_PATH.search(base)) or any(
+            self._address(f"{base}?{each}") == self._address(base) for each in query.split("&") if each
+        )
+
+    def _address(self, url: str) -> bytes:
+        """Return the hash of a URL without sessions and campaigns, as PageReading.links has it."""
+        return read_page(b"", url=url, recipe=self._page.space.recipe, links=True).address
 
     def end(self, *, complete: bool) -> None:
         """Insert a page that brought something new, release one that did not."""
