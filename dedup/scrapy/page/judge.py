@@ -45,7 +45,7 @@ from dedup.scrapy.evidence.digest import (
     numbers_of,
 )
 from dedup.scrapy.evidence.digest import Page as ItemPage
-from dedup.scrapy.evidence.keeping import Keeping
+from dedup.scrapy.evidence.keeping import CALLBACKS, Keeping
 from dedup.scrapy.evidence.ledger import Account, Class, Ledger
 from dedup.scrapy.evidence.met import Met, Requests
 from dedup.scrapy.evidence.visits import Visits
@@ -120,6 +120,7 @@ class Session:
         self.report: Report = new_report(config, self.job, self.counts)
         self.spaces: dict[str, Space] = {}
         self.scheduling = False  # whether a request was scheduled, as those for callbacks are
+        self._speaking: set[str] = set()  # callbacks that have yielded something
         self._failed: dict[str, str] = {}  # namespace -> kind of error that keeps it closed
         self._memory: Memory | None = None
         self._name = config.namespace
@@ -492,6 +493,17 @@ class Session:
         for account in lead:
             for space in self.spaces.values():
                 self.send(space.ledger.news(account), "requests/again")
+
+    def speaks(self, request: Request | None) -> None:
+        """Note that a page's callback yields something."""
+        if request is not None and len(self._speaking) < CALLBACKS:
+            self._speaking.add(self.callback(request).name)
+
+    def was_silent(self, request: Request) -> None:
+        """Note a page that yielded nothing: something new if its callback never does, as one that writes files."""
+        lead = mark_of(request).lead
+        if lead and self.callback(request).name not in self._speaking:
+            self.news(lead)
 
     def spoil(self, page: Page, fields: frozenset[int] | None) -> None:
         """Note that a page of a class brought something new: what the class dropped is fetched again."""

@@ -3,7 +3,7 @@
     Output     guards one of the ways below: a fault of ours passes everything, held or to come
     Accepted   everything passes; the items are digested
     Compared   of a page that looks like an accepted one: items and requests that are known are withheld
-    Visited    of a control visit: nothing passes
+    Visited    of a control visit: requests that were not made pass
 
 An item is known if the page's match, or an earlier page of this crawl and callback, brought an equal one. A
 request is known if the crawl made it before, or if an accepted page had its link. New requests cost the budget of
@@ -132,6 +132,7 @@ class Unjudged:
     def __init__(self, session: Session, response: Response) -> None:
         self.held: list[Any] = []
         self._session, self._request = session, response.request
+        self._silent = True
         noted: Any = {} if response.request is None else response.request.meta.get("dedup")
         found = isinstance(noted, dict) and noted.get("status") == "near_duplicate"
         self._follows = not found or session.config.mode != "skip_links"
@@ -139,6 +140,9 @@ class Unjudged:
     def take(self, made: Any) -> Made:
         """Return what passes now."""
         lead = () if self._request is None else mark_of(self._request).lead
+        if made is not None:
+            self._silent = False
+            self._session.speaks(self._request)
         if isinstance(made, Request):
             _lead(made, lead)
             return (made,) if self._follows else ()
@@ -150,7 +154,9 @@ class Unjudged:
         return ()
 
     def end(self, *, complete: bool) -> None:
-        """Do nothing: it is not in flight."""
+        """Note a page of a silent callback."""
+        if complete and self._silent and self._request is not None:
+            self._session.was_silent(self._request)
 
 
 class Accepted:
@@ -166,12 +172,14 @@ class Accepted:
         self._wanted: frozenset[str] | None = None  # once a request is yielded
         self._asked = False  # for something: the page is no content
         self._items = 0
+        self._silent = True  # neither items nor requests
         self._new = False  # whether an item is new
         self._seen = 0  # requests that were looked at
         self._beyond = False  # whether the page has no link to one of them
 
     def take(self, made: Any) -> Made:
         """Return what passes now."""
+        self._speak(made)
         if isinstance(made, Request):
             self._see(made)
             _lead(made, () if self._new else self._lead)
@@ -179,6 +187,12 @@ class Accepted:
             self._digest(made)
             self._session.in_flight.item_yielded(self._page)
         return (made,)
+
+    def _speak(self, made: Any) -> None:
+        """Note that the callback yields something."""
+        if made is not None and self._silent:
+            self._silent = False
+            self._session.speaks(self._request)
 
     def _see(self, request: Request) -> None:
         """Note a request that the callback yields."""
@@ -246,6 +260,8 @@ class Accepted:
         is_hub = not self._items and not session.in_flight.has_yielded(page.callback)
         if complete and not self._asked and is_hub and page.verdict.status == "unique":
             session.news(self._lead)
+        if complete and self._silent:
+            session.was_silent(self._request)
         session.in_flight.end(page.token, accepted=complete and not self._asked)
 
 
@@ -265,6 +281,7 @@ class Compared(Accepted):
         """Return what passes now."""
         if made is None:
             return ()
+        self._speak(made)
         if isinstance(made, Request):
             self._see(made)
         else:
@@ -484,6 +501,8 @@ class Compared(Accepted):
         accepted = complete and not self._asked and page.way != "compare"
         if complete and not self._asked and not accepted:
             page.space.met.learn(page.reading.links)
+        if complete and self._silent:
+            self._session.was_silent(self._request)
         in_flight.end(page.token, accepted=accepted)
 
 
@@ -529,7 +548,10 @@ class Watched(Compared):
 
 
 class Visited:
-    """Of a control visit: nothing passes; its items are compared with those of the first visit."""
+    """Of a control visit: its items are compared with those of the first visit, and withheld.
+
+    Requests that the crawl has not made pass: a callback with a list of its own takes one out of it at each call.
+    """
 
     def __init__(self, session: Session, response: Response, request: Request) -> None:
         self.held: list[Any] = []
@@ -542,7 +564,9 @@ class Visited:
 
     def take(self, made: Any) -> Made:
         """Return what passes now."""
-        if made is not None and not isinstance(made, Request):
+        if isinstance(made, Request):
+            return () if self._session.requests.has(made.url) else (made,)
+        if made is not None:
             self._digester.add(made)
         return ()
 
