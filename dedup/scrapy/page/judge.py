@@ -476,9 +476,9 @@ class Session:
             reading,
             request.meta.get("dedup"),
         )
-        config = self.config
+        config, volatile = self.config, self.visits.of(callback)
         rules = Rules(
-            self.names, config.item_fields, config.item_ignore, self.visits.of(callback).fields
+            self.names, config.item_fields, config.item_ignore, volatile.fields, volatile.tell
         )
         return Digester(page, rules)
 

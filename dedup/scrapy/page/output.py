@@ -381,9 +381,10 @@ class Compared(Accepted):
         keeps = session.config.proof == "text" or session.keeping.keeps(page.callback)
         if page.by_text and keeps:
             return True
-        volatile = self._session.visits.of(self._page.callback).fields
+        volatile = session.visits.of(page.callback)
+        fields = volatile.fields if volatile.tells else frozenset[int]()
         return bool(
-            digest.number and self._match is not None and are_known(digest, self._match, volatile)
+            digest.number and self._match is not None and are_known(digest, self._match, fields)
         )
 
     def _brought(self, digest: Digest, known: list[bool]) -> Made:
