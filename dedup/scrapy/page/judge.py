@@ -23,10 +23,11 @@ from scrapy.utils.job import job_dir
 from dedup.core.fingerprint import PageReading, hash_of_links, read_page
 from dedup.model.forms import to_plain
 from dedup.model.names import namespace_of
-from dedup.model.page import Neighbour, ReserveOptions, Verdict, unreserved
+from dedup.model.page import PART, Neighbour, ReserveOptions, Verdict, unreserved
 from dedup.model.recipes import Recipe
 from dedup.scrapy.evidence.difference import (
     BESIDE,
+    DATA,
     FRAME,
     HEADING,
     NUMBERS,
@@ -309,7 +310,11 @@ class Session:
     def _are_equal(self, name: Class, match: Neighbour, reading: PageReading) -> bool:
         """Whether a page says what its match says, but for what each visit of such pages changes."""
         volatile = self.visits.of(name.callback)
-        said = SAID | BESIDES if self.keeping.is_text(name.callback) else SAID
+        said = SAID
+        if self.keeping.is_text(name.callback):
+            said |= BESIDES
+        elif any(reading.fingerprint.parts[PART[DATA]]):  # a print copy without inline data lacks nothing
+            said |= {DATA}
         if said & set(name.parts) - volatile.parts_of(name.shape):
             return False
         if NUMBERS not in name.parts:
