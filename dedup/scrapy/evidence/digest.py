@@ -317,7 +317,9 @@ class Digester:
                 self._sum_up(number, exact)
         self._says = self._says or shown.says or shown.holds
         self.shown.append(shown)
-        hashes = Hashes(_hash(kind, _without(wide, volatile)).to_bytes(8, "big"), digest, self._inside)
+        hashes = Hashes(
+            _hash(kind, _without(wide, volatile)).to_bytes(8, "big"), digest, self._inside
+        )
         self.items.append(hashes)
         return hashes
 

@@ -313,7 +313,9 @@ class Session:
         said = SAID
         if self.keeping.is_text(name.callback):
             said |= BESIDES
-        elif any(reading.fingerprint.parts[PART[DATA]]):  # a print copy without inline data lacks nothing
+        elif any(
+            reading.fingerprint.parts[PART[DATA]]
+        ):  # a print copy without inline data lacks nothing
             said |= {DATA}
         if said & set(name.parts) - volatile.parts_of(name.shape):
             return False

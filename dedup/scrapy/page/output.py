@@ -21,7 +21,7 @@ from scrapy.http import Response
 
 from dedup.core.fingerprint import each_link, read_page
 from dedup.model.names import registrable_domain
-from dedup.scrapy.evidence.difference import shape, undirected
+from dedup.scrapy.evidence.difference import NUMBERS, WORDS, shape, undirected
 from dedup.scrapy.evidence.digest import Digest, Digester, are_known, differing, encode
 from dedup.scrapy.evidence.ledger import Account
 from dedup.scrapy.evidence.visits import Visit
@@ -489,7 +489,9 @@ class Compared(Accepted):
             return False
         base, _, query = url.partition("?")
         return bool(_SESSION_IN_PATH.search(base)) or any(
-            self._address(f"{base}?{each}") == self._address(base) for each in query.split("&") if each
+            self._address(f"{base}?{each}") == self._address(base)
+            for each in query.split("&")
+            if each
         )
 
     def _address(self, url: str) -> bytes:
@@ -502,7 +504,9 @@ class Compared(Accepted):
         accepted = complete and not self._asked and page.way != "compare"
         if complete and not self._asked and not accepted:
             page.space.met.learn(page.reading.links)
-        if complete and self._silent:
+        parts = page.name.parts if page.name is not None else ""
+        if complete and self._silent and WORDS in parts and NUMBERS not in parts:
+            # else a calendar's empty days would never end
             self._session.was_silent(self._request)
         in_flight.end(page.token, accepted=accepted)
 
