@@ -6,7 +6,7 @@
     Visited    of a control visit: requests that were not made pass
 
 An item is known if the page's match, or an earlier page of this crawl and callback, brought an equal one. A
-request is known if the crawl made it before, or if an accepted page had its link. New requests cost the budget of
+request is known if the crawl made it before, with another session or campaign, too. New requests cost the budget of
 the page's class, but for those that the page has no link to: a spider that counts has an end of its own.
 """
 
