@@ -26,7 +26,7 @@ MOST_PARAMETERS = 100
 MOST_WORDS = 2  # segments that one path has and the other has not, which a shape names
 
 WORDS, TITLE, UNKNOWN = "w", "t", "?"
-NUMBERS, HEADING, BESIDE, FRAME = "n", "h", "b", "f"
+NUMBERS, HEADING, BESIDE, FRAME, DATA = "n", "h", "b", "f", "j"
 LETTERS = {part.letter: part.name for part in PARTS} | {WORDS: "words", TITLE: "title"}
 
 _DIGITS = re.compile(r"[\d.,_-]*\d[\d.,_-]*")

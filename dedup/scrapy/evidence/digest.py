@@ -5,8 +5,8 @@
 Each field of an item becomes one exact hash. What does not count is replaced first: white space between words, the
 page's own whole address (also as HTML and as a parameter write it, and in a longer text), the host of the page in
 other addresses, and the time of the crawl. A part of the own address is a datum: /print/5 and /a/5 with the id "5" are
-equal, ?no=7 and ?no=8 with that number are not. A field of markup that holds the page stands for what was read of it:
-words, headings, numbers, inline data, but not the frame.
+equal, ?no=7 and ?no=8 with that number are not. Where the own address is a value, the page's heading stands for it. A field
+of markup that holds the page stands for what was read of it: words, headings, numbers, inline data, but not the frame.
 
 With DEDUP_ITEM_FIELDS the named fields alone count, as they are.
 
@@ -38,7 +38,7 @@ from dedup.core.fingerprint import PageReading, number_runs
 from dedup.model.page import PART, TEXT_HASH
 from dedup.scrapy.evidence.keeping import Shown
 
-VERSION = 6
+VERSION = 7
 BUDGET = 4 << 20  # characters of all items of a page that are normalised
 VALUES = 20_000  # values in all items of a page
 DEPTH = 16  # of nested values
@@ -58,7 +58,7 @@ _PAGE_PARTS = "jhnb"  # of a page that a field of markup holds, beside its words
 _SEQUENCES = (list, tuple)
 _COLLECTIONS = (list, tuple, set, frozenset)
 _NO_ITEMS = (str, list, tuple, int, float, bytes, bytearray, memoryview, date)
-_SAYS_NOTHING = frozenset((_URL, _NOW, "", "\0None"))
+_SAYS_NOTHING = frozenset((_NOW, "", "\0None"))
 _OTHERS = 0  # the name of all fields beyond FIELDS, and of the sum of all items beyond ITEMS
 _MASK = (1 << 64) - 1
 _PLACE = 40_503  # by which the second number of a run differs from the first
@@ -220,12 +220,16 @@ class Page(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """Which fields count: names alone (DEDUP_ITEM_FIELDS), without some (DEDUP_ITEM_IGNORE), without volatile ones."""
+    """Which fields count: names alone (DEDUP_ITEM_FIELDS), without some (DEDUP_ITEM_IGNORE), without volatile ones.
+
+    tells  whether the fields that are not volatile tell items apart, now that one left this hash (what_is_left)
+    """
 
     names: Names
     only: frozenset[str] = frozenset()
     ignored: frozenset[str] = frozenset()
     volatile: frozenset[int] = frozenset()
+    tells: Callable[[int], bool] = lambda _: True
 
 
 class Hashes(NamedTuple):
@@ -260,6 +264,7 @@ class Digester:
         self._own: list[str] | None = (
             None  # how its addresses may be written, made once the host stands in a text
         )
+        self._url = _URL  # with the page's heading, which stands for its address
         self._inside = self._holds = False
         self._has_origin = False  # whether the host stands in the value that is read
         self._title: str | None = None
@@ -290,7 +295,7 @@ class Digester:
             if self._holds:
                 shown.holds = True
                 shown.text = shown.text or not found.startswith(_PAGE)
-            elif found not in _SAYS_NOTHING:
+            elif found not in _SAYS_NOTHING and found != self._url:
                 shown.says = shown.says or not isinstance(value, bool)
                 if not self._is_title(value):
                     shown.data[name] = found.encode("utf-8", "surrogatepass")[:PAGE_CHARACTERS]
@@ -301,29 +306,35 @@ class Digester:
                 exact = fields.get(number, 0) + _hash(name, exact) & _MASK
             fields[number] = exact
         kind = type(item).__qualname__
-        told = self._told(fields.items())
+        sort = (rules.names.hash_of(""), _hash(kind))
+        volatile = self._volatile((*fields.items(), sort))
+        told = _without(fields.items(), volatile)
         digest = _hash(kind, told)
         if digest not in self._distinct:
             self._distinct.add(digest)
             self._sum = self._sum + digest & _MASK
-            for number, exact in (*fields.items(), (rules.names.hash_of(""), _hash(kind))):
+            for number, exact in (*fields.items(), sort):
                 self._sum_up(number, exact)
         self._says = self._says or shown.says or shown.holds
         self.shown.append(shown)
-        hashes = Hashes(_hash(kind, self._told(wide)).to_bytes(8, "big"), digest, self._inside)
+        hashes = Hashes(
+            _hash(kind, _without(wide, volatile)).to_bytes(8, "big"), digest, self._inside
+        )
         self.items.append(hashes)
         return hashes
+
+    def _volatile(self, fields: tuple[tuple[int, int], ...]) -> frozenset[int]:
+        """Return the volatile fields, if the others tell items apart."""
+        rules = self._rules
+        if rules.volatile and rules.tells(what_is_left(fields, rules.volatile)):
+            return rules.volatile
+        return frozenset()
 
     def _sum_up(self, number: int, exact: int) -> None:
         """Add a value to its field; those of other items that are too many count as one."""
         if number not in self._fields and len(self._fields) > FIELDS + 1:
             exact, number = _hash(number, exact), _OTHERS
         self._fields[number] = self._fields.get(number, 0) + exact & _MASK
-
-    def _told(self, fields: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Return the fields that tell an item: those that are not volatile, or all if there is no other."""
-        held = sorted(fields)
-        return [pair for pair in held if pair[0] not in self._rules.volatile] or held
 
     def _field(self, value: object) -> tuple[str, str | None]:
         """Return a text that equal values share, and the same without the page's host, if that stands in it."""
@@ -422,12 +433,12 @@ class Digester:
 
     def _addressed(self, text: str) -> str:
         """Return a text in which the page's host stands, without the page's address."""
-        if text in self._page.urls:
-            return _URL
         if self._own is None:
             self._own = _addresses(self._page.urls)
-        if text in self._own:
-            return _URL
+            heading = self._page.reading().fingerprint.parts[PART["h"]]
+            self._url = f"{_URL} {heading.hex()}"
+        if text in self._page.urls or text in self._own:
+            return self._url
         for url in self._own:
             if url in text:
                 self._inside = True
@@ -472,6 +483,17 @@ def _addresses(urls: Iterable[str]) -> list[str]:
         if any(url.split("/", 3)[3:]):
             own |= {url, escape(url), quote(url, safe="")}
     return sorted(own, key=len, reverse=True)
+
+
+def _without(fields: Iterable[tuple[int, int]], volatile: frozenset[int]) -> list[tuple[int, int]]:
+    """Return the fields that tell an item: those that are not volatile, or all if there is no other."""
+    held = sorted(fields)
+    return [pair for pair in held if pair[0] not in volatile] or held
+
+
+def what_is_left(fields: Iterable[tuple[int, int]], volatile: frozenset[int]) -> int:
+    """Return a hash of the fields of an item, its class among them, that are not volatile."""
+    return _hash(sorted(pair for pair in fields if pair[0] not in volatile))
 
 
 def is_item(value: object) -> bool:

@@ -15,7 +15,7 @@ import msgspec
 
 from dedup.model.page import PageFingerprint
 from dedup.scrapy.evidence.difference import HEADING, letters
-from dedup.scrapy.evidence.digest import Digest, differing, places
+from dedup.scrapy.evidence.digest import Digest, differing, places, what_is_left
 from dedup.scrapy.evidence.ledger import Class
 
 VOLATILE = 200  # fields of a callback
@@ -32,6 +32,8 @@ class Volatile(msgspec.Struct):
     parts   letters of the parts that differ in two visits, by how the page's URL differs from its original's (Class.shape)
     added   by how URLs differ: pages, and the numbers in which all of them differed from their originals
     visits  how URLs differed of the pages that were visited
+    first   the hash of what is not volatile in the first item since; 0: there was none
+    tells   whether another item had something else there: what is the same in all items tells none apart
     """
 
     fields: frozenset[int] = frozenset()
@@ -39,6 +41,14 @@ class Volatile(msgspec.Struct):
     parts: dict[str, str] = {}
     added: dict[str, tuple[int, frozenset[int]]] = {}
     visits: list[str] = []
+    first: int = 0
+    tells: bool = False
+
+    def tell(self, found: int) -> bool:
+        """Whether what is not volatile tells items apart, now that one has this hash of it."""
+        self.first = self.first or found
+        self.tells = self.tells or found != self.first
+        return self.tells
 
     def parts_of(self, shape: str) -> frozenset[str]:
         """Return the parts that each visit changes of pages whose URLs differ so."""
@@ -118,6 +128,8 @@ class Visits:
         if len(known.fields) + len(fields) > VOLATILE:
             fields = frozenset()
         known.fields |= fields
+        if digest.number == 1:
+            known.tell(what_is_left(digest.fields.items(), known.fields))
         known.places |= places(digest.numbers, before.digest.numbers)
         known.parts[name.shape] = letters(before.page, page, other_title=False).replace(HEADING, "")
         return Found(name.callback, fields)

@@ -23,10 +23,11 @@ from scrapy.utils.job import job_dir
 from dedup.core.fingerprint import PageReading, hash_of_links, read_page
 from dedup.model.forms import to_plain
 from dedup.model.names import namespace_of
-from dedup.model.page import Neighbour, ReserveOptions, Verdict, unreserved
+from dedup.model.page import PART, Neighbour, ReserveOptions, Verdict, unreserved
 from dedup.model.recipes import Recipe
 from dedup.scrapy.evidence.difference import (
     BESIDE,
+    DATA,
     FRAME,
     HEADING,
     NUMBERS,
@@ -45,7 +46,7 @@ from dedup.scrapy.evidence.digest import (
     numbers_of,
 )
 from dedup.scrapy.evidence.digest import Page as ItemPage
-from dedup.scrapy.evidence.keeping import Keeping
+from dedup.scrapy.evidence.keeping import CALLBACKS, Keeping
 from dedup.scrapy.evidence.ledger import Account, Class, Ledger
 from dedup.scrapy.evidence.met import Met, Requests
 from dedup.scrapy.evidence.visits import Visits
@@ -120,6 +121,7 @@ class Session:
         self.report: Report = new_report(config, self.job, self.counts)
         self.spaces: dict[str, Space] = {}
         self.scheduling = False  # whether a request was scheduled, as those for callbacks are
+        self._speaking: set[str] = set()  # callbacks that have yielded something
         self._failed: dict[str, str] = {}  # namespace -> kind of error that keeps it closed
         self._memory: Memory | None = None
         self._name = config.namespace
@@ -308,7 +310,13 @@ class Session:
     def _are_equal(self, name: Class, match: Neighbour, reading: PageReading) -> bool:
         """Whether a page says what its match says, but for what each visit of such pages changes."""
         volatile = self.visits.of(name.callback)
-        said = SAID | BESIDES if self.keeping.is_text(name.callback) else SAID
+        said = SAID
+        if self.keeping.is_text(name.callback):
+            said |= BESIDES
+        elif any(
+            reading.fingerprint.parts[PART[DATA]]
+        ):  # a print copy without inline data lacks nothing
+            said |= {DATA}
         if said & set(name.parts) - volatile.parts_of(name.shape):
             return False
         if NUMBERS not in name.parts:
@@ -475,9 +483,9 @@ class Session:
             reading,
             request.meta.get("dedup"),
         )
-        config = self.config
+        config, volatile = self.config, self.visits.of(callback)
         rules = Rules(
-            self.names, config.item_fields, config.item_ignore, self.visits.of(callback).fields
+            self.names, config.item_fields, config.item_ignore, volatile.fields, volatile.tell
         )
         return Digester(page, rules)
 
@@ -492,6 +500,17 @@ class Session:
         for account in lead:
             for space in self.spaces.values():
                 self.send(space.ledger.news(account), "requests/again")
+
+    def speaks(self, request: Request | None) -> None:
+        """Note that a page's callback yields something."""
+        if request is not None and len(self._speaking) < CALLBACKS:
+            self._speaking.add(self.callback(request).name)
+
+    def was_silent(self, request: Request) -> None:
+        """Note a page that yielded nothing: something new if its callback never does, as one that writes files."""
+        lead = mark_of(request).lead
+        if lead and self.callback(request).name not in self._speaking:
+            self.news(lead)
 
     def spoil(self, page: Page, fields: frozenset[int] | None) -> None:
         """Note that a page of a class brought something new: what the class dropped is fetched again."""

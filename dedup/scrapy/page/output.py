@@ -3,13 +3,15 @@
     Output     guards one of the ways below: a fault of ours passes everything, held or to come
     Accepted   everything passes; the items are digested
     Compared   of a page that looks like an accepted one: items and requests that are known are withheld
-    Visited    of a control visit: nothing passes
+    Visited    of a control visit: requests that were not made pass
 
 An item is known if the page's match, or an earlier page of this crawl and callback, brought an equal one. A
-request is known if the crawl made it before, or if an accepted page had its link. New requests cost the budget of
+request is known if the crawl made it before, with another session or campaign, too. New requests cost the budget of
 the page's class, but for those that the page has no link to: a spider that counts has an end of its own.
 """
 
+import re
+from collections import Counter
 from collections.abc import Iterable
 from functools import cache, cached_property
 from typing import Any, Protocol
@@ -19,7 +21,7 @@ from scrapy.http import Response
 
 from dedup.core.fingerprint import each_link, read_page
 from dedup.model.names import registrable_domain
-from dedup.scrapy.evidence.difference import shape, undirected
+from dedup.scrapy.evidence.difference import NUMBERS, WORDS, shape, undirected
 from dedup.scrapy.evidence.digest import Digest, Digester, are_known, differing, encode
 from dedup.scrapy.evidence.ledger import Account
 from dedup.scrapy.evidence.visits import Visit
@@ -30,6 +32,7 @@ from dedup.scrapy.page.request import PageLinks, asks, mark, mark_of, wanted_url
 LEADS = 4  # accounts that are told of something new, the last ones that paid on the way to it
 LOOKED = 10  # requests of a page that are compared with its links
 HELD = 1000  # objects of a page that are held back until its callback ends; of more, all pass
+_SESSION_IN_PATH = re.compile(r";|/\([A-Za-z]\(")
 
 Made = Iterable[Any]
 
@@ -129,6 +132,7 @@ class Unjudged:
     def __init__(self, session: Session, response: Response) -> None:
         self.held: list[Any] = []
         self._session, self._request = session, response.request
+        self._silent = True
         noted: Any = {} if response.request is None else response.request.meta.get("dedup")
         found = isinstance(noted, dict) and noted.get("status") == "near_duplicate"
         self._follows = not found or session.config.mode != "skip_links"
@@ -136,6 +140,9 @@ class Unjudged:
     def take(self, made: Any) -> Made:
         """Return what passes now."""
         lead = () if self._request is None else mark_of(self._request).lead
+        if made is not None:
+            self._silent = False
+            self._session.speaks(self._request)
         if isinstance(made, Request):
             _lead(made, lead)
             return (made,) if self._follows else ()
@@ -147,7 +154,9 @@ class Unjudged:
         return ()
 
     def end(self, *, complete: bool) -> None:
-        """Do nothing: it is not in flight."""
+        """Note a page of a silent callback."""
+        if complete and self._silent and self._request is not None:
+            self._session.was_silent(self._request)
 
 
 class Accepted:
@@ -163,12 +172,14 @@ class Accepted:
         self._wanted: frozenset[str] | None = None  # once a request is yielded
         self._asked = False  # for something: the page is no content
         self._items = 0
+        self._silent = True  # neither items nor requests
         self._new = False  # whether an item is new
         self._seen = 0  # requests that were looked at
         self._beyond = False  # whether the page has no link to one of them
 
     def take(self, made: Any) -> Made:
         """Return what passes now."""
+        self._speak(made)
         if isinstance(made, Request):
             self._see(made)
             _lead(made, () if self._new else self._lead)
@@ -176,6 +187,12 @@ class Accepted:
             self._digest(made)
             self._session.in_flight.item_yielded(self._page)
         return (made,)
+
+    def _speak(self, made: Any) -> None:
+        """Note that the callback yields something."""
+        if made is not None and self._silent:
+            self._silent = False
+            self._session.speaks(self._request)
 
     def _see(self, request: Request) -> None:
         """Note a request that the callback yields."""
@@ -243,6 +260,8 @@ class Accepted:
         is_hub = not self._items and not session.in_flight.has_yielded(page.callback)
         if complete and not self._asked and is_hub and page.verdict.status == "unique":
             session.news(self._lead)
+        if complete and self._silent:
+            session.was_silent(self._request)
         session.in_flight.end(page.token, accepted=complete and not self._asked)
 
 
@@ -262,6 +281,7 @@ class Compared(Accepted):
         """Return what passes now."""
         if made is None:
             return ()
+        self._speak(made)
         if isinstance(made, Request):
             self._see(made)
         else:
@@ -361,9 +381,10 @@ class Compared(Accepted):
         keeps = session.config.proof == "text" or session.keeping.keeps(page.callback)
         if page.by_text and keeps:
             return True
-        volatile = self._session.visits.of(self._page.callback).fields
+        volatile = session.visits.of(page.callback)
+        fields = volatile.fields if volatile.tells else frozenset[int]()
         return bool(
-            digest.number and self._match is not None and are_known(digest, self._match, volatile)
+            digest.number and self._match is not None and are_known(digest, self._match, fields)
         )
 
     def _brought(self, digest: Digest, known: list[bool]) -> Made:
@@ -421,18 +442,18 @@ class Compared(Accepted):
 
         Others wait for news of their accounts.
         """
-        page, session = self._page, self._session
-        has_new_link = page.space.met.is_new(page.reading.links)
+        session = self._session
         passing: list[Request] = []
         beyond = False
         made = {each.url: each for each in reversed(self._made) if isinstance(each, Request)}
+        addresses = Counter(map(self._address, made))
         for request in reversed(made.values()):
             if session.requests.has(request.url):
                 continue
             if not self._is_linked(request):
                 _lead(request, self._lead)
                 beyond = True
-            elif not has_new_link or self._is_known(request) or not self._pay(request):
+            elif self._is_known(request, addresses) or not self._pay(request):
                 continue
             passing.append(request)
         return passing, beyond
@@ -453,16 +474,29 @@ class Compared(Accepted):
         counts.add("requests/waiting" if ledger.wait(account, request) else "requests/forgotten")
         return False
 
-    def _is_known(self, request: Request) -> bool:
-        """Whether an accepted page of this site had a link to a request's page."""
-        page = self._page
+    def _is_known(self, request: Request, addresses: Counter[bytes]) -> bool:
+        """Whether an accepted page of this site had a link to a request's page, with another session or campaign.
+
+        A link without them that was never followed is new: a menu has links that callbacks pass over. addresses counts
+        the requests of the page by address: those that share one differ in a parameter that is no session.
+        """
+        page, url = self._page, request.url
         site = page.verdict.domain
-        if page.match is None or page.match.domain != site:
+        if page.match is None or page.match.domain != site or registrable_domain(url) != site:
             return False
-        if registrable_domain(request.url) != site:
+        address = self._address(url)
+        if addresses[address] > 1 or page.space.met.is_new(address):
             return False
-        address = read_page(b"", url=request.url, recipe=page.space.recipe, links=True).address
-        return not page.space.met.is_new(address)
+        base, _, query = url.partition("?")
+        return bool(_SESSION_IN_PATH.search(base)) or any(
+            self._address(f"{base}?{each}") == self._address(base)
+            for each in query.split("&")
+            if each
+        )
+
+    def _address(self, url: str) -> bytes:
+        """Return the hash of a URL without sessions and campaigns, as PageReading.links has it."""
+        return read_page(b"", url=url, recipe=self._page.space.recipe, links=True).address
 
     def end(self, *, complete: bool) -> None:
         """Insert a page that brought something new, release one that did not."""
@@ -470,6 +504,10 @@ class Compared(Accepted):
         accepted = complete and not self._asked and page.way != "compare"
         if complete and not self._asked and not accepted:
             page.space.met.learn(page.reading.links)
+        parts = page.name.parts if page.name is not None else ""
+        if complete and self._silent and WORDS in parts and NUMBERS not in parts:
+            # else a calendar's empty days would never end
+            self._session.was_silent(self._request)
         in_flight.end(page.token, accepted=accepted)
 
 
@@ -515,7 +553,10 @@ class Watched(Compared):
 
 
 class Visited:
-    """Of a control visit: nothing passes; its items are compared with those of the first visit."""
+    """Of a control visit: its items are compared with those of the first visit, and withheld.
+
+    Requests that the crawl has not made pass: a callback with a list of its own takes one out of it at each call.
+    """
 
     def __init__(self, session: Session, response: Response, request: Request) -> None:
         self.held: list[Any] = []
@@ -528,7 +569,9 @@ class Visited:
 
     def take(self, made: Any) -> Made:
         """Return what passes now."""
-        if made is not None and not isinstance(made, Request):
+        if isinstance(made, Request):
+            return () if self._session.requests.has(made.url) else (made,)
+        if made is not None:
             self._digester.add(made)
         return ()
 
