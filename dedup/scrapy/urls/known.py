@@ -14,7 +14,7 @@ Invariants:
   - Memory is bounded: PAGES, RULES, APART; what exceeds it is not learned, and so skips nothing.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
@@ -82,20 +82,11 @@ class _Record(msgspec.Struct):
     def note(self, rule: Rule, copy: str, original: str) -> None:
         self.pairs += 1
         self.copy, self.original = copy, original
-        _add(self.originals, [_hash(original)], ORIGINALS)
-        if rule.kind in PARAMETERS:
-            _add(
-                self.values,
-                [v for url in (copy, original) for v in values_of(url, rule.name)],
-                VALUES,
-            )
-
-    @property
-    def counts_for(self) -> Values | None:
-        """The values for which the rule may be in force, as RuleSet takes them; None: it may not."""
-        if self.ended or self.pairs < PAIRS or len(self.originals) < ORIGINALS:
-            return None
-        return frozenset(self.values if len(self.values) < VALUES else ())
+        if len(self.originals) < ORIGINALS:
+            self.originals += {_hash(original)}.difference(self.originals)
+        if rule.kind in PARAMETERS and len(self.values) < VALUES:
+            found = {v for url in (copy, original) for v in values_of(url, rule.name)}
+            self.values += sorted(found.difference(self.values))[: VALUES - len(self.values)]
 
 
 class _Kept(msgspec.Struct):
@@ -135,7 +126,8 @@ class _Site:
         return self._index.get(url) or [url] * (url in self.pages)
 
     def accept(self, key: str, page: _Page) -> None:
-        self.forget(key)
+        if key in self.pages:
+            self.forget(key)
         self.pages[key] = page
         if self.rules.rules:
             found = self._enter(key)
@@ -158,19 +150,21 @@ class _Site:
 
     def same(self, copy: str, original: str) -> None:
         """Learn from a pair that brought nothing new."""
-        found: Iterable[Rule] | None = self.rules.mapping(copy, original)
-        if found is None:
-            found = candidates(*(self.rules.normal(url)[0] for url in (copy, original)))
-        for rule in found:
+        (one, used), (other, more) = self.rules.normal(copy), self.rules.normal(original)
+        for rule in {*used, *more} if one == other else candidates(one, other):
             if rule not in self.forbidden:
                 record = self.records.setdefault(rule, _Record())
                 record.note(rule, copy, original)
-                self.begin(rule, record)
+                if record.pairs >= PAIRS:
+                    self.begin(rule, record)
 
     def begin(self, rule: Rule, record: _Record) -> None:
         """Put a rule in force, if enough speaks for it and nothing against it."""
-        values, before = record.counts_for, self.rules
-        if values is None or rule in self._pinned.rules or before.rules.get(rule) == values:
+        if record.ended or record.pairs < PAIRS or len(record.originals) < ORIGINALS:
+            return
+        values = Values(record.values if len(record.values) < VALUES else ())
+        before = self.rules
+        if rule in self._pinned.rules or before.rules.get(rule) == values:
             return
         apart = self.apart + self._take({**before.rules, rule: values})
         if any(self.rules.mapping(*p) is not None and before.mapping(*p) is None for p in apart):
@@ -243,7 +237,8 @@ class SiteUrls:
         self._enter(document.key, _Page(document.kind, paid=document.paid, text=text))
 
     def _enter(self, key: str, page: _Page) -> None:
-        site = self._site(registrable_domain(key))
+        name = registrable_domain(key)
+        site = self._sites.get(name) or self._site(name)
         if key not in site.pages and self._pages >= PAGES:
             if not site.pages:
                 return
@@ -256,8 +251,9 @@ class SiteUrls:
         name = registrable_domain(key)
         if not self._learns or key == original or name != registrable_domain(original):
             return
-        self._begin()
-        site = self._site(name)
+        if not self._has_begun:
+            self._begin()
+        site = self._sites.get(name) or self._site(name)
         if not same:
             site.end([(key, original)])
             site.apart += [(key, original)] * (self._apart < APART)
@@ -270,8 +266,6 @@ class SiteUrls:
 
     def _begin(self) -> None:
         """Take over the documents of the store, once, and the rules that were in force."""
-        if self._has_begun:
-            return
         self._has_begun = True
         for document in self._memory.documents():
             self._accept(document)
@@ -280,17 +274,17 @@ class SiteUrls:
                 site.begin(rule, record)
 
     def _site(self, name: str) -> _Site:
-        site = self._sites.get(name)
-        if site is None:
+        if name not in self._sites:
             pinned = {rule: v for rule, v in self._pinned.items() if _site_of(rule) == name}
-            site = self._sites[name] = _Site(pinned, self._forbidden)
-        return site
+            self._sites[name] = _Site(pinned, self._forbidden)
+        return self._sites[name]
 
     def known(self, request: Request, kind: str) -> Known | None:
         """Return the accepted page of a kind that an ordinary request leads to by the rules in force, or None."""
         if not self._rules:
             return None
-        self._begin()
+        if not self._has_begun:
+            self._begin()
         key = key_of(request)
         site = self._sites.get(registrable_domain(key))
         if site is None or not site.rules.rules:
@@ -305,7 +299,7 @@ class SiteUrls:
 
     def rules(self) -> list[HeldRule]:
         """Return the rules in force, the strongest first."""
-        if self._rules:
+        if self._rules and not self._has_begun:
             self._begin()
         found = [
             HeldRule(rule.text(values), known.pairs, known.copy, known.original)
@@ -339,12 +333,6 @@ class SiteUrls:
         rules = {rule.text(): record for site in sites for rule, record in site.records.items()}
         apart = [pair for site in sites for pair in site.apart]
         return msgspec.msgpack.encode(_Kept(rules, apart)) if sites else b""
-
-
-def _add(known: list, found: Iterable, most: int) -> None:  # type: ignore[type-arg]
-    for each in found:
-        if len(known) < most and each not in known:
-            known.append(each)
 
 
 def _hash(key: str) -> int:
