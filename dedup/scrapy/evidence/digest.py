@@ -19,7 +19,6 @@ Invariants:
 
 import re
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, timedelta
 from enum import Enum
@@ -28,7 +27,7 @@ from html import escape, unescape
 from numbers import Number
 from pathlib import PurePath
 from struct import iter_unpack, pack, unpack
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from urllib.parse import quote
 
 import msgspec
@@ -44,6 +43,7 @@ VALUES = 20_000  # values in all items of a page
 DEPTH = 16  # of nested values
 ITEMS = 40  # items of a page that are compared one by one; of more, only all together, by their sum
 NUMBERS = 32  # numbers in a page's main text that are told apart; further ones count as one
+NAMES = 2000  # of fields that messages know
 FIELDS = 32  # fields of an item that are told apart; further ones count as one
 
 PAGE_SHARE = 0.5  # of a page's characters or words, from which on a field holds the page itself
@@ -95,31 +95,25 @@ class Digest(NamedTuple):
     holders: frozenset[int] = frozenset()
 
 
-class Names:
-    """The names of fields by their hashes, for messages; bounded."""
+class Names(dict[str, int]):
+    """The hashes of fields by their names, 32 bits, never 0; and the first names by their hashes, for messages."""
 
-    def __init__(self, most: int = 2000) -> None:
-        """Know none."""
-        self._names: OrderedDict[int, str] = OrderedDict()
-        self._hashes: dict[str, int] = {}
-        self._most = most
+    def __missing__(self, name: str) -> int:
+        """Return the hash of a name that was not met before, and remember it, if it is among the first NAMES."""
+        found = self.hash_of(name)
+        if len(self) < NAMES:
+            self[name] = found
+        return found
 
     def hash_of(self, name: str) -> int:
-        """Return the hash of a field's name, 32 bits, never 0, and remember the name."""
-        found = self._hashes.get(name)
-        if found is None:
-            found = (_hash(name) & 0xFFFFFFFF) or 1
-            if len(self._hashes) < self._most:
-                self._hashes[name] = found
-                self._names.setdefault(found, name[:100])
-        return found
+        """Return the hash of a name."""
+        return (_hash(name) & 0xFFFFFFFF) or 1
 
     def of(self, numbers: Iterable[int]) -> tuple[str, ...]:
         """Return the names of fields, or a word for one that is not known."""
-        return tuple(sorted(set(map(self._of, numbers))))
-
-    def _of(self, number: int) -> str:
-        return self._names.get(number, "other fields" if number == _OTHERS else "a field")
+        known = {number: name[:100] for name, number in reversed(self.items())}
+        known[_OTHERS] = "other fields"
+        return tuple(sorted({known.get(number, "a field") for number in numbers}))
 
 
 # ---------------------------------------------------------------------- comparison and encoding
@@ -220,12 +214,16 @@ class Page(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """Which fields count: names alone (DEDUP_ITEM_FIELDS), without some (DEDUP_ITEM_IGNORE), without volatile ones."""
+    """Which fields count: names alone (DEDUP_ITEM_FIELDS), without some (DEDUP_ITEM_IGNORE), without volatile ones.
+
+    shows: whether it is still open what the items show of their callback (keeping.py)
+    """
 
     names: Names
     only: frozenset[str] = frozenset()
     ignored: frozenset[str] = frozenset()
     volatile: frozenset[int] = frozenset()
+    shows: bool = True
 
 
 class Hashes(NamedTuple):
@@ -249,6 +247,7 @@ class Digester:
         self._page, self._rules = page, rules
         self.items: list[Hashes] = []
         self.shown: list[Shown] = []
+        self.shows = rules.shows
         self._distinct: set[int] = set()
         self._sum = 0
         self._fields: dict[int, int] = {}
@@ -256,7 +255,10 @@ class Digester:
         self._failed = self._says = False
         self._budget, self._values = BUDGET, VALUES
         self._now = time.time()
-        self._host, self._origin = _host_of(page.urls[0])
+        scheme, _, rest = page.urls[0].partition("://")
+        host = rest.partition("/")[0]
+        # without its port, "" for what is no such URL; and how links to that host begin
+        self._host, self._origin = host.partition(":")[0], f"{scheme}://{host}/"
         self._own: list[str] | None = (
             None  # how its addresses may be written, made once the host stands in a text
         )
@@ -273,52 +275,59 @@ class Digester:
             return None
 
     def _add(self, item: object) -> Hashes:
-        rules, pairs = self._rules, pairs_of(item)
+        rules, names = self._rules, self._rules.names
         fields: dict[int, int] = {}
         wide: list[tuple[int, int]] = []
+        is_wide = False  # whether fields say less
         shown = Shown(data={})
         self._inside = False
-        for field, value in pairs:
+        for field, value in list(item.items()) if type(item) is dict else pairs_of(item):
             name = str(field)
             if name in rules.ignored or (rules.only and name not in rules.only):
                 continue
             if isinstance(value, dict) and value and value == self._page.noted:
                 continue
-            number = rules.names.hash_of(name) if len(fields) < FIELDS else _OTHERS
+            number = names[name] if len(fields) < FIELDS else _OTHERS
             found, origin = self._field(value)
-            self._holders |= {number} if self._holds or isinstance(value, _COLLECTIONS) else set()
+            if self._holds or isinstance(value, _COLLECTIONS):
+                self._holders.add(number)
             if self._holds:
                 shown.holds = True
                 shown.text = shown.text or not found.startswith(_PAGE)
             elif found not in _SAYS_NOTHING:
                 shown.says = shown.says or not isinstance(value, bool)
-                if not self._is_title(value):
+                if rules.shows and not self._is_title(value):
                     shown.data[name] = found.encode("utf-8", "surrogatepass")[:PAGE_CHARACTERS]
             exact = _hash(found)
             wide.append((number, exact if number != _OTHERS else _hash(name, found)))
-            exact = exact if origin is None else _hash(origin)
+            if origin is not None:
+                exact, is_wide = _hash(origin), True
             if number == _OTHERS or number in fields:  # two names with one hash
-                exact = fields.get(number, 0) + _hash(name, exact) & _MASK
+                exact, is_wide = fields.get(number, 0) + _hash(name, exact) & _MASK, True
             fields[number] = exact
-        kind = type(item).__qualname__
-        told = self._told(fields.items())
-        digest = _hash(kind, told)
+        self._says = self._says or shown.says or shown.holds
+        self.shown.append(shown)
+        return self._count(type(item).__qualname__, fields, wide if is_wide else None)
+
+    def _count(
+        self, kind: str, fields: dict[int, int], wide: list[tuple[int, int]] | None
+    ) -> Hashes:
+        """Add an item by the hashes of its fields; wide: those by which the crawl knows it, if these are others."""
+        known = digest = _hash(kind, self._told(fields.items()))
+        if wide is not None:
+            known = _hash(kind, self._told(wide))
         if digest not in self._distinct:
             self._distinct.add(digest)
             self._sum = self._sum + digest & _MASK
-            for number, exact in (*fields.items(), (rules.names.hash_of(""), _hash(kind))):
-                self._sum_up(number, exact)
-        self._says = self._says or shown.says or shown.holds
-        self.shown.append(shown)
-        hashes = Hashes(_hash(kind, self._told(wide)).to_bytes(8, "big"), digest, self._inside)
+            held = self._fields
+            for number, exact in (*fields.items(), (self._rules.names[""], _hash(kind))):
+                if number in held or len(held) <= FIELDS + 1:
+                    held[number] = held.get(number, 0) + exact & _MASK
+                else:  # of other items that are too many: they count as one
+                    held[_OTHERS] = held.get(_OTHERS, 0) + _hash(number, exact) & _MASK
+        hashes = Hashes(known.to_bytes(8, "big"), digest, self._inside)
         self.items.append(hashes)
         return hashes
-
-    def _sum_up(self, number: int, exact: int) -> None:
-        """Add a value to its field; those of other items that are too many count as one."""
-        if number not in self._fields and len(self._fields) > FIELDS + 1:
-            exact, number = _hash(number, exact), _OTHERS
-        self._fields[number] = self._fields.get(number, 0) + exact & _MASK
 
     def _told(self, fields: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
         """Return the fields that tell an item: those that are not volatile, or all if there is no other."""
@@ -330,23 +339,22 @@ class Digester:
         self._holds = self._has_origin = False
         if self._rules.only:
             return self._value(value, 0), None
-        if self._is_page(value):
+        is_long = isinstance(value, str | bytes) and len(value) >= PAGE_CHARACTERS
+        if is_long and self._is_page(cast("str | bytes", value)):
             self._holds = True
             return self._read(), None
         found = self._value(value, 0)
-        if isinstance(value, str) and len(found) >= PAGE_CHARACTERS and not self._holds:
+        if is_long and isinstance(value, str) and len(found) >= PAGE_CHARACTERS:
             words = self._page.reading().words
             self._holds = found.count(" ") + 1 >= PAGE_SHARE * words > 0
         if self._has_origin:
             return found, found.replace(self._origin, _HOST)
         return found, None
 
-    def _is_page(self, value: object) -> bool:
-        """Whether a value is the markup of the page, or most of it."""
+    def _is_page(self, value: str | bytes) -> bool:
+        """Whether a long value is the markup of the page, or most of it."""
         if isinstance(value, bytes):
-            return len(value) >= max(PAGE_CHARACTERS, PAGE_SHARE * self._page.size)
-        if not isinstance(value, str) or len(value) < PAGE_CHARACTERS:
-            return False
+            return len(value) >= PAGE_SHARE * self._page.size
         return (
             _MARKUP.search(value[:2000]) is not None
             and len(value) >= PAGE_SHARE * len(self._page.text()) > 0
@@ -378,8 +386,15 @@ class Digester:
         if depth > DEPTH or self._values < 0:
             raise TooMuch
         if isinstance(value, str):
-            self._spend(len(value))
-            return value if self._rules.only else self._text(" ".join(value.split()))
+            self._budget -= len(value)
+            if self._budget < 0:
+                raise TooMuch
+            if self._rules.only:
+                return value
+            text = " ".join(value.split())
+            if 19 <= len(text) <= 35 and _TIME.match(text) and self._says_now(text):
+                return _NOW
+            return self._addressed(text) if self._host and self._host in text else text
         if isinstance(value, Enum):
             return self._value(value.value, depth + 1)
         if isinstance(value, _COLLECTIONS):
@@ -411,14 +426,11 @@ class Digester:
                 return f"\0{text}"
         raise Unreadable(type(value).__name__)
 
-    def _text(self, text: str) -> str:
-        if 19 <= len(text) <= 35 and _TIME.match(text):
-            try:
-                if self._is_now(datetime.fromisoformat(text).timestamp()):
-                    return _NOW
-            except ValueError:
-                pass
-        return self._addressed(text) if self._host and self._host in text else text
+    def _says_now(self, text: str) -> bool:
+        try:
+            return self._is_now(datetime.fromisoformat(text).timestamp())
+        except ValueError:
+            return False
 
     def _addressed(self, text: str) -> str:
         """Return a text in which the page's host stands, without the page's address."""
@@ -458,13 +470,6 @@ class Digester:
         return Digest(number, self._says, whole, items, fields, numbers, bool(holders), holders)
 
 
-def _host_of(url: str) -> tuple[str, str]:
-    """Return the host of a page without its port, and how links to that host begin; "" for what is no such URL."""
-    scheme, _, rest = url.partition("://")
-    host = rest.partition("/")[0]
-    return host.partition(":")[0], f"{scheme}://{host}/"
-
-
 def _addresses(urls: Iterable[str]) -> list[str]:
     """Return how a page's own addresses may be written, the longest first; a site's root is looked for as a whole only."""
     own: set[str] = set()
@@ -487,8 +492,6 @@ def is_item(value: object) -> bool:
 
 def pairs_of(item: object) -> list[tuple[Any, Any]]:
     """Return the fields of an item, with their values."""
-    if type(item) is dict:
-        return list(item.items())
     if isinstance(item, dict | Item):
         return [(name, item[name]) for name in item]  # as the exporters read it
     from itemadapter import ItemAdapter

@@ -57,13 +57,17 @@ class Keeping:
     def note(self, callback: str, items: list[Shown]) -> None:
         """Note the items of a page."""
         known = self._of(callback)
-        if not known.keeps:
-            return
         if not known.pages and items:
             known.data = dict(items[0].data)
-        known.keeps = all(i.data == known.data and (i.holds or not i.data) for i in items)
+        known.keeps = known.keeps and all(
+            i.data == known.data and (i.holds or not i.data) for i in items
+        )
         known.text = known.text or any(i.text for i in items)
         known.pages += bool(items)
+
+    def is_open(self, callback: str) -> bool:
+        """Whether further items may show more of a callback."""
+        return self._of(callback).keeps
 
     def keeps(self, callback: str) -> bool:
         """Whether the items of a callback hold nothing but the page itself, and it asks for nothing else."""

@@ -216,7 +216,7 @@ class Accepted:
             if page.space.met.take_item(page.callback, found.known):
                 page.first.append(found.known)
                 self._new = True
-        if self._new:
+        if self._new and self._lead:
             self._session.news(self._lead)
 
     def finish(self) -> Made:
@@ -234,7 +234,8 @@ class Accepted:
             digest = self._digester.digest()
             if digest is not None:
                 self._page.brought = encode(digest)
-                self._session.keeping.note(self._page.callback, self._digester.shown)
+                if self._digester.shows:
+                    self._session.keeping.note(self._page.callback, self._digester.shown)
         return digest
 
     def end(self, *, complete: bool) -> None:
@@ -251,7 +252,7 @@ class Compared(Accepted):
 
     def __init__(self, session: Session, response: Response, page: Page) -> None:
         super().__init__(session, response, page)
-        self._match = session.compared_with(page)
+        self._match = page.digest
         is_unchanged = page.way == "refetch" and page.verdict.reason == "unchanged"
         self._before = self._match.items if is_unchanged and self._match else frozenset[int]()
         self._made = self.held  # by the callback, in its order
@@ -343,7 +344,7 @@ class Compared(Accepted):
         """Withhold the items of a page that brought no new one; return its new requests."""
         session, page = self._session, self._page
         requests, beyond = self._new_requests()
-        self._withhold(items, self._requests_made() - len(requests))
+        self._withhold(items, len(self._made) - items - len(requests))
         if beyond:
             page.way = "accept"
             session.spoil(page, None)
@@ -358,10 +359,11 @@ class Compared(Accepted):
     def _is_whole(self, digest: Digest) -> bool:
         """Whether the match brought all of the items, or they hold nothing but the page, after these items, too."""
         session, page = self._session, self._page
-        keeps = session.config.proof == "text" or session.keeping.keeps(page.callback)
-        if page.by_text and keeps:
+        if page.by_text and (
+            session.config.proof == "text" or session.keeping.keeps(page.callback)
+        ):
             return True
-        volatile = self._session.visits.of(self._page.callback).fields
+        volatile = session.visits.of(page.callback).fields
         return bool(
             digest.number and self._match is not None and are_known(digest, self._match, volatile)
         )
@@ -399,7 +401,7 @@ class Compared(Accepted):
                 self._passes_item()
         if was_refetch and any(known):
             session.counts.add("unchanged_items", sum(known))
-        self._withhold(sum(known), self._requests_made() - len(requests))
+        self._withhold(sum(known), len(self._made) - len(known) - len(requests))
         return passing
 
     def _withhold(self, items: int, requests: int) -> None:
@@ -409,7 +411,7 @@ class Compared(Accepted):
             session.counts.add("items/withheld", items)
         if requests:
             session.counts.add("requests/withheld", requests)
-        if items or requests:
+        if (items or requests) and session.report.times:
             session.report.withheld(
                 page.space, page.verdict, self._response, page.callback, items, requests
             )
@@ -422,10 +424,10 @@ class Compared(Accepted):
         Others wait for news of their accounts.
         """
         page, session = self._page, self._session
-        has_new_link = page.space.met.is_new(page.reading.links)
         passing: list[Request] = []
         beyond = False
         made = {each.url: each for each in reversed(self._made) if isinstance(each, Request)}
+        has_new_link = bool(made) and page.space.met.is_new(page.reading.links)
         for request in reversed(made.values()):
             if session.requests.has(request.url):
                 continue
@@ -436,9 +438,6 @@ class Compared(Accepted):
                 continue
             passing.append(request)
         return passing, beyond
-
-    def _requests_made(self) -> int:
-        return sum(isinstance(each, Request) for each in self._made)
 
     def _pay(self, request: Request) -> bool:
         """Pay a request, which passes; else it waits for news of its account."""
@@ -469,7 +468,7 @@ class Compared(Accepted):
         page, in_flight = self._page, self._session.in_flight
         accepted = complete and not self._asked and page.way != "compare"
         if complete and not self._asked and not accepted:
-            page.space.met.learn(page.reading.links)
+            page.space.met.links.add(page.reading.links)
         in_flight.end(page.token, accepted=accepted)
 
 

@@ -197,7 +197,10 @@ class _Site:
 
 
 class SiteUrls:
-    """What one namespace of a crawl knows of its sites' URLs."""
+    """What one namespace of a crawl knows of its sites' URLs.
+
+    count  of rules: in force, ended, and on their way
+    """
 
     def __init__(self, memory: "NamespaceMemory", config: "Config") -> None:
         """Begin with what a person's file says. Raises UsageError."""
@@ -205,13 +208,13 @@ class SiteUrls:
         self._learns = config.urls != "off"
         self._skips = config.urls == "skip" and config.mode == "drop"
         self._sites: dict[str, _Site] = {}
-        self._pages = self._rules = self._apart = 0
+        self.count = self._pages = self._apart = 0
         self._has_begun = False
         self._pinned: dict[Rule, Values] = {}
         self._forbidden: frozenset[Rule] = frozenset()
         if self._learns and config.url_rules is not None:
             self._pinned, self._forbidden = read_rules(config.url_rules)
-            self._rules = len(self._pinned)
+            self.count = len(self._pinned)
 
     def accept(self, verdict: Verdict) -> None:
         """Note an accepted page."""
@@ -258,11 +261,11 @@ class SiteUrls:
             site.end([(key, original)])
             site.apart += [(key, original)] * (self._apart < APART)
             self._apart += 1
-        elif self._rules < RULES and self._apart <= APART:
+        elif self.count < RULES and self._apart <= APART:
             before, site.pairs = len(site.records), site.pairs + 1
             if site.pairs <= FIRST or site.pairs % LATER == 0:
                 site.same(key, original)
-            self._rules += len(site.records) - before
+            self.count += len(site.records) - before
 
     def _begin(self) -> None:
         """Take over the documents of the store, once, and the rules that were in force."""
@@ -281,8 +284,6 @@ class SiteUrls:
 
     def known(self, request: Request, kind: str) -> Known | None:
         """Return the accepted page of a kind that an ordinary request leads to by the rules in force, or None."""
-        if not self._rules:
-            return None
         if not self._has_begun:
             self._begin()
         key = key_of(request)
@@ -299,7 +300,7 @@ class SiteUrls:
 
     def rules(self) -> list[HeldRule]:
         """Return the rules in force, the strongest first."""
-        if self._rules and not self._has_begun:
+        if self.count and not self._has_begun:
             self._begin()
         found = [
             HeldRule(rule.text(values), known.pairs, known.copy, known.original)
@@ -324,7 +325,7 @@ class SiteUrls:
                 site.records[rule] = record
         for pair in kept.apart:
             self._site(registrable_domain(pair[0])).apart.append(pair)
-        self._rules += len(rules)
+        self.count += len(rules)
         self._apart += len(kept.apart)
 
     def to_bytes(self) -> bytes:
