@@ -313,9 +313,9 @@ class Digester:
         self, kind: str, fields: dict[int, int], wide: list[tuple[int, int]] | None
     ) -> Hashes:
         """Add an item by the hashes of its fields; wide: those by which the crawl knows it, if these are others."""
-        known = digest = _hash(kind, self._told(fields.items()))
+        known = digest = _hash(kind, self._told(sorted(fields.items())))
         if wide is not None:
-            known = _hash(kind, self._told(wide))
+            known = _hash(kind, self._told(sorted(wide)))
         if digest not in self._distinct:
             self._distinct.add(digest)
             self._sum = self._sum + digest & _MASK
@@ -329,10 +329,9 @@ class Digester:
         self.items.append(hashes)
         return hashes
 
-    def _told(self, fields: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    def _told(self, fields: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """Return the fields that tell an item: those that are not volatile, or all if there is no other."""
-        held = sorted(fields)
-        return [pair for pair in held if pair[0] not in self._rules.volatile] or held
+        return [pair for pair in fields if pair[0] not in self._rules.volatile] or fields
 
     def _field(self, value: object) -> tuple[str, str | None]:
         """Return a text that equal values share, and the same without the page's host, if that stands in it."""

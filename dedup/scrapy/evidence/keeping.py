@@ -67,7 +67,8 @@ class Keeping:
 
     def is_open(self, callback: str) -> bool:
         """Whether further items may show more of a callback."""
-        return self._of(callback).keeps
+        known = self._known.get(callback)
+        return len(self._known) < CALLBACKS if known is None else known.keeps
 
     def keeps(self, callback: str) -> bool:
         """Whether the items of a callback hold nothing but the page itself, and it asks for nothing else."""

@@ -137,7 +137,7 @@ class PagesInFlight:
         page.space.met.links.add(page.reading.links + page.reading.address)
         paid = page.paid or page.callback not in self._yielding
         verdict = page.verdict.brought(paid=paid, items=page.brought)
-        page.space.urls.accept(verdict)
+        page.space.urls.accept(verdict.document)
         parsed = self._parsed.setdefault(page.space, [])
         parsed.append(verdict)
         if len(parsed) >= COMMIT_PAGES:

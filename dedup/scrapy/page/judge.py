@@ -21,6 +21,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.http import Response, TextResponse
 from scrapy.utils.job import job_dir
 
+from dedup.core.faults import Backoff
 from dedup.core.fingerprint import PageReading, hash_of_links, read_page
 from dedup.detector import AsyncDetector
 from dedup.model.forms import to_plain
@@ -52,7 +53,7 @@ from dedup.scrapy.evidence.ledger import Account, Class, Ledger
 from dedup.scrapy.evidence.met import Met, Requests
 from dedup.scrapy.evidence.visits import Visits
 from dedup.scrapy.exceptions import KnownUrl
-from dedup.scrapy.guard import Counts, kind_of, logger, new_pauses
+from dedup.scrapy.guard import Counts, kind_of, logger
 from dedup.scrapy.memory import Memory, NamespaceMemory, advice, open_memory
 from dedup.scrapy.memory.state import Job, Saving, is_crawl
 from dedup.scrapy.page.in_flight import Page, PagesInFlight, token_of
@@ -63,7 +64,6 @@ from dedup.scrapy.page.request import (
     again,
     exemption,
     is_ordinary,
-    is_start,
     key_of,
     mark,
     send,
@@ -77,6 +77,10 @@ if TYPE_CHECKING:
 
 SAID = frozenset((HEADING, TITLE, UNKNOWN, WORDS))  # parts of a page that say what it is
 BESIDES = frozenset((FRAME, BESIDE))  # and what a text that holds the page may be taken from, too
+FIRST_LOOK_SECONDS, LOOK_SECONDS = (
+    0.005,
+    0.1,
+)  # at pages in flight for which one waits: the pauses between
 SOON = 10  # by which the priority of a control visit is higher than its page's
 GONE = frozenset((404, 410))  # statuses of pages that no longer exist
 # Of each judged page its session, and its items that no page brought before.
@@ -187,10 +191,10 @@ class Session:
                 self._keep_unjudged(request, "data_page")
                 return None
             kind = request.meta.get("dedup_kind")
-            is_start_ = "start" in self.config.exempt and is_start(request, noted)
+            is_start = noted.copied is None and request.meta.get("is_start_request")
             options = ReserveOptions(
                 url=response.url,
-                exempt="start" if is_start_ else None,
+                exempt="start" if is_start and "start" in self.config.exempt else None,
                 guard=False,
                 kind=called.kind if kind is None else str(kind)[:KIND_CHARACTERS],
             )
@@ -202,15 +206,16 @@ class Session:
                     fingerprint, links=hash_of_links(reading.links)
                 )
             verdict = await space.detector.judge(fingerprint, key_of(request), options)
-            if verdict.status != "pending" and not self._waits_for_insert(verdict.match):
+            match = verdict.match
+            if verdict.status != "pending" and (match is None or not self._waits_for_insert(match)):
                 return await self._decided(space, verdict, request, response, reading, called.name)
         verdict = await self._settled(space, verdict, options)
         with self.counts.meter:
             return await self._decided(space, verdict, request, response, reading, called.name)
 
-    def _waits_for_insert(self, match: Neighbour | None) -> bool:
+    def _waits_for_insert(self, match: Neighbour) -> bool:
         """Whether the next commit of any crawl in this process inserts the page that this one looks like."""
-        return match is not None and any(
+        return any(
             session.in_flight.waits_for_insert(match.document.key) for session in _sessions.values()
         )
 
@@ -219,7 +224,7 @@ class Session:
 
         After DEDUP_WAIT_SECONDS it is kept (in_flight), and still compared with what it is like.
         """
-        pauses, waited = new_pauses(), 0.0
+        pauses, waited = Backoff(FIRST_LOOK_SECONDS, LOOK_SECONDS), 0.0
         while True:
             for session in list(_sessions.values()):  # spiders of one process may share stores
                 session.in_flight.commit()
@@ -260,7 +265,8 @@ class Session:
                 self._drop(page, request)
                 page = None
             else:
-                verdict = page.verdict
+                if verdict.token is None:
+                    verdict = page.verdict = unreserved(verdict, "compared")
                 page.again = self._visit(page, request)
                 space.ledger.look(page.name)
         if page is not None:
@@ -270,7 +276,7 @@ class Session:
         if self.config.mode == "tag":
             request.meta["dedup"]["would"] = _would(verdict)
         self._count(verdict)
-        if like is not None or self.report.times:
+        if verdict.status == "near_duplicate" or self.report.times:
             self.report.judged(space, verdict, response, callback, like)
         self.saving.soon(self.spaces.values(), self.visits, self.job)
         return verdict
@@ -293,10 +299,9 @@ class Session:
         name = Class(callback, mine.domain, parts, shape(theirs.key, mine.key))
         text = self.config.proof == "text" and not other_title
         equal = self.keeping.keeps(callback) and self._are_equal(name, digest, reading)
-        held = verdict if verdict.token else unreserved(verdict, "compared")
         return Page(
             space,
-            held,
+            verdict,
             callback,
             reading,
             way="compare",
@@ -378,8 +383,8 @@ class Session:
             self.counts.add(verdict.status)
         if verdict.reason == "unchanged":
             self.counts.add("unchanged")
-        if verdict.status == "near_duplicate":
-            self.counts.add(f"near_duplicate/distance/{verdict.distance}")
+        if verdict.status == "near_duplicate" and verdict.match is not None:
+            self.counts.add(f"near_duplicate/distance/{verdict.match.distance}")
 
     def _exempt(self, request: Request, response: Response, reason: str) -> None:
         """Keep a page without reading its bytes."""
@@ -449,8 +454,8 @@ class Session:
 
     def page_of(self, request: Request | None) -> Page | None:
         """Return the page of a request, while it is in flight."""
-        noted = None if request is None else request.meta.get("dedup")
-        return self.in_flight.pages.get(token_of(noted) or "")
+        token = None if request is None else token_of(request.meta.get("dedup"))
+        return self.in_flight.pages.get(token or "")
 
     def digester(
         self, response: Response, callback: str, reading: "Callable[[], PageReading]"

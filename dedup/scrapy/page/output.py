@@ -32,6 +32,7 @@ LOOKED = 10  # requests of a page that are compared with its links
 HELD = 1000  # objects of a page that are held back until its callback ends; of more, all pass
 
 Made = Iterable[Any]
+Lead = tuple[Account, ...]
 
 
 class _Way(Protocol):
@@ -111,35 +112,36 @@ class Output:
 
 def _way_of(session: Session, response: Response) -> _Way:
     request = response.request
-    if request is not None and mark_of(request).control:
+    if request is None:
+        return Unjudged(session, None, ())
+    noted = mark_of(request)
+    if noted.control:
         return Visited(session, response, request)
     page = session.page_of(request)
-    if page is None or request is None:
-        return Unjudged(session, response)
-    if page.way == "accept":
-        return Accepted(session, response, page)
-    if session.config.proof_items == "keep" or session.config.mode != "drop":
-        return Watched(session, response, page)
-    return Compared(session, response, page)
+    if page is None:
+        return Unjudged(session, request, noted.lead)
+    way = Accepted if page.way == "accept" else Compared
+    if way is Compared and (session.config.proof_items == "keep" or session.config.mode != "drop"):
+        way = Watched
+    return way(session, response, page, noted.lead)
 
 
 class Unjudged:
     """Of a page that is not judged, or flagged only: everything passes, but for links in the mode skip_links."""
 
-    def __init__(self, session: Session, response: Response) -> None:
+    def __init__(self, session: Session, request: Request | None, lead: Lead) -> None:
         self.held: list[Any] = []
-        self._session, self._request = session, response.request
-        noted: Any = {} if response.request is None else response.request.meta.get("dedup")
+        self._session, self._lead = session, lead
+        noted: Any = {} if request is None else request.meta.get("dedup")
         found = isinstance(noted, dict) and noted.get("status") == "near_duplicate"
         self._follows = not found or session.config.mode != "skip_links"
 
     def take(self, made: Any) -> Made:
         """Return what passes now."""
-        lead = () if self._request is None else mark_of(self._request).lead
         if isinstance(made, Request):
-            _lead(made, lead)
+            _lead(made, self._lead)
             return (made,) if self._follows else ()
-        self._session.news(lead)
+        self._session.news(self._lead)
         return (made,)
 
     def finish(self) -> Made:
@@ -153,12 +155,12 @@ class Unjudged:
 class Accepted:
     """Of an accepted page: everything passes."""
 
-    def __init__(self, session: Session, response: Response, page: Page) -> None:
+    def __init__(self, session: Session, response: Response, page: Page, lead: Lead) -> None:
         assert response.request is not None
         self.held: list[Any] = []
         self._session, self._response, self._page = session, response, page
         self._request: Request = response.request
-        self._lead = mark_of(self._request).lead
+        self._lead = lead
         self._digester: Digester | None = None
         self._wanted: frozenset[str] | None = None  # once a request is yielded
         self._asked = False  # for something: the page is no content
@@ -250,8 +252,8 @@ class Accepted:
 class Compared(Accepted):
     """Of a page that looks like an accepted one: only what is new passes."""
 
-    def __init__(self, session: Session, response: Response, page: Page) -> None:
-        super().__init__(session, response, page)
+    def __init__(self, session: Session, response: Response, page: Page, lead: Lead) -> None:
+        super().__init__(session, response, page, lead)
         self._match = page.digest
         is_unchanged = page.way == "refetch" and page.verdict.reason == "unchanged"
         self._before = self._match.items if is_unchanged and self._match else frozenset[int]()
@@ -353,7 +355,8 @@ class Compared(Accepted):
             session.counts.add("items/equal")
             page.space.ledger.same(page.name)
             if page.match is not None:
-                page.space.urls.learn(page.verdict.key, page.match.key, same=True)
+                key, of = page.verdict.document.key, page.match.document.key
+                page.space.urls.learn(key, of, same=True)
         return requests
 
     def _is_whole(self, digest: Digest) -> bool:
@@ -475,8 +478,8 @@ class Compared(Accepted):
 class Watched(Compared):
     """The same where items pass at once (tag, skip_links, DEDUP_PROOF_ITEMS), and in the mode tag requests, too."""
 
-    def __init__(self, session: Session, response: Response, page: Page) -> None:
-        super().__init__(session, response, page)
+    def __init__(self, session: Session, response: Response, page: Page, lead: Lead) -> None:
+        super().__init__(session, response, page, lead)
         self._made = []  # held has what has not passed
         self._changes_nothing = session.config.mode == "tag"
 

@@ -132,8 +132,11 @@ def _splash_arguments(request: Request) -> dict[str, Any] | None:
 
 def key_of(request: Request) -> str:
     """Return the document key: meta["dedup_key"], or the canonical form of the first URL."""
-    given = request.meta.get("dedup_key")
-    return str(given) if given else document_key(first_url(request))
+    meta = request.meta
+    if given := meta.get("dedup_key"):
+        return str(given)
+    is_first = "redirect_urls" not in meta and "splash" not in meta
+    return document_key(request.url if is_first else first_url(request))
 
 
 # --------------------------------------------------------------------- what a callback asks for
@@ -210,15 +213,10 @@ def is_ordinary(request: Request, noted: Mark) -> bool:
         and not request.cookies
         and not request.dont_filter
         and noted.scheduled == request.url
-        and not is_start(request, noted)
+        and not (noted.copied is None and request.meta.get("is_start_request"))
         and not any(request.meta.get(name) for name in _OWN_WAYS)
         and not _is_component(request.callback)
     )
-
-
-def is_start(request: Request, noted: Mark) -> bool:
-    """Whether the request came from the spider's start()."""
-    return noted.copied is None and bool(request.meta.get("is_start_request"))
 
 
 class Callback(NamedTuple):

@@ -23,7 +23,7 @@ from scrapy import Request
 
 from dedup.model.errors import UsageError
 from dedup.model.names import registrable_domain
-from dedup.model.page import TEXT_HASH, Document, Verdict
+from dedup.model.page import TEXT_HASH, Document
 from dedup.scrapy.page.request import key_of
 from dedup.scrapy.urls.rules import (
     PARAMETERS,
@@ -216,10 +216,14 @@ class SiteUrls:
             self._pinned, self._forbidden = read_rules(config.url_rules)
             self.count = len(self._pinned)
 
-    def accept(self, verdict: Verdict) -> None:
+    def accept(self, document: Document) -> None:
         """Note an accepted page."""
-        if self._learns:
-            self._accept(verdict.document)
+        if not self._learns:
+            return
+        page = document.page
+        says = page.features and not page.unread
+        text = page.sketch[TEXT_HASH:] + (page.identity >> 32).to_bytes(4, "big") if says else b""
+        self._enter(document.key, _Page(document.kind, paid=document.paid, text=text))
 
     def unlike(self, key: str) -> None:
         """Note a page that is not HTML: it is like no other."""
@@ -232,12 +236,6 @@ class SiteUrls:
         if site is not None and key in site.pages:
             site.forget(key)
             self._pages -= 1
-
-    def _accept(self, document: Document) -> None:
-        page = document.page
-        says = page.features and not page.unread
-        text = page.sketch[TEXT_HASH:] + (page.identity >> 32).to_bytes(4, "big") if says else b""
-        self._enter(document.key, _Page(document.kind, paid=document.paid, text=text))
 
     def _enter(self, key: str, page: _Page) -> None:
         name = registrable_domain(key)
@@ -271,7 +269,7 @@ class SiteUrls:
         """Take over the documents of the store, once, and the rules that were in force."""
         self._has_begun = True
         for document in self._memory.documents():
-            self._accept(document)
+            self.accept(document)
         for site in self._sites.values():
             for rule, record in site.records.items():
                 site.begin(rule, record)
