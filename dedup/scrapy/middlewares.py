@@ -137,9 +137,9 @@ class SpiderMiddleware(CallbackMiddleware):
     ) -> Iterator[Any]:
         """Pass on what a callback yields, and end the page when it is complete."""
         output, complete = Output(self.session, response), False
-        if self.session.report.times:
+        if (journal := self.session.report.journal) is not None:
             with self.session.counts.guard("the CPU time of callbacks is not known"):
-                result = self.session.report.timed(result)
+                result = journal.timed(result)
         try:
             try:
                 for made in result:
@@ -160,9 +160,9 @@ class SpiderMiddleware(CallbackMiddleware):
     ) -> AsyncIterator[Any]:
         """Do the same for an asynchronous callback."""
         output, complete = Output(self.session, response), False
-        if self.session.report.times:
+        if (journal := self.session.report.journal) is not None:
             with self.session.counts.guard("the CPU time of callbacks is not known"):
-                result = self.session.report.timed_async(result)
+                result = journal.timed_async(result)
         try:
             try:
                 async for made in result:

@@ -262,7 +262,7 @@ class Digester:
         self._own: list[str] | None = (
             None  # how its addresses may be written, made once the host stands in a text
         )
-        self._inside = self._holds = False
+        self._inside = self._holds = self._holds_page = False
         self._has_origin = False  # whether the host stands in the value that is read
         self._title: str | None = None
 
@@ -292,7 +292,7 @@ class Digester:
             if self._holds or isinstance(value, _COLLECTIONS):
                 self._holders.add(number)
             if self._holds:
-                shown.holds = True
+                shown.holds = self._holds_page = True
                 shown.text = shown.text or not found.startswith(_PAGE)
             elif found not in _SAYS_NOTHING:
                 shown.says = shown.says or not isinstance(value, bool)
@@ -464,9 +464,9 @@ class Digester:
         if number > ITEMS:  # where values were swapped between items, the fields alone are the same
             fields = fields | {_OTHERS: self._sum}
         whole = any(item.inside for item in self.items)
-        numbers = numbers_of(self._page.reading()) if self._holders else frozenset[int]()
-        holders = frozenset(self._holders)
-        return Digest(number, self._says, whole, items, fields, numbers, bool(holders), holders)
+        holders, holds = frozenset(self._holders), self._holds_page
+        numbers = numbers_of(self._page.reading()) if holds else frozenset[int]()
+        return Digest(number, self._says, whole, items, fields, numbers, holds, holders)
 
 
 def _addresses(urls: Iterable[str]) -> list[str]:

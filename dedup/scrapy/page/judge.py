@@ -276,7 +276,7 @@ class Session:
         if self.config.mode == "tag":
             request.meta["dedup"]["would"] = _would(verdict)
         self._count(verdict)
-        if verdict.status == "near_duplicate" or self.report.times:
+        if verdict.status == "near_duplicate" or self.report.journal is not None:
             self.report.judged(space, verdict, response, callback, like)
         self.saving.soon(self.spaces.values(), self.visits, self.job)
         return verdict
@@ -355,14 +355,13 @@ class Session:
             return None
         try:
             visit = again(request, control=page.verdict.document.key)
-            return visit.replace(
-                errback=None,
-                meta=deepcopy(visit.meta),
-                cb_kwargs=deepcopy(visit.cb_kwargs),
-                priority=visit.priority + SOON,
-            )
+            visit.errback = None
+            visit.priority += SOON
+            visit.meta.update(deepcopy(visit.meta))
+            visit.cb_kwargs.update(deepcopy(visit.cb_kwargs))
         except Exception:  # noqa: BLE001 - what cannot be copied is not visited again
             return None
+        return visit
 
     async def _refetched(self, page: Page) -> None:
         """Compare a page with what it brought at its last visit (DEDUP_UNCHANGED)."""

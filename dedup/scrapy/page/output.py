@@ -26,6 +26,7 @@ from dedup.scrapy.evidence.visits import Visit
 from dedup.scrapy.page.in_flight import Page
 from dedup.scrapy.page.judge import Session
 from dedup.scrapy.page.request import PageLinks, asks, mark, mark_of, wanted_urls
+from dedup.scrapy.report import Seen
 
 LEADS = 4  # accounts that are told of something new, the last ones that paid on the way to it
 LOOKED = 10  # requests of a page that are compared with its links
@@ -414,10 +415,10 @@ class Compared(Accepted):
             session.counts.add("items/withheld", items)
         if requests:
             session.counts.add("requests/withheld", requests)
-        if (items or requests) and session.report.times:
-            session.report.withheld(
-                page.space, page.verdict, self._response, page.callback, items, requests
-            )
+        journal = session.report.journal
+        if journal is not None and (items or requests):
+            seen = Seen(page.verdict, self._response, page.space.recipe, page.callback)
+            journal.withheld(seen, items, requests)
 
     # ------------------------------------------------------------------------------ requests
 
