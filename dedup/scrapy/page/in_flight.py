@@ -97,6 +97,12 @@ class PagesInFlight:
         held.token = page.token = page.verdict.token
         self.pages[page.token] = page
 
+    def page_of(self, request: Request | None) -> Page | None:
+        """Return the page of a request, while it is in flight."""
+        noted = None if request is None else request.meta.get("dedup")
+        token = noted.get("token") if isinstance(noted, dict) else None
+        return self.pages.get(token) if isinstance(token, str) else None
+
     def item_yielded(self, page: Page) -> None:
         """Note an item that goes to the pipelines, or, where there are none, got through."""
         page.items += self.has_pipelines

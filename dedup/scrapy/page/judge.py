@@ -451,11 +451,6 @@ class Session:
 
     # ------------------------------------------------------------------ a page is parsed
 
-    def page_of(self, request: Request | None) -> Page | None:
-        """Return the page of a request, while it is in flight."""
-        token = None if request is None else token_of(request.meta.get("dedup"))
-        return self.in_flight.pages.get(token or "")
-
     def digester(
         self, response: Response, callback: str, reading: "Callable[[], PageReading]"
     ) -> Digester:

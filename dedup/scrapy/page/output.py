@@ -20,7 +20,7 @@ from scrapy.http import Response
 from dedup.core.fingerprint import each_link, read_page
 from dedup.model.names import registrable_domain
 from dedup.scrapy.evidence.difference import shape, undirected
-from dedup.scrapy.evidence.digest import Digest, Digester, are_known, differing, encode
+from dedup.scrapy.evidence.digest import Digest, Digester, Hashes, are_known, differing, encode
 from dedup.scrapy.evidence.ledger import Account
 from dedup.scrapy.evidence.visits import Visit
 from dedup.scrapy.page.in_flight import Page
@@ -89,7 +89,7 @@ class Output:
             if self._way is not None:
                 self._way.end(complete=complete)
                 return
-            page = self._session.page_of(self._response.request)
+            page = self._session.in_flight.page_of(self._response.request)
             if page is not None:
                 self._session.in_flight.end(page.token, accepted=complete)
 
@@ -104,7 +104,7 @@ class Output:
         self._way = None
         held, way.held = way.held, []
         with self._session.counts.guard(f"{self._response} is parsed, but not remembered"):
-            page = self._session.page_of(self._response.request)
+            page = self._session.in_flight.page_of(self._response.request)
             for each in held:
                 if page is not None and not isinstance(each, Request):
                     self._session.in_flight.item_yielded(page)
@@ -118,7 +118,7 @@ def _way_of(session: Session, response: Response) -> _Way:
     noted = mark_of(request)
     if noted.control:
         return Visited(session, response, request)
-    page = session.page_of(request)
+    page = session.in_flight.page_of(request)
     if page is None:
         return Unjudged(session, request, noted.lead)
     way = Accepted if page.way == "accept" else Compared
@@ -176,8 +176,15 @@ class Accepted:
             self._see(made)
             _lead(made, () if self._new else self._lead)
         elif made is not None:
-            self._digest(made)
-            self._session.in_flight.item_yielded(self._page)
+            page = self._page
+            with self._session.counts.meter:
+                found = self._read(made)
+                if found is not None and page.space.met.take_item(page.callback, found.known):
+                    page.first.append(found.known)
+                    self._new = True
+            if self._new and self._lead:
+                self._session.news(self._lead)
+            self._session.in_flight.item_yielded(page)
         return (made,)
 
     def _see(self, request: Request) -> None:
@@ -205,22 +212,15 @@ class Accepted:
     def _links(self) -> PageLinks:
         return PageLinks(self._response)
 
-    def _digest(self, item: Any) -> None:
+    def _read(self, item: Any) -> Hashes | None:
+        """Add an item to the digest; return its hashes, None if it cannot be read."""
         self._items += 1
-        with self._session.counts.meter:
+        if self._digester is None:
             page = self._page
-            if self._digester is None:
-                self._digester = self._session.digester(
-                    self._response, page.callback, lambda: page.reading
-                )
-            found = self._digester.add(item)
-            if found is None:
-                return
-            if page.space.met.take_item(page.callback, found.known):
-                page.first.append(found.known)
-                self._new = True
-        if self._new and self._lead:
-            self._session.news(self._lead)
+            self._digester = self._session.digester(
+                self._response, page.callback, lambda: page.reading
+            )
+        return self._digester.add(item)
 
     def finish(self) -> Made:
         """Return what passes at the end."""
@@ -269,29 +269,23 @@ class Compared(Accepted):
         if isinstance(made, Request):
             self._see(made)
         else:
-            self._items += 1
-            self._read(made)
+            page = self._page
+            with self._session.counts.meter:
+                found = self._read(made)
+                # the crawl knows it, or the last visit of an unchanged page brought it
+                self._known.append(
+                    found is not None
+                    and not found.inside
+                    and (
+                        found.digest in self._before
+                        or page.space.met.has_item(page.callback, found.known)
+                    )
+                )
         self._made.append(made)
         if len(self._made) <= HELD:
             return ()
         self._full = True
         return self._release()
-
-    def _read(self, item: Any) -> None:
-        """Note whether an item is known to the crawl, or the last visit of an unchanged page brought it."""
-        page = self._page
-        with self._session.counts.meter:
-            if self._digester is None:
-                self._digester = self._session.digester(
-                    self._response, page.callback, lambda: page.reading
-                )
-            found = self._digester.add(item)
-            met, callback = page.space.met, page.callback
-            self._known.append(
-                found is not None
-                and not found.inside
-                and (found.digest in self._before or met.has_item(callback, found.known))
-            )
 
     def _release(self) -> Made:
         """Return all that the callback made until now."""
