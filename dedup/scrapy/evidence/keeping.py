@@ -80,10 +80,13 @@ class Keeping:
         known = self._known.get(callback)
         return known is not None and known.text
 
-    def looks_at_requests(self, callback: str) -> bool:
-        """Whether it is to be found out if a page of a callback has a link to its request."""
+    def looks_at_requests(self, callback: str, *, has_items: bool = False) -> bool:
+        """Whether it is to be found out if a page of a callback has a link to its request.
+
+        Where some have none, it counts for pages without items.
+        """
         known = self._of(callback)
-        return known.goes_beyond or known.requests < LOOKED
+        return not has_items if known.goes_beyond else known.requests < LOOKED
 
     def note_request(self, callback: str, *, linked: bool) -> None:
         """Note whether a page of a callback has a link to its request."""

@@ -193,19 +193,21 @@ class Accepted:
             self._wanted = wanted_urls(self._request, self._response)
         self._asked = self._asked or asks(request, self._wanted)
         keeping, callback = self._session.keeping, self._page.callback
-        if self._seen < LOOKED and keeping.looks_at_requests(callback):
+        if self._beyond or self._seen >= LOOKED:
+            return
+        if keeping.looks_at_requests(callback, has_items=self._items > 0):
             self._seen += 1
             linked = self._is_linked(request)
             keeping.note_request(callback, linked=linked)
-            self._beyond = self._beyond or not linked
+            self._beyond = not linked
 
     def _is_linked(self, request: Request) -> bool:
         """Whether the page has a link to a request's page."""
         page, url = self._page, request.url
-        address = read_page(b"", url=url, recipe=page.space.recipe, links=True).address
-        links = page.reading.links
-        if registrable_domain(url) == page.verdict.domain and address in each_link(links):
-            return True
+        if registrable_domain(url) == page.verdict.document.domain:
+            address = read_page(b"", url=url, recipe=page.space.recipe, links=True).address
+            if address in each_link(page.reading.links):
+                return True
         return self._links.lead_to(url)
 
     @cached_property
