@@ -77,10 +77,8 @@ if TYPE_CHECKING:
 
 SAID = frozenset((HEADING, TITLE, UNKNOWN, WORDS))  # parts of a page that say what it is
 BESIDES = frozenset((FRAME, BESIDE))  # and what a text that holds the page may be taken from, too
-FIRST_LOOK_SECONDS, LOOK_SECONDS = (
-    0.005,
-    0.1,
-)  # at pages in flight for which one waits: the pauses between
+FIRST_PAUSE_SECONDS = 0.005  # between two looks at the pages in flight that a page waits for
+LONGEST_PAUSE_SECONDS = 0.1
 SOON = 10  # by which the priority of a control visit is higher than its page's
 GONE = frozenset((404, 410))  # statuses of pages that no longer exist
 # Of each judged page its session, and its items that no page brought before.
@@ -224,7 +222,7 @@ class Session:
 
         After DEDUP_WAIT_SECONDS it is kept (in_flight), and still compared with what it is like.
         """
-        pauses, waited = Backoff(FIRST_LOOK_SECONDS, LOOK_SECONDS), 0.0
+        pauses, waited = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS), 0.0
         while True:
             for session in list(_sessions.values()):  # spiders of one process may share stores
                 session.in_flight.commit()
