@@ -13,10 +13,11 @@ class NearDuplicate(IgnoreRequest):
 
     def __init__(self, verdict: Verdict) -> None:
         """Keep the verdict and make a message of it."""
-        self.verdict = verdict
+        self.verdict, match = verdict, verdict.match
+        assert match is not None
         super().__init__(
-            f"near-duplicate of {verdict.of} ({round(100 * (verdict.similarity or 0))} % similar, "
-            f"distance {verdict.distance})"
+            f"near-duplicate of {match.document.key} ({round(100 * match.similarity)} % similar, "
+            f"distance {match.distance})"
         )
 
 

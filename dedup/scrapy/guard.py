@@ -4,7 +4,6 @@ Invariant: no exception of ours leaves the guard. Every fault is counted as dedu
 affected, and logged once for each kind; what the spider made passes.
 """
 
-import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Generator, Iterator
@@ -14,7 +13,7 @@ from typing import Any, Generic, Self, TypeVar, cast
 
 from scrapy.crawler import Crawler
 
-from dedup.core.faults import Backoff, SayOnce
+from dedup.core.faults import SayOnce
 from dedup.model.errors import DedupError
 
 logger = logging.getLogger("dedup")
@@ -71,11 +70,6 @@ class Counts:
             stats.inc_value(f"dedup/{name}", number)
 
 
-def new_pauses() -> Backoff:
-    """Return the pauses between two looks at pages in flight."""
-    return Backoff(0.005, 0.1)
-
-
 class Meter:
     """Adds up the CPU time of the code inside it, in seconds of its thread. Must not be nested."""
 
@@ -88,14 +82,6 @@ class Meter:
 
     def __exit__(self, *_: object) -> None:
         self.seconds += thread_time() - self._start
-
-    async def wait_while(self, holds: Callable[[], bool], seconds: float) -> bool:
-        """Wait inside the meter while something holds, at most so long; return whether it waited."""
-        pauses, waited = new_pauses(), 0.0
-        while waited < seconds and holds():
-            await self.pausing(asyncio.sleep(pause := pauses.next()))
-            waited += pause
-        return waited > 0
 
     def pausing(self, awaitable: Awaitable[_Result]) -> "_Pausing[_Result]":
         """Await inside the meter, which stops while the awaitable waits."""

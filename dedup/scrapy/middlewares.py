@@ -21,7 +21,7 @@ from dedup.scrapy.guard import logger
 from dedup.scrapy.page.in_flight import token_of
 from dedup.scrapy.page.judge import Session
 from dedup.scrapy.page.output import Output
-from dedup.scrapy.page.request import forget_copied, is_ordinary, mark_own, mark_scheduled
+from dedup.scrapy.page.request import forget_copied, mark
 from dedup.scrapy.settings import has_pipelines
 
 FLAG = "near-duplicate"
@@ -50,8 +50,7 @@ class DownloaderMiddleware(_Middleware):
         """Remove from meta what belongs to another page; raise KnownUrl if the page was accepted under another URL."""
         session, known = self.session, None
         with session.counts.guard(f"{request} may pass for another page"):
-            forget_copied(request)
-            known = session.known_url(request) if is_ordinary(request) else None
+            known = session.known_url(request, forget_copied(request))
         if known is not None:
             raise known
 
@@ -64,7 +63,6 @@ class DownloaderMiddleware(_Middleware):
         """Return the page, or raise NearDuplicate. No other exception leaves this method."""
         session, drop = self.session, None
         with session.counts.guard(f"{request} is kept"):
-            mark_own(request)
             verdict = await session.judge(request, response)
             if verdict is not None and verdict.reason in {"compared", "in_flight"}:
                 response.flags.append(FLAG_PARSED)
@@ -139,9 +137,9 @@ class SpiderMiddleware(CallbackMiddleware):
     ) -> Iterator[Any]:
         """Pass on what a callback yields, and end the page when it is complete."""
         output, complete = Output(self.session, response), False
-        if self.session.report.times:
+        if (journal := self.session.report.journal) is not None:
             with self.session.counts.guard("the CPU time of callbacks is not known"):
-                result = self.session.report.timed(result)
+                result = journal.timed(result)
         try:
             try:
                 for made in result:
@@ -162,9 +160,9 @@ class SpiderMiddleware(CallbackMiddleware):
     ) -> AsyncIterator[Any]:
         """Do the same for an asynchronous callback."""
         output, complete = Output(self.session, response), False
-        if self.session.report.times:
+        if (journal := self.session.report.journal) is not None:
             with self.session.counts.guard("the CPU time of callbacks is not known"):
-                result = self.session.report.timed_async(result)
+                result = journal.timed_async(result)
         try:
             try:
                 async for made in result:
@@ -179,13 +177,6 @@ class SpiderMiddleware(CallbackMiddleware):
             complete = True
         finally:
             output.end(complete=complete)
-
-    def _timed(self, result: Any) -> Any:
-        report = self.session.report
-        with self.session.counts.guard("what callbacks take is not measured"):
-            is_async = isinstance(result, AsyncIterator)
-            return report.timed_async(result) if is_async else report.timed(result)
-        return result
 
     async def spider_opened(self) -> None:
         """Begin the session (Scrapy's signal), before any request."""
@@ -215,7 +206,7 @@ class SpiderMiddleware(CallbackMiddleware):
         """Note that a page is fetched for a callback, not awaited in one (Scrapy's signal)."""
         with self.session.counts.guard(f"{request} counts as awaited in a callback"):
             self.session.scheduling = True
-            mark_scheduled(request)
+            mark(request, scheduled=request.url)
             self.session.requests.note(request.url)
 
     def spider_idle(self) -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from dedup.core.fingerprint import read_page
+from dedup.scrapy.evidence import digest as module
 from dedup.scrapy.evidence.digest import (
     FIELDS,
     ITEMS,
@@ -445,10 +446,11 @@ def test_values_with_a_lasting_form_are_data() -> None:
         assert not equal({"v": one}, {"v": two})
 
 
-def test_the_names_of_fields_are_bounded() -> None:
+def test_the_names_of_fields_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those beyond are "a field" in messages, and told apart as well."""
-    known = Names(most=2)
-    numbers = [known.hash_of(name) for name in "abc"]
+    monkeypatch.setattr(module, "NAMES", 2)
+    known = Names()
+    numbers = [known[name] for name in "abc"]
     assert len(set(numbers)) == 3
     assert known.of(numbers) == ("a", "a field", "b")
     assert known.of([0]) == ("other fields",)

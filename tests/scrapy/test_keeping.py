@@ -57,6 +57,8 @@ def test_a_callback_that_asks_for_more_than_links_keeps_no_pages() -> None:
     assert keeping.keeps("parse")
     keeping.note_request("parse", linked=False)
     assert not keeping.keeps("parse")
+    assert keeping.looks_at_requests("parse")  # of a page without items: it shows nothing then
+    assert not keeping.looks_at_requests("parse", has_items=True)
     for _ in range(LOOKED):
         assert keeping.looks_at_requests("linked")
         keeping.note_request("linked", linked=True)

@@ -13,7 +13,7 @@ from item_pages import ITEMS, item
 from scrapy import FormRequest, Request
 
 from dedup.scrapy.memory.state import LEARNED, Learned, read
-from dedup.scrapy.page.request import is_ordinary, mark_scheduled
+from dedup.scrapy.page.request import is_ordinary, mark, mark_of
 from dedup.scrapy.urls import SiteUrls
 
 ARTICLES = 40
@@ -190,7 +190,7 @@ def test_other_modes_skip_nothing(tmp_path, mode):
 
 def ordinary(url: str = "http://a.com/x", **arguments: Any) -> Request:
     request = Request(url, **arguments)
-    mark_scheduled(request)
+    mark(request, scheduled=request.url)
     return request
 
 
@@ -213,4 +213,4 @@ def ordinary(url: str = "http://a.com/x", **arguments: Any) -> Request:
 )
 def test_only_ordinary_requests_are_skipped(request_, skipped):
     """Start requests, forms, what is past the filter, and what nobody scheduled are always sent."""
-    assert is_ordinary(request_) == skipped
+    assert is_ordinary(request_, mark_of(request_)) == skipped

@@ -14,7 +14,7 @@ from scrapy.settings import Settings
 
 from dedup.model.errors import UsageError
 from dedup.model.names import document_key
-from dedup.model.page import SKETCH_BYTES, Document, PageFingerprint, Verdict
+from dedup.model.page import SKETCH_BYTES, Document, PageFingerprint
 from dedup.model.recipes import NEWEST
 from dedup.scrapy.settings import check_settings
 from dedup.scrapy.urls import SiteUrls, known
@@ -25,10 +25,10 @@ A = "http://a.com"
 ANY: frozenset[str] = frozenset()
 
 
-def accepted(key: str, text: int, kind: str = "", *, paid: bool = True) -> Verdict:
-    """Return the verdict on an accepted page: equal numbers are one text."""
+def accepted(key: str, text: int, kind: str = "", *, paid: bool = True) -> Document:
+    """Return an accepted page: equal numbers are one text."""
     page = PageFingerprint(text, bytes([text % 256]) * SKETCH_BYTES, text << 32, 200, NEWEST)
-    return Verdict("unique", "", Document(key, page, kind=kind, paid=paid), "token")
+    return Document(key, page, kind=kind, paid=paid)
 
 
 def urls(mode: str = "skip", documents: tuple[Document, ...] = (), rules: Any = None) -> SiteUrls:
@@ -366,7 +366,7 @@ def test_round_trip():
     teach(site, "/p{}", "/print/p{}")
     site.learn(A + "/print/p1", A + "/p1", same=False)
     assert urls().to_bytes() == b""
-    documents = tuple(accepted(f"{A}/p{n}", n).document for n in range(20))
+    documents = tuple(accepted(f"{A}/p{n}", n) for n in range(20))
     again = urls(documents=documents)
     again.take(site.to_bytes())
     assert original(again, "/p15?sid=1") == "/p15"
@@ -427,7 +427,7 @@ def test_no_rule_maps_what_differs(steps, needed):
                 pages.pop(url, None)
             elif step == "again":
                 content = site.to_bytes()
-                site = urls(documents=tuple(accepted(u, t).document for u, t in pages.items()))
+                site = urls(documents=tuple(accepted(u, t) for u, t in pages.items()))
                 site.take(content)
                 site.learn(A + "/", A + "/z", same=False)
                 apart.append((A + "/", A + "/z"))

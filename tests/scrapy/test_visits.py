@@ -104,7 +104,6 @@ def test_visits_and_what_waits_for_them_are_bounded(monkeypatch: pytest.MonkeyPa
         assert visits.wants(name)
         visits.begin(name.shape, Visit(name, digest(f1=1), page(1)))
         assert not visits.wants(name)
-    assert not visits.may_want("parse")
     assert not visits.wants(names[2])
     assert visits.wants(NAME._replace(callback="another"))
     monkeypatch.setattr(module, "WAITING", 1)
@@ -115,4 +114,4 @@ def test_visits_and_what_waits_for_them_are_bounded(monkeypatch: pytest.MonkeyPa
     found, _ = visited(digest(f3=1, f4=1), digest(f3=2, f4=2), visits)
     assert found.fields == frozenset()
     assert visits.of("parse").fields == {1}
-    assert not Visits(0).may_want("parse")
+    assert not Visits(0).wants(NAME)

@@ -19,7 +19,6 @@ Invariants:
 
 import re
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, timedelta
 from enum import Enum
@@ -28,7 +27,7 @@ from html import escape, unescape
 from numbers import Number
 from pathlib import PurePath
 from struct import iter_unpack, pack, unpack
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from urllib.parse import quote
 
 import msgspec
@@ -44,6 +43,7 @@ VALUES = 20_000  # values in all items of a page
 DEPTH = 16  # of nested values
 ITEMS = 40  # items of a page that are compared one by one; of more, only all together, by their sum
 NUMBERS = 32  # numbers in a page's main text that are told apart; further ones count as one
+NAMES = 2000  # of fields that messages know
 FIELDS = 32  # fields of an item that are told apart; further ones count as one
 
 PAGE_SHARE = 0.5  # of a page's characters or words, from which on a field holds the page itself
@@ -61,6 +61,7 @@ _NO_ITEMS = (str, list, tuple, int, float, bytes, bytearray, memoryview, date)
 _SAYS_NOTHING = frozenset((_NOW, "", "\0None"))
 _OTHERS = 0  # the name of all fields beyond FIELDS, and of the sum of all items beyond ITEMS
 _MASK = (1 << 64) - 1
+_NONE: frozenset[int] = frozenset()
 _PLACE = 40_503  # by which the second number of a run differs from the first
 
 
@@ -95,31 +96,25 @@ class Digest(NamedTuple):
     holders: frozenset[int] = frozenset()
 
 
-class Names:
-    """The names of fields by their hashes, for messages; bounded."""
+class Names(dict[str, int]):
+    """The hashes of fields by their names, 32 bits, never 0; and the first names by their hashes, for messages."""
 
-    def __init__(self, most: int = 2000) -> None:
-        """Know none."""
-        self._names: OrderedDict[int, str] = OrderedDict()
-        self._hashes: dict[str, int] = {}
-        self._most = most
+    def __missing__(self, name: str) -> int:
+        """Return the hash of a name that was not met before, and remember it, if it is among the first NAMES."""
+        found = self.hash_of(name)
+        if len(self) < NAMES:
+            self[name] = found
+        return found
 
     def hash_of(self, name: str) -> int:
-        """Return the hash of a field's name, 32 bits, never 0, and remember the name."""
-        found = self._hashes.get(name)
-        if found is None:
-            found = (_hash(name) & 0xFFFFFFFF) or 1
-            if len(self._hashes) < self._most:
-                self._hashes[name] = found
-                self._names.setdefault(found, name[:100])
-        return found
+        """Return the hash of a name."""
+        return (_hash(name) & 0xFFFFFFFF) or 1
 
     def of(self, numbers: Iterable[int]) -> tuple[str, ...]:
         """Return the names of fields, or a word for one that is not known."""
-        return tuple(sorted(set(map(self._of, numbers))))
-
-    def _of(self, number: int) -> str:
-        return self._names.get(number, "other fields" if number == _OTHERS else "a field")
+        known = {number: name[:100] for name, number in reversed(self.items())}
+        known[_OTHERS] = "other fields"
+        return tuple(sorted({known.get(number, "a field") for number in numbers}))
 
 
 # ---------------------------------------------------------------------- comparison and encoding
@@ -223,6 +218,7 @@ class Rules(NamedTuple):
     """Which fields count: names alone (DEDUP_ITEM_FIELDS), without some (DEDUP_ITEM_IGNORE), without volatile ones.
 
     tells  whether the fields that are not volatile tell items apart, now that one left this hash (what_is_left)
+    shows  whether it is still open what the items show of their callback (keeping.py)
     """
 
     names: Names
@@ -230,6 +226,7 @@ class Rules(NamedTuple):
     ignored: frozenset[str] = frozenset()
     volatile: frozenset[int] = frozenset()
     tells: Callable[[int], bool] = lambda _: True
+    shows: bool = True
 
 
 class Hashes(NamedTuple):
@@ -253,6 +250,7 @@ class Digester:
         self._page, self._rules = page, rules
         self.items: list[Hashes] = []
         self.shown: list[Shown] = []
+        self.shows = rules.shows
         self._distinct: set[int] = set()
         self._sum = 0
         self._fields: dict[int, int] = {}
@@ -260,12 +258,15 @@ class Digester:
         self._failed = self._says = False
         self._budget, self._values = BUDGET, VALUES
         self._now = time.time()
-        self._host, self._origin = _host_of(page.urls[0])
+        scheme, _, rest = page.urls[0].partition("://")
+        host = rest.partition("/")[0]
+        # without its port, "" for what is no such URL; and how links to that host begin
+        self._host, self._origin = host.partition(":")[0], f"{scheme}://{host}/"
         self._own: list[str] | None = (
             None  # how its addresses may be written, made once the host stands in a text
         )
         self._url = _URL  # with the page's heading, which stands for its address
-        self._inside = self._holds = False
+        self._inside = self._holds = self._holds_page = False
         self._has_origin = False  # whether the host stands in the value that is read
         self._title: str | None = None
 
@@ -278,86 +279,89 @@ class Digester:
             return None
 
     def _add(self, item: object) -> Hashes:
-        rules, pairs = self._rules, pairs_of(item)
+        rules, names = self._rules, self._rules.names
         fields: dict[int, int] = {}
         wide: list[tuple[int, int]] = []
+        is_wide = False  # whether fields say less
         shown = Shown(data={})
         self._inside = False
-        for field, value in pairs:
+        for field, value in list(item.items()) if type(item) is dict else pairs_of(item):
             name = str(field)
             if name in rules.ignored or (rules.only and name not in rules.only):
                 continue
             if isinstance(value, dict) and value and value == self._page.noted:
                 continue
-            number = rules.names.hash_of(name) if len(fields) < FIELDS else _OTHERS
+            number = names[name] if len(fields) < FIELDS else _OTHERS
             found, origin = self._field(value)
-            self._holders |= {number} if self._holds or isinstance(value, _COLLECTIONS) else set()
+            if self._holds or isinstance(value, _COLLECTIONS):
+                self._holders.add(number)
             if self._holds:
-                shown.holds = True
+                shown.holds = self._holds_page = True
                 shown.text = shown.text or not found.startswith(_PAGE)
             elif found not in _SAYS_NOTHING and found != self._url:
                 shown.says = shown.says or not isinstance(value, bool)
-                if not self._is_title(value):
+                if rules.shows and not self._is_title(value):
                     shown.data[name] = found.encode("utf-8", "surrogatepass")[:PAGE_CHARACTERS]
             exact = _hash(found)
             wide.append((number, exact if number != _OTHERS else _hash(name, found)))
-            exact = exact if origin is None else _hash(origin)
+            if origin is not None:
+                exact, is_wide = _hash(origin), True
             if number == _OTHERS or number in fields:  # two names with one hash
-                exact = fields.get(number, 0) + _hash(name, exact) & _MASK
+                exact, is_wide = fields.get(number, 0) + _hash(name, exact) & _MASK, True
             fields[number] = exact
-        kind = type(item).__qualname__
-        sort = (rules.names.hash_of(""), _hash(kind))
-        volatile = self._volatile((*fields.items(), sort))
-        told = _without(fields.items(), volatile)
-        digest = _hash(kind, told)
+        self._says = self._says or shown.says or shown.holds
+        self.shown.append(shown)
+        return self._count(type(item).__qualname__, fields, wide if is_wide else None)
+
+    def _count(
+        self, kind: str, fields: dict[int, int], wide: list[tuple[int, int]] | None
+    ) -> Hashes:
+        """Add an item by the hashes of its fields; wide: those by which the crawl knows it, if these are others."""
+        sort = (self._rules.names[""], _hash(kind))
+        volatile = self._volatile(fields, sort) if self._rules.volatile else _NONE
+        known = digest = _hash(kind, _without(fields.items(), volatile))
+        if wide is not None:
+            known = _hash(kind, _without(wide, volatile))
         if digest not in self._distinct:
             self._distinct.add(digest)
             self._sum = self._sum + digest & _MASK
+            held = self._fields
             for number, exact in (*fields.items(), sort):
-                self._sum_up(number, exact)
-        self._says = self._says or shown.says or shown.holds
-        self.shown.append(shown)
-        hashes = Hashes(
-            _hash(kind, _without(wide, volatile)).to_bytes(8, "big"), digest, self._inside
-        )
+                if number in held or len(held) <= FIELDS + 1:
+                    held[number] = held.get(number, 0) + exact & _MASK
+                else:  # of other items that are too many: they count as one
+                    held[_OTHERS] = held.get(_OTHERS, 0) + _hash(number, exact) & _MASK
+        hashes = Hashes(known.to_bytes(8, "big"), digest, self._inside)
         self.items.append(hashes)
         return hashes
 
-    def _volatile(self, fields: tuple[tuple[int, int], ...]) -> frozenset[int]:
+    def _volatile(self, fields: dict[int, int], sort: tuple[int, int]) -> frozenset[int]:
         """Return the volatile fields, if the others tell items apart."""
         rules = self._rules
-        if rules.volatile and rules.tells(what_is_left(fields, rules.volatile)):
-            return rules.volatile
-        return frozenset()
-
-    def _sum_up(self, number: int, exact: int) -> None:
-        """Add a value to its field; those of other items that are too many count as one."""
-        if number not in self._fields and len(self._fields) > FIELDS + 1:
-            exact, number = _hash(number, exact), _OTHERS
-        self._fields[number] = self._fields.get(number, 0) + exact & _MASK
+        tells = rules.tells(what_is_left((*fields.items(), sort), rules.volatile))
+        return rules.volatile if tells else _NONE
 
     def _field(self, value: object) -> tuple[str, str | None]:
         """Return a text that equal values share, and the same without the page's host, if that stands in it."""
         self._holds = self._has_origin = False
         if self._rules.only:
             return self._value(value, 0), None
-        if self._is_page(value):
+        is_long = isinstance(value, str | bytes) and len(value) >= PAGE_CHARACTERS
+        if is_long and self._is_page(cast("str | bytes", value)):
             self._holds = True
             return self._read(), None
         found = self._value(value, 0)
-        if isinstance(value, str) and len(found) >= PAGE_CHARACTERS and not self._holds:
+        if is_long and isinstance(value, str) and len(found) >= PAGE_CHARACTERS:
             words = self._page.reading().words
             self._holds = found.count(" ") + 1 >= PAGE_SHARE * words > 0
         if self._has_origin:
             return found, found.replace(self._origin, _HOST)
         return found, None
 
-    def _is_page(self, value: object) -> bool:
-        """Whether a value is the markup of the page, or most of it."""
+    def _is_page(self, value: str | bytes) -> bool:
+        """Whether a long value is the markup of the page, or most of it."""
         if isinstance(value, bytes):
-            return len(value) >= max(PAGE_CHARACTERS, PAGE_SHARE * self._page.size)
-        if not isinstance(value, str) or len(value) < PAGE_CHARACTERS:
-            return False
+            return len(value) >= PAGE_SHARE * self._page.size
         return (
             _MARKUP.search(value[:2000]) is not None
             and len(value) >= PAGE_SHARE * len(self._page.text()) > 0
@@ -389,8 +393,15 @@ class Digester:
         if depth > DEPTH or self._values < 0:
             raise TooMuch
         if isinstance(value, str):
-            self._spend(len(value))
-            return value if self._rules.only else self._text(" ".join(value.split()))
+            self._budget -= len(value)
+            if self._budget < 0:
+                raise TooMuch
+            if self._rules.only:
+                return value
+            text = " ".join(value.split())
+            if 19 <= len(text) <= 35 and _TIME.match(text) and self._says_now(text):
+                return _NOW
+            return self._addressed(text) if self._host and self._host in text else text
         if isinstance(value, Enum):
             return self._value(value.value, depth + 1)
         if isinstance(value, _COLLECTIONS):
@@ -422,14 +433,11 @@ class Digester:
                 return f"\0{text}"
         raise Unreadable(type(value).__name__)
 
-    def _text(self, text: str) -> str:
-        if 19 <= len(text) <= 35 and _TIME.match(text):
-            try:
-                if self._is_now(datetime.fromisoformat(text).timestamp()):
-                    return _NOW
-            except ValueError:
-                pass
-        return self._addressed(text) if self._host and self._host in text else text
+    def _says_now(self, text: str) -> bool:
+        try:
+            return self._is_now(datetime.fromisoformat(text).timestamp())
+        except ValueError:
+            return False
 
     def _addressed(self, text: str) -> str:
         """Return a text in which the page's host stands, without the page's address."""
@@ -464,16 +472,9 @@ class Digester:
         if number > ITEMS:  # where values were swapped between items, the fields alone are the same
             fields = fields | {_OTHERS: self._sum}
         whole = any(item.inside for item in self.items)
-        numbers = numbers_of(self._page.reading()) if self._holders else frozenset[int]()
-        holders = frozenset(self._holders)
-        return Digest(number, self._says, whole, items, fields, numbers, bool(holders), holders)
-
-
-def _host_of(url: str) -> tuple[str, str]:
-    """Return the host of a page without its port, and how links to that host begin; "" for what is no such URL."""
-    scheme, _, rest = url.partition("://")
-    host = rest.partition("/")[0]
-    return host.partition(":")[0], f"{scheme}://{host}/"
+        holders, holds = frozenset(self._holders), self._holds_page
+        numbers = numbers_of(self._page.reading()) if holds else frozenset[int]()
+        return Digest(number, self._says, whole, items, fields, numbers, holds, holders)
 
 
 def _addresses(urls: Iterable[str]) -> list[str]:
@@ -509,8 +510,6 @@ def is_item(value: object) -> bool:
 
 def pairs_of(item: object) -> list[tuple[Any, Any]]:
     """Return the fields of an item, with their values."""
-    if type(item) is dict:
-        return list(item.items())
     if isinstance(item, dict | Item):
         return [(name, item[name]) for name in item]  # as the exporters read it
     from itemadapter import ItemAdapter

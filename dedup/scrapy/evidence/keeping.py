@@ -57,13 +57,18 @@ class Keeping:
     def note(self, callback: str, items: list[Shown]) -> None:
         """Note the items of a page."""
         known = self._of(callback)
-        if not known.keeps:
-            return
         if not known.pages and items:
             known.data = dict(items[0].data)
-        known.keeps = all(i.data == known.data and (i.holds or not i.data) for i in items)
+        known.keeps = known.keeps and all(
+            i.data == known.data and (i.holds or not i.data) for i in items
+        )
         known.text = known.text or any(i.text for i in items)
         known.pages += bool(items)
+
+    def is_open(self, callback: str) -> bool:
+        """Whether further items may show more of a callback."""
+        known = self._known.get(callback)
+        return len(self._known) < CALLBACKS if known is None else known.keeps
 
     def keeps(self, callback: str) -> bool:
         """Whether the items of a callback hold nothing but the page itself, and it asks for nothing else."""
@@ -75,10 +80,13 @@ class Keeping:
         known = self._known.get(callback)
         return known is not None and known.text
 
-    def looks_at_requests(self, callback: str) -> bool:
-        """Whether it is to be found out if a page of a callback has a link to its request."""
+    def looks_at_requests(self, callback: str, *, has_items: bool = False) -> bool:
+        """Whether it is to be found out if a page of a callback has a link to its request.
+
+        Where some have none, it counts for pages without items.
+        """
         known = self._of(callback)
-        return known.goes_beyond or known.requests < LOOKED
+        return not has_items if known.goes_beyond else known.requests < LOOKED
 
     def note_request(self, callback: str, *, linked: bool) -> None:
         """Note whether a page of a callback has a link to its request."""

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from struct import pack
 
-from dedup.core.fingerprint import each_link
 from dedup.core.numbers import HashSet
 
 LINKS = 10_000_000  # 10 to 12.5 bytes each, as all of these
@@ -17,28 +16,21 @@ TOGETHER = 1000  # requests that are noted at once
 
 
 class Met:
-    """What one namespace of a crawl has met; the hashes are those of PageReading.links, and of items."""
+    """What one namespace of a crawl has met; the hashes are those of PageReading.links, and of items.
+
+    links  of accepted pages, and the addresses of these
+    """
 
     def __init__(self, links: bytes = b"", items: bytes = b"") -> None:
         """Begin with nothing, or with what to_bytes() of an earlier run returned."""
-        self._links, self._items = HashSet(LINKS), HashSet(ITEMS)
-        self._links.add(links)
+        self.links, self._items = HashSet(LINKS), HashSet(ITEMS)
+        self.links.add(links)
         self._items.add(items)
         self._forgotten: set[bytes] = set()  # items
 
-    def learn(self, links: bytes) -> None:
-        """Note links of an accepted page, or the address of one."""
-        self._links.add(links)
-
     def is_new(self, links: bytes) -> bool:
         """Whether no accepted page had one of these links."""
-        return self._links.missing(links) > 0
-
-    def new_links(self, links: bytes) -> frozenset[bytes]:
-        """Return those links that no accepted page had."""
-        if not self._links.missing(links):
-            return frozenset()
-        return frozenset(each for each in each_link(links) if self._links.missing(each))
+        return self.links.missing(links) > 0
 
     def take_item(self, callback: str, item: bytes) -> bool:
         """Whether no page of a callback brought an item, by its hash; from now on one did."""
@@ -59,7 +51,7 @@ class Met:
 
     def to_bytes(self) -> tuple[bytes, bytes]:
         """Return the links and the items, for the next run."""
-        return self._links.to_bytes(), self._items.to_bytes()
+        return self.links.to_bytes(), self._items.to_bytes()
 
 
 class Requests:
@@ -83,11 +75,6 @@ class Requests:
     def _flush(self) -> None:
         last, self._last = self._last, []
         self._known.add(pack(f"<{len(last)}q", *last))
-
-
-def hash_of(parts: Iterable[object]) -> bytes:
-    """Return a hash of some values, 8 bytes."""
-    return blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 def _of(callback: str, item: bytes) -> bytes:

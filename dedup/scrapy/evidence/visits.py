@@ -103,13 +103,10 @@ class Visits:
         if mine.holds and theirs.holds:
             self.callbacks.setdefault(name.callback, Volatile()).note(name, mine, theirs)
 
-    def may_want(self, callback: str) -> bool:
-        """Whether another visit may be made for a callback."""
-        return len(self.of(callback).visits) < self._most
-
     def wants(self, name: Class) -> bool:
         """Whether a page of a class is to be visited again."""
-        return self.may_want(name.callback) and name.shape not in self.of(name.callback).visits
+        visits = self.of(name.callback).visits
+        return len(visits) < self._most and name.shape not in visits
 
     def begin(self, key: str, visit: Visit) -> None:
         """Note that a page is fetched once more."""

@@ -19,6 +19,7 @@ from scrapy import Request
 
 from dedup.core.fingerprint import PageReading
 from dedup.model.page import Neighbour, Verdict
+from dedup.scrapy.evidence.digest import Digest
 from dedup.scrapy.evidence.ledger import Class
 from dedup.scrapy.guard import Counts
 
@@ -45,70 +46,62 @@ class Page(msgspec.Struct, eq=False):
     match    what its items are compared with: an accepted page, or this one at its last visit
     name     its class, of a page that is compared
     by_text  whether the text alone shows that it brings nothing new
-    is_own   whether its match is of this crawl, or has the same numbers: else its items count for nothing
+    digest   the match's items; None if they count for nothing: it is of another crawl, and has other numbers
     again    fetches it once more, made before its callback can change the request
     items    how many are still in the pipelines
     first    the hashes of those that no page brought before
     brought  the digest of all, once the callback has ended
+    token    of its reservation, once it is in flight; request ends it at the latest, when that is freed
     """
 
     space: "Space"
     verdict: Verdict
     callback: str
     reading: PageReading
-    request: _Request
     way: Way = "accept"
     match: Neighbour | None = None
     name: Class | None = None
     by_text: bool = False
-    is_own: bool = True
+    digest: Digest | None = None
     again: Request | None = None
     items: int = 0
     first: list[bytes] = []
     brought: bytes = b""
     paid: bool = False
     called_back: bool = False
-
-    @property
-    def token(self) -> str:
-        """The token of its reservation."""
-        assert self.verdict.token is not None
-        return self.verdict.token
+    token: str = ""
+    request: _Request | None = None
 
 
 class PagesInFlight:
     """The pages of one crawl that are not inserted yet.
 
-    pages  those that neither callback nor pipelines have ended, by token
+    pages      those that neither callback nor pipelines have ended, by token
+    discarded  the requests of pages in flight that were freed: another component discarded them
     """
 
     def __init__(self, counts: Counts) -> None:
         """Hold none."""
         self._counts = counts
         self.pages: dict[str, Page] = {}
+        self.discarded: deque[_Request] = deque()
         self._parsed: dict[Space, list[Verdict]] = {}  # to be inserted by commit()
         self._timer: asyncio.TimerHandle | None = None  # which calls it
-        self._discarded: deque[_Request] = deque()  # pages in flight whose requests were freed
         self.has_pipelines = True  # and so items pass them before their page is done
         self._yielding: set[str] = set()  # callbacks that have yielded an item
 
-    def begin(self, page: Page) -> None:
+    def begin(self, page: Page, request: Request) -> None:
         """Add a page, which has a token."""
-        page.request.token = page.token
+        assert page.verdict.token is not None
+        page.request = held = _Request(request, self.discarded.append)
+        held.token = page.token = page.verdict.token
         self.pages[page.token] = page
 
-    def request_of(self, request: Request) -> _Request:
-        """Return a reference with which a page ends at the latest when its request is freed."""
-        return _Request(request, self._discarded.append)
-
-    def is_near(self, verdict: Verdict, distance: int) -> bool:
-        """Whether a page that waits to be inserted is near one that is judged."""
-        value, kind = verdict.page.value, verdict.kind
-        return any(
-            other.kind == kind and (other.page.value ^ value).bit_count() <= distance
-            for parsed in self._parsed.values()
-            for other in parsed
-        )
+    def page_of(self, request: Request | None) -> Page | None:
+        """Return the page of a request, while it is in flight."""
+        noted = None if request is None else request.meta.get("dedup")
+        token = noted.get("token") if isinstance(noted, dict) else None
+        return self.pages.get(token) if isinstance(token, str) else None
 
     def item_yielded(self, page: Page) -> None:
         """Note an item that goes to the pipelines, or, where there are none, got through."""
@@ -147,10 +140,10 @@ class PagesInFlight:
         if not accepted:
             page.space.memory.release(page.verdict)
             return
-        page.space.met.learn(page.reading.links + page.reading.address)
-        paid = page.paid or not self.has_yielded(page.callback)
+        page.space.met.links.add(page.reading.links + page.reading.address)
+        paid = page.paid or page.callback not in self._yielding
         verdict = page.verdict.brought(paid=paid, items=page.brought)
-        page.space.urls.accept(verdict)
+        page.space.urls.accept(verdict.document)
         parsed = self._parsed.setdefault(page.space, [])
         parsed.append(verdict)
         if len(parsed) >= COMMIT_PAGES:
@@ -160,12 +153,12 @@ class PagesInFlight:
 
     def release_discarded(self) -> None:
         """Release the pages that another component discarded: their requests were freed."""
-        while self._discarded:
-            self.end(self._discarded.popleft().token, accepted=False)
+        while self.discarded:
+            self.end(self.discarded.popleft().token, accepted=False)
 
     def waits_for_insert(self, key: str) -> bool:
         """Whether the next commit inserts a page with this key."""
-        return any(v.key == key for verdicts in self._parsed.values() for v in verdicts)
+        return any(v.document.key == key for verdicts in self._parsed.values() for v in verdicts)
 
     def schedule_commit(self) -> None:
         """Schedule a commit(), soon."""

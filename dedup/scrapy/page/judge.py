@@ -10,6 +10,7 @@ page had is never dropped.
 
 import asyncio
 import time
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -20,7 +21,9 @@ from scrapy.exceptions import NotConfigured
 from scrapy.http import Response, TextResponse
 from scrapy.utils.job import job_dir
 
+from dedup.core.faults import Backoff
 from dedup.core.fingerprint import PageReading, hash_of_links, read_page
+from dedup.detector import AsyncDetector
 from dedup.model.forms import to_plain
 from dedup.model.names import namespace_of
 from dedup.model.page import PART, Neighbour, ReserveOptions, Verdict, unreserved
@@ -51,19 +54,19 @@ from dedup.scrapy.evidence.ledger import Account, Class, Ledger
 from dedup.scrapy.evidence.met import Met, Requests
 from dedup.scrapy.evidence.visits import Visits
 from dedup.scrapy.exceptions import KnownUrl
-from dedup.scrapy.guard import Counts, kind_of, logger, new_pauses
+from dedup.scrapy.guard import Counts, kind_of, logger
 from dedup.scrapy.memory import Memory, NamespaceMemory, advice, open_memory
 from dedup.scrapy.memory.state import Job, Saving, is_crawl
 from dedup.scrapy.page.in_flight import Page, PagesInFlight, token_of
 from dedup.scrapy.page.request import (
     KIND_CHARACTERS,
-    Callback,
     Callbacks,
+    Mark,
     again,
     exemption,
-    is_start,
+    is_ordinary,
     key_of,
-    mark_of,
+    mark,
     send,
 )
 from dedup.scrapy.report import Report, new_report
@@ -75,6 +78,8 @@ if TYPE_CHECKING:
 
 SAID = frozenset((HEADING, TITLE, UNKNOWN, WORDS))  # parts of a page that say what it is
 BESIDES = frozenset((FRAME, BESIDE))  # and what a text that holds the page may be taken from, too
+FIRST_PAUSE_SECONDS = 0.005  # between two looks at the pages in flight that a page waits for
+LONGEST_PAUSE_SECONDS = 0.1
 SOON = 10  # by which the priority of a control visit is higher than its page's
 GONE = frozenset((404, 410))  # statuses of pages that no longer exist
 # Of each judged page its session, and its items that no page brought before.
@@ -93,15 +98,9 @@ class Space:
         self.ledger: Ledger[Request] = Ledger(config.risk)
         self.urls = SiteUrls(memory, config)
 
-    @property
-    def detector(self) -> Any:
-        """The detector of the pages. Called with the meter running, which stops while this waits."""
-        return self.memory.detector
-
-    @property
-    def recipe(self) -> Recipe:
-        """The recipe of the pages."""
-        return self.memory.detector.recipe
+        # called with the meter running, which stops while this waits
+        self.detector: AsyncDetector = memory.detector
+        self.recipe = self.detector.recipe
 
 
 class Session:
@@ -126,6 +125,8 @@ class Session:
         self._memory: Memory | None = None
         self._name = config.namespace
         self._begun = time.time()
+        # whether the text alone decides, so that what a site repeats on its pages must not
+        self._learns_frame = config.proof == "text" and "unread" in config.exempt
 
     @classmethod
     def of(cls, crawler: Crawler) -> "Session":
@@ -167,13 +168,17 @@ class Session:
         Waits at most DEDUP_WAIT_SECONDS for a near-duplicate in flight, and at most
         DEDUP_TIMEOUT_SECONDS for each answer of a table service.
         """
-        self.in_flight.release_discarded()
-        if mark_of(request).control:
+        if self.in_flight.discarded:
+            self.in_flight.release_discarded()
+        # whose meta this is, so that forget_copied() recognises copies of it
+        noted = mark(request, owner=(request.url, request.meta.get("dedup_key")))
+        if noted.control:
             request.meta["dedup"] = {"status": "exempt", "reason": "control"}
             return None
         with self.counts.meter:
             called = self.callback(request)
-            reason = exemption(request, response, self.config, called, scheduling=self.scheduling)
+            is_inline = self.scheduling and noted.scheduled != request.url
+            reason = exemption(request, response, self.config, called, inline=is_inline)
             if reason is not None:
                 self._exempt(request, response, reason)
                 return None
@@ -185,7 +190,14 @@ class Session:
             if "data_page" in self.config.exempt and reading.data_bytes > reading.text_bytes:
                 self._keep_unjudged(request, "data_page")
                 return None
-            key, options = key_of(request), self._options(request, response, called)
+            kind = request.meta.get("dedup_kind")
+            is_start = noted.copied is None and request.meta.get("is_start_request")
+            options = ReserveOptions(
+                url=response.url,
+                exempt="start" if is_start and "start" in self.config.exempt else None,
+                guard=False,
+                kind=called.kind if kind is None else str(kind)[:KIND_CHARACTERS],
+            )
             fingerprint = reading.fingerprint
             if self._learns_frame:
                 fingerprint = space.detector.learned(reading, response.url)
@@ -193,25 +205,18 @@ class Session:
                 fingerprint = msgspec.structs.replace(
                     fingerprint, links=hash_of_links(reading.links)
                 )
-            verdict = await space.detector.judge(fingerprint, key, options)
-        if verdict.status == "pending" or self._waits_for_insert(verdict):
-            verdict = await self._settled(space, verdict, options)
+            verdict = await space.detector.judge(fingerprint, key_of(request), options)
+            match = verdict.match
+            if verdict.status != "pending" and (match is None or not self._waits_for_insert(match)):
+                return await self._decided(space, verdict, request, response, reading, called.name)
+        verdict = await self._settled(space, verdict, options)
         with self.counts.meter:
             return await self._decided(space, verdict, request, response, reading, called.name)
 
-    def _options(self, request: Request, response: Response, called: Callback) -> ReserveOptions:
-        kind = request.meta.get("dedup_kind")
-        return ReserveOptions(
-            url=response.url,
-            exempt="start" if "start" in self.config.exempt and is_start(request) else None,
-            guard=False,
-            kind=called.kind if kind is None else str(kind)[:KIND_CHARACTERS],
-        )
-
-    def _waits_for_insert(self, verdict: Verdict) -> bool:
+    def _waits_for_insert(self, match: Neighbour) -> bool:
         """Whether the next commit of any crawl in this process inserts the page that this one looks like."""
-        return verdict.match is not None and any(
-            session.in_flight.waits_for_insert(verdict.match.key) for session in _sessions.values()
+        return any(
+            session.in_flight.waits_for_insert(match.document.key) for session in _sessions.values()
         )
 
     async def _settled(self, space: Space, verdict: Verdict, options: ReserveOptions) -> Verdict:
@@ -219,7 +224,7 @@ class Session:
 
         After DEDUP_WAIT_SECONDS it is kept (in_flight), and still compared with what it is like.
         """
-        pauses, waited = new_pauses(), 0.0
+        pauses, waited = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS), 0.0
         while True:
             for session in list(_sessions.values()):  # spiders of one process may share stores
                 session.in_flight.commit()
@@ -251,25 +256,28 @@ class Session:
         like: Page | None = None
         if verdict.match is None:
             if verdict.token is not None:
-                page = Page(space, verdict, callback, reading, self.in_flight.request_of(request))
+                page = Page(space, verdict, callback, reading)
                 if verdict.status == "refetch" and self.config.unchanged == "drop":
                     await self._refetched(page)
         else:
-            page = like = self._compared(space, verdict, request, reading, callback)
+            page = like = self._compared(space, verdict, verdict.match, reading, callback)
             if self._may_drop(page):
                 self._drop(page, request)
                 page = None
             else:
-                verdict = page.verdict
+                if verdict.token is None:
+                    verdict = page.verdict = unreserved(verdict, "compared")
+                page.again = self._visit(page, request)
                 space.ledger.look(page.name)
         if page is not None:
             _judged_by[request] = self, page.first
-            self.in_flight.begin(page)
+            self.in_flight.begin(page, request)
         request.meta["dedup"] = to_plain(verdict)
         if self.config.mode == "tag":
             request.meta["dedup"]["would"] = _would(verdict)
         self._count(verdict)
-        self.report.judged(space, verdict, response, callback, like)
+        if verdict.status == "near_duplicate" or self.report.journal is not None:
+            self.report.judged(space, verdict, response, callback, like)
         self.saving.soon(self.spaces.values(), self.visits, self.job)
         return verdict
 
@@ -277,51 +285,46 @@ class Session:
         self,
         space: Space,
         verdict: Verdict,
-        request: Request,
+        match: Neighbour,
         reading: PageReading,
         callback: str,
     ) -> Page:
         """Return a page that looks like an accepted one."""
-        match = verdict.match
-        assert match is not None
+        mine, theirs, digest = verdict.document, match.document, decode(match.document.items)
         other_title = match.identity == "other"
-        titles = {match.document.page.title, verdict.page.title} - {0}
+        titles = {theirs.page.identity >> 32, mine.page.identity >> 32} - {0}
         # where the texts are the same, word for word, the identity says nothing of the titles
-        differ = len(titles) == 2 and match.domain == verdict.domain
-        parts = letters(match.document.page, verdict.page, other_title=other_title or differ)
-        name = Class(callback, verdict.domain, parts, shape(match.key, verdict.key))
+        differ = len(titles) == 2 and theirs.domain == mine.domain
+        parts = letters(theirs.page, mine.page, other_title=other_title or differ)
+        name = Class(callback, mine.domain, parts, shape(theirs.key, mine.key))
         text = self.config.proof == "text" and not other_title
-        equal = self.keeping.keeps(callback) and self._are_equal(name, match, reading)
-        held = verdict if verdict.token else unreserved(verdict, "compared")
+        equal = self.keeping.keeps(callback) and self._are_equal(name, digest, reading)
         return Page(
             space,
-            held,
+            verdict,
             callback,
             reading,
-            self.in_flight.request_of(request),
             way="compare",
             match=match,
             name=name,
-            by_text=match.paid and (text or equal) and verdict.reason != "in_flight",
-            is_own=NUMBERS not in parts or match.document.inserted_seconds >= self._begun,
-            again=self._visit(request, callback),
+            by_text=theirs.paid and (text or equal) and verdict.reason != "in_flight",
+            digest=digest
+            if NUMBERS not in parts or theirs.inserted_seconds >= self._begun
+            else None,
         )
 
-    def _are_equal(self, name: Class, match: Neighbour, reading: PageReading) -> bool:
+    def _are_equal(self, name: Class, digest: Digest | None, reading: PageReading) -> bool:
         """Whether a page says what its match says, but for what each visit of such pages changes."""
         volatile = self.visits.of(name.callback)
         said = SAID
         if self.keeping.is_text(name.callback):
             said |= BESIDES
-        elif any(
-            reading.fingerprint.parts[PART[DATA]]
-        ):  # a print copy without inline data lacks nothing
+        elif any(reading.fingerprint.parts[PART[DATA]]):  # without any, a print copy lacks nothing
             said |= {DATA}
         if said & set(name.parts) - volatile.parts_of(name.shape):
             return False
         if NUMBERS not in name.parts:
             return True
-        digest = decode(match.document.items)
         if digest is None or not digest.holds:
             return False
         return volatile.are_equal(name, Digest(1, numbers=numbers_of(reading)), digest)
@@ -332,15 +335,9 @@ class Session:
             return False
         if page.by_text:
             return True
-        assert page.match is not None
         assert page.name is not None
-        digest = decode(page.match.document.items)
-        return (
-            page.is_own
-            and digest is not None
-            and digest.says
-            and page.space.ledger.may_drop(page.name)
-        )
+        says = page.digest is not None and page.digest.says
+        return says and page.space.ledger.may_drop(page.name)
 
     def _drop(self, page: Page, request: Request) -> None:
         """Note a page that is dropped unparsed, or would be."""
@@ -352,25 +349,23 @@ class Session:
             self.counts.add("items/dropped")
             comes_back = request if self.config.mode == "drop" else None
             page.space.ledger.drop(page.name, comes_back)
-        page.space.urls.learn(page.verdict.key, page.match.key, same=True)
+        page.space.urls.learn(page.verdict.document.key, page.match.document.key, same=True)
 
-    def _visit(self, request: Request, callback: str) -> Request | None:
+    def _visit(self, page: Page, request: Request) -> Request | None:
         """Return a request for another visit of a page, before its callback can change this one."""
+        assert page.name is not None
         wants = self.config.mode == "drop" and not self.config.item_fields
-        if not wants or request.method != "GET" or not self.visits.may_want(callback):
+        if not wants or request.method != "GET" or not self.visits.wants(page.name):
             return None
         try:
-            from copy import deepcopy
-
-            visit = again(request, control=key_of(request))
-            return visit.replace(
-                errback=None,
-                meta=deepcopy(visit.meta),
-                cb_kwargs=deepcopy(visit.cb_kwargs),
-                priority=visit.priority + SOON,
-            )
+            visit = again(request, control=page.verdict.document.key)
+            visit.errback = None
+            visit.priority += SOON
+            visit.meta.update(deepcopy(visit.meta))
+            visit.cb_kwargs.update(deepcopy(visit.cb_kwargs))
         except Exception:  # noqa: BLE001 - what cannot be copied is not visited again
             return None
+        return visit
 
     async def _refetched(self, page: Page) -> None:
         """Compare a page with what it brought at its last visit (DEDUP_UNCHANGED)."""
@@ -380,6 +375,7 @@ class Session:
         if page.match is not None:
             page.way = "refetch"
             page.by_text = self.config.proof == "text" and verdict.reason == "unchanged"
+            page.digest = decode(page.match.document.items)
 
     def _count(self, verdict: Verdict) -> None:
         if verdict.reason == "compared":
@@ -390,8 +386,8 @@ class Session:
             self.counts.add(verdict.status)
         if verdict.reason == "unchanged":
             self.counts.add("unchanged")
-        if verdict.status == "near_duplicate":
-            self.counts.add(f"near_duplicate/distance/{verdict.distance}")
+        if verdict.status == "near_duplicate" and verdict.match is not None:
+            self.counts.add(f"near_duplicate/distance/{verdict.match.distance}")
 
     def _exempt(self, request: Request, response: Response, reason: str) -> None:
         """Keep a page without reading its bytes."""
@@ -440,11 +436,6 @@ class Session:
         self._begun = self.saving.open(space, self.visits, self.job)
         return space
 
-    @property
-    def _learns_frame(self) -> bool:
-        """Whether the text alone decides, so that what a site repeats on its pages must not."""
-        return self.config.proof == "text" and "unread" in self.config.exempt
-
     def read(self, recipe: Recipe, response: Response) -> PageReading:
         """Read a page."""
         html: bytes | str = response.body
@@ -464,11 +455,6 @@ class Session:
 
     # ------------------------------------------------------------------ a page is parsed
 
-    def page_of(self, request: Request | None) -> Page | None:
-        """Return the page of a request, while it is in flight."""
-        noted = None if request is None else request.meta.get("dedup")
-        return self.in_flight.pages.get(token_of(noted) or "")
-
     def digester(
         self, response: Response, callback: str, reading: "Callable[[], PageReading]"
     ) -> Digester:
@@ -485,15 +471,14 @@ class Session:
         )
         config, volatile = self.config, self.visits.of(callback)
         rules = Rules(
-            self.names, config.item_fields, config.item_ignore, volatile.fields, volatile.tell
+            self.names,
+            config.item_fields,
+            config.item_ignore,
+            volatile.fields,
+            volatile.tell,
+            self.keeping.is_open(callback),
         )
         return Digester(page, rules)
-
-    def compared_with(self, page: Page) -> Digest | None:
-        """Return the digest that a page's items are compared with, if its match's items count."""
-        if page.match is None or not page.is_own:
-            return None
-        return decode(page.match.document.items)
 
     def news(self, lead: tuple[Account, ...]) -> None:
         """Note that something new came by way of requests that accounts paid for."""
@@ -506,9 +491,8 @@ class Session:
         if request is not None and len(self._speaking) < CALLBACKS:
             self._speaking.add(self.callback(request).name)
 
-    def was_silent(self, request: Request) -> None:
+    def was_silent(self, request: Request, lead: tuple[Account, ...]) -> None:
         """Note a page that yielded nothing: something new if its callback never does, as one that writes files."""
-        lead = mark_of(request).lead
         if lead and self.callback(request).name not in self._speaking:
             self.news(lead)
 
@@ -532,11 +516,11 @@ class Session:
             )
         self.send(map(again, dropped), "items/again")
 
-    def known_url(self, request: Request) -> KnownUrl | None:
+    def known_url(self, request: Request, noted: Mark) -> KnownUrl | None:
         """Return why a request need not be sent, or None."""
         name = request.meta.get("dedup_namespace") or self._name
         space = self.spaces.get(name or "")
-        if space is None or self.config.urls == "off":
+        if space is None or not space.urls.count or not is_ordinary(request, noted):
             return None
         kind = request.meta.get("dedup_kind")
         kind = self.callback(request).kind if kind is None else str(kind)[:KIND_CHARACTERS]

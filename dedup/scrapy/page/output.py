@@ -22,12 +22,13 @@ from scrapy.http import Response
 from dedup.core.fingerprint import each_link, read_page
 from dedup.model.names import registrable_domain
 from dedup.scrapy.evidence.difference import NUMBERS, WORDS, shape, undirected
-from dedup.scrapy.evidence.digest import Digest, Digester, are_known, differing, encode
+from dedup.scrapy.evidence.digest import Digest, Digester, Hashes, are_known, differing, encode
 from dedup.scrapy.evidence.ledger import Account
 from dedup.scrapy.evidence.visits import Visit
 from dedup.scrapy.page.in_flight import Page
 from dedup.scrapy.page.judge import Session
 from dedup.scrapy.page.request import PageLinks, asks, mark, mark_of, wanted_urls
+from dedup.scrapy.report import Seen
 
 LEADS = 4  # accounts that are told of something new, the last ones that paid on the way to it
 LOOKED = 10  # requests of a page that are compared with its links
@@ -35,6 +36,7 @@ HELD = 1000  # objects of a page that are held back until its callback ends; of 
 _SESSION_IN_PATH = re.compile(r";|/\([A-Za-z]\(")
 
 Made = Iterable[Any]
+Lead = tuple[Account, ...]
 
 
 class _Way(Protocol):
@@ -90,7 +92,7 @@ class Output:
             if self._way is not None:
                 self._way.end(complete=complete)
                 return
-            page = self._session.page_of(self._response.request)
+            page = self._session.in_flight.page_of(self._response.request)
             if page is not None:
                 self._session.in_flight.end(page.token, accepted=complete)
 
@@ -105,7 +107,7 @@ class Output:
         self._way = None
         held, way.held = way.held, []
         with self._session.counts.guard(f"{self._response} is parsed, but not remembered"):
-            page = self._session.page_of(self._response.request)
+            page = self._session.in_flight.page_of(self._response.request)
             for each in held:
                 if page is not None and not isinstance(each, Request):
                     self._session.in_flight.item_yielded(page)
@@ -114,39 +116,40 @@ class Output:
 
 def _way_of(session: Session, response: Response) -> _Way:
     request = response.request
-    if request is not None and mark_of(request).control:
+    if request is None:
+        return Unjudged(session, None, ())
+    noted = mark_of(request)
+    if noted.control:
         return Visited(session, response, request)
-    page = session.page_of(request)
-    if page is None or request is None:
-        return Unjudged(session, response)
-    if page.way == "accept":
-        return Accepted(session, response, page)
-    if session.config.proof_items == "keep" or session.config.mode != "drop":
-        return Watched(session, response, page)
-    return Compared(session, response, page)
+    page = session.in_flight.page_of(request)
+    if page is None:
+        return Unjudged(session, request, noted.lead)
+    way = Accepted if page.way == "accept" else Compared
+    if way is Compared and (session.config.proof_items == "keep" or session.config.mode != "drop"):
+        way = Watched
+    return way(session, response, page, noted.lead)
 
 
 class Unjudged:
     """Of a page that is not judged, or flagged only: everything passes, but for links in the mode skip_links."""
 
-    def __init__(self, session: Session, response: Response) -> None:
+    def __init__(self, session: Session, request: Request | None, lead: Lead) -> None:
         self.held: list[Any] = []
-        self._session, self._request = session, response.request
+        self._session, self._request, self._lead = session, request, lead
         self._silent = True
-        noted: Any = {} if response.request is None else response.request.meta.get("dedup")
+        noted: Any = {} if request is None else request.meta.get("dedup")
         found = isinstance(noted, dict) and noted.get("status") == "near_duplicate"
         self._follows = not found or session.config.mode != "skip_links"
 
     def take(self, made: Any) -> Made:
         """Return what passes now."""
-        lead = () if self._request is None else mark_of(self._request).lead
         if made is not None:
             self._silent = False
             self._session.speaks(self._request)
         if isinstance(made, Request):
-            _lead(made, lead)
+            _lead(made, self._lead)
             return (made,) if self._follows else ()
-        self._session.news(lead)
+        self._session.news(self._lead)
         return (made,)
 
     def finish(self) -> Made:
@@ -156,18 +159,18 @@ class Unjudged:
     def end(self, *, complete: bool) -> None:
         """Note a page of a silent callback."""
         if complete and self._silent and self._request is not None:
-            self._session.was_silent(self._request)
+            self._session.was_silent(self._request, self._lead)
 
 
 class Accepted:
     """Of an accepted page: everything passes."""
 
-    def __init__(self, session: Session, response: Response, page: Page) -> None:
+    def __init__(self, session: Session, response: Response, page: Page, lead: Lead) -> None:
         assert response.request is not None
         self.held: list[Any] = []
         self._session, self._response, self._page = session, response, page
         self._request: Request = response.request
-        self._lead = mark_of(self._request).lead
+        self._lead = lead
         self._digester: Digester | None = None
         self._wanted: frozenset[str] | None = None  # once a request is yielded
         self._asked = False  # for something: the page is no content
@@ -184,8 +187,15 @@ class Accepted:
             self._see(made)
             _lead(made, () if self._new else self._lead)
         elif made is not None:
-            self._digest(made)
-            self._session.in_flight.item_yielded(self._page)
+            page = self._page
+            with self._session.counts.meter:
+                found = self._read(made)
+                if found is not None and page.space.met.take_item(page.callback, found.known):
+                    page.first.append(found.known)
+                    self._new = True
+            if self._new and self._lead:
+                self._session.news(self._lead)
+            self._session.in_flight.item_yielded(page)
         return (made,)
 
     def _speak(self, made: Any) -> None:
@@ -200,41 +210,36 @@ class Accepted:
             self._wanted = wanted_urls(self._request, self._response)
         self._asked = self._asked or asks(request, self._wanted)
         keeping, callback = self._session.keeping, self._page.callback
-        if self._seen < LOOKED and keeping.looks_at_requests(callback):
+        if self._beyond or self._seen >= LOOKED:
+            return
+        if keeping.looks_at_requests(callback, has_items=self._items > 0):
             self._seen += 1
             linked = self._is_linked(request)
             keeping.note_request(callback, linked=linked)
-            self._beyond = self._beyond or not linked
+            self._beyond = not linked
 
     def _is_linked(self, request: Request) -> bool:
         """Whether the page has a link to a request's page."""
         page, url = self._page, request.url
-        address = read_page(b"", url=url, recipe=page.space.recipe, links=True).address
-        links = page.reading.links
-        if registrable_domain(url) == page.verdict.domain and address in each_link(links):
-            return True
+        if registrable_domain(url) == page.verdict.document.domain:
+            address = read_page(b"", url=url, recipe=page.space.recipe, links=True).address
+            if address in each_link(page.reading.links):
+                return True
         return self._links.lead_to(url)
 
     @cached_property
     def _links(self) -> PageLinks:
         return PageLinks(self._response)
 
-    def _digest(self, item: Any) -> None:
+    def _read(self, item: Any) -> Hashes | None:
+        """Add an item to the digest; return its hashes, None if it cannot be read."""
         self._items += 1
-        with self._session.counts.meter:
+        if self._digester is None:
             page = self._page
-            if self._digester is None:
-                self._digester = self._session.digester(
-                    self._response, page.callback, lambda: page.reading
-                )
-            found = self._digester.add(item)
-            if found is None:
-                return
-            if page.space.met.take_item(page.callback, found.known):
-                page.first.append(found.known)
-                self._new = True
-        if self._new:
-            self._session.news(self._lead)
+            self._digester = self._session.digester(
+                self._response, page.callback, lambda: page.reading
+            )
+        return self._digester.add(item)
 
     def finish(self) -> Made:
         """Return what passes at the end."""
@@ -251,7 +256,8 @@ class Accepted:
             digest = self._digester.digest()
             if digest is not None:
                 self._page.brought = encode(digest)
-                self._session.keeping.note(self._page.callback, self._digester.shown)
+                if self._digester.shows:
+                    self._session.keeping.note(self._page.callback, self._digester.shown)
         return digest
 
     def end(self, *, complete: bool) -> None:
@@ -261,16 +267,16 @@ class Accepted:
         if complete and not self._asked and is_hub and page.verdict.status == "unique":
             session.news(self._lead)
         if complete and self._silent:
-            session.was_silent(self._request)
+            session.was_silent(self._request, self._lead)
         session.in_flight.end(page.token, accepted=complete and not self._asked)
 
 
 class Compared(Accepted):
     """Of a page that looks like an accepted one: only what is new passes."""
 
-    def __init__(self, session: Session, response: Response, page: Page) -> None:
-        super().__init__(session, response, page)
-        self._match = session.compared_with(page)
+    def __init__(self, session: Session, response: Response, page: Page, lead: Lead) -> None:
+        super().__init__(session, response, page, lead)
+        self._match = page.digest
         is_unchanged = page.way == "refetch" and page.verdict.reason == "unchanged"
         self._before = self._match.items if is_unchanged and self._match else frozenset[int]()
         self._made = self.held  # by the callback, in its order
@@ -285,29 +291,23 @@ class Compared(Accepted):
         if isinstance(made, Request):
             self._see(made)
         else:
-            self._items += 1
-            self._read(made)
+            page = self._page
+            with self._session.counts.meter:
+                found = self._read(made)
+                # the crawl knows it, or the last visit of an unchanged page brought it
+                self._known.append(
+                    found is not None
+                    and not found.inside
+                    and (
+                        found.digest in self._before
+                        or page.space.met.has_item(page.callback, found.known)
+                    )
+                )
         self._made.append(made)
         if len(self._made) <= HELD:
             return ()
         self._full = True
         return self._release()
-
-    def _read(self, item: Any) -> None:
-        """Note whether an item is known to the crawl, or the last visit of an unchanged page brought it."""
-        page = self._page
-        with self._session.counts.meter:
-            if self._digester is None:
-                self._digester = self._session.digester(
-                    self._response, page.callback, lambda: page.reading
-                )
-            found = self._digester.add(item)
-            met, callback = page.space.met, page.callback
-            self._known.append(
-                found is not None
-                and not found.inside
-                and (found.digest in self._before or met.has_item(callback, found.known))
-            )
 
     def _release(self) -> Made:
         """Return all that the callback made until now."""
@@ -363,7 +363,7 @@ class Compared(Accepted):
         """Withhold the items of a page that brought no new one; return its new requests."""
         session, page = self._session, self._page
         requests, beyond = self._new_requests()
-        self._withhold(items, self._requests_made() - len(requests))
+        self._withhold(items, len(self._made) - items - len(requests))
         if beyond:
             page.way = "accept"
             session.spoil(page, None)
@@ -372,14 +372,16 @@ class Compared(Accepted):
             session.counts.add("items/equal")
             page.space.ledger.same(page.name)
             if page.match is not None:
-                page.space.urls.learn(page.verdict.key, page.match.key, same=True)
+                key, of = page.verdict.document.key, page.match.document.key
+                page.space.urls.learn(key, of, same=True)
         return requests
 
     def _is_whole(self, digest: Digest) -> bool:
         """Whether the match brought all of the items, or they hold nothing but the page, after these items, too."""
         session, page = self._session, self._page
-        keeps = session.config.proof == "text" or session.keeping.keeps(page.callback)
-        if page.by_text and keeps:
+        if page.by_text and (
+            session.config.proof == "text" or session.keeping.keeps(page.callback)
+        ):
             return True
         volatile = session.visits.of(page.callback)
         fields = volatile.fields if volatile.tells else frozenset[int]()
@@ -420,7 +422,7 @@ class Compared(Accepted):
                 self._passes_item()
         if was_refetch and any(known):
             session.counts.add("unchanged_items", sum(known))
-        self._withhold(sum(known), self._requests_made() - len(requests))
+        self._withhold(sum(known), len(self._made) - len(known) - len(requests))
         return passing
 
     def _withhold(self, items: int, requests: int) -> None:
@@ -430,10 +432,10 @@ class Compared(Accepted):
             session.counts.add("items/withheld", items)
         if requests:
             session.counts.add("requests/withheld", requests)
-        if items or requests:
-            session.report.withheld(
-                page.space, page.verdict, self._response, page.callback, items, requests
-            )
+        journal = session.report.journal
+        if journal is not None and (items or requests):
+            seen = Seen(page.verdict, self._response, page.space.recipe, page.callback)
+            journal.withheld(seen, items, requests)
 
     # ------------------------------------------------------------------------------ requests
 
@@ -457,9 +459,6 @@ class Compared(Accepted):
                 continue
             passing.append(request)
         return passing, beyond
-
-    def _requests_made(self) -> int:
-        return sum(isinstance(each, Request) for each in self._made)
 
     def _pay(self, request: Request) -> bool:
         """Pay a request, which passes; else it waits for news of its account."""
@@ -503,19 +502,19 @@ class Compared(Accepted):
         page, in_flight = self._page, self._session.in_flight
         accepted = complete and not self._asked and page.way != "compare"
         if complete and not self._asked and not accepted:
-            page.space.met.learn(page.reading.links)
+            page.space.met.links.add(page.reading.links)
         parts = page.name.parts if page.name is not None else ""
         if complete and self._silent and WORDS in parts and NUMBERS not in parts:
             # else a calendar's empty days would never end
-            self._session.was_silent(self._request)
+            self._session.was_silent(self._request, self._lead)
         in_flight.end(page.token, accepted=accepted)
 
 
 class Watched(Compared):
     """The same where items pass at once (tag, skip_links, DEDUP_PROOF_ITEMS), and in the mode tag requests, too."""
 
-    def __init__(self, session: Session, response: Response, page: Page) -> None:
-        super().__init__(session, response, page)
+    def __init__(self, session: Session, response: Response, page: Page, lead: Lead) -> None:
+        super().__init__(session, response, page, lead)
         self._made = []  # held has what has not passed
         self._changes_nothing = session.config.mode == "tag"
 

@@ -63,23 +63,14 @@ def mark_of(request: Request) -> Mark:
     return found if isinstance(found, Mark) else _NONE
 
 
-def mark(request: Request, **fields: Any) -> None:
-    """Note something in a request."""
-    request.meta[MARK] = msgspec.structs.replace(mark_of(request), **fields)
+def mark(request: Request, **fields: Any) -> Mark:
+    """Note something in a request; return all that is noted."""
+    noted = request.meta[MARK] = msgspec.structs.replace(mark_of(request), **fields)
+    return noted
 
 
-def mark_own(request: Request) -> None:
-    """Note whose meta this is, so that forget_copied() recognises copies of it."""
-    mark(request, owner=(request.url, request.meta.get("dedup_key")))
-
-
-def mark_scheduled(request: Request) -> None:
-    """Note that a request goes to the scheduler."""
-    mark(request, scheduled=request.url)
-
-
-def forget_copied(request: Request) -> None:
-    """Remove another page's verdict and identity from a request's meta.
+def forget_copied(request: Request) -> Mark:
+    """Remove another page's verdict and identity from a request's meta; return what is noted in it now.
 
     A retry keeps its identity: it has the URL of that page. A key that was copied to another URL is
     removed; a key that the spider set itself stays.
@@ -88,14 +79,13 @@ def forget_copied(request: Request) -> None:
     meta.pop("dedup", None)
     found = mark_of(request)
     if found.owner is None:
-        return
+        return found
     url, key = found.owner
-    mark(request, owner=None)
     if url == request.url:
-        return
-    mark(request, copied=len(meta.get("redirect_urls", ())), control="")
+        return mark(request, owner=None)
     if key is not None and meta.get("dedup_key") == key:
         del meta["dedup_key"]
+    return mark(request, owner=None, copied=len(meta.get("redirect_urls", ())), control="")
 
 
 def again(request: Request, **fields: Any) -> Request:
@@ -142,8 +132,11 @@ def _splash_arguments(request: Request) -> dict[str, Any] | None:
 
 def key_of(request: Request) -> str:
     """Return the document key: meta["dedup_key"], or the canonical form of the first URL."""
-    given = request.meta.get("dedup_key")
-    return str(given) if given else document_key(first_url(request))
+    meta = request.meta
+    if given := meta.get("dedup_key"):
+        return str(given)
+    is_first = "redirect_urls" not in meta and "splash" not in meta
+    return document_key(request.url if is_first else first_url(request))
 
 
 # --------------------------------------------------------------------- what a callback asks for
@@ -208,7 +201,7 @@ class PageLinks:
 # -------------------------------------------------------------------------- whether it is judged
 
 
-def is_ordinary(request: Request) -> bool:
+def is_ordinary(request: Request, noted: Mark) -> bool:
     """Whether only its URL decides which page a request leads to: it may be a known page.
 
     Not a start request, a form, one with dont_filter, or one that is awaited in a callback; not one that
@@ -219,16 +212,11 @@ def is_ordinary(request: Request) -> bool:
         and not request.body
         and not request.cookies
         and not request.dont_filter
-        and mark_of(request).scheduled == request.url
-        and not is_start(request)
+        and noted.scheduled == request.url
+        and not (noted.copied is None and request.meta.get("is_start_request"))
         and not any(request.meta.get(name) for name in _OWN_WAYS)
         and not _is_component(request.callback)
     )
-
-
-def is_start(request: Request) -> bool:
-    """Whether the request came from the spider's start()."""
-    return bool(request.meta.get("is_start_request")) and mark_of(request).copied is None
 
 
 class Callback(NamedTuple):
@@ -267,18 +255,18 @@ class Callbacks:
 
 
 def exemption(
-    request: Request, response: Response, config: Config, callback: Callback, *, scheduling: bool
+    request: Request, response: Response, config: Config, callback: Callback, *, inline: bool
 ) -> str | None:
     """Return the reason for which a page is not judged, before its bytes are read.
 
-    scheduling  whether the crawl has a scheduler, through which pages for callbacks come
+    inline  whether it is awaited in a callback
     """
     if request.meta.get("dont_dedup"):
         return "dont_dedup"
     in_force = config.exempt
     if callback.is_component and "no_callback" in in_force:
         return "no_callback"
-    if "inline" in in_force and scheduling and mark_of(request).scheduled != request.url:
+    if inline and "inline" in in_force:
         return "inline"
     if "method" in in_force and request.method != "GET" and _method(request) != "GET":
         return "method"

@@ -9,10 +9,10 @@ Invariant: what nobody asked for costs nothing: without DEDUP_REPORT and DEDUP_D
 
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy.settings import BaseSettings
 
@@ -48,13 +48,12 @@ class Seen(NamedTuple):
 
 
 class Report:
-    """Takes notes of a crawl while it runs, and writes them at its end."""
+    """Takes notes of a crawl while it runs, and writes them at its end; journal: what somebody asked for, or None."""
 
     def __init__(self, config: Config, counts: Counts, journal: "Journal | None") -> None:
         """Private: new_report() makes it."""
-        self._counts, self._journal = counts, journal
+        self._counts, self.journal = counts, journal
         self._mode = config.mode
-        self.times = journal is not None  # whether somebody wants to know the CPU time of callbacks
         self._shapes = Counter[str]()  # of copies
         self._by_text = Counter[str]()  # copies by original
         self._warnings: list[str] = []
@@ -74,21 +73,8 @@ class Report:
                 self._shapes[shape] += 1
             if page.by_text and verdict.of is not None:
                 self._swallowed(verdict.of, response.url)
-        if self._journal is not None:
-            self._journal.judged(Seen(verdict, response, space.recipe, callback), page)
-
-    def withheld(
-        self,
-        space: "Space",
-        verdict: Verdict,
-        response: "Response",
-        callback: str,
-        items: int,
-        requests: int,
-    ) -> None:
-        """Note a page of which items or requests are withheld; in the mode "tag": would be."""
-        if self._journal is not None:
-            self._journal.withheld(Seen(verdict, response, space.recipe, callback), items, requests)
+        if self.journal is not None:
+            self.journal.judged(Seen(verdict, response, space.recipe, callback), page)
 
     def _swallowed(self, original: str, url: str) -> None:
         """Warn once of a page that has many copies by their text alone."""
@@ -112,24 +98,16 @@ class Report:
             ", ".join(names) or "what has no name",
         )
 
-    def timed(self, results: Iterable[Any]) -> Iterable[Any]:
-        """Pass on a callback's output, and add up its CPU time where somebody wants to know it."""
-        return results if self._journal is None else self._journal.timed(results)
-
-    def timed_async(self, results: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        """Do the same for an asynchronous callback."""
-        return results if self._journal is None else self._journal.timed_async(results)
-
     def close(self, session: "Session", remembered: str) -> None:
         """Log the summary, and write the report."""
         from dedup.report.crawl import Crawl
         from dedup.scrapy.report.summary import summary
 
-        crawl = Crawl(self._mode) if self._journal is None else self._journal.crawl
+        crawl = Crawl(self._mode) if self.journal is None else self.journal.crawl
         self._fill(crawl, session)
         logger.info("%s", summary(crawl, remembered))
-        if self._journal is not None:
-            self._journal.close()
+        if self.journal is not None:
+            self.journal.close()
         path = session.config.report
         if path is not None:
             with self._counts.guard(f"there is no report in {path}"):

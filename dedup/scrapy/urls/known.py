@@ -14,7 +14,7 @@ Invariants:
   - Memory is bounded: PAGES, RULES, APART; what exceeds it is not learned, and so skips nothing.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
@@ -23,7 +23,7 @@ from scrapy import Request
 
 from dedup.model.errors import UsageError
 from dedup.model.names import registrable_domain
-from dedup.model.page import TEXT_HASH, Document, Verdict
+from dedup.model.page import TEXT_HASH, Document
 from dedup.scrapy.page.request import key_of
 from dedup.scrapy.urls.rules import (
     PARAMETERS,
@@ -82,20 +82,11 @@ class _Record(msgspec.Struct):
     def note(self, rule: Rule, copy: str, original: str) -> None:
         self.pairs += 1
         self.copy, self.original = copy, original
-        _add(self.originals, [_hash(original)], ORIGINALS)
-        if rule.kind in PARAMETERS:
-            _add(
-                self.values,
-                [v for url in (copy, original) for v in values_of(url, rule.name)],
-                VALUES,
-            )
-
-    @property
-    def counts_for(self) -> Values | None:
-        """The values for which the rule may be in force, as RuleSet takes them; None: it may not."""
-        if self.ended or self.pairs < PAIRS or len(self.originals) < ORIGINALS:
-            return None
-        return frozenset(self.values if len(self.values) < VALUES else ())
+        if len(self.originals) < ORIGINALS:
+            self.originals += {_hash(original)}.difference(self.originals)
+        if rule.kind in PARAMETERS and len(self.values) < VALUES:
+            found = {v for url in (copy, original) for v in values_of(url, rule.name)}
+            self.values += sorted(found.difference(self.values))[: VALUES - len(self.values)]
 
 
 class _Kept(msgspec.Struct):
@@ -135,7 +126,8 @@ class _Site:
         return self._index.get(url) or [url] * (url in self.pages)
 
     def accept(self, key: str, page: _Page) -> None:
-        self.forget(key)
+        if key in self.pages:
+            self.forget(key)
         self.pages[key] = page
         if self.rules.rules:
             found = self._enter(key)
@@ -158,19 +150,21 @@ class _Site:
 
     def same(self, copy: str, original: str) -> None:
         """Learn from a pair that brought nothing new."""
-        found: Iterable[Rule] | None = self.rules.mapping(copy, original)
-        if found is None:
-            found = candidates(*(self.rules.normal(url)[0] for url in (copy, original)))
-        for rule in found:
+        (one, used), (other, more) = self.rules.normal(copy), self.rules.normal(original)
+        for rule in {*used, *more} if one == other else candidates(one, other):
             if rule not in self.forbidden:
                 record = self.records.setdefault(rule, _Record())
                 record.note(rule, copy, original)
-                self.begin(rule, record)
+                if record.pairs >= PAIRS:
+                    self.begin(rule, record)
 
     def begin(self, rule: Rule, record: _Record) -> None:
         """Put a rule in force, if enough speaks for it and nothing against it."""
-        values, before = record.counts_for, self.rules
-        if values is None or rule in self._pinned.rules or before.rules.get(rule) == values:
+        if record.ended or record.pairs < PAIRS or len(record.originals) < ORIGINALS:
+            return
+        values = Values(record.values if len(record.values) < VALUES else ())
+        before = self.rules
+        if rule in self._pinned.rules or before.rules.get(rule) == values:
             return
         apart = self.apart + self._take({**before.rules, rule: values})
         if any(self.rules.mapping(*p) is not None and before.mapping(*p) is None for p in apart):
@@ -203,7 +197,10 @@ class _Site:
 
 
 class SiteUrls:
-    """What one namespace of a crawl knows of its sites' URLs."""
+    """What one namespace of a crawl knows of its sites' URLs.
+
+    count  of rules: in force, ended, and on their way
+    """
 
     def __init__(self, memory: "NamespaceMemory", config: "Config") -> None:
         """Begin with what a person's file says. Raises UsageError."""
@@ -211,18 +208,22 @@ class SiteUrls:
         self._learns = config.urls != "off"
         self._skips = config.urls == "skip" and config.mode == "drop"
         self._sites: dict[str, _Site] = {}
-        self._pages = self._rules = self._apart = 0
+        self.count = self._pages = self._apart = 0
         self._has_begun = False
         self._pinned: dict[Rule, Values] = {}
         self._forbidden: frozenset[Rule] = frozenset()
         if self._learns and config.url_rules is not None:
             self._pinned, self._forbidden = read_rules(config.url_rules)
-            self._rules = len(self._pinned)
+            self.count = len(self._pinned)
 
-    def accept(self, verdict: Verdict) -> None:
+    def accept(self, document: Document) -> None:
         """Note an accepted page."""
-        if self._learns:
-            self._accept(verdict.document)
+        if not self._learns:
+            return
+        page = document.page
+        says = page.features and not page.unread
+        text = page.sketch[TEXT_HASH:] + (page.identity >> 32).to_bytes(4, "big") if says else b""
+        self._enter(document.key, _Page(document.kind, paid=document.paid, text=text))
 
     def unlike(self, key: str) -> None:
         """Note a page that is not HTML: it is like no other."""
@@ -236,14 +237,9 @@ class SiteUrls:
             site.forget(key)
             self._pages -= 1
 
-    def _accept(self, document: Document) -> None:
-        page = document.page
-        says = page.features and not page.unread
-        text = page.sketch[TEXT_HASH:] + (page.identity >> 32).to_bytes(4, "big") if says else b""
-        self._enter(document.key, _Page(document.kind, paid=document.paid, text=text))
-
     def _enter(self, key: str, page: _Page) -> None:
-        site = self._site(registrable_domain(key))
+        name = registrable_domain(key)
+        site = self._sites.get(name) or self._site(name)
         if key not in site.pages and self._pages >= PAGES:
             if not site.pages:
                 return
@@ -256,41 +252,38 @@ class SiteUrls:
         name = registrable_domain(key)
         if not self._learns or key == original or name != registrable_domain(original):
             return
-        self._begin()
-        site = self._site(name)
+        if not self._has_begun:
+            self._begin()
+        site = self._sites.get(name) or self._site(name)
         if not same:
             site.end([(key, original)])
             site.apart += [(key, original)] * (self._apart < APART)
             self._apart += 1
-        elif self._rules < RULES and self._apart <= APART:
+        elif self.count < RULES and self._apart <= APART:
             before, site.pairs = len(site.records), site.pairs + 1
             if site.pairs <= FIRST or site.pairs % LATER == 0:
                 site.same(key, original)
-            self._rules += len(site.records) - before
+            self.count += len(site.records) - before
 
     def _begin(self) -> None:
         """Take over the documents of the store, once, and the rules that were in force."""
-        if self._has_begun:
-            return
         self._has_begun = True
         for document in self._memory.documents():
-            self._accept(document)
+            self.accept(document)
         for site in self._sites.values():
             for rule, record in site.records.items():
                 site.begin(rule, record)
 
     def _site(self, name: str) -> _Site:
-        site = self._sites.get(name)
-        if site is None:
+        if name not in self._sites:
             pinned = {rule: v for rule, v in self._pinned.items() if _site_of(rule) == name}
-            site = self._sites[name] = _Site(pinned, self._forbidden)
-        return site
+            self._sites[name] = _Site(pinned, self._forbidden)
+        return self._sites[name]
 
     def known(self, request: Request, kind: str) -> Known | None:
         """Return the accepted page of a kind that an ordinary request leads to by the rules in force, or None."""
-        if not self._rules:
-            return None
-        self._begin()
+        if not self._has_begun:
+            self._begin()
         key = key_of(request)
         site = self._sites.get(registrable_domain(key))
         if site is None or not site.rules.rules:
@@ -305,7 +298,7 @@ class SiteUrls:
 
     def rules(self) -> list[HeldRule]:
         """Return the rules in force, the strongest first."""
-        if self._rules:
+        if self.count and not self._has_begun:
             self._begin()
         found = [
             HeldRule(rule.text(values), known.pairs, known.copy, known.original)
@@ -330,7 +323,7 @@ class SiteUrls:
                 site.records[rule] = record
         for pair in kept.apart:
             self._site(registrable_domain(pair[0])).apart.append(pair)
-        self._rules += len(rules)
+        self.count += len(rules)
         self._apart += len(kept.apart)
 
     def to_bytes(self) -> bytes:
@@ -339,12 +332,6 @@ class SiteUrls:
         rules = {rule.text(): record for site in sites for rule, record in site.records.items()}
         apart = [pair for site in sites for pair in site.apart]
         return msgspec.msgpack.encode(_Kept(rules, apart)) if sites else b""
-
-
-def _add(known: list, found: Iterable, most: int) -> None:  # type: ignore[type-arg]
-    for each in found:
-        if len(known) < most and each not in known:
-            known.append(each)
 
 
 def _hash(key: str) -> int:

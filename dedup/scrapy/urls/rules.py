@@ -13,7 +13,7 @@ Invariant: URLs are mapped together only if they agree in everything that the ru
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote_plus, unquote_plus
@@ -149,7 +149,8 @@ def _applied(url: _Url, rule: Rule, values: Values) -> _Url:
     kind, name, scope = rule
     path = url.path
     if kind in PARAMETERS:
-        if not f"{path}/".startswith(scope.removeprefix(rule.host) + "/"):
+        _, slash, folder = scope.partition("/")
+        if not f"{path}/".startswith(f"{slash}{folder}/"):
             return url
         instead = [f"{name}=*"] if kind == "value" else []
         kept: list[str] = []
@@ -212,20 +213,26 @@ class RuleSet:
         while mirror := self._mirrors.get(url.host):  # to shorter or later ones: it ends
             url = url._replace(host=mirror.host)
             used.append(mirror)
-        before = None
-        while url != before:
-            before = url
-            for rule, values in self._hosts.get(url.host, ()):
-                after = _applied(url, rule, values)
-                if after != url:
-                    url = after
-                    used.append(rule)
+        url = _under(url, self._hosts.get(url.host, ()), used)
         return (str(url), used) if used else (key, used)
 
     def mapping(self, a: str, b: str) -> frozenset[Rule] | None:
         """Return the rules by which two URLs are mapped together; None if they are not."""
         (one, used), (other, more) = self.normal(a), self.normal(b)
         return frozenset((*used, *more)) if one == other else None
+
+
+def _under(url: _Url, rules: Sequence[tuple[Rule, Values]], used: list[Rule]) -> _Url:
+    """Return a URL as rules of its host leave it, and add those that change it to used."""
+    before = None
+    while url != before:
+        before = url
+        for rule, values in rules:
+            after = _applied(url, rule, values)
+            if after != url:
+                url = after
+                used.append(rule)
+    return url
 
 
 # ---------------------------------------------------------------------- what two URLs may teach
@@ -239,12 +246,13 @@ def candidates(a: str, b: str) -> list[Rule]:
     one, other = _parts(a), _parts(b)
     if one is None or other is None:
         return []
-    *_, host = hosts = _longest_first(one.host, other.host)
+    hosts = [one.host] if one.host == other.host else _longest_first(one.host, other.host)
+    host = hosts[-1]
     found: set[Rule] = set()
     for each in differences(str(one), str(other)):
         if each[0] == "?" and _NAME.fullmatch(each[2:]):
             found.add(Rule("value" if each[1] == "~" else "drop", each[2:], host))
-        elif one.host != other.host and each[:4] == "host":
+        elif len(hosts) > 1 and each[:4] == "host":
             found.add(Rule("host", "=".join(hosts), ""))
         elif one.scheme != other.scheme and each[:4] == "http":
             found.add(Rule("scheme", "", host))
@@ -252,8 +260,11 @@ def candidates(a: str, b: str) -> list[Rule]:
             words = each.strip(">") if ">" in each[:1] + each[-1:] else ""
             found |= _of_path(one.path, other.path, words, host)
     many = len(found) > 1 and not {rule.kind for rule in found} <= PARAMETERS
-    rules = RuleSet(dict.fromkeys(found, frozenset()))
-    return [] if many or len(found) > MOST_DIFFERENCES or not rules.mapping(a, b) else [*found]
+    if many or len(found) > MOST_DIFFERENCES:
+        return []
+    rules = [(rule, Values()) for rule in found if rule.kind != "host"]
+    left = {_under(url._replace(host=host), rules, []) for url in (one, other)}
+    return [*found] if len(left) == 1 else []
 
 
 def _of_path(a: str, b: str, words: str, host: str) -> set[Rule]:
