@@ -4,9 +4,12 @@ BIN := $(VENV)/bin
 NATIVE := $(wildcard native/*.* native/*/*.* native/src/*/*.*)
 TEST_FLAGS ?=
 
-# Processes that run tests. They share one Kafka. 0: in this process, one test after the other.
-TEST_PROCESSES ?= 2
-PYTEST = $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile
+# Processes that run tests: tests of crawls and services wait more than they compute. They share one Kafka.
+# 0: in this process, one test after the other.
+TEST_PROCESSES ?= 3
+# Stores are flushed to disk often: the tests' files are in memory where 8 GiB are free there.
+TEST_FILES := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 8388608 { print "TMPDIR=/dev/shm" }')
+PYTEST = $(TEST_FILES) $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile
 
 # An index that does not answer is asked again.
 export PIP_RETRIES ?= 8
@@ -49,7 +52,7 @@ preflight: ## what the tests need and this machine lacks, and how to install it
 	@if [ -f .ci/preflight ]; then sh .ci/preflight; fi
 
 test-minimum: $(MINIMUM)/installed ## the tests that meet dependencies, with the least versions of them
-	$(MINIMUM)/bin/python -m pytest -q -p no:cacheprovider -n $(TEST_PROCESSES) --dist loadfile -m "not long" \
+	$(TEST_FILES) $(MINIMUM)/bin/python -m pytest -q -p no:cacheprovider -n $(TEST_PROCESSES) --dist loadfile -m "not long" \
 		$(MINIMUM_TESTS:%=tests/scrapy/test_scrapy_%.py) tests/store/test_store.py tests/cli/test_cli*.py
 
 test-spark: $(VENV)/test-tools $(VENV)/spark ## dedup.spark in local mode, in a process of its own; needs Java 17

@@ -519,7 +519,7 @@ class Session:
     def known_url(self, request: Request, noted: Mark) -> KnownUrl | None:
         """Return why a request need not be sent, or None."""
         name = request.meta.get("dedup_namespace") or self._name
-        space = self.spaces.get(name or "")
+        space = self.spaces.get(str(name or ""))
         if space is None or not space.urls.count or not is_ordinary(request, noted):
             return None
         kind = request.meta.get("dedup_kind")
