@@ -12,7 +12,7 @@ the page's class, but for those that the page has no link to: a spider that coun
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache, cached_property
 from typing import Any, Protocol
 
@@ -448,7 +448,7 @@ class Compared(Accepted):
         passing: list[Request] = []
         beyond = False
         made = {each.url: each for each in reversed(self._made) if isinstance(each, Request)}
-        addresses = Counter(map(self._address, made))
+        addresses = cache(lambda: Counter(map(self._address, made)))
         for request in reversed(made.values()):
             if session.requests.has(request.url):
                 continue
@@ -473,7 +473,7 @@ class Compared(Accepted):
         counts.add("requests/waiting" if ledger.wait(account, request) else "requests/forgotten")
         return False
 
-    def _is_known(self, request: Request, addresses: Counter[bytes]) -> bool:
+    def _is_known(self, request: Request, addresses: Callable[[], Counter[bytes]]) -> bool:
         """Whether an accepted page of this site had a link to a request's page, with another session or campaign.
 
         A link without them that was never followed is new: a menu has links that callbacks pass over. addresses counts
@@ -483,15 +483,20 @@ class Compared(Accepted):
         site = page.verdict.domain
         if page.match is None or page.match.domain != site or registrable_domain(url) != site:
             return False
-        address = self._address(url)
-        if addresses[address] > 1 or page.space.met.is_new(address):
-            return False
-        base, _, query = url.partition("?")
-        return bool(_SESSION_IN_PATH.search(base)) or any(
-            self._address(f"{base}?{each}") == self._address(base)
-            for each in query.split("&")
-            if each
+        return (
+            self._has_session(url)
+            and not page.space.met.is_new(address := self._address(url))
+            and addresses()[address] == 1
         )
+
+    def _has_session(self, url: str) -> bool:
+        """Whether a URL names a session or campaign, which its address leaves out."""
+        base, _, query = url.partition("?")
+        if _SESSION_IN_PATH.search(base):
+            return True
+        parameters = [each for each in query.split("&") if each]
+        own = self._address(base) if parameters else b""
+        return any(self._address(f"{base}?{each}") == own for each in parameters)
 
     def _address(self, url: str) -> bytes:
         """Return the hash of a URL without sessions and campaigns, as PageReading.links has it."""
