@@ -308,10 +308,12 @@ class Session:
             match=match,
             name=name,
             by_text=theirs.paid and (text or equal) and verdict.reason != "in_flight",
-            digest=digest
-            if NUMBERS not in parts or theirs.inserted_seconds >= self._begun
-            else None,
+            digest=digest if NUMBERS not in parts or self._is_own(match) else None,
         )
+
+    def _is_own(self, match: Neighbour) -> bool:
+        """Whether this crawl stored a match."""
+        return match.document.inserted_seconds >= self._begun
 
     def _are_equal(self, name: Class, digest: Digest | None, reading: PageReading) -> bool:
         """Whether a page says what its match says, but for what each visit of such pages changes."""
