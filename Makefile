@@ -39,7 +39,7 @@ demo: $(VENV)/demo ## crawl a generated site and see its near-duplicates dropped
 demo-kafka: $(VENV)/installed ## two spiders, a table service and Kafka; some are killed, nothing is lost
 	@$(BIN)/python tests/support demo_kafka --install $(DEMO_FLAGS)
 
-test: preflight ## every promise and every part, once: 6 minutes on two cores
+test: preflight ## every promise and every part, once: ten minutes on two cores
 	@$(MAKE) --no-print-directory -j 2 $(VENV)/test-tools test-native kafka
 	$(PYTEST) -m "not long" --ignore tests/spark $(TEST_FLAGS)
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 from crawling import TEXT, Case, Page, article, hub, run_case, run_cases, wait_for
 from killing import content, site_pages
+from scrapy.statscollectors import MemoryStatsCollector
+from scrapy.utils.test import get_crawler
 from sharding import documents, in_flight, key_in, log_of, page, shard, sharded, until, urls
 
 import dedup
@@ -105,7 +108,9 @@ def test_a_shard_that_is_away_holds_up_no_other(kafka, tmp_path, monkeypatch):
             keys = [key_in("4-7", n) for n in range(5)] + [key_in("0-3", 5)]
             verdicts = [await detector.reserve(page(n), key) for n, key in enumerate(keys)]
             await asyncio.to_thread(shards[1].kill)
-            told = service_memory.PendingUpdates(detector, Counts(None))
+            told = service_memory.PendingUpdates(
+                detector, Counts(SimpleNamespace(stats=MemoryStatsCollector(get_crawler())))
+            )
             for verdict in verdicts:
                 told.add("insert", verdict.key, verdict)
             told.add("release", verdicts[0].key, verdicts[0])  # stays behind its insert
