@@ -80,8 +80,7 @@ def test_the_tutorial_drops_near_duplicates(tutorial):
         {json.loads(line)["url"] for line in (folder / f"{file}.jsonl").read_text().splitlines()}
         for file in ("all", "unique", "again")
     )
-    # some 280 of 500; on a busy machine it is learned later what each visit changes, and more come
-    assert len(unique) < 0.9 * len(every)
+    assert len(unique) < 0.75 * len(every)
     assert unique <= every
     assert again <= every
     assert len(again & unique) > 0.75 * len(unique)

@@ -1,7 +1,7 @@
 """Every function and method of the add-on fails in turn, in real crawls: no wanted item is lost.
 
 tests/support/faulting.py finds them. A crawl without a fault says which are called; then each fails at every call,
-by turns in the crawl of a spider with a plain callback and of one with an asynchronous one.
+in the crawl of a spider with a plain callback, or an asynchronous one.
 """
 
 import itertools
@@ -127,12 +127,13 @@ def faulty(tmp_path_factory, served, healthy):
     """What came of each point that a crawl calls, by way and point."""
     kinds = itertools.cycle(("bug", "memory", "locked", "timeout"))
     called = {way: crawled.of("calls")[0]["calls"] for way, crawled in healthy.items()}
-    plan = []
-    for number, point in enumerate(faulting.ADDON):
-        ways = [way for way in WAYS if point in called[way]]
-        if ways:
-            plan.append((ways[number % len(ways)], point, next(kinds)))
-    plan = plan if FULL else plan[::7]
+    plan = [
+        (way, point, next(kinds))
+        for way in WAYS
+        for point in faulting.ADDON
+        if point in called[way]
+    ]
+    plan = plan if FULL else plan[::11]
     found = []
     for part, first in enumerate(range(0, len(plan), 60)):
         folder = tmp_path_factory.mktemp(f"part{part}")
