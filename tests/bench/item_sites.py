@@ -72,12 +72,11 @@ WITHOUT = {
     "new links": "Met.is_new = lambda self, links: False",
     "text decides": "Keeping.keeps = lambda self, callback: False",
     "visits": "Visits.wants = lambda self, callback: False",
-    "noise": "Ledger.without_noise = lambda self, name: name",
     "known items": "Met.has_item = lambda self, callback, item: False",
     "known requests": "Requests.has = lambda self, url: False",
     "budget": "Ledger.afford = lambda self, account: 1",
     "coming back": "Ledger.new = lambda self, *given, real=Ledger.new: real(self, *given) and []",
-    "own address": "digest._addresses = lambda urls: ([], '')",
+    "own address": "digest._addresses = lambda urls: []",
     "own requests": "Keeping.note_request = lambda self, callback, linked: None",
 }
 PATCHED = """

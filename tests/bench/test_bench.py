@@ -12,6 +12,7 @@ from all_pairs import permuted_pairs
 from archives import Truth
 from cases import CASES, bench
 from click.testing import CliRunner
+from item_sites import PATCHED, WITHOUT
 from runner import Bench, Case, Option, measure, shown
 from table_data import brute_force, make_data
 
@@ -45,6 +46,12 @@ def case(rounds, ratio=None):
         yield Bench({"size": size}, one, ratio=ratio)
 
     return Case("some", "Measure.", "", (Option("size", 7, "Size."),), open_case, rounds)
+
+
+@pytest.mark.parametrize("rule", [rule for rule in WITHOUT if rule])
+def test_a_rule_that_can_be_switched_off_is_there(rule):
+    """Else `items --without` would measure nothing, in silence."""
+    exec(PATCHED + WITHOUT[rule].partition(" = ")[0], {})
 
 
 def test_a_figure_is_the_median_with_its_range():
