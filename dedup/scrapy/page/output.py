@@ -33,6 +33,7 @@ from dedup.scrapy.report import Seen
 LEADS = 4  # accounts that are told of something new, the last ones that paid on the way to it
 LOOKED = 10  # requests of a page that are compared with its links
 HELD = 1000  # objects of a page that are held back until its callback ends; of more, all pass
+MOST_LINKS = 0.5  # of a page, which a callback asks for that follows links
 _SESSION_IN_PATH = re.compile(r";|/\([A-Za-z]\(")
 
 Made = Iterable[Any]
@@ -451,7 +452,7 @@ class Compared(Accepted):
         addresses = cache(lambda: Counter(map(self._address, made)))
         links = self._page.reading.links
         # of a callback that passes over most links, those of accepted pages were not followed either
-        follows = 0 < len([*each_link(links)]) <= 2 * len(made)
+        follows = bool(links) and len(made) >= MOST_LINKS * len([*each_link(links)])
         is_old = follows and not self._page.space.met.is_new(links)
         for request in reversed(made.values()):
             if session.requests.has(request.url):
