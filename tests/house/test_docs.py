@@ -11,7 +11,9 @@ import click
 import pytest
 from browsing import MAY_CRASH, chromium, faults, kept, opened
 from documents import Reader, blocks
+from tools import make_reference
 
+import dedup
 from dedup.cli import main
 from dedup.model.recipes import recipe_of
 
@@ -197,6 +199,13 @@ def test_the_tables_of_options_have_the_defaults_of_the_product():
     """The distance that settings.md names is the recipe's."""
     k = recipe_of().distance
     assert f"the recipe's ({k})" in (DOCS / "reference" / "settings.md").read_text("utf-8")
+
+
+def test_the_reference_says_what_the_code_says():
+    """Commands and Python names stand in their pages as help and docstrings have them: `make reference` writes both."""
+    assert make_reference.stale() == []
+    named = {name for names in make_reference.PYTHON.values() for name in names.split()}
+    assert named - {"ReserveOptions"} == {*dedup.__all__}
 
 
 HOUSE_WORDS = (  # words that a reader of these pages stumbled over: say it in the trade's words
