@@ -185,6 +185,8 @@ def test_compare_fetches_urls(pages):
         assert "the main texts are the same" in result.stdout
         odd = call("compare", f"{site.url}/odd", pages / "local")
         assert "the main texts are the same" in odd.stdout
+        both = call("compare", f"{site.url}/a", f"{site.url}/odd")
+        assert "(on one site)" in both.stdout
         gone = call("compare", f"{site.url}/gone", pages / "local")
     refused = call("compare", f"{site.url}/a", pages / "local")
     for failed in (gone, refused):

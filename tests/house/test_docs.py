@@ -149,7 +149,10 @@ def test_examples_say_what_they_need(command, said):
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
+FOR_DEVELOPERS = [ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]
+
+
+@pytest.mark.parametrize("page", [*PAGES, *FOR_DEVELOPERS], ids=name)
 def test_links_lead_somewhere(page):
     """Every relative link of the page leads to a file, and its anchor to a heading of it."""
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
@@ -160,6 +163,17 @@ def test_links_lead_somewhere(page):
             headings = re.findall(r"^#+ (.+)$", file.read_text(encoding="utf-8"), re.MULTILINE)
             slugs = {re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in headings}
             assert anchor in slugs, f"{target}#{anchor} is not there"
+
+
+FILE = re.compile(r"(?<![\w./-])(?:docs|tests|native|examples|dedup|\.github|\.ci)/[\w./*-]*\w")
+
+
+@pytest.mark.parametrize("page", FOR_DEVELOPERS, ids=name)
+def test_files_that_are_named_exist(page):
+    """Each path of the repository in what developers read is a file or folder of it."""
+    named = {*FILE.findall(page.read_text("utf-8"))}
+    assert named
+    assert [path for path in sorted(named) if not any(ROOT.glob(path))] == []
 
 
 SHOWN = re.compile(r"(?<![\w./-])dedup ((?:help|[a-z]+(?:-[a-z]+)?)\b[^\n`|;&>#]*)")
