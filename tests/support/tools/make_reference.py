@@ -72,7 +72,7 @@ def _options(command: click.Command, context: click.Context) -> Iterator[str]:
         if "--help" not in option.opts and (found := option.get_help_record(context)) and found[1]
     ]
     if records:
-        yield "| option | |\n| --- | --- |"
+        yield "| option | meaning |\n| --- | --- |"
         for names, meaning in records:
             yield f"| {_code(names)} | {_cell(_escaped(_line(meaning)))} |"
         yield ""
