@@ -426,8 +426,8 @@ def _verdict(result: _Result) -> tuple[str, str]:
         case "short":
             name, page = min(sides, key=lambda side: side[1].features)
             least = result.limits.min_features if result.same_site else result.limits.full_features
-            why = f"short page: {name} has {terminal.count(page.features, 'feature')}, "
-            why += f"judged are pages from {least} up ({_SITES[result.same_site]})"
+            why = f"short page: {name} has {terminal.count(page.features, 'distinct word')}, "
+            why += f"pages are compared from {least} on ({_SITES[result.same_site]})"
         case "distance":
             why = f"distance: {terminal.count(result.distance, 'bit')}, more than {result.limits.distance}"
         case "thing":
@@ -436,7 +436,7 @@ def _verdict(result: _Result) -> tuple[str, str]:
             why = "two things of one site: " + (
                 "their structured data names two"
                 if by_number
-                else f"fewer than {PICTURE_FEATURES} features, another {what} and other pictures"
+                else f"fewer than {PICTURE_FEATURES} distinct words, another {what} and other pictures"
             )
         case _:
             under = "" if result.near_duplicate else f", fewer than {result.least:.1%}"
