@@ -27,7 +27,7 @@ MINIMUM_TESTS := crawl exempt items keys new_or_known phases reference requests 
 WHEEL_TESTS := tests/core/test_fingerprint.py tests/core/test_table.py tests/core/test_table_saved.py tests/model/test_recipes.py tests/store/test_store.py
 
 .PHONY: help demo demo-kafka paper test test-long preflight test-minimum test-spark test-native test-native-long test-at-size test-endian \
-	test-wheel test-pythons dist lint house format fuzz soak soak-service soak-commands bench bench-peers bench-spark figures pictures docs clean kafka
+	test-wheel test-pythons dist lint house format fuzz soak soak-service soak-commands bench bench-peers bench-spark figures reference pictures docs clean kafka
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -131,6 +131,9 @@ paper: $(VENV)/installed ## the designs, compression and figures of the paper be
 
 figures: $(VENV)/test-tools ## measure the figures of the pages, or those in ONLY (DEDUP_EVAL: labelled sets and sites)
 	@$(BIN)/python tests/support figures $(ONLY) $(FIGURES_FLAGS)
+
+reference: $(VENV)/installed ## docs/reference/commands.md and python.md, from help and docstrings
+	@$(BIN)/python tests/support make_reference
 
 pictures: $(VENV)/test-tools ## the pictures of dashboard and report in the documentation, from a run of the demo; needs Chromium
 	@$(BIN)/python tests/support pictures

@@ -175,7 +175,7 @@ def _totals_table(report: "Report") -> str:
     row(f"  near-duplicates {_BECAME[report.mode]}", report.near_duplicates)
     if again := report.fetched - report.accepted - report.near_duplicates:
         row("  fetched a second time", again, "control visits and retries")
-    row("  refetches (same key, never dropped)", report.refetches)
+    row("  repeated URLs (never dropped)", report.refetches)
     row("  kept as exempt", sum(report.exempt.values()), _listed(report.exempt))
     row("outlinks never requested", report.outlinks_never_requested, "linked from near-duplicates")
     if report.found_percent is not None:

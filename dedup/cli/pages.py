@@ -39,7 +39,7 @@ from dedup.core.fingerprint import (
 from dedup.core.fingerprint import fingerprint as fingerprint_html
 from dedup.model.errors import DedupError, RecipeMismatch, UsageError
 from dedup.model.forms import FIELDS
-from dedup.model.names import running
+from dedup.model.names import registrable_domain, running
 from dedup.model.page import (
     PICTURE_FEATURES,
     Identity,
@@ -204,7 +204,7 @@ class _Result(NamedTuple):
     "--one-site/--two-sites",
     "same_site",
     default=None,
-    help="The pages are of one registrable domain, or of two. [default: unknown, as strict as one]",
+    help="The pages are of one registrable domain, or of two. [default: as two URLs say; else unknown, as strict as one]",
 )
 @click.option(
     "--all", "show_all", is_flag=True, help=f"Show all differences, not only the first {HUNKS}."
@@ -246,6 +246,8 @@ def compare(
     if a == b == "-":
         raise click.UsageError('A and B are both "-"; only one page can come from stdin.')
     recipe = recipe_of(None, secret)
+    if same_site is None and is_url(a) and is_url(b):
+        same_site = registrable_domain(a) == registrable_domain(b)
     side_a, side_b = (_side(path, encoding, recipe) for path in (a, b))
     result = _judge(side_a, side_b, recipe, same_site)
     shown = result.hunks if show_all else result.hunks[:HUNKS]
@@ -424,8 +426,8 @@ def _verdict(result: _Result) -> tuple[str, str]:
         case "short":
             name, page = min(sides, key=lambda side: side[1].features)
             least = result.limits.min_features if result.same_site else result.limits.full_features
-            why = f"short page: {name} has {terminal.count(page.features, 'feature')}, "
-            why += f"judged are pages from {least} up ({_SITES[result.same_site]})"
+            why = f"short page: {name} has {terminal.count(page.features, 'distinct word')}, "
+            why += f"pages are compared from {least} on ({_SITES[result.same_site]})"
         case "distance":
             why = f"distance: {terminal.count(result.distance, 'bit')}, more than {result.limits.distance}"
         case "thing":
@@ -434,7 +436,7 @@ def _verdict(result: _Result) -> tuple[str, str]:
             why = "two things of one site: " + (
                 "their structured data names two"
                 if by_number
-                else f"fewer than {PICTURE_FEATURES} features, another {what} and other pictures"
+                else f"fewer than {PICTURE_FEATURES} distinct words, another {what} and other pictures"
             )
         case _:
             under = "" if result.near_duplicate else f", fewer than {result.least:.1%}"

@@ -182,7 +182,6 @@ def _refusal(path: Path, text: bytes) -> str:
     pid, _, program = text.decode(errors="replace").strip().partition(" ")
     holder = f"process {pid} ({program})" if pid.isdigit() else "another process"
     return (
-        f"the store {path.parent} is held by {holder}; a store belongs to one process at a time: "
-        "wait until that one ends, give this one a namespace or path of its own, or let both "
-        "share a table service (`dedup serve`)"
+        f"the store {path.parent} is held by {holder}, and belongs to one process at a time: wait until "
+        "that one ends, use another namespace or path, or let both share a table service (`dedup serve`)"
     )

@@ -168,7 +168,7 @@ class Excerpt(NamedTuple):
 
 
 def read_excerpt(text: bytes, least_words: int) -> Excerpt:
-    """Read such a text, in UTF-8, in one pass."""
+    """Hash a text in UTF-8, in one pass, for comparison with other excerpts."""
     reader = _borrowed()
     try:
         found = reader.excerpt

@@ -316,7 +316,7 @@ def _shown(report: Report) -> Shown:
         Bar("pages", s.pages),
         Bar("unique", s.unique, "unique", True),
         Bar("near-duplicates", s.near_duplicate, "near", True),
-        Bar("fetched again, under the same key", s.refetch, "refetch", True),
+        Bar("with a repeated URL", s.refetch, "refetch", True),
         *(Bar(f"exempt: {reason}", n, "exempt", True) for reason, n in sorted(s.exempt.items())),
     ]
     aside = [Bar(f"not a page: {reason}", n) for reason, n in sorted(s.skipped.items())]

@@ -213,9 +213,18 @@ CASES = (
     Case(
         "sites",
         "Crawl whole sites, and count pages with content of their own that are lost.",
-        "NAME.jsonl with NAME.truth.jsonl[.zst]; each drop is compared with the page it was dropped for.",
+        "NAME.jsonl (url, html) with NAME.truth.jsonl[.zst] (url, text: the content, as a person marked it); each drop "
+        "is compared with the page it was dropped for.",
         (
             Option("corpora", None, "Folder of sites.", "path"),
+            Option("count", None, "Pages of each site, from its beginning. [default: all]"),
+            Option(
+                "peers",
+                False,
+                "Judge the same pages by MinHash (datasketch) of resiliparse's and trafilatura's main content, at "
+                "several settings.",
+                "flag",
+            ),
             Option(
                 "distance",
                 None,

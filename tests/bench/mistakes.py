@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 import click
 import msgspec
 import numpy as np
-from whole_sites import SAME, corpora_in, crawl
+from whole_sites import SAME, contents_of, corpora_in, held_to_truth, judge, twins
 
 from dedup.cli import terminal
 from dedup.core.fingerprint import distance, main_words, similarity
@@ -106,12 +106,14 @@ def mistakes(folder: Path | None, corpora: Path | None, most: int, page: Path | 
 def of_sites(folder: Path, recipe: Recipe, policy: Policy, most: int) -> Iterator[Mistake]:
     """Yield the worst drops of each site that are not right, and missed twins."""
     for site in corpora_in(folder):
-        done = crawl(site, recipe, policy)
+        judged = judge([*site.pages()], recipe, policy)
+        contents = contents_of(site.texts(judged.prints.ids))
+        done = held_to_truth(judged, contents, twins(contents))
         wrong = [drop for drop in done.drops if drop.content < SAME][:most]
         missed = done.missed[:: max(1, len(done.missed) // most)][:most]
         chosen = [Chosen("wrong", site.name, d.kept, d.page, d.content) for d in wrong]
         chosen += [Chosen("missed", site.name, m.kept, m.page, m.content) for m in missed]
-        yield from read_mistakes(done.prints, site.pages(), chosen)
+        yield from read_mistakes(judged.prints, site.pages(), chosen)
 
 
 def _show(one: Mistake) -> None:

@@ -11,11 +11,14 @@ from cases import bench
 from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from site_peers import Setting, Signed, extractors, signed
 from sizes import examples
-from whole_sites import contents_of, twins
+from whole_sites import contents_of, tokens_of, twins
 from whole_sites import similarity as content_similarity
 
 from dedup import fingerprint, recipe_of
+from dedup.evaluate.sets import Page
+from dedup.model.errors import UsageError
 from dedup.model.policy import Options
 
 
@@ -138,3 +141,40 @@ def test_mistakes_of_a_site_open_side_by_side(tmp_path):
     page = tmp_path / "wrong.html"
     shown = call("mistakes", "--corpora", tmp_path, "--count", 2, "--html", page).stdout
     assert shown.count("(site): ") == page.read_text().count("<h2>") == 2
+
+
+def test_a_peer_drops_for_the_most_similar_page_that_was_kept():
+    """Similarity and tokens are those of the setting; a page that was fetched again is no page of the crawl."""
+    near = [[], [(0.9, 0)], [(0.8, 0), (0.95, 1)], [(0.9, 2), (0.85, 0)], [(1.0, 0)]]
+    made = Signed([60, 60, 60, 60, 10], near, 0.0)
+    assert made.drops(Setting(0.8, 3), ()) == {1: 0, 2: 0, 3: 0, 4: 0}
+    assert made.drops(Setting(0.9, 3), ()) == {1: 0, 3: 2, 4: 0}
+    assert made.drops(Setting(0.8, 20), ()) == {1: 0, 2: 0, 3: 0}
+    assert made.drops(Setting(0.8, 3), {0}) == {2: 1}
+
+
+def test_a_peer_finds_equal_texts(tmp_path):
+    """MinHash of what an extractor gives: equal shingles are similar by 1, and too few words by nothing."""
+    pytest.importorskip("datasketch")
+    words = " ".join(f"word{n}" for n in range(40))
+    texts = (words, "two words", words, f"{words} more", "two words")
+    pages = [Page(str(n), text) for n, text in enumerate(texts)]
+    made = signed(pages, lambda html: html, tokens_of)
+    assert made.tokens == [40, 2, 40, 41, 2]
+    assert made.near[2] == [(1.0, 0)]
+    assert {other for _, other in made.near[3]} == {0, 2}
+    assert made.near[4] == []
+
+
+def test_peers_are_judged_on_the_same_pages(tmp_path):
+    """Each setting of each extractor has a row beside ours; without the tools the command says what to install."""
+    sited(tmp_path)
+    try:
+        names = extractors()
+    except UsageError as error:
+        assert "pip install --group bench" in str(error)
+        return
+    result = call("sites", "--corpora", tmp_path, "--peers", "--count", 30, "--json")
+    rows = json.loads(result.stdout)["rows"]
+    assert {name.partition(",")[0] for name in rows} == {"dedup", *names}
+    assert {cells["pages"]["median"] for cells in rows.values()} == {30}

@@ -12,15 +12,18 @@ in these. A Chinese, Japanese, Korean or Thai character is a token, of other scr
 
 import math
 import re
-from collections import defaultdict
+import time
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 from runner import Bench, Round
+from site_peers import SETTINGS, extractors, signed
 
 from dedup.detector import EmbeddedDetector
 from dedup.evaluate.sets import Numbers, Page, Prints, Progress, measure, read_records
@@ -57,7 +60,7 @@ def contents_of(texts: Iterable[str]) -> list[Numbers]:
 
 
 def _shingles(text: str) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-    tokens = np.array([hash(token) for token in _TOKEN.findall(text.lower())], np.int64)
+    tokens = np.array([hash(token) for token in tokens_of(text)], np.int64)
     words = tokens.view(np.uint64)
     if len(words) < SHINGLE:  # one shingle of all there is
         words = np.concatenate([words, np.zeros(SHINGLE - len(words), np.uint64)])
@@ -68,6 +71,11 @@ def _shingles(text: str) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
         found = (found ^ words[start : start + ends]) * np.uint64(0x9E3779B97F4A7C15)
         found ^= found >> np.uint64(29)
     return np.unique(found)
+
+
+def tokens_of(text: str) -> list[str]:
+    """Return the tokens of a text, in order."""
+    return _TOKEN.findall(text.lower())
 
 
 def similarity(a: Numbers, b: Numbers) -> float:
@@ -131,11 +139,12 @@ class Pair(NamedTuple):
 class Crawl(NamedTuple):
     """What a crawl of a site came to.
 
+    pages   their number
     drops   pages dropped, each with the page it was dropped for, the worst first
     twins   pages with an earlier, kept page of similarity TWIN and more; missed: those kept
     """
 
-    prints: Prints
+    pages: int
     drops: list[Pair]
     twins: int
     missed: list[Pair]
@@ -143,7 +152,7 @@ class Crawl(NamedTuple):
     def counts(self) -> dict[str, float]:
         """Return the counts: right are drops of similarity SAME and more, wrong those below OWN."""
         return {
-            "pages": len(self.prints),
+            "pages": self.pages,
             "drops": len(self.drops),
             "right": sum(drop.content >= SAME for drop in self.drops),
             "wrong": sum(drop.content < OWN for drop in self.drops),
@@ -164,10 +173,15 @@ class Corpus(NamedTuple):
         for _, record in read_records(self.file, _Record, progress):
             yield Page(record.url, record.html, record.url)
 
-    def texts(self, urls: Sequence[str]) -> Iterator[str]:
-        """Yield the content of each page. Raises DedupError if they are of other pages."""
+    def texts(self, urls: Sequence[str], *, whole: bool = True) -> Iterator[str]:
+        """Yield the content of each page. Raises DedupError if they are of other pages.
+
+        whole: the URLs are of all pages, else of the first ones.
+        """
         number = 0
         for number, truth in read_records(self.truth, _Truth):
+            if number > len(urls) and not whole:
+                return
             if number > len(urls) or truth.url != urls[number - 1]:
                 raise DedupError(f"{self.truth}: line {number}: {truth.url} is not that page's URL")
             yield truth.text
@@ -190,39 +204,83 @@ def corpora_in(folder: Path) -> list[Corpus]:
 
 @contextmanager
 def open_case(
-    corpora: Path | None, distance: int | None, progress: Progress | None = None
+    corpora: Path | None,
+    distance: int | None,
+    peers: bool,
+    count: int | None,
+    progress: Progress | None = None,
 ) -> Iterator[Bench]:
-    """Crawl every site of a folder. Raises UsageError without one."""
+    """Crawl every site of a folder, up to `count` pages of each. Raises UsageError without one."""
     if corpora is None:
         raise UsageError("--corpora FOLDER: sites with their truth are not part of the repository")
     recipe = recipe_of(None)
     policy = Options(distance=distance).policy(recipe)
     sites = corpora_in(corpora)
+    others = extractors() if peers else {}
 
     def measure_all() -> Round:
-        found = {site.name: crawl(site, recipe, policy, progress).counts() for site in sites}
-        found["all"] = {n: sum(one[n] for one in found.values()) for n in found[sites[0].name]}
-        return {name: {**one, **_shares(one)} for name, one in found.items()}
+        found: dict[str, Counter[str]] = {}
+        for site in sites:
+            pages = [*islice(site.pages(progress), count)]
+            contents = contents_of(site.texts([page.id for page in pages], whole=count is None))
+            near = twins(contents)
+            judged = judge(pages, recipe, policy)
+            name = "dedup" if peers else site.name
+            found[name] = found.get(name, Counter()) + _counts(judged, contents, near)
+            for extractor, extract in others.items():
+                made = signed(pages, extract, tokens_of)
+                for setting in SETTINGS:
+                    dropped = made.drops(setting, judged.again)
+                    one = judged._replace(dropped=dropped, seconds=made.seconds)
+                    name = f"{extractor}, J >= {setting.similarity}, {setting.least} tokens"
+                    found[name] = found.get(name, Counter()) + _counts(one, contents, near)
+        if not peers:
+            found["all"] = sum(found.values(), Counter())
+        return {name: _shown(one) for name, one in found.items()}
 
-    yield Bench({"recipe": recipe.id, "distance": policy.distance}, measure_all)
+    facts = {"recipe": recipe.id, "distance": policy.distance, "sites": len(sites)}
+    yield Bench(facts, measure_all, ("resiliparse", "trafilatura", "datasketch") if peers else ())
 
 
-def _shares(one: dict[str, float]) -> dict[str, float]:
+def _counts(judged: "Judged", contents: list[Numbers], near: list[list[Twin]]) -> Counter[str]:
+    return Counter(held_to_truth(judged, contents, near).counts() | {"seconds": judged.seconds})
+
+
+def _shown(one: Counter[str]) -> dict[str, float]:
     shares = {"P J>=.8": ("right", "drops"), "recall J>=.9": ("found", "twins")}
-    return {name: one[of] / one[all_] for name, (of, all_) in shares.items() if one[all_]}
+    counts = ("pages", "drops", "right", "wrong", "twins", "found")
+    return (
+        {name: one[name] for name in counts}
+        | {name: one[of] / one[all_] for name, (of, all_) in shares.items() if one[all_]}
+        | {"us of CPU a page": one["seconds"] / one["pages"] * 1e6}
+    )
 
 
-def crawl(
-    corpus: Corpus, recipe: Recipe, policy: Policy, progress: Progress | None = None
-) -> Crawl:
+class Judged(NamedTuple):
+    """What is done with the pages of a site.
+
+    dropped  each page dropped, with the page that it was dropped for
+    again    pages whose key an earlier one has
+    seconds  of CPU
+    """
+
+    pages: int
+    dropped: dict[int, int]
+    again: set[int]
+    seconds: float
+    prints: Prints
+
+
+def judge(pages: Sequence[Page], recipe: Recipe, policy: Policy) -> Judged:
     """Judge the pages of a site in their order, each of them inserted at once."""
-    prints = measure(corpus.pages(progress), recipe)
-    contents = contents_of(corpus.texts(prints.ids))
+    begin = time.process_time()
+    prints = measure(pages, recipe)
     detector = EmbeddedDetector.over(Layer(policy.distance), recipe, policy)
     verdicts = [
         detector.accept(page, document_key(url), ReserveOptions(domain=domain, guard=False))
         for page, url, domain in zip(prints.pages, prints.ids, prints.domains, strict=True)
     ]
+    seconds = time.process_time() - begin
     first: dict[str, int] = {}
     for number, verdict in enumerate(verdicts):
         first.setdefault(verdict.key, number)
@@ -231,12 +289,19 @@ def crawl(
         for number, verdict in enumerate(verdicts)
         if verdict.status == "near_duplicate" and verdict.of is not None
     }
+    again = {number for number, verdict in enumerate(verdicts) if verdict.status == "refetch"}
+    return Judged(len(pages), dropped, again, seconds, prints)
+
+
+def held_to_truth(judged: Judged, contents: list[Numbers], near: list[list[Twin]]) -> Crawl:
+    """Compare each drop with the page that it was dropped for, and count the twins that were kept."""
+    dropped = judged.dropped
     drops = [Pair(similarity(contents[p], contents[kept]), p, kept) for p, kept in dropped.items()]
     had_twin, missed = 0, []
-    for number, (verdict, alike) in enumerate(zip(verdicts, twins(contents), strict=True)):
+    for number, alike in enumerate(near):
         kept = [(-content, other) for other, content in alike if other not in dropped]
-        if kept and verdict.status != "refetch":
+        if kept and number not in judged.again:
             had_twin += 1
             if number not in dropped:
                 missed.append(Pair(-min(kept)[0], number, min(kept)[1]))
-    return Crawl(prints, sorted(drops), had_twin, missed)
+    return Crawl(judged.pages, sorted(drops), had_twin, missed)

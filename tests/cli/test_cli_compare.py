@@ -31,7 +31,10 @@ def test_compare_near_duplicates(pages):
 def test_compare_names_the_rule(pages):
     """Too few features, and values far apart, are named as what decided."""
     short = call("compare", pages / "a.html", pages / "short.html").stdout
-    assert "verdict: not near-duplicate (short page: B has 4 features, judged are pages" in short
+    assert (
+        "verdict: not near-duplicate (short page: B has 4 distinct words, pages are compared"
+        in short
+    )
     other = call("compare", pages / "a.html", pages / "other.html").stdout
     assert re.search(r"not near-duplicate \(distance: \d+ bits, more than \d+\)", other)
 
@@ -61,7 +64,7 @@ def test_compare_names_two_things(tmp_path):
     assert "not near-duplicate (two things of one site: their structured data" in verdict(
         "article", "--one-site"
     )
-    assert "fewer than 60 features, another title and other pictures)" in verdict(
+    assert "fewer than 60 distinct words, another title and other pictures)" in verdict(
         "picture", "--one-site"
     )
     for name in ("article", "picture"):
@@ -185,6 +188,8 @@ def test_compare_fetches_urls(pages):
         assert "the main texts are the same" in result.stdout
         odd = call("compare", f"{site.url}/odd", pages / "local")
         assert "the main texts are the same" in odd.stdout
+        both = call("compare", f"{site.url}/a", f"{site.url}/odd")
+        assert "(on one site)" in both.stdout
         gone = call("compare", f"{site.url}/gone", pages / "local")
     refused = call("compare", f"{site.url}/a", pages / "local")
     for failed in (gone, refused):

@@ -11,7 +11,9 @@ import click
 import pytest
 from browsing import MAY_CRASH, chromium, faults, kept, opened
 from documents import Reader, blocks
+from tools import make_reference
 
+import dedup
 from dedup.cli import main
 from dedup.model.recipes import recipe_of
 
@@ -147,7 +149,10 @@ def test_examples_say_what_they_need(command, said):
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
+FOR_DEVELOPERS = [ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]
+
+
+@pytest.mark.parametrize("page", [*PAGES, *FOR_DEVELOPERS], ids=name)
 def test_links_lead_somewhere(page):
     """Every relative link of the page leads to a file, and its anchor to a heading of it."""
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
@@ -158,6 +163,17 @@ def test_links_lead_somewhere(page):
             headings = re.findall(r"^#+ (.+)$", file.read_text(encoding="utf-8"), re.MULTILINE)
             slugs = {re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in headings}
             assert anchor in slugs, f"{target}#{anchor} is not there"
+
+
+FILE = re.compile(r"(?<![\w./-])(?:docs|tests|native|examples|dedup|\.github|\.ci)/[\w./*-]*\w")
+
+
+@pytest.mark.parametrize("page", FOR_DEVELOPERS, ids=name)
+def test_files_that_are_named_exist(page):
+    """Each path of the repository in what developers read is a file or folder of it."""
+    named = {*FILE.findall(page.read_text("utf-8"))}
+    assert named
+    assert [path for path in sorted(named) if not any(ROOT.glob(path))] == []
 
 
 SHOWN = re.compile(r"(?<![\w./-])dedup ((?:help|[a-z]+(?:-[a-z]+)?)\b[^\n`|;&>#]*)")
@@ -197,6 +213,13 @@ def test_the_tables_of_options_have_the_defaults_of_the_product():
     """The distance that settings.md names is the recipe's."""
     k = recipe_of().distance
     assert f"the recipe's ({k})" in (DOCS / "reference" / "settings.md").read_text("utf-8")
+
+
+def test_the_reference_says_what_the_code_says():
+    """Commands and Python names stand in their pages as help and docstrings have them: `make reference` writes both."""
+    assert make_reference.stale() == []
+    named = {name for names in make_reference.PYTHON.values() for name in names.split()}
+    assert named - {"ReserveOptions"} == {*dedup.__all__}
 
 
 HOUSE_WORDS = (  # words that a reader of these pages stumbled over: say it in the trade's words

@@ -63,10 +63,15 @@ def test_store_that_cannot_be_opened_is_told_once(crawls, name, kind):
 
 
 def test_locked_store_names_the_way_out(crawls, folder):
-    """The error of a store that another process holds has the command that shares it, and the setting."""
-    (error,) = [line for line in crawls["locked"].errors if "'locked'" in line]
-    assert f"run `dedup serve --path {folder / 'dedup'}` before" in error
-    assert 'DEDUP_SERVICE = "auto"' in error
+    """After the error of a store that another process holds a line has the command that shares it, and the setting."""
+    lines = crawls["locked"].log.splitlines()
+    (error,) = [number for number, line in enumerate(lines) if "off for 'locked'" in line]
+    way_out = lines[error + 1]
+    assert (
+        f"[dedup] to share it between crawls run `dedup serve --path {folder / 'dedup'}` before"
+        in way_out
+    )
+    assert 'DEDUP_SERVICE = "auto"' in way_out
 
 
 def test_faults_stand_in_the_summary(crawls):

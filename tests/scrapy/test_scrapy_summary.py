@@ -35,7 +35,9 @@ CASES = {
     ),
 }
 CASES["tag"] = Case(CASES["copies"].pages, ITEMS, {"DEDUP_MODE": "tag"})
-FIGURES = re.compile(r"([\d,]+) (unique|compared|dropped|copies|known URLs fetched again|exempt)")
+FIGURES = re.compile(
+    r"([\d,]+) (unique|compared|dropped|copies|known URLs fetched once more|exempt)"
+)
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +126,7 @@ def test_the_longest_summary():
     crawl.waiting = {"parameter `page`": 38}
     crawl.url_rules = [{"rule": "drop:sid a.test"}]
     assert summary(crawl, "9 documents in store").splitlines() == [
-        "[dedup] 16 pages: 3 unique + 3 compared + 3 dropped + 3 known URLs fetched again + 4 exempt (short 4)",
+        "[dedup] 16 pages: 3 unique + 3 compared + 3 dropped + 3 known URLs fetched once more + 4 exempt (short 4)",
         "[dedup] dropped 3 copies unparsed: parameter `sid` added (2), `/amp` added (1); 3 by their text alone",
         "[dedup] 6 compared pages: 3 brought nothing new, 3 brought new items; 3 items and 3 requests withheld",
         "[dedup] 3 dropped pages requested again, since one like them brought something new: parse, parameter "

@@ -65,10 +65,10 @@ def open_memory(config: Config, job: Job, counts: Counts) -> Memory:
 
 
 def advice(error: Exception, config: Config) -> str:
-    """Return what to do about a store that cannot be opened, as the end of a message."""
+    """Return what to do about a store that cannot be opened, as a line after the message."""
     if not isinstance(error, StoreLocked):
         return ""
     return (
-        f"; to share it between crawls run `dedup serve --path {quote(str(config.path.absolute()))}` "
+        f"\n[dedup] to share it between crawls run `dedup serve --path {quote(str(config.path.absolute()))}` "
         'before they begin, and set DEDUP_SERVICE = "auto"'
     )

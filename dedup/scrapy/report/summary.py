@@ -18,7 +18,7 @@ _STATUSES = (
     ("unique", "unique"),
     ("compared", "compared"),
     ("near_duplicate", "dropped"),
-    ("refetch", "known URLs fetched again"),
+    ("refetch", "known URLs fetched once more"),
 )
 _COPIES = {
     "drop": "dropped {} unparsed",

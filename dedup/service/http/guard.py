@@ -38,7 +38,7 @@ from dedup.service.http.bodies import PATH_ROLES, Failed, Fault
 from dedup.service.http.judge import HTML_TYPES
 from dedup.service.http.judge import PATH as JUDGE
 
-RESERVED_FILES = 16  # of those that may be open: for stores
+RESERVED_FILES = 16  # file descriptors kept free for stores
 SMALL_BYTES = 1 << 14  # of a request; less is not counted
 
 log = logging.getLogger(__name__)
@@ -238,7 +238,7 @@ class _HttpConnection(H11Protocol):
             self._port.heard(self)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a connection; another one makes room for it where they are too many."""
+        """Take a connection; at the limit the one that was idle longest is evicted."""
         super().connection_made(transport)
         self.address, self.file = address_of(transport), file_of(transport)
         self.app_state["subject"] = subject_of(transport)

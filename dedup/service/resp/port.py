@@ -457,7 +457,7 @@ class Connection(asyncio.Protocol):
             self.finish()
 
     def _speaks(self) -> None:
-        """Note that this client is one: it has said something that counts."""
+        """Mark the client active: it sent a valid command."""
         self._is_silent = False
         self._port.heard(self)
 

@@ -61,7 +61,7 @@ class Turn:
     """The probes that are carried out together at the end of this turn."""
 
     def __init__(self, plans: Plans, done: Callable[[float, int], None]) -> None:
-        """Done is called after each native call with its seconds and how many probes it was."""
+        """done(seconds, probes) is called after each native call."""
         self._plans = plans
         self._done = done
         self._forms: dict[tuple[bytes, ...], Form | None] = {}

@@ -6,7 +6,7 @@
  * first, in an array of their own, and the one, two or four bytes above them after those. A bucket
  * is one line of 64 bytes, or up to eight side by side, which cost little more to fetch than one. One has room for a head and 11, 9 or 7 entries; the more key bits, the more entries.
  *
- * The rule kept: a bucket of as many entries as that or fewer lies in its lines, and the head counts
+ * The rule kept: a bucket of at most that many entries fits into its lines, and the head counts
  * them; the further ones of a fuller bucket are elsewhere, and the head is their address: contiguous,
  * or, when they are thousands, in a crowd. Many fingerprints close together make one bucket long,
  * never its neighbours.

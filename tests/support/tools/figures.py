@@ -142,6 +142,13 @@ MEASUREMENTS = {
     "crawl-whole": Measurement(
         ("crawl", "--count", "300", "--rounds", "7", "--json"), of_crawl, compares=True
     ),
+    "items": Measurement(("items", "--quick", "--json"), of_rows, compares=True),
+    "peers-sites": Measurement(
+        ("sites", "--corpora", "corpora-second/data", "--count", "1000", "--peers", "--json"),
+        of_rows,
+        "corpora-second/data",
+        compares=True,
+    ),
     "set-development": Measurement(evaluation("--set", "dev"), of_set, "dev"),
     "set-second": Measurement(evaluation("--set", "second"), of_set, "second"),
 }
