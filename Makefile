@@ -13,8 +13,10 @@ PYTEST = $(TEST_FILES) $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadf
 
 # An index that does not answer is asked again.
 export PIP_RETRIES ?= 8
-# Modules are compiled when they are first imported: most of what is installed never is.
-export PIP_NO_COMPILE ?= 1
+# Modules are compiled when they are first imported, and kept: most of what is installed never is, and tests start
+# many processes. (0: pip takes the value for that of --compile, as it is with an option whose name denies.)
+export PIP_NO_COMPILE := 0
+export PYTHONDONTWRITEBYTECODE :=
 
 # Where the browser's tests leave pictures of the dashboard and of every report.
 export DEDUP_SCREENSHOTS ?= $(CURDIR)/build/screenshots

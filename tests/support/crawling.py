@@ -6,15 +6,15 @@
 
 A spider is a Recorder, which follows every link and notes what happens in a file, line by line, so
 that a crawl that is killed has told everything up to then. A case may give the body of its class.
-Scrapy's deprecation warnings are errors. Starting a process takes longer than crawling a few pages:
-run_cases() crawls many cases in one.
+Scrapy's deprecation warnings are errors. Starting a process takes longer than crawling a few pages
+(forking.py makes that shorter): run_cases() crawls many cases in one.
 """
 
+import functools
 import importlib
 import json
 import os
 import random
-import subprocess
 import sys
 import textwrap
 import time
@@ -29,6 +29,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import scrapy
+from forking import forked
 from scrapy.crawler import Crawler, CrawlerProcess
 from scrapy.exceptions import ScrapyDeprecationWarning
 from scrapy.http import Request, Response
@@ -66,6 +67,7 @@ class Page:
 Answers = Page | Sequence[Page]
 
 
+@functools.cache
 def words(number: int, count: int = 160) -> str:
     """Return the words of a text, the same for the same number and no other."""
     source = random.Random(f"text {number}")
@@ -364,14 +366,8 @@ class Crawling:
             | dict(settings or {}),
         }
         (folder / "spec.json").write_text(json.dumps(spec))
-        with (folder / "stderr").open("w") as stderr:
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", "from crawling import main; main()", str(folder)],
-                stdout=subprocess.DEVNULL,
-                stderr=stderr,
-                cwd=folder,
-                env=os.environ | {"PYTHONPATH": str(Path(__file__).parent)},
-            )
+        environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
+        self.process = forked(folder, folder / "stderr", environment)
 
     def events(self) -> list[dict[str, Any]]:
         """Return what was noted up to now; a line that a kill cut short does not count."""
