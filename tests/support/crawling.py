@@ -359,6 +359,7 @@ class Crawling:
                 "ADDONS": {"dedup.scrapy.Addon": 500},
                 "DEDUP_PATH": str(folder / "dedup"),
                 "CONCURRENT_REQUESTS": 1,  # pages are judged in the order of their links
+                "CONCURRENT_ITEMS": 4,  # of 100, Scrapy makes as many tasks for each page
                 "LOG_FILE": str(folder / "log"),
                 "TELNETCONSOLE_ENABLED": False,
                 "REMOTE_CONTROL_ENABLED": False,

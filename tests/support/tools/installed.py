@@ -3,8 +3,8 @@
     python tests/support installed [--python PROGRAM ... | --every-python] [PYTEST_ARGUMENT ...]
 
 builds an sdist of this checkout, a wheel from the sdist, installs the wheel with its dependencies
-from the package index for each Python, and runs the tests there (`make test-wheel`,
-`make test-pythons`).
+from the package index for each Python, and runs the tests there: with all extras (`make test-wheel`),
+or for every Python without any, for the tests that are named (`make test-pythons`).
 
 Invariant: nothing is used of the checkout but the sdist, and everything happens in a
 folder whose name has spaces and letters beyond ASCII. test_packaging.py uses the same steps.
@@ -92,6 +92,11 @@ def test_tools() -> list[str]:
     return [tool for tool in groups["test"] if isinstance(tool, str)]
 
 
+def core_tools() -> list[str]:
+    """Return those of them that tests of the core need."""
+    return [tool for tool in test_tools() if tool.startswith(("hypothesis>", "pytest>"))]
+
+
 def environment_program(folder: Path, name: str) -> Path:
     """Return the path of a program in a virtual environment."""
     return folder / ("Scripts" if os.name == "nt" else "bin") / name
@@ -116,11 +121,16 @@ def main() -> int:
         (tree / "pyproject.toml").rename(top / "run" / "pyproject.toml")
         ignored = [f"--ignore={name}" for name in ABOUT_THE_TREE]
         pythons = every_python() if options.every_python else options.python or [sys.executable]
+        wanted = (
+            [wheel, *core_tools()]
+            if options.every_python
+            else [f"{wheel}[all,eval]", *test_tools()]
+        )
         for i, python in enumerate(pythons):
             environment = top / f"python {i}"
             run(python, "-m", "venv", environment)
             program = environment_program(environment, "python")
-            run(program, "-m", "pip", "install", "-q", f"{wheel}[all,eval]", *test_tools())
+            run(program, "-m", "pip", "install", "-q", *wanted)
             version = run(program, "-VV").strip()
             sys.stdout.write(f"== {version}\n")
             sys.stdout.flush()
