@@ -338,7 +338,7 @@ def _limited(path, files):
     """A service that may open only so many files."""
     service = Serving(path, "--max-namespaces", 16)
     code = f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({files}, {files}))\n"
-    service.program = ["-c", code + "from dedup.cli import main; main()"]
+    service.program = code + "from dedup.cli import main; main()"
     return service
 
 

@@ -486,7 +486,7 @@ def with_files(path, files: int, *options: object) -> Serving:
     """A service whose process may open only so many files."""
     service = Serving(path, *options)
     code = f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({files}, {files}))\n"
-    service.program = ["-c", code + "from dedup.cli import main; main()"]
+    service.program = code + "from dedup.cli import main; main()"
     return service
 
 

@@ -367,8 +367,14 @@ class Crawling:
             | dict(settings or {}),
         }
         (folder / "spec.json").write_text(json.dumps(spec))
-        environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
-        self.process = forked(folder, folder / "stderr", environment)
+        self.process = forked(
+            "scrapy",
+            "from crawling import main; main()",
+            [str(folder)],
+            cwd=folder,
+            env=os.environ | {"PYTHONPATH": str(Path(__file__).parent)},
+            stderr=folder / "stderr",
+        )
 
     def events(self) -> list[dict[str, Any]]:
         """Return what was noted up to now; a line that a kill cut short does not count."""

@@ -1,9 +1,10 @@
-"""Processes that are forked from one that has imported Scrapy, which takes longer than to crawl a few pages.
+"""Processes that are forked from one that has done their imports, which take longer than most of what tests do.
 
-    process = forked(folder, stderr)      crawling.main() in a process of its own; like subprocess.Popen
+    forked("scrapy", code, arguments, stdout=..., stderr=...)    python -c CODE ARGUMENTS; like subprocess.Popen
 
-The one they are forked from imports what Scrapy's settings name, nothing of dedup and no reactor: each
-crawl does that itself, as it does in a process that was started anew. It ends with the one that started it.
+The one they are forked from imports what other packages have for a crawl, or for the table service: nothing of
+dedup that is under test, and no reactor. A child does that itself, as a process that was started anew does. The
+process that forks is one for each process of tests, and ends with it.
 """
 
 import atexit
@@ -18,12 +19,19 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from threading import Lock
+from types import ModuleType
 from typing import Any
 
-SUPPORT = str(Path(__file__).parent)
+# What a service imports of other packages.
+SERVICE = (
+    "asyncio hiredis jinja2 lmdb msgspec numpy prometheus_client publicsuffixlist starlette.applications "
+    "starlette.responses starlette.routing uvicorn.config uvicorn.server uvicorn.protocols.http.h11_impl uvloop "
+    "w3lib.url click.shell_completion"
+).split()
 
 
 class Forked:
@@ -32,6 +40,8 @@ class Forked:
     def __init__(self, server: "_Server", pid: int) -> None:
         self.pid = pid
         self.returncode: int | None = None
+        self.stdout: Any = None
+        self.stderr: Any = None
         self._server = server
 
     def poll(self) -> int | None:
@@ -59,37 +69,33 @@ class Forked:
         """Kill it with -9."""
         self.send_signal(signal.SIGKILL)
 
-    def terminate(self) -> None:
-        """Ask it to end."""
-        self.send_signal(signal.SIGTERM)
-
 
 class _Server:
     """The process that forks, as seen from the one that asks it to."""
 
-    def __init__(self) -> None:
-        ours, its = socket.socketpair()
+    def __init__(self, kind: str) -> None:
+        self._socket, its = socket.socketpair()
         self._process = subprocess.Popen(
-            [sys.executable, __file__, str(its.fileno())],
+            [sys.executable, __file__, kind, str(its.fileno())],
             pass_fds=[its.fileno()],
             stdin=subprocess.DEVNULL,
             cwd="/",
-            env=os.environ | {"PYTHONPATH": SUPPORT},
         )
         its.close()
-        self._socket = ours
         self._rest = b""
         self._started = 0
-        self._lock = Lock()
+        self.seconds = 0.0
         self._codes: dict[int, int] = {}
+        self._lock = Lock()
         self._pid = os.getpid()
         atexit.register(self.close)
 
-    def start(self, folder: Path, stderr: Path, environment: dict[str, str]) -> Forked:
-        asked = {"folder": str(folder), "stderr": str(stderr), "environment": environment}
+    def start(self, asked: dict[str, Any], *files: int) -> Forked:
+        message = json.dumps(asked).encode()
         with self._lock:
             self._started = 0
-            self._socket.sendall(json.dumps(asked).encode() + b"\n")
+            socket.send_fds(self._socket, [len(message).to_bytes(4, "big")], files)
+            self._socket.sendall(message)
             while not self._started:
                 self._read()
             return Forked(self, self._started)
@@ -112,6 +118,7 @@ class _Server:
                 self._started = said["started"]
             else:
                 self._codes[said["ended"]] = said["code"]
+                self.seconds += said["seconds"]
 
     def close(self) -> None:
         if os.getpid() == self._pid:
@@ -119,43 +126,76 @@ class _Server:
             self._process.wait()
 
 
-_server: _Server | None = None
+_servers: dict[str, _Server] = {}
 
 
-def forked(folder: Path, stderr: Path, environment: dict[str, str]) -> Any:
-    """Crawl what lies in a folder, in a process of its own."""
-    global _server
-    if _server is None:
-        _server = _Server()
-    return _server.start(folder, stderr, environment)
+def seconds_spent() -> float:
+    """Return the CPU time of all that were forked for this process and have ended."""
+    return sum(server.seconds for server in _servers.values())
+
+
+def forked(
+    kind: str,
+    code: str,
+    arguments: Sequence[str],
+    *,
+    cwd: Path | None = None,
+    env: dict[str, str] | None = None,
+    stderr: Path | None = None,
+) -> Any:
+    """Run a program in a process of its own; without a file for stderr it and stdout are pipes."""
+    if kind not in _servers:
+        _servers[kind] = _Server(kind)
+    asked = {
+        "code": code,
+        "arguments": arguments,
+        "cwd": str(cwd or Path.cwd()),
+        "env": dict(os.environ if env is None else env),
+    }
+    if stderr is not None:
+        with Path(os.devnull).open("wb") as nowhere, stderr.open("wb") as file:
+            return _servers[kind].start(asked, nowhere.fileno(), file.fileno())
+    (out, its_out), (err, its_err) = os.pipe(), os.pipe()
+    try:
+        process = _servers[kind].start(asked, its_out, its_err)
+    finally:
+        os.close(its_out)
+        os.close(its_err)
+    process.stdout, process.stderr = open(out, "rb"), open(err, "rb")  # noqa: SIM115, PTH123
+    return process
 
 
 # ------------------------------------------------------------------------ in the process that forks
 
 
-def _import_scrapy() -> None:
-    from scrapy.settings import default_settings
-
-    named: list[Any] = [*vars(default_settings).values()]
-    for value in named:
-        if isinstance(value, dict):
-            named += [*value, *value.values()]
-        elif isinstance(value, str) and value.startswith("scrapy.") and "telnet" not in value:
-            import_module(value.rpartition(".")[0])
-    for name in ("crawling", "scrapy.core.downloader.handlers.http11", "lmdb", "msgspec"):
+def _import(kind: str) -> None:
+    for name in SERVICE if kind == "service" else _named_by_scrapy():
         import_module(name)
     assert "twisted.internet.reactor" not in sys.modules
-    assert not [name for name in sys.modules if name.startswith(("dedup.scrapy", "dedup.store"))]
+    under_test = ("dedup.scrapy", "dedup.service", "dedup.store", "dedup.detector", "dedup.core")
+    assert not [name for name in sys.modules if name.startswith(under_test)]
 
 
-def _serve(connection: socket.socket) -> str | None:
+def _named_by_scrapy() -> list[str]:
+    from scrapy.settings import default_settings
+
+    found, values = ["crawling", "lmdb", "msgspec"], [*vars(default_settings).values()]
+    for value in values:
+        if isinstance(value, dict):
+            values += [*value, *value.values()]
+        elif isinstance(value, str) and value.startswith("scrapy.") and "telnet" not in value:
+            found.append(value.rpartition(".")[0])
+    return found
+
+
+def _serve(connection: socket.socket) -> dict[str, Any] | None:
     """Fork what is asked for and tell what ended; return in each child, and at the end None."""
     wake, woken = socket.socketpair()
     for end in (wake, woken):
         end.setblocking(False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
+    interrupted = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the tests' Ctrl-C: they end this
     signal.set_wakeup_fd(woken.fileno(), warn_on_full_buffer=False)
-    lines = connection.makefile("r")
     gc.collect()
     gc.freeze()
     while True:
@@ -163,51 +203,52 @@ def _serve(connection: socket.socket) -> str | None:
         if wake in ready:
             wake.recv(4096)
         with contextlib.suppress(ChildProcessError):
-            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                _tell(connection, ended=ended[0], code=os.waitstatus_to_exitcode(ended[1]))
-        if connection in ready:
-            if not (line := lines.readline()):
-                return None
-            asked = json.loads(line)
-            if pid := os.fork():
-                _tell(connection, started=pid)
-                continue
-            signal.set_wakeup_fd(-1)
-            for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, signal.SIG_DFL)
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-            for each in (lines, connection, wake, woken):
-                each.close()
-            return _become(**asked)
+            while (ended := os.wait4(-1, os.WNOHANG))[0]:
+                pid, status, used = ended
+                code, seconds = os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
+                _tell(connection, ended=pid, code=code, seconds=seconds)
+        if connection not in ready:
+            continue
+        head, files, _, _ = socket.recv_fds(connection, 4, 2)
+        if not head:
+            return None
+        asked = connection.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL)
+        if pid := os.fork():
+            for number in files:
+                os.close(number)
+            _tell(connection, started=pid)
+            continue
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, interrupted)
+        for each in (connection, wake, woken):
+            each.close()
+        for number, target in zip(files, (1, 2), strict=True):
+            os.dup2(number, target)
+            os.close(number)
+        return json.loads(asked)
 
 
-def _tell(connection: socket.socket, **said: int) -> None:
+def _tell(connection: socket.socket, **said: float) -> None:
     with contextlib.suppress(BrokenPipeError):
         connection.sendall(json.dumps(said).encode() + b"\n")
 
 
-def _become(folder: str, stderr: str, environment: dict[str, str]) -> str:
-    """Be in the child what a program that was started there would be."""
-    os.environ.clear()
-    os.environ.update(environment)
-    os.chdir(folder)
-    for path, number in ((os.devnull, 1), (stderr, 2)):
-        opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
-        os.dup2(opened, number)
-        os.close(opened)
-    random.seed()
-    sys.path[0] = ""
-    return folder
-
-
 def main() -> None:
-    _import_scrapy()
-    connection = socket.socket(fileno=int(sys.argv[1]))
-    if (folder := _serve(connection)) is not None:
-        import crawling
-
-        sys.argv = ["-c", folder]
-        crawling.main()
+    """Serve until the other side ends; a child runs what it was asked for."""
+    _import(sys.argv[1])
+    asked = _serve(socket.socket(fileno=int(sys.argv[2])))
+    if asked is None:
+        return
+    os.environ.clear()
+    os.environ.update(asked["env"])
+    os.chdir(asked["cwd"])
+    random.seed()
+    paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    sys.path[:1] = ["", *paths]
+    sys.argv = ["-c", *asked["arguments"]]
+    sys.modules["__main__"] = program = ModuleType("__main__")
+    exec(compile(asked["code"], "<string>", "exec"), vars(program))
 
 
 if __name__ == "__main__":

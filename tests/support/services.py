@@ -16,8 +16,6 @@ import os
 import signal
 import socket
 import ssl
-import subprocess
-import sys
 import threading
 import time
 import urllib.error
@@ -27,6 +25,7 @@ from queue import Empty, Queue
 from typing import Self
 from urllib.parse import urlsplit
 
+from forking import Forked, forked
 from ports import free_ports
 
 from dedup.model.recipes import NEWEST
@@ -38,6 +37,7 @@ TRIES = 3  # a port that was free may be taken by the time the service binds it
 
 RECIPE = NEWEST
 
+_PROGRAM = "from dedup.cli import main; main()"
 _WITH_LIMITS = """
 import msgspec
 from dedup.cli import main
@@ -79,10 +79,10 @@ class Serving:
         self.env.pop("DEDUP_TOKEN", None)
         if token is not None:
             self.env["DEDUP_TOKEN"] = token
-        self.program = ["-m", "dedup"] if limits is None else ["-c", _WITH_LIMITS.format(limits)]
+        self.program = _PROGRAM if limits is None else _WITH_LIMITS.format(limits)
         if setup:
-            self.program = ["-c", f"{setup}\nfrom dedup.cli import main; main()"]
-        self.process: subprocess.Popen[bytes] | None = None
+            self.program = f"{setup}\n{_PROGRAM}"
+        self.process: Forked | None = None
         self.wait = wait
         self.log: list[str] = []
         self._earlier = 0  # lines of earlier runs
@@ -120,14 +120,11 @@ class Serving:
 
     def _start(self) -> None:
         self._earlier = len(self.log)
-        command = [sys.executable, *self.program, "--debug", "serve", "--path", str(self.path)]
-        command += ["--log", "json"]
+        command = ["--debug", "serve", "--path", str(self.path), "--log", "json"]
         for option, port in (("--listen", self.port), ("--http", self.http_port)):
             if option not in self.options:
                 command += [option, f"127.0.0.1:{port}"]
-        self.process = subprocess.Popen(
-            [*command, *self.options], env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
+        self.process = forked("service", self.program, [*command, *self.options], env=self.env)
         lines: Queue[bytes] = Queue()
         self._reading = [
             threading.Thread(target=_read, args=each, daemon=True)
