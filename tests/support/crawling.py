@@ -423,6 +423,23 @@ def run_case(folder: Path, case: Case, **options: Any) -> Crawl:
     return run_cases(folder, {"only": case}, **options)["only"]
 
 
+def scrapy_command(folder: Path, *arguments: str, code: int = 0, **env: str) -> str:
+    """Run a command of Scrapy's in a folder, which must end with this exit code; return what it wrote."""
+    said = folder / "said"
+    run = "from scrapy.cmdline import execute; execute()"
+    process = forked(
+        "scrapy", run, arguments, cwd=folder, env=os.environ | env, stdout=said, stderr=said
+    )
+    try:
+        ended_with = process.wait(600)
+    finally:
+        process.kill()
+    text = said.read_text()
+    said.unlink()
+    assert ended_with == code, text
+    return text
+
+
 def wait_for(condition: Callable[[], object], seconds: float = 120) -> None:
     """Wait until a condition holds."""
     end = time.monotonic() + seconds

@@ -141,6 +141,7 @@ def forked(
     *,
     cwd: Path | None = None,
     env: dict[str, str] | None = None,
+    stdout: Path = Path(os.devnull),
     stderr: Path | None = None,
 ) -> Any:
     """Run a program in a process of its own; without a file for stderr it and stdout are pipes."""
@@ -153,8 +154,8 @@ def forked(
         "env": dict(os.environ if env is None else env),
     }
     if stderr is not None:
-        with Path(os.devnull).open("wb") as nowhere, stderr.open("wb") as file:
-            return _servers[kind].start(asked, nowhere.fileno(), file.fileno())
+        with stdout.open("ab") as one, stderr.open("ab") as other:
+            return _servers[kind].start(asked, one.fileno(), other.fileno())
     (out, its_out), (err, its_err) = os.pipe(), os.pipe()
     try:
         process = _servers[kind].start(asked, its_out, its_err)
