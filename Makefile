@@ -195,7 +195,7 @@ $(VENV)/spark: $(VENV)/installed
 $(MINIMUM)/installed: $(VENV)/installed tests/minimum-versions.txt
 	@sh .ci/setup $(MINIMUM)
 	@$(MINIMUM)/bin/python -m pip install -q --upgrade 'pip>=25.1'
-	@$(MINIMUM)/bin/python -m pip install -q --group build --group test
+	@$(MINIMUM)/bin/python -m pip install -q --group build --group test-core
 	@$(MINIMUM)/bin/python -m pip install -q --no-build-isolation \
 		--constraint tests/minimum-versions.txt --config-settings=build-dir=build/minimum \
 		--editable '.[all,eval]'

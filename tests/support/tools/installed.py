@@ -86,15 +86,10 @@ def every_python() -> list[str]:
     return found
 
 
-def test_tools() -> list[str]:
-    """Return what pyproject.toml's group "test" names; the groups it includes are the checkout's."""
+def test_tools(*names: str) -> list[str]:
+    """Return what these dependency groups of pyproject.toml name; the groups they include are the checkout's."""
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["dependency-groups"]
-    return [tool for tool in groups["test"] if isinstance(tool, str)]
-
-
-def core_tools() -> list[str]:
-    """Return those of them that tests of the core need."""
-    return [tool for tool in test_tools() if tool.startswith(("hypothesis>", "pytest>"))]
+    return [tool for name in names for tool in groups[name] if isinstance(tool, str)]
 
 
 def environment_program(folder: Path, name: str) -> Path:
@@ -121,11 +116,8 @@ def main() -> int:
         (tree / "pyproject.toml").rename(top / "run" / "pyproject.toml")
         ignored = [f"--ignore={name}" for name in ABOUT_THE_TREE]
         pythons = every_python() if options.every_python else options.python or [sys.executable]
-        wanted = (
-            [wheel, *core_tools()]
-            if options.every_python
-            else [f"{wheel}[all,eval]", *test_tools()]
-        )
+        core, all_of_it = test_tools("test-core"), test_tools("test-core", "test")
+        wanted = [wheel, *core] if options.every_python else [f"{wheel}[all,eval]", *all_of_it]
         for i, python in enumerate(pythons):
             environment = top / f"python {i}"
             run(python, "-m", "venv", environment)
