@@ -20,6 +20,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
 from threading import Lock
@@ -144,25 +145,30 @@ def forked(
     stdout: Path = Path(os.devnull),
     stderr: Path | None = None,
 ) -> Any:
-    """Run a program in a process of its own; without a file for stderr it and stdout are pipes."""
-    if kind not in _servers:
-        _servers[kind] = _Server(kind)
-    asked = {
-        "code": code,
-        "arguments": arguments,
-        "cwd": str(cwd or Path.cwd()),
-        "env": dict(os.environ if env is None else env),
-    }
-    if stderr is not None:
-        with stdout.open("ab") as one, stderr.open("ab") as other:
-            return _servers[kind].start(asked, one.fileno(), other.fileno())
-    (out, its_out), (err, its_err) = os.pipe(), os.pipe()
-    try:
-        process = _servers[kind].start(asked, its_out, its_err)
-    finally:
-        os.close(its_out)
-        os.close(its_err)
-    process.stdout, process.stderr = open(out, "rb"), open(err, "rb")  # noqa: SIM115, PTH123
+    """Run a program in a process of its own; without a file for stderr it and stdout are pipes.
+
+    It is forked on Linux. On macOS what was forked may not use much of the system.
+    """
+    with ExitStack() as stack:
+        paths = [] if stderr is None else [stdout, stderr]
+        files: list[Any] = [stack.enter_context(path.open("ab")) for path in paths]
+        if sys.platform != "linux":
+            command = [sys.executable, "-c", code, *arguments]
+            out, err = files or (subprocess.PIPE, subprocess.PIPE)
+            return subprocess.Popen(command, cwd=cwd, env=env, stdout=out, stderr=err)
+        pipes = [] if files else [os.pipe(), os.pipe()]
+        files += [stack.enter_context(open(end, "wb")) for _, end in pipes]  # noqa: PTH123
+        if kind not in _servers:
+            _servers[kind] = _Server(kind)
+        asked = {
+            "code": code,
+            "arguments": arguments,
+            "cwd": str(cwd or Path.cwd()),
+            "env": dict(os.environ if env is None else env),
+        }
+        process = _servers[kind].start(asked, *(file.fileno() for file in files))
+    if pipes:
+        process.stdout, process.stderr = (open(end, "rb") for end, _ in pipes)  # noqa: SIM115, PTH123
     return process
 
 
