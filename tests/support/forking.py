@@ -27,9 +27,9 @@ from threading import Lock
 from types import ModuleType
 from typing import Any
 
-# What a service imports of other packages.
+# What a service or a worker imports of other packages.
 SERVICE = (
-    "asyncio hiredis jinja2 lmdb msgspec numpy prometheus_client publicsuffixlist starlette.applications "
+    "aiokafka asyncio cramjam hiredis jinja2 lmdb msgspec numpy prometheus_client publicsuffixlist starlette.applications "
     "starlette.responses starlette.routing uvicorn.config uvicorn.server uvicorn.protocols.http.h11_impl uvloop "
     "w3lib.url click.shell_completion"
 ).split()
