@@ -108,7 +108,7 @@ def main() -> int:
         top = Path(temporary) / NAME
         for name in ("sdist", "tree", "wheel", "run"):
             (top / name).mkdir(parents=True)
-        tree = unpack(build_sdist(top / "sdist"), top / "tree")
+        tree = unpack(build_sdist(top / "sdist", isolated=False), top / "tree")
         wheel = build_wheel(tree, top / "wheel")
         sys.stdout.write(f"{wheel.name}\n")
         for name in NEEDED_BY_TESTS:
