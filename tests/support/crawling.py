@@ -11,7 +11,6 @@ Scrapy's deprecation warnings are errors. Starting a process takes longer than c
 """
 
 import functools
-import importlib
 import json
 import os
 import random
@@ -25,6 +24,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock, Thread
+from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -451,6 +451,14 @@ def wait_for(condition: Callable[[], object], seconds: float = 120) -> None:
 _IMPORTS = "import scrapy\nfrom crawling import Recorder"
 
 
+def _loaded(name: str, path: Path) -> ModuleType:
+    """Import a module that is written anew for each crawl: its bytecode may be the last one's."""
+    sys.modules[name] = module = ModuleType(name)
+    module.__file__ = str(path)
+    exec(compile(path.read_text(), path, "exec"), vars(module))
+    return module
+
+
 def main() -> None:
     """Crawl: the program that Crawling starts, with its folder."""
     warnings.filterwarnings("error", category=ScrapyDeprecationWarning)
@@ -458,7 +466,7 @@ def main() -> None:
     folder = Path(sys.argv[1])
     spec = json.loads((folder / "spec.json").read_text())
     sys.path.insert(0, str(folder))
-    module = importlib.import_module("spiders")
+    module = _loaded("spiders", folder / "spiders.py")
     if spec["settings"].get("TWISTED_REACTOR_ENABLED", True):
         process = CrawlerProcess(spec["settings"])
     else:
