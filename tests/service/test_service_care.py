@@ -171,12 +171,10 @@ def test_a_removal_that_a_kill_cut_short_is_ended_at_the_next_start(tmp_path):
     assert not left.exists()
 
 
-def test_a_service_writes_its_index_while_it_runs(tmp_path, monkeypatch):
+def test_a_service_writes_its_index_while_it_runs(tmp_path):
     """After a kill the next opening need not read every document."""
     changes = "from dedup.store import index\nindex.FIRST = index.MOST = 100\n"
-    (tmp_path / "sitecustomize.py").write_text(changes)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with Serving(tmp_path / "served") as serving:
+    with Serving(tmp_path / "served", setup=changes) as serving:
         fill(f"redis://127.0.0.1:{serving.port}", "news", range(150))
         written = tmp_path / "served" / "news" / "keys" / "manifest.json"
         wait_for(written.exists)
