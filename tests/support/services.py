@@ -1,7 +1,7 @@
 """A real `dedup serve` for tests: a process of its own, on ports of its own.
 
     with Serving(folder) as service:
-        redis.Redis(port=service.port)
+        service.client()
         service.kill()          # -9
         service.start()         # again, on the same folder
 
@@ -22,13 +22,16 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 from queue import Empty, Queue
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from forking import Forked, forked
 from ports import free_ports
 
 from dedup.model.recipes import NEWEST
+
+if TYPE_CHECKING:
+    import redis
 
 START_SECONDS = 180.0
 STOP_SECONDS = 180.0
@@ -156,6 +159,13 @@ class Serving:
     def connect(self) -> socket.socket:
         """Return a plain connection to its RESP port."""
         return socket.create_connection(("127.0.0.1", self.port), timeout=ANSWER_SECONDS)
+
+    def client(self, **options: Any) -> redis.Redis:
+        """Return a client of its RESP port, as patient as the tests: redis-py's own waits for five seconds."""
+        import redis
+
+        patient = {"socket_timeout": ANSWER_SECONDS, "socket_connect_timeout": ANSWER_SECONDS}
+        return redis.Redis(port=self.port, **(patient | options))
 
     def get(self, path: str, context: ssl.SSLContext | None = None) -> tuple[int, bytes]:
         """Return status and body of an HTTP request; with a context, over TLS."""
