@@ -352,6 +352,12 @@ class Crawling:
             for name, (_, case) in cases.items()
         ]
         (folder / "spiders.py").write_text("\n".join([setup, _IMPORTS, *spiders]))
+        settings = dict(settings or {})
+        if not any(
+            "JOBDIR" in each for each in (settings, *(c.settings for _, c in cases.values()))
+        ):
+            # of 100, Scrapy makes as many tasks for each page; a queue on disk that a kill tore ends some of them
+            settings = {"CONCURRENT_ITEMS": 4} | settings
         spec = {
             "in_turn": in_turn,
             "bases": {name: site.url for name, site in self.sites.items()},
@@ -359,12 +365,11 @@ class Crawling:
                 "ADDONS": {"dedup.scrapy.Addon": 500},
                 "DEDUP_PATH": str(folder / "dedup"),
                 "CONCURRENT_REQUESTS": 1,  # pages are judged in the order of their links
-                "CONCURRENT_ITEMS": 4,  # of 100, Scrapy makes as many tasks for each page
                 "LOG_FILE": str(folder / "log"),
                 "TELNETCONSOLE_ENABLED": False,
                 "REMOTE_CONTROL_ENABLED": False,
             }
-            | dict(settings or {}),
+            | settings,
         }
         (folder / "spec.json").write_text(json.dumps(spec))
         self.process = forked(
