@@ -104,7 +104,7 @@ test-wheel: $(VENV)/test-tools ## the tests with the package installed from its 
 	$(BIN)/python tests/support installed -m "not long" $(TEST_FLAGS)
 
 test-pythons: $(VENV)/test-tools ## that wheel on every Python >= 3.11 found here: its core, recipes and stores
-	$(ALONE) $(BIN)/python tests/support installed --every-python -m "not long" $(WHEEL_TESTS)
+	$(ALONE) $(BIN)/python tests/support installed --every-python $(AT_ONCE) -m "not long" $(WHEEL_TESTS)
 
 lint: $(VENV)/lint-tools ## style, types, and which floor may import which
 	$(BIN)/ruff check .
