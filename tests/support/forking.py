@@ -35,6 +35,9 @@ SERVICE = (
 ).split()
 
 
+INSTALL_A_REACTOR = ("telnet", "ftp")  # modules of Scrapy, or what they import, in some versions
+
+
 class Forked:
     """A process that was forked elsewhere: the part of subprocess.Popen that tests use."""
 
@@ -190,9 +193,9 @@ def _named_by_scrapy() -> list[str]:
     for value in values:
         if isinstance(value, dict):
             values += [*value, *value.values()]
-        elif isinstance(value, str) and value.startswith("scrapy.") and "telnet" not in value:
+        elif isinstance(value, str) and value.startswith("scrapy."):
             found.append(value.rpartition(".")[0])
-    return found
+    return [name for name in found if not name.endswith(INSTALL_A_REACTOR)]
 
 
 def _serve(connection: socket.socket) -> dict[str, Any] | None:
