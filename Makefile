@@ -5,16 +5,20 @@ NATIVE := $(wildcard native/*.* native/*/*.* native/src/*/*.*)
 TEST_FLAGS ?=
 
 # Processes that run tests: tests of crawls and services wait more than they compute. They share one Kafka.
+# Files begin in the order of tests/conftest.py, which knows those that take longest.
 # 0: in this process, one test after the other.
 TEST_PROCESSES ?= 3
 # Stores are flushed to disk often: the tests' files are in memory where 8 GiB are free there.
 TEST_FILES := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 8388608 { print "TMPDIR=/dev/shm" }')
-PYTEST = $(TEST_FILES) $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile
+AT_ONCE = -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
+PYTEST = $(TEST_FILES) $(BIN)/python -m pytest $(AT_ONCE)
 
 # An index that does not answer is asked again.
 export PIP_RETRIES ?= 8
-# Modules are compiled when they are first imported: most of what is installed never is.
-export PIP_NO_COMPILE ?= 1
+# Modules are compiled when they are first imported, and kept: most of what is installed never is, and tests start
+# many processes. (0: pip takes the value for that of --compile, as it is with an option whose name denies.)
+export PIP_NO_COMPILE := 0
+export PYTHONDONTWRITEBYTECODE :=
 
 # Where the browser's tests leave pictures of the dashboard and of every report.
 export DEDUP_SCREENSHOTS ?= $(CURDIR)/build/screenshots
@@ -26,7 +30,7 @@ MINIMUM_TESTS := crawl exempt items keys new_or_known phases reference requests 
 # What is run of an installed wheel: the core, recipes and stores.
 WHEEL_TESTS := tests/core/test_fingerprint.py tests/core/test_table.py tests/core/test_table_saved.py tests/model/test_recipes.py tests/store/test_store.py
 
-.PHONY: help demo demo-kafka paper test test-long preflight test-minimum test-spark test-native test-native-long test-at-size test-endian \
+.PHONY: help demo demo-kafka paper test test-long test-elsewhere preflight test-minimum test-spark test-native test-native-long test-at-size test-endian \
 	test-wheel test-pythons dist lint house format fuzz soak soak-service soak-commands bench bench-peers bench-spark figures reference pictures docs clean kafka
 .DELETE_ON_ERROR:
 
@@ -43,7 +47,11 @@ test: preflight ## every promise and every part, once: ten minutes on two cores
 	@$(MAKE) --no-print-directory -j 2 $(VENV)/test-tools test-native kafka
 	$(PYTEST) -m "not long" --ignore tests/spark $(TEST_FLAGS)
 
-test-long: preflight test-native-long test-at-size test-spark test-minimum test-pythons ## simulations, kill loops, sizes, brokers in failure, Spark, other versions
+test-long: preflight test-native-long test-at-size test-elsewhere ## simulations, kill loops, sizes, brokers in failure, Spark, other versions
+
+# Half of it is installing.
+test-elsewhere: $(VENV)/test-tools
+	@$(MAKE) --no-print-directory --output-sync -j 2 test-spark test-minimum test-pythons
 
 test-at-size: $(VENV)/test-tools
 	DEDUP_TEST_SIZE=full $(PYTEST) -m "long or sized or hypothesis" --ignore tests/spark $(TEST_FLAGS)
@@ -52,7 +60,7 @@ preflight: ## what the tests need and this machine lacks, and how to install it
 	@if [ -f .ci/preflight ]; then sh .ci/preflight; fi
 
 test-minimum: $(MINIMUM)/installed ## the tests that meet dependencies, with the least versions of them
-	$(TEST_FILES) $(MINIMUM)/bin/python -m pytest -q -p no:cacheprovider -n $(TEST_PROCESSES) --dist loadfile -m "not long" \
+	$(TEST_FILES) $(MINIMUM)/bin/python -m pytest -q -p no:cacheprovider $(AT_ONCE) -m "not long" \
 		$(MINIMUM_TESTS:%=tests/scrapy/test_scrapy_%.py) tests/store/test_store.py tests/cli/test_cli*.py
 
 test-spark: $(VENV)/test-tools $(VENV)/spark ## dedup.spark in local mode, in a process of its own; needs Java 17
@@ -96,7 +104,7 @@ test-wheel: $(VENV)/test-tools ## the tests with the package installed from its 
 	$(BIN)/python tests/support installed -m "not long" $(TEST_FLAGS)
 
 test-pythons: $(VENV)/test-tools ## that wheel on every Python >= 3.11 found here: its core, recipes and stores
-	$(BIN)/python tests/support installed --every-python -m "not long" $(WHEEL_TESTS)
+	$(ALONE) $(BIN)/python tests/support installed --every-python $(AT_ONCE) -m "not long" $(WHEEL_TESTS)
 
 lint: $(VENV)/lint-tools ## style, types, and which floor may import which
 	$(BIN)/ruff check .
@@ -196,8 +204,8 @@ $(VENV)/spark: $(VENV)/installed
 $(MINIMUM)/installed: $(VENV)/installed tests/minimum-versions.txt
 	@sh .ci/setup $(MINIMUM)
 	@$(MINIMUM)/bin/python -m pip install -q --upgrade 'pip>=25.1'
-	@$(MINIMUM)/bin/python -m pip install -q --group build --group test
-	@$(MINIMUM)/bin/python -m pip install -q --no-build-isolation \
+	@$(MINIMUM)/bin/python -m pip install -q --group build --group test-core
+	@$(ALONE) $(MINIMUM)/bin/python -m pip install -q --no-build-isolation \
 		--constraint tests/minimum-versions.txt --config-settings=build-dir=build/minimum \
 		--editable '.[all,eval]'
 	@touch $@

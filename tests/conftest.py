@@ -59,11 +59,22 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# Files that take longest: begun first, so that none is left for one process while the others have ended.
+LONGEST = (
+    "test_scrapy_faults_addon test_docs_build test_hostile test_docs test_simulation test_scrapy_faults_everywhere "
+    "test_scrapy_resume test_bench test_fingerprint test_scrapy_kafka test_worker test_scrapy_requests "
+    "test_scrapy_plugins test_real_site test_packaging test_kafka test_hostile_files test_pages "
+    "test_scrapy_new_or_known test_scrapy_items test_scrapy_unchanged test_demo"
+).split()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that kill brokers, which take long to come back, are long."""
     for item in items:
         if {"one_broker", "three_brokers"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.long)
+    places = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(places)))
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-import threading
 from unittest import mock
 
 import msgspec
@@ -91,31 +90,6 @@ def test_promise_2_a_page_is_never_a_duplicate_of_itself_when_crawled_again(dete
     assert len(detector) == 2
 
 
-def test_promise_3_two_phases_exactly_one_of_two_threads_wins(tmp_path):
-    """100 times two threads reserve near-duplicates at once: one is unique, one is pending."""
-    with dedup.open(tmp_path) as detector:
-        for number in range(100):
-            value = number * 0x9E3779B97F4A7C15 % 2**64
-            verdicts, barrier = [], threading.Barrier(2)
-
-            def reserve(key, value=value, verdicts=verdicts, barrier=barrier):
-                barrier.wait()
-                verdicts.append(detector.reserve(page(value), key))
-
-            keys = [f"http://example.com/{number}/{side}" for side in "ab"]
-            threads = [threading.Thread(target=reserve, args=(key,)) for key in keys]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-            verdicts.sort(key=lambda v: v.status)
-            assert [v.status for v in verdicts] == ["pending", "unique"]
-            assert verdicts[0].of == verdicts[1].key
-            detector.insert(verdicts[1])
-            assert detector.reserve(page(value), verdicts[0].key).status == "near_duplicate"
-        assert len(detector) == 100
-
-
 def test_promise_3_two_phases_what_nobody_ends_expires(detector, clock):
     """At its expiry a reservation no longer holds anyone up."""
     verdict = detector.reserve(page(), A)
@@ -133,16 +107,6 @@ def test_a_short_original_matches_nothing(detector):
     """A short page that was inserted as a start request never drops another."""
     accept(detector, page(features=7), A, exempt="start")
     assert detector.reserve(page(), B).status == "unique"
-
-
-def test_who_waited_long_enough_is_kept(detector):
-    """A pending page that comes back with exempt="in_flight" is kept and inserted like others."""
-    first = detector.reserve(page(), A)
-    assert detector.reserve(page(), B).status == "pending"
-    second = detector.reserve(page(), B, exempt="in_flight")
-    detector.insert(second)
-    detector.release(first)
-    assert detector.reserve(page(), C).of == B
 
 
 def test_an_inserted_match_comes_before_a_nearer_one_in_flight(detector):
@@ -253,16 +217,6 @@ def test_late_duplicates_are_told_however_pages_are_inserted(values, sizes, rece
         assert len(detector) == len(values)
 
 
-def test_a_verdict_of_a_process_that_ended_is_inserted(tmp_path):
-    """A token of an earlier opening stores its page; releasing it is False."""
-    with dedup.open(tmp_path) as detector:
-        old, other = detector.reserve(page(), A), detector.reserve(page(ONES), B)
-    with dedup.open(tmp_path) as detector:
-        detector.insert(old)
-        assert not detector.release(other)
-        assert detector.reserve(page(), C).of == A
-
-
 # ------------------------------------------------------------------------------------- opening
 
 
@@ -289,33 +243,6 @@ def test_a_second_process_is_refused(tmp_path):
         done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
         assert StoreLocked.__name__ in done.stderr
         assert "dedup serve" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("argument", "value"),
-    [
-        ("distance", 16),
-        ("distance", -1),
-        ("distance", 3.0),
-        ("distance", True),
-        ("distance", "3"),
-        ("similarity", 1.01),
-        ("min_features", -1),
-        ("scope", "page"),
-        ("reservation_seconds", 0),
-        ("reservation_seconds", float("nan")),
-        ("reservation_seconds", float("inf")),
-        ("reservation_seconds", "600"),
-        ("namespace", "../x"),
-        ("secret", ""),
-    ],
-)
-def test_a_wrong_argument_leaves_nothing_open(tmp_path, argument, value):
-    """UsageError says which argument, its value, and what is allowed; nothing is left open."""
-    with pytest.raises(UsageError, match=argument) as caught:
-        dedup.open(tmp_path, **{argument: value})
-    assert argument == "secret" or repr(value) in str(caught.value)
-    dedup.open(tmp_path).close()
 
 
 FORKED = """
@@ -432,12 +359,6 @@ def test_secrets_belong_to_a_store(tmp_path):
             dedup.open(tmp_path, recipe=RECIPE)
         with pytest.raises(RecipeMismatch):
             dedup.open(tmp_path, recipe=recipe_of(RECIPE))
-
-
-def test_fingerprint_follows_the_store(detector):
-    """fingerprint() makes pages that reserve() takes."""
-    made = detector.fingerprint("<p>" + " ".join(f"word{i}" for i in range(50)) + "</p>", url=A)
-    assert detector.reserve(made, A).status == "unique"
 
 
 def test_info_says_everything_at_once(detector):

@@ -65,9 +65,10 @@ def test_promise_2_a_page_is_never_a_duplicate_of_itself(detector):
         assert verdict.token
 
 
-def test_promise_3_two_phases_exactly_one_of_two_at_once_wins(opens):
-    """20 times two detectors reserve near-duplicates at once: one is unique, one is pending."""
-    sides = [opens(), opens()]
+@pytest.mark.parametrize("detectors", [1, 2])
+def test_promise_3_two_phases_exactly_one_of_two_at_once_wins(opens, detectors):
+    """20 times two threads reserve near-duplicates at once: one is unique, one is pending."""
+    sides = [opens() for _ in range(detectors)] * (3 - detectors)
     with ThreadPoolExecutor(2) as threads:
         for number in range(20):
             value = number * 0x9E3779B97F4A7C15 % 2**64
@@ -252,6 +253,8 @@ def test_a_greater_distance_also_finds_what_was_there(opens):
     ("argument", "value"),
     [
         ("distance", 16),
+        ("distance", -1),
+        ("distance", "3"),
         ("distance", 3.0),
         ("distance", True),
         ("similarity", 1.01),
@@ -263,6 +266,7 @@ def test_a_greater_distance_also_finds_what_was_there(opens):
         ("scope", "page"),
         ("reservation_seconds", 0),
         ("reservation_seconds", float("nan")),
+        ("reservation_seconds", float("inf")),
         ("reservation_seconds", "600"),
         ("namespace", "../x"),
         ("secret", ""),
@@ -271,10 +275,11 @@ def test_a_greater_distance_also_finds_what_was_there(opens):
     ],
 )
 def test_a_wrong_argument_names_itself(opens, argument, value):
-    """UsageError says which argument, its value, and what is allowed."""
+    """UsageError says which argument, its value, and what is allowed; nothing is left open."""
     with pytest.raises(UsageError, match=argument) as caught:
         opens(**{argument: value})
     assert argument == "secret" or repr(value) in str(caught.value)
+    assert len(opens()) == 0
 
 
 def test_a_closed_detector_says_so(detector):

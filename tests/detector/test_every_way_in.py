@@ -143,7 +143,7 @@ class Resp(Way):
 
     def __init__(self, service: Any) -> None:
         super().__init__()
-        self.client = redis.Redis(port=service.port, socket_timeout=60)
+        self.client = service.client(socket_timeout=60)
         self.namespace = next(_names)
 
     def reserve(self, fingerprint, key, **options):

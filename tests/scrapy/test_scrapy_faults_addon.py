@@ -103,6 +103,7 @@ def crawl(folder, site, plan: list[tuple[str, str, str]]) -> list[Crawl]:
         settings = {
             "DEDUP_PATH": str(folder / f"store{number}"),
             "JOBDIR": str(folder / f"job{number}"),
+            "CONCURRENT_ITEMS": 4,  # as in crawls without JOBDIR: nothing is killed here
             "DEDUP_NAMESPACE": "site",
             "DEDUP_WAIT_SECONDS": 0.05,
             "ITEM_PIPELINES": {"spiders.Write": 1},

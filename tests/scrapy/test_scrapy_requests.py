@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import logging
-import os
 import pickle
 import shutil
 import signal
-import subprocess
-import sys
 from dataclasses import dataclass
 from hashlib import sha1
 from pathlib import Path
 
 import pytest
-from crawling import Case, Crawling, article, hub, run_case, serve, wait_for
+from crawling import Case, Crawling, article, hub, run_case, scrapy_command, serve, wait_for
 from scrapy import Request, Spider, version_info
 from scrapy.dupefilters import RFPDupeFilter
 from scrapy.http import Response
@@ -523,14 +520,7 @@ class S(scrapy.Spider):
 
 def scrapy(project, site, *arguments):
     """Run a command of Scrapy, as a person does."""
-    subprocess.run(
-        [sys.executable, "-m", "scrapy", *arguments],
-        cwd=project.parent,
-        env=os.environ | {"SITE": site.url},
-        check=True,
-        capture_output=True,
-        timeout=120,
-    )
+    scrapy_command(project.parent, *arguments, SITE=site.url)
 
 
 COMMANDS = {

@@ -1,12 +1,9 @@
 """The DEDUP_ settings, the add-on's place among Scrapy's components, and Scrapy's own commands."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from crawling import article, hub, serve
+from crawling import article, hub, scrapy_command, serve
 from scrapy.exceptions import NotConfigured
 from scrapy.settings import Settings
 from scrapy.utils.conf import build_component_list
@@ -316,17 +313,8 @@ class Twins(scrapy.Spider):
 
 def scrapy(project: Path, *arguments: str, folder: str = ".", code: int = 0) -> str:
     """Run a command of Scrapy's in a folder of a project and return what it printed."""
-    run = subprocess.run(
-        [sys.executable, "-m", "scrapy", *arguments],
-        cwd=project / folder,
-        env=os.environ | {"PYTHONPATH": str(project), "SCRAPY_SETTINGS_MODULE": "project"},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert run.returncode == code, run.stderr
-    return run.stdout + run.stderr
+    env = {"PYTHONPATH": str(project), "SCRAPY_SETTINGS_MODULE": "project"}
+    return scrapy_command(project / folder, *arguments, code=code, **env)
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
 """A service for the tests of a file, and a client of it; files that need other bounds have their own."""
 
 import pytest
-import redis
 from commands import ONCE
 from services import Serving
 
@@ -14,7 +13,7 @@ def serving(tmp_path_factory):
 
 @pytest.fixture
 def client(serving):
-    with redis.Redis(port=serving.port, decode_responses=True, **ONCE) as made:
+    with serving.client(decode_responses=True, **ONCE) as made:
         yield made
 
 

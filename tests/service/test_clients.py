@@ -156,7 +156,7 @@ def test_a_large_transaction_lets_others_through(serving, client):
 )
 def test_what_clients_send_is_answered(serving, words):
     """Fixed words are read in any case, and what clients insist on is no error."""
-    with redis.Redis(port=serving.port, **ONCE) as client:
+    with serving.client(**ONCE) as client:
         client.execute_command(*words)
 
 

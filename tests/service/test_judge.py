@@ -10,7 +10,6 @@ from contextlib import closing, suppress
 from itertools import count
 
 import pytest
-import redis
 from commands import ONCE
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -123,7 +122,8 @@ def test_every_way_in_gives_the_verdict_of_a_client(serving, ns, way, url, kind)
     """What a client is told that makes fingerprint, key and domain itself is what judge says."""
     verdicts = []
     for name in (ns, f"{ns}-judged"):
-        with dedup.open(f"redis://127.0.0.1:{serving.port}", namespace=name) as detector:
+        service = f"redis://127.0.0.1:{serving.port}"
+        with dedup.open(service, namespace=name, timeout_seconds=60) as detector:
             original = detector.fingerprint(PAGE, url="http://a.example/1")
             detector.insert(detector.reserve(original, "http://a.example/1"))
             if name == ns:
@@ -238,7 +238,8 @@ def test_bad_requests_are_named(serving, path, body, headers, status, named):
 
 def test_another_recipe_is_refused(serving, ns):
     """A namespace whose fingerprints have a secret is judged by its clients only."""
-    with dedup.open(f"redis://127.0.0.1:{serving.port}", namespace=ns, secret="hush") as detector:
+    service = f"redis://127.0.0.1:{serving.port}"
+    with dedup.open(service, namespace=ns, secret="hush", timeout_seconds=60) as detector:
         detector.insert(detector.reserve(detector.fingerprint(PAGE), "http://a.example/1"))
     status, answer = judge(serving, ns=ns, url="http://a.example/2", html=PAGE)
     assert (status, answer["error"]["code"]) == (409, "RECIPE")
@@ -259,7 +260,7 @@ def test_roles_hold(tmp_path):
 def test_a_redis_client_ends_what_was_judged(serving, ns):
     """Insert and release take the token on either port."""
     _, found = judge(serving, ns=ns, url="http://a.example/1", html=PAGE)
-    with redis.Redis(port=serving.port, decode_responses=True, **ONCE) as client:
+    with serving.client(decode_responses=True, **ONCE) as client:
         assert (
             client.execute_command("DEDUP.INSERT", ns, "http://a.example/1", found["token"]) == "OK"
         )

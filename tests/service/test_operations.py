@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import pytest
-import redis
 from click.testing import CliRunner
 from logs import log_config
 from procedures import DOCS, KAFKA, OPERATIONS, commands
@@ -41,7 +40,7 @@ def test_every_metric_is_in_the_document(tmp_path, follows, request):
     if follows:
         config = log_config(request.getfixturevalue("kafka"))
         options = ["--kafka", ",".join(config.bootstrap), "--topic", config.topic]
-    with Serving(tmp_path, *options) as service, redis.Redis(port=service.port) as client:
+    with Serving(tmp_path, *options) as service, service.client() as client:
         client.ping()
         _, text = service.get("/metrics")
     found = set(re.findall(r"^# TYPE (\w+) ", text.decode(), re.MULTILINE))

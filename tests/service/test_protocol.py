@@ -72,7 +72,7 @@ def test_every_example_of_the_protocol_is_answered_as_it_says(tmp_path, protocol
     assert len(found) > 30
     with (
         Serving(tmp_path) as service,
-        redis.Redis(port=service.port, protocol=protocol, decode_responses=True) as client,
+        service.client(protocol=protocol, decode_responses=True) as client,
     ):
         reader = Reader(service, client)
         for line, command, answer in found:

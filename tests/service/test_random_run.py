@@ -56,7 +56,7 @@ class Run:
         )
 
     def connected(self) -> redis.Redis:
-        return redis.Redis(port=self.service.port, decode_responses=True, socket_timeout=60, **ONCE)
+        return self.service.client(decode_responses=True, socket_timeout=60, **ONCE)
 
     def step(self) -> None:
         (kind,) = self.rng.choices(

@@ -45,7 +45,7 @@ def tokens(tmp_path):
 
 
 def of(serving, token):
-    return redis.Redis(port=serving.port, password=token, decode_responses=True, **ONCE)
+    return serving.client(password=token, decode_responses=True, **ONCE)
 
 
 def no_permission(client, *command) -> str:

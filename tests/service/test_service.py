@@ -17,7 +17,7 @@ VALUE, SKETCH = "0123456789abcdef", sketch().hex()
 
 @pytest.fixture(params=[2, 3], ids=["protocol 2", "protocol 3"])
 def client(serving, request):
-    with redis.Redis(port=serving.port, protocol=request.param, decode_responses=True) as made:
+    with serving.client(protocol=request.param, decode_responses=True) as made:
         yield made
 
 
@@ -177,7 +177,7 @@ def test_the_service_finds_greater_distances_where_started_so(tmp_path):
     """--distance 10 allows DISTANCE 10 and leaves the default at the recipe's; 11 is -DISTANCE."""
     with (
         Serving(tmp_path, "--distance", 10) as service,
-        redis.Redis(port=service.port) as client,
+        service.client() as client,
     ):
         insert(client, "d", "http://a/1")
         far = 0x0123456789ABCDEF ^ 0b11_1111_1111
@@ -383,7 +383,7 @@ def test_connection_commands_of_redis_py(client):
 def test_a_token_is_asked_for(tmp_path, protocol):
     """With DEDUP_TOKEN, nothing but AUTH, HELLO and QUIT is answered until the token is shown."""
     with Serving(tmp_path, token=TOKEN) as service:
-        with redis.Redis(port=service.port, protocol=protocol, password=TOKEN) as client:
+        with service.client(protocol=protocol, password=TOKEN) as client:
             assert client.ping()
         with redis.Redis(
             port=service.port, protocol=protocol, username="default", password=TOKEN
@@ -391,7 +391,7 @@ def test_a_token_is_asked_for(tmp_path, protocol):
             assert client.ping()
         for wrong in ({}, {"password": "wrong"}, {"username": "other", "password": TOKEN}):
             with (
-                redis.Redis(port=service.port, protocol=protocol, **ONCE, **wrong) as client,
+                service.client(protocol=protocol, **ONCE, **wrong) as client,
                 pytest.raises(redis.RedisError, match="NOAUTH|token|uthentication"),
             ):
                 client.execute_command("DEDUP.INFO")

@@ -90,7 +90,7 @@ def test_nothing_acknowledged_is_lost_by_kills(tmp_path, tell):
             assert not spider.is_alive()
         acknowledged = set().union(*(spider.acknowledged for spider in spiders))
         dropped = {key: of for spider in spiders for key, of in spider.dropped.items()}
-        with redis.Redis(port=service.port, decode_responses=True) as client:
+        with service.client(decode_responses=True) as client:
             found = set()
             contents = {int(key.split("/")[-2]) for key in acknowledged | set(dropped.values())}
             for content in contents:
@@ -112,7 +112,7 @@ def test_damaged_files_are_named(tmp_path, file):
     """A namespace of damaged documents is refused, the others are served; a damaged index is made again."""
     with (
         Serving(tmp_path) as service,
-        redis.Redis(port=service.port, decode_responses=True) as client,
+        service.client(decode_responses=True) as client,
     ):
         pipeline = client.pipeline(transaction=False)
         for i in range(1100):
@@ -130,7 +130,7 @@ def test_damaged_files_are_named(tmp_path, file):
     again.start()
     try:
         again.wait_until_ready()
-        with redis.Redis(port=again.port, decode_responses=True) as client:
+        with again.client(decode_responses=True) as client:
             if file == "documents.mdb":
                 for call in (probe, insert):
                     with pytest.raises(
@@ -151,7 +151,7 @@ def test_damaged_files_are_named(tmp_path, file):
 
 def test_a_refused_page_makes_no_namespace(tmp_path):
     """An unknown recipe, too great a distance or a key too long leaves no folder."""
-    with Serving(tmp_path) as service, redis.Redis(port=service.port) as client:
+    with Serving(tmp_path) as service, service.client() as client:
         for words, code in (
             (("d", "k", *page()[:-1], "words-9-9"), "RECIPE"),
             (("d", "k", *page(), "DISTANCE", 40), "DISTANCE"),

@@ -9,7 +9,6 @@ import threading
 from pathlib import Path
 
 import pytest
-import redis
 from commands import reserve
 from crawling import wait_for
 from detecting import accept, page
@@ -43,7 +42,7 @@ def test_what_follows_a_drop_in_one_write_comes_after_it(tmp_path, transaction):
     token = f"{0:032x}"
     with Serving(tmp_path / "served") as serving:
         fill(f"redis://127.0.0.1:{serving.port}", "shop", range(50))
-        client = redis.Redis(port=serving.port, decode_responses=True)
+        client = serving.client(decode_responses=True)
         write = client.pipeline(transaction=transaction)
         write.execute_command("DEDUP.DROP", "shop")
         reserve(write, "shop", "http://example.com/1", "TOKEN", token)
@@ -54,7 +53,7 @@ def test_what_follows_a_drop_in_one_write_comes_after_it(tmp_path, transaction):
         assert "documents:1\r\n" in info
         serving.kill()
         serving.start()
-        client = redis.Redis(port=serving.port, decode_responses=True)
+        client = serving.client(decode_responses=True)
         assert "documents:1\r\n" in client.execute_command("DEDUP.INFO", "shop")
 
 
@@ -91,7 +90,7 @@ def test_a_namespace_is_dropped_while_others_are_asked(tmp_path):
         where = f"redis://127.0.0.1:{serving.port}"
         fill(where, "going", range(50))
         fill(where, "staying", range(50))
-        client = redis.Redis(port=serving.port)
+        client = serving.client()
         ended = threading.Event()
 
         def load() -> None:
@@ -167,16 +166,14 @@ def test_a_removal_that_a_kill_cut_short_is_ended_at_the_next_start(tmp_path):
     left.mkdir()
     (left / "documents.mdb").write_bytes(b"half")
     with Serving(tmp_path) as serving:
-        assert redis.Redis(port=serving.port).ping()
+        assert serving.client().ping()
     assert not left.exists()
 
 
-def test_a_service_writes_its_index_while_it_runs(tmp_path, monkeypatch):
+def test_a_service_writes_its_index_while_it_runs(tmp_path):
     """After a kill the next opening need not read every document."""
     changes = "from dedup.store import index\nindex.FIRST = index.MOST = 100\n"
-    (tmp_path / "sitecustomize.py").write_text(changes)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with Serving(tmp_path / "served") as serving:
+    with Serving(tmp_path / "served", setup=changes) as serving:
         fill(f"redis://127.0.0.1:{serving.port}", "news", range(150))
         written = tmp_path / "served" / "news" / "keys" / "manifest.json"
         wait_for(written.exists)

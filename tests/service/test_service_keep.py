@@ -6,7 +6,6 @@ from collections import Counter
 
 import msgspec
 import pytest
-import redis
 from click.testing import CliRunner
 from commands import insert, probe, spread
 from services import Serving
@@ -143,7 +142,7 @@ def test_service_prunes_at_its_start_and_answers(tmp_path):
     fill(tmp_path, "d", ("old", 3000, time.time() - 31 * DAY), ("new", 50, time.time() - 29 * DAY))
     with (
         Serving(tmp_path, "--keep", "30d") as service,
-        redis.Redis(port=service.port, decode_responses=True) as client,
+        service.client(decode_responses=True) as client,
     ):
         for i in range(200):  # while it prunes
             insert(client, "d", f"now/{i}", value=spread(10_000 + i))
@@ -159,7 +158,7 @@ def test_service_prunes_again(tmp_path):
     """What is inserted goes once it is old enough, without a restart; it stops in the middle."""
     with (
         Serving(tmp_path, "--keep", "1s") as service,
-        redis.Redis(port=service.port, decode_responses=True) as client,
+        service.client(decode_responses=True) as client,
     ):
         for word in ("first", "second"):
             insert(client, "d", word)

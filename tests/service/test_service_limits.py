@@ -57,7 +57,7 @@ def hasty(tmp_path_factory):
 
 @pytest.fixture
 def client(serving):
-    with redis.Redis(port=serving.port, decode_responses=True) as made:
+    with serving.client(decode_responses=True) as made:
         yield made
 
 
@@ -180,7 +180,7 @@ def test_namespaces_are_bounded(tmp_path):
     """One more namespace than allowed is -LIMIT; a probe makes none."""
     with (
         Serving(tmp_path, "--max-namespaces", 2) as service,
-        redis.Redis(port=service.port) as client,
+        service.client() as client,
     ):
         assert probe(client, "probed", 0) == []
         for ns in ("a", "b"):
@@ -221,7 +221,7 @@ def test_a_slow_command_ends_its_connection(hasty):
         for byte in command(b"ECHO", b"x" * 1000):  # a whole one would take a minute
             plain.sendall(bytes([byte]))
             time.sleep(0.05)
-    with redis.Redis(port=hasty.port) as other:
+    with hasty.client() as other:
         assert other.ping()
 
 
@@ -242,7 +242,7 @@ def test_a_connection_that_shows_no_token_is_closed(tmp_path):
 @linux_only
 def test_a_slow_reader_costs_bounded_memory_and_ends(hasty):
     """Who asks and does not read is not answered without end, and is cut off; others are served."""
-    client = redis.Redis(port=hasty.port, decode_responses=True)
+    client = hasty.client(decode_responses=True)
     insert(client, "unread", "k" * 8000)
     asked = command(
         b"DEDUP.PROBE",
@@ -406,7 +406,7 @@ def test_a_full_disk_says_so_and_probes_go_on(tmp_path):
     """When the store takes no writes, INSERT is -STORE, what was stored is found, and it recovers."""
     with (
         Serving(tmp_path) as service,
-        redis.Redis(port=service.port, decode_responses=True) as client,
+        service.client(decode_responses=True) as client,
     ):
         insert(client, "d", "http://a/1")
         size = (tmp_path / "d" / "documents.mdb").stat().st_size
@@ -462,7 +462,7 @@ def test_what_multi_queues_is_counted(tmp_path):
             plain = open_now.enter_context(socket.create_connection(("127.0.0.1", serving.port)))
             with contextlib.suppress(OSError):
                 plain.sendall(queued)
-        with redis.Redis(port=serving.port) as client:
+        with serving.client() as client:
             assert client.ping()
 
         def has_ended_one() -> bool:
@@ -486,7 +486,7 @@ def with_files(path, files: int, *options: object) -> Serving:
     """A service whose process may open only so many files."""
     service = Serving(path, *options)
     code = f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({files}, {files}))\n"
-    service.program = ["-c", code + "from dedup.cli import main; main()"]
+    service.program = code + "from dedup.cli import main; main()"
     return service
 
 
@@ -513,7 +513,7 @@ def test_the_defaults_fit_into_the_files_that_may_be_open(tmp_path):
         assert any(
             "up to 32 namespaces are served, in place of 256" in line for line in serving.log
         )
-        with redis.Redis(port=serving.port) as client:
+        with serving.client() as client:
             for i in range(32):
                 insert(client, f"n{i}", "k")
             with pytest.raises(redis.ResponseError, match="no more are allowed"):
@@ -525,7 +525,7 @@ def test_the_defaults_fit_into_the_files_that_may_be_open(tmp_path):
         assert not (tmp_path / "n32").exists()
         serving.kill()
         serving.start()
-        with redis.Redis(port=serving.port) as client:
+        with serving.client() as client:
             assert all(probe(client, f"n{i}", 0x0123456789ABCDEF) for i in range(32))
 
 
@@ -556,7 +556,7 @@ def test_a_refused_command_leaves_no_folder(tmp_path):
 @linux_only
 def test_names_that_differ_in_case_alone_are_never_one_store(tmp_path):
     """On a file system without case `N` is the folder of `n`, as here by a link: it is refused."""
-    with Serving(tmp_path) as serving, redis.Redis(port=serving.port) as client:
+    with Serving(tmp_path) as serving, serving.client() as client:
         insert(client, "n", "k")
         (tmp_path / "N").symlink_to(tmp_path / "n")
         with pytest.raises(redis.ResponseError, match="is the folder of the namespace 'n'"):

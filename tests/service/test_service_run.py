@@ -24,7 +24,7 @@ def test_it_starts_beyond_loopback_with_a_token(tmp_path):
     """With a token, any address is listened to."""
     with (
         Serving(tmp_path, "--listen", "0.0.0.0:0", token=TOKEN) as service,
-        redis.Redis(port=service.port, password=TOKEN) as client,
+        service.client(password=TOKEN) as client,
     ):
         assert client.ping()
 
@@ -32,13 +32,13 @@ def test_it_starts_beyond_loopback_with_a_token(tmp_path):
 def test_what_was_acknowledged_is_there_after_kill_9(tmp_path):
     """Inserts that were answered OK survive kill -9; reservations do not, and say NOTOKEN."""
     with Serving(tmp_path) as service:
-        with redis.Redis(port=service.port, decode_responses=True) as client:
+        with service.client(decode_responses=True) as client:
             for i in range(100):
                 insert(client, "d", f"http://a/{i}", value=spread(i))
             token = reserve(client, "d", "http://b/", value=spread(1000))[1]
             service.kill()
         service.start()
-        with redis.Redis(port=service.port, decode_responses=True) as client:
+        with service.client(decode_responses=True) as client:
             found = [probe(client, "d", spread(i)) for i in range(100)]
             assert found == [[[f"http://a/{i}", 0, "1.0000"]] for i in range(100)]
             with pytest.raises(redis.ResponseError, match="^NOTOKEN "):
@@ -47,7 +47,7 @@ def test_what_was_acknowledged_is_there_after_kill_9(tmp_path):
 
 def test_sigterm_answers_what_was_asked_and_writes_snapshots(tmp_path):
     """The commands that came before SIGTERM are answered, stores closed, the exit status is 0."""
-    with Serving(tmp_path) as service, redis.Redis(port=service.port) as client:
+    with Serving(tmp_path) as service, service.client() as client:
         pipeline = client.pipeline(transaction=False)
         for i in range(1200):
             reserve(pipeline, "d", f"k{i}", "EXEMPT", "start", value=spread(i))
@@ -74,12 +74,12 @@ def test_tls_on_both_ports(tmp_path):
         check=True, capture_output=True,
     )  # fmt: skip
     with Serving(tmp_path / "s", "--tls-cert", cert, "--tls-key", key) as service:
-        with redis.Redis(port=service.port, ssl=True, ssl_ca_certs=str(cert)) as client:
+        with service.client(ssl=True, ssl_ca_certs=str(cert)) as client:
             insert(client, "d", "http://a/1")
         status, body = service.get("/readyz", ssl.create_default_context(cafile=cert))
         assert (status, body) == (200, b'{"status":"ok"}')
         with (
-            redis.Redis(port=service.port, **ONCE) as client,
+            service.client(**ONCE) as client,
             pytest.raises(redis.RedisError),
         ):
             client.ping()
@@ -88,7 +88,7 @@ def test_tls_on_both_ports(tmp_path):
 def test_the_log_is_an_object_a_line(tmp_path):
     """With --log json every line parses, has time, level and message, and names no key or token."""
     with Serving(tmp_path, token=TOKEN) as service:
-        with redis.Redis(port=service.port, password=TOKEN) as client:
+        with service.client(password=TOKEN) as client:
             insert(client, "d", "http://secret.example/path")
             with pytest.raises(redis.ResponseError):
                 client.execute_command("DEDUP.PROBE", "d", "http://secret.example/path")

@@ -42,7 +42,7 @@ def test_a_unix_socket_is_for_its_owner_and_goes_with_the_service(short):
             where = f"{scheme}://{place}"
             with dedup.open(where, namespace="d", timeout_seconds=60) as detector:
                 assert detector.reserve(page(), "http://example.com/2").of == "http://example.com/1"
-        with redis.Redis(port=serving.port) as client:
+        with serving.client() as client:
             assert client.ping()
     assert not place.exists()
 

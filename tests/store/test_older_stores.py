@@ -83,7 +83,7 @@ def test_lines_of_a_retired_recipe_are_not_imported(folder, tmp_path):
 
 def test_a_service_with_a_store_of_a_retired_recipe_says_so(folder):
     """It serves the others: the error, /readyz, /metrics and each answer name the namespace, and what to do."""
-    with Serving(folder) as serving, redis.Redis(port=serving.port) as client:
+    with Serving(folder) as serving, serving.client() as client:
         insert(client, "new", "http://a/1")
         with pytest.raises(
             redis.ResponseError, match="^RECIPE the namespace old is not served: .*words-0-4"

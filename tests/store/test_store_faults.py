@@ -136,6 +136,7 @@ def test_a_file_in_the_way_is_named(tmp_path):
 
 def test_a_flush_that_fails_is_told_to_the_next_insert(tmp_path, monkeypatch, caplog):
     """An error of the background flush is logged and raised once."""
+    monkeypatch.setattr("dedup.store.documents.FLUSH_SECONDS", 0.01)
     with Store.open(tmp_path) as s:
         failed = threading.Event()
         sync = s._documents.sync

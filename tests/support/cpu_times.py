@@ -11,13 +11,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from forking import seconds_spent
 
 PROPERTY = "cpu_seconds"
 
 
 def spent() -> float:
     """Return the CPU seconds of this process and of its children that ended."""
-    return sum(os.times()[:4])
+    return sum(os.times()[:4]) + seconds_spent()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

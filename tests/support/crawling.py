@@ -6,15 +6,14 @@
 
 A spider is a Recorder, which follows every link and notes what happens in a file, line by line, so
 that a crawl that is killed has told everything up to then. A case may give the body of its class.
-Scrapy's deprecation warnings are errors. Starting a process takes longer than crawling a few pages:
-run_cases() crawls many cases in one.
+Scrapy's deprecation warnings are errors. Starting a process takes longer than crawling a few pages
+(forking.py makes that shorter): run_cases() crawls many cases in one.
 """
 
-import importlib
+import functools
 import json
 import os
 import random
-import subprocess
 import sys
 import textwrap
 import time
@@ -25,10 +24,12 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock, Thread
+from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
 
 import scrapy
+from forking import forked
 from scrapy.crawler import Crawler, CrawlerProcess
 from scrapy.exceptions import ScrapyDeprecationWarning
 from scrapy.http import Request, Response
@@ -66,6 +67,7 @@ class Page:
 Answers = Page | Sequence[Page]
 
 
+@functools.cache
 def words(number: int, count: int = 160) -> str:
     """Return the words of a text, the same for the same number and no other."""
     source = random.Random(f"text {number}")
@@ -350,6 +352,12 @@ class Crawling:
             for name, (_, case) in cases.items()
         ]
         (folder / "spiders.py").write_text("\n".join([setup, _IMPORTS, *spiders]))
+        settings = dict(settings or {})
+        if not any(
+            "JOBDIR" in each for each in (settings, *(c.settings for _, c in cases.values()))
+        ):
+            # of 100, Scrapy makes as many tasks for each page; a queue on disk that a kill tore ends some of them
+            settings = {"CONCURRENT_ITEMS": 4} | settings
         spec = {
             "in_turn": in_turn,
             "bases": {name: site.url for name, site in self.sites.items()},
@@ -361,17 +369,17 @@ class Crawling:
                 "TELNETCONSOLE_ENABLED": False,
                 "REMOTE_CONTROL_ENABLED": False,
             }
-            | dict(settings or {}),
+            | settings,
         }
         (folder / "spec.json").write_text(json.dumps(spec))
-        with (folder / "stderr").open("w") as stderr:
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", "from crawling import main; main()", str(folder)],
-                stdout=subprocess.DEVNULL,
-                stderr=stderr,
-                cwd=folder,
-                env=os.environ | {"PYTHONPATH": str(Path(__file__).parent)},
-            )
+        self.process = forked(
+            "scrapy",
+            "from crawling import main; main()",
+            [str(folder)],
+            cwd=folder,
+            env=os.environ | {"PYTHONPATH": str(Path(__file__).parent)},
+            stderr=folder / "stderr",
+        )
 
     def events(self) -> list[dict[str, Any]]:
         """Return what was noted up to now; a line that a kill cut short does not count."""
@@ -420,6 +428,23 @@ def run_case(folder: Path, case: Case, **options: Any) -> Crawl:
     return run_cases(folder, {"only": case}, **options)["only"]
 
 
+def scrapy_command(folder: Path, *arguments: str, code: int = 0, **env: str) -> str:
+    """Run a command of Scrapy's in a folder, which must end with this exit code; return what it wrote."""
+    said = folder / "said"
+    run = "from scrapy.cmdline import execute; execute()"
+    process = forked(
+        "scrapy", run, arguments, cwd=folder, env=os.environ | env, stdout=said, stderr=said
+    )
+    try:
+        ended_with = process.wait(600)
+    finally:
+        process.kill()
+    text = said.read_text()
+    said.unlink()
+    assert ended_with == code, text
+    return text
+
+
 def wait_for(condition: Callable[[], object], seconds: float = 120) -> None:
     """Wait until a condition holds."""
     end = time.monotonic() + seconds
@@ -431,6 +456,14 @@ def wait_for(condition: Callable[[], object], seconds: float = 120) -> None:
 _IMPORTS = "import scrapy\nfrom crawling import Recorder"
 
 
+def _loaded(name: str, path: Path) -> ModuleType:
+    """Import a module that is written anew for each crawl: its bytecode may be the last one's."""
+    sys.modules[name] = module = ModuleType(name)
+    module.__file__ = str(path)
+    exec(compile(path.read_text(), path, "exec"), vars(module))
+    return module
+
+
 def main() -> None:
     """Crawl: the program that Crawling starts, with its folder."""
     warnings.filterwarnings("error", category=ScrapyDeprecationWarning)
@@ -438,7 +471,7 @@ def main() -> None:
     folder = Path(sys.argv[1])
     spec = json.loads((folder / "spec.json").read_text())
     sys.path.insert(0, str(folder))
-    module = importlib.import_module("spiders")
+    module = _loaded("spiders", folder / "spiders.py")
     if spec["settings"].get("TWISTED_REACTOR_ENABLED", True):
         process = CrawlerProcess(spec["settings"])
     else:

@@ -1,7 +1,7 @@
 """A real `dedup serve` for tests: a process of its own, on ports of its own.
 
     with Serving(folder) as service:
-        redis.Redis(port=service.port)
+        service.client()
         service.kill()          # -9
         service.start()         # again, on the same folder
 
@@ -16,20 +16,22 @@ import os
 import signal
 import socket
 import ssl
-import subprocess
-import sys
 import threading
 import time
 import urllib.error
 import urllib.request
 from pathlib import Path
 from queue import Empty, Queue
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
+from forking import Forked, forked
 from ports import free_ports
 
 from dedup.model.recipes import NEWEST
+
+if TYPE_CHECKING:
+    import redis
 
 START_SECONDS = 180.0
 STOP_SECONDS = 180.0
@@ -38,6 +40,7 @@ TRIES = 3  # a port that was free may be taken by the time the service binds it
 
 RECIPE = NEWEST
 
+_PROGRAM = "from dedup.cli import main; main()"
 _WITH_LIMITS = """
 import msgspec
 from dedup.cli import main
@@ -79,10 +82,10 @@ class Serving:
         self.env.pop("DEDUP_TOKEN", None)
         if token is not None:
             self.env["DEDUP_TOKEN"] = token
-        self.program = ["-m", "dedup"] if limits is None else ["-c", _WITH_LIMITS.format(limits)]
+        self.program = _PROGRAM if limits is None else _WITH_LIMITS.format(limits)
         if setup:
-            self.program = ["-c", f"{setup}\nfrom dedup.cli import main; main()"]
-        self.process: subprocess.Popen[bytes] | None = None
+            self.program = f"{setup}\n{_PROGRAM}"
+        self.process: Forked | None = None
         self.wait = wait
         self.log: list[str] = []
         self._earlier = 0  # lines of earlier runs
@@ -120,14 +123,11 @@ class Serving:
 
     def _start(self) -> None:
         self._earlier = len(self.log)
-        command = [sys.executable, *self.program, "--debug", "serve", "--path", str(self.path)]
-        command += ["--log", "json"]
+        command = ["--debug", "serve", "--path", str(self.path), "--log", "json"]
         for option, port in (("--listen", self.port), ("--http", self.http_port)):
             if option not in self.options:
                 command += [option, f"127.0.0.1:{port}"]
-        self.process = subprocess.Popen(
-            [*command, *self.options], env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
+        self.process = forked("service", self.program, [*command, *self.options], env=self.env)
         lines: Queue[bytes] = Queue()
         self._reading = [
             threading.Thread(target=_read, args=each, daemon=True)
@@ -159,6 +159,13 @@ class Serving:
     def connect(self) -> socket.socket:
         """Return a plain connection to its RESP port."""
         return socket.create_connection(("127.0.0.1", self.port), timeout=ANSWER_SECONDS)
+
+    def client(self, **options: Any) -> redis.Redis:
+        """Return a client of its RESP port, as patient as the tests: redis-py's own waits for five seconds."""
+        import redis
+
+        patient = {"socket_timeout": ANSWER_SECONDS, "socket_connect_timeout": ANSWER_SECONDS}
+        return redis.Redis(port=self.port, **(patient | options))
 
     def get(self, path: str, context: ssl.SSLContext | None = None) -> tuple[int, bytes]:
         """Return status and body of an HTTP request; with a context, over TLS."""

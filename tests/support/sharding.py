@@ -16,7 +16,6 @@ from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 
-import redis
 from logs import log_config
 from services import RECIPE, Serving
 from sketches import sketch
@@ -93,7 +92,7 @@ def until(done: Callable[[], object], what: str = "") -> None:
 
 def info(service: Serving, namespace: str = "default") -> dict[str, str]:
     """Return what one service says of a namespace."""
-    with redis.Redis(port=service.port, decode_responses=True, socket_timeout=60) as at:
+    with service.client(decode_responses=True, socket_timeout=60) as at:
         said = at.execute_command("DEDUP.INFO", namespace)
     return dict(line.split(":", 1) for line in said.splitlines())
 

@@ -12,8 +12,6 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import subprocess
-import sys
 import threading
 import time
 import urllib.error
@@ -21,14 +19,13 @@ import urllib.request
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pagestream
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from forking import forked
 
-DEDUP = Path(sys.executable).with_name("dedup")
 WAIT_SECONDS = 180.0
 
 
@@ -153,35 +150,21 @@ class WorkerProcess:
     """A `dedup worker`; its log lines are kept as they come."""
 
     def __init__(self, topic: Topic, *options: object) -> None:
-        command = [
-            DEDUP,
-            "worker",
-            "--kafka",
-            topic.bootstrap,
-            "--input",
-            topic.name,
-            "--log",
-            "json",
-        ]
         self.topic = topic
-        self.process = subprocess.Popen(
-            [*command, *map(str, options)],
-            stderr=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        given = ["worker", "--kafka", topic.bootstrap, "--input", topic.name, "--log", "json"]
+        program = "from dedup.cli import main; main()"
+        self.process = forked("service", program, [*given, *map(str, options)])
         self.lines: list[dict[str, Any]] = []
         self.other: list[str] = []
         self._reading = threading.Thread(target=self._read, daemon=True)
         self._reading.start()
 
     def _read(self) -> None:
-        assert self.process.stderr is not None
         for line in self.process.stderr:
             try:
                 self.lines.append(json.loads(line))
             except ValueError:
-                self.other.append(line)
+                self.other.append(line.decode())
 
     def said(self, text: str) -> bool:
         return any(text in line["message"] for line in list(self.lines))
@@ -204,8 +187,6 @@ class WorkerProcess:
             self.process.send_signal(number)
         code = self.process.wait(timeout=WAIT_SECONDS)
         self._reading.join()
-        assert self.process.stdout is not None
-        assert self.process.stderr is not None
         self.process.stdout.close()
         self.process.stderr.close()
         return code

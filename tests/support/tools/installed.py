@@ -3,8 +3,8 @@
     python tests/support installed [--python PROGRAM ... | --every-python] [PYTEST_ARGUMENT ...]
 
 builds an sdist of this checkout, a wheel from the sdist, installs the wheel with its dependencies
-from the package index for each Python, and runs the tests there (`make test-wheel`,
-`make test-pythons`).
+from the package index for each Python, and runs the tests there: with all extras (`make test-wheel`),
+or for every Python without any, for the tests that are named (`make test-pythons`).
 
 Invariant: nothing is used of the checkout but the sdist, and everything happens in a
 folder whose name has spaces and letters beyond ASCII. test_packaging.py uses the same steps.
@@ -86,10 +86,10 @@ def every_python() -> list[str]:
     return found
 
 
-def test_tools() -> list[str]:
-    """Return what pyproject.toml's group "test" names; the groups it includes are the checkout's."""
+def test_tools(*names: str) -> list[str]:
+    """Return what these dependency groups of pyproject.toml name; the groups they include are the checkout's."""
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["dependency-groups"]
-    return [tool for tool in groups["test"] if isinstance(tool, str)]
+    return [tool for name in names for tool in groups[name] if isinstance(tool, str)]
 
 
 def environment_program(folder: Path, name: str) -> Path:
@@ -108,7 +108,7 @@ def main() -> int:
         top = Path(temporary) / NAME
         for name in ("sdist", "tree", "wheel", "run"):
             (top / name).mkdir(parents=True)
-        tree = unpack(build_sdist(top / "sdist"), top / "tree")
+        tree = unpack(build_sdist(top / "sdist", isolated=False), top / "tree")
         wheel = build_wheel(tree, top / "wheel")
         sys.stdout.write(f"{wheel.name}\n")
         for name in NEEDED_BY_TESTS:
@@ -116,11 +116,13 @@ def main() -> int:
         (tree / "pyproject.toml").rename(top / "run" / "pyproject.toml")
         ignored = [f"--ignore={name}" for name in ABOUT_THE_TREE]
         pythons = every_python() if options.every_python else options.python or [sys.executable]
+        core, all_of_it = test_tools("test-core"), test_tools("test-core", "test")
+        wanted = [wheel, *core] if options.every_python else [f"{wheel}[all,eval]", *all_of_it]
         for i, python in enumerate(pythons):
             environment = top / f"python {i}"
             run(python, "-m", "venv", environment)
             program = environment_program(environment, "python")
-            run(program, "-m", "pip", "install", "-q", f"{wheel}[all,eval]", *test_tools())
+            run(program, "-m", "pip", "install", "-q", *wanted)
             version = run(program, "-VV").strip()
             sys.stdout.write(f"== {version}\n")
             sys.stdout.flush()
