@@ -806,11 +806,30 @@ class Page:
         for depth in range(len(self.stack) - 1, max(-1, len(self.stack) - 65), -1):
             name = self.stack[depth].name
             if sought(name):
-                del self.stack[depth:]
-                self.without_room = 0
+                self.close_to(depth)
                 return
             if in_any(name, barrier):
                 return
+
+    def close_to(self, depth: int) -> None:
+        """Take the elements from a depth on off the stack; a drawing may end there."""
+        drawn = "drawn" in self.context
+        del self.stack[depth:]
+        self.without_room = 0
+        if drawn and "drawn" not in self.context:
+            self.end_unless(drawn=False)
+
+    def end_unless(self, *, drawn: bool) -> None:
+        """End the word, and the block if its tokens are of a drawing or, with drawn, if they are not."""
+        self.pieces.append(END_WORD)
+        block = blocks_of(self.pieces[self.block_begin() :])
+        if block and ("drawn" in block[0][0].context) != drawn:
+            self.pieces.append(END_BLOCK)
+
+    def block_begin(self) -> int:
+        """Return where the pieces of the block begin that is open."""
+        ends = (i for i in range(len(self.pieces), 0, -1) if self.pieces[i - 1] is END_BLOCK)
+        return next(ends, 0)
 
     def is_xml(self) -> bool:
         return re.match(f"\ufeff?[{SPACE}]*<\\?xml[{SPACE}]", self.text) is not None
@@ -868,6 +887,10 @@ class Page:
             self.pieces.append(END_WORD)
 
     def start(self, tag: StartTag) -> int:
+        if tag.name == "input" and "skipped" not in self.context:
+            self.field_text(tag)
+        if "drawn" in self.context:
+            self.pieces.append(END_WORD)
         self.ends(tag.name)
         self.parts_of(tag)
         if tag.name == "pre" and is_json(self.text[tag.end :]) and not blocks_of(self.pieces):
@@ -877,9 +900,11 @@ class Page:
                 self.data.append(token_hash(content, self.key))
                 return after
         if tag.has("BLOCK") and not tag.has("FOREIGN"):
-            while "foreign" in self.context:
-                del self.stack[-1]
-                self.without_room = 0
+            depth = len(self.stack)
+            while depth and "foreign" in self.stack[depth - 1].context:
+                depth -= 1
+            if depth < len(self.stack):
+                self.close_to(depth)
         if tag.has("RAW") and "foreign" not in self.context:
             self.pieces.append(END_WORD)
             if tag.closed and self.is_xml():
@@ -923,6 +948,11 @@ class Page:
             self.stack = [Element(name, context - hints) for name, context in self.stack]
         outside = {"main"} - self.context or not in_content(self.context)
         context = self.unveiled(tag) | self.marks(tag)
+        if {"drawn", "skipped"} <= self.context and (
+            tag.name == "text" or (tag.has("FOREIGN") and tag.has("BLOCK"))
+        ):
+            self.end_unless(drawn=True)
+            context = context - {"skipped"} | {"aside"}
         if tag.has("LINK") and href and "skipped" not in context:
             number = re.compile(rf"[{SPACE}]*[0-9]{{1,5}}[{SPACE}]*<").match(self.text, tag.end)
             named = "next" in re.findall("[0-9a-z]+", lower(" ".join(tag.values("class"))))
@@ -956,13 +986,25 @@ class Page:
         page = tag.first("srcdoc")
         if tag.hidden() or (page is None and tag.name not in ("textarea", "xmp")):
             return
-        text, at = (content if page is None else page).decode("utf-8", "surrogateescape"), 0
+        self.text_block(content if page is None else page, self.context - {"form"})
+
+    def field_text(self, tag: StartTag) -> None:
+        """Take what is seen of a field that a visitor cannot change."""
+        types = {lower(value) for value in tag.values("type")} - {""}
+        value = tag.first("value")
+        fixed = tag.values("readonly", "disabled") and not types - set(WORDS["text types"])
+        if value is not None and fixed and not tag.hidden():
+            self.text_block(value, self.context - {"form"} | {"aside"})
+
+    def text_block(self, content: bytes, context: Context) -> None:
+        """Take text that is no markup, as a block of its own."""
+        text, at = content.decode("utf-8", "surrogateescape"), 0
         self.pieces.append(END_BLOCK)
         while at < len(text):
             one, end = reference(text, at, False) if text[at] == "&" else ("", at)
             if not one:
                 one, end = text[at], at + 1
-            self.pieces += [Piece(each, self.context - {"form"}) for each in one]
+            self.pieces += [Piece(each, context) for each in one]
             at = end
         self.pieces.append(END_BLOCK)
 
@@ -1060,6 +1102,8 @@ class Page:
             marks.discard("skipped")
         if tag.has("FOREIGN") and not tag.has("BLOCK"):
             marks.add("foreign")
+        if tag.has("FOREIGN") and tag.has("SKIP") and "skipped" not in self.context:
+            marks |= set() if tag.hidden() else {"drawn"}
         if tag.has("VEIL"):
             marks |= {"unscripted"} if "skipped" in self.context else {"unscripted", "veiled"}
         if "skipped" in self.context and not (tag.has("BLOCK") or tag.has("LINK")):
@@ -1244,7 +1288,7 @@ def above_headline(blocks: Blocks, texts: AbstractSet[int], title: Sequence[byte
     headline = -max(fitting, default=(0, 0))[1]
     above = count(blocks[i] for i in texts if i < headline)
     below = count(blocks[i] for i in texts if i >= headline)
-    return 0 if above > 400 and above > 8 * below else headline
+    return 0 if above > 80 and above > below else headline
 
 
 def own_content(blocks: Blocks, void: AbstractSet[str], title: Sequence[str]) -> set[int]:
@@ -1488,11 +1532,14 @@ def block_list(html: bytes, key: Key = (0, 0)) -> list[int]:
     """Return the list of a page's blocks (specification, "List of blocks")."""
     page = Page(html.decode("utf-8", "surrogateescape"), key=key)
     page.scan()
-    blocks = visible(blocks_of(page.pieces))
+    before = blocks_of(page.pieces)
+    blocks = visible(before)
+    seen = {id(block) for block in blocks}
+    unscripted = [b for b in before if id(b) not in seen and "unscripted" in b[0].context]
     kept = {id(block) for _, block in judge(blocks, page.title_tokens).kept}
     listed: dict[int, int] = {}
     for read in (True, False):
-        for block in blocks:
+        for block in blocks if read else [*blocks, *unscripted]:
             long = len(block) >= 3 or sum(len(token.data) for token in block) >= 20
             if long and (id(block) in kept) == read:
                 number = number_of_sequence(hashes_of(page, [block]))
