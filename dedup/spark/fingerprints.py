@@ -74,7 +74,7 @@ def found_row(position: int, result: Result, frames: Frames) -> tuple[Any, ...]:
     match result:
         case Found():
             page = learned(result, frames)
-            kind = "unread" if page.unread else "page"
+            kind = "unread" if page.unread else "partly" if page.partly else "page"
             return position, kind, result.key, result.domain, *to_columns(page), *(None,) * 4
         case Large():
             return position, "large", result.key, "", *nothing, *(None,) * 4

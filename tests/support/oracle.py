@@ -1300,16 +1300,10 @@ def own_content(blocks: Blocks, void: AbstractSet[str], title: Sequence[str]) ->
 
 
 class Judged(NamedTuple):
-    """The kept blocks with their weights, what tokens of them are own, and the blocks of lists: all, and those below.
-
-    below_tokens: how many tokens those below count for.
-    """
+    """The kept blocks with their weights, and how many tokens of them are own."""
 
     kept: list[tuple[int, list[Token]]]
     own: int
-    lists: Blocks
-    below: Blocks
-    below_tokens: int
 
 
 def judge(blocks: Blocks, title: Sequence[str]) -> Judged:
@@ -1329,7 +1323,6 @@ def judge(blocks: Blocks, title: Sequence[str]) -> Judged:
         kept = content
     elif 100 * tokens < 30 * (tokens + entries) and count(blocks[i] for i in main) >= 20:
         kept = main
-    lists = content - kept
     kept = without_notice(blocks, kept)
     judged: list[tuple[int, list[Token]]] = []
     said: set[tuple[bytes, ...]] = set()
@@ -1347,15 +1340,7 @@ def judge(blocks: Blocks, title: Sequence[str]) -> Judged:
     own = [block for _, block in judged if not has_main or "main" in block[0].context]
     if listed and count(block for _, block in judged) >= 80:
         own = []
-    counted = [id(block) for _, block in judged]
-    above, below = 0, []
-    for i, block in enumerate(blocks):
-        above += len(block) if id(block) in counted else 0
-        if i in lists and 2 * above >= sum(len(one) for _, one in judged):
-            below.append(block)
-    outside = (sum("link" not in token.context for token in block) for block in below)
-    telling = sum(min(len(block) + more, 30) for block, more in zip(below, outside, strict=True))
-    return Judged(judged, count(own), [blocks[i] for i in sorted(lists)], below, telling)
+    return Judged(judged, count(own))
 
 
 def judged_page(html: bytes) -> tuple[Judged, Sequence[str]]:
@@ -1432,11 +1417,8 @@ def fingerprint_blocks(
     key: Key = (0, 0),
     title: Sequence[str] = (),
     own: int | None = None,
-    lists: Iterable[Sequence[str]] = (),
-    below: Iterable[Sequence[str]] = (),
-    below_tokens: int = 0,
 ) -> tuple[int, bytes, int]:
-    """Return value, sketch and features of blocks (weight, tokens), the title's tokens and lists: all, and those below.
+    """Return value, sketch and features of blocks (weight, tokens), and the title's tokens.
 
     own: how many of the tokens are own ones; None: all of them.
     """
@@ -1450,32 +1432,14 @@ def fingerprint_blocks(
     value = simhash(list(weights), list(weights.values()))
     kept = len(sequence)
     own = kept if own is None else own
-    of_title, of_lists = [], []
+    of_title = []
     if title and kept > 0 and own < 80:
         beside = [token_hash(token.encode(), key) for token in title]
         times = 1 + min((kept - own) // 8, 16)
         of_title = runs_of_three(beside)
         of_title += [shingle_hash(sum_of(beside), i, 1) for i in range(times)]
-    of_page: list[int] = []
-    if 0 < kept < 100 and below_tokens >= kept:
-        of_lists = least_entries(below, 2 + kept // 16, key)
-    elif 80 <= kept < 400 and listed_tokens(lists) >= 4 * kept:
-        of_page = least_entries(lists, 4 + kept // 8, key)
-    sketch = sketch_of([*of_page, *runs_of_three(sequence)], [*of_title, *of_lists])
+    sketch = sketch_of(runs_of_three(sequence), of_title)
     return value, sketch, len(weights)
-
-
-def listed_tokens(lists: Iterable[Sequence[str]]) -> int:
-    """Return how many tokens lists of links count for."""
-    return sum(min(len(entry), 30) for entry in lists)
-
-
-def least_entries(lists: Iterable[Sequence[str]], most: int, key: Key) -> list[int]:
-    """Return the shingles of the entries with the least hashes."""
-    hashes = ([token_hash(token.encode(), key) for token in entry] for entry in lists)
-    return [
-        mix(one) for one in sorted({shingle_hash(sum_of(entry), 0, 2) for entry in hashes})[:most]
-    ]
 
 
 def hashes_of(page: Page, blocks: Iterable[list[Token]]) -> list[int]:
@@ -1490,8 +1454,6 @@ def finish(page: Page) -> Reading:
     kept = [
         Block(weight, [token.data.decode() for token in block]) for weight, block in judged.kept
     ]
-    lists = [[token.data.decode() for token in block] for block in judged.lists]
-    below = [[token.data.decode() for token in block] for block in judged.below]
     if not page.canonical and page.open_graph:
         page.canonical, page.canonical_path = page.open_graph
     kept_blocks = {id(block) for _, block in judged.kept}
@@ -1510,7 +1472,7 @@ def finish(page: Page) -> Reading:
         [*page.meta, *hashes_of(page, frame)],
     ]
     value, sketch, features = fingerprint_blocks(
-        kept, page.key, page.title_tokens, judged.own, lists, below, judged.below_tokens
+        kept, page.key, page.title_tokens, judged.own
     )
     return Reading(
         value,

@@ -48,7 +48,6 @@ enum {
     IN_VEILED = 1 << 13,  /* skipped, but blocks inside are only hidden: hidden within a line, or for a browser without scripts */
     IN_TOP = 1 << 14,     /* h1 */
     IN_PROPERTY = 1 << 15, /* a thing that is a property of another one (microdata) */
-    IN_TAKEN = 1 << 16,    /* of a block: kept at first, but it repeats another, or is a notice */
     IN_ABOVE = 1 << 17,    /* of a block: above the page's headline (headline.c) */
     IN_UNSCRIPTED = 1 << 18, /* for a browser without scripts */
     IN_BESIDE = 1 << 19,    /* a hint, too: a class or id of what stands in front of the content or beside it */
@@ -136,7 +135,6 @@ struct ndd_reader {
     size_t address_length;
     uint64_t own_target;    /* the hash of a link to it */
     uint32_t words;     /* that a visitor sees (set by hidden.c) */
-    uint32_t needed;    /* IN_MAIN if only that is content (blocks.c) */
     uint32_t listed;    /* the content is lists of links (blocks.c) */
     uint32_t has_main;  /* IN_MAIN if some content is in it */
     uint32_t title;     /* hashes of what the page says it is, 0 for nothing (identity.c) */
