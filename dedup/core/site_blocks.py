@@ -71,7 +71,7 @@ class SiteBlocks:
             table = self._grown(table)
         self._sites[site] = table
         native = ffi.from_buffer(table)
-        before = int.from_bytes(table[:4], "little")
+        before = self.pages(site)
         pages: int = lib.ndd_site_count(
             native, _sets(table), title, ffi.from_buffer(blocks), len(blocks) // 8
         )
@@ -79,6 +79,14 @@ class SiteBlocks:
         while self.bytes > self._most_bytes and len(self._sites) > 1:
             self.bytes -= len(self._sites.pop(next(iter(self._sites))))
         return pages
+
+    def sites(self) -> list[str]:
+        """Return their names."""
+        return list(self._sites)
+
+    def pages(self, site: str) -> int:
+        """Return how many pages of a site were counted."""
+        return int.from_bytes(self._sites.get(site, b"")[:4], "little")
 
     def tell(
         self, site: str, blocks: bytes, frame_above: int, own_most: int, left_most: int = 0
@@ -102,8 +110,7 @@ class SiteBlocks:
             left_most,
             share,
         )
-        pages = int.from_bytes(table[:4], "little")
-        return Share(pages, share.read, share.frame, share.own, share.left, share.pages)
+        return Share(self.pages(site), share.read, share.frame, share.own, share.left, share.pages)
 
     def to_bytes(self, recipe: str) -> bytes:
         """Return all counts, with a checksum: what from_bytes() takes. recipe: the id of what made the hashes."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from dedup.core.files import PRIVATE, replace_file
-from dedup.core.site_blocks import SiteBlocks
+from dedup.core.site_blocks import Share, SiteBlocks
 from dedup.detector.rules import OWN_PAGES, frame_above, is_partly, is_unread
 from dedup.model.page import PageFingerprint
 
@@ -48,15 +48,28 @@ class Frames:
         if not blocks or not site:
             return page
         with self._lock:
-            counted = self._blocks.counted
-            pages = self._blocks.count(site, page.title, blocks)
-            counted = self._blocks.counted - counted
-            share = self._blocks.tell(site, blocks, frame_above(pages), OWN_PAGES, counted)
+            before = self._blocks.counted
+            self._blocks.count(site, page.title, blocks)
+            share = self._share(blocks, site, self._blocks.counted - before)
             if self._file is not None and self._blocks.counted - self._saved >= SAVED_AFTER:
                 self._save(self._file)
         if is_unread(share):
             return replace(page, unread=True)
         return replace(page, partly=True) if is_partly(share) else page
+
+    def sites(self) -> list[str]:
+        """Return the sites of which something is known."""
+        with self._lock:
+            return self._blocks.sites()
+
+    def share(self, blocks: bytes, site: str) -> Share:
+        """Return how much of a page is known of its site, without counting it."""
+        with self._lock:
+            return self._share(blocks, site, 0)
+
+    def _share(self, blocks: bytes, site: str, left_most: int) -> Share:
+        above = frame_above(self._blocks.pages(site))
+        return self._blocks.tell(site, blocks, above, OWN_PAGES, left_most)
 
     def save(self, folder: Path | None = None) -> None:
         """Write what was learned since the last time, to its own folder; or all of it to another one. Raises OSError."""

@@ -114,7 +114,7 @@ FOUND = pa.schema(
         ("rest", pa.bool_()),
     ]
 )
-"""A record: kind is page, unread, large, skipped or broken; the last four columns are for the last two.
+"""A record: kind is page, partly or unread (dedup.detector.frames), large, skipped or broken; the last four columns are for the last two.
 
 page_identity is PageFingerprint.identity; the identity of VERDICT is Verdict's."""
 

@@ -88,7 +88,9 @@ def judge_pages(
         distance=distance, similarity=similarity, min_features=min_features, scope=scope
     )
     policy = options.policy(known)
-    pages = found.where("kind in ('page', 'partly', 'unread', 'large')").select("position", "kind", *PAGE)
+    pages = found.where("kind in ('page', 'partly', 'unread', 'large')").select(
+        "position", "kind", *PAGE
+    )
     if previous is not None:
         first = F.lit(-1).cast("bigint").alias("position")
         older = previous.select(first, F.lit("older").alias("kind"), *PAGE)

@@ -70,7 +70,8 @@ SEEN = [
 def test_fields_and_drawings_are_of_the_page(html: str, seen: bool) -> None:
     """What they show is not read beside a text, but is counted, listed, and a part that tells pages apart."""
     one, other = (
-        read_page(f"{SHARED}{html.format(text(seed, 40))}<p>{text(3, 20)}", blocks=True) for seed in (1, 2)
+        read_page(f"{SHARED}{html.format(text(seed, 40))}<p>{text(3, 20)}", blocks=True)
+        for seed in (1, 2)
     )
     assert (one.words_read, one.words) == (110, 150 if seen else 110)
     assert len(one.blocks) == (24 if seen else 16)
@@ -85,7 +86,9 @@ def test_all_text_of_a_drawing_is_one_block_and_ends_none_without_text() -> None
     """Labels are too short to be listed one by one; an icon inside of a paragraph leaves it whole."""
     chart = "<svg>" + "".join(f"<text>label{i}</text>" for i in range(30)) + "</svg>"
     found = read_page(f"<p>{text(0, 40)} {chart} {text(1, 40)}", blocks=True).blocks
-    assert [int.from_bytes(found[i + 4 : i + 8], "little") & 0xFFFF for i in range(0, len(found), 8)] == [40, 40, 30]
+    assert [
+        int.from_bytes(found[i + 4 : i + 8], "little") & 0xFFFF for i in range(0, len(found), 8)
+    ] == [40, 40, 30]
     icon = "<svg><path d=x /><title>x</title></svg>"
     assert len(read_page(f"<p>{text(0, 40)} {icon} {text(1, 40)}", blocks=True).blocks) == 8
 

@@ -1471,9 +1471,7 @@ def finish(page: Page) -> Reading:
         page.said,
         [*page.meta, *hashes_of(page, frame)],
     ]
-    value, sketch, features = fingerprint_blocks(
-        kept, page.key, page.title_tokens, judged.own
-    )
+    value, sketch, features = fingerprint_blocks(kept, page.key, page.title_tokens, judged.own)
     return Reading(
         value,
         sketch,
