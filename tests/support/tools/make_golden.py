@@ -182,7 +182,7 @@ def section(vectors: dict[str, Any]) -> str:
     lines = [
         f"# Golden vectors of recipe `{RECIPE}`",
         "",
-        "The [specification](../fingerprint-spec.md) in numbers.",
+        "The [specification](fingerprint-spec.md) in numbers.",
         "`tests/golden/golden.json` holds all of these and more, `tests/golden/*.html` the pages. Texts stand here as",
         "JSON writes them; hashes and fingerprints are hexadecimal. `python tests/support make_golden` writes both.",
         "",
