@@ -11,6 +11,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
@@ -37,6 +38,9 @@ from dedup.core.fingerprint import (
     similarity,
 )
 from dedup.core.fingerprint import fingerprint as fingerprint_html
+from dedup.core.site_blocks import Share
+from dedup.detector.frames import SITE_BLOCKS, Frames
+from dedup.detector.rules import is_partly, is_unread
 from dedup.model.errors import DedupError, RecipeMismatch, UsageError
 from dedup.model.forms import FIELDS
 from dedup.model.names import registrable_domain, running
@@ -170,7 +174,7 @@ class _Side(NamedTuple):
     path: str
     page: PageFingerprint
     words: list[str]
-    left: int  # words of the page that were not read, navigation aside
+    blocks: bytes  # PageReading.blocks
 
 
 class _Result(NamedTuple):
@@ -194,6 +198,8 @@ class _Result(NamedTuple):
     near_duplicate: bool
     rule: str
     hunks: list[Hunk]
+    alone: tuple[Share, Share]  # of A beside B, and of B beside A: what the other one does not have
+    known: tuple[Share, Share] | None  # of A and B, by what a store has learned of their site
 
 
 @click.command(epilog="Example: dedup compare yesterday.html today.html")
@@ -205,6 +211,11 @@ class _Result(NamedTuple):
     "same_site",
     default=None,
     help="The pages are of one registrable domain, or of two. [default: as two URLs say; else unknown, as strict as one]",
+)
+@click.option(
+    "--store",
+    metavar="FOLDER",
+    help="Say what a store (the folder of its namespace) has learned of the pages' site.",
 )
 @click.option(
     "--all", "show_all", is_flag=True, help=f"Show all differences, not only the first {HUNKS}."
@@ -229,6 +240,7 @@ def compare(
     encoding: str | None,
     secret: str | None,
     same_site: bool | None,
+    store: str | None,
     show_all: bool,
     columns: bool | None,
     tells_by_code: bool,
@@ -249,7 +261,7 @@ def compare(
     if same_site is None and is_url(a) and is_url(b):
         same_site = registrable_domain(a) == registrable_domain(b)
     side_a, side_b = (_side(path, encoding, recipe) for path in (a, b))
-    result = _judge(side_a, side_b, recipe, same_site)
+    result = _judge(side_a, side_b, recipe, same_site, store)
     shown = result.hunks if show_all else result.hunks[:HUNKS]
     if page is not None:
         _write_page(page, result)
@@ -292,13 +304,38 @@ def _differences(
 def _side(path: str, encoding: str | None, recipe: Recipe) -> _Side:
     data, named = fetch(path) if is_url(path) else (read_bytes(path), None)
     encoding = encoding or named
-    read = read_page(data, encoding=encoding, recipe=recipe)
-    blocks = main_words(data, encoding=encoding, recipe=recipe)
-    words = [token for block in blocks for token in block.tokens]
-    return _Side(path, read.fingerprint, words, read.words - read.words_read)
+    read = read_page(data, encoding=encoding, recipe=recipe, blocks=True)
+    main = main_words(data, encoding=encoding, recipe=recipe)
+    words = [token for block in main for token in block.tokens]
+    return _Side(path, read.fingerprint, words, read.blocks)
 
 
-def _judge(one: _Side, other: _Side, recipe: Recipe, same_site: bool | None) -> _Result:
+def _alone(page: _Side, beside: _Side, recipe: Recipe) -> Share:
+    """Return how much of a page another one does not have."""
+    frames = Frames(recipe.id)
+    frames.learned(beside.page, beside.blocks or bytes(8), ".")
+    return frames.share(page.blocks, ".")
+
+
+def _known(store: str, sides: tuple[_Side, _Side], recipe: Recipe) -> tuple[Share, Share]:
+    """Return how much of two pages a store knows of their site. Raises UsageError if it has none of it."""
+    file = Path(store) / SITE_BLOCKS
+    if not file.is_file():
+        raise UsageError(f"there is no {file}; give the folder of a store's namespace")
+    frames = Frames(recipe.id, begin=Path(store))
+    urls = {registrable_domain(side.path) for side in sides if is_url(side.path)}
+    names = sorted(urls or frames.sites())
+    if len(names) != 1:
+        raise UsageError(
+            f"{file} is of {terminal.count(len(names), 'site')}; give the pages by their URLs, of one site"
+        )
+    a, b = (frames.share(side.blocks, names[0]) for side in sides)
+    return a, b
+
+
+def _judge(
+    one: _Side, other: _Side, recipe: Recipe, same_site: bool | None, store: str | None
+) -> _Result:
     a, b = one.page, other.page
     policy = Options().policy(recipe)
     bits, similar = distance(a.value, b.value), similarity(a, b)
@@ -329,19 +366,22 @@ def _judge(one: _Side, other: _Side, recipe: Recipe, same_site: bool | None) -> 
         near_duplicate(a, b, same_site=same_site),
         rule,
         differences(one.words, other.words),
+        (_alone(one, other, recipe), _alone(other, one, recipe)),
+        None if store is None else _known(store, (one, other), recipe),
     )
 
 
 def _json(result: _Result, recipe: Recipe, shown: list[Hunk]) -> dict[str, Any]:
     a, b = result.a, result.b
 
-    def side(s: _Side) -> dict[str, Any]:
-        return {"path": s.path} | page_fields(s.page) | {"words": len(s.words)}
+    def side(s: _Side, left: int) -> dict[str, Any]:
+        more = {"words": len(s.words), "not_read_alone": left}
+        return {"path": s.path} | page_fields(s.page) | more
 
     limits = msgspec.structs.asdict(result.limits)
     return {
-        "a": side(a),
-        "b": side(b),
+        "a": side(a, result.alone[0].left),
+        "b": side(b, result.alone[1].left),
         "recipe": recipe.id,
         "same_site": result.same_site,
         "distance": result.distance,
@@ -447,9 +487,20 @@ def _verdict(result: _Result) -> tuple[str, str]:
 def _notes(result: _Result) -> Iterator[str]:
     a, b = result.a.page, result.b.page
     equal = are_equal(a, b, result.similarity)
+    if result.known is not None:
+        for name, share in zip("AB", result.known, strict=True):
+            yield f"{name}: {in_words(share)}"
+    left = max(share.left for share in result.alone)
     if result.similarity == 1 and a.value == b.value and not equal:
-        left = max(result.a.left, result.b.left)
-        yield f"what was read is the same; {terminal.count(left, 'word')} not read differ: equal texts, not equal pages"
+        differ = (
+            f"{terminal.count(left, 'word')} not read differ" if left else "what was not differs"
+        )
+        yield f"what was read is the same; {differ}: equal texts, not equal pages"
+    if result.near_duplicate and result.same_site is not False and not equal:
+        if is_unread(result.alone[1]):
+            yield "of what only B has more was not read than was read: a crawl of their site keeps it as unread"
+        elif is_partly(result.alone[1]) and result.identity == "other":
+            yield "much of what only B has was not read: a crawl of their site keeps it for its title or canonical URL"
     if result.near_duplicate and result.identity == "other" and result.same_site is not False:
         what = " and ".join(
             name
@@ -460,6 +511,15 @@ def _notes(result: _Result) -> Iterator[str]:
             yield f"the {what} differ, which counts for nothing where the pages are the same"
         else:
             yield f"the {what} differ: on one site --identity keeps B, and a crawl compares what it brings"
+
+
+def in_words(share: Share) -> str:
+    """Return how much of a page its site's memory knows, as a sentence."""
+    read = f"read {terminal.count(share.read, 'word')}"
+    if share.frame:
+        read += f", {share.frame:,} of them on {share.frame_pages:,} of the {share.pages:,} pages of this site"
+    left = f"; {terminal.count(share.left, 'word')} not read are on none of them"
+    return read + (left if share.left else "; of what was not read nothing is new")
 
 
 def _write_page(path: str, result: _Result) -> None:

@@ -32,7 +32,7 @@ class Share(NamedTuple):
     read         words of the blocks that were read
     frame        those of them in blocks of the frame
     own          shingles (runs of three words) of all blocks of the page that hardly another page has
-    left         words of those of them that were not read, and are no navigation
+    left         words that were not read, are no navigation, and that no other page has
     frame_pages  the least number of pages on which a block of that frame stands; 0: there is none
     """
 
@@ -71,7 +71,7 @@ class SiteBlocks:
             table = self._grown(table)
         self._sites[site] = table
         native = ffi.from_buffer(table)
-        before = int.from_bytes(table[:4], "little")
+        before = self.pages(site)
         pages: int = lib.ndd_site_count(
             native, _sets(table), title, ffi.from_buffer(blocks), len(blocks) // 8
         )
@@ -80,8 +80,22 @@ class SiteBlocks:
             self.bytes -= len(self._sites.pop(next(iter(self._sites))))
         return pages
 
-    def tell(self, site: str, blocks: bytes, frame_above: int, own_most: int) -> Share:
-        """Return how much of a page is frame: blocks on more than `frame_above` pages, own ones on at most `own_most`."""
+    def sites(self) -> list[str]:
+        """Return their names."""
+        return list(self._sites)
+
+    def pages(self, site: str) -> int:
+        """Return how many pages of a site were counted."""
+        return int.from_bytes(self._sites.get(site, b"")[:4], "little")
+
+    def tell(
+        self, site: str, blocks: bytes, frame_above: int, own_most: int, left_most: int = 0
+    ) -> Share:
+        """Return how much of a page is frame, its own, or new.
+
+        Frame are blocks on more than `frame_above` pages, own ones on at most `own_most`. Those on at most `left_most`
+        are new: 1 of a page that was counted just now.
+        """
         table = self._sites.get(site)
         if table is None:
             return Share(0, 0, 0, 0, 0, 0)
@@ -93,10 +107,10 @@ class SiteBlocks:
             len(blocks) // 8,
             frame_above,
             own_most,
+            left_most,
             share,
         )
-        pages = int.from_bytes(table[:4], "little")
-        return Share(pages, share.read, share.frame, share.own, share.left, share.pages)
+        return Share(self.pages(site), share.read, share.frame, share.own, share.left, share.pages)
 
     def to_bytes(self, recipe: str) -> bytes:
         """Return all counts, with a checksum: what from_bytes() takes. recipe: the id of what made the hashes."""

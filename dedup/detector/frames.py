@@ -1,6 +1,6 @@
 """What a detector learns of its sites: the frame, the blocks of text that stand on many pages of a site.
 
-    PageReading -> learned() -> its PageFingerprint, `unread` where what was read does not stand for the page
+    PageReading -> learned() -> its PageFingerprint, `unread` or `partly` where what was read does not stand for the page
 
 Counts of blocks are kept beside the store, in `site-blocks`, and read again when it is opened. A file that is damaged, or
 of another recipe, is made again: what it held is learned again, and until then pages are judged as those of a new
@@ -14,8 +14,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from dedup.core.files import PRIVATE, replace_file
-from dedup.core.site_blocks import SiteBlocks
-from dedup.detector.rules import OWN_PAGES, frame_above, is_unread
+from dedup.core.site_blocks import Share, SiteBlocks
+from dedup.detector.rules import OWN_PAGES, frame_above, is_partly, is_unread
 from dedup.model.page import PageFingerprint
 
 SITE_BLOCKS = "site-blocks"
@@ -41,15 +41,35 @@ class Frames:
         self._saved = 0  # pages that were counted at the last save
 
     def learned(self, page: PageFingerprint, blocks: bytes, site: str) -> PageFingerprint:
-        """Count the blocks of a page of a site, and return its fingerprint: `unread` if what was read does not stand for it."""
+        """Count the blocks of a page of a site, and return its fingerprint.
+
+        It is `unread` if what was read does not stand for it, `partly` if it stands for a part of it.
+        """
         if not blocks or not site:
             return page
         with self._lock:
-            pages = self._blocks.count(site, page.title, blocks)
-            share = self._blocks.tell(site, blocks, frame_above(pages), OWN_PAGES)
+            before = self._blocks.counted
+            self._blocks.count(site, page.title, blocks)
+            share = self._share(blocks, site, self._blocks.counted - before)
             if self._file is not None and self._blocks.counted - self._saved >= SAVED_AFTER:
                 self._save(self._file)
-        return replace(page, unread=True) if is_unread(share) else page
+        if is_unread(share):
+            return replace(page, unread=True)
+        return replace(page, partly=True) if is_partly(share) else page
+
+    def sites(self) -> list[str]:
+        """Return the sites of which something is known."""
+        with self._lock:
+            return self._blocks.sites()
+
+    def share(self, blocks: bytes, site: str) -> Share:
+        """Return how much of a page is known of its site, without counting it."""
+        with self._lock:
+            return self._share(blocks, site, 0)
+
+    def _share(self, blocks: bytes, site: str, left_most: int) -> Share:
+        above = frame_above(self._blocks.pages(site))
+        return self._blocks.tell(site, blocks, above, OWN_PAGES, left_most)
 
     def save(self, folder: Path | None = None) -> None:
         """Write what was learned since the last time, to its own folder; or all of it to another one. Raises OSError."""

@@ -11,10 +11,11 @@ beside little text by their identity and pictures) are no near-duplicates, whate
 than the policy's least, or of which too little was read, are near-duplicates only if they are copies.
 
 A page is not judged by its text (`unread`) if what was read of it is the frame of its site, the blocks that stand on
-many of its pages, and it has nearly nothing of its own; or if most of its own was not read. Then only a page that is the same word for word, and shows the same pictures, is a match.
+many of its pages, and it has nearly nothing of its own; or if most of what no other page has was not read. Then only a page that is the same word for word, and shows the same pictures, is a match.
 
 What a page says it is (title, canonical URL) does not count if two pages are equal word for word: what was read of them,
-and what was not. Where only what was read is equal, it counts.
+and what was not. Where only what was read is equal, it counts, if that was asked for, or much that no other page has was
+not read (`partly`).
 
 Invariant: leaving out a page means one match less, and so can only keep pages.
 """
@@ -48,10 +49,8 @@ FRAME_LEAST, FRAME_MOST, FRAME_SHARE = 10, 50, 0.3
 OWN_PAGES = 20  # a block on at most so many pages is its page's own
 FRAME_READ = 0.7  # a page of which so much of what was read is frame,
 OWN_SHINGLES = 40  # and that has fewer shingles of its own, is not judged by its text;
-LEFT_TIMES, LEFT_MORE = (
-    2,
-    20,
-)  # nor is one of whose own words so many times those read, and more, were not read
+LEFT_MORE = 20  # nor is one with so many more new words that were not read than words that were;
+PARTLY = 0.5  # of one with so much of them, and as many more, title and canonical URL count
 
 
 def frame_above(pages: int) -> int:
@@ -62,9 +61,14 @@ def frame_above(pages: int) -> int:
 def is_unread(share: Share) -> bool:
     """Whether what was read does not stand for the page.
 
-    It is the frame of the site, and the page has nearly nothing else; or most of the page's own was not read.
+    It is the frame of the site, and the page has nearly nothing else; or most of what no other page has was not read.
     """
-    return is_frame(share) or share.left > LEFT_TIMES * share.read + LEFT_MORE
+    return is_frame(share) or share.left > share.read + LEFT_MORE
+
+
+def is_partly(share: Share) -> bool:
+    """Whether what was read stands for a part of the page only: as equal as it may be, it makes no equal pages."""
+    return share.left > PARTLY * share.read + LEFT_MORE
 
 
 def is_frame(share: Share) -> bool:
@@ -167,8 +171,8 @@ def is_unchanged(asked: Document, stored: Document | None) -> bool:
         stored is not None
         and stored.paid
         and stored.kind == asked.kind
-        and replace(stored.page, parts=b"", unread=False)
-        == replace(asked.page, parts=b"", unread=False)
+        and replace(stored.page, parts=b"", unread=False, partly=False)
+        == replace(asked.page, parts=b"", unread=False, partly=False)
     )
 
 

@@ -92,6 +92,8 @@ class PageFingerprint(msgspec.Struct, frozen=True, gc=False):
     unread    the page is not judged by its text. Either too little of it was read: then value is a hash of all of it,
               features is 0, and only a copy equals it. Or what was read is the frame of its site (Detector.learned):
               then only a page with the same text, word for word, equals it. Not stored or sent
+    partly    much of the page that no earlier page of its site has was not read (Detector.learned): its title and
+              canonical URL count. Not stored or sent
     links     a 64-bit hash of where its main content leads, in any order; 0: that was not asked for
     parts     eight hashes of 4 bytes, little-endian, 0 for none, of what two pages of similar text may differ in: inline
               data, sources of images and frames, data attributes, h1 headings, words with digits, text beside the main
@@ -125,6 +127,7 @@ class PageFingerprint(msgspec.Struct, frozen=True, gc=False):
     ]
     recipe: Annotated[str, Form("text", "id of what made the fingerprint", most=64)]
     unread: bool = False
+    partly: bool = False
     links: Annotated[
         int,
         Form(

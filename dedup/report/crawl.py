@@ -54,7 +54,7 @@ _ADVICE = {  # by the reason that keeps many pages
     "short": "have too few words to be judged: are they made by JavaScript?",
     "data_page": "are made of inline data more than of text: dedup can do nothing for them, unless DEDUP_EXEMPT = "
     "'-data_page' lets it try",
-    "unread": "have more text than was read of them: dedup can do little here",
+    "unread": "have more text than was read of them, or only the frame of their site: dedup can do little here",
     "in_flight": "were kept since a near-duplicate was in flight for too long: a longer DEDUP_WAIT_SECONDS lets them "
     "wait for it",
     "start": "are start requests, which are kept: DEDUP_EXEMPT = '-start' judges them like others",

@@ -79,8 +79,8 @@ class Judge:
         return row
 
     def _judged(self, found: Found) -> Row:
-        options = ReserveOptions(domain=found.domain, guard=self._identity)
         page = learned(found, self._detector.frames)
+        options = ReserveOptions(domain=found.domain, guard=self._identity or page.partly)
         verdict = self._detector.accept(page, found.key, options)
         self.summary.siteless += self._identity and not found.domain
         return verdict_row(verdict)

@@ -62,7 +62,7 @@ def scan(job: Job, *, fault: Callable[[Fault], None] | None = None) -> Summary:
             result = _other(row)
             count_other(summary, result, fault)
         if job.identity:
-            judged = found.where("kind in ('page', 'unread')")
+            judged = found.where("kind in ('page', 'partly', 'unread')")
             summary.siteless = judged.where("domain = ''").count()
         verdicts = judge_pages(
             found,

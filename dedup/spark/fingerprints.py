@@ -74,7 +74,7 @@ def found_row(position: int, result: Result, frames: Frames) -> tuple[Any, ...]:
     match result:
         case Found():
             page = learned(result, frames)
-            kind = "unread" if page.unread else "page"
+            kind = "unread" if page.unread else "partly" if page.partly else "page"
             return position, kind, result.key, result.domain, *to_columns(page), *(None,) * 4
         case Large():
             return position, "large", result.key, "", *nothing, *(None,) * 4
@@ -114,7 +114,7 @@ FOUND = pa.schema(
         ("rest", pa.bool_()),
     ]
 )
-"""A record: kind is page, unread, large, skipped or broken; the last four columns are for the last two.
+"""A record: kind is page, partly or unread (dedup.detector.frames), large, skipped or broken; the last four columns are for the last two.
 
 page_identity is PageFingerprint.identity; the identity of VERDICT is Verdict's."""
 

@@ -54,7 +54,7 @@ class _Row(NamedTuple):
 
     def page(self, recipe: Recipe) -> PageFingerprint:
         page = of_columns(self.columns, recipe.id)
-        return replace(page, unread=True) if self.kind == "unread" else page
+        return replace(page, unread=self.kind == "unread", partly=self.kind == "partly")
 
     def document(self, recipe: Recipe) -> Document:
         return Document(self.key, self.page(recipe), self.domain)
@@ -88,7 +88,9 @@ def judge_pages(
         distance=distance, similarity=similarity, min_features=min_features, scope=scope
     )
     policy = options.policy(known)
-    pages = found.where("kind in ('page', 'unread', 'large')").select("position", "kind", *PAGE)
+    pages = found.where("kind in ('page', 'partly', 'unread', 'large')").select(
+        "position", "kind", *PAGE
+    )
     if previous is not None:
         first = F.lit(-1).cast("bigint").alias("position")
         older = previous.select(first, F.lit("older").alias("kind"), *PAGE)
@@ -160,7 +162,7 @@ def _judged(
         if row.kind == "older":
             layer.insert(row.document(recipe))
             continue
-        options = ReserveOptions(domain=row.domain, guard=identity)
+        options = ReserveOptions(domain=row.domain, guard=identity or row.kind == "partly")
         verdict = detector.accept(row.page(recipe), row.key, options)
         yield row.with_verdict(*verdict_columns(verdict))
 

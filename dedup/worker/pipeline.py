@@ -151,7 +151,7 @@ class Item:
         """Return what the detector is asked about the page."""
         reading = self.reading
         assert self.page is not None
-        options = ReserveOptions(url=reading.url, exempt=exempt, guard=guard)
+        options = ReserveOptions(url=reading.url, exempt=exempt, guard=guard or self.page.partly)
         return Question(self.page, reading.key, options)
 
     def learn(self, frames: Frames) -> None:

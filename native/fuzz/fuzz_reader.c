@@ -133,12 +133,10 @@ static void must_follow_from_words(const ndd_page *page, const uint8_t *words, s
     int marked = !input->as_text && input->n > 0 && (page->unread || count < FEATURES_LEAST);
     MUST(page->features == (page->unread ? 0 : count));
     MUST(page->unread || page->value == plain_simhash(features, count));
-    /* Beside little text the title counts, and so do lists of links, beside more of them if they are most of the page:
-     * the words of neither are handed out. */
+    /* Beside little text the title counts, whose words are not handed out. */
     int title_counts = page->title != 0 && (page->words_read < 80 || may_need_title(input));
-    int more_counts = !input->as_text && page->words_read > 0 && (title_counts || page->words_read < 400);
-    int mostly_lists = !input->as_text && page->words_read >= 80 && page->words_read < 400;
-    MUST(marked || mostly_lists || memcmp(page->sketch + 33, bytes_of_it + 33, 4) == 0);
+    int more_counts = !input->as_text && page->words_read > 0 && title_counts;
+    MUST(marked || memcmp(page->sketch + 33, bytes_of_it + 33, 4) == 0);
     if (!more_counts) MUST(memcmp(page->sketch, bytes_of_it, 33) == 0);
     if (!more_counts && !marked) {
         MUST(ndd_similarity(page->sketch, bytes_of_it) == 1);

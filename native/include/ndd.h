@@ -111,7 +111,7 @@ typedef struct ndd_page {
     uint64_t invalid_bytes; /* bytes of text that are not UTF-8: the page is in another encoding? */
 } ndd_page;
 
-/* The id of the recipe that this reader follows, for example "words-0-6". Static. */
+/* The id of the recipe that this reader follows, for example "words-0-7". Static. */
 const char *ndd_recipe(void);
 
 /* A reader owns the scratch memory of reading pages and keeps it between pages. One thread may be
@@ -220,12 +220,12 @@ typedef struct ndd_site_share {
     uint32_t read;  /* words of its blocks that were read */
     uint32_t frame; /* those of them in blocks that stand on more than `frame_above` pages */
     uint32_t own;   /* shingles (runs of three words) of all its blocks that stand on at most `own_most` pages */
-    uint32_t left;  /* words of those of them that were not read, and are no navigation */
+    uint32_t left;  /* words of those that were not read, are no navigation, and stand on at most `left_most` pages */
     uint32_t pages; /* the least number of pages on which such a block of frame stands; 0: there is none */
 } ndd_site_share;
 
 void ndd_site_tell(const uint8_t *site, uint64_t sets, const uint8_t *blocks, size_t n, uint32_t frame_above,
-                   uint32_t own_most, ndd_site_share *share);
+                   uint32_t own_most, uint32_t left_most, ndd_site_share *share);
 
 /* How many blocks are counted. */
 uint32_t ndd_site_blocks(const uint8_t *site);

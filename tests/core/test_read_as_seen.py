@@ -49,6 +49,57 @@ def test_what_nobody_sees_is_not_read(html: str) -> None:
     assert near(SHARED + html)
 
 
+SEEN = [
+    ("<input readonly value='{}'>", True),
+    ("<input type=text disabled value='{}'>", True),
+    ("<input value='{}'>", False),
+    ("<input type=hidden readonly value='{}'>", False),
+    ("<input type=checkbox disabled value='{}'>", False),
+    ("<input readonly hidden value='{}'>", False),
+    ("<select><input readonly value='{}'></select>", False),
+    ("<svg><g><text>{}</text></g></svg>", True),
+    ("<svg><text><tspan>{}</tspan></text></svg>", True),
+    ("<svg><foreignObject><div>{}</div></foreignObject></svg>", True),
+    ("<svg><title>{}</title></svg>", False),
+    ("<svg aria-hidden=true><text>{}</text></svg>", False),
+    ("<span hidden><svg><text>{}</text></svg></span>", False),
+]
+
+
+@pytest.mark.parametrize(("html", "seen"), SEEN)
+def test_fields_and_drawings_are_of_the_page(html: str, seen: bool) -> None:
+    """What they show is not read beside a text, but is counted, listed, and a part that tells pages apart."""
+    one, other = (
+        read_page(f"{SHARED}{html.format(text(seed, 40))}<p>{text(3, 20)}", blocks=True)
+        for seed in (1, 2)
+    )
+    assert (one.words_read, one.words) == (110, 150 if seen else 110)
+    assert len(one.blocks) == (24 if seen else 16)
+    assert (one.fingerprint.sketch, one.fingerprint.value) == (
+        other.fingerprint.sketch,
+        other.fingerprint.value,
+    )
+    assert (one.fingerprint.parts != other.fingerprint.parts) == seen
+
+
+def test_all_text_of_a_drawing_is_one_block_and_ends_none_without_text() -> None:
+    """Labels are too short to be listed one by one; an icon inside of a paragraph leaves it whole."""
+    chart = "<svg>" + "".join(f"<text>label{i}</text>" for i in range(30)) + "</svg>"
+    found = read_page(f"<p>{text(0, 40)} {chart} {text(1, 40)}", blocks=True).blocks
+    assert [
+        int.from_bytes(found[i + 4 : i + 8], "little") & 0xFFFF for i in range(0, len(found), 8)
+    ] == [40, 40, 30]
+    icon = "<svg><path d=x /><title>x</title></svg>"
+    assert len(read_page(f"<p>{text(0, 40)} {icon} {text(1, 40)}", blocks=True).blocks) == 8
+
+
+def test_what_is_for_browsers_without_scripts_is_listed() -> None:
+    """It is not read where the rest of the page is, and hidden text is not listed."""
+    html = f"{SHARED}<noscript><p>{text(1, 30)}</p></noscript><div hidden>{text(2, 30)}</div>"
+    found = read_page(html, blocks=True)
+    assert (found.words, len(found.blocks)) == (90, 16)
+
+
 @pytest.mark.parametrize(
     "icon",
     ["<title/>", "<style/>", "<script/>", "<title></title>", "<path>", "<g><title>x", "<desc/>"],

@@ -2,7 +2,7 @@
 
 from dedup.model.page import Document, Neighbour, PageFingerprint, Verdict
 
-PAGE = PageFingerprint(1, bytes(37), 0, 100, "words-0-6")
+PAGE = PageFingerprint(1, bytes(37), 0, 100, "words-0-7")
 
 
 def test_a_verdict_shows_what_a_person_asks_for() -> None:

@@ -20,7 +20,7 @@ SECRETS = st.text(st.characters(codec="utf-8"), min_size=1)
 
 def test_the_newest_recipe_is_the_default() -> None:
     """Without an id, and with an empty one, the newest recipe is meant."""
-    assert recipe_of() == recipe_of("") == recipe_of(NEWEST) == Recipe("words-0-6")
+    assert recipe_of() == recipe_of("") == recipe_of(NEWEST) == Recipe("words-0-7")
 
 
 def test_a_recipe_has_the_distances_of_the_specification() -> None:
@@ -91,7 +91,7 @@ def test_a_keyed_id_without_its_secret_hashes_no_tokens() -> None:
         token_hashes(["a"], recipe=recipe_of(secret="s").id)
 
 
-@pytest.mark.parametrize("unknown", ["words-0-7", "words-1", "WORDS-0-5", "nonsense", ".", "words"])
+@pytest.mark.parametrize("unknown", ["words-0-8", "words-1", "WORDS-0-5", "nonsense", ".", "words"])
 def test_an_unknown_id_is_refused(unknown: str) -> None:
     """The error names the id and the one that is known, with and without a secret."""
     for secret in (None, "s"):
@@ -99,7 +99,7 @@ def test_an_unknown_id_is_refused(unknown: str) -> None:
             recipe_of(unknown, secret)
 
 
-@pytest.mark.parametrize("retired", [f"words-0-{number}" for number in range(1, 6)])
+@pytest.mark.parametrize("retired", [f"words-0-{number}" for number in range(1, 7)])
 def test_a_retired_id_says_what_to_do(retired: str) -> None:
     """A store of an earlier recipe is not touched, and the error says how to go on."""
     with pytest.raises(RecipeMismatch, match=f"'{retired}' is retired.*new path or namespace"):
@@ -143,5 +143,5 @@ def test_same_recipe_accepts_equal_ids() -> None:
 
 def test_same_recipe_names_both_ids() -> None:
     """Different ids do not pass, and the error names them."""
-    with pytest.raises(RecipeMismatch, match="'words-0-6' and of recipe 'words-0-6.12345678'"):
+    with pytest.raises(RecipeMismatch, match="'words-0-7' and of recipe 'words-0-7.12345678'"):
         same_recipe(NEWEST, NEWEST + ".12345678")

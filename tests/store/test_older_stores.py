@@ -76,7 +76,7 @@ def test_lines_of_a_retired_recipe_are_not_imported(folder, tmp_path):
         main, ["store", "import", str(tmp_path / "new"), "--input", str(lines)]
     )
     assert done.exit_code != 0
-    for part in ("old.jsonl: line 1", "words-0-4", "words-0-6", "new path"):
+    for part in ("old.jsonl: line 1", "words-0-4", "words-0-7", "new path"):
         assert part in done.stderr
     assert not (tmp_path / "new").exists()
 

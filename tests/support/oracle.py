@@ -806,11 +806,30 @@ class Page:
         for depth in range(len(self.stack) - 1, max(-1, len(self.stack) - 65), -1):
             name = self.stack[depth].name
             if sought(name):
-                del self.stack[depth:]
-                self.without_room = 0
+                self.close_to(depth)
                 return
             if in_any(name, barrier):
                 return
+
+    def close_to(self, depth: int) -> None:
+        """Take the elements from a depth on off the stack; a drawing may end there."""
+        drawn = "drawn" in self.context
+        del self.stack[depth:]
+        self.without_room = 0
+        if drawn and "drawn" not in self.context:
+            self.end_unless(drawn=False)
+
+    def end_unless(self, *, drawn: bool) -> None:
+        """End the word, and the block if its tokens are of a drawing or, with drawn, if they are not."""
+        self.pieces.append(END_WORD)
+        block = blocks_of(self.pieces[self.block_begin() :])
+        if block and ("drawn" in block[0][0].context) != drawn:
+            self.pieces.append(END_BLOCK)
+
+    def block_begin(self) -> int:
+        """Return where the pieces of the block begin that is open."""
+        ends = (i for i in range(len(self.pieces), 0, -1) if self.pieces[i - 1] is END_BLOCK)
+        return next(ends, 0)
 
     def is_xml(self) -> bool:
         return re.match(f"\ufeff?[{SPACE}]*<\\?xml[{SPACE}]", self.text) is not None
@@ -868,6 +887,10 @@ class Page:
             self.pieces.append(END_WORD)
 
     def start(self, tag: StartTag) -> int:
+        if tag.name == "input" and "skipped" not in self.context:
+            self.field_text(tag)
+        if "drawn" in self.context:
+            self.pieces.append(END_WORD)
         self.ends(tag.name)
         self.parts_of(tag)
         if tag.name == "pre" and is_json(self.text[tag.end :]) and not blocks_of(self.pieces):
@@ -877,9 +900,11 @@ class Page:
                 self.data.append(token_hash(content, self.key))
                 return after
         if tag.has("BLOCK") and not tag.has("FOREIGN"):
-            while "foreign" in self.context:
-                del self.stack[-1]
-                self.without_room = 0
+            depth = len(self.stack)
+            while depth and "foreign" in self.stack[depth - 1].context:
+                depth -= 1
+            if depth < len(self.stack):
+                self.close_to(depth)
         if tag.has("RAW") and "foreign" not in self.context:
             self.pieces.append(END_WORD)
             if tag.closed and self.is_xml():
@@ -923,6 +948,11 @@ class Page:
             self.stack = [Element(name, context - hints) for name, context in self.stack]
         outside = {"main"} - self.context or not in_content(self.context)
         context = self.unveiled(tag) | self.marks(tag)
+        if {"drawn", "skipped"} <= self.context and (
+            tag.name == "text" or (tag.has("FOREIGN") and tag.has("BLOCK"))
+        ):
+            self.end_unless(drawn=True)
+            context = context - {"skipped"} | {"aside"}
         if tag.has("LINK") and href and "skipped" not in context:
             number = re.compile(rf"[{SPACE}]*[0-9]{{1,5}}[{SPACE}]*<").match(self.text, tag.end)
             named = "next" in re.findall("[0-9a-z]+", lower(" ".join(tag.values("class"))))
@@ -956,13 +986,25 @@ class Page:
         page = tag.first("srcdoc")
         if tag.hidden() or (page is None and tag.name not in ("textarea", "xmp")):
             return
-        text, at = (content if page is None else page).decode("utf-8", "surrogateescape"), 0
+        self.text_block(content if page is None else page, self.context - {"form"})
+
+    def field_text(self, tag: StartTag) -> None:
+        """Take what is seen of a field that a visitor cannot change."""
+        types = {lower(value) for value in tag.values("type")} - {""}
+        value = tag.first("value")
+        fixed = tag.values("readonly", "disabled") and not types - set(WORDS["text types"])
+        if value is not None and fixed and not tag.hidden():
+            self.text_block(value, self.context - {"form"} | {"aside"})
+
+    def text_block(self, content: bytes, context: Context) -> None:
+        """Take text that is no markup, as a block of its own."""
+        text, at = content.decode("utf-8", "surrogateescape"), 0
         self.pieces.append(END_BLOCK)
         while at < len(text):
             one, end = reference(text, at, False) if text[at] == "&" else ("", at)
             if not one:
                 one, end = text[at], at + 1
-            self.pieces += [Piece(each, self.context - {"form"}) for each in one]
+            self.pieces += [Piece(each, context) for each in one]
             at = end
         self.pieces.append(END_BLOCK)
 
@@ -1060,6 +1102,8 @@ class Page:
             marks.discard("skipped")
         if tag.has("FOREIGN") and not tag.has("BLOCK"):
             marks.add("foreign")
+        if tag.has("FOREIGN") and tag.has("SKIP") and "skipped" not in self.context:
+            marks |= set() if tag.hidden() else {"drawn"}
         if tag.has("VEIL"):
             marks |= {"unscripted"} if "skipped" in self.context else {"unscripted", "veiled"}
         if "skipped" in self.context and not (tag.has("BLOCK") or tag.has("LINK")):
@@ -1244,7 +1288,7 @@ def above_headline(blocks: Blocks, texts: AbstractSet[int], title: Sequence[byte
     headline = -max(fitting, default=(0, 0))[1]
     above = count(blocks[i] for i in texts if i < headline)
     below = count(blocks[i] for i in texts if i >= headline)
-    return 0 if above > 400 and above > 8 * below else headline
+    return 0 if above > 80 and above > below else headline
 
 
 def own_content(blocks: Blocks, void: AbstractSet[str], title: Sequence[str]) -> set[int]:
@@ -1256,16 +1300,10 @@ def own_content(blocks: Blocks, void: AbstractSet[str], title: Sequence[str]) ->
 
 
 class Judged(NamedTuple):
-    """The kept blocks with their weights, what tokens of them are own, and the blocks of lists: all, and those below.
-
-    below_tokens: how many tokens those below count for.
-    """
+    """The kept blocks with their weights, and how many tokens of them are own."""
 
     kept: list[tuple[int, list[Token]]]
     own: int
-    lists: Blocks
-    below: Blocks
-    below_tokens: int
 
 
 def judge(blocks: Blocks, title: Sequence[str]) -> Judged:
@@ -1285,7 +1323,6 @@ def judge(blocks: Blocks, title: Sequence[str]) -> Judged:
         kept = content
     elif 100 * tokens < 30 * (tokens + entries) and count(blocks[i] for i in main) >= 20:
         kept = main
-    lists = content - kept
     kept = without_notice(blocks, kept)
     judged: list[tuple[int, list[Token]]] = []
     said: set[tuple[bytes, ...]] = set()
@@ -1303,15 +1340,7 @@ def judge(blocks: Blocks, title: Sequence[str]) -> Judged:
     own = [block for _, block in judged if not has_main or "main" in block[0].context]
     if listed and count(block for _, block in judged) >= 80:
         own = []
-    counted = [id(block) for _, block in judged]
-    above, below = 0, []
-    for i, block in enumerate(blocks):
-        above += len(block) if id(block) in counted else 0
-        if i in lists and 2 * above >= sum(len(one) for _, one in judged):
-            below.append(block)
-    outside = (sum("link" not in token.context for token in block) for block in below)
-    telling = sum(min(len(block) + more, 30) for block, more in zip(below, outside, strict=True))
-    return Judged(judged, count(own), [blocks[i] for i in sorted(lists)], below, telling)
+    return Judged(judged, count(own))
 
 
 def judged_page(html: bytes) -> tuple[Judged, Sequence[str]]:
@@ -1388,11 +1417,8 @@ def fingerprint_blocks(
     key: Key = (0, 0),
     title: Sequence[str] = (),
     own: int | None = None,
-    lists: Iterable[Sequence[str]] = (),
-    below: Iterable[Sequence[str]] = (),
-    below_tokens: int = 0,
 ) -> tuple[int, bytes, int]:
-    """Return value, sketch and features of blocks (weight, tokens), the title's tokens and lists: all, and those below.
+    """Return value, sketch and features of blocks (weight, tokens), and the title's tokens.
 
     own: how many of the tokens are own ones; None: all of them.
     """
@@ -1406,32 +1432,14 @@ def fingerprint_blocks(
     value = simhash(list(weights), list(weights.values()))
     kept = len(sequence)
     own = kept if own is None else own
-    of_title, of_lists = [], []
+    of_title = []
     if title and kept > 0 and own < 80:
         beside = [token_hash(token.encode(), key) for token in title]
         times = 1 + min((kept - own) // 8, 16)
         of_title = runs_of_three(beside)
         of_title += [shingle_hash(sum_of(beside), i, 1) for i in range(times)]
-    of_page: list[int] = []
-    if 0 < kept < 100 and below_tokens >= kept:
-        of_lists = least_entries(below, 2 + kept // 16, key)
-    elif 80 <= kept < 400 and listed_tokens(lists) >= 4 * kept:
-        of_page = least_entries(lists, 4 + kept // 8, key)
-    sketch = sketch_of([*of_page, *runs_of_three(sequence)], [*of_title, *of_lists])
+    sketch = sketch_of(runs_of_three(sequence), of_title)
     return value, sketch, len(weights)
-
-
-def listed_tokens(lists: Iterable[Sequence[str]]) -> int:
-    """Return how many tokens lists of links count for."""
-    return sum(min(len(entry), 30) for entry in lists)
-
-
-def least_entries(lists: Iterable[Sequence[str]], most: int, key: Key) -> list[int]:
-    """Return the shingles of the entries with the least hashes."""
-    hashes = ([token_hash(token.encode(), key) for token in entry] for entry in lists)
-    return [
-        mix(one) for one in sorted({shingle_hash(sum_of(entry), 0, 2) for entry in hashes})[:most]
-    ]
 
 
 def hashes_of(page: Page, blocks: Iterable[list[Token]]) -> list[int]:
@@ -1446,8 +1454,6 @@ def finish(page: Page) -> Reading:
     kept = [
         Block(weight, [token.data.decode() for token in block]) for weight, block in judged.kept
     ]
-    lists = [[token.data.decode() for token in block] for block in judged.lists]
-    below = [[token.data.decode() for token in block] for block in judged.below]
     if not page.canonical and page.open_graph:
         page.canonical, page.canonical_path = page.open_graph
     kept_blocks = {id(block) for _, block in judged.kept}
@@ -1465,9 +1471,7 @@ def finish(page: Page) -> Reading:
         page.said,
         [*page.meta, *hashes_of(page, frame)],
     ]
-    value, sketch, features = fingerprint_blocks(
-        kept, page.key, page.title_tokens, judged.own, lists, below, judged.below_tokens
-    )
+    value, sketch, features = fingerprint_blocks(kept, page.key, page.title_tokens, judged.own)
     return Reading(
         value,
         sketch,
@@ -1488,11 +1492,14 @@ def block_list(html: bytes, key: Key = (0, 0)) -> list[int]:
     """Return the list of a page's blocks (specification, "List of blocks")."""
     page = Page(html.decode("utf-8", "surrogateescape"), key=key)
     page.scan()
-    blocks = visible(blocks_of(page.pieces))
+    before = blocks_of(page.pieces)
+    blocks = visible(before)
+    seen = {id(block) for block in blocks}
+    unscripted = [b for b in before if id(b) not in seen and "unscripted" in b[0].context]
     kept = {id(block) for _, block in judge(blocks, page.title_tokens).kept}
     listed: dict[int, int] = {}
     for read in (True, False):
-        for block in blocks:
+        for block in blocks if read else [*blocks, *unscripted]:
             long = len(block) >= 3 or sum(len(token.data) for token in block) >= 20
             if long and (id(block) in kept) == read:
                 number = number_of_sequence(hashes_of(page, [block]))

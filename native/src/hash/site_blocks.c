@@ -89,17 +89,15 @@ uint32_t ndd_site_count(uint8_t *site, uint64_t sets, uint32_t title, const uint
 }
 
 void ndd_site_tell(const uint8_t *site, uint64_t sets, const uint8_t *blocks, size_t n, uint32_t frame_above,
-                   uint32_t own_most, ndd_site_share *share) {
+                   uint32_t own_most, uint32_t left_most, ndd_site_share *share) {
     ndd_site_share found = {0, 0, 0, 0, 0};
     for (size_t i = 0; i < n; i++) {
         uint32_t hash = hash_at(blocks, i), high = load4_le(blocks + 8 * i + 4), words = high & 0x3fffffff;
         const uint8_t *set = set_of((uint8_t *)(uintptr_t)site, sets, hash);
         int way = way_of(set, hash);
         uint32_t pages = way < 0 ? 0 : count_at(set, way);
-        if (pages <= own_most) {
-            found.own += words > 2 ? words - 2 : 1;
-            found.left += high >> 30 == 0 ? words : 0;
-        }
+        if (pages <= own_most) found.own += words > 2 ? words - 2 : 1;
+        if (pages <= left_most && high >> 30 == 0) found.left += words;
         if (high >> 31 == 0) continue;
         found.read += words;
         if (pages <= frame_above) continue;

@@ -6,7 +6,7 @@
  *
  *     shingle hash -> one of NDD_SKETCH_PLACES places, by its upper half; each keeps its least lower half
  *     each place that keeps something -> one bit of 256 flips
- *     all shingle hashes of the text (not of title and lists) -> the digits of one number to the base
+ *     all shingle hashes of the text (not of the title) -> the digits of one number to the base
  *     NDD_HASH_C0 -> its mixed lower 32 bits
  *
  * In a place both texts keep the same with the probability J (one permutation hashing: Li, Owen, Zhang,

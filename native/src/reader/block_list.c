@@ -16,10 +16,10 @@ enum {
     SLOTS = 1024       /* more than twice LISTED_MOST; a power of two */
 };
 
-/* Adds the blocks that were read (read = 1), or the others; returns 0 once the list is full. */
-static int list_blocks(struct ndd_reader *reader, uint32_t *slots, uint64_t read) {
-    for (size_t i = 0; i < reader->blocks.n; i++) {
-        const struct block *block = &reader->blocks.at[i];
+/* Adds those of n blocks that were read (read = 1), or the others; returns 0 once the list is full. */
+static int list_blocks(struct ndd_reader *reader, uint32_t *slots, const struct block *blocks, size_t n, uint64_t read) {
+    for (size_t i = 0; i < n; i++) {
+        const struct block *block = &blocks[i];
         if ((block->weight > 0) != read) continue;
         if (block->tokens < LISTED_TOKENS && block->bytes < LISTED_BYTES) continue;
         uint32_t hash = parts_number(parts_join(reader, 0, block)), at = hash % SLOTS;
@@ -39,7 +39,9 @@ ndd_status ndd_reader_blocks(ndd_reader *reader, const uint64_t **blocks, size_t
     uint32_t slots[SLOTS] = {0}; /* the number of an entry, from 1 up */
     reader->block_list.n = 0;
     if (!NDD_ROOM(reader, reader->block_list, LISTED_MOST)) return NDD_NO_MEMORY;
-    if (list_blocks(reader, slots, 1)) list_blocks(reader, slots, 0);
+    const struct block *seen = reader->blocks.at, *unseen = reader->unscripted.at;
+    int has_room = list_blocks(reader, slots, seen, reader->blocks.n, 1) && list_blocks(reader, slots, seen, reader->blocks.n, 0);
+    if (has_room) list_blocks(reader, slots, unseen, reader->unscripted.n, 0);
     *blocks = reader->block_list.at;
     *n = reader->block_list.n;
     return NDD_OK;

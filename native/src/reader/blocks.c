@@ -103,7 +103,6 @@ static void leave_notice(struct ndd_reader *reader) {
         if (!(block->context & IN_NOTICE)) continue;
         for (; i <= reader->blocks.n; i++) {
             block = &reader->blocks.at[i - 1];
-            if (block->weight > 0) block->context |= IN_TAKEN;
             block->weight = 0;
         }
         return;
@@ -124,7 +123,6 @@ void blocks_weigh(struct ndd_reader *reader) {
     wrappers_open(reader);
     headline_begin(reader);
     uint32_t needed = main_holds_the_text(reader) ? IN_MAIN : 0;
-    reader->needed = needed;
     keep(reader, needed, 0);
     leave_labels(reader);
     keep_lists(reader, needed);

@@ -13,13 +13,6 @@
 #define LITTLE_TEXT 80 /* kept tokens: beside fewer of them the title counts */
 #define FOREIGN_TEXT 8 /* kept tokens outside of article or main: for so many the title counts once more, */
 #define TITLES_MOST 17 /* but not more often than this */
-#define LISTED_TEXT 100 /* kept tokens: beside fewer of them lists of links count */
-#define LISTED_LEAST 2 /* entries of these, and one more for so many kept tokens: */
-#define LISTED_STEP 16
-#define LISTS_TEXT 400 /* kept tokens: beside fewer of them, */
-#define LISTS_TIMES 4 /* lists of links that are so many times the text count, */
-#define LISTS_LEAST 4 /* with so many entries, and one more for so many kept tokens: */
-#define LISTS_STEP 8
 #define READ_ENOUGH 64 /* kept tokens: a page with fewer that are less than an eighth of its words is unread */
 #define FEATURES_LEAST 8 /* a page with fewer is not judged by its text */
 #define WEIGHT_CAP 480 /* of a distinct word, so that one repeated word does not decide */
@@ -156,71 +149,6 @@ static void add_title(const struct ndd_reader *reader, struct sketch *sketch, si
     sketch->sequence = 0;
 }
 
-/* The entries of a page's lists of links with the least hashes, so that lists which share most entries share most of
- * these. above: how many kept tokens must stand above an entry. */
-struct entries {
-    uint64_t least[LISTS_LEAST + LISTS_TEXT / LISTS_STEP];
-    size_t n, most, above;
-};
-
-static int is_entry(const struct ndd_reader *reader, const struct block *block) {
-    return block->weight == 0 && !(block->context & IN_TAKEN) && stands_where(block, reader->needed);
-}
-
-/* What an entry below the text counts for: at most 30, its words outside of links twice, for a box of the site has none. */
-static uint32_t telling_tokens(const struct block *block) {
-    uint64_t tokens = 2 * (uint64_t)block->tokens - block->link_tokens;
-    return tokens < NDD_ENTRY_MOST ? (uint32_t)tokens : NDD_ENTRY_MOST;
-}
-
-static void add_entry(struct entries *entries, uint64_t entry) {
-    uint64_t *least = entries->least;
-    size_t at = 0;
-    while (at < entries->n && least[at] < entry) at++;
-    if (at == entries->most || (at < entries->n && least[at] == entry)) return;
-    entries->n += entries->n < entries->most;
-    memmove(least + at + 1, least + at, (entries->n - 1 - at) * sizeof *least);
-    least[at] = entry;
-}
-
-static void gather_entries(const struct ndd_reader *reader, struct entries *entries) {
-    size_t above = 0;
-    for (size_t i = 0; i < reader->blocks.n; i++) {
-        const struct block *block = &reader->blocks.at[i];
-        const uint64_t *tokens = reader->tokens.at + block->first_token;
-        uint64_t entry = 0;
-        above += block->weight > 0 ? block->tokens : 0;
-        if (!is_entry(reader, block) || above < entries->above) continue;
-        for (size_t j = 0; j < block->tokens; j++) entry = entry * NDD_HASH_C0 + tokens[j];
-        add_entry(entries, hash_shingle(entry, 0, 2));
-    }
-}
-
-/* Lists of links tell pages apart: beside little text where more of them than the text itself stands below half of it,
- * for above it they are of the site; and wherever they stand if the page is lists for the most part. These are of the
- * hash of the whole text, the others not. */
-static void add_lists(const struct ndd_reader *reader, struct sketch *sketch, size_t kept) {
-    struct entries entries = {.most = LISTED_LEAST + kept / LISTED_STEP, .above = kept - kept / 2};
-    uint64_t below = 0, all = 0;
-    size_t above = 0;
-    int everywhere = 0;
-    for (size_t i = 0; i < reader->blocks.n; i++) {
-        const struct block *block = &reader->blocks.at[i];
-        above += block->weight > 0 ? block->tokens : 0;
-        if (!is_entry(reader, block)) continue;
-        all += entry_tokens(block);
-        below += above < entries.above ? 0 : telling_tokens(block);
-    }
-    if (kept >= LISTED_TEXT || below < kept) {
-        everywhere = kept >= LITTLE_TEXT && all >= LISTS_TIMES * kept;
-        if (!everywhere) return;
-        entries = (struct entries){.most = LISTS_LEAST + kept / LISTS_STEP};
-    }
-    gather_entries(reader, &entries);
-    for (size_t i = 0; i < entries.n; i++) sketch_add(sketch, hash_mix(entries.least[i]));
-    if (!everywhere) sketch->sequence = 0;
-}
-
 /* own: how many of the kept tokens stand in article or main, if the page has one. */
 static void sum_shingles(struct ndd_reader *reader, size_t kept, size_t own, ndd_page *page) {
     struct sketch sketch;
@@ -228,7 +156,6 @@ static void sum_shingles(struct ndd_reader *reader, size_t kept, size_t own, ndd
     sketch_begin(&sketch);
     size_t titles = 1 + (kept - own) / FOREIGN_TEXT;
     if (kept > 0 && own < LITTLE_TEXT) add_title(reader, &sketch, titles < TITLES_MOST ? titles : TITLES_MOST);
-    if (kept > 0 && kept < LISTS_TEXT) add_lists(reader, &sketch, kept);
     for (size_t next = 0; next < reader->blocks.n;) {
         struct block block = take_blocks(reader, &next, 0);
         if (block.weight > 0) add_tokens(&sketch, &text, reader->tokens.at + block.first_token, block.tokens);

@@ -12,8 +12,7 @@ enum {
     TITLE_MOST = 64,    /* tokens of the title that are compared */
     HEADING_MOST = 32,  /* tokens of a heading; a longer one says more than a title */
     HEADINGS_MOST = 64, /* headings that are compared: the time stays linear */
-    ABOVE_MOST = 400,   /* tokens of text above the headline; more are left out only if they are at most */
-    ABOVE_TIMES = 8     /* so many times the text below: a heading at the end of a page begins nothing */
+    ABOVE_MOST = 80     /* tokens of text above the headline, as of a notice; more are left out only beside more below */
 };
 
 /* How many tokens the longest run has that a heading shares with the title. */
@@ -49,6 +48,6 @@ void headline_begin(struct ndd_reader *reader) {
     for (size_t i = 0; headline > 0 && i < reader->blocks.n; i++) {
         if (is_text(&reader->blocks.at[i])) text[i >= headline] += reader->blocks.at[i].tokens;
     }
-    if (text[0] > ABOVE_MOST && text[0] > ABOVE_TIMES * text[1]) return;
+    if (text[0] > ABOVE_MOST && text[0] > text[1]) return;
     for (size_t i = 0; i < headline; i++) reader->blocks.at[i].context |= IN_ABOVE;
 }

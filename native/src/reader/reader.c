@@ -7,7 +7,7 @@
 #define PAGE_MOST ((size_t)1 << 31) /* tokens are counted in 32 bits */
 
 const char *ndd_recipe(void) {
-    return "words-0-6";
+    return "words-0-7";
 }
 
 ndd_status ndd_reader_open(ndd_reader **reader) {
@@ -36,7 +36,7 @@ static ndd_status begin(struct ndd_reader *reader, const uint8_t *bytes, size_t 
         return NDD_TOO_LARGE;
     }
     scratch_trim(reader);
-    reader->tokens.n = reader->blocks.n = 0;
+    reader->tokens.n = reader->blocks.n = reader->unscripted.n = 0;
     reader->links.n = reader->targets.n = 0;
     reader->open = 0;
     reader->own_target = 0;

@@ -48,11 +48,11 @@ enum {
     IN_VEILED = 1 << 13,  /* skipped, but blocks inside are only hidden: hidden within a line, or for a browser without scripts */
     IN_TOP = 1 << 14,     /* h1 */
     IN_PROPERTY = 1 << 15, /* a thing that is a property of another one (microdata) */
-    IN_TAKEN = 1 << 16,    /* of a block: kept at first, but it repeats another, or is a notice */
     IN_ABOVE = 1 << 17,    /* of a block: above the page's headline (headline.c) */
     IN_UNSCRIPTED = 1 << 18, /* for a browser without scripts */
     IN_BESIDE = 1 << 19,    /* a hint, too: a class or id of what stands in front of the content or beside it */
-    IN_FOREIGN = 1 << 21    /* SVG or MathML, but what is HTML again inside of it */
+    IN_FOREIGN = 1 << 21,   /* SVG or MathML, but what is HTML again inside of it */
+    IN_DRAWN = 1 << 22      /* SVG that is seen: of it, the text */
 };
 
 /* The text between two block-level tags. */
@@ -126,6 +126,7 @@ struct ndd_reader {
     NDD_LIST(uint64_t) targets;     /* what ndd_reader_links hands out */
     NDD_LIST(uint64_t) numbers;     /* what ndd_reader_numbers hands out */
     NDD_LIST(uint64_t) block_list;  /* what ndd_reader_blocks hands out */
+    NDD_LIST(struct block) unscripted; /* blocks for a browser without scripts, which were left out */
     NDD_LIST(uint8_t) words_kept;
     NDD_LIST(uint8_t) words_shown;  /* what ndd_reader_words hands out */
     int keep_words;
@@ -134,7 +135,6 @@ struct ndd_reader {
     size_t address_length;
     uint64_t own_target;    /* the hash of a link to it */
     uint32_t words;     /* that a visitor sees (set by hidden.c) */
-    uint32_t needed;    /* IN_MAIN if only that is content (blocks.c) */
     uint32_t listed;    /* the content is lists of links (blocks.c) */
     uint32_t has_main;  /* IN_MAIN if some content is in it */
     uint32_t title;     /* hashes of what the page says it is, 0 for nothing (identity.c) */
@@ -184,6 +184,9 @@ void words_block(struct ndd_reader *reader, const uint8_t *at, const uint8_t *en
 void words_title(struct ndd_reader *reader, const uint8_t *at, const uint8_t *end);
 void words_break(struct ndd_reader *reader);     /* a word ends here */
 void words_end_block(struct ndd_reader *reader); /* and so does a block */
+
+/* A word ends, and so does a block, but if its tokens are of a drawing (drawn = 1), or are not (0). */
+void words_end_unless(struct ndd_reader *reader, int drawn);
 
 /* target.c: the hash of what a URL leads to; 0 for nothing. */
 int target_hash(const struct ndd_reader *reader, const uint8_t *href, size_t n, uint64_t *hash);

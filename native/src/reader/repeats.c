@@ -49,6 +49,5 @@ void repeats_leave(struct ndd_reader *reader) {
             continue;
         }
         block->weight = 0;
-        block->context |= IN_TAKEN;
     }
 }

@@ -41,10 +41,12 @@ static void set_context(struct scan *scan) {
 }
 
 static void close_to(struct scan *scan, uint32_t depth) {
+    const uint32_t before = scan->reader->context;
     if (scan->plain > depth) scan->plain = 0;
     scan->depth = depth;
     scan->too_deep = 0;
     set_context(scan);
+    if (before & ~scan->reader->context & IN_DRAWN) words_end_unless(scan->reader, 0); /* a drawing ends here */
 }
 
 /* Closes the nearest open element that has one of the wanted flags, unless one of the fence flags
@@ -103,6 +105,7 @@ static uint32_t context_of(const struct scan *scan, uint32_t flags, const struct
     if (attributes->more & MORE_SHADOW && !(flags & (TAG_BLOCK | TAG_FOREIGN))) context &= ~(uint32_t)IN_SKIPPED;
     if (flags & TAG_FOREIGN && flags & TAG_BLOCK) outer &= ~(uint32_t)IN_FOREIGN; /* foreignObject: HTML again */
     else if (flags & TAG_FOREIGN) context |= IN_FOREIGN;
+    if (flags & TAG_FOREIGN && flags & TAG_SKIP && !(outer & IN_SKIPPED) && !(attributes->marks & IN_HIDDEN)) context |= IN_DRAWN;
     if (attributes->more & MORE_ITEMSCOPE) context |= thing_context(attributes);
     if (outer & IN_VEILED && flags & (TAG_BLOCK | TAG_SKIP)) {
         outer &= ~(uint32_t)IN_VEILED;
@@ -186,6 +189,8 @@ static int is_json(const uint8_t *at, const uint8_t *end) {
 
 #define NAME_TEXTAREA UINT64_C(0x6165726174786574)
 #define NAME_XMP UINT64_C(0x706d78)
+#define NAME_INPUT UINT64_C(0x7475706e69)
+#define NAME_TEXT UINT64_C(0x74786574)
 #define NAME_PRE UINT64_C(0x657270)
 #define AROUND_DATA 64 /* bytes behind data in a pre, at most: the end tags of the page that a browser made around it */
 
@@ -199,6 +204,19 @@ static void raw_text(struct scan *scan, uint64_t name, const struct attributes *
     else if (name == NAME_TEXTAREA || name == NAME_XMP) words_block(reader, at, end, context);
 }
 
+/* What is seen of a field that a visitor cannot change. */
+static void field_text(struct ndd_reader *reader, const struct attributes *found) {
+    const uint32_t looked_at = MORE_VALUE | MORE_FIXED | MORE_NO_TEXT;
+    if ((found->more & looked_at) != (MORE_VALUE | MORE_FIXED) || found->marks & IN_HIDDEN) return;
+    words_block(reader, found->value, found->value + found->value_length, (reader->context & ~(uint32_t)IN_FORM) | IN_ASIDE);
+}
+
+/* Whether the text of a drawing begins: of an SVG that is seen, what stands in text or is HTML again. */
+static int is_drawn_text(uint32_t context, uint64_t name, uint32_t flags) {
+    if ((context & (IN_DRAWN | IN_SKIPPED)) != (IN_DRAWN | IN_SKIPPED)) return 0;
+    return name == NAME_TEXT || (flags & TAG_FOREIGN && flags & TAG_BLOCK);
+}
+
 static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
     struct ndd_reader *reader = scan->reader;
     const uint8_t *name_start = at + 1, *p = tag_name_end(name_start, scan->end);
@@ -210,10 +228,12 @@ static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
     /* outside the content only the links of a pagination count */
     int outside = reader->address != NULL && (flags & TAG_LINK) && !(reader->context & IN_MAIN && in_content(reader->context));
     const uint8_t *after = p + 1;
+    int is_field = name == NAME_INPUT && !(reader->context & IN_SKIPPED);
     if (p == scan->end || *p != '>') {
         /* a tag that may end elements before it does not stand in the context that holds here */
         uint32_t context = flags & (TAG_BLOCK | TAG_LINK) ? 0 : reader->context;
         int wanted = wanted_of(flags, context, reader->context) | (outside ? WANTED_NEXT : 0);
+        if (is_field) wanted = WANTED;
         const struct parts before = reader->parts;
         after = tag_attributes(reader, p, scan->end, wanted, &attributes);
         if (after == NULL) { /* never finished: no tag, and nothing follows it */
@@ -221,8 +241,10 @@ static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
             return scan->end;
         }
     }
-    if (attributes.more != 0) take_more(scan, flags, &attributes, after);
+    if (attributes.more != 0 && !is_field) take_more(scan, flags, &attributes, after);
 
+    if (is_field) field_text(reader, &attributes);
+    if (reader->context & IN_DRAWN) words_break(reader);
     if (flags & TAG_BLOCK) words_end_block(reader);
     else if (flags & TAG_BREAK) words_break(reader);
     if (name == NAME_PRE && reader->tokens.n == 0 && is_json(after, scan->end)) {
@@ -262,6 +284,10 @@ static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
     if (flags & (TAG_BLOCK | TAG_LINK)) implied_ends(scan, flags);
     if (flags & TAG_TOP && !scan->headed && !(reader->context & (IN_SKIPPED | IN_DROPPED))) hold_heading(scan);
     uint32_t context = context_of(scan, flags, &attributes);
+    if (is_drawn_text(reader->context, name, flags)) {
+        words_end_unless(reader, 1);
+        context = (context & ~(uint32_t)IN_SKIPPED) | IN_ASIDE;
+    }
     if (flags & TAG_LINK && reader->address != NULL && attributes.more & MORE_HREF && !(context & IN_SKIPPED)) {
         int paging = attributes.more & MORE_NEXT || (outside && links_is_number(after, scan->end));
         links_add(reader, attributes.href, attributes.href_length, paging ? context | IN_PAGING : context);

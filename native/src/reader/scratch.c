@@ -35,6 +35,7 @@ static size_t scratch_bytes(const struct ndd_reader *reader) {
            reader->targets.room * sizeof *reader->targets.at +
            reader->numbers.room * sizeof *reader->numbers.at +
            reader->block_list.room * sizeof *reader->block_list.at +
+           reader->unscripted.room * sizeof *reader->unscripted.at +
            reader->words_kept.room + reader->words_shown.room;
 }
 
@@ -53,6 +54,7 @@ void scratch_drop(struct ndd_reader *reader) {
     DROP(reader->targets);
     DROP(reader->numbers);
     DROP(reader->block_list);
+    DROP(reader->unscripted);
     DROP(reader->words_kept);
     DROP(reader->words_shown);
 }

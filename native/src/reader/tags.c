@@ -144,6 +144,7 @@ static const char *const dropped_roles[] = {"navigation", "banner", "contentinfo
 static const char *const aside_roles[] = {"complementary", "search", "form", "menu", "menubar", "toolbar",
                                           "button", NULL};
 static const char *const next_words[] = {"next", NULL};
+static const char *const text_types[] = {"text", "search", "url", "email", "tel", "number", "date", NULL};
 static const char *const main_roles[] = {"main", "article", NULL};
 
 /* A declaration "property: value" anywhere in a style, white space aside. */
@@ -215,6 +216,8 @@ static void long_attribute(struct ndd_reader *reader, const uint8_t *name, size_
             found->more |= MORE_OPEN_GRAPH;
         } else if (small4(name) == NAME4('d', 'a', 't', 'e') && equals(name, n, "datetime")) {
             said_attribute(reader, name, value, length, end, wanted);
+        } else if (equals(name, n, "readonly") || equals(name, n, "disabled")) {
+            found->more |= MORE_FIXED;
         }
         break;
     case 9:
@@ -283,6 +286,7 @@ static void attribute(struct ndd_reader *reader, const uint8_t *name, size_t n, 
         case NAME4('t', 'y', 'p', 'e'):
             if (equals(value, length, "application/ld+json")) found->more |= MORE_LINKED; /* describes the text, does not replace it */
             else if (is_json_type(value, length)) found->more |= MORE_JSON;
+            else if (length > 0 && !one_of(value, length, text_types)) found->more |= MORE_NO_TEXT;
             break;
         case NAME4('o', 'p', 'e', 'n'):
             found->more |= MORE_OPEN;
@@ -307,8 +311,15 @@ static void attribute(struct ndd_reader *reader, const uint8_t *name, size_t n, 
             if (style_hides(value, length)) found->marks |= IN_HIDDEN;
             said_attribute(reader, name, value, length, end, wanted);
             break;
-        case NAME4('t', 'i', 't', 'l'):
         case NAME4('v', 'a', 'l', 'u'):
+            if ((name[4] | 0x20) != 'e') break;
+            said_attribute(reader, name, value, length, end, wanted);
+            if (found->more & MORE_VALUE) break;
+            found->more |= MORE_VALUE;
+            found->value = value;
+            found->value_length = length;
+            break;
+        case NAME4('t', 'i', 't', 'l'):
             if ((name[4] | 0x20) == 'e') said_attribute(reader, name, value, length, end, wanted);
             break;
         default:

@@ -34,8 +34,8 @@ struct attributes {
     uint32_t more;  /* MORE_ flags: what is said beside that */
     int closed;     /* ends with "/>" */
     /* each only with its flag: not all tags need be made ready for what few have */
-    const uint8_t *href, *itemprop, *content, *source, *page;
-    size_t href_length, itemprop_length, content_length, source_length, page_length;
+    const uint8_t *href, *itemprop, *content, *source, *page, *value;
+    size_t href_length, itemprop_length, content_length, source_length, page_length, value_length;
 };
 
 enum {
@@ -51,7 +51,10 @@ enum {
     MORE_LINKED = 1 << 9,    /* the type of JSON-LD (for script) */
     MORE_OPEN = 1 << 10,     /* open (for dialog) */
     MORE_SHADOW = 1 << 11,   /* shadowrootmode (for template) */
-    MORE_PAGE = 1 << 12      /* srcdoc: the page within (for iframe) */
+    MORE_PAGE = 1 << 12,     /* srcdoc: the page within (for iframe) */
+    MORE_VALUE = 1 << 13,    /* value, */
+    MORE_FIXED = 1 << 14,    /* which a visitor cannot change, */
+    MORE_NO_TEXT = 1 << 15   /* or a type whose value is no text (for input) */
 };
 
 enum {

@@ -335,6 +335,13 @@ void words_block(struct ndd_reader *reader, const uint8_t *at, const uint8_t *en
     reader->context = around;
 }
 
+void words_end_unless(struct ndd_reader *reader, int drawn) {
+    words_break(reader);
+    if (!reader->in_block) return;
+    int is_drawn = (reader->blocks.at[reader->blocks.n - 1].context & IN_DRAWN) != 0;
+    if (is_drawn != drawn) words_end_block(reader);
+}
+
 /* A title may occur inside a block: the counts of the page's text are restored afterwards. */
 void words_title(struct ndd_reader *reader, const uint8_t *at, const uint8_t *end) {
     const size_t tokens = reader->tokens.n, blocks = reader->blocks.n, digits = reader->digits.n;

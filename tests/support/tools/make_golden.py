@@ -11,7 +11,7 @@ from typing import Any
 
 import oracle
 
-RECIPE = "words-0-6"
+RECIPE = "words-0-7"
 SECRETS = ("a secret of this crawl", "Geheimnis ä 秘密")
 TOKENS = (
     *("", "a", "the", "naïve", "中文", "0123456", "01234567", "012345678", "0123456789abcdef"),
@@ -182,7 +182,7 @@ def section(vectors: dict[str, Any]) -> str:
     lines = [
         f"# Golden vectors of recipe `{RECIPE}`",
         "",
-        "The [specification](../fingerprint-spec.md) in numbers.",
+        "The [specification](fingerprint-spec.md) in numbers.",
         "`tests/golden/golden.json` holds all of these and more, `tests/golden/*.html` the pages. Texts stand here as",
         "JSON writes them; hashes and fingerprints are hexadecimal. `python tests/support make_golden` writes both.",
         "",
