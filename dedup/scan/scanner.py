@@ -36,7 +36,7 @@ from typing import IO, Literal, Self
 
 import msgspec
 
-from dedup.core.files import checksum, read_checked, replace_file
+from dedup.core.files import checked_line, read_checked, replace_file
 from dedup.detector import EmbeddedDetector
 from dedup.detector.detector import CROWD
 from dedup.detector.frames import Frames
@@ -521,10 +521,9 @@ class Work:
         replace_file(self.folder / "job.json", content)
 
     def _write_position(self, position: Position) -> None:
-        line = msgspec.json.encode(position)
         # not replaced: if a kill tears it, the other one holds
         self._position_file(position.sequence).write_bytes(
-            b"%s\n%s\n" % (line, checksum(line).encode())
+            checked_line(msgspec.json.encode(position))
         )
 
     def _read_position(self) -> Position:

@@ -36,7 +36,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from hashlib import blake2b
 from operator import index
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeVar
@@ -44,7 +43,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 import lmdb
 import msgspec
 
-from dedup.core.files import PRIVATE, sync_folder
+from dedup.core.files import CHECKSUM_BYTES, PRIVATE, checksum, sync_folder
 from dedup.core.native import check, ffi, lib
 from dedup.model import forms
 from dedup.model.errors import DedupError, StoreDamaged, UsageError
@@ -96,7 +95,6 @@ Removal = tuple[
     int, int, int
 ]  # (document id, value, key digest): what the index holds of a document
 
-CHECKSUM_BYTES = 8
 REMOVAL_BYTES = 24
 DATABASES = (b"documents", b"removed", b"meta")
 
@@ -173,7 +171,7 @@ def key_digest(key: str) -> int:
     Raises UsageError for a key that is no text, or not valid Unicode.
     """
     try:
-        return int.from_bytes(blake2b(key.encode(), digest_size=8).digest(), "big")
+        return int.from_bytes(checksum(key.encode()), "big")
     except (UnicodeEncodeError, AttributeError) as error:
         raise UsageError(f"document key {key!r} is not valid Unicode text") from error
 
@@ -199,9 +197,9 @@ def encode_records(
     records, checksums = [], 0
     for name, document in zip(names, documents, strict=True):
         body = _encode(_to_record(document))
-        checksum = blake2b(name + body, digest_size=CHECKSUM_BYTES).digest()
-        records.append(checksum + body)
-        checksums ^= int.from_bytes(checksum, "big")
+        made = checksum(name + body)
+        records.append(made + body)
+        checksums ^= int.from_bytes(made, "big")
     return records, checksums
 
 
@@ -270,7 +268,7 @@ def wrote(record: bytes, transaction: int) -> bool:
 
 def _signed(name: bytes, body: bytes) -> bytes:
     """Return a record: the checksum of its packed id and its body, then the body."""
-    return blake2b(name + body, digest_size=CHECKSUM_BYTES).digest() + body
+    return checksum(name + body) + body
 
 
 def _body(name: bytes, record: bytes, whose: str) -> bytes:

@@ -14,17 +14,16 @@ import logging
 import os
 import struct
 from contextlib import suppress
-from hashlib import blake2b
 from pathlib import Path
 
-from dedup.core.files import PRIVATE, sync_folder
+from dedup.core.files import CHECKSUM_BYTES, PRIVATE, checksum, sync_folder
 
 JOURNAL = "documents.journal"
 ASIDE = "documents.journal.folded"
 
 log = logging.getLogger(__name__)
 
-_HEADER = struct.Struct(">II8s")
+_HEADER = struct.Struct(f">II{CHECKSUM_BYTES}s")
 _INVERSE = 0xFFFF_FFFF
 
 
@@ -160,7 +159,7 @@ def _remove(path: Path) -> None:
 
 
 def _checksum(body: bytes) -> bytes:
-    return blake2b(len(body).to_bytes(4, "big") + body, digest_size=8).digest()
+    return checksum(len(body).to_bytes(4, "big") + body)
 
 
 def _entries(content: bytes) -> tuple[list[bytes], int]:
@@ -168,7 +167,7 @@ def _entries(content: bytes) -> tuple[list[bytes], int]:
     found: list[bytes] = []
     at = 0
     while at + _HEADER.size <= len(content):
-        length, inverse, checksum = _HEADER.unpack_from(content, at)
+        length, inverse, expected = _HEADER.unpack_from(content, at)
         if length ^ inverse != _INVERSE:
             if not content[at:].strip(b"\0"):
                 break  # a file system that had noted the length, and not written, before a power cut
@@ -177,7 +176,7 @@ def _entries(content: bytes) -> tuple[list[bytes], int]:
         if end > len(content):
             break
         body = content[at + _HEADER.size : end]
-        if _checksum(body) != checksum:
+        if _checksum(body) != expected:
             raise ValueError(f"checksum of the entry at byte {at} does not match")
         found.append(body)
         at = end

@@ -125,7 +125,7 @@ class Queries:
         self._identity: dict[str, Any] = {
             "queries": len(queries),
             "k": k,
-            "checksum": checksum(queries.astype("<u8", copy=False).tobytes()),
+            "checksum": checksum(queries.astype("<u8", copy=False).tobytes()).hex(),
         }
         self._hits: list[Any] = []  # handles that no thread uses at the moment
 
