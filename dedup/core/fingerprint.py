@@ -150,39 +150,6 @@ def fingerprint_text(text: bytes | str, *, recipe: Recipe | str | None = None) -
         _idle.append(reader)
 
 
-class Excerpt(NamedTuple):
-    """A text that a program took from a page: what two such texts are compared by, within one version of dedup.
-
-    words    which white space separates
-    text     32-bit hash of its words, with one space between them
-    numbers  32-bit hash of its numbers, in their order (a digit, then digits, points, commas and colons)
-    letters  32-bit hash of its words without digits of ASCII, points, commas, colons, and spaces
-    sketch   that of fingerprint_text(), if it has as many words as asked for; else empty
-    """
-
-    words: int
-    text: int
-    numbers: int
-    letters: int
-    sketch: bytes
-
-
-def read_excerpt(text: bytes, least_words: int) -> Excerpt:
-    """Read such a text, in UTF-8, in one pass."""
-    reader = _borrowed()
-    try:
-        found = reader.excerpt
-        data = ffi.from_buffer(text)
-        status = lib.ndd_read_excerpt(reader.native, data, len(text), least_words, found)
-        if status != lib.NDD_OK:
-            check(status)
-        words = found.words
-        sketch = bytes(ffi.buffer(found.sketch)) if words >= max(least_words, 1) else b""
-        return Excerpt(words, found.text, found.numbers, found.letters, sketch)
-    finally:
-        _idle.append(reader)
-
-
 def main_words(
     html: bytes | str, *, encoding: str | None = None, recipe: Recipe | str | None = None
 ) -> list[Block]:
@@ -295,13 +262,13 @@ def distance(a: int, b: int) -> int:
 class _Reader:
     """A native reader, which keeps its scratch memory, and the places of its answers."""
 
-    __slots__ = ("address", "excerpt", "hashes", "n", "native", "page", "parts", "sketch")
+    __slots__ = ("address", "hashes", "n", "native", "page", "parts", "sketch")
 
     def __init__(self) -> None:
         made = ffi.new("ndd_reader **")
         check(lib.ndd_reader_open(made))
         self.native = ffi.gc(made[0], lib.ndd_reader_close)
-        self.page, self.excerpt = ffi.new("ndd_page *"), ffi.new("ndd_excerpt *")
+        self.page = ffi.new("ndd_page *")
         self.sketch, self.parts = ffi.buffer(self.page.sketch), ffi.buffer(self.page.parts)
         self.hashes, self.n = ffi.new("uint64_t const **"), ffi.new("size_t *")
         self.address = ffi.new("uint64_t *")
