@@ -24,7 +24,7 @@ from dedup.cli import terminal
 from dedup.cli.common_options import distance_option, output_option
 from dedup.cli.terminal import size_text
 from dedup.core import pairs
-from dedup.core.bulk.batch import Matches, Queries, Source
+from dedup.core.bulk.batch import Queries, Source, StreamMatches
 from dedup.core.memory import free_memory, memory_bytes
 from dedup.core.pairs import memory_needed
 from dedup.model.errors import DedupError
@@ -128,7 +128,7 @@ def find_all(
     queries = Queries(values, distance)
     stream: Source = stored if raw else read_some(stored, as_hex)
 
-    def form(matches: Matches) -> bytes:
+    def form(matches: StreamMatches) -> bytes:
         near = values[matches.hits["query"].astype(np.intp)]
         return _text(np.column_stack((near, matches.stored)), as_hex)
 

@@ -462,19 +462,19 @@ def _notes(result: _Result) -> Iterator[str]:
 
 def _write_page(path: str, result: _Result) -> None:
     from dedup.report.html import html_page
-    from dedup.report.parts import Beside, Report, Table, Text, Texts
+    from dedup.report.parts import Beside, ReportPage, TablePart, Text, Texts
 
     answer, why = _verdict(result)
     head, *rows = zip(_PAGE_HEADERS, *_page_rows(result), strict=True)
     a, b = result.a, result.b
-    report = Report(
+    report = ReportPage(
         f"{a.path} and {b.path}: {answer}",
         [
             *map(Text, [*_notes(result), _summary(result)]),
             Beside(
                 [
-                    Table([str(name) for name in head], rows),
-                    Table(_FIGURE_HEADERS, _figure_rows(result)),
+                    TablePart([str(name) for name in head], rows),
+                    TablePart(_FIGURE_HEADERS, _figure_rows(result)),
                 ]
             ),
             Texts(a.words, b.words, result.hunks, (a.path, b.path), CONTEXT, whole=True),

@@ -165,14 +165,14 @@ def text_words(text: bytes | str) -> list[str]:
     """Return the tokens of plain text; bytes are UTF-8."""
     data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
 
-    def read(reader: _Reader) -> None:
+    def read(reader: _NativeReader) -> None:
         native = ffi.from_buffer(data)
         check(lib.ndd_read_text(reader.native, native, len(data), _NEWEST.key, reader.page))
 
     return [token for block in _kept_words(read) for token in block.tokens]
 
 
-def _kept_words(read: Callable[["_Reader"], object]) -> list[Block]:
+def _kept_words(read: Callable[["_NativeReader"], object]) -> list[Block]:
     """Return the words of what a function reads, block by block."""
     reader = _borrowed()
     lib.ndd_reader_keep_words(reader.native, 1)
@@ -259,7 +259,7 @@ def distance(a: int, b: int) -> int:
     return (number(a, "a") ^ number(b, "b")).bit_count()
 
 
-class _Reader:
+class _NativeReader:
     """A native reader, which keeps its scratch memory, and the places of its answers."""
 
     __slots__ = ("address", "hashes", "n", "native", "page", "parts", "sketch")
@@ -274,15 +274,15 @@ class _Reader:
         self.address = ffi.new("uint64_t *")
 
 
-_idle: list[_Reader] = []  # taking from a list and adding to it are atomic
+_idle: list[_NativeReader] = []  # taking from a list and adding to it are atomic
 
 
-def _borrowed() -> _Reader:
+def _borrowed() -> _NativeReader:
     """Return an idle reader, which the caller gives back to _idle."""
     try:
         return _idle.pop()
     except IndexError:
-        return _Reader()
+        return _NativeReader()
 
 
 @contextmanager
@@ -309,7 +309,7 @@ def keyed_recipe(recipe: Recipe | str | None) -> Recipe:
 
 
 def _read(
-    reader: _Reader,
+    reader: _NativeReader,
     html: bytes | str,
     encoding: str | None,
     url: str | None,
@@ -341,7 +341,7 @@ def _read(
 
 
 def _gathered(
-    reader: _Reader, *, links: bool, numbers: bool, blocks: bool
+    reader: _NativeReader, *, links: bool, numbers: bool, blocks: bool
 ) -> tuple[bytes, bytes, bytes, bytes]:
     """Return links, address, numbers and blocks of the reader's last page (PageReading), empty unless asked for."""
     hashes, n = reader.hashes, reader.n
@@ -363,7 +363,7 @@ def _gathered(
     return led_to, address, numbered, listed
 
 
-def _page(reader: _Reader, recipe: Recipe) -> PageFingerprint:
+def _page(reader: _NativeReader, recipe: Recipe) -> PageFingerprint:
     page = reader.page
     return PageFingerprint(
         page.value,

@@ -126,7 +126,7 @@ class Piece(NamedTuple):
     side: int
 
 
-class Region(NamedTuple):
+class DiffRegion(NamedTuple):
     """Hunks close together, with the words around them: a[a_begin:a_end] and so on."""
 
     a_begin: int
@@ -155,23 +155,23 @@ def inline(a: Sequence[str], b: Sequence[str], hunk: Hunk, *, whole: bool) -> st
 
 def regions(
     a: Sequence[str], b: Sequence[str], hunks: Sequence[Hunk], context: int = CONTEXT
-) -> list[Region]:
+) -> list[DiffRegion]:
     """Return the hunks in regions, each with `context` words around it; none overlaps the next."""
-    found: list[Region] = []
+    found: list[DiffRegion] = []
     for hunk in hunks:
         a_end, b_end = min(len(a), hunk.a_end + context), min(len(b), hunk.b_end + context)
         if found and hunk.a_begin - context <= found[-1].a_end:
             last = found.pop()
-            found.append(Region(last.a_begin, a_end, last.b_begin, b_end, [*last.hunks, hunk]))
+            found.append(DiffRegion(last.a_begin, a_end, last.b_begin, b_end, [*last.hunks, hunk]))
         else:
             before = min(context, hunk.a_begin, hunk.b_begin)
             a_begin, b_begin = hunk.a_begin - before, hunk.b_begin - before
-            found.append(Region(a_begin, a_end, b_begin, b_end, [hunk]))
+            found.append(DiffRegion(a_begin, a_end, b_begin, b_end, [hunk]))
     return found
 
 
 def sides(
-    a: Sequence[str], b: Sequence[str], region: Region, *, whole: bool
+    a: Sequence[str], b: Sequence[str], region: DiffRegion, *, whole: bool
 ) -> tuple[list[Piece], list[Piece]]:
     """Return the two texts of a region in pieces."""
     texts = []

@@ -25,7 +25,7 @@ from time import monotonic
 from typing import Any, Protocol
 
 from dedup.service.core.access import Tokens
-from dedup.service.core.config import Config, HostPort
+from dedup.service.core.config import HostPort, ServiceConfig
 
 log = logging.getLogger(__name__)
 BACKLOG = 1024
@@ -35,7 +35,7 @@ MANY_FILES = 1 << 30  # where open files are not limited
 class Listening:
     """The sockets of a service, and what is read again while they are open."""
 
-    def __init__(self, config: Config, tokens: Tokens) -> None:
+    def __init__(self, config: ServiceConfig, tokens: Tokens) -> None:
         """Read the certificate. Raises OSError."""
         self._config, self._tokens = config, tokens
         self._context = _tls(config)
@@ -171,7 +171,7 @@ def _bound_unix(path: Path) -> socket.socket:
     return made
 
 
-def _tls(config: Config) -> ssl.SSLContext | None:
+def _tls(config: ServiceConfig) -> ssl.SSLContext | None:
     if config.tls_cert is None:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

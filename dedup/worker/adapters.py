@@ -1,11 +1,11 @@
 """The worker's options, and the adapters that parse the value of a record into a page.
 
-    bytes -> JSON object -> the fields a format names -> Page(key, url, content, ...)
+    bytes -> JSON object -> the fields a format names -> RecordPage(key, url, content, ...)
 
 Formats: scrapy-cluster's firehose, Nutch's indexer-kafka (every value an array of strings), and plain
 JSON whose fields can be named.
 
-Invariants: any bytes end in a Page or in EventInvalid, in time and memory linear in their number. Nothing
+Invariants: any bytes end in a RecordPage or in EventInvalid, in time and memory linear in their number. Nothing
 here does I/O, and the bytes themselves are never changed. An invalid option is a UsageError that names the option, the
 value and what is allowed, before anything connects.
 """
@@ -68,7 +68,7 @@ FORMATS = {
 }
 
 
-class Page(msgspec.Struct, frozen=True):
+class RecordPage(msgspec.Struct, frozen=True):
     """A page as a record carries it.
 
     key       the document key
@@ -130,7 +130,7 @@ def _check(form: Format) -> None:
         )
 
 
-def adapter(form: Format, *, max_bytes: int = 16 << 20) -> Callable[[bytes | None], Page]:
+def adapter(form: Format, *, max_bytes: int = 16 << 20) -> Callable[[bytes | None], RecordPage]:
     """Return the function that reads the values of a format.
 
     A page greater than max_bytes is exempt as too_large. The function raises EventInvalid for what
@@ -138,7 +138,7 @@ def adapter(form: Format, *, max_bytes: int = 16 << 20) -> Callable[[bytes | Non
     """
     decode = record_reader(_fields(form))
 
-    def read(value: bytes | None) -> Page:
+    def read(value: bytes | None) -> RecordPage:
         return _page(_object(value, decode), form, max_bytes)
 
     return read
@@ -162,7 +162,7 @@ def _object(value: bytes | None, decode: Callable[[bytes], Any]) -> Any:
         raise EventInvalid(f"the value is {error}") from None
 
 
-def _page(found: Any, form: Format, max_bytes: int) -> Page:
+def _page(found: Any, form: Format, max_bytes: int) -> RecordPage:
     url = _text(found.url, form.url)
     if not url:
         raise EventInvalid(f"the field {form.url!r} is empty; a page needs its URL")
@@ -187,7 +187,7 @@ def _page(found: Any, form: Format, max_bytes: int) -> Page:
         encoding = None
     if exempt is not None:
         content = b""
-    return Page(key, url, content, form.text is not None, encoding, exempt)
+    return RecordPage(key, url, content, form.text is not None, encoding, exempt)
 
 
 def _text(value: Any, field: str) -> str:
@@ -254,7 +254,7 @@ class Topics(msgspec.Struct, frozen=True):
     dead: str
 
 
-class Config(msgspec.Struct, frozen=True):
+class WorkerConfig(msgspec.Struct, frozen=True):
     """A worker's options.
 
     kafka                where the brokers are; its topic is the input

@@ -23,7 +23,7 @@ import numpy as np
 from runner import Bench, Round
 
 from dedup.detector import EmbeddedDetector
-from dedup.evaluate.sets import Numbers, Page, Prints, Progress, measure, read_records
+from dedup.evaluate.sets import Numbers, Prints, Progress, SetPage, measure, read_records
 from dedup.model.errors import DedupError, UsageError
 from dedup.model.names import document_key
 from dedup.model.page import ReserveOptions
@@ -159,10 +159,10 @@ class Corpus(NamedTuple):
     file: Path
     truth: Path
 
-    def pages(self, progress: Progress | None = None) -> Iterator[Page]:
+    def pages(self, progress: Progress | None = None) -> Iterator[SetPage]:
         """Yield the pages, their URL as their id. Raises DedupError naming a line, OSError."""
         for _, record in read_records(self.file, _Record, progress):
-            yield Page(record.url, record.html, record.url)
+            yield SetPage(record.url, record.html, record.url)
 
     def texts(self, urls: Sequence[str]) -> Iterator[str]:
         """Yield the content of each page. Raises DedupError if they are of other pages."""

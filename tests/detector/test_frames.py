@@ -15,7 +15,7 @@ from dedup.core.site_blocks import Share
 from dedup.detector.frames import SITE_BLOCKS, Frames
 from dedup.detector.rules import frame_above, is_unread
 from dedup.scan import scan
-from dedup.scan.values import Job
+from dedup.scan.values import ScanJob
 
 
 def urls(count: int) -> Iterator[tuple[int, str]]:
@@ -203,7 +203,7 @@ def test_a_scan_learns_and_keeps_it_with_the_store(tmp_path: Path) -> None:
         ]
         file.write_text("".join(json.dumps(row) + "\n" for row in rows))
         scan(
-            Job(
+            ScanJob(
                 inputs=(str(file),),
                 output=str(output),
                 store=str(tmp_path / "store"),

@@ -59,7 +59,7 @@ CHECKPOINT = 2  # the version of a checkpoint: a checked file of dedup.core.file
 Progress = Callable[[int, int], None]
 
 
-class Matches(msgspec.Struct, frozen=True):
+class StreamMatches(msgspec.Struct, frozen=True):
     """The matches of one piece of a stream: positions first .. first + count - 1.
 
     hits is an array of dtype HIT, sorted by position, then distance, then query; stored are the
@@ -89,7 +89,7 @@ class QueriesStats(msgspec.Struct, frozen=True):
     filter_bits: int
 
 
-def records(matches: Matches) -> bytes:
+def records(matches: StreamMatches) -> bytes:
     """Return the hits of a piece as little-endian records of dtype HIT."""
     return matches.hits.astype(HIT.newbyteorder("<"), copy=False).tobytes()
 
@@ -167,7 +167,7 @@ class Queries:
         threads: int | None = None,
         progress: Progress | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
-    ) -> Iterator[Matches]:
+    ) -> Iterator[StreamMatches]:
         """Yield the matches of a stream of fingerprints, piece by piece, in its order.
 
         source     an array of integers; the path of a file of little-endian uint64; an iterable of
@@ -195,7 +195,7 @@ class Queries:
         checkpoint: str | os.PathLike[str] | None = None,
         threads: int | None = None,
         progress: Progress | None = None,
-        form: Callable[[Matches], bytes] = records,
+        form: Callable[[StreamMatches], bytes] = records,
     ) -> int:
         """Write the matches of a stream to a file; return how many bytes it has.
 
@@ -214,10 +214,10 @@ class Queries:
             )
             return file.tell()
 
-    def _matches(self, first: int, load: Callable[[], Array]) -> Matches:
+    def _matches(self, first: int, load: Callable[[], Array]) -> StreamMatches:
         values = load()
         hits = self._probe(values, first)
-        return Matches(first, len(values), hits, values[hits["position"] - np.uint64(first)])
+        return StreamMatches(first, len(values), hits, values[hits["position"] - np.uint64(first)])
 
     def _stream(
         self,
@@ -226,7 +226,7 @@ class Queries:
         progress: Progress | None,
         path: Path | None,
         output: IO[bytes] | None,
-    ) -> Iterator[Matches]:
+    ) -> Iterator[StreamMatches]:
         workers = cores() if threads is None else number(threads, "threads")
         if not workers:
             raise UsageError("threads is 0; it must be an int from 1 up, or None for every core")
@@ -234,7 +234,7 @@ class Queries:
         pieces, total = pieces_of(source, PIECE, done)
         first = done
         pool = ThreadPoolExecutor(workers, "dedup-batch")
-        waiting: deque[Future[Matches]] = deque()
+        waiting: deque[Future[StreamMatches]] = deque()
         remembered = time.monotonic()
         try:
             for piece in chain(pieces, (None,)):

@@ -94,7 +94,7 @@ class Limits(msgspec.Struct, frozen=True):
 USUAL_LIMITS = Limits()
 
 
-class Config(msgspec.Struct, frozen=True):
+class ServiceConfig(msgspec.Struct, frozen=True):
     """A service's settings.
 
     path                 the folder of the stores, one for each namespace
@@ -148,7 +148,7 @@ def parse_address(text: str) -> HostPort:
     return HostPort(host, int(port))
 
 
-def check_config(config: Config) -> Config:
+def check_config(config: ServiceConfig) -> ServiceConfig:
     """Return the config. Raises UsageError for one that must not be run."""
     _check_log_options(config)
     for option, address in (("--listen", config.listen), ("--http", config.http)):
@@ -173,7 +173,7 @@ def check_config(config: Config) -> Config:
     return config
 
 
-def _check_tls(config: Config) -> None:
+def _check_tls(config: ServiceConfig) -> None:
     if (config.tls_cert is None) != (config.tls_key is None):
         raise UsageError("--tls-cert and --tls-key belong together: give both, or neither")
     if config.tls_client_ca is not None and config.tls_cert is None:
@@ -183,7 +183,7 @@ def _check_tls(config: Config) -> None:
             raise UsageError(f"{file} cannot be read: expected a PEM file")
 
 
-def _check_log_options(config: Config) -> None:
+def _check_log_options(config: ServiceConfig) -> None:
     if config.kafka is None:
         for option, given, what in (
             ("--partitions", config.partitions is not None, "are those of a log"),

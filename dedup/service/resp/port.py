@@ -35,8 +35,8 @@ from dedup.service.core.refusal import code, log_rate_limited, message
 from dedup.service.metrics import Durations
 from dedup.service.resp.commands import run, run_together
 from dedup.service.resp.plans import Plans
-from dedup.service.resp.session import Later, Session
-from dedup.service.resp.turn import Form, Turn
+from dedup.service.resp.session import Later, RespSession
+from dedup.service.resp.turn import ProbeTemplate, Turn
 from dedup.wire import resp
 from dedup.wire.resp import MISSING, Incoming, NotResp
 
@@ -194,7 +194,7 @@ class Connection(asyncio.Protocol):
         self._port = port
         self._limits = port.limits
         port.accepted += 1
-        self.session = Session(port.commands, port.plans, port.tokens, port.accepted)
+        self.session = RespSession(port.commands, port.plans, port.tokens, port.accepted)
         self._incoming = Incoming(port.limits.command_bytes, port.limits.greeting_bytes)
         self._answers = Answers(self)
         self._transport: Any = None
@@ -207,7 +207,7 @@ class Connection(asyncio.Protocol):
         self._is_silent = True  # has said nothing that counts
         self._unread_since: float | None = None  # the client reads its answers too slowly
         self._closed_since: float | None = None  # only the last answers are on their way
-        self._form: Form | None = None  # of the last probe
+        self._form: ProbeTemplate | None = None  # of the last probe
         self._in_turn = False  # a read was given to the port's turn, and is not answered yet
 
     # ------------------------------------------------------------------------ asyncio's callbacks

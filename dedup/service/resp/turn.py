@@ -30,7 +30,7 @@ FORMS = 4096  # that are kept
 _VALUE, _SKETCH = 16, 2 * SKETCH_BYTES  # digits
 
 
-class Form(NamedTuple):
+class ProbeTemplate(NamedTuple):
     """A DEDUP.PROBE as clients send it, and where its value and its sketch are."""
 
     arguments: list[bytes]
@@ -39,7 +39,7 @@ class Form(NamedTuple):
     sketch_at: int
 
 
-class Client(Protocol):
+class ProbeSender(Protocol):
     """Who gives a read to the turn."""
 
     def probed(self, answer: bytes, now: float) -> None:
@@ -52,7 +52,7 @@ class Client(Protocol):
 class ProbeRead(NamedTuple):
     """Bytes of a client, and how many probes they are."""
 
-    client: Client
+    client: ProbeSender
     data: bytes
     probes: int
 
@@ -64,14 +64,14 @@ class Turn:
         """Done is called after each native call with its seconds and how many probes it was."""
         self._plans = plans
         self._done = done
-        self._forms: dict[tuple[bytes, ...], Form | None] = {}
-        self._form: Form | None = None
+        self._forms: dict[tuple[bytes, ...], ProbeTemplate | None] = {}
+        self._form: ProbeTemplate | None = None
         self._reads: list[ProbeRead] = []
         self._values = ffi.new("uint64_t[]", PROBES)
         self._count = 0
         self._began = 0.0
 
-    def form_of(self, arguments: list[bytes]) -> Form | None:
+    def form_of(self, arguments: list[bytes]) -> ProbeTemplate | None:
         """Return the form of a DEDUP.PROBE that was carried out; None if its options ask for more than neighbours."""
         if len(arguments[2]) != _VALUE or len(arguments[3]) != _SKETCH:
             return None
@@ -85,13 +85,13 @@ class Turn:
             before = b"*%d\r\n" % len(words) + b"".join(words[:2])
             value_at = len(before) + len(b"$16\r\n")
             sketch_at = len(before) + len(words[2]) + len(b"$74\r\n")
-            form = Form(arguments, before + b"".join(words[2:]), value_at, sketch_at)
+            form = ProbeTemplate(arguments, before + b"".join(words[2:]), value_at, sketch_at)
         if len(self._forms) >= FORMS:
             self._forms.clear()
         self._forms[key] = form
         return form
 
-    def take(self, client: Client, form: Form, data: bytes, now: float) -> bool:
+    def take(self, client: ProbeSender, form: ProbeTemplate, data: bytes, now: float) -> bool:
         """Take a read if it is nothing but probes of a form; the client is called back once this turn ends."""
         if form is not self._form or self._count + len(data) // len(form.command) > PROBES:
             self.run()
@@ -135,7 +135,9 @@ class Turn:
             read.client.probed(answer, now)
         self._done(now - self._began, count)
 
-    def _answers(self, form: Form, values: "array[int]", reads: Sequence[ProbeRead]) -> list[bytes]:
+    def _answers(
+        self, form: ProbeTemplate, values: "array[int]", reads: Sequence[ProbeRead]
+    ) -> list[bytes]:
         plan = self._plans.of(form.arguments)
         starts = [0]
         for read in reads:
@@ -156,7 +158,9 @@ class Turn:
 class _Sketches:
     """The sketches of the probes of some reads, decoded where they are asked for."""
 
-    def __init__(self, form: Form, reads: Sequence[ProbeRead], starts: Sequence[int]) -> None:
+    def __init__(
+        self, form: ProbeTemplate, reads: Sequence[ProbeRead], starts: Sequence[int]
+    ) -> None:
         self._form, self._reads, self._starts = form, reads, starts
 
     def __len__(self) -> int:
