@@ -290,7 +290,7 @@ class Connections:
             count = 2 if self.takes_last_files(client) else 1
             if not self.evict(count):
                 return "too_many"
-        self.waits(client)
+        self.mark_idle(client)
         return None
 
     def takes_last_files(self, client: Client) -> bool:
@@ -298,7 +298,7 @@ class Connections:
         return client.file > self.files - self._reserved_files
 
     def evict(self, count: int) -> bool:
-        """Close some connections that keep the port waiting; False if there is none."""
+        """Evict some idle connections; False if there is none."""
         return self._evict(count, max(self._waiting.values(), key=len, default={}))
 
     def _evict(self, count: int, waiting: dict[Any, None]) -> bool:
@@ -307,14 +307,14 @@ class Connections:
             client.abort("silent")
         return bool(victims)
 
-    def waits(self, client: Client) -> None:
-        """Note that a connection keeps the port waiting from now on."""
-        self.heard(client)
+    def mark_idle(self, client: Client) -> None:
+        """Note that a connection is idle: it may be evicted."""
+        self.mark_active(client)
         if client in self.open:
             self._waiting.setdefault(client.address, {})[client] = None
 
-    def heard(self, client: Client) -> None:
-        """Note that a connection does not: it has said something that counts, or is being answered."""
+    def mark_active(self, client: Client) -> None:
+        """Note that a connection is active: it sent a valid command, or is being answered."""
         waiting = self._waiting.get(client.address)
         if waiting is not None and client in waiting:
             del waiting[client]
@@ -328,7 +328,7 @@ class Connections:
         if client not in self.open:
             return
         self.open.discard(client)
-        self.heard(client)
+        self.mark_active(client)
         address = client.address
         self._of_address[address] -= 1
         if not self._of_address[address]:

@@ -173,7 +173,7 @@ def test_a_removal_that_a_kill_cut_short_is_ended_at_the_next_start(tmp_path):
 
 def test_a_service_writes_its_index_while_it_runs(tmp_path, monkeypatch):
     """After a kill the next opening need not read every document."""
-    changes = "from dedup.store import index\nindex.FIRST = index.MOST = 100\n"
+    changes = "from dedup.store import index\nindex.MEMORY_FIRST = index.MEMORY_FULL = 100\n"
     (tmp_path / "sitecustomize.py").write_text(changes)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with Serving(tmp_path / "served") as serving:

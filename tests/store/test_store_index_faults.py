@@ -147,7 +147,7 @@ def test_an_index_that_is_made_again_is_of_few_files(tmp_path, monkeypatch):
     monkeypatch.setattr(store, "TAIL_AT_CLOSE", 10**9)
     fill(tmp_path, 3000)
     monkeypatch.setattr(index, "MOST", 20)
-    monkeypatch.setattr(index, "AGAIN", 20 * index.AGAIN // 400_000)
+    monkeypatch.setattr(index, "MEMORY_REBUILD", 20 * index.MEMORY_REBUILD // 400_000)
     monkeypatch.setattr(index, "BATCH", 20)
     with Store.open(tmp_path) as s:
         assert (

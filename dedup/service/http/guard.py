@@ -38,7 +38,7 @@ from dedup.service.http.bodies import PATH_ROLES, Failed, Fault
 from dedup.service.http.judge import HTML_TYPES
 from dedup.service.http.judge import PATH as JUDGE
 
-RESERVED_FILES = 16  # of those that may be open: for stores
+RESERVED_FILES = 16  # file descriptors kept free for stores
 SMALL_BYTES = 1 << 14  # of a request; less is not counted
 
 log = logging.getLogger(__name__)
@@ -235,7 +235,7 @@ class _HttpConnection(H11Protocol):
         """Note whether its request has come whole, and the answer is being made."""
         cycle = self.cycle
         if cycle is not None and not (cycle.response_complete or cycle.more_body):
-            self._port.heard(self)
+            self._port.mark_active(self)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a connection; another one makes room for it where they are too many."""
@@ -270,7 +270,7 @@ class _HttpConnection(H11Protocol):
         """Take some bytes."""
         if self._since is None:
             self._since = monotonic()
-            self._port.waits(self)
+            self._port.mark_idle(self)
         self._taken += len(data)
         if self._taken > SMALL_BYTES:
             self._port.partial.note(self, self._taken)
@@ -290,7 +290,7 @@ class _HttpConnection(H11Protocol):
     def on_response_complete(self) -> None:
         """Wait for the next request."""
         self._since = None
-        self._port.waits(self)
+        self._port.mark_idle(self)
         if self._taken > SMALL_BYTES:
             self._port.partial.note(self, 0)
         self._taken = 0

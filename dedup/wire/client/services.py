@@ -354,7 +354,7 @@ class CircuitBreaker:
 
 
 class Endpoint:
-    """One service's address and its connection, made again with back-off.
+    """One service's address and its connection, which is reconnected with back-off.
 
     connection  None while there is none
     holding     what the service holds

@@ -25,7 +25,7 @@ from dedup.wire.kafka.topics import Topic, describe_topic
 
 
 def read_leniently() -> None:
-    """Have all consumers of this process read so from now on. Calling it twice does nothing."""
+    """Patch aiokafka to decode header names with U+FFFD, for the whole process. A second call does nothing."""
     from aiokafka.consumer import fetcher
 
     if fetcher.MemoryRecords is not _LenientRecords:
@@ -51,7 +51,7 @@ class _LenientRecords:
 
 
 class _LenientBatch:
-    """One batch of them, the `number`th."""
+    """Record batch `number` of a fetch."""
 
     def __init__(self, batch: Any, data: bytes, number: int) -> None:
         self._batch, self._data, self._number = batch, data, number
