@@ -131,7 +131,7 @@ def test_a_store_opens_on_a_full_disk_whatever_its_tail(tmp_path, monkeypatch, c
     """What cannot be written stays in memory, and every document is found."""
     monkeypatch.setattr(store, "TAIL_AT_CLOSE", 10**9)
     fill(tmp_path, 2000)
-    monkeypatch.setattr(index, "AGAIN", 500)
+    monkeypatch.setattr(index, "MEMORY_REBUILD", 500)
     monkeypatch.setattr(index, "BATCH", 100)
     with monkeypatch.context() as full:
         full.setattr(segmented_table, "write_pairs", refuse)
