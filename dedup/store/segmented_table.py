@@ -162,10 +162,10 @@ class Segments:
         return answer.each(len(values), self._count + (table is not None))
 
 
-def room(folder: Path, words: int) -> "memoryview[int]":
-    """Return that many 64-bit words to work with.
+def scratch_words(folder: Path, words: int) -> "memoryview[int]":
+    """Allocate 64-bit words of scratch memory.
 
-    Many are in a file without a name, in that folder, and mapped into memory: so they need no memory, where it is short.
+    Many are in a mapped temporary file in that folder, so that they need no memory where it is short.
     Raises OSError if the disk is full.
     """
     if 8 * words <= IN_MEMORY:
@@ -180,7 +180,7 @@ def room(folder: Path, words: int) -> "memoryview[int]":
 def pairs_of(segments: Sequence[Segment]) -> tuple[Packed, Packed]:
     """Return all pairs of some segments, at least one, in no order: the values, and the document of each."""
     counts, folder, at = list(map(len, segments)), segments[0].path.parent, 0
-    values, documents = room(folder, sum(counts)), room(folder, sum(counts))
+    values, documents = scratch_words(folder, sum(counts)), scratch_words(folder, sum(counts))
     for segment, count in zip(segments, counts, strict=True):
         some = slice(at, at + count)
         lib.ndd_segment_list(segment.handle, pointer(values[some]), pointer(documents[some]))
@@ -206,7 +206,7 @@ def write_pairs(path: Path, values: Packed, documents: Packed, k: int, note: int
     subject, count, size = f"writing {path}", ffi.new("size_t *"), ffi.new("uint64_t *")
     pointers, scratch = (
         (pointer(values), pointer(documents)),
-        room(path.parent, 2 * len(values) + 2),
+        scratch_words(path.parent, 2 * len(values) + 2),
     )
     check(lib.ndd_sort_pairs(*pointers, len(values), pointer(scratch), count), subject)
     check(lib.ndd_segment_size(*pointers, count[0], min(k, 1 << 31), size), subject)
