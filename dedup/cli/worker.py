@@ -154,9 +154,10 @@ def worker(kafka: str, log_form: LogForm, metrics: str | None, **options: Any) -
 
 
 def _config(kafka: str, metrics: str | None, options: dict[str, Any]) -> "WorkerConfig":
+    from dedup.model.addresses import parse_address
     from dedup.model.policy import Options
     from dedup.wire.kafka import kafka_config
-    from dedup.worker.adapters import WorkerConfig, format_of, listen_address, topics_of
+    from dedup.worker.adapters import WorkerConfig, format_of, topics_of
 
     topics = topics_of(
         options.pop("input_topic"),
@@ -177,7 +178,7 @@ def _config(kafka: str, metrics: str | None, options: dict[str, Any]) -> "Worker
         kafka=kafka_config(kafka, topics.input, client_id="dedup-worker"),
         topics=topics,
         format=form,
-        metrics=listen_address(metrics, "--metrics") if metrics else None,
+        metrics=parse_address(metrics, "--metrics") if metrics else None,
         detector=Options(**judging, secret=os.environ.get("DEDUP_SECRET") or None),
         **options,
     )
@@ -195,7 +196,7 @@ async def _work(config: "WorkerConfig") -> None:
         listening = None
         if config.metrics:
             server = stack.enter_context(MetricsServer(config.metrics, metrics, health))
-            listening = "{}:{}".format(*server.address)
+            listening = str(server.address)
         fields = {"event": "start", "group": config.group, "namespace": config.detector.namespace}
         fields |= {"metrics": listening} if listening else {}
         log.info("worker of %s starts", config.topics.input, extra={"fields": fields})

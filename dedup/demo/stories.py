@@ -65,16 +65,6 @@ class Language(msgspec.Struct, frozen=True):
     organisation_parts: tuple[tuple[str, ...], ...]
     labels: "ShellLabels"
 
-    @property
-    def vocabulary(self) -> frozenset[str]:
-        """All distinct content words: of the topics and of the slots."""
-        found: set[str] = set()
-        for topic in self.topics.values():
-            found.update(topic.nouns, topic.verbs, topic.adjectives)
-        for choices in self.slots.values():
-            found.update(choices)
-        return frozenset(found)
-
 
 class ShellLabels(msgspec.Struct, frozen=True):
     """One language's words of the shell."""

@@ -24,8 +24,9 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Protocol
 
+from dedup.model.addresses import HostPort
 from dedup.service.core.access import Tokens
-from dedup.service.core.config import HostPort, ServiceConfig
+from dedup.service.core.config import ServiceConfig
 
 log = logging.getLogger(__name__)
 BACKLOG = 1024

@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from dedup.core.files import FolderLock
+from dedup.model.addresses import HostPort
 from dedup.model.errors import StoreLocked, UsageError
 from dedup.service.connections import Connections, Listening
 from dedup.service.core.access import Tokens
-from dedup.service.core.config import HostPort, ServiceConfig, check_config
+from dedup.service.core.config import ServiceConfig, check_config
 from dedup.service.core.namespaces import Namespaces, Pruning
 from dedup.service.core.operations import Operations
 from dedup.service.core.overview import Overview, overview

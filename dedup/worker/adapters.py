@@ -18,6 +18,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
+from dedup.model.addresses import HostPort
 from dedup.model.errors import EventInvalid, UsageError
 from dedup.model.json_records import UNSET, record_reader
 from dedup.model.names import document_key
@@ -270,7 +271,7 @@ class WorkerConfig(msgspec.Struct, frozen=True):
     batch_records, batch_bytes   what is read at a time, at most
     threads              that read and fingerprint
     until_end            stop when what the topic held at the start is done
-    metrics              host and port, or None
+    metrics              where to serve /metrics, or None
     """
 
     kafka: KafkaConfig
@@ -292,7 +293,7 @@ class WorkerConfig(msgspec.Struct, frozen=True):
     batch_bytes: int = 16 << 20
     threads: int = 1
     until_end: bool = False
-    metrics: tuple[str, int] | None = None
+    metrics: HostPort | None = None
 
     def __post_init__(self) -> None:
         """Raise UsageError for options that contradict each other."""
@@ -326,11 +327,3 @@ def topics_of(
             f"input, unique, duplicates and dead letters must be four topics, not {names}"
         )
     return made
-
-
-def listen_address(text: str, option: str) -> tuple[str, int]:
-    """Return the host and port of HOST:PORT; port 0 lets the system choose."""
-    host, _, port = text.rpartition(":")
-    if not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
-        raise UsageError(f"{option} {text!r} is not allowed: HOST:PORT, for example 127.0.0.1:9470")
-    return host.strip("[]"), int(port)

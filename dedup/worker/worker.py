@@ -36,6 +36,7 @@ from prometheus_client.exposition import ThreadingWSGIServer
 from dedup.core.faults import Backoff, SayOnce
 from dedup.core.fingerprint import fingerprint_text, read_page
 from dedup.detector import AsyncDetector, AsyncEmbeddedDetector, open_embedded
+from dedup.model.addresses import HostPort
 from dedup.model.errors import DedupError, EventInvalid, ServiceUnavailable, UsageError
 from dedup.model.names import site_of
 from dedup.model.page import PageFingerprint
@@ -148,9 +149,7 @@ class WorkerHealth:
 class MetricsServer:
     """Answers on HTTP in a thread. A context manager; `address` holds the real port."""
 
-    def __init__(
-        self, address: tuple[str, int], metrics: WorkerMetrics, health: WorkerHealth
-    ) -> None:
+    def __init__(self, address: HostPort, metrics: WorkerMetrics, health: WorkerHealth) -> None:
         """Listen. Raises OSError that names the address if it cannot be had."""
         exposed = make_wsgi_app(metrics.registry)
 
@@ -169,15 +168,14 @@ class MetricsServer:
             start(status, [("Content-Type", "text/plain; charset=utf-8")])
             return [("ok\n" if good else text + "\n").encode()]
 
-        host, port = address
         try:
-            self._server = make_server(host, port, answer, _Server, _Quiet)
+            self._server = make_server(address.host, address.port, answer, _Server, _Quiet)
         except OSError as error:
             raise OSError(
                 error.errno,
-                f"cannot listen on {host}:{port}: {error.strerror}; give --metrics another address",
+                f"cannot listen on {address}: {error.strerror}; give --metrics another address",
             ) from error
-        self.address = (address[0], self._server.server_port)
+        self.address = HostPort(address.host, self._server.server_port)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
     def __enter__(self) -> Self:

@@ -4,39 +4,16 @@ Invariants: a service that listens beyond loopback has a token, or does not star
 has a bound in bytes, the same over RESP and HTTP (dedup.model.words.FIELD_BYTES).
 """
 
-import ipaddress
 import os
 import sys
 from pathlib import Path
 
 import msgspec
 
+from dedup.model.addresses import HostPort
 from dedup.model.errors import UsageError
 from dedup.wire.kafka.login import KafkaConfig
 from dedup.wire.shards import check_partitions
-
-LOCAL_NAMES = ("localhost", "localhost.")
-
-
-class HostPort(msgspec.Struct, frozen=True):
-    """Where to listen. Port 0 takes a free one."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
-
-    @property
-    def is_loopback(self) -> bool:
-        """Whether only this machine can reach it."""
-        if self.host in LOCAL_NAMES:
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -132,20 +109,6 @@ class ServiceConfig(msgspec.Struct, frozen=True):
     keep_seconds: float | None = None
     limits: Limits = USUAL_LIMITS
     namespaces_asked: bool = False
-
-
-def parse_address(text: str) -> HostPort:
-    """Return HOST:PORT as an address; an IPv6 host is in brackets. Raises UsageError."""
-    host, colon, port = text.rpartition(":")
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    elif ":" in host:
-        colon = ""
-    if not (colon and host and port.isascii() and port.isdigit() and int(port) < 1 << 16):
-        raise UsageError(
-            f"address {text!r} is not allowed: HOST:PORT, such as 127.0.0.1:7700 or [::1]:7700"
-        )
-    return HostPort(host, int(port))
 
 
 def check_config(config: ServiceConfig) -> ServiceConfig:

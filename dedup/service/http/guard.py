@@ -23,6 +23,7 @@ from uvicorn import Config as UvicornConfig
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
+from dedup.model.addresses import LOCAL_NAMES
 from dedup.service.connections import (
     MANY_FILES,
     Buffers,
@@ -32,7 +33,7 @@ from dedup.service.connections import (
     subject_of,
 )
 from dedup.service.core.access import NO_ROLES, Caller, Tokens, check_role
-from dedup.service.core.config import LOCAL_NAMES, Limits
+from dedup.service.core.config import Limits
 from dedup.service.core.refusal import Refused, log_rate_limited
 from dedup.service.http.bodies import PATH_ROLES, Failed, Fault
 from dedup.service.http.judge import HTML_TYPES
