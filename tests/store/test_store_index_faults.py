@@ -146,7 +146,7 @@ def test_an_index_that_is_made_again_is_of_few_files(tmp_path, monkeypatch):
     """Each is open while the store is: a thousand of them is more than a process may have."""
     monkeypatch.setattr(store, "TAIL_AT_CLOSE", 10**9)
     fill(tmp_path, 3000)
-    monkeypatch.setattr(index, "MOST", 20)
+    monkeypatch.setattr(index, "MEMORY_FULL", 20)
     monkeypatch.setattr(index, "MEMORY_REBUILD", 20 * index.MEMORY_REBUILD // 400_000)
     monkeypatch.setattr(index, "BATCH", 20)
     with Store.open(tmp_path) as s:
@@ -258,7 +258,7 @@ def test_removals_alone_are_written_too(tmp_path, monkeypatch):
     """Documents that go, and none that come: what memory holds of them is bounded."""
     monkeypatch.setattr(store, "TAIL_AT_CLOSE", 10**9)
     fill(tmp_path, 3000)
-    monkeypatch.setattr(index, "MOST", 200)
+    monkeypatch.setattr(index, "MEMORY_FULL", 200)
     with Store.open(tmp_path) as s:
         s.write_index()
         for i in range(2500):
