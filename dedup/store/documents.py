@@ -36,6 +36,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
 from operator import index
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeVar
@@ -171,7 +172,7 @@ def key_digest(key: str) -> int:
     Raises UsageError for a key that is no text, or not valid Unicode.
     """
     try:
-        return int.from_bytes(checksum(key.encode()), "big")
+        return int.from_bytes(blake2b(key.encode(), digest_size=8).digest(), "big")
     except (UnicodeEncodeError, AttributeError) as error:
         raise UsageError(f"document key {key!r} is not valid Unicode text") from error
 

@@ -67,7 +67,7 @@ class Journal:
     def append(self, body: bytes) -> None:
         """Write an entry. Raises OSError, and then the journal is as before."""
         length = len(body)
-        head = _HEADER.pack(length, length ^ _INVERSE, _checksum(body))
+        head = _HEADER.pack(length, length ^ _INVERSE, checksum(length.to_bytes(4, "big") + body))
         try:
             if self._fd is None:
                 self._fd = self._opened()
@@ -158,10 +158,6 @@ def _remove(path: Path) -> None:
         log.warning("%s cannot be removed: %s", path, error)
 
 
-def _checksum(body: bytes) -> bytes:
-    return checksum(len(body).to_bytes(4, "big") + body)
-
-
 def _entries(content: bytes) -> tuple[list[bytes], int]:
     """Return the bodies of the whole entries, and where they end. Raises ValueError."""
     found: list[bytes] = []
@@ -176,7 +172,7 @@ def _entries(content: bytes) -> tuple[list[bytes], int]:
         if end > len(content):
             break
         body = content[at + _HEADER.size : end]
-        if _checksum(body) != expected:
+        if checksum(content[at : at + 4] + body) != expected:
             raise ValueError(f"checksum of the entry at byte {at} does not match")
         found.append(body)
         at = end
