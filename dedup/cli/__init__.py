@@ -53,7 +53,7 @@ _HELP: tuple[type[Exception], ...] = tuple(
 )
 
 
-class _Commands(terminal.Group):
+class _Commands(terminal.CommandGroup):
     """A group that loads its commands by name, and the one place where exceptions become errors."""
 
     _called = "dedup"  # and the command; for errors of click that do not say whose they are

@@ -10,7 +10,7 @@ from dedup.model.errors import DedupError, UsageError
 
 if TYPE_CHECKING:
     from dedup.scan.audit.judging import Audit
-    from dedup.scan.audit.removals import Form
+    from dedup.scan.audit.removals import RemovalFormat
     from dedup.scan.values import Broken
 
 SAMPLE = 1000
@@ -111,7 +111,7 @@ def _audit(
     from dedup.scan.audit.judging import judge
     from dedup.scan.audit.removals import CLUSTERS, read_removals
     from dedup.scan.audit.sample import draw, find_documents
-    from dedup.scan.values import Job, Reading
+    from dedup.scan.values import ReadingOptions, ScanJob
 
     listed = read_removals(removals, _form(options), removed_ids)
     if not len(listed.removed):
@@ -126,8 +126,10 @@ def _audit(
         ids = "task"
     else:
         ids = "url" if id_field is None else "field"
-    job = Job(inputs=documents, url_field=options["url_field"], html_field=options["html_field"])
-    reading = Reading(
+    job = ScanJob(
+        inputs=documents, url_field=options["url_field"], html_field=options["html_field"]
+    )
+    reading = ReadingOptions(
         options["url_field"],
         options["html_field"],
         options["max_bytes"],
@@ -174,15 +176,15 @@ _IDS = {
 }
 
 
-def _form(options: dict[str, Any]) -> "Form | None":
-    from dedup.scan.audit.removals import Form
+def _form(options: dict[str, Any]) -> "RemovalFormat | None":
+    from dedup.scan.audit.removals import RemovalFormat
 
     removed, kept, group = (options.pop(f"{n}_field") for n in ("removed", "kept", "group"))
     if removed is None and kept is None and group is None:
         return None
     if removed is None or (kept is None) == (group is None):
         raise UsageError("give --removed-field together with either --kept-field or --group-field")
-    return Form("pairs" if kept else "groups", removed, kept=kept, group=group)
+    return RemovalFormat("pairs" if kept else "groups", removed, kept=kept, group=group)
 
 
 def _write(found: "Audit", path: str) -> None:

@@ -17,7 +17,7 @@ from dedup.model.errors import DedupError
 from dedup.report.texts import alike
 
 if TYPE_CHECKING:
-    from dedup.demo.judgement import KindCount, Pair, Report
+    from dedup.demo.judgement import DemoReport, KindCount, Pair
     from dedup.model.policy import Mode, Urls
 
 
@@ -117,7 +117,7 @@ _BECAME: dict["Mode", str] = {
 _LONGEST_LIST = 5
 
 
-def show(report: "Report", say: Callable[[str], None]) -> None:
+def show(report: "DemoReport", say: Callable[[str], None]) -> None:
     """Say the report line by line: tables, examples and a sentence."""
     say(f"\nNear-duplicates {_BECAME[report.mode]}, and why")
     say(_kinds_table(report))
@@ -138,7 +138,7 @@ def show(report: "Report", say: Callable[[str], None]) -> None:
         say(_NEXT)
 
 
-def _named(report: "Report") -> "list[tuple[str, KindCount]]":
+def _named(report: "DemoReport") -> "list[tuple[str, KindCount]]":
     from dedup.demo.judgement import COPIES
 
     return [(COPIES.get(kind, kind), count) for kind, count in report.kinds.items()]
@@ -148,7 +148,7 @@ def _likeness(pair: "Pair") -> str:
     return f"{alike(pair.similarity)}, distance {pair.distance}"
 
 
-def _kinds_table(report: "Report") -> str:
+def _kinds_table(report: "DemoReport") -> str:
     counts = report.kinds.values()
     found, missed, exempt = (
         sum(getattr(c, n) for c in counts) for n in ("found", "missed", "exempt")
@@ -163,7 +163,7 @@ def _kinds_table(report: "Report") -> str:
     )
 
 
-def _totals_table(report: "Report") -> str:
+def _totals_table(report: "DemoReport") -> str:
     rows: list[tuple[str, object, str]] = []
 
     def row(name: str, value: object, note: str = "") -> None:
@@ -215,7 +215,7 @@ def _listed(counts: Mapping[Any, int]) -> str:
     return ", ".join(f"{number} {name}" for name, number in counts.items())
 
 
-def _sentence(report: "Report") -> str:
+def _sentence(report: "DemoReport") -> str:
     if report.complaints:
         return f"This must not be: {'; '.join(report.complaints)}."
     became = _BECAME[report.mode]

@@ -24,7 +24,7 @@ from dedup.cli import terminal
 from dedup.cli.common_options import distance_option, output_option
 from dedup.cli.terminal import size_text
 from dedup.core import pairs
-from dedup.core.bulk.batch import Matches, Queries, Source
+from dedup.core.bulk.batch import Queries, Source, StreamMatches
 from dedup.core.memory import free_memory, memory_bytes
 from dedup.core.pairs import memory_needed
 from dedup.model.errors import DedupError
@@ -86,11 +86,6 @@ def _options(command: F) -> F:
     "or with --raw numbers.",
 )
 @click.option("--raw", is_flag=True, help="--stored has little-endian numbers of 8 bytes.")
-@click.option(
-    "--checkpoint",
-    metavar="FILE",
-    help="With --stored and --output: save the position here, and continue there when run again.",
-)
 def find_all(
     distance: int,
     blocks: int | None,
@@ -100,7 +95,6 @@ def find_all(
     memory: str | None,
     stored: str | None,
     raw: bool,
-    checkpoint: str | None,
 ) -> None:
     """List all pairs of fingerprints within a Hamming distance, as JSON: an array [a, b] a line.
 
@@ -113,8 +107,8 @@ def find_all(
     """
     _check_blocks(blocks, distance)
     if stored is None:
-        if raw or checkpoint is not None:
-            raise click.UsageError("--raw and --checkpoint go with --stored only.")
+        if raw:
+            raise click.UsageError("--raw goes with --stored only.")
         values = _read_within(source, as_hex, memory, memory_needed)
         _write(output, (_text(part, as_hex) for part in _find_pairs(values, distance)))
         return
@@ -122,21 +116,16 @@ def find_all(
         raise click.UsageError(
             "give --memory or --stored, not both; --stored never holds the file."
         )
-    if checkpoint is not None and output == "-":
-        raise click.UsageError("--checkpoint needs --output FILE, which it goes on with.")
     values = read(source, as_hex)
     queries = Queries(values, distance)
     stream: Source = stored if raw else read_some(stored, as_hex)
 
-    def form(matches: Matches) -> bytes:
+    def form(matches: StreamMatches) -> bytes:
         near = values[matches.hits["query"].astype(np.intp)]
         return _text(np.column_stack((near, matches.stored)), as_hex)
 
     show = terminal.progress("stored fingerprints compared")
-    if output == "-":
-        _write(output, map(form, queries.probe_stream(stream, progress=show)))
-    else:
-        queries.record(stream, output, checkpoint=checkpoint, progress=show, form=form)
+    _write(output, map(form, queries.probe_stream(stream, progress=show)))
 
 
 def _find_pairs(values: Numbers, distance: int) -> Iterator[Numbers]:

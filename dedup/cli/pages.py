@@ -8,8 +8,6 @@ near_duplicate(); titles and canonical URLs are compared and shown beside it.
 """
 
 import re
-import shutil
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -56,7 +54,7 @@ from dedup.model.page import (
 )
 from dedup.model.policy import Options, Policy
 from dedup.model.recipes import Recipe, recipe_of
-from dedup.report.texts import Hunk, alike, differences, inline, side_by_side
+from dedup.report.texts import Hunk, alike, differences, inline
 
 
 @click.command(epilog="Example: curl -s https://example.com/ | dedup fingerprint")
@@ -160,7 +158,6 @@ def _fingerprint(
 
 HUNKS = 10  # shown without --all
 CONTEXT = 25  # words that the page shows before and after a difference
-WIDE = 100  # columns: in wider terminals texts are shown side by side by default
 TITLE, CANONICAL = 2**32 - 1 << 32, 2**32 - 1  # the halves of PageFingerprint.identity
 
 _ONLY_A, _ONLY_B = re.compile(r"\[-.*?-\]"), re.compile(r"\{\+.*?\+\}")
@@ -221,12 +218,6 @@ class _Result(NamedTuple):
     "--all", "show_all", is_flag=True, help=f"Show all differences, not only the first {HUNKS}."
 )
 @click.option(
-    "--side-by-side/--inline",
-    "columns",
-    default=None,
-    help=f"Show differences in two columns, or in lines. [default: by the terminal, from {WIDE} columns]",
-)
-@click.option(
     "--exit-code",
     "tells_by_code",
     is_flag=True,
@@ -242,7 +233,6 @@ def compare(
     same_site: bool | None,
     store: str | None,
     show_all: bool,
-    columns: bool | None,
     tells_by_code: bool,
     page: str | None,
     as_json: bool,
@@ -268,37 +258,23 @@ def compare(
     if as_json:
         terminal.out_json(_json(result, recipe, shown))
     elif page != "-":
-        _write_text(result, shown, columns, whole=show_all)
+        _write_text(result, shown, whole=show_all)
     if tells_by_code and not result.near_duplicate:
         click.get_current_context().exit(1)
 
 
-def _write_text(result: _Result, shown: list[Hunk], columns: bool | None, *, whole: bool) -> None:
+def _write_text(result: _Result, shown: list[Hunk], *, whole: bool) -> None:
     for line in _lines(result):
         terminal.out(line)
     marks = ", [-in A only-] {+in B only+}:" if result.hunks else ""
     terminal.out(f"{_summary(result)}{marks}")
-    for line in _differences(result.a.words, result.b.words, shown, columns, whole=whole):
+    for hunk in shown:
+        line = f"  {inline(result.a.words, result.b.words, hunk, whole=whole)}"
+        for mark, colour in ((_ONLY_A, "red"), (_ONLY_B, "green")):
+            line = mark.sub(terminal.coloured(r"\g<0>", colour), line)
         terminal.out(line)
     if len(shown) < len(result.hunks):
         terminal.out(f"  and {len(result.hunks) - len(shown):,} more; --all shows them")
-
-
-def _differences(
-    a: list[str], b: list[str], hunks: list[Hunk], columns: bool | None, *, whole: bool
-) -> Iterator[str]:
-    """Yield the lines that show where two texts differ; columns: in two, None: if there is room."""
-    width = shutil.get_terminal_size((WIDE, 24)).columns
-    if columns is None:
-        columns = width >= WIDE and sys.stdout.isatty()
-    if columns and hunks:
-        yield from side_by_side(a, b, hunks, width, whole=whole)
-    else:
-        for hunk in hunks:
-            line = f"  {inline(a, b, hunk, whole=whole)}"
-            for mark, colour in ((_ONLY_A, "red"), (_ONLY_B, "green")):
-                line = mark.sub(terminal.coloured(r"\g<0>", colour), line)
-            yield line
 
 
 def _side(path: str, encoding: str | None, recipe: Recipe) -> _Side:
@@ -524,19 +500,19 @@ def in_words(share: Share) -> str:
 
 def _write_page(path: str, result: _Result) -> None:
     from dedup.report.html import html_page
-    from dedup.report.parts import Beside, Report, Table, Text, Texts
+    from dedup.report.parts import Beside, ReportPage, TablePart, Text, Texts
 
     answer, why = _verdict(result)
     head, *rows = zip(_PAGE_HEADERS, *_page_rows(result), strict=True)
     a, b = result.a, result.b
-    report = Report(
+    report = ReportPage(
         f"{a.path} and {b.path}: {answer}",
         [
             *map(Text, [*_notes(result), _summary(result)]),
             Beside(
                 [
-                    Table([str(name) for name in head], rows),
-                    Table(_FIGURE_HEADERS, _figure_rows(result)),
+                    TablePart([str(name) for name in head], rows),
+                    TablePart(_FIGURE_HEADERS, _figure_rows(result)),
                 ]
             ),
             Texts(a.words, b.words, result.hunks, (a.path, b.path), CONTEXT, whole=True),

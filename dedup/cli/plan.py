@@ -19,7 +19,7 @@ from dedup.core.bulk.designs import Design, fewest_tables
 from dedup.core.bulk.designs import plan as plan_designs
 from dedup.core.memory import memory_bytes
 from dedup.model.recipes import NEWEST, recipe_of
-from dedup.store.index import MOST
+from dedup.store.index import MEMORY_FULL
 from dedup.store.segmented_table import MERGED_MOST, RATIO
 
 SUFFIXES = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
@@ -204,7 +204,7 @@ def _segments(documents: int) -> list[int]:
     both together exceed MERGED_MOST.
     """
     sizes, left = [FULL] * (documents // FULL), documents % FULL
-    while left > MOST:
+    while left > MEMORY_FULL:
         sizes.append(left - left // (RATIO + 1))
         left -= sizes[-1]
     return [*sizes, left] if left else sizes

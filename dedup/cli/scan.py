@@ -24,8 +24,8 @@ from dedup.model.errors import UsageError
 from dedup.report.texts import alike
 
 if TYPE_CHECKING:
-    from dedup.scan import Job, Progress, Summary
-    from dedup.scan.values import Fault
+    from dedup.scan import ScanJob, ScanProgress, Summary
+    from dedup.scan.values import BrokenRecord
 
 STDOUT = "-"
 
@@ -127,10 +127,10 @@ def scan(
     )
     warn_of_paper(options["similarity"], options["distance"])
     from dedup.core.native import cores
-    from dedup.scan import Job
+    from dedup.scan import ScanJob
     from dedup.scan import scan as run
 
-    job = Job(format=format_, processes=processes or cores(), **options)
+    job = ScanJob(format=format_, processes=processes or cores(), **options)
     if engine == "spark":
         terminal.say("extra", "spark")
     elif job.output != STDOUT and (job.output or job.kept):
@@ -139,7 +139,7 @@ def scan(
         lambda more: f"and {terminal.count(more, 'more broken record')} left out"
     )
 
-    def broken(fault: "Fault") -> None:
+    def broken(fault: "BrokenRecord") -> None:
         path = "stdin" if fault.path == STDOUT else fault.path  # "-", too
         faults.add(f"{f'{path} {fault.place}'.rstrip()}: {fault.reason}")
 
@@ -181,7 +181,7 @@ def _check_stdout(
         raise UsageError("--pairs is not implemented on Spark; read them from --output")
 
 
-def _print_summary(summary: "Summary", job: "Job", *, as_json: bool, listed: bool) -> None:
+def _print_summary(summary: "Summary", job: "ScanJob", *, as_json: bool, listed: bool) -> None:
     """Print the totals; listed says that what was found is to be seen elsewhere."""
     if as_json:
         import msgspec
@@ -247,14 +247,14 @@ def _lines(summary: "Summary") -> list[str]:
     return lines
 
 
-def _progress() -> "Callable[[Progress], None] | None":
+def _progress() -> "Callable[[ScanProgress], None] | None":
     """Return what shows rate and remaining time on stderr; None if that is no terminal."""
     if not sys.stderr.isatty():
         return None
     begin = time.monotonic()
     rate, copying = terminal.Rate(), False
 
-    def show(progress: "Progress") -> None:
+    def show(progress: "ScanProgress") -> None:
         seconds = max(time.monotonic() - begin, 1e-9)
         nonlocal rate, copying
         if progress.copying and not copying:

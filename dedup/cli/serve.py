@@ -29,7 +29,7 @@ from dedup.model.errors import UsageError
 from dedup.model.policy import age_seconds
 
 if TYPE_CHECKING:
-    from dedup.service.core.config import HostPort
+    from dedup.model.addresses import HostPort
 
 
 def _age(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
@@ -197,7 +197,8 @@ def serve(
     Clients need the token in the environment variable DEDUP_TOKEN, or one of --tokens; without one the service
     listens only on this machine. Once it listens, one line on stdout says where. SIGTERM stops it cleanly.
     """
-    from dedup.service.core.config import Config, Limits, check_config, parse_address
+    from dedup.model.addresses import parse_address
+    from dedup.service.core.config import Limits, ServiceConfig, check_config
     from dedup.service.table_service import run
     from dedup.wire.kafka.login import INSERTS_TOPIC, kafka_config
 
@@ -207,7 +208,7 @@ def serve(
         import_module("aiokafka")  # otherwise a missing package would be waited for, like brokers
     names = ("uvicorn", "uvicorn.error", "uvicorn.access", "asyncio", "aiokafka")
     set_up_logs(log_form, dict.fromkeys(names, logging.WARNING))
-    config = Config(
+    config = ServiceConfig(
         listen=None if listen == "none" else parse_address(listen),
         http=None if http == "none" else parse_address(http),
         token=os.environ.get("DEDUP_TOKEN") or None,

@@ -136,7 +136,7 @@ def check_documents(folder: Path) -> Path:
 # ----------------------------------------------------------------------------------- the commands
 
 
-@click.group(cls=terminal.Group, epilog="Example: dedup store info .scrapy/dedup")
+@click.group(cls=terminal.CommandGroup, epilog="Example: dedup store info .scrapy/dedup")
 def store() -> None:
     """Inspect and maintain stores.
 

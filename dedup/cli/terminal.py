@@ -85,7 +85,7 @@ def coloured(text: str, colour: str | None = None, *, bold: bool = False, err: b
     return click.style(text, fg=colour, bold=bold or None)
 
 
-class Group(click.Group):
+class CommandGroup(click.Group):
     """Commands by name; for an unknown one the error names similar ones, and all there are."""
 
     kind = "command"
@@ -339,14 +339,14 @@ def _left(rate: float, done: int, total: int) -> str:
     return f", {_duration((total - done) / rate)} left" if total > done else ""
 
 
-class Progress(Protocol):
+class ProgressLine(Protocol):
     """Shows how far something is, and more."""
 
     def __call__(self, done: int, total: int, more: str = "", /) -> None:
         """Show it. A total of 0 is unknown."""
 
 
-def progress(label: str) -> Progress | None:
+def progress(label: str) -> ProgressLine | None:
     """Return a function that shows (done, total) on stderr, with rate and remaining time.
 
     A total of 0 is unknown. None if stderr is not a terminal.

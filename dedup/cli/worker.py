@@ -1,6 +1,6 @@
 """`dedup worker`: filters a Kafka topic of pages.
 
-    options -> Config -> a judge (embedded store or service) -> the worker's loop -> SIGTERM
+    options -> WorkerConfig -> a judge (embedded store or service) -> the worker's loop -> SIGTERM
 
 Invariants: everything a worker needs is checked before it joins its group; the first
 SIGTERM or Ctrl-C finishes the current batch, a second one ends the process.
@@ -29,7 +29,7 @@ from dedup.cli.common_options import (
 )
 
 if TYPE_CHECKING:
-    from dedup.worker.adapters import Config
+    from dedup.worker.adapters import WorkerConfig
 
 log = logging.getLogger("dedup.worker")
 
@@ -153,10 +153,11 @@ def worker(kafka: str, log_form: LogForm, metrics: str | None, **options: Any) -
     asyncio.run(_work(config))
 
 
-def _config(kafka: str, metrics: str | None, options: dict[str, Any]) -> "Config":
+def _config(kafka: str, metrics: str | None, options: dict[str, Any]) -> "WorkerConfig":
+    from dedup.model.addresses import parse_address
     from dedup.model.policy import Options
     from dedup.wire.kafka import kafka_config
-    from dedup.worker.adapters import Config, format_of, listen_address, topics_of
+    from dedup.worker.adapters import WorkerConfig, format_of, topics_of
 
     topics = topics_of(
         options.pop("input_topic"),
@@ -173,29 +174,29 @@ def _config(kafka: str, metrics: str | None, options: dict[str, Any]) -> "Config
     )
     judging = {name: options.pop(name) for name in Options.__struct_fields__ if name in options}
     options["group"] = options["group"] or f"dedup-{topics.input}"
-    return Config(
+    return WorkerConfig(
         kafka=kafka_config(kafka, topics.input, client_id="dedup-worker"),
         topics=topics,
         format=form,
-        metrics=listen_address(metrics, "--metrics") if metrics else None,
+        metrics=parse_address(metrics, "--metrics") if metrics else None,
         detector=Options(**judging, secret=os.environ.get("DEDUP_SECRET") or None),
         **options,
     )
 
 
-async def _work(config: "Config") -> None:
-    from dedup.worker.worker import Health, Metrics, MetricsServer, Worker
+async def _work(config: "WorkerConfig") -> None:
+    from dedup.worker.worker import MetricsServer, Worker, WorkerHealth, WorkerMetrics
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _stop, stop, number)
-    metrics, health = Metrics(), Health()
+    metrics, health = WorkerMetrics(), WorkerHealth()
     async with contextlib.AsyncExitStack() as stack:
         listening = None
         if config.metrics:
             server = stack.enter_context(MetricsServer(config.metrics, metrics, health))
-            listening = "{}:{}".format(*server.address)
+            listening = str(server.address)
         fields = {"event": "start", "group": config.group, "namespace": config.detector.namespace}
         fields |= {"metrics": listening} if listening else {}
         log.info("worker of %s starts", config.topics.input, extra={"fields": fields})

@@ -52,7 +52,7 @@ class DigestFolder:
         folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
         self.folder = folder
         self._lock = FolderLock(folder / "lock")
-        self._files: list[_File] = []
+        self._files: list[_SlotFile] = []
         try:
             self._key = self._read_key()
             self._open_files()
@@ -76,7 +76,7 @@ class DigestFolder:
         count = FILES if spread else 1
         if count > 1:
             _allow_files(count)
-        self._files = [_File(self._path(i, count)) for i in range(count)]
+        self._files = [_SlotFile(self._path(i, count)) for i in range(count)]
 
     def _path(self, number: int, count: int) -> Path:
         return self.folder / ("all.digests" if count == 1 else f"{number:02x}.digests")
@@ -103,7 +103,7 @@ class DigestFolder:
                 file.grow()
         return file.put(digest, mark)
 
-    def _file_of(self, digest: bytes) -> "_File":
+    def _file_of(self, digest: bytes) -> "_SlotFile":
         return self._files[digest[15] if len(self._files) > 1 else 0]
 
     def _split(self) -> None:
@@ -214,7 +214,7 @@ class DigestSets:
             self.folders.pop().close()
 
 
-class _File:
+class _SlotFile:
     """One mapped file of slots."""
 
     def __init__(self, path: Path) -> None:

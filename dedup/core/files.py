@@ -87,9 +87,17 @@ def sync_folder(folder: Path) -> None:
 # A manifest, a checkpoint or a position: one line of JSON, and a line with its checksum.
 
 
-def checksum(content: bytes | memoryview) -> str:
-    """Return the checksum of small files: BLAKE2b, 8 bytes, as 16 hex digits."""
-    return blake2b(content, digest_size=8).hexdigest()
+CHECKSUM_BYTES = 8
+
+
+def checksum(content: bytes | bytearray | memoryview) -> bytes:
+    """Return the checksum of our files, records and entries: BLAKE2b-64; the native core's files have XXH64."""
+    return blake2b(content, digest_size=CHECKSUM_BYTES).digest()
+
+
+def checked_line(line: bytes) -> bytes:
+    """Return the content of a checked file: a line, and one with its checksum as hex digits."""
+    return b"%s\n%s\n" % (line, checksum(line).hex().encode())
 
 
 def write_checked(path: Path, content: Any, mode: int = PRIVATE) -> None:
@@ -97,8 +105,7 @@ def write_checked(path: Path, content: Any, mode: int = PRIVATE) -> None:
 
     Raises OSError, and then the old file is still there.
     """
-    line = msgspec.json.encode(content)
-    replace_file(path, b"%s\n%s\n" % (line, checksum(line).encode()), mode)
+    replace_file(path, checked_line(msgspec.json.encode(content)), mode)
 
 
 def read_checked(path: Path, form: type[T], advice: str = "") -> T | None:
@@ -112,8 +119,8 @@ def read_checked(path: Path, form: type[T], advice: str = "") -> T | None:
     except FileNotFoundError:
         return None
     try:
-        line, _, rest = content.partition(b"\n")
-        if rest != checksum(line).encode() + b"\n":
+        line = content.partition(b"\n")[0]
+        if content != checked_line(line):
             raise ValueError("checksum mismatch")
         return msgspec.json.decode(line, type=form)
     except ValueError as error:

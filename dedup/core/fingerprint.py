@@ -150,39 +150,6 @@ def fingerprint_text(text: bytes | str, *, recipe: Recipe | str | None = None) -
         _idle.append(reader)
 
 
-class Excerpt(NamedTuple):
-    """A text that a program took from a page: what two such texts are compared by, within one version of dedup.
-
-    words    which white space separates
-    text     32-bit hash of its words, with one space between them
-    numbers  32-bit hash of its numbers, in their order (a digit, then digits, points, commas and colons)
-    letters  32-bit hash of its words without digits of ASCII, points, commas, colons, and spaces
-    sketch   that of fingerprint_text(), if it has as many words as asked for; else empty
-    """
-
-    words: int
-    text: int
-    numbers: int
-    letters: int
-    sketch: bytes
-
-
-def read_excerpt(text: bytes, least_words: int) -> Excerpt:
-    """Hash a text in UTF-8, in one pass, for comparison with other excerpts."""
-    reader = _borrowed()
-    try:
-        found = reader.excerpt
-        data = ffi.from_buffer(text)
-        status = lib.ndd_read_excerpt(reader.native, data, len(text), least_words, found)
-        if status != lib.NDD_OK:
-            check(status)
-        words = found.words
-        sketch = bytes(ffi.buffer(found.sketch)) if words >= max(least_words, 1) else b""
-        return Excerpt(words, found.text, found.numbers, found.letters, sketch)
-    finally:
-        _idle.append(reader)
-
-
 def main_words(
     html: bytes | str, *, encoding: str | None = None, recipe: Recipe | str | None = None
 ) -> list[Block]:
@@ -198,14 +165,14 @@ def text_words(text: bytes | str) -> list[str]:
     """Return the tokens of plain text; bytes are UTF-8."""
     data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
 
-    def read(reader: _Reader) -> None:
+    def read(reader: _NativeReader) -> None:
         native = ffi.from_buffer(data)
         check(lib.ndd_read_text(reader.native, native, len(data), _NEWEST.key, reader.page))
 
     return [token for block in _kept_words(read) for token in block.tokens]
 
 
-def _kept_words(read: Callable[["_Reader"], object]) -> list[Block]:
+def _kept_words(read: Callable[["_NativeReader"], object]) -> list[Block]:
     """Return the words of what a function reads, block by block."""
     reader = _borrowed()
     lib.ndd_reader_keep_words(reader.native, 1)
@@ -292,30 +259,30 @@ def distance(a: int, b: int) -> int:
     return (number(a, "a") ^ number(b, "b")).bit_count()
 
 
-class _Reader:
+class _NativeReader:
     """A native reader, which keeps its scratch memory, and the places of its answers."""
 
-    __slots__ = ("address", "excerpt", "hashes", "n", "native", "page", "parts", "sketch")
+    __slots__ = ("address", "hashes", "n", "native", "page", "parts", "sketch")
 
     def __init__(self) -> None:
         made = ffi.new("ndd_reader **")
         check(lib.ndd_reader_open(made))
         self.native = ffi.gc(made[0], lib.ndd_reader_close)
-        self.page, self.excerpt = ffi.new("ndd_page *"), ffi.new("ndd_excerpt *")
+        self.page = ffi.new("ndd_page *")
         self.sketch, self.parts = ffi.buffer(self.page.sketch), ffi.buffer(self.page.parts)
         self.hashes, self.n = ffi.new("uint64_t const **"), ffi.new("size_t *")
         self.address = ffi.new("uint64_t *")
 
 
-_idle: list[_Reader] = []  # taking from a list and adding to it are atomic
+_idle: list[_NativeReader] = []  # taking from a list and adding to it are atomic
 
 
-def _borrowed() -> _Reader:
+def _borrowed() -> _NativeReader:
     """Return an idle reader, which the caller gives back to _idle."""
     try:
         return _idle.pop()
     except IndexError:
-        return _Reader()
+        return _NativeReader()
 
 
 @contextmanager
@@ -342,7 +309,7 @@ def keyed_recipe(recipe: Recipe | str | None) -> Recipe:
 
 
 def _read(
-    reader: _Reader,
+    reader: _NativeReader,
     html: bytes | str,
     encoding: str | None,
     url: str | None,
@@ -374,7 +341,7 @@ def _read(
 
 
 def _gathered(
-    reader: _Reader, *, links: bool, numbers: bool, blocks: bool
+    reader: _NativeReader, *, links: bool, numbers: bool, blocks: bool
 ) -> tuple[bytes, bytes, bytes, bytes]:
     """Return links, address, numbers and blocks of the reader's last page (PageReading), empty unless asked for."""
     hashes, n = reader.hashes, reader.n
@@ -396,7 +363,7 @@ def _gathered(
     return led_to, address, numbered, listed
 
 
-def _page(reader: _Reader, recipe: Recipe) -> PageFingerprint:
+def _page(reader: _NativeReader, recipe: Recipe) -> PageFingerprint:
     page = reader.page
     return PageFingerprint(
         page.value,

@@ -2,7 +2,7 @@
 
     add(name, content) -> pending/N.log -> take(): the records that are still pending
 
-A record is the length of its msgpack [name, content], a checksum of it (4 bytes each), and itself. The files are not
+A record is the length of its msgpack [name, content] (4 bytes), the checksum of it (8 bytes), and itself. The files are not
 flushed to the disk: they survive a killed process; a power cut may take the newest records.
 
 Invariants: a record is in a file from add() until it is not pending any more. For each file that is filled with new
@@ -17,16 +17,15 @@ from collections.abc import Callable, Iterator
 from errno import ENOSPC
 from pathlib import Path
 from typing import IO
-from zlib import crc32
 
 import msgspec
 
-from dedup.core.files import PRIVATE, PRIVATE_FOLDER
+from dedup.core.files import CHECKSUM_BYTES, PRIVATE, PRIVATE_FOLDER, checksum
 
 PART_BYTES = 1 << 18  # of a file; rewriting two takes some milliseconds
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
 logger = logging.getLogger("dedup")
-_HEAD = struct.Struct("<II")
+_HEAD = struct.Struct(f"<I{CHECKSUM_BYTES}s")
 
 Record = tuple[bytes, bytes]
 
@@ -67,7 +66,7 @@ class PendingRecords:
             self._size = 0
             self._parts.append(self._last)
         packed = msgspec.msgpack.encode(record)
-        size = self._file.write(made := _HEAD.pack(len(packed), crc32(packed)) + packed)
+        size = self._file.write(made := _HEAD.pack(len(packed), checksum(packed)) + packed)
         if size != len(made):
             raise OSError(ENOSPC, os.strerror(ENOSPC), str(self._path(self._last)))
         self._size += size
@@ -80,7 +79,7 @@ class PendingRecords:
             begins = at + _HEAD.size
             size, check = _HEAD.unpack(content[at:begins].ljust(_HEAD.size, b"\0"))
             packed = content[begins : begins + size]
-            if not packed or crc32(packed) != check:
+            if not packed or checksum(packed) != check:
                 text = "[dedup] %s: the last %d bytes are damaged or cut short, and not read"
                 logger.warning(text, self._path(number), len(content) - at)
                 return

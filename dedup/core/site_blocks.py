@@ -10,9 +10,9 @@ sites, of which those that were not seen for the longest time are forgotten. Wha
 only informs the verdict: nothing of it is part of a fingerprint.
 """
 
-from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from dedup.core.files import CHECKSUM_BYTES, checksum
 from dedup.core.native import ffi, lib
 
 SET_BYTES: int = lib.NDD_SITE_SET
@@ -21,8 +21,7 @@ FIRST_SETS = 39  # with which a site begins; doubled up to MOST_SETS
 WAYS = 8  # blocks of a set
 MOST_BYTES = 32 << 20  # of all sites
 
-_MAGIC = b"dedup site blocks 1\n"
-_DIGEST = 16
+_MAGIC = b"dedup site blocks 2\n"
 
 
 class Share(NamedTuple):
@@ -118,14 +117,14 @@ class SiteBlocks:
         for site, table in self._sites.items():
             parts += [_text(site), _sets(table).to_bytes(4, "little"), table]
         content = b"".join(parts)
-        return content + _digest(content)
+        return content + checksum(content)
 
     @classmethod
     def from_bytes(cls, content: bytes, recipe: str, most_bytes: int = MOST_BYTES) -> "SiteBlocks":
         """Return the counts of to_bytes(); none for another recipe. Raises ValueError for anything else."""
         made = cls(most_bytes)
-        body = memoryview(content)[:-_DIGEST]
-        if not content.startswith(_MAGIC) or _digest(body) != content[-_DIGEST:]:
+        body = memoryview(content)[:-CHECKSUM_BYTES]
+        if not content.startswith(_MAGIC) or checksum(body) != content[-CHECKSUM_BYTES:]:
             raise ValueError("checksum mismatch")
         held, at = _text_at(body, len(_MAGIC))
         while held == recipe and at < len(body):
@@ -171,7 +170,3 @@ def _text(text: str) -> bytes:
 def _text_at(body: memoryview, at: int) -> tuple[str, int]:
     end = at + 4 + int.from_bytes(body[at : at + 4], "little")
     return bytes(body[at + 4 : end]).decode("utf-8", "surrogatepass"), end
-
-
-def _digest(content: Any) -> bytes:
-    return blake2b(content, digest_size=_DIGEST).digest()

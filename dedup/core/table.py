@@ -142,7 +142,7 @@ class Answer:
         return found
 
 
-class Answers:
+class IdleAnswers:
     """The answers of a table that no thread uses at the moment."""
 
     def __init__(self) -> None:
@@ -355,7 +355,7 @@ class Table:
         self._preset = preset
         self._note = note
         self._lock = ReadWriteLock()
-        self._answers = Answers()
+        self._answers = IdleAnswers()
         self._pair = ffi.new("uint64_t[3]")  # one to be inserted, and how many were
 
     @property

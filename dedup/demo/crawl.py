@@ -50,7 +50,7 @@ class Outcome(msgspec.Struct, frozen=True):
     parsed: bool = True
 
 
-class Crawl(msgspec.Struct, frozen=True):
+class DemoCrawl(msgspec.Struct, frozen=True):
     """A crawl that came to its end.
 
     outcomes      one for each fetched page, in the order in which Scrapy handed them to the spider
@@ -78,7 +78,7 @@ def crawl_site(
     mode: Mode = "drop",
     urls: Urls = "learn",
     progress: Callable[[int, int], object] | None = None,
-) -> Crawl:
+) -> DemoCrawl:
     """Serve the demo site of that size and seed, crawl it, and return what happened.
 
     urls      what the crawl does with what it learns of the site's URLs (DEDUP_URLS)
@@ -106,7 +106,7 @@ def crawl_site(
                 f"the demo's crawl failed: its process ended with exit code {code}; its error "
                 "stands above"
             )
-        crawl = msgspec.json.decode(result.read_bytes(), type=Crawl)
+        crawl = msgspec.json.decode(result.read_bytes(), type=DemoCrawl)
         return msgspec.structs.replace(crawl, requested=_requested(log))
 
 
@@ -234,7 +234,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1  # Scrapy has said why
     if stats.get_value("finish_reason") != "finished":
         return 1
-    crawl = Crawl(
+    crawl = DemoCrawl(
         mode=options.mode,
         outcomes=tuple(spider.outcomes),
         requested=frozenset(),  # the parent's part

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from dedup.demo.crawl import Crawl, Outcome
+from dedup.demo.crawl import DemoCrawl, Outcome
 from dedup.demo.plan import Kind, Truth
 from dedup.demo.site import Site
 from dedup.model.policy import Mode
@@ -67,7 +67,7 @@ class KindCount(msgspec.Struct, frozen=True):
     example: Pair | None
 
 
-class Report(msgspec.Struct, frozen=True):
+class DemoReport(msgspec.Struct, frozen=True):
     """What a crawl of the demo site came to.
 
     urls                      on the site
@@ -140,7 +140,7 @@ class Report(msgspec.Struct, frozen=True):
 # Judging
 
 
-def judge(site: Site, crawl: Crawl) -> Report:
+def judge(site: Site, crawl: DemoCrawl) -> DemoReport:
     """Compare a crawl with the truth about its site."""
     truth = site.truth
     failed = {o.path: o.reason for o in crawl.outcomes if o.status == "failed"}
@@ -179,7 +179,7 @@ def judge(site: Site, crawl: Crawl) -> Report:
     lost = {path: sorted(unreached.intersection(site.links(path))) for path in listings}
     outlinks = {link for outcome in near for link in site.links(outcome.path)}
     dedup_cpu_seconds = crawl.stats.get("dedup/cpu_seconds", 0.0)
-    return Report(
+    return DemoReport(
         mode=crawl.mode,
         urls=len(truth),
         fetched=len(pages),
@@ -252,7 +252,7 @@ def _least_alike(pairs: Sequence[Pair]) -> Pair | None:
     return min(pairs, key=lambda pair: (pair.similarity, -pair.distance), default=None)
 
 
-def as_json(report: Report) -> dict[str, Any]:
+def as_json(report: DemoReport) -> dict[str, Any]:
     """Return the report as plain values for JSON, the verdict on the crawl among them."""
     plain: dict[str, Any] = msgspec.to_builtins(report)
     return plain | {"ok": not report.complaints, "complaints": report.complaints}

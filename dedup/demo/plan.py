@@ -18,8 +18,8 @@ import msgspec
 from dedup.demo.stories import (
     LANGUAGES,
     NOT_FOUND,
+    Author,
     Story,
-    Writer,
     write_event,
     write_product,
 )
@@ -52,7 +52,7 @@ class Truth(msgspec.Struct, frozen=True):
     family: str = ""  # variants of one family are near-duplicates of each other
 
 
-class Page(msgspec.Struct, frozen=True):
+class PlannedPage(msgspec.Struct, frozen=True):
     """A page before it is dressed: what it says, in which look, and the links in their places."""
 
     truth: Truth
@@ -126,7 +126,7 @@ _SECTIONS = (*_NEWS, _SHOP)
 _NAV = (START, *(section.path for section in _SECTIONS))
 
 
-def plan(pages: int, seed: int) -> dict[str, Page]:
+def plan(pages: int, seed: int) -> dict[str, PlannedPage]:
     """Return that many pages by path, every one reachable from START.
 
     Raises UsageError if pages is below FEWEST_PAGES: then not every kind would occur.
@@ -142,9 +142,9 @@ class _Planner:
     def __init__(self, pages: int, seed: int) -> None:
         self._rng = Random(f"plan {seed}")
         self._quota = {kind: round(share * pages) for kind, share in _SHARES.items()}
-        self._originals: dict[str, list[Page]] = {section.slug: [] for section in _NEWS}
+        self._originals: dict[str, list[PlannedPage]] = {section.slug: [] for section in _NEWS}
         self._more: defaultdict[str, list[str]] = defaultdict(list)
-        self.pages: dict[str, Page] = {}
+        self.pages: dict[str, PlannedPage] = {}
 
         self._write_articles()
         self._write_events()
@@ -160,12 +160,12 @@ class _Planner:
             self._add_chains(kind)
         self._add_links_to_copies()
 
-    def _add(self, page: Page) -> None:
+    def _add(self, page: PlannedPage) -> None:
         self.pages[page.truth.path] = page
 
-    def _add_own(self, truth: Truth, story: Story, **places: Any) -> Page:
+    def _add_own(self, truth: Truth, story: Story, **places: Any) -> PlannedPage:
         """Add a page in the look of the site itself; places are those of its links."""
-        page = Page(truth, "herald", story, nav=_NAV, **places)
+        page = PlannedPage(truth, "herald", story, nav=_NAV, **places)
         self._add(page)
         return page
 
@@ -175,7 +175,7 @@ class _Planner:
         for number, section in enumerate(islice(cycle(_NEWS), self._quota["article"])):
             language = LANGUAGES[section.language]
             topic = language.topics[self._rng.choice(section.topics)]
-            story = Writer(language, topic, self._rng).story(self._rng.randint(200, 600))
+            story = Author(language, topic, self._rng).story(self._rng.randint(200, 600))
             self._add_original(section, "article", f"article {number}", story)
 
     def _write_events(self) -> None:
@@ -270,7 +270,7 @@ class _Planner:
     def _introduction(self, section: _Section, title: str) -> Story:
         language = LANGUAGES[section.language]
         topic = language.topics[self._rng.choice(section.topics)]
-        story = Writer(language, topic, self._rng).story(100)
+        story = Author(language, topic, self._rng).story(100)
         return msgspec.structs.replace(story, title=title, caption="")
 
     # Copies
@@ -299,7 +299,7 @@ class _Planner:
             self._more[host.truth.path].append(chain[0].truth.path)
             left, chains, copies = left - length, chains + 1, copies + length
 
-    def _add_chain(self, chain: list[Page]) -> None:
+    def _add_chain(self, chain: list[PlannedPage]) -> None:
         """Link each copy to the next three of its chain, where its kind shows such links."""
         paths = [page.truth.path for page in chain]
         for number, page in enumerate(chain):
@@ -312,7 +312,7 @@ class _Planner:
                 linked = msgspec.structs.replace(page, more=following)
             self._add(linked)
 
-    def _copy(self, kind: Kind, original: Page, chain: int, number: int) -> Page:
+    def _copy(self, kind: Kind, original: PlannedPage, chain: int, number: int) -> PlannedPage:
         """Return a copy: the same story under another path."""
         path = original.truth.path
         page = msgspec.structs.replace(original, original=path)
@@ -338,7 +338,7 @@ class _Planner:
         truth = Truth(path, kind, original.truth.group, original.truth.language)
         return msgspec.structs.replace(page, truth=truth)
 
-    def _missing(self, look: str, language: str, number: int) -> Page:
+    def _missing(self, look: str, language: str, number: int) -> PlannedPage:
         """Return a page that is not there, says so, and answers with status 200."""
         title, *paragraphs = NOT_FOUND[look, language]
         story = Story(language, title, "", paragraphs[0], "", (" ".join(paragraphs),))
@@ -346,9 +346,9 @@ class _Planner:
         path, group = f"{start}/gallery/{number}", f"soft404 {look} {language}"
         truth = Truth(path, "soft404", group, language)
         nav = _NAV if look == "herald" else ()
-        return Page(truth, look, story, nav=nav)
+        return PlannedPage(truth, look, story, nav=nav)
 
-    def _host(self, look: str, language: str) -> Page:
+    def _host(self, look: str, language: str) -> PlannedPage:
         """Return a page on which a link to a missing page may stand."""
         pages = [
             page

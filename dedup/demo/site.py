@@ -21,8 +21,8 @@ from random import Random
 from types import MappingProxyType
 
 from dedup.demo.loopback import Answer, Pages, Server, child, serve_as_child, serving
-from dedup.demo.plan import START, Page, Truth, plan
-from dedup.demo.stories import LANGUAGES, Labels, Writer
+from dedup.demo.plan import START, PlannedPage, Truth, plan
+from dedup.demo.stories import LANGUAGES, Author, ShellLabels
 
 _LOOKS = tomllib.loads(Path(__file__).with_name("looks.toml").read_text(encoding="utf-8"))
 HEAD, SCRIPT = _LOOKS.pop("head"), _LOOKS.pop("script")
@@ -83,7 +83,7 @@ class Site:
         return self._pages[path].story.text
 
 
-def _html(page: Page, pages: Mapping[str, Page], rng: Random) -> str:
+def _html(page: PlannedPage, pages: Mapping[str, PlannedPage], rng: Random) -> str:
     """Return the page's HTML; `rng` is the request's own generator."""
     fixed = Random(page.truth.path)  # for what differs from page to page but not by request
     sloppy = fixed.random() < _SLOPPY_SHARE
@@ -121,7 +121,7 @@ def _html(page: Page, pages: Mapping[str, Page], rng: Random) -> str:
     return _head(page, look, rng) + (_sloppy(body) if sloppy else body)
 
 
-def _head(page: Page, look: str, rng: Random) -> str:
+def _head(page: PlannedPage, look: str, rng: Random) -> str:
     story = page.story
     canonical = f'<link rel="canonical" href="{page.original}">\n' if page.original else ""
     data = {"@type": "NewsArticle", "headline": story.title, "author": story.author}
@@ -143,7 +143,7 @@ def _head(page: Page, look: str, rng: Random) -> str:
 # Main content
 
 
-def _article(page: Page, labels: Labels, rng: Random) -> str:
+def _article(page: PlannedPage, labels: ShellLabels, rng: Random) -> str:
     """Title, byline, counter, figure and paragraphs."""
     story = page.story
     paragraphs = [escape(text, quote=False) for text in story.paragraphs]
@@ -176,7 +176,7 @@ def _link_first_words(text: str, path: str, language: str) -> str:
     return f'<a href="{path}">{text[:end]}</a>{text[end:]}'
 
 
-def _teasers(page: Page, pages: Mapping[str, Page]) -> str:
+def _teasers(page: PlannedPage, pages: Mapping[str, PlannedPage]) -> str:
     """An introduction and a list: titles alone on listings, with summaries elsewhere."""
     story = page.story
     parts = [f'<h1 class="title">{escape(story.title, quote=False)}</h1>']
@@ -196,21 +196,21 @@ def _teasers(page: Page, pages: Mapping[str, Page]) -> str:
 # Around it
 
 
-def _list_of_links(paths: tuple[str, ...], pages: Mapping[str, Page]) -> str:
+def _list_of_links(paths: tuple[str, ...], pages: Mapping[str, PlannedPage]) -> str:
     return "".join(
         f'<li><a href="{path}">{escape(pages[path].story.title, quote=False)}</a></li>\n'
         for path in paths
     )
 
 
-def _related(page: Page, pages: Mapping[str, Page], labels: Labels) -> str:
+def _related(page: PlannedPage, pages: Mapping[str, PlannedPage], labels: ShellLabels) -> str:
     if not page.related:
         return ""
     links = _list_of_links(page.related, pages)
     return f'<div class="more-stories"><h3>{labels.related}</h3><ul>\n{links}</ul></div>\n'
 
 
-def _tools(page: Page, pages: Mapping[str, Page], labels: Labels) -> str:
+def _tools(page: PlannedPage, pages: Mapping[str, PlannedPage], labels: ShellLabels) -> str:
     """Links to copies of this page, to galleries that are gone, to the archive's other pages."""
     if not page.more:
         return ""
@@ -220,19 +220,19 @@ def _tools(page: Page, pages: Mapping[str, Page], labels: Labels) -> str:
     return f'<nav class="tools" aria-label="{labels.more}"><ul>\n{links}</ul></nav>\n'
 
 
-def _tool(page: Page, target: Page, labels: Labels) -> str:
+def _tool(page: PlannedPage, target: PlannedPage, labels: ShellLabels) -> str:
     if page.truth.kind != "listing":
         return labels.tools.get(target.truth.kind, labels.more)
     number, other = (int(path.rsplit("=")[1]) for path in (page.truth.path, target.truth.path))
     return labels.following if other > number else labels.previous
 
 
-def _comments(page: Page, fixed: Random) -> str:
+def _comments(page: PlannedPage, fixed: Random) -> str:
     """Three remarks of readers, about anything; none where there is nothing to remark on."""
     if page.truth.kind in (*_LISTS, "soft404"):
         return ""
     language = LANGUAGES[page.truth.language]
-    writer = Writer(language, fixed.choice(list(language.topics.values())), fixed)
+    writer = Author(language, fixed.choice(list(language.topics.values())), fixed)
     return "".join(
         f'<div class="comment"><b>{writer.fill("{person}")}</b> '
         f"<p>{escape(writer.paragraph(2), quote=False)}</p></div>\n"
@@ -240,7 +240,7 @@ def _comments(page: Page, fixed: Random) -> str:
     )
 
 
-def _advertisement(labels: Labels, rng: Random) -> str:
+def _advertisement(labels: ShellLabels, rng: Random) -> str:
     return " ".join(rng.sample(labels.advertising, rng.randint(7, 14)))
 
 

@@ -1,6 +1,6 @@
 """The stories of the demo site: news articles, introductions and product pages, in three languages.
 
-    words.toml -> Language -> Writer -> Story
+    words.toml -> Language -> Author -> Story
 
 A pattern is text with slots in braces: `{np}` takes a noun phrase, `{noun}`, `{nouns}`, `{verb}` and
 `{adjective}` come from a story's own part of a topic, `{person}`, `{place}` and `{organisation}` from its
@@ -36,7 +36,7 @@ def _entries(text: str) -> tuple[str, ...]:
     return tuple(" ".join(entry.split()) for entry in text.split("|"))
 
 
-class Topic(msgspec.Struct, frozen=True):
+class Subject(msgspec.Struct, frozen=True):
     """The vocabulary of one field."""
 
     nouns: tuple[str, ...]
@@ -52,7 +52,7 @@ class Language(msgspec.Struct, frozen=True):
     space: str  # what stands between two words
     comma: str
     stop: str
-    topics: dict[str, Topic]
+    topics: dict[str, Subject]
     noun_phrases: tuple[str, ...]
     clauses: tuple[str, ...]
     openers: tuple[str, ...]
@@ -63,20 +63,10 @@ class Language(msgspec.Struct, frozen=True):
     person_parts: tuple[tuple[str, ...], ...]
     place_parts: tuple[tuple[str, ...], ...]
     organisation_parts: tuple[tuple[str, ...], ...]
-    labels: "Labels"
-
-    @property
-    def vocabulary(self) -> frozenset[str]:
-        """All distinct content words: of the topics and of the slots."""
-        found: set[str] = set()
-        for topic in self.topics.values():
-            found.update(topic.nouns, topic.verbs, topic.adjectives)
-        for choices in self.slots.values():
-            found.update(choices)
-        return frozenset(found)
+    labels: "ShellLabels"
 
 
-class Labels(msgspec.Struct, frozen=True):
+class ShellLabels(msgspec.Struct, frozen=True):
     """One language's words of the shell."""
 
     home: str
@@ -162,11 +152,11 @@ class Cast(msgspec.Struct, frozen=True):
         )
 
 
-class Writer:
+class Author:
     """One author's voice: a cast, a part of a topic's words and half of the sentence patterns."""
 
     def __init__(
-        self, language: Language, topic: Topic, rng: Random, cast: Cast | None = None
+        self, language: Language, topic: Subject, rng: Random, cast: Cast | None = None
     ) -> None:
         cast = cast or Cast.draw(language, rng)
         nouns = _some(topic.nouns, NOUNS, rng)
@@ -246,12 +236,12 @@ class Writer:
         return deck.pop()
 
 
-def write_event(language: Language, topic: Topic, reports: int, rng: Random) -> list[Story]:
+def write_event(language: Language, topic: Subject, reports: int, rng: Random) -> list[Story]:
     """Return reports of one event: the same cast, and not one noun, verb or adjective in common."""
     cast = Cast.draw(language, rng)
     words = [_some(kind, len(kind), rng) for kind in (topic.nouns, topic.verbs, topic.adjectives)]
-    shares = (Topic(*(tuple(kind[part::reports]) for kind in words)) for part in range(reports))
-    return [Writer(language, share, rng, cast).story(rng.randint(200, 320)) for share in shares]
+    shares = (Subject(*(tuple(kind[part::reports]) for kind in words)) for part in range(reports))
+    return [Author(language, share, rng, cast).story(rng.randint(200, 320)) for share in shares]
 
 
 # One line of facts a product page; all variants of a family take the same one.
@@ -263,9 +253,9 @@ _FACTS = (
 )
 
 
-def write_product(topic: Topic, variants: int, rng: Random) -> list[Story]:
+def write_product(topic: Subject, variants: int, rng: Random) -> list[Story]:
     """Return the variants of one product: alike but for colour, size and article number."""
-    writer = Writer(LANGUAGES["en"], topic, rng)
+    writer = Author(LANGUAGES["en"], topic, rng)
     name = writer.fill("{adjective} {noun} {place}").capitalize()
     facts = rng.choice(_FACTS)
     base = writer.story(rng.randint(80, 105), longest_paragraph=2)

@@ -471,7 +471,7 @@ class Evaluation(msgspec.Struct, frozen=True):
     views: list[View]
 
 
-class Judged(NamedTuple):
+class JudgedPairs(NamedTuple):
     """Pairs, and which of them the policy calls near-duplicates."""
 
     pairs: Pairs
@@ -493,7 +493,7 @@ def at_similarity(policy: Policy, recipe: Recipe, similarity: float) -> Policy:
 
 def evaluate(
     prints: Prints, labels: Labels, policy: Policy, draws: int, seed: int, *, identity: bool = False
-) -> tuple[Evaluation, Judged]:
+) -> tuple[Evaluation, JudgedPairs]:
     """Return all figures, and the pairs they are mainly about: all pairs, or else those listed.
 
     draws is the number of bootstrap draws, 0 for none. Raises DedupError if too many pairs lie
@@ -508,7 +508,7 @@ def evaluate(
         if pairs is None:
             continue
         found = called(pairs, policy, identity=identity)
-        judged.append(Judged(pairs, found))
+        judged.append(JudgedPairs(pairs, found))
         real = real_pairs(labels.pages, pairs)
         wheres = [(name, None)] + ([] if real is None else [(f"{name}_real", real)])
         masks = slices(labels.pages, prints, pairs)

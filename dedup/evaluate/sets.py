@@ -1,6 +1,6 @@
 """Labelled sets: a folder with all there is to know, pages and a list of pairs, or the demo's pages.
 
-    file -> lines -> Page(id, url, html) -> Prints (an array for each field)
+    file -> lines -> SetPage(id, url, html) -> Prints (an array for each field)
 
     folder:  pages.jsonl[.zst]         id, url, html: a page a line
              pairs.tsv                 page_a, page_b, label (1, 0 or U), kind ...
@@ -53,7 +53,7 @@ Words = npt.NDArray[np.uint64]
 T = TypeVar("T")
 
 
-class Page(msgspec.Struct, frozen=True):
+class SetPage(msgspec.Struct, frozen=True):
     """A page of a set; its id is unique there, its url may be empty."""
 
     id: str
@@ -81,7 +81,7 @@ class Prints(msgspec.Struct, frozen=True):
         return len(self.ids)
 
 
-def measure(pages: Iterable[Page], recipe: Recipe) -> Prints:
+def measure(pages: Iterable[SetPage], recipe: Recipe) -> Prints:
     """Fingerprint every page, in order. Raises what reading them raises, and RecipeMismatch."""
     ids: list[str] = []
     domains: list[str] = []
@@ -98,14 +98,14 @@ def measure(pages: Iterable[Page], recipe: Recipe) -> Prints:
     return Prints(ids, domains, prints, recipe, value, identity, features, thing)
 
 
-def read_pages(path: Path, progress: Progress | None = None) -> Iterator[Page]:
+def read_pages(path: Path, progress: Progress | None = None) -> Iterator[SetPage]:
     """Yield the pages of a file of JSON lines (`.zst`: compressed), fields id, html and url.
 
     progress is called with the bytes read and the bytes of the file. Raises OSError, DedupError
     naming a line, and UsageError if zstandard is needed and not installed.
     """
     known: set[str] = set()
-    for number, page in read_records(path, Page, progress):
+    for number, page in read_records(path, SetPage, progress):
         if not page.id or page.id in known:
             fault = f"the id {page.id!r} occurs twice" if page.id else "the id is empty"
             raise DedupError(f"{path}: line {number}: {fault}; give each page an id of its own")
@@ -210,7 +210,7 @@ Numbers = npt.NDArray[np.int64]
 Marks = npt.NDArray[np.int8]
 
 
-class Listed(msgspec.Struct, frozen=True):
+class ListedPairs(msgspec.Struct, frozen=True):
     """m pairs labelled one by one: a, b and label of shape (m,); their kinds ("" if none is told)."""
 
     a: Numbers
@@ -266,7 +266,7 @@ class Labels(msgspec.Struct, frozen=True):
     """All that is known of a set; listed or every may be None, not both."""
 
     pages: Pages
-    listed: Listed | None
+    listed: ListedPairs | None
     every: Every | None
 
 
@@ -308,7 +308,7 @@ class Source(Protocol):
 
     name: str
 
-    def pages(self, progress: Progress | None = None) -> Iterator[Page]:
+    def pages(self, progress: Progress | None = None) -> Iterator[SetPage]:
         """Yield the pages."""
 
     def labels(self, ids: list[str]) -> Labels:
@@ -336,7 +336,7 @@ class FileSet:
         self._meta: Path | None = None  # what sorts the pages
         self._every: Path | None = None  # labels of all pairs
 
-    def pages(self, progress: Progress | None = None) -> Iterator[Page]:
+    def pages(self, progress: Progress | None = None) -> Iterator[SetPage]:
         """Yield the pages."""
         return read_pages(self._pages, progress)
 
@@ -356,7 +356,7 @@ class FileSet:
             every = Every(keys[order], listed.label[order], np.zeros(len(ids), bool))
         return Labels(pages, listed, every)
 
-    def _read_meta(self, ids: list[str], listed: Listed | None) -> Pages:
+    def _read_meta(self, ids: list[str], listed: ListedPairs | None) -> Pages:
         if self._meta is None:
             return _unknown(listed, len(ids))
         found: dict[str, tuple[_Meta, int | None]] = {}
@@ -425,7 +425,7 @@ def _either(folder: Path, name: str) -> Path | None:
     return next((path for path in found if path.is_file()), None)
 
 
-def _unknown(listed: Listed | None, n: int) -> Pages:
+def _unknown(listed: ListedPairs | None, n: int) -> Pages:
     """Return what is known of pages without a word about them: what the labels connect."""
     if listed is None:
         return Pages(np.arange(n))
@@ -452,7 +452,7 @@ def _same_group(
     return pair_keys(ends[:, 0], ends[:, 1], n)
 
 
-def _read_pairs(path: Path, ids: list[str]) -> Listed:
+def _read_pairs(path: Path, ids: list[str]) -> ListedPairs:
     """Read a list of pairs: tabs between the columns, named in the first line or in this order."""
     number_of = {name: number for number, name in enumerate(ids)}
     places = {"page_a": 0, "page_b": 1, "label": 2, "kind": 3}
@@ -477,7 +477,7 @@ def _read_pairs(path: Path, ids: list[str]) -> Listed:
         raise DedupError(f"{path}: it contains no pairs; give lines page_a, page_b, label, kind")
     ends = np.array(list(rows), np.int64)
     labels = np.array([label for label, _ in rows.values()], np.int8)
-    return Listed(ends[:, 0], ends[:, 1], labels, [kind for _, kind in rows.values()])
+    return ListedPairs(ends[:, 0], ends[:, 1], labels, [kind for _, kind in rows.values()])
 
 
 class _Fault(Exception):
@@ -540,7 +540,7 @@ def _rows(path: Path, n: int) -> npt.NDArray[np.float64]:
 # --------------------------------------------------------------------------------- the demo's pages
 
 
-class Site(Protocol):
+class SampleSite(Protocol):
     """What a set needs of the demo's site (dedup.demo.site.Site)."""
 
     @property
@@ -560,18 +560,18 @@ class Site(Protocol):
 class GeneratedSet:
     """A generated site, whose pages know what they are copies of."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: SampleSite) -> None:
         self._site = site
         self.name = f"generated site, {len(site.truth)} pages"
 
-    def pages(self, progress: Progress | None = None) -> Iterator[Page]:
+    def pages(self, progress: Progress | None = None) -> Iterator[SetPage]:
         """Yield the pages, each as its first request gets it."""
         total = len(self._site.truth)
         for number, path in enumerate(self._site.truth):
             if progress and number % STEP == 0:
                 progress(number, total)
             _, _, body = self._site.render(path, number)
-            yield Page(path, body.decode(), f"http://localhost{path}")
+            yield SetPage(path, body.decode(), f"http://localhost{path}")
         if progress:
             progress(total, total)
 

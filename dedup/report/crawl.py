@@ -19,15 +19,15 @@ from dedup.report.parts import (
     Bar,
     Bars,
     Cell,
-    Entry,
-    Figures,
+    FigureRow,
     Folded,
     Lines,
     Link,
+    ListEntry,
     Part,
-    Report,
+    ReportPage,
     Section,
-    Table,
+    TablePart,
     Text,
     Texts,
     Warned,
@@ -61,7 +61,7 @@ _ADVICE = {  # by the reason that keeps many pages
 }
 
 
-class Example(msgspec.Struct):
+class CopyExample(msgspec.Struct):
     """A copy: its URL, how far it is from its original, and both texts if they were in memory."""
 
     url: str
@@ -83,12 +83,12 @@ class Example(msgspec.Struct):
         return fields
 
 
-class Group(msgspec.Struct):
+class CopyGroup(msgspec.Struct):
     """The copies of one page; least is the least similarity of them."""
 
     count: int = 0
     least: float = 1.0
-    examples: list[Example] = []
+    examples: list[CopyExample] = []
 
 
 class Host(msgspec.Struct):
@@ -122,7 +122,7 @@ class Crawl(msgspec.Struct):
     requests: int = 0
     responses: int = 0
     items: int = 0
-    near_duplicates: dict[str, Group] = {}
+    near_duplicates: dict[str, CopyGroup] = {}
     hosts: dict[str, Host] = {}
     differences: dict[str, int] = {}
     classes: list[dict[str, Any]] = []
@@ -153,7 +153,7 @@ class Crawl(msgspec.Struct):
         return sum(map(self.stat, statuses)) + sum(self.exempt.values())
 
 
-def crawl_report(crawl: Crawl) -> Report:
+def crawl_report(crawl: Crawl) -> ReportPage:
     """Return the report of a crawl."""
     parts = [
         *_headline(crawl),
@@ -168,14 +168,14 @@ def crawl_report(crawl: Crawl) -> Report:
         Section("What to tune", [Lines(_advice(crawl))]),
         Section(
             "Settings in force",
-            [Folded("All settings", [Table(("setting", "value"), [*crawl.settings.items()])])],
+            [Folded("All settings", [TablePart(("setting", "value"), [*crawl.settings.items()])])],
         ),
     ]
     when = ""
     if crawl.start_time is not None and crawl.end_time is not None:
         when = f", {crawl.start_time:%Y-%m-%d %H:%M:%S} to {crawl.end_time:%Y-%m-%d %H:%M:%S} UTC"
     made_by = f"crawl-dedup, recipe {crawl.recipe}; spider {crawl.spider}{when}"
-    return Report(f"Deduplication: crawl of “{crawl.spider}”", parts, made_by)
+    return ReportPage(f"Deduplication: crawl of “{crawl.spider}”", parts, made_by)
 
 
 def json_report(crawl: Crawl) -> bytes:
@@ -208,7 +208,7 @@ def _headline(crawl: Crawl) -> Iterator[Part]:
         f"before, and {_BECAME[crawl.mode]}. {count(compared, 'page')} like others "
         f"{'was' if compared == 1 else 'were'} parsed and compared."
     )
-    yield Figures(
+    yield FigureRow(
         [
             ("pages", crawl.decided),
             ("copies", found),
@@ -270,7 +270,7 @@ def _savings(crawl: Crawl) -> Section:
         ("seconds spent on it", spent),
         ("milliseconds for each page", 1000 * spent / max(1, crawl.stat("probed"))),
     ]
-    parts: list[Part] = [Figures([each for each in figures if each[1] or "second" in each[0]])]
+    parts: list[Part] = [FigureRow([each for each in figures if each[1] or "second" in each[0]])]
     if crawl.mode == "drop" and crawl.parsed and found and spent > found * each:
         parts.append(
             Text(
@@ -297,7 +297,7 @@ def _shown(crawl: Crawl) -> Iterator[Section]:
     ]
     headers = ("pages like others", "dropped", "brought nothing new", "something new", "sent again")
     new = ("brought something new", "differing in", "for example", "beside")
-    tables = [Table(names, r[:ROWS]) for names, r in ((headers, rows), (new, others)) if r]
+    tables = [TablePart(names, r[:ROWS]) for names, r in ((headers, rows), (new, others)) if r]
     text = (
         "A class is dropped unparsed once its pages brought items, all of them known; one that brought something new is "
         "compared from then on."
@@ -308,14 +308,14 @@ def _shown(crawl: Crawl) -> Iterator[Section]:
 
 def _waiting(crawl: Crawl) -> Iterator[Section]:
     if crawl.waiting:
-        table = Table(
+        table = TablePart(
             ("their URLs differ from their page's by", "requests"), [*crawl.waiting.items()]
         )
         text = "Requests of pages like others that led to nothing new for too long. They are sent when something new comes."
         yield Section("Requests that wait", [table], text)
 
 
-def _by_risk(crawl: Crawl) -> list[tuple[str, Group]]:
+def _by_risk(crawl: Crawl) -> list[tuple[str, CopyGroup]]:
     """Return the groups, first those with the copies that are least alike."""
     groups = crawl.near_duplicates.items()
     return sorted(groups, key=lambda item: (item[1].least, -item[1].count, item[0]))
@@ -339,23 +339,25 @@ def _groups(crawl: Crawl) -> Section:
     return Section("Groups of copies", shown, text)
 
 
-def _group(key: str, group: Group, *, is_open: bool) -> Entry:
+def _group(key: str, group: CopyGroup, *, is_open: bool) -> ListEntry:
     among = ", among them" if group.count > len(group.examples) else ""
     examples = [
         _example(example, is_open=is_open and not number)
         for number, example in enumerate(group.examples)
     ]
-    return Entry(key, f"{count(group.count, 'copy', 'copies')}{among}", examples, is_heading=True)
+    return ListEntry(
+        key, f"{count(group.count, 'copy', 'copies')}{among}", examples, is_heading=True
+    )
 
 
-def _example(example: Example, *, is_open: bool) -> Entry:
+def _example(example: CopyExample, *, is_open: bool) -> ListEntry:
     note = f"{alike(example.similarity)}, {count(example.distance, 'bit')} apart"
     if example.texts is None or not example.texts[2]:
-        return Entry(example.url, note)
+        return ListEntry(example.url, note)
     names = ("the page that was kept", "this page")
     title = f"where the texts differ: {count(len(example.texts[2]), 'place')}"
     texts = Folded(title, [Texts(*example.texts, names, CONTEXT)], small=True, is_open=is_open)
-    return Entry(example.url, note, [texts])
+    return ListEntry(example.url, note, [texts])
 
 
 def _suspicious(crawl: Crawl) -> list[str]:
@@ -373,7 +375,7 @@ def _hosts(crawl: Crawl) -> Section:
         for name, host in hosts[:ROWS]
     ]
     more = f"{count(len(hosts) - ROWS, 'more host')} not shown." if len(hosts) > ROWS else ""
-    return Section("Hosts", [Table(("host", "judged", "copies", "share"), rows)], more)
+    return Section("Hosts", [TablePart(("host", "judged", "copies", "share"), rows)], more)
 
 
 def _urls(crawl: Crawl) -> Iterator[Section]:
@@ -387,7 +389,7 @@ def _urls(crawl: Crawl) -> Iterator[Section]:
         if skipped:
             text = f"{count(skipped, 'request')} not sent."
         headers = ("rule", "pairs", "for example", "is the same page as")
-        yield Section("URL rules of this site", [Table(headers, rows)], text)
+        yield Section("URL rules of this site", [TablePart(headers, rows)], text)
 
 
 def _advice(crawl: Crawl) -> list[str]:

@@ -16,13 +16,13 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from dedup.model.names import count, running
 from dedup.report import parts
-from dedup.report.parts import Cell, Report, Texts
+from dedup.report.parts import Cell, ReportPage, Texts
 from dedup.report.texts import Piece, regions, sides
 
 _CODE = re.compile("[0-9a-f]{16}|DEDUP_[A-Z_]+")  # a fingerprint, a setting
 
 
-def html_page(report: Report) -> str:
+def html_page(report: ReportPage) -> str:
     """Return the report as the text of an HTML file."""
     return _template().render(report=report)
 

@@ -1,6 +1,6 @@
 """The parts of a report, frozen values: a heading, figures, tables, bars, compared texts.
 
-    Report(title, [Figures(...), Section("Hosts", [Table(...)])])    drawn by dedup.report.html
+    ReportPage(title, [FigureRow(...), Section("Hosts", [TablePart(...)])])    drawn by dedup.report.html
 
 Invariants: a part holds values and says nothing of how they are drawn; texts are plain, never HTML.
 """
@@ -48,7 +48,7 @@ class Lines(Struct, frozen=True):
     lines: Sequence[str]
 
 
-class Figures(Struct, frozen=True):
+class FigureRow(Struct, frozen=True):
     """A few large numbers with their names."""
 
     pairs: Sequence[tuple[str, Cell]]
@@ -74,7 +74,7 @@ class Bars(Struct, frozen=True):
         return max([row.number for row in self.rows] + [1])
 
 
-class Table(Struct, frozen=True):
+class TablePart(Struct, frozen=True):
     """Rows under headers; an empty header names nothing."""
 
     headers: Sequence[str]
@@ -115,7 +115,7 @@ class Folded(Struct, frozen=True):
     is_open: bool = False
 
 
-class Entry(Struct, frozen=True):
+class ListEntry(Struct, frozen=True):
     """An address with a note, and what belongs to it."""
 
     address: str
@@ -132,10 +132,22 @@ class Section(Struct, frozen=True):
     text: str = ""
 
 
-Part = Text | Warned | Lines | Figures | Bars | Table | Texts | Beside | Folded | Entry | Section
+Part = (
+    Text
+    | Warned
+    | Lines
+    | FigureRow
+    | Bars
+    | TablePart
+    | Texts
+    | Beside
+    | Folded
+    | ListEntry
+    | Section
+)
 
 
-class Report(Struct, frozen=True):
+class ReportPage(Struct, frozen=True):
     """A report: its title, its parts, who made it; a headline and a smaller line replace the title."""
 
     title: str

@@ -1,7 +1,7 @@
-"""Finds where two texts differ, and shows it: in a line, or in two columns.
+"""Finds where two texts differ, and shows it: in a line, or as pieces of both.
 
     words, words -> runs that occur once in both -> the longest rising chain of them -> the gaps: hunks
-    words, hunks -> regions (hunks that share their context) -> pieces of two texts -> columns
+    words, hunks -> regions (hunks that share their context) -> pieces of two texts
 
 Invariants: time is near linear in the words, whatever they are. (difflib's is quadratic, and cubic at worst,
 on repetitive text, which crawled pages are full of.) A gap without a word that is unique on both sides is one
@@ -11,11 +11,9 @@ loses nothing.
 
 from __future__ import annotations
 
-import unicodedata
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import zip_longest
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from dedup.model.names import running
@@ -113,8 +111,6 @@ def _rising(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 WORDS = 30  # of each side of a hunk, shown unless all are to be shown
 CONTEXT = 6  # words shown before and after a hunk
-NARROWEST = 24  # columns of text on each side, however small the terminal
-BETWEEN = " | "
 
 MARKS = (("[-", "-]"), ("{+", "+}"))
 
@@ -126,7 +122,7 @@ class Piece(NamedTuple):
     side: int
 
 
-class Region(NamedTuple):
+class DiffRegion(NamedTuple):
     """Hunks close together, with the words around them: a[a_begin:a_end] and so on."""
 
     a_begin: int
@@ -155,23 +151,23 @@ def inline(a: Sequence[str], b: Sequence[str], hunk: Hunk, *, whole: bool) -> st
 
 def regions(
     a: Sequence[str], b: Sequence[str], hunks: Sequence[Hunk], context: int = CONTEXT
-) -> list[Region]:
+) -> list[DiffRegion]:
     """Return the hunks in regions, each with `context` words around it; none overlaps the next."""
-    found: list[Region] = []
+    found: list[DiffRegion] = []
     for hunk in hunks:
         a_end, b_end = min(len(a), hunk.a_end + context), min(len(b), hunk.b_end + context)
         if found and hunk.a_begin - context <= found[-1].a_end:
             last = found.pop()
-            found.append(Region(last.a_begin, a_end, last.b_begin, b_end, [*last.hunks, hunk]))
+            found.append(DiffRegion(last.a_begin, a_end, last.b_begin, b_end, [*last.hunks, hunk]))
         else:
             before = min(context, hunk.a_begin, hunk.b_begin)
             a_begin, b_begin = hunk.a_begin - before, hunk.b_begin - before
-            found.append(Region(a_begin, a_end, b_begin, b_end, [hunk]))
+            found.append(DiffRegion(a_begin, a_end, b_begin, b_end, [hunk]))
     return found
 
 
 def sides(
-    a: Sequence[str], b: Sequence[str], region: Region, *, whole: bool
+    a: Sequence[str], b: Sequence[str], region: DiffRegion, *, whole: bool
 ) -> tuple[list[Piece], list[Piece]]:
     """Return the two texts of a region in pieces."""
     texts = []
@@ -190,25 +186,6 @@ def sides(
     return texts[0], texts[1]
 
 
-def side_by_side(
-    a: Sequence[str], b: Sequence[str], hunks: Sequence[Hunk], width: int, *, whole: bool
-) -> Iterator[str]:
-    """Yield the lines of two columns, A to the left, in a terminal of this width."""
-    column = max(NARROWEST, (width - len(BETWEEN)) // 2)
-    yield BETWEEN.join((_filled("A", column), "B"))
-    for region in regions(a, b, hunks):
-        yield BETWEEN.join(
-            _filled(f"-- from word {begin + 1:,}", column, "-")
-            for begin in (region.a_begin, region.b_begin)
-        )
-        left, right = (
-            _wrapped(" ".join(_marked(*piece) for piece in pieces), column)
-            for pieces in sides(a, b, region, whole=whole)
-        )
-        for one, other in zip_longest(left, right, fillvalue=""):
-            yield BETWEEN.join((_filled(one, column), other)).rstrip()
-
-
 def _marked(text: str, side: int) -> str:
     return text if side < 0 else text.join(MARKS[side])
 
@@ -217,42 +194,3 @@ def _cut(words: Sequence[str], *, whole: bool) -> str:
     left_out = 0 if whole else max(0, len(words) - WORDS)
     more = f" ... {left_out:,} more" if left_out else ""
     return running(words[: len(words) - left_out]) + more
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    """Return a text in lines of at most `width` columns; a word that is longer is broken."""
-    lines: list[str] = []
-    line, used = "", 0
-    for word in text.split(" "):
-        piece, size = word, _width(word)
-        if line and used + 1 + size <= width:
-            line, used = f"{line} {piece}", used + 1 + size
-            continue
-        if line:
-            lines.append(line)
-        while size > width:
-            at, size_at = 0, 0
-            while size_at + _width(piece[at]) <= width:
-                size_at += _width(piece[at])
-                at += 1
-            lines.append(piece[:at])
-            piece, size = piece[at:], size - size_at
-        line, used = piece, size
-    return [*lines, line]
-
-
-def _filled(text: str, width: int, filler: str = " ") -> str:
-    gap = max(0, width - _width(text))
-    return f"{text} {filler * (gap - 1)}" if gap > 1 else text + " " * gap
-
-
-def _width(text: str) -> int:
-    """Return how many columns of a terminal a text takes."""
-    if text.isascii():
-        return len(text)
-    return sum(
-        0
-        if unicodedata.category(c) in {"Mn", "Me", "Cf"}
-        else 1 + (unicodedata.east_asian_width(c) in {"W", "F"})
-        for c in text
-    )

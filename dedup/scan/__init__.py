@@ -13,7 +13,7 @@ docs/use/scan.md is the users' page.
 
 from typing import TYPE_CHECKING, Any
 
-from dedup.scan.values import Job, Progress, Summary
+from dedup.scan.values import ScanJob, ScanProgress, Summary
 
 if TYPE_CHECKING:
     from dedup.scan.scanner import scan
@@ -28,4 +28,4 @@ else:
         return scan
 
 
-__all__ = ["Job", "Progress", "Summary", "scan"]
+__all__ = ["ScanJob", "ScanProgress", "Summary", "scan"]

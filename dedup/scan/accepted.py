@@ -111,7 +111,7 @@ class Layer:
         return [document for _, document in self._documents.values()]
 
 
-class Memory:
+class AcceptedLayers:
     """The layers as the detector sees a store."""
 
     def __init__(self, base: Store | None, work: Store) -> None:

@@ -27,7 +27,7 @@ from typing import IO, Any, NamedTuple, Self
 import msgspec
 
 from dedup.scan.records import is_damage, longest_line, open_rows, opened, row_batches
-from dedup.scan.values import Found, Result, Row, shown
+from dedup.scan.values import PageToJudge, Result, Row, shown
 from dedup.scan.warc import TORN, Read, WarcRecords, open_member, warc_members
 
 _encode = msgspec.json.Encoder().encode
@@ -56,7 +56,7 @@ class _Drop(msgspec.Struct, frozen=True, array_like=True):
 
 def drop_line(unit: int, result: Result, row: Row) -> bytes:
     """Return a near-duplicate as a line of dropped.jsonl."""
-    assert isinstance(result, Found)
+    assert isinstance(result, PageToJudge)
     assert row.of is not None
     return _encode(_Drop(unit, result.record, row.of)) + b"\n"
 

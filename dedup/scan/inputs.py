@@ -15,7 +15,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 
 from dedup.model.errors import DedupError, UsageError
 from dedup.scan.records import opened
-from dedup.scan.values import STDIN, Job, Kind, Unit
+from dedup.scan.values import STDIN, Kind, ScanJob, Unit
 
 FILES_A_UNIT = 64  # HTML files that one process reads in one go
 
@@ -37,19 +37,19 @@ _LIST = ".paths"
 _LONGEST_PATH = 1 << 16  # bytes of a line in a list
 
 
-class _File(NamedTuple):
+class _InputFile(NamedTuple):
     path: str
     kind: Kind
     bytes: int
 
 
-def list_units(job: Job) -> Iterator[Unit]:
+def list_units(job: ScanJob) -> Iterator[Unit]:
     """Yield the units of a job in their order.
 
     Raises DedupError for an input that is not there or holds no files to scan, and UsageError for
     a file whose name does not tell how to read it.
     """
-    batch: list[_File] = []
+    batch: list[_InputFile] = []
     for file in _files(job):
         if file.kind != "html":
             yield from _unit(batch)
@@ -63,20 +63,20 @@ def list_units(job: Job) -> Iterator[Unit]:
     yield from _unit(batch)
 
 
-def _unit(files: list[_File]) -> Iterator[Unit]:
+def _unit(files: list[_InputFile]) -> Iterator[Unit]:
     if files:
         paths = tuple(os.fsencode(file.path) for file in files)
         yield Unit(files[0].kind, paths, sum(file.bytes for file in files))
 
 
-def _files(job: Job) -> Iterator[_File]:
+def _files(job: ScanJob) -> Iterator[_InputFile]:
     outputs = (job.output, job.report, job.kept)
     own = {os.path.realpath(path) for path in outputs if path not in {None, "-"}}
     for given in job.inputs:
         if given == STDIN:
             if job.format not in {None, "jsonl"}:
                 raise UsageError(f"stdin is read as jsonl, not as {job.format}; give files")
-            yield _File(STDIN, "jsonl", 0)
+            yield _InputFile(STDIN, "jsonl", 0)
             continue
         given = local_path(given)  # noqa: PLW2901
         if is_list(given):
@@ -139,7 +139,7 @@ def listed_paths(path: str, base: str | None) -> Iterator[str]:
         raise DedupError(f"{path}: {error.strerror or error}; check the path") from error
 
 
-def _listed(path: str, job: Job) -> Iterator[_File]:
+def _listed(path: str, job: ScanJob) -> Iterator[_InputFile]:
     """Yield the files of a list. One that is not there is a broken file, and does not end the scan."""
     for named in listed_paths(path, job.base):
         kind = job.format or kind_of(named)
@@ -150,10 +150,10 @@ def _listed(path: str, job: Job) -> Iterator[_File]:
         size = 0
         with suppress(OSError):
             size = os.stat(named).st_size  # noqa: PTH116
-        yield _File(named, kind, size)
+        yield _InputFile(named, kind, size)
 
 
-def _below(path: str, kind: Kind | None, own: set[str]) -> Iterator[_File]:
+def _below(path: str, kind: Kind | None, own: set[str]) -> Iterator[_InputFile]:
     """Yield a file itself, or what a folder and those below it hold, by name."""
     if not os.path.isdir(path):  # noqa: PTH112 - paths here are text, millions of them
         known = kind or kind_of(path)
@@ -163,7 +163,7 @@ def _below(path: str, kind: Kind | None, own: set[str]) -> Iterator[_File]:
                 f"{', '.join(_KINDS)}"
             )
         if os.path.realpath(path) not in own:
-            yield _File(path, known, os.stat(path).st_size)  # noqa: PTH116
+            yield _InputFile(path, known, os.stat(path).st_size)  # noqa: PTH116
         return
     if os.path.realpath(path) in own:
         return

@@ -30,7 +30,7 @@ from dedup.model.page import ReserveOptions
 from dedup.model.recipes import Recipe
 from dedup.scan.accepted import Layer
 from dedup.scan.copies import drop_line
-from dedup.scan.values import Found, Job, Keep, Large, Result, Row, Summary
+from dedup.scan.values import Keep, Large, PageToJudge, Result, Row, ScanJob, Summary
 from dedup.scan.verdicts import count_row, to_line, verdict_row
 
 CANONICAL = 2**32 - 1  # the half of PageFingerprint.identity
@@ -38,12 +38,12 @@ CANONICAL = 2**32 - 1  # the half of PageFingerprint.identity
 _encode = msgspec.json.Encoder().encode
 
 
-class Member(NamedTuple):
+class ClusterMember(NamedTuple):
     """A page with a verdict: its place in the scan, and what it was judged by."""
 
     place: int
     unit: int
-    found: Found
+    found: PageToJudge
 
 
 def member_line(unit: int, result: Result) -> bytes:
@@ -51,11 +51,11 @@ def member_line(unit: int, result: Result) -> bytes:
     return _encode((unit, result)) + b"\n"
 
 
-_MEMBER = msgspec.json.Decoder(tuple[int, Found | Large])
+_MEMBER = msgspec.json.Decoder(tuple[int, PageToJudge | Large])
 _ROW = msgspec.json.Decoder(Row)
 
 
-def elect(job: Job, folder: Path, summary: Summary, recipe: Recipe) -> Summary:
+def elect(job: ScanJob, folder: Path, summary: Summary, recipe: Recipe) -> Summary:
     """Choose what stays of each group, and return the summary of that. Idempotent. Raises OSError."""
     done = folder / "elected.json"
     if done.exists():
@@ -96,14 +96,14 @@ def _groups(verdicts: Path, members: IO[bytes]) -> tuple[Any, Iterator[list[int]
     return np.array(starts, np.int64), found
 
 
-def _member(members: IO[bytes], starts: Any, place: int) -> Member:
+def _member(members: IO[bytes], starts: Any, place: int) -> ClusterMember:
     members.seek(int(starts[place]))
     unit, found = _MEMBER.decode(members.readline())
-    assert isinstance(found, Found)
-    return Member(place, unit, found)
+    assert isinstance(found, PageToJudge)
+    return ClusterMember(place, unit, found)
 
 
-def _judged(job: Job, recipe: Recipe, group: list[Member]) -> Iterator[tuple[int, Row]]:
+def _judged(job: ScanJob, recipe: Recipe, group: list[ClusterMember]) -> Iterator[tuple[int, Row]]:
     """Yield the verdicts on a group, judged in the order of --keep."""
     policy = job.options.policy(recipe)
     detector = EmbeddedDetector.over(Layer(policy.distance), recipe, policy)
@@ -113,18 +113,18 @@ def _judged(job: Job, recipe: Recipe, group: list[Member]) -> Iterator[tuple[int
         yield member.place, verdict_row(detector.accept(found.page, found.key, options))
 
 
-Rank = Callable[[Member], Any]
+Rank = Callable[[ClusterMember], Any]
 
 
-def _longest(_: list[Member]) -> Rank:
+def _longest(_: list[ClusterMember]) -> Rank:
     return lambda member: -member.found.page.features
 
 
-def _newest(_: list[Member]) -> Rank:
+def _newest(_: list[ClusterMember]) -> Rank:
     return lambda member: -member.found.date
 
 
-def _canonical(group: list[Member]) -> Rank:
+def _canonical(group: list[ClusterMember]) -> Rank:
     votes: dict[int, int] = {}
     for member in group:
         declared = member.found.page.identity & CANONICAL
@@ -139,7 +139,7 @@ def _address(url: str) -> int:
     return fingerprint(link, url=url).identity & CANONICAL
 
 
-_RANKS: dict[Keep, Callable[[list[Member]], Rank]] = {
+_RANKS: dict[Keep, Callable[[list[ClusterMember]], Rank]] = {
     "longest": _longest,
     "newest": _newest,
     "canonical": _canonical,

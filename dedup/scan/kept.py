@@ -21,7 +21,7 @@ from dedup.core.files import replace_file, sync_folder
 from dedup.model.errors import DedupError, UsageError
 from dedup.scan.copies import Copy, Drops, copy_lines, copy_parquet, copy_wacz, copy_warc
 from dedup.scan.inputs import is_list, kind_of, list_units, listed_paths, local_path
-from dedup.scan.values import STDIN, Fault, Job, Kind, Progress, Summary, Unit, shown
+from dedup.scan.values import STDIN, BrokenRecord, Kind, ScanJob, ScanProgress, Summary, Unit, shown
 
 _MAGIC = re.compile(r"[*?[]")
 
@@ -36,7 +36,7 @@ class _Progress(msgspec.Struct, frozen=True):
     done: bool = False
 
 
-def check_kept(job: Job, *, begins: bool) -> None:
+def check_kept(job: ScanJob, *, begins: bool) -> None:
     """Raise UsageError for a target that the input cannot be written to. begins: nothing is done yet."""
     assert job.kept is not None
     target = Path(job.kept)
@@ -56,11 +56,11 @@ def check_kept(job: Job, *, begins: bool) -> None:
 
 
 def write_kept(
-    job: Job,
+    job: ScanJob,
     dropped: Path,
     summary: Summary,
-    progress: Callable[[Progress], None] | None = None,
-    fault: Callable[[Fault], None] | None = None,
+    progress: Callable[[ScanProgress], None] | None = None,
+    fault: Callable[[BrokenRecord], None] | None = None,
 ) -> int:
     """Write what is kept; return the number of files of which a part could not be written.
 
@@ -84,12 +84,12 @@ def write_kept(
 class _Copy:
     def __init__(
         self,
-        job: Job,
+        job: ScanJob,
         target: Path,
         dropped: Path,
         summary: Summary,
-        progress: Callable[[Progress], None] | None,
-        fault: Callable[[Fault], None] | None,
+        progress: Callable[[ScanProgress], None] | None,
+        fault: Callable[[BrokenRecord], None] | None,
     ) -> None:
         self._job, self._work, self._summary = job, dropped.parent, summary
         self._dropped = dropped
@@ -139,7 +139,7 @@ class _Copy:
         replace_file(self._state_file, msgspec.json.encode(self.state))
         if self._progress:
             s = self._summary
-            self._progress(Progress(self.state.bytes, s.bytes, s.pages, 0, copying=True))
+            self._progress(ScanProgress(self.state.bytes, s.bytes, s.pages, 0, copying=True))
 
     def _copy(self, number: int, unit: Unit, drops: Drops) -> int:
         uncopied = 0
@@ -158,7 +158,7 @@ class _Copy:
                 if unit.kind != "html":  # of which a unit has many
                     drops.skip()
                 if self._fault:
-                    self._fault(Fault(shown(path), "in the copy", reason))
+                    self._fault(BrokenRecord(shown(path), "in the copy", reason))
         return uncopied
 
     def _target_of(self, source: str) -> Path:
@@ -198,7 +198,7 @@ def _unreadable(source: str) -> str | None:
     return None
 
 
-def _is_one_file(job: Job) -> bool:
+def _is_one_file(job: ScanJob) -> bool:
     given = local_path(job.inputs[0])
     return (
         len(job.inputs) == 1
@@ -212,7 +212,7 @@ def _is_empty(path: Path) -> bool:
     return path.is_dir() and not any(path.iterdir())
 
 
-def _root(job: Job) -> str:
+def _root(job: ScanJob) -> str:
     """Return the folder that all inputs lie in: below the target, files have their path from there."""
     try:
         return os.path.commonpath([os.path.abspath(base) for base in _bases(job)])  # noqa: PTH100
@@ -220,7 +220,7 @@ def _root(job: Job) -> str:
         raise UsageError(f"--kept: the inputs have no common folder ({error})") from error
 
 
-def _bases(job: Job) -> Iterator[str]:
+def _bases(job: ScanJob) -> Iterator[str]:
     for given in map(local_path, job.inputs):
         if is_list(given):
             yield from map(os.path.dirname, listed_paths(given, job.base))

@@ -36,14 +36,14 @@ from dedup.model.names import document_key, registrable_domain
 from dedup.model.page import PageFingerprint
 from dedup.scan.records import read_files, read_lines, read_parquet
 from dedup.scan.values import (
-    Batch,
     Broken,
-    Found,
     Kind,
     Large,
+    PageToJudge,
     RawPage,
-    Reading,
+    ReadingOptions,
     Result,
+    ResultBatch,
     Skipped,
     Task,
     Unit,
@@ -59,7 +59,7 @@ BATCH_BYTES = 1 << 18  # of document keys, the one part that may be long
 Raw = RawPage | Skipped | Broken
 
 
-def batches(task: Task, reading: Reading) -> Iterator[Batch]:
+def batches(task: Task, reading: ReadingOptions) -> Iterator[ResultBatch]:
     """Yield the results of a unit in batches, the last of which says so."""
     results: list[Result] = []
     size = 0
@@ -67,12 +67,12 @@ def batches(task: Task, reading: Reading) -> Iterator[Batch]:
         results.append(result)
         size += len(getattr(result, "key", ""))
         if len(results) == BATCH_RESULTS or size > BATCH_BYTES:
-            yield Batch(results, False)
+            yield ResultBatch(results, False)
             results, size = [], 0
-    yield Batch(results, True)
+    yield ResultBatch(results, True)
 
 
-def read_task(task: Task, reading: Reading) -> Iterator[Result]:
+def read_task(task: Task, reading: ReadingOptions) -> Iterator[Result]:
     """Yield the results of a unit from number task.skip on."""
     path, name = os.fsdecode(task.unit.paths[0]), shown(task.unit.paths[0])
     try:
@@ -86,7 +86,7 @@ def read_task(task: Task, reading: Reading) -> Iterator[Result]:
         yield Broken(0, name, "", error.strerror or str(error), rest=True)
 
 
-_READERS: dict[Kind, Callable[[str, Reading], Iterator[Raw]]] = {
+_READERS: dict[Kind, Callable[[str, ReadingOptions], Iterator[Raw]]] = {
     "warc": read_warc,
     "wet": partial(read_warc, texts=True),
     "wacz": read_wacz,
@@ -95,7 +95,7 @@ _READERS: dict[Kind, Callable[[str, Reading], Iterator[Raw]]] = {
 }
 
 
-def raw_records(unit: Unit, reading: Reading) -> Iterator[Raw]:
+def raw_records(unit: Unit, reading: ReadingOptions) -> Iterator[Raw]:
     """Yield the records of a unit as they are read. Raises OSError."""
     paths = [os.fsdecode(path) for path in unit.paths]
     if unit.kind == "html":
@@ -103,7 +103,7 @@ def raw_records(unit: Unit, reading: Reading) -> Iterator[Raw]:
     return _READERS[unit.kind](paths[0], reading)
 
 
-def result_of(raw: RawPage, name: str, reading: Reading) -> Found | Large | Broken:
+def result_of(raw: RawPage, name: str, reading: ReadingOptions) -> PageToJudge | Large | Broken:
     """Return what the judge needs of a page in the file of that name."""
     if not (raw.key or raw.url):
         return Broken(raw.offset, name, raw.place, "it has no URL")
@@ -125,7 +125,7 @@ def result_of(raw: RawPage, name: str, reading: Reading) -> Found | Large | Brok
     else:
         read = _read(html, encoding, raw.url or None, reading)
         page, blocks = read.fingerprint, read.blocks
-    return Found(raw.offset, key, domain, page, raw.record, blocks, _seconds(raw.date))
+    return PageToJudge(raw.offset, key, domain, page, raw.record, blocks, _seconds(raw.date))
 
 
 def _seconds(date: object) -> float:
@@ -138,12 +138,14 @@ def _seconds(date: object) -> float:
     return 0.0
 
 
-def learned(found: Found, frames: Frames) -> PageFingerprint:
+def learned(found: PageToJudge, frames: Frames) -> PageFingerprint:
     """Return the fingerprint of a page, whose blocks are counted for its site."""
     return frames.learned(found.page, found.blocks, found.domain)
 
 
-def _read(html: bytes, encoding: str | None, url: str | None, reading: Reading) -> PageReading:
+def _read(
+    html: bytes, encoding: str | None, url: str | None, reading: ReadingOptions
+) -> PageReading:
     try:
         return read_page(html, encoding=encoding, url=url, recipe=reading.recipe, blocks=True)
     except UsageError:  # the header names an unknown encoding: what the page itself declares counts
@@ -163,10 +165,10 @@ class Order(msgspec.Struct, frozen=True):
     """The task of a worker process."""
 
     task: Task
-    reading: Reading
+    reading: ReadingOptions
 
 
-def read_all(tasks: Iterator[Task], reading: Reading, processes: int) -> Iterator[Part]:
+def read_all(tasks: Iterator[Task], reading: ReadingOptions, processes: int) -> Iterator[Part]:
     """Yield the results of all tasks in order: the task, some results, whether they are its last.
 
     With one process everything is read in this one, as stdin must be. Raises what iterating the tasks
@@ -199,13 +201,13 @@ def read_all(tasks: Iterator[Task], reading: Reading, processes: int) -> Iterato
             yield task, part.results, part.end
 
 
-_Unit = Queue[Batch | BaseException]  # the batches of a unit that wait for their turn
+_Unit = Queue[ResultBatch | BaseException]  # the batches of a unit that wait for their turn
 
 
 class _Workers(ThreadPoolExecutor):
     """Threads, each of which drives a worker process. At the exit they are killed."""
 
-    def __init__(self, reading: Reading, processes: int) -> None:
+    def __init__(self, reading: ReadingOptions, processes: int) -> None:
         super().__init__(processes, "dedup-scan")
         self._reading = reading
         self._own = threading.local()
@@ -237,13 +239,13 @@ class _Workers(ThreadPoolExecutor):
         except BaseException as error:  # noqa: BLE001 - handed to the thread that judges, which raises it
             self._put(unit, error)
 
-    def _put(self, unit: _Unit, batch: Batch | BaseException) -> None:
+    def _put(self, unit: _Unit, batch: ResultBatch | BaseException) -> None:
         while not self._closed:
             with suppress(Full):
                 unit.put(batch, timeout=0.5)
                 return
 
-    def _batches(self, task: Task) -> Iterator[Batch]:
+    def _batches(self, task: Task) -> Iterator[ResultBatch]:
         process: subprocess.Popen[bytes] = getattr(self._own, "process", None) or self._start()
         assert process.stdin is not None
         assert process.stdout is not None
@@ -257,7 +259,7 @@ class _Workers(ThreadPoolExecutor):
                     f"{shown(task.unit.paths[0])}: the process that read it ended (code "
                     f"{process.wait()}); the work done so far is kept"
                 )
-            batch = msgspec.msgpack.decode(frame, type=Batch)
+            batch = msgspec.msgpack.decode(frame, type=ResultBatch)
             end = batch.end
             yield batch
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import IO, Any, NamedTuple
 
 from dedup.model.json_records import UNSET, record_reader
-from dedup.scan.values import STDIN, Broken, RawPage, Reading, shown
+from dedup.scan.values import STDIN, Broken, RawPage, ReadingOptions, shown
 
 _BUFFER_BYTES = 1 << 16
 _ROOM = 1 << 20
@@ -86,7 +86,7 @@ def opened(path: str) -> Iterator[tuple[IO[bytes], IO[bytes] | None, "_Unpacked 
             yield io.BufferedReader(unpacked, _BUFFER_BYTES), raw, unpacked
 
 
-class Region(io.RawIOBase):
+class FileRegion(io.RawIOBase):
     """Some bytes of an open file, as a file of their own. Closing it leaves the file open."""
 
     def __init__(self, file: IO[bytes], begin: int, size: int) -> None:
@@ -148,7 +148,7 @@ _LARGEST_ESCAPE = 6  # bytes that JSON may take for a byte of text
 _OTHER_FIELDS_BYTES = 1 << 20  # of a line
 
 
-def read_lines(path: str, reading: Reading) -> Iterator[RawPage | Broken]:
+def read_lines(path: str, reading: ReadingOptions) -> Iterator[RawPage | Broken]:
     """Yield the page of each line that is not blank, or what is wrong with it. Raises OSError if the file cannot be read."""
     line_bytes = longest_line(reading.max_bytes)
     decode = record_reader(reading.fields)
@@ -174,7 +174,7 @@ def longest_line(max_bytes: int) -> int:
 
 
 def _raw_page(
-    values: dict[str, Any], reading: Reading, name: str, place: str, number: int, offset: int
+    values: dict[str, Any], reading: ReadingOptions, name: str, place: str, number: int, offset: int
 ) -> RawPage | Broken:
     """Return the page of a line or a row; Broken where one of its fields holds no text."""
     url, page, key = values["url"], values["page"], values.get("key")
@@ -209,7 +209,7 @@ BATCH_ROWS = 256
 LARGEST = 4  # times the limit of a page: row groups with greater rows are left out
 
 
-def read_parquet(path: str, reading: Reading) -> Iterator[RawPage | Broken]:
+def read_parquet(path: str, reading: ReadingOptions) -> Iterator[RawPage | Broken]:
     """Yield each row as a page. Raises OSError if the file cannot be opened."""
     import pyarrow as pa
 
@@ -293,7 +293,7 @@ def values_at(batch: Any, path: Sequence[str]) -> Any:
 # ------------------------------------------------------------------------------------- HTML files
 
 
-def read_files(paths: Sequence[str], reading: Reading) -> Iterator[RawPage | Broken]:
+def read_files(paths: Sequence[str], reading: ReadingOptions) -> Iterator[RawPage | Broken]:
     """Yield each HTML file as a page. Its path, as it was given, is its document key."""
     offset = 0
     for number, path in enumerate(paths, 1):

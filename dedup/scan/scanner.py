@@ -1,6 +1,6 @@
 """Run a scan from its beginning, or from where it was interrupted, to its end.
 
-    tasks -> read_all -> Judge -> Work.commit, again and again
+    tasks -> read_all -> ScanJudge -> Work.commit, again and again
     then: what is kept is copied -> the store is updated -> the report -> the verdicts move to their
     place -> the work goes
 
@@ -36,13 +36,13 @@ from typing import IO, Literal, Self
 
 import msgspec
 
-from dedup.core.files import checksum, read_checked, replace_file
+from dedup.core.files import checked_line, read_checked, replace_file
 from dedup.detector import EmbeddedDetector
 from dedup.detector.detector import CROWD
 from dedup.detector.frames import Frames
 from dedup.model.errors import DedupError, RecipeMismatch, StoreDamaged, UsageError
 from dedup.model.recipes import Recipe
-from dedup.scan.accepted import Memory
+from dedup.scan.accepted import AcceptedLayers
 from dedup.scan.copies import drop_line
 from dedup.scan.inputs import ARCHIVES, list_units
 from dedup.scan.keep import elect, member_line
@@ -50,18 +50,18 @@ from dedup.scan.kept import check_kept, write_kept
 from dedup.scan.reading import read_all
 from dedup.scan.values import (
     STDIN,
-    Fault,
-    Found,
-    Job,
+    BrokenRecord,
     Large,
-    Progress,
+    PageToJudge,
     Result,
     Row,
+    ScanJob,
+    ScanProgress,
     Summary,
     Task,
     reading_of,
 )
-from dedup.scan.verdicts import Judge, check_outputs, finish, to_line
+from dedup.scan.verdicts import ScanJudge, check_outputs, finish, to_line
 from dedup.store import Store, agreed_recipe
 from dedup.store.documents import Documents
 
@@ -77,10 +77,10 @@ STDOUT = "-"
 
 
 def scan(
-    job: Job,
+    job: ScanJob,
     *,
-    progress: Callable[[Progress], None] | None = None,
-    fault: Callable[[Fault], None] | None = None,
+    progress: Callable[[ScanProgress], None] | None = None,
+    fault: Callable[[BrokenRecord], None] | None = None,
     emit: Callable[[bytes], None] | None = None,
 ) -> Summary:
     """Run a job and return its totals.
@@ -110,7 +110,7 @@ def scan(
         return _end(job, work, base, recipe, progress, fault)
 
 
-def _check(job: Job) -> None:
+def _check(job: ScanJob) -> None:
     if not job.inputs:
         raise UsageError("there is nothing to scan; give files, folders or - for stdin")
     output = None if job.output == STDOUT else job.output
@@ -128,7 +128,7 @@ def _check(job: Job) -> None:
         raise UsageError("there is no store to update; give --store PATH")
 
 
-def _folder(job: Job, stack: ExitStack) -> Path:
+def _folder(job: ScanJob, stack: ExitStack) -> Path:
     anchor = job.output or job.kept  # the work folder is next to it
     if anchor is None or job.output == STDOUT:
         return Path(stack.enter_context(TemporaryDirectory(prefix="dedup-scan-")))
@@ -143,7 +143,7 @@ def _folder(job: Job, stack: ExitStack) -> Path:
     return folder
 
 
-def _open_store(job: Job, *, create: bool) -> Store | None:
+def _open_store(job: ScanJob, *, create: bool) -> Store | None:
     """Open the store that a scan compares with; None if there is none (yet)."""
     if job.store is None:
         return None
@@ -155,7 +155,7 @@ def _open_store(job: Job, *, create: bool) -> Store | None:
         return None
 
 
-def _recipe(job: Job, base: Store | None) -> Recipe:
+def _recipe(job: ScanJob, base: Store | None) -> Recipe:
     """Return the recipe of everything in a scan. Raises RecipeMismatch where a secret is missing."""
     held = "" if base is None else base.recipe
     where = Path(job.store or "") / job.namespace
@@ -171,7 +171,7 @@ def _recipe(job: Job, base: Store | None) -> Recipe:
 # ---------------------------------------------------------------------------------- reading
 
 
-def _bytes_of(job: Job) -> int:
+def _bytes_of(job: ScanJob) -> int:
     """Return how many bytes there are to be read.
 
     Raises what list_units() raises, and ModuleNotFoundError where a reader of the inputs, or the
@@ -191,18 +191,18 @@ def _bytes_of(job: Job) -> int:
 
 
 def _read(
-    job: Job,
+    job: ScanJob,
     work: "Work",
     recipe: Recipe,
     total_bytes: int,
-    progress: Callable[[Progress], None] | None,
-    fault: Callable[[Fault], None] | None,
+    progress: Callable[[ScanProgress], None] | None,
+    fault: Callable[[BrokenRecord], None] | None,
     emit: Callable[[bytes], None] | None,
 ) -> None:
     begin = work.position
     detector = _detector(job, work, recipe)
     distance = detector.policy.distance
-    judge = Judge(detector, job.identity, copy.deepcopy(begin.summary), fault)
+    judge = ScanJudge(detector, job.identity, copy.deepcopy(begin.summary), fault)
     reading = reading_of(job, recipe)
     processes = 1 if STDIN in job.inputs else job.processes
     position = begin
@@ -221,10 +221,10 @@ def _read(
         if progress:
             behind = position.behind_bytes + position.offset
             pages = judge.summary.pages
-            progress(Progress(behind, total_bytes, pages, pages - begin.summary.pages))
+            progress(ScanProgress(behind, total_bytes, pages, pages - begin.summary.pages))
 
     for task, results, end in read_all(_tasks(job, begin), reading, processes):
-        pages = [(each.key, each.page.value) for each in results if isinstance(each, Found)]
+        pages = [(each.key, each.page.value) for each in results if isinstance(each, PageToJudge)]
         work.memory.look_up(pages, distance, CROWD)
         for result in results:
             row = judge.take(result)
@@ -246,18 +246,18 @@ def _read(
     commit()
 
 
-def _member(job: Job, unit: int, result: Result) -> list[bytes]:
+def _member(job: ScanJob, unit: int, result: Result) -> list[bytes]:
     """Return the line that a page adds to members.jsonl, if it adds one."""
     return [] if job.keep == "first" else [member_line(unit, result)]
 
 
-def _drop(job: Job, unit: int, result: Result, row: Row) -> list[bytes]:
+def _drop(job: ScanJob, unit: int, result: Result, row: Row) -> list[bytes]:
     """Return the line that a verdict adds to dropped.jsonl, if it adds one."""
     is_listed = job.kept is not None and job.keep == "first" and row.status == "near_duplicate"
     return [drop_line(unit, result, row)] if is_listed else []
 
 
-def _tasks(job: Job, begin: "Position") -> Iterator[Task]:
+def _tasks(job: ScanJob, begin: "Position") -> Iterator[Task]:
     """Yield what is left to read. Raises DedupError if the input is not what it was."""
     for number, unit in enumerate(list_units(job)):
         if number < begin.unit:
@@ -286,7 +286,7 @@ def _advance(position: "Position", task: Task, results: list[Result], end: bool)
             behind_bytes=position.behind_bytes + task.unit.bytes,
         )
     last = results[-1]
-    offset, record = (last.offset, last.record) if isinstance(last, Found | Large) else (0, 0)
+    offset, record = (last.offset, last.record) if isinstance(last, PageToJudge | Large) else (0, 0)
     return msgspec.structs.replace(
         position,
         unit=task.number,
@@ -297,7 +297,7 @@ def _advance(position: "Position", task: Task, results: list[Result], end: bool)
     )
 
 
-def _detector(job: Job, work: "Work", recipe: Recipe) -> EmbeddedDetector:
+def _detector(job: ScanJob, work: "Work", recipe: Recipe) -> EmbeddedDetector:
     policy = job.options.policy(recipe)
     work.memory.widen(policy.distance)
     return EmbeddedDetector.over(work.memory, recipe, policy, frames=work.frames)
@@ -307,12 +307,12 @@ def _detector(job: Job, work: "Work", recipe: Recipe) -> EmbeddedDetector:
 
 
 def _end(
-    job: Job,
+    job: ScanJob,
     work: "Work",
     base: Store | None,
     recipe: Recipe,
-    progress: Callable[[Progress], None] | None,
-    fault: Callable[[Fault], None] | None,
+    progress: Callable[[ScanProgress], None] | None,
+    fault: Callable[[BrokenRecord], None] | None,
 ) -> Summary:
     summary = copy.deepcopy(work.position.summary)
     work.close()
@@ -329,7 +329,7 @@ def _end(
     return summary
 
 
-def _update(job: Job, work: "Work", base: Store | None) -> int:
+def _update(job: ScanJob, work: "Work", base: Store | None) -> int:
     """Insert what was accepted into the store; known keys are replaced."""
     first, count = 0, 0
     with ExitStack() as stack:
@@ -383,7 +383,7 @@ class Position(msgspec.Struct, frozen=True):
 class _JobFile(msgspec.Struct, frozen=True):
     version: int
     recipe: str
-    job: Job
+    job: ScanJob
 
 
 _START = Position(0, 0, 0, 0, 0, ("", 0), 0, 0, 0, 0, "scan", Summary())
@@ -398,7 +398,7 @@ def work_folder(output: str) -> Path:
 class Work:
     """An open folder of work. position says where to go on."""
 
-    def __init__(self, folder: Path, job: Job, recipe: Recipe, base: Store | None) -> None:
+    def __init__(self, folder: Path, job: ScanJob, recipe: Recipe, base: Store | None) -> None:
         """Begin, or go on where the folder holds work.
 
         Raises DedupError if the work is of another job, or does not fit together; StoreLocked if
@@ -412,7 +412,7 @@ class Work:
             folder / "store", "scan", job.distance, recipe.id, secret=job.secret
         )
         try:
-            self.memory = Memory(base, self._store)
+            self.memory = AcceptedLayers(base, self._store)
             known = folder if begun or base is None else base.path
             self.frames = Frames(recipe.id, folder, known)
             self._frames_saved = time.monotonic()
@@ -498,7 +498,7 @@ class Work:
         self.folder.rename(done)  # atomic: half a folder would look like work
         shutil.rmtree(done)
 
-    def _check_job(self, job: Job, recipe: Recipe) -> None:
+    def _check_job(self, job: ScanJob, recipe: Recipe) -> None:
         file = self.folder / "job.json"
         try:
             held = msgspec.json.decode(file.read_bytes(), type=_JobFile)
@@ -508,7 +508,7 @@ class Work:
         if held != wanted:
             names = ", ".join(
                 f"{field} is {now!r}, was {then!r}"
-                for field in Job.__struct_fields__
+                for field in ScanJob.__struct_fields__
                 if (now := getattr(wanted.job, field)) != (then := getattr(held.job, field))
             )
             raise DedupError(
@@ -516,15 +516,14 @@ class Work:
                 "the same inputs and options to resume it, or remove the folder to start over"
             )
 
-    def _write_job(self, job: Job, recipe: Recipe) -> None:
+    def _write_job(self, job: ScanJob, recipe: Recipe) -> None:
         content = msgspec.json.encode(_JobFile(VERSION, recipe.id, _lasting(job)))
         replace_file(self.folder / "job.json", content)
 
     def _write_position(self, position: Position) -> None:
-        line = msgspec.json.encode(position)
         # not replaced: if a kill tears it, the other one holds
         self._position_file(position.sequence).write_bytes(
-            b"%s\n%s\n" % (line, checksum(line).encode())
+            checked_line(msgspec.json.encode(position))
         )
 
     def _read_position(self) -> Position:
@@ -555,6 +554,6 @@ class Work:
         return f"remove {self.folder} to start over"
 
 
-def _lasting(job: Job) -> Job:
+def _lasting(job: ScanJob) -> ScanJob:
     """Return a job without the options that may differ when it is resumed."""
     return msgspec.structs.replace(job, resume=False, processes=0, secret=None, report=None)

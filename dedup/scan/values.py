@@ -1,6 +1,6 @@
 """The values that pass through a scan, all frozen.
 
-Job -> Unit -> Raw (a record as read) -> Result (what the judge needs of it) -> Row (a verdict)
+ScanJob -> Unit -> Raw (a record as read) -> Result (what the judge needs of it) -> Row (a verdict)
 """
 
 from typing import Literal, NamedTuple
@@ -18,7 +18,7 @@ STDIN = "-"  # as an input
 BROKEN_KEPT = 100  # broken records that a summary names; the others are counted
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True):
+class ScanJob(msgspec.Struct, frozen=True, kw_only=True):
     """What to scan, and how. What is None is the recipe's (dedup.model.policy).
 
     inputs      files, folders and globs, in the order that decides who is first; "-" is stdin
@@ -92,7 +92,7 @@ def shown(path: bytes) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
-class Reading(msgspec.Struct, frozen=True):
+class ReadingOptions(msgspec.Struct, frozen=True):
     """How records are read and fingerprinted."""
 
     url_field: str
@@ -112,10 +112,10 @@ class Reading(msgspec.Struct, frozen=True):
         return found | {part: field for part, field in more.items() if field is not None}
 
 
-def reading_of(job: Job, recipe: Recipe) -> Reading:
+def reading_of(job: ScanJob, recipe: Recipe) -> ReadingOptions:
     """Return how a job's records are read."""
     fields = job.url_field, job.html_field
-    return Reading(
+    return ReadingOptions(
         *fields, job.max_bytes, recipe, text_field=job.text_field, date_field=job.date_field
     )
 
@@ -156,7 +156,7 @@ class RawPage(NamedTuple):
     date: object = None
 
 
-class Found(msgspec.Struct, frozen=True, array_like=True, tag=0):
+class PageToJudge(msgspec.Struct, frozen=True, array_like=True, tag=0):
     """A page to be judged."""
 
     offset: int
@@ -193,10 +193,10 @@ class Broken(msgspec.Struct, frozen=True, array_like=True, tag=3):
     rest: bool = False
 
 
-Result = Found | Large | Skipped | Broken
+Result = PageToJudge | Large | Skipped | Broken
 
 
-class Batch(msgspec.Struct, frozen=True, array_like=True):
+class ResultBatch(msgspec.Struct, frozen=True, array_like=True):
     """Some results of a unit, in their order; with end, its last."""
 
     results: list[Result]
@@ -222,7 +222,7 @@ class Row(msgspec.Struct, frozen=True):
     cluster: str
 
 
-class Fault(msgspec.Struct, frozen=True):
+class BrokenRecord(msgspec.Struct, frozen=True):
     """A broken record: its file, where in it (a byte offset, line or row), and what is wrong."""
 
     path: str
@@ -230,7 +230,7 @@ class Fault(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Progress(msgspec.Struct, frozen=True):
+class ScanProgress(msgspec.Struct, frozen=True):
     """How far a scan is: bytes of the input behind it, pages judged, those of this run among them.
 
     copying says that all are judged, and what is kept is written.
@@ -270,7 +270,7 @@ class Summary(msgspec.Struct):
     unread_files: int = 0
     distances: dict[int, int] = {}
     similarities: dict[int, int] = {}
-    faults: list[Fault] = []
+    faults: list[BrokenRecord] = []
     inserted: int | None = None
     uncopied_files: int | None = None
     siteless: int = 0

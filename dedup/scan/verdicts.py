@@ -1,6 +1,6 @@
 """Verdicts on pages: made by a detector, counted, written as JSON lines or Parquet, and summed up in a report.
 
-    results, in their order -> Judge -> Row -> Summary, lines -> the output
+    results, in their order -> ScanJudge -> Row -> Summary, lines -> the output
     rows -> the greatest clusters and the hosts with most duplicates -> with the summary, HTML or JSON
 
 Invariants: the detector decides, as in a crawl; every page is inserted at once, so that the next one is
@@ -27,24 +27,24 @@ from dedup.model.page import ReserveOptions, Verdict, hex_fingerprint
 from dedup.report.parts import (
     Bar,
     Bars,
-    Entry,
-    Figures,
+    FigureRow,
     Folded,
     Link,
+    ListEntry,
     Part,
+    ReportPage,
     Section,
-    Table,
+    TablePart,
     percent,
 )
-from dedup.report.parts import Report as Shown
 from dedup.report.texts import alike
 from dedup.scan.reading import learned
 from dedup.scan.values import (
     BROKEN_KEPT,
     Broken,
-    Fault,
-    Found,
+    BrokenRecord,
     Large,
+    PageToJudge,
     Result,
     Row,
     Skipped,
@@ -52,7 +52,7 @@ from dedup.scan.values import (
 )
 
 
-class Judge:
+class ScanJudge:
     """Judges results in their order and counts them in a summary."""
 
     def __init__(
@@ -60,7 +60,7 @@ class Judge:
         detector: EmbeddedDetector,
         identity: bool,
         summary: Summary,
-        fault: Callable[[Fault], None] | None = None,
+        fault: Callable[[BrokenRecord], None] | None = None,
     ) -> None:
         """Continue a summary; identity is as in Job; call fault for every broken record."""
         self.summary = summary
@@ -68,7 +68,7 @@ class Judge:
 
     def take(self, result: Result) -> Row | None:
         """Return the verdict on a page; None for what is none. Raises what the store raises."""
-        if isinstance(result, Found):
+        if isinstance(result, PageToJudge):
             row = self._judged(result)
         elif isinstance(result, Large):
             row = large_row(result.key)
@@ -78,7 +78,7 @@ class Judge:
         count_row(self.summary, row)
         return row
 
-    def _judged(self, found: Found) -> Row:
+    def _judged(self, found: PageToJudge) -> Row:
         page = learned(found, self._detector.frames)
         options = ReserveOptions(domain=found.domain, guard=self._identity or page.partly)
         verdict = self._detector.accept(page, found.key, options)
@@ -105,13 +105,13 @@ def count_row(summary: Summary, row: Row) -> None:
 
 
 def count_other(
-    summary: Summary, result: Skipped | Broken, fault: Callable[[Fault], None] | None = None
+    summary: Summary, result: Skipped | Broken, fault: Callable[[BrokenRecord], None] | None = None
 ) -> None:
     """Count a result that is not a page; call `fault` for a broken record."""
     if isinstance(result, Skipped):
         _add(summary.skipped, result.reason)
         return
-    found = Fault(result.path, result.place, result.reason)
+    found = BrokenRecord(result.path, result.place, result.reason)
     summary.broken += 1
     summary.unread_files += result.rest
     if len(summary.faults) < BROKEN_KEPT:
@@ -237,7 +237,7 @@ class Count(msgspec.Struct, frozen=True, omit_defaults=True):
     examples: list[Example] = []
 
 
-class Report(msgspec.Struct, frozen=True):
+class ScanReport(msgspec.Struct, frozen=True):
     """The summary, the greatest clusters and hosts; exact is false where counts are lower bounds."""
 
     summary: Summary
@@ -279,7 +279,7 @@ class _Most:
         return sorted(self._counts.items(), key=lambda item: (-item[1], item[0]))
 
 
-def make_report(summary: Summary, rows: Iterable[Row]) -> Report:
+def make_report(summary: Summary, rows: Iterable[Row]) -> ScanReport:
     """Return the report on a scan's verdicts."""
     clusters, hosts = _Most(), _Most()
     for row in rows:
@@ -287,10 +287,10 @@ def make_report(summary: Summary, rows: Iterable[Row]) -> Report:
             clusters.add(row.cluster, Example(row.key, row.similarity))
             hosts.add(_host(row.key))
     exact = clusters.exact and hosts.exact
-    return Report(summary, clusters.most(), hosts.most(), exact)
+    return ScanReport(summary, clusters.most(), hosts.most(), exact)
 
 
-def _write_report(report: Report, path: str) -> None:
+def _write_report(report: ScanReport, path: str) -> None:
     if path.lower().endswith(".json"):
         Path(path).write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
     else:
@@ -310,7 +310,7 @@ def _by_risk(example: Example) -> tuple[float, str]:
     return (example.similarity or 0.0, example.key)
 
 
-def _shown(report: Report) -> Shown:
+def _shown(report: ScanReport) -> ReportPage:
     s = report.summary
     judged = [
         Bar("pages", s.pages),
@@ -323,11 +323,13 @@ def _shown(report: Report) -> Shown:
     aside += [Bar("broken", s.broken)] if s.broken else []
     least = "" if report.exact else "There are too many to count them all: these are lower bounds."
     similarities = [Bar(f"{share} %", n, "near") for share, n in sorted(s.similarities.items())]
-    hosts = Table(
+    hosts = TablePart(
         ("host", "near-duplicates"), [(host.name, host.near_duplicates) for host in report.hosts]
     )
     parts: list[Part] = [
-        Figures([("pages", s.pages), ("unique", s.unique), ("near-duplicates", s.near_duplicate)]),
+        FigureRow(
+            [("pages", s.pages), ("unique", s.unique), ("near-duplicates", s.near_duplicate)]
+        ),
         Section("Verdicts", [Bars(judged)]),
         *([Section("Other records", [Bars(aside)])] if aside else []),
         Section(
@@ -342,21 +344,21 @@ def _shown(report: Report) -> Shown:
     if s.faults:
         rows = [(fault.path, fault.place, fault.reason) for fault in s.faults]
         text = f"The first {len(rows)} of {s.broken:,}." if s.broken > len(rows) else ""
-        faults = Table(("file", "place", "what is wrong"), rows)
+        faults = TablePart(("file", "place", "what is wrong"), rows)
         parts.append(Section("Broken records", [faults], text))
-    return Shown("Near-duplicates of a scan", parts, "crawl-dedup, dedup scan")
+    return ReportPage("Near-duplicates of a scan", parts, "crawl-dedup, dedup scan")
 
 
 def _clusters(clusters: list[Count]) -> list[Part]:
     """Return the pages with their near-duplicates, the least similar ones by name."""
     parts: list[Part] = [
-        Table(
+        TablePart(
             ("page", "near-duplicates"),
             [(Link(page.name), page.near_duplicates) for page in clusters],
         )
     ]
     for page in clusters:
-        named = [Entry(each.key, _share(each)) for each in page.examples]
+        named = [ListEntry(each.key, _share(each)) for each in page.examples]
         which = "" if len(named) == page.near_duplicates else f", the {len(named)} least similar"
         parts.append(Folded(f"near-duplicates of {page.name}{which}", named, small=True))
     return parts
@@ -375,7 +377,7 @@ def _distances(s: Summary) -> Iterator[Section]:
     if rows:
         yield Section(
             "What if: a smaller distance",
-            [Table(("distance", "pages at it", "up to it", "share"), rows)],
+            [TablePart(("distance", "pages at it", "up to it", "share"), rows)],
             "Near-duplicates that a scan with --distance would find: those up to it. An estimate: "
             "what is kept decides what later pages are compared with.",
         )

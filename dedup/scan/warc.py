@@ -30,8 +30,8 @@ from functools import lru_cache
 from typing import IO, Any, cast
 
 from dedup.scan.inputs import kind_of
-from dedup.scan.records import Region, is_damage
-from dedup.scan.values import Broken, RawPage, Reading, Skipped, shown
+from dedup.scan.records import FileRegion, is_damage
+from dedup.scan.values import Broken, RawPage, ReadingOptions, Skipped, shown
 
 _HTML = frozenset(("text/html", "application/xhtml+xml"))
 _MARKS = {
@@ -51,7 +51,7 @@ Read = RawPage | Skipped | Broken
 
 
 def read_warc(
-    path: str, reading: Reading, offset: int = 0, number: int = 0, *, texts: bool = False
+    path: str, reading: ReadingOptions, offset: int = 0, number: int = 0, *, texts: bool = False
 ) -> Iterator[Read]:
     """Yield what each response of a file comes to; with an offset, those after the record there.
 
@@ -183,7 +183,7 @@ class WarcPages(WarcRecords):
         self,
         file: IO[bytes],
         path: str,
-        reading: Reading,
+        reading: ReadingOptions,
         number: int = 0,
         *,
         texts: bool = False,
@@ -441,7 +441,7 @@ TORN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, Va
 _HEAD_BYTES = 30  # of the header before a member, without its name and its extra field
 
 
-def read_wacz(path: str, reading: Reading) -> Iterator[Read]:
+def read_wacz(path: str, reading: ReadingOptions) -> Iterator[Read]:
     """Yield what each response of a WACZ comes to. Raises OSError if the file cannot be opened."""
     name = shown(os.fsencode(path))
     with open(path, "rb") as raw:  # noqa: PTH123 - a path as text
@@ -491,4 +491,4 @@ def open_member(archive: zipfile.ZipFile, raw: IO[bytes], info: zipfile.ZipInfo)
     head = raw.read(_HEAD_BYTES)
     names = int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little")
     begin = info.header_offset + _HEAD_BYTES + names
-    return cast("IO[bytes]", Region(raw, begin, info.file_size))
+    return cast("IO[bytes]", FileRegion(raw, begin, info.file_size))

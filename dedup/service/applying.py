@@ -31,7 +31,7 @@ from dedup.wire.kafka import (
     ensure_topic,
 )
 from dedup.wire.kafka.writer import dead_letter
-from dedup.wire.shards import Share, partition_of
+from dedup.wire.shards import PartitionShare, partition_of
 
 FIRST_RETRY_SECONDS = 0.5  # after a store or the dead letters failed
 LONGEST_RETRY_SECONDS = 10.0
@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 Changes = list[tuple[str, Document | None]]
 
 
-class Group(NamedTuple):
+class NamespaceChanges(NamedTuple):
     """The changes of a namespace, and the next offset of each partition they came from."""
 
     changes: Changes
@@ -58,7 +58,7 @@ class Sorted(NamedTuple):
     misplaced  (partition, offset) of events that are not in their key's partition
     """
 
-    groups: dict[str, Group]
+    groups: dict[str, NamespaceChanges]
     bad: "list[Letter]"
     offsets: dict[int, int]
     repeated: int
@@ -73,7 +73,7 @@ def sort_batch(
     applied has the next offsets that each namespace noted; count is the log's number of partitions. An event in another partition than its key's is
     left out, by every replica: between partitions there is no order, so that replicas would differ.
     """
-    groups: dict[str, Group] = {}
+    groups: dict[str, NamespaceChanges] = {}
     bad: list[Letter] = []
     misplaced: list[tuple[int, int]] = []
     offsets: dict[int, int] = {}
@@ -98,7 +98,7 @@ def sort_batch(
                 continue
             group = groups.get(namespace)
             if group is None:
-                group = groups[namespace] = Group([], {})
+                group = groups[namespace] = NamespaceChanges([], {})
             group.changes.append((key, document))
             ends[namespace] = record.offset + 1
         offsets[partition] = records[-1].offset + 1
@@ -132,7 +132,7 @@ class Applying:
     share    the partitions that are held here; None: not known yet, or all
     applied  {namespace: {partition: next offset}}, as the stores noted
     touched  namespaces changed since this was last emptied
-    counts   see replica.State
+    counts   see replica.ReplicaState
     trouble  what keeps a batch from being applied at the moment; "" for nothing
     """
 
@@ -143,7 +143,7 @@ class Applying:
         self._config = config
         self._views = views
         self._changed = changed
-        self.share: Share | None = None
+        self.share: PartitionShare | None = None
         self.applied: dict[str, dict[int, int]] = {}
         self.touched: set[str] = set()
         self.counts: Counter[str] = Counter()
@@ -200,7 +200,7 @@ class Applying:
             await self._write_dead_letters(done.bad)
         return done.offsets
 
-    async def _apply_group(self, name: str, group: Group, *, judge: bool) -> None:
+    async def _apply_group(self, name: str, group: NamespaceChanges, *, judge: bool) -> None:
         changes = group.changes
         detector = self._views.get(name)
         if detector is None:

@@ -24,8 +24,9 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Protocol
 
+from dedup.model.addresses import HostPort
 from dedup.service.core.access import Tokens
-from dedup.service.core.config import Config, HostPort
+from dedup.service.core.config import ServiceConfig
 
 log = logging.getLogger(__name__)
 BACKLOG = 1024
@@ -35,7 +36,7 @@ MANY_FILES = 1 << 30  # where open files are not limited
 class Listening:
     """The sockets of a service, and what is read again while they are open."""
 
-    def __init__(self, config: Config, tokens: Tokens) -> None:
+    def __init__(self, config: ServiceConfig, tokens: Tokens) -> None:
         """Read the certificate. Raises OSError."""
         self._config, self._tokens = config, tokens
         self._context = _tls(config)
@@ -171,7 +172,7 @@ def _bound_unix(path: Path) -> socket.socket:
     return made
 
 
-def _tls(config: Config) -> ssl.SSLContext | None:
+def _tls(config: ServiceConfig) -> ssl.SSLContext | None:
     if config.tls_cert is None:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -290,7 +291,7 @@ class Connections:
             count = 2 if self.takes_last_files(client) else 1
             if not self.evict(count):
                 return "too_many"
-        self.waits(client)
+        self.mark_idle(client)
         return None
 
     def takes_last_files(self, client: Client) -> bool:
@@ -298,7 +299,7 @@ class Connections:
         return client.file > self.files - self._reserved_files
 
     def evict(self, count: int) -> bool:
-        """Close some connections that keep the port waiting; False if there is none."""
+        """Evict some idle connections; False if there is none."""
         return self._evict(count, max(self._waiting.values(), key=len, default={}))
 
     def _evict(self, count: int, waiting: dict[Any, None]) -> bool:
@@ -307,14 +308,14 @@ class Connections:
             client.abort("silent")
         return bool(victims)
 
-    def waits(self, client: Client) -> None:
-        """Note that a connection keeps the port waiting from now on."""
-        self.heard(client)
+    def mark_idle(self, client: Client) -> None:
+        """Note that a connection is idle: it may be evicted."""
+        self.mark_active(client)
         if client in self.open:
             self._waiting.setdefault(client.address, {})[client] = None
 
-    def heard(self, client: Client) -> None:
-        """Note that a connection does not: it has said something that counts, or is being answered."""
+    def mark_active(self, client: Client) -> None:
+        """Note that a connection is active: it sent a valid command, or is being answered."""
         waiting = self._waiting.get(client.address)
         if waiting is not None and client in waiting:
             del waiting[client]
@@ -328,7 +329,7 @@ class Connections:
         if client not in self.open:
             return
         self.open.discard(client)
-        self.heard(client)
+        self.mark_active(client)
         address = client.address
         self._of_address[address] -= 1
         if not self._of_address[address]:

@@ -21,7 +21,7 @@ from dedup.core.files import FolderLock, read_checked, write_checked
 from dedup.detector import EmbeddedDetector
 from dedup.store import empty
 from dedup.wire.kafka import LogLost, Topic
-from dedup.wire.kafka.reader import MOVE, Mark
+from dedup.wire.kafka.reader import MOVE, RecordMark
 
 MANIFEST = "log.json"
 FORMAT = 2
@@ -36,7 +36,7 @@ Applied = Mapping[str, Mapping[int, int]]  # of each namespace, {partition: next
 log = logging.getLogger(__name__)
 
 
-class Manifest(msgspec.Struct, frozen=True):
+class LogManifest(msgspec.Struct, frozen=True):
     """The log's identity, and how much of it is on disk.
 
     partitions  their number
@@ -52,7 +52,7 @@ class Manifest(msgspec.Struct, frozen=True):
     offsets: dict[int, int]
     namespaces: dict[str, dict[int, int]]
     caught_up: bool = False
-    last: dict[int, Mark] = {}
+    last: dict[int, RecordMark] = {}
     format: int = FORMAT
 
     def __post_init__(self) -> None:
@@ -61,11 +61,11 @@ class Manifest(msgspec.Struct, frozen=True):
             raise ValueError(f"format {self.format}, where this release reads format {FORMAT}")
 
     @classmethod
-    def of(cls, topic: Topic) -> "Manifest":
+    def of(cls, topic: Topic) -> "LogManifest":
         """Return the manifest of a topic of which nothing was read."""
         return cls(topic.cluster_id, topic.name, topic.partitions, {}, {})
 
-    def only(self, partitions: Collection[int]) -> "Manifest":
+    def only(self, partitions: Collection[int]) -> "LogManifest":
         """Return the manifest of a service that holds these partitions of the log only."""
         return msgspec.structs.replace(
             self,
@@ -78,7 +78,7 @@ class Manifest(msgspec.Struct, frozen=True):
             last={p: mark for p, mark in self.last.items() if p in partitions},
         )
 
-    def without(self, missing: Collection[str]) -> "Manifest":
+    def without(self, missing: Collection[str]) -> "LogManifest":
         """Return the manifest without missing namespaces: the whole log is read again."""
         if not missing:
             return self
@@ -105,18 +105,18 @@ class Manifest(msgspec.Struct, frozen=True):
         return before == (topic.cluster_id, topic.name) and self.partitions != topic.partitions
 
 
-def read_manifest(folder: Path) -> Manifest | None:
+def read_manifest(folder: Path) -> LogManifest | None:
     """Return the manifest of a folder, or None if there is none. Raises StoreDamaged and OSError."""
     advice = "restore it from a copy, or start over from the log with --rebuild"
-    return read_checked(folder / MANIFEST, Manifest, advice)
+    return read_checked(folder / MANIFEST, LogManifest, advice)
 
 
-def write_manifest(folder: Path, manifest: Manifest) -> None:
+def write_manifest(folder: Path, manifest: LogManifest) -> None:
     """Replace the manifest of a folder atomically. Raises OSError; then the former one is there."""
     write_checked(folder / MANIFEST, manifest, 0o666)
 
 
-def missing(path: Path, manifest: Manifest, applied: Applied) -> frozenset[str]:
+def missing(path: Path, manifest: LogManifest, applied: Applied) -> frozenset[str]:
     """Return the manifest's namespaces that have no store: for them the whole log is read again.
 
     Raises LogLost if a store has less applied than the manifest says.

@@ -53,7 +53,7 @@ class RespPort(Protocol):
     durations: Durations
 
 
-class Metrics(Collector):
+class ServiceMetrics(Collector):
     """The metrics of one service, read from plain counters when they are scraped: docs/reference/metrics.md lists them."""
 
     media_type = "text/plain; version=0.0.4; charset=utf-8"  # what generate_latest() writes

@@ -47,7 +47,7 @@ from dedup.service.core.namespaces import Namespaces
 from dedup.service.core.operations import LateFields
 from dedup.service.manifest import (
     MANIFEST,
-    Manifest,
+    LogManifest,
     check_ends,
     check_unknown,
     empty_stores,
@@ -65,7 +65,7 @@ from dedup.wire.kafka import (
     ensure_topic,
 )
 from dedup.wire.kafka.login import started
-from dedup.wire.shards import Share, partition_of
+from dedup.wire.shards import PartitionShare, partition_of
 
 PAUSE_FACTOR = 4.0  # the pause after removing some documents, as a multiple of the time it took
 RETRY_SECONDS = 10.0  # after a store took no changes
@@ -151,7 +151,7 @@ class Lifecycle:
         return await future
 
 
-class State(msgspec.Struct, frozen=True):
+class ReplicaState(msgspec.Struct, frozen=True):
     """The report of a replica, in plain values.
 
     status           connecting, catching_up, current, stale (Kafka is away, or a store takes no
@@ -214,12 +214,14 @@ class Replica(Lifecycle):
         self._views = views
         self._path = path
         self._partitions_given = share
-        self.share: Share | None = None
+        self.share: PartitionShare | None = None
         self._rebuild = rebuild
         self._applying = Applying(config, views, self._look)
         self._writer = Writer(config)
         self.inserts = LogInserts(self._writer, lambda: self.unwritable)
-        self._manifest: Manifest | None = None  # that is on disk, or will be with the first write
+        self._manifest: LogManifest | None = (
+            None  # that is on disk, or will be with the first write
+        )
         self._caught_up = False  # whether the stores once had all of the log
         self._written = time.monotonic()  # the manifest
         self._topic: Topic | None = None  # once the log is identified
@@ -254,16 +256,16 @@ class Replica(Lifecycle):
 
     @property
     def counts(self) -> Counter[str]:
-        """What became of the events, see State."""
+        """What became of the events, see ReplicaState."""
         return self._applying.counts
 
-    def state(self) -> State:
+    def state(self) -> ReplicaState:
         """Return a report of the current state."""
         reader, now, phase = self._reader, time.monotonic(), self.phase
         lag = 0 if reader is None else self._lag(reader)
         unknown_seconds = now - self._began if self._topic is None else 0.0
         away_seconds = unknown_seconds if reader is None else reader.away_seconds
-        return State(
+        return ReplicaState(
             STATUS[phase],
             self._reason(lag, away_seconds),
             self.ready,
@@ -339,23 +341,25 @@ class Replica(Lifecycle):
             self.move(Phase.FAILED, str(error))
             raise
 
-    def _former_manifest(self) -> Manifest | None:
+    def _former_manifest(self) -> LogManifest | None:
         """Return the manifest of the stores that a rebuild is about to empty, if it can be read."""
         try:
             return read_manifest(self._path)
         except StoreDamaged:
             return None
 
-    def _had_caught_up(self, manifest: Manifest | None) -> bool:
+    def _had_caught_up(self, manifest: LogManifest | None) -> bool:
         """Whether the stores once had all of the partitions to be held, by the manifest."""
         if manifest is None or manifest.topic != self._config.topic:
             return False
         held = self._share_of(manifest.partitions).partitions
         return manifest.caught_up and manifest.offsets.keys() == set(held)
 
-    def _share_of(self, count: int) -> Share:
+    def _share_of(self, count: int) -> PartitionShare:
         given = self._partitions_given
-        return Share.everything(count) if given is None else Share.of(given, count)
+        return (
+            PartitionShare.everything(count) if given is None else PartitionShare.of(given, count)
+        )
 
     async def _identify(self, within_seconds: float | None = None) -> None:
         """Find the log, and check that it is the one of the stores. Raises KafkaUnavailable."""
@@ -369,7 +373,7 @@ class Replica(Lifecycle):
         manifest = self._manifest
         self.share = self._share_of(topic.partitions)
         if manifest is None:
-            self._adopt(Manifest.of(topic))
+            self._adopt(LogManifest.of(topic))
         elif why := manifest.other_log(topic):
             raise LogLost(f"the stores in {self._path} are not of this log: {why}")
         self._topic = topic
@@ -468,7 +472,7 @@ class Replica(Lifecycle):
             if offsets := self._manifest.namespaces.get(name):
                 self._applying.applied[name] = dict(offsets)
 
-    def _give_up(self, share: Share) -> None:
+    def _give_up(self, share: PartitionShare) -> None:
         """Give up the partitions outside a share: mostly documents are marked only, and _clear() removes them."""
         for name, detector in self._views:
 
@@ -486,7 +490,7 @@ class Replica(Lifecycle):
                 self.counts["given_up"] += gone
                 self._say_removed(name, gone, share)
 
-    def _say_removed(self, name: str, count: int, share: Share) -> None:
+    def _say_removed(self, name: str, count: int, share: PartitionShare) -> None:
         log.warning(
             "%s: %s documents of partitions other than %s were removed",
             self._path / name,
@@ -572,7 +576,7 @@ class Replica(Lifecycle):
     async def _apply(self, batch: dict[int, list[Any]]) -> None:
         self._offsets.update(await self._applying.batch(batch, judge=self.phase in CAUGHT_UP))
 
-    def _adopt(self, manifest: Manifest) -> None:
+    def _adopt(self, manifest: LogManifest) -> None:
         """Continue from a manifest."""
         self._manifest, self._caught_up = manifest, manifest.caught_up
 
@@ -583,7 +587,7 @@ class Replica(Lifecycle):
         applying = self._applying
         touched = set(applying.touched)
         manifest = replace(
-            Manifest.of(self._topic),
+            LogManifest.of(self._topic),
             offsets=dict(sorted(self._offsets.items())),
             namespaces={
                 n: dict(sorted(o.items())) for n, o in sorted(applying.applied.items()) if o

@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from dedup.core.files import FolderLock
+from dedup.model.addresses import HostPort
 from dedup.model.errors import StoreLocked, UsageError
 from dedup.service.connections import Connections, Listening
 from dedup.service.core.access import Tokens
-from dedup.service.core.config import Config, HostPort, check_config
+from dedup.service.core.config import ServiceConfig, check_config
 from dedup.service.core.namespaces import Namespaces, Pruning
 from dedup.service.core.operations import Operations
 from dedup.service.core.overview import Overview, overview
@@ -31,7 +32,7 @@ from dedup.service.core.refusal import log_rate_limited
 from dedup.service.http.bodies import Health
 from dedup.service.http.guard import HttpConnections
 from dedup.service.http.server import made_app
-from dedup.service.metrics import BOUNDS, Metrics
+from dedup.service.metrics import BOUNDS, ServiceMetrics
 from dedup.service.resp.port import Connection, Port
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ WATCH_SECONDS = 0.5  # between two checks of the connections' time limits
 class Service:
     """All parts of one service; run() below makes and runs one."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: ServiceConfig) -> None:
         """Raises UsageError where too few files may be open."""
         config, files = _with_files(config)
         self.config = config
@@ -65,7 +66,9 @@ class Service:
         self.tokens = Tokens(config.token, config.tokens)
         self.port = Port(self.commands, config.limits, self.tokens, files)
         log_metrics = list if self.replica is None else self.replica.metrics
-        metrics = Metrics(self.commands, self.port, lambda: self.http_connections, log_metrics)
+        metrics = ServiceMetrics(
+            self.commands, self.port, lambda: self.http_connections, log_metrics
+        )
         app = made_app(
             self.commands,
             metrics,
@@ -225,7 +228,7 @@ class Service:
                     await port.none_open.wait()
 
 
-def _replica(config: Config, namespaces: Namespaces) -> "Replica | None":
+def _replica(config: ServiceConfig, namespaces: Namespaces) -> "Replica | None":
     if config.kafka is None:
         return None
     from dedup.service.replica import Replica
@@ -240,7 +243,9 @@ def _replica(config: Config, namespaces: Namespaces) -> "Replica | None":
     )
 
 
-def run(config: Config, listening: Callable[[HostPort | None, HostPort | None], None]) -> None:
+def run(
+    config: ServiceConfig, listening: Callable[[HostPort | None, HostPort | None], None]
+) -> None:
     """Run a service until SIGTERM or SIGINT. See Service.run()."""
     check_config(config)
     os.umask(0o077)  # what crawlers found is for this service only
@@ -279,7 +284,7 @@ def _loop_factory() -> Callable[[], Any] | None:
     return uvloop.new_event_loop
 
 
-def _with_files(config: Config) -> tuple[Config, int]:
+def _with_files(config: ServiceConfig) -> tuple[ServiceConfig, int]:
     """Raise the soft limit on open files to what is needed, or to the system's; return it.
 
     Where it is too low for the namespaces, the config has fewer of them. Raises UsageError where none

@@ -28,9 +28,9 @@ from dedup.scan.reading import read_task
 from dedup.scan.values import (
     STDIN,
     Broken,
-    Fault,
-    Job,
-    Reading,
+    BrokenRecord,
+    ReadingOptions,
+    ScanJob,
     Skipped,
     Summary,
     Task,
@@ -44,7 +44,7 @@ from dedup.spark.verdicts import judge_pages
 UNIT_SHIFT = 40  # results of a unit that have room in a position
 
 
-def scan(job: Job, *, fault: Callable[[Fault], None] | None = None) -> Summary:
+def scan(job: ScanJob, *, fault: Callable[[BrokenRecord], None] | None = None) -> Summary:
     """Run a job on Spark and return its totals; call fault for every broken record.
 
     Raises UsageError for what this engine does not do (stdin, stdout, stores, resuming), and
@@ -79,7 +79,7 @@ def scan(job: Job, *, fault: Callable[[Fault], None] | None = None) -> Summary:
     return summary
 
 
-def _check(job: Job) -> None:
+def _check(job: ScanJob) -> None:
     named = {
         "stdin": STDIN in job.inputs,
         "--output -": job.output == "-",
@@ -102,7 +102,9 @@ def _session() -> SparkSession:
     return SparkSession.builder.appName("dedup scan").getOrCreate()
 
 
-def _found(spark: SparkSession, job: Job, reading: Reading, summary: Summary) -> DataFrame:
+def _found(
+    spark: SparkSession, job: ScanJob, reading: ReadingOptions, summary: Summary
+) -> DataFrame:
     """Return what every record of the job's files comes to, each unit read by one task."""
     tasks = []
     for number, unit in enumerate(list_units(job)):
@@ -122,7 +124,7 @@ def _found(spark: SparkSession, job: Job, reading: Reading, summary: Summary) ->
     return frame.mapInArrow(read, ddl(FOUND))
 
 
-def _rows(task: Task, reading: Reading) -> Iterator[tuple[object, ...]]:
+def _rows(task: Task, reading: ReadingOptions) -> Iterator[tuple[object, ...]]:
     first, frames = (
         task.number << UNIT_SHIFT,
         Frames(reading.recipe.id),
@@ -137,7 +139,7 @@ def _other(row: Row) -> Skipped | Broken:
     return Broken(0, row["path"], row["place"], row["reason"], row["rest"])
 
 
-def _write(job: Job, verdicts: DataFrame, summary: Summary) -> None:
+def _write(job: ScanJob, verdicts: DataFrame, summary: Summary) -> None:
     """Write the verdicts in the order of the input, and the report."""
     with TemporaryDirectory(
         prefix=".dedup-scan-", dir=Path(job.output).parent if job.output else None

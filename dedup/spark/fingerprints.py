@@ -23,7 +23,7 @@ from dedup.model.forms import FIELDS
 from dedup.model.page import PageFingerprint
 from dedup.model.recipes import Recipe, recipe_of
 from dedup.scan.reading import learned, result_of
-from dedup.scan.values import Broken, Found, Large, RawPage, Reading, Result, Skipped
+from dedup.scan.values import Broken, Large, PageToJudge, RawPage, ReadingOptions, Result, Skipped
 
 
 def fingerprint_pages(
@@ -43,7 +43,7 @@ def fingerprint_pages(
               one, if verdicts are to be the same tomorrow
     """
     known = recipe if isinstance(recipe, Recipe) else recipe_of(recipe)
-    reading = Reading(url, html, max_bytes, known)
+    reading = ReadingOptions(url, html, max_bytes, known)
     order = F.monotonically_increasing_id() if position is None else F.col(position).cast("bigint")
     chosen = pages.select(
         order.alias("position"), F.col(url).alias("url"), F.col(html).alias("html")
@@ -56,7 +56,9 @@ def fingerprint_pages(
     return chosen.mapInArrow(read, ddl(FOUND))
 
 
-def _rows(part: pa.RecordBatch, reading: Reading, frames: Frames) -> Iterator[tuple[Any, ...]]:
+def _rows(
+    part: pa.RecordBatch, reading: ReadingOptions, frames: Frames
+) -> Iterator[tuple[Any, ...]]:
     positions, urls, pages = part.columns
     for position, url, html in zip(positions, urls, pages, strict=True):
         number, address, page = position.as_py(), url.as_py(), html.as_py()
@@ -72,7 +74,7 @@ def found_row(position: int, result: Result, frames: Frames) -> tuple[Any, ...]:
     """Return a result as a row of FOUND; the blocks of a page are counted in frames."""
     nothing = (None,) * len(_FIELDS)
     match result:
-        case Found():
+        case PageToJudge():
             page = learned(result, frames)
             kind = "unread" if page.unread else "partly" if page.partly else "page"
             return position, kind, result.key, result.domain, *to_columns(page), *(None,) * 4

@@ -44,7 +44,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 import lmdb
 import msgspec
 
-from dedup.core.files import PRIVATE, sync_folder
+from dedup.core.files import CHECKSUM_BYTES, PRIVATE, checksum, sync_folder
 from dedup.core.native import check, ffi, lib
 from dedup.model import forms
 from dedup.model.errors import DedupError, StoreDamaged, UsageError
@@ -96,14 +96,13 @@ Removal = tuple[
     int, int, int
 ]  # (document id, value, key digest): what the index holds of a document
 
-CHECKSUM_BYTES = 8
 REMOVAL_BYTES = 24
 DATABASES = (b"documents", b"removed", b"meta")
 
 _Natural = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class State(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class StoreState(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """What a store is, and the sums of what it holds.
 
     next         the id that the next document gets
@@ -123,10 +122,10 @@ class State(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     entries: int = 0
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class JournalEntry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A change in the journal.
 
-    number       of the entry; State.entries of the state that it follows
+    number       of the entry; StoreState.entries of the state that it follows
     records_sum  of the state that it follows
     first        id of the first of its records
     records      of documents that were added
@@ -147,8 +146,8 @@ _decode: Any = msgspec.msgpack.Decoder(forms.record_struct()).decode
 _to_record = forms.to_record()
 _of_record = forms.of_record()
 _decode_offsets = msgspec.msgpack.Decoder(dict[_Natural, _Natural]).decode
-_decode_state = msgspec.msgpack.Decoder(State).decode
-_decode_entry = msgspec.msgpack.Decoder(Entry).decode
+_decode_state = msgspec.msgpack.Decoder(StoreState).decode
+_decode_entry = msgspec.msgpack.Decoder(JournalEntry).decode
 
 # The packed ids under which the state and the offsets are summed; no document gets that far.
 STATE_NAME = (2**64 - 1).to_bytes(8, "big")
@@ -199,9 +198,9 @@ def encode_records(
     records, checksums = [], 0
     for name, document in zip(names, documents, strict=True):
         body = _encode(_to_record(document))
-        checksum = blake2b(name + body, digest_size=CHECKSUM_BYTES).digest()
-        records.append(checksum + body)
-        checksums ^= int.from_bytes(checksum, "big")
+        made = checksum(name + body)
+        records.append(made + body)
+        checksums ^= int.from_bytes(made, "big")
     return records, checksums
 
 
@@ -223,12 +222,12 @@ def decode_removal(name: bytes, record: bytes) -> Removal:
     return unpack_number(name), r.value, key_digest(r.key)
 
 
-def encode_state(state: State) -> bytes:
+def encode_state(state: StoreState) -> bytes:
     """Return the state as a record."""
     return _signed(STATE_NAME, _encode(state))
 
 
-def decode_state(record: bytes) -> State:
+def decode_state(record: bytes) -> StoreState:
     """Return the state of a record.
 
     Raises ValueError saying what is wrong with the bytes, and DedupError for another format.
@@ -270,7 +269,7 @@ def wrote(record: bytes, transaction: int) -> bool:
 
 def _signed(name: bytes, body: bytes) -> bytes:
     """Return a record: the checksum of its packed id and its body, then the body."""
-    return blake2b(name + body, digest_size=CHECKSUM_BYTES).digest() + body
+    return checksum(name + body) + body
 
 
 def _body(name: bytes, record: bytes, whose: str) -> bytes:
@@ -295,7 +294,7 @@ class Documents:
         """
         self._path = path
         self._env: Any = None
-        self._state = State(FORMAT, "", "")
+        self._state = StoreState(FORMAT, "", "")
         self._recent: dict[int, Document] = {}
         self._journal = Journal(path.parent)
         # Of the journal's entries that are not folded, by packed id: records that were added, removals, and those of
@@ -371,7 +370,7 @@ class Documents:
             except OSError as error:  # it stays in the journal: what is stored can be read
                 log.error("%s: the journal cannot be folded: %s", self._path, error)
 
-    def _replay(self, entry: Entry) -> None:
+    def _replay(self, entry: JournalEntry) -> None:
         """Apply an entry to what is in memory, unless documents.mdb has it. Raises ValueError."""
         state = self._state
         if entry.number < state.entries:
@@ -620,13 +619,13 @@ class Documents:
                     records_sum ^= int.from_bytes(record[:CHECKSUM_BYTES], "big")
             except (lmdb.Error, ValueError) as error:
                 raise self._error(error) from error
-            entry = Entry(state.entries, state.records_sum, first, records, list(removed), dict(offsets))  # fmt: skip
+            entry = JournalEntry(state.entries, state.records_sum, first, records, list(removed), dict(offsets))  # fmt: skip
             self._journal.append(_encode(entry))
             self._note(names, records, removed, offsets, records_sum)
             self.unflushed_bytes += size
             return first
 
-        def write(txn: Any, state: State) -> tuple[int, Changes]:
+        def write(txn: Any, state: StoreState) -> tuple[int, Changes]:
             left = state.records_sum ^ records_sum
             for removal in removed:
                 record = self._remove(txn, removal)
@@ -649,7 +648,7 @@ class Documents:
     def note_offsets(self, offsets: Mapping[int, int]) -> None:
         """Note how far a log is applied, in the place of all that was noted."""
 
-        def write(txn: Any, _state: State) -> tuple[None, Changes]:
+        def write(txn: Any, _state: StoreState) -> tuple[None, Changes]:
             txn.put(b"offsets", encode_offsets(offsets), db=self._meta)
             return None, {}
 
@@ -662,7 +661,7 @@ class Documents:
         removed are the ids of the removals that were known before it was begun.
         """
 
-        def write(txn: Any, _state: State) -> tuple[None, Changes]:
+        def write(txn: Any, _state: StoreState) -> tuple[None, Changes]:
             for name in removed:
                 txn.delete(pack_number(name), db=self._removed)
             return None, {"indexed": note}
@@ -736,7 +735,7 @@ class Documents:
         except (lmdb.Error, ValueError) as error:
             raise self._error(error) from error
 
-    def _write(self, action: Callable[[Any, State], tuple[T, Changes]]) -> T:
+    def _write(self, action: Callable[[Any, StoreState], tuple[T, Changes]]) -> T:
         """Run one transaction behind the journal's changes; what is in memory follows once it is committed."""
         while True:
             try:
@@ -823,7 +822,7 @@ def make(path: Path, namespace: str, recipe: str) -> None:
         try:
             *_, meta = [env.open_db(name) for name in DATABASES]
             with env.begin(write=True) as txn:
-                state = State(FORMAT, namespace, recipe, transaction=txn.id())
+                state = StoreState(FORMAT, namespace, recipe, transaction=txn.id())
                 txn.put(b"state", encode_state(state), db=meta)
         finally:
             env.close()

@@ -31,11 +31,13 @@ from dedup.store.segmented_table import MERGED_MOST, SegmentedTable
 VALUES, KEYS = "values", "keys"
 
 BATCH = 65_536  # documents read at once
-FIRST = 50_000  # documents in memory that start a write: a table this small grows without a pause
-MOST = 100_000  # the same once a table was allocated for them, so that it never grows
-AGAIN = 2_000_000  # the same while an index is rebuilt: few files, which all are open
-FEW = 8  # keys that are looked up one by one
-CLEARED = 1000  # removals that are forgotten in one transaction, while the store waits
+MEMORY_FIRST = (
+    50_000  # documents in memory that start a write: a table this small grows without a pause
+)
+MEMORY_FULL = 100_000  # the same once a table was allocated for them, so that it never grows
+MEMORY_REBUILD = 2_000_000  # the same while an index is rebuilt: few files, which all are open
+SINGLE_LOOKUPS = 8  # keys that are looked up one by one
+REMOVALS_BATCH = 1000  # removals that are forgotten in one transaction, while the store waits
 SAMPLE = 64  # documents looked up at opening: an index of another store has none of them
 TAIL_AT_OPEN = 10_000  # documents read at opening that are worth writing
 
@@ -75,7 +77,7 @@ class Index:
         self._read_only = read_only
         self._idle = threading.Condition(lock)  # waiting for it lets others use the store
         self._busy = self._ended = False
-        self._due = FIRST
+        self._due = MEMORY_FIRST
         self._covered = 0  # the id up to which the tables were frozen last
         self._frozen = array("Q")  # removed documents whose removals those tables know
         self._removals = array("Q")  # documents removed since
@@ -112,7 +114,7 @@ class Index:
             for table, numbers in ((self.values, values), (self.keys, digests)):
                 begin = bisect_left(ids, table.note)
                 table.append(numbers[begin:], ids[begin:])
-            if fits and self.values.unwritten >= AGAIN and not self._read_only:
+            if fits and self.values.unwritten >= MEMORY_REBUILD and not self._read_only:
                 self._freeze(first)
                 fits = self._work(merged_most=0)
         for table, name in ((self.values, VALUES), (self.keys, KEYS)):
@@ -162,7 +164,7 @@ class Index:
 
     def append(self, first: int, documents: Sequence[Document], digests: Sequence[int]) -> None:
         """Add documents, whose ids are first, first + 1, and so on, and the digests of their keys."""
-        if self.values.unwritten >= self._due or len(self._removals) >= MOST:
+        if self.values.unwritten >= self._due or len(self._removals) >= MEMORY_FULL:
             self._freeze(first)
             self._start()
         if len(documents) == 1:
@@ -196,7 +198,7 @@ class Index:
 
     def find_many(self, keys: Sequence[str]) -> list[tuple[int, Document]]:
         """Return those documents, with their ids, that have one of some keys. Raises StoreDamaged."""
-        if len(keys) <= FEW:
+        if len(keys) <= SINGLE_LOOKUPS:
             return [found for found in map(self.find, keys) if found is not None]
         wanted = set(keys)
         found = self.keys.probe_each(array("Q", {*map(key_digest, wanted)}))
@@ -227,12 +229,12 @@ class Index:
 
     def _freeze(self, covered: int) -> None:
         """Freeze the tables, which hold the documents with id < covered, for the next write."""
-        many = self.values.unwritten >= FIRST
-        self._due = MOST if many else FIRST
+        many = self.values.unwritten >= MEMORY_FIRST
+        self._due = MEMORY_FULL if many else MEMORY_FIRST
         for table in (self.values, self.keys):
             fresh = Table(table.k, locked=False)
             if many:  # and as many will follow
-                fresh.reserve(MOST)
+                fresh.reserve(MEMORY_FULL)
             table.freeze(covered, fresh)
         self._covered = covered
         self._frozen += self._removals
@@ -267,9 +269,9 @@ class Index:
             self.documents.sync()  # never an index on disk of documents that are not there
             for table in (self.values, self.keys):
                 table.write(covered)
-            for begin in range(0, max(1, len(known)), CLEARED):
+            for begin in range(0, max(1, len(known)), REMOVALS_BATCH):
                 with self._lock:
-                    self.documents.index_written(covered, known[begin : begin + CLEARED])
+                    self.documents.index_written(covered, known[begin : begin + REMOVALS_BATCH])
         except BaseException:
             with self._lock:
                 self._frozen = known + self._frozen

@@ -14,17 +14,16 @@ import logging
 import os
 import struct
 from contextlib import suppress
-from hashlib import blake2b
 from pathlib import Path
 
-from dedup.core.files import PRIVATE, sync_folder
+from dedup.core.files import CHECKSUM_BYTES, PRIVATE, checksum, sync_folder
 
 JOURNAL = "documents.journal"
 ASIDE = "documents.journal.folded"
 
 log = logging.getLogger(__name__)
 
-_HEADER = struct.Struct(">II8s")
+_HEADER = struct.Struct(f">II{CHECKSUM_BYTES}s")
 _INVERSE = 0xFFFF_FFFF
 
 
@@ -68,7 +67,7 @@ class Journal:
     def append(self, body: bytes) -> None:
         """Write an entry. Raises OSError, and then the journal is as before."""
         length = len(body)
-        head = _HEADER.pack(length, length ^ _INVERSE, _checksum(body))
+        head = _HEADER.pack(length, length ^ _INVERSE, checksum(length.to_bytes(4, "big") + body))
         try:
             if self._fd is None:
                 self._fd = self._opened()
@@ -159,16 +158,12 @@ def _remove(path: Path) -> None:
         log.warning("%s cannot be removed: %s", path, error)
 
 
-def _checksum(body: bytes) -> bytes:
-    return blake2b(len(body).to_bytes(4, "big") + body, digest_size=8).digest()
-
-
 def _entries(content: bytes) -> tuple[list[bytes], int]:
     """Return the bodies of the whole entries, and where they end. Raises ValueError."""
     found: list[bytes] = []
     at = 0
     while at + _HEADER.size <= len(content):
-        length, inverse, checksum = _HEADER.unpack_from(content, at)
+        length, inverse, expected = _HEADER.unpack_from(content, at)
         if length ^ inverse != _INVERSE:
             if not content[at:].strip(b"\0"):
                 break  # a file system that had noted the length, and not written, before a power cut
@@ -177,7 +172,7 @@ def _entries(content: bytes) -> tuple[list[bytes], int]:
         if end > len(content):
             break
         body = content[at + _HEADER.size : end]
-        if _checksum(body) != checksum:
+        if checksum(content[at : at + 4] + body) != expected:
             raise ValueError(f"checksum of the entry at byte {at} does not match")
         found.append(body)
         at = end

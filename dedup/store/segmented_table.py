@@ -162,10 +162,10 @@ class Segments:
         return answer.each(len(values), self._count + (table is not None))
 
 
-def room(folder: Path, words: int) -> "memoryview[int]":
-    """Return that many 64-bit words to work with.
+def scratch_words(folder: Path, words: int) -> "memoryview[int]":
+    """Allocate 64-bit words of scratch memory.
 
-    Many are in a file without a name, in that folder, and mapped into memory: so they need no memory, where it is short.
+    Many are in a mapped temporary file in that folder, so that they need no memory where it is short.
     Raises OSError if the disk is full.
     """
     if 8 * words <= IN_MEMORY:
@@ -180,7 +180,7 @@ def room(folder: Path, words: int) -> "memoryview[int]":
 def pairs_of(segments: Sequence[Segment]) -> tuple[Packed, Packed]:
     """Return all pairs of some segments, at least one, in no order: the values, and the document of each."""
     counts, folder, at = list(map(len, segments)), segments[0].path.parent, 0
-    values, documents = room(folder, sum(counts)), room(folder, sum(counts))
+    values, documents = scratch_words(folder, sum(counts)), scratch_words(folder, sum(counts))
     for segment, count in zip(segments, counts, strict=True):
         some = slice(at, at + count)
         lib.ndd_segment_list(segment.handle, pointer(values[some]), pointer(documents[some]))
@@ -206,7 +206,7 @@ def write_pairs(path: Path, values: Packed, documents: Packed, k: int, note: int
     subject, count, size = f"writing {path}", ffi.new("size_t *"), ffi.new("uint64_t *")
     pointers, scratch = (
         (pointer(values), pointer(documents)),
-        room(path.parent, 2 * len(values) + 2),
+        scratch_words(path.parent, 2 * len(values) + 2),
     )
     check(lib.ndd_sort_pairs(*pointers, len(values), pointer(scratch), count), subject)
     check(lib.ndd_segment_size(*pointers, count[0], min(k, 1 << 31), size), subject)
@@ -591,7 +591,7 @@ def _without(pairs: Pairs, removed: Table) -> Pairs:
 # ------------------------------------------------------------------------------------- the folder
 
 
-class Listed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ListedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A file of the table: its name, how many pairs it holds, and its own checksum."""
 
     name: str
@@ -599,7 +599,7 @@ class Listed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     checksum: str
 
 
-class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class TableManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The contents of manifest.json.
 
     k         the greatest distance that its segments are made for
@@ -610,8 +610,8 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     k: int
     note: int = 0
-    segments: tuple[Listed, ...] = ()
-    removed: Listed | None = None
+    segments: tuple[ListedFile, ...] = ()
+    removed: ListedFile | None = None
     format: str = FORMAT
     version: int = VERSION
 
@@ -626,7 +626,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Return the names of the files of the table."""
         return {listed.name for listed in self.listed()}
 
-    def listed(self) -> list[Listed]:
+    def listed(self) -> list[ListedFile]:
         """Return the files of the table."""
         return [*self.segments, *([] if self.removed is None else [self.removed])]
 
@@ -649,7 +649,7 @@ class Folder:
         manifest = read_manifest(path)
         if manifest is None and any(part.suffix == ".ndd" for part in self._parts()):
             raise StoreDamaged(f"{path}: there are segments, but {NAME} is missing")
-        self.manifest = manifest or Manifest(k)
+        self.manifest = manifest or TableManifest(k)
         self._begun = manifest is not None
         with ThreadPoolExecutor(READERS) as pool:  # a large file takes seconds to verify
             self.segments = tuple(pool.map(self._load, self.manifest.segments))
@@ -663,7 +663,7 @@ class Folder:
     def _parts(self) -> list[Path]:
         return [each for each in self.path.iterdir() if is_part(each)] if self.path.is_dir() else []
 
-    def _load(self, listed: Listed) -> Segment:
+    def _load(self, listed: ListedFile) -> Segment:
         path = self.path / listed.name
         try:
             segment = Segment(path)
@@ -677,7 +677,7 @@ class Folder:
             )
         return segment
 
-    def _load_removed(self, listed: Listed | None) -> Pairs:
+    def _load_removed(self, listed: ListedFile | None) -> Pairs:
         if listed is None:
             return _none()
         path = self.path / listed.name
@@ -693,7 +693,7 @@ class Folder:
 
     def _widen(self, k: int) -> None:
         """Rewrite every segment for distances up to k."""
-        note, self.manifest = self.manifest.note, Manifest(k)
+        note, self.manifest = self.manifest.note, TableManifest(k)
         self.commit([self.write(*pairs_of([each])) for each in self.segments], self.removed, note)
         self.delete()
 
@@ -720,8 +720,8 @@ class Folder:
         if len(removed[0]):
             path = self._new("removed")
             replace_file(path, table_of(removed).saved(), PRIVATE)
-            listed = Listed(path.name, len(removed[0]), own_checksum(path))
-        manifest = Manifest(self.manifest.k, note, tuple(map(_listing, segments)), listed)
+            listed = ListedFile(path.name, len(removed[0]), own_checksum(path))
+        manifest = TableManifest(self.manifest.k, note, tuple(map(_listing, segments)), listed)
         write_checked(self.path / NAME, manifest)
         self.manifest, self.segments, self.removed = manifest, tuple(segments), removed
 
@@ -734,8 +734,8 @@ class Folder:
                     part.unlink()
 
 
-def _listing(segment: Segment) -> Listed:
-    return Listed(segment.path.name, len(segment), own_checksum(segment.path))
+def _listing(segment: Segment) -> ListedFile:
+    return ListedFile(segment.path.name, len(segment), own_checksum(segment.path))
 
 
 def is_part(path: Path) -> bool:
@@ -751,10 +751,10 @@ def own_checksum(path: Path) -> str:
         return file.read().hex()
 
 
-def read_manifest(folder: Path) -> Manifest | None:
+def read_manifest(folder: Path) -> TableManifest | None:
     """Return the manifest of a folder, None if there is none; raises StoreDamaged, and OSError."""
     path = folder / NAME
-    manifest = read_checked(path, Manifest)
+    manifest = read_checked(path, TableManifest)
     if manifest is None:
         return None
     names = [listed.name for listed in manifest.listed()]

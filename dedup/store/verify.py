@@ -20,7 +20,7 @@ LISTED = 100  # problems that are listed; the rest are counted
 STEP = 10_000  # documents between two calls of progress
 
 
-class Report(msgspec.Struct, frozen=True):
+class VerifyReport(msgspec.Struct, frozen=True):
     """Result of verifying a store.
 
     path, namespace, recipe  which store
@@ -41,7 +41,7 @@ class Report(msgspec.Struct, frozen=True):
 
 def verify_store(
     path: str | Path, namespace: str = "default", progress: Progress | None = None
-) -> Report:
+) -> VerifyReport:
     """Verify the store at <path>/<namespace>, reading only; no other process may have it open.
 
     progress is called now and then with the documents done and the documents in all.
@@ -57,7 +57,7 @@ def verify_store(
 
 def verify_documents(  # noqa: C901 - a list of checks, read from top to bottom
     documents: Documents, index: Index | None, folder: Path, progress: Progress | None = None
-) -> Report:
+) -> VerifyReport:
     """Verify open documents and their index; None opens the one in the folder."""
     problems: list[str] = []
     count = 0
@@ -106,6 +106,6 @@ def verify_documents(  # noqa: C901 - a list of checks, read from top to bottom
     covered = 0 if index is None else index.covered
     if progress:
         progress(done, total)
-    return Report(
+    return VerifyReport(
         str(folder), documents.namespace, documents.recipe, total, covered, problems, count
     )

@@ -54,14 +54,14 @@ def check_partitions(text: str) -> frozenset[int]:
     return frozenset(held)
 
 
-class Share(msgspec.Struct, frozen=True):
+class PartitionShare(msgspec.Struct, frozen=True):
     """The partitions that a service holds, of those of the log."""
 
     partitions: frozenset[int]
     count: int
 
     @classmethod
-    def of(cls, text: str, count: int) -> "Share":
+    def of(cls, text: str, count: int) -> "PartitionShare":
         """Return the share that "0-3,6" says, of count partitions. Raises UsageError."""
         share = cls(check_partitions(text), count)
         beyond = cls(frozenset(n for n in share.partitions if n >= count), count)
@@ -73,7 +73,7 @@ class Share(msgspec.Struct, frozen=True):
         return share
 
     @classmethod
-    def everything(cls, count: int) -> "Share":
+    def everything(cls, count: int) -> "PartitionShare":
         """Return the share of a service that holds every partition."""
         return cls(frozenset(range(count)), count)
 

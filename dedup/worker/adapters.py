@@ -1,11 +1,11 @@
 """The worker's options, and the adapters that parse the value of a record into a page.
 
-    bytes -> JSON object -> the fields a format names -> Page(key, url, content, ...)
+    bytes -> JSON object -> the fields a format names -> RecordPage(key, url, content, ...)
 
 Formats: scrapy-cluster's firehose, Nutch's indexer-kafka (every value an array of strings), and plain
 JSON whose fields can be named.
 
-Invariants: any bytes end in a Page or in EventInvalid, in time and memory linear in their number. Nothing
+Invariants: any bytes end in a RecordPage or in EventInvalid, in time and memory linear in their number. Nothing
 here does I/O, and the bytes themselves are never changed. An invalid option is a UsageError that names the option, the
 value and what is allowed, before anything connects.
 """
@@ -18,6 +18,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
+from dedup.model.addresses import HostPort
 from dedup.model.errors import EventInvalid, UsageError
 from dedup.model.json_records import UNSET, record_reader
 from dedup.model.names import document_key
@@ -68,7 +69,7 @@ FORMATS = {
 }
 
 
-class Page(msgspec.Struct, frozen=True):
+class RecordPage(msgspec.Struct, frozen=True):
     """A page as a record carries it.
 
     key       the document key
@@ -130,7 +131,7 @@ def _check(form: Format) -> None:
         )
 
 
-def adapter(form: Format, *, max_bytes: int = 16 << 20) -> Callable[[bytes | None], Page]:
+def adapter(form: Format, *, max_bytes: int = 16 << 20) -> Callable[[bytes | None], RecordPage]:
     """Return the function that reads the values of a format.
 
     A page greater than max_bytes is exempt as too_large. The function raises EventInvalid for what
@@ -138,7 +139,7 @@ def adapter(form: Format, *, max_bytes: int = 16 << 20) -> Callable[[bytes | Non
     """
     decode = record_reader(_fields(form))
 
-    def read(value: bytes | None) -> Page:
+    def read(value: bytes | None) -> RecordPage:
         return _page(_object(value, decode), form, max_bytes)
 
     return read
@@ -162,7 +163,7 @@ def _object(value: bytes | None, decode: Callable[[bytes], Any]) -> Any:
         raise EventInvalid(f"the value is {error}") from None
 
 
-def _page(found: Any, form: Format, max_bytes: int) -> Page:
+def _page(found: Any, form: Format, max_bytes: int) -> RecordPage:
     url = _text(found.url, form.url)
     if not url:
         raise EventInvalid(f"the field {form.url!r} is empty; a page needs its URL")
@@ -187,7 +188,7 @@ def _page(found: Any, form: Format, max_bytes: int) -> Page:
         encoding = None
     if exempt is not None:
         content = b""
-    return Page(key, url, content, form.text is not None, encoding, exempt)
+    return RecordPage(key, url, content, form.text is not None, encoding, exempt)
 
 
 def _text(value: Any, field: str) -> str:
@@ -254,7 +255,7 @@ class Topics(msgspec.Struct, frozen=True):
     dead: str
 
 
-class Config(msgspec.Struct, frozen=True):
+class WorkerConfig(msgspec.Struct, frozen=True):
     """A worker's options.
 
     kafka                where the brokers are; its topic is the input
@@ -270,7 +271,7 @@ class Config(msgspec.Struct, frozen=True):
     batch_records, batch_bytes   what is read at a time, at most
     threads              that read and fingerprint
     until_end            stop when what the topic held at the start is done
-    metrics              host and port, or None
+    metrics              where to serve /metrics, or None
     """
 
     kafka: KafkaConfig
@@ -292,7 +293,7 @@ class Config(msgspec.Struct, frozen=True):
     batch_bytes: int = 16 << 20
     threads: int = 1
     until_end: bool = False
-    metrics: tuple[str, int] | None = None
+    metrics: HostPort | None = None
 
     def __post_init__(self) -> None:
         """Raise UsageError for options that contradict each other."""
@@ -326,11 +327,3 @@ def topics_of(
             f"input, unique, duplicates and dead letters must be four topics, not {names}"
         )
     return made
-
-
-def listen_address(text: str, option: str) -> tuple[str, int]:
-    """Return the host and port of HOST:PORT; port 0 lets the system choose."""
-    host, _, port = text.rpartition(":")
-    if not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
-        raise UsageError(f"{option} {text!r} is not allowed: HOST:PORT, for example 127.0.0.1:9470")
-    return host.strip("[]"), int(port)

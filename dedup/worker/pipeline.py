@@ -1,6 +1,6 @@
 """A batch of records, from the input to the commit: its state machine, and what drives and retries it.
 
-    Record -> (a verdict, or an error) -> an output: the same key, value, timestamp and headers, and ours
+    InputRecord -> (a verdict, or an error) -> an output: the same key, value, timestamp and headers, and ours
     undecided -> decided -> acknowledged -> done
         ^          |
         +- pending-+
@@ -46,7 +46,7 @@ from dedup.worker.adapters import Topics
 OURS = "dedup."
 
 
-class Record(msgspec.Struct, frozen=True):
+class InputRecord(msgspec.Struct, frozen=True):
     """A record that was read. timestamp_ms is Unix time; None where the record has none."""
 
     topic: str
@@ -58,9 +58,9 @@ class Record(msgspec.Struct, frozen=True):
     headers: Headers = ()
 
 
-def record_of(found: Any) -> Record:
+def record_of(found: Any) -> InputRecord:
     """Convert an aiokafka.ConsumerRecord."""
-    return Record(
+    return InputRecord(
         found.topic,
         found.partition,
         found.offset,
@@ -71,7 +71,7 @@ def record_of(found: Any) -> Record:
     )
 
 
-def judged(record: Record, verdict: Verdict, topics: Topics) -> Outgoing:
+def judged(record: InputRecord, verdict: Verdict, topics: Topics) -> Outgoing:
     """Return the output of a judged page; raises ValueError while its verdict is pending."""
     if verdict.status == "pending":
         raise ValueError(f"{verdict.key!r} is not decided yet")
@@ -79,13 +79,13 @@ def judged(record: Record, verdict: Verdict, topics: Topics) -> Outgoing:
     return _output(record, topic, to_headers(verdict).items())
 
 
-def kept(record: Record, reason: str, topics: Topics) -> Outgoing:
+def kept(record: InputRecord, reason: str, topics: Topics) -> Outgoing:
     """Return the output of a page that was not judged, for a reason."""
     return _output(record, topics.unique, {"status": "exempt", "reason": reason}.items())
 
 
 def dead_letter(
-    record: Record, stage: str, error: Exception, topics: Topics, left_out: int = 0
+    record: InputRecord, stage: str, error: Exception, topics: Topics, left_out: int = 0
 ) -> Outgoing:
     """Return the dead letter of a record that could not be read or written, see dedup.wire.kafka.writer."""
     place = record.topic, record.partition, record.offset
@@ -94,23 +94,23 @@ def dead_letter(
     return Outgoing(*made, topics.dead, timestamp_ms=record.timestamp_ms)
 
 
-def _output(record: Record, topic: str, ours: Iterable[tuple[str, object]]) -> Outgoing:
+def _output(record: InputRecord, topic: str, ours: Iterable[tuple[str, object]]) -> Outgoing:
     made = tuple((OURS + name, str(value).encode("utf-8", "replace")) for name, value in ours)
     headers = _theirs(record) + made
     return Outgoing(record.key, record.value, headers, topic, timestamp_ms=record.timestamp_ms)
 
 
-def _theirs(record: Record) -> Headers:
+def _theirs(record: InputRecord) -> Headers:
     return tuple(header for header in record.headers if not header[0].startswith(OURS))
 
 
 Offsets = dict[tuple[str, int], int]  # the next offset of each (topic, partition)
 
 
-class Reading(msgspec.Struct, frozen=True):
+class ReadRecord(msgspec.Struct, frozen=True):
     """A record with its fingerprint, a reason to keep it unjudged, or an error."""
 
-    record: Record
+    record: InputRecord
     key: str = ""
     url: str = ""
     page: PageFingerprint | None = None
@@ -133,7 +133,7 @@ class Item:
 
     __slots__ = ("left_out", "output", "page", "reading", "state", "verdict")
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: ReadRecord) -> None:
         self.reading = reading
         self.page = reading.page
         self.state: State = "undecided"
@@ -173,7 +173,9 @@ class Item:
 class Batch:
     """The records of one read, and what became of them."""
 
-    def __init__(self, readings: Sequence[Reading], topics: Topics, *, guard: bool = False) -> None:
+    def __init__(
+        self, readings: Sequence[ReadRecord], topics: Topics, *, guard: bool = False
+    ) -> None:
         """Start with readings in the order of their offsets, of any partitions.
 
         guard keeps pages that are another page of their site by title or canonical URL.

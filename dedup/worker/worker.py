@@ -1,6 +1,6 @@
 """The worker: a group member that reads, a pipeline that settles, and a task that watches.
 
-    poll -> PageReader: fingerprints (threads) -> queue -> Pipeline: settle -> Progress: commit
+    poll -> PageReader: fingerprints (threads) -> queue -> Pipeline: settle -> PartitionProgress: commit
     on a rebalance, and at the end: the current batch is finished, or dropped and read again
 
 Invariants:
@@ -36,6 +36,7 @@ from prometheus_client.exposition import ThreadingWSGIServer
 from dedup.core.faults import Backoff, SayOnce
 from dedup.core.fingerprint import fingerprint_text, read_page
 from dedup.detector import AsyncDetector, AsyncEmbeddedDetector, open_embedded
+from dedup.model.addresses import HostPort
 from dedup.model.errors import DedupError, EventInvalid, ServiceUnavailable, UsageError
 from dedup.model.names import site_of
 from dedup.model.page import PageFingerprint
@@ -48,21 +49,21 @@ from dedup.wire.kafka import (
     ensure_topic,
 )
 from dedup.wire.kafka.login import refusal
-from dedup.wire.kafka.reader import Member
-from dedup.worker.adapters import Config, Page, Topics, adapter
+from dedup.wire.kafka.reader import GroupMember
+from dedup.worker.adapters import RecordPage, Topics, WorkerConfig, adapter
 from dedup.worker.pipeline import (
     Batch,
+    InputRecord,
     Offsets,
     Pipeline,
-    Reading,
-    Record,
+    ReadRecord,
     record_of,
 )
 
 BATCH_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
-class Metrics:
+class WorkerMetrics:
     """The figures of one worker."""
 
     def __init__(self) -> None:
@@ -124,7 +125,7 @@ class Metrics:
             self.lag_seconds.labels(topic, str(partition)).set(seconds)
 
 
-class Health:
+class WorkerHealth:
     """The faults that hinder a worker, by kind; it is ready once it joined its group, without faults."""
 
     def __init__(self) -> None:
@@ -148,7 +149,7 @@ class Health:
 class MetricsServer:
     """Answers on HTTP in a thread. A context manager; `address` holds the real port."""
 
-    def __init__(self, address: tuple[str, int], metrics: Metrics, health: Health) -> None:
+    def __init__(self, address: HostPort, metrics: WorkerMetrics, health: WorkerHealth) -> None:
         """Listen. Raises OSError that names the address if it cannot be had."""
         exposed = make_wsgi_app(metrics.registry)
 
@@ -167,15 +168,14 @@ class MetricsServer:
             start(status, [("Content-Type", "text/plain; charset=utf-8")])
             return [("ok\n" if good else text + "\n").encode()]
 
-        host, port = address
         try:
-            self._server = make_server(host, port, answer, _Server, _Quiet)
+            self._server = make_server(address.host, address.port, answer, _Server, _Quiet)
         except OSError as error:
             raise OSError(
                 error.errno,
-                f"cannot listen on {host}:{port}: {error.strerror}; give --metrics another address",
+                f"cannot listen on {address}: {error.strerror}; give --metrics another address",
             ) from error
-        self.address = (address[0], self._server.server_port)
+        self.address = HostPort(address.host, self._server.server_port)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
     def __enter__(self) -> Self:
@@ -231,7 +231,7 @@ class PageReader:
 
     def __init__(
         self,
-        adapter: Callable[[bytes | None], Page],
+        adapter: Callable[[bytes | None], RecordPage],
         recipe: Recipe,
         threads: int,
         fault: Callable[[str, Exception], None],
@@ -248,7 +248,7 @@ class PageReader:
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(cancel_futures=True)
 
-    async def read(self, records: Sequence[Record]) -> list[Reading]:
+    async def read(self, records: Sequence[InputRecord]) -> list[ReadRecord]:
         """Return a reading of each record, in order."""
         loop = asyncio.get_running_loop()
         chunks = [
@@ -257,31 +257,31 @@ class PageReader:
         ]
         return [reading for chunk in chunks for reading in await chunk]
 
-    def _read_chunk(self, records: Sequence[Record]) -> list[Reading]:
+    def _read_chunk(self, records: Sequence[InputRecord]) -> list[ReadRecord]:
         return [self.read_one(record) for record in records]
 
-    def read_one(self, record: Record) -> Reading:
+    def read_one(self, record: InputRecord) -> ReadRecord:
         """Return the reading of a record; never raises."""
         try:
             page = self._adapter(record.value)
         except EventInvalid as error:
-            return Reading(record, error=error)
+            return ReadRecord(record, error=error)
         except Exception as error:  # noqa: BLE001 - counted; the record is a dead letter, or its page is kept
             self._fault("adapt", error)
-            return Reading(record, error=error)
+            return ReadRecord(record, error=error)
         if page.exempt is not None:
-            return Reading(record, page.key, page.url, exempt=page.exempt)
+            return ReadRecord(record, page.key, page.url, exempt=page.exempt)
         try:
             found = self._fingerprint(page)
         except Exception as error:  # noqa: BLE001 - counted; the record is a dead letter, or its page is kept
             self._fault("fingerprint", error)
-            return Reading(record, page.key, page.url, exempt="error")
+            return ReadRecord(record, page.key, page.url, exempt="error")
         if found is None:
-            return Reading(record, page.key, page.url, exempt="data_page")
+            return ReadRecord(record, page.key, page.url, exempt="data_page")
         fingerprint, blocks = found
-        return Reading(record, page.key, page.url, fingerprint, blocks=blocks)
+        return ReadRecord(record, page.key, page.url, fingerprint, blocks=blocks)
 
-    def _fingerprint(self, page: Page) -> tuple[PageFingerprint, bytes] | None:
+    def _fingerprint(self, page: RecordPage) -> tuple[PageFingerprint, bytes] | None:
         """Return the fingerprint of a page, and the list of its blocks; None for one that is mostly data."""
         if page.is_text:
             assert isinstance(page.content, str)
@@ -317,7 +317,7 @@ async def ensure_topics(config: KafkaConfig, topics: Topics) -> None:
         await ensure_topic(config, name, partitions=found.partitions, compact=False)
 
 
-class Progress:
+class PartitionProgress:
     """How far a worker has read, finished and committed each of its partitions.
 
     at_hand  number of records that were read and are not done
@@ -327,7 +327,7 @@ class Progress:
     are forgotten.
     """
 
-    def __init__(self, config: Config, metrics: Metrics) -> None:
+    def __init__(self, config: WorkerConfig, metrics: WorkerMetrics) -> None:
         """Start with no partition."""
         self.at_hand = 0
         self.done: dict[str, int] = {}
@@ -356,7 +356,7 @@ class Progress:
         self._last_ms |= batch.timestamps()
         self.at_hand -= len(batch)
 
-    async def commit(self, member: Member) -> None:
+    async def commit(self, member: GroupMember) -> None:
         """Commit finished offsets; failed ones are retried with the next call."""
         async with self._committing:
             due = dict(self._due)
@@ -372,7 +372,7 @@ class Progress:
         self._last_ms.clear()
         self._due.clear()
 
-    async def own(self, member: Member) -> None:
+    async def own(self, member: GroupMember) -> None:
         """Read where new partitions begin; count records that the topic dropped before they were read."""
         for place, (committed, begin) in (await member.standing()).items():
             if place not in self._settled:
@@ -388,7 +388,7 @@ class Progress:
                     *place,
                 )
 
-    async def look_further(self, member: Member) -> bool:
+    async def look_further(self, member: GroupMember) -> bool:
         """Update positions where no record is in work; return whether all up to the start's end is done."""
         ends = await member.ends()  # asked in any case: it shows that the broker answers
         if self._until_end and self._targets is None and ends:
@@ -402,7 +402,7 @@ class Progress:
             position >= targets.get(place, 0) for place, position in positions.items()
         )
 
-    def show(self, member: Member) -> None:
+    def show(self, member: GroupMember) -> None:
         """Update the lag metrics. Sends no request."""
         now = time.time()
         places = []
@@ -414,7 +414,9 @@ class Progress:
         self._metrics.lag(places)
 
 
-async def open_detector(config: Config, fault: Callable[[str, Exception], None]) -> AsyncDetector:
+async def open_detector(
+    config: WorkerConfig, fault: Callable[[str, Exception], None]
+) -> AsyncDetector:
     """Open the detector, an embedded store or a table service; wait for a service that is away.
 
     fault is called for each failed attempt.
@@ -439,17 +441,17 @@ async def open_detector(config: Config, fault: Callable[[str, Exception], None])
 class Worker:
     """One worker, from its start to its end: run()."""
 
-    def __init__(self, config: Config, metrics: Metrics, health: Health) -> None:
+    def __init__(self, config: WorkerConfig, metrics: WorkerMetrics, health: WorkerHealth) -> None:
         """Make a worker. Nothing is opened yet."""
         self._config = config
         self._metrics = metrics
         self._health = health
         self._outputs = Writer(config.kafka)  # which connects at the first record
         self._pipeline: Pipeline
-        self._member: Member | None = None
-        self._queue: asyncio.Queue[tuple[int, list[Reading]]] = asyncio.Queue(1)
+        self._member: GroupMember | None = None
+        self._queue: asyncio.Queue[tuple[int, list[ReadRecord]]] = asyncio.Queue(1)
         self._settling: asyncio.Task[None] | None = None
-        self._progress = Progress(config, metrics)
+        self._progress = PartitionProgress(config, metrics)
         self._stopping = False
         self._once = SayOnce(again_seconds=10.0)
         self._ticked = time.monotonic()
@@ -564,7 +566,7 @@ class Worker:
         self._queue = asyncio.Queue(1)
         self._progress.disown()
         self._progress.at_hand = 0
-        self._member = Member(
+        self._member = GroupMember(
             config.kafka,
             config.group,
             instance=config.instance,
@@ -606,11 +608,11 @@ class Worker:
                 readings = await reader.read(records)
                 await self._queue.put((epoch, readings))
 
-    async def _gather(self, member: Member) -> tuple[int, list[Record]]:
+    async def _gather(self, member: GroupMember) -> tuple[int, list[InputRecord]]:
         """Return records up to a batch's bounds, and the epoch they are of."""
         config = self._config
         found = await member.poll(POLL_SECONDS, min(POLL_RECORDS, config.batch_records))
-        epoch, size, records = member.epoch, 0, list[Record]()
+        epoch, size, records = member.epoch, 0, list[InputRecord]()
         while found:
             self._progress.at_hand += len(found)
             if member.epoch != epoch:  # what came before belongs to another member now
@@ -645,7 +647,7 @@ class Worker:
             if not self._settling.cancelled():
                 self._settling.result()  # raises what must end the worker
 
-    def _warn_of_siteless(self, readings: Sequence[Reading]) -> None:
+    def _warn_of_siteless(self, readings: Sequence[ReadRecord]) -> None:
         """Say once that identity cannot apply to pages of which no site is known."""
         for reading in readings:
             if reading.page is not None and not site_of(reading.key, reading.url):
@@ -658,7 +660,7 @@ class Worker:
                 )
                 return
 
-    async def _take(self, batch: Batch, member: Member) -> None:
+    async def _take(self, batch: Batch, member: GroupMember) -> None:
         begun = time.monotonic()
         try:
             await self._pipeline.settle(batch)

@@ -138,20 +138,6 @@ int ndd_seems_utf8(const uint8_t *html, size_t n);
 ndd_status ndd_read_text(ndd_reader *reader, const uint8_t *text, size_t n, ndd_key key,
                          ndd_page *page);
 
-/* A text that a program took from a page, such as a field of an item: what two such texts are compared by. It lasts
- * no longer than the program's version: no specification has these hashes. */
-typedef struct ndd_excerpt {
-    uint32_t words;     /* which white space (Unicode's) separates */
-    uint32_t text;      /* hash of its words with one space between them */
-    uint32_t numbers;   /* hash of its numbers, in their order: a digit, then digits, points, commas and colons */
-    uint32_t letters;   /* hash of its words without digits of ASCII, points, commas, colons, and spaces */
-    uint8_t sketch[37]; /* that of plain text, if it has as many words as asked for; else zeros */
-} ndd_excerpt;
-
-/* Reads such a text, UTF-8 (any other bytes belong to words), and makes a sketch if it has at least so many words. */
-ndd_status ndd_read_excerpt(ndd_reader *reader, const uint8_t *text, size_t n, uint32_t least,
-                            ndd_excerpt *excerpt);
-
 /* Makes the reader also remember the words it reads (on = 1) or not (on = 0, the default). */
 void ndd_reader_keep_words(ndd_reader *reader, int on);
 

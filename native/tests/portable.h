@@ -9,8 +9,6 @@
 #define bit_counter_majority portable_bit_counter_majority
 #define blocks_weigh portable_blocks_weigh
 #define character_reference portable_character_reference
-#define excerpt_take portable_excerpt_take
-#define features_sketch portable_features_sketch
 #define features_sum portable_features_sum
 #define features_whole portable_features_whole
 #define hidden_settle portable_hidden_settle
@@ -33,7 +31,6 @@
 #define ndd_hash_set_open portable_hash_set_open
 #define ndd_hash_set_stats portable_hash_set_stats
 #define ndd_hash_token portable_hash_token
-#define ndd_read_excerpt portable_read_excerpt
 #define ndd_read_html portable_read_html
 #define ndd_read_text portable_read_text
 #define ndd_reader_close portable_reader_close

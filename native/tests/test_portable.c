@@ -13,8 +13,6 @@ void portable_reader_keep_words(ndd_reader *reader, int on);
 ndd_status portable_read_html(ndd_reader *reader, const uint8_t *html, size_t n, const uint8_t *directory,
                               size_t directory_length, ndd_key key, ndd_page *page);
 ndd_status portable_read_text(ndd_reader *reader, const uint8_t *text, size_t n, ndd_key key, ndd_page *page);
-ndd_status portable_read_excerpt(ndd_reader *reader, const uint8_t *text, size_t n, uint32_t least,
-                                 ndd_excerpt *excerpt);
 int portable_seems_utf8(const uint8_t *html, size_t n);
 ndd_status portable_simhash_weighted(const uint64_t *hashes, const uint32_t *weights, size_t n, uint64_t *value);
 
@@ -82,10 +80,6 @@ static void test_pages(void) {
         CHECK(ndd_read_text(reader, html, n, key, &one) == NDD_OK);
         CHECK(portable_read_text(portable, html, n, key, &other) == NDD_OK);
         CHECK(memcmp(&one, &other, sizeof one) == 0);
-        ndd_excerpt mine = {0}, theirs = {0};
-        CHECK(ndd_read_excerpt(reader, html, n, 9, &mine) == NDD_OK);
-        CHECK(portable_read_excerpt(portable, html, n, 9, &theirs) == NDD_OK);
-        CHECK(memcmp(&mine, &theirs, sizeof mine) == 0);
         CHECK(ndd_seems_utf8(html, n) == portable_seems_utf8(html, n));
         plain += (uint64_t)ndd_seems_utf8(html, n);
         free(html);

@@ -29,7 +29,7 @@ from whole_sites import contents_of
 from dedup.core.fingerprint import main_words
 from dedup.model.errors import UsageError
 from dedup.model.recipes import recipe_of
-from dedup.scan.values import RawPage, Reading
+from dedup.scan.values import RawPage, ReadingOptions
 from dedup.scan.warc import read_warc
 
 SIMILAR, HALF, SAME = 0.8, 0.5, 0.9  # Jaccard similarity of word triples
@@ -130,7 +130,7 @@ def _reading(
 
 def _texts_of(files: Sequence[Path]) -> tuple[list[int], list[tuple[str, str]]]:
     """Return the sizes of the pages, and URL and main words of each that has some."""
-    reading = Reading("url", "html", 1 << 24, recipe_of(None, None))
+    reading = ReadingOptions("url", "html", 1 << 24, recipe_of(None, None))
     sizes, texts = [], []
     for file in files:
         for page in read_warc(str(file), reading):

@@ -21,7 +21,7 @@ from table_data import brute_force, cpu_seconds, cpu_us, flipped, make_data
 from dedup._native import ffi, lib
 from dedup.core.native import check
 from dedup.core.numbers import Array, pointer
-from dedup.core.table import Answers, ProbedMany, Table
+from dedup.core.table import IdleAnswers, ProbedMany, Table
 from dedup.model.errors import DedupError
 from dedup.store.segmented_table import Segment
 
@@ -218,7 +218,7 @@ def _probed(
 
 
 def _find(segment: Segment, values: Array, k: int, limit: int) -> ProbedMany:
-    answers, handles = Answers(), ffi.new("ndd_segment *[]", [segment.handle])
+    answers, handles = IdleAnswers(), ffi.new("ndd_segment *[]", [segment.handle])
     answer = answers.take()
     place = pointer(values), len(values)
     check(

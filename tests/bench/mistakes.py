@@ -21,13 +21,13 @@ from whole_sites import SAME, contents_of, corpora_in, held_to_truth, judge, twi
 
 from dedup.cli import terminal
 from dedup.core.fingerprint import distance, main_words, similarity
-from dedup.evaluate.score import Judged, Pairs, evaluate
-from dedup.evaluate.sets import FolderSet, Numbers, Page, Pages, Prints, measure
+from dedup.evaluate.score import JudgedPairs, Pairs, evaluate
+from dedup.evaluate.sets import FolderSet, Numbers, Pages, Prints, SetPage, measure
 from dedup.model.names import count, running
 from dedup.model.policy import Options, Policy
 from dedup.model.recipes import Recipe, recipe_of
 from dedup.report.html import html_page
-from dedup.report.parts import Entry, Part, Report, Section, Text, Texts
+from dedup.report.parts import ListEntry, Part, ReportPage, Section, Text, Texts
 from dedup.report.texts import alike, differences, inline
 
 HUNKS = 5  # differences shown of a mistake
@@ -132,7 +132,7 @@ def _show(one: Mistake) -> None:
 
 
 def mistakes_of(
-    prints: Prints, facts: Pages, judged: Judged, pages: Iterable[Page], most: int
+    prints: Prints, facts: Pages, judged: JudgedPairs, pages: Iterable[SetPage], most: int
 ) -> list[Mistake]:
     """Return up to `most` wrong pairs and as many missed ones.
 
@@ -173,7 +173,7 @@ def _kind(pairs: Pairs, facts: Pages, i: int) -> str:
 
 
 def read_mistakes(
-    prints: Prints, pages: Iterable[Page], chosen: Sequence[Chosen], facts: Pages | None = None
+    prints: Prints, pages: Iterable[SetPage], chosen: Sequence[Chosen], facts: Pages | None = None
 ) -> list[Mistake]:
     """Return mistakes with the words of both their pages, which are read from the set once more."""
     wanted = {number for one in chosen for number in (one.a, one.b)}
@@ -202,10 +202,10 @@ def mistakes_page(name: str, found: Sequence[Mistake]) -> str:
     for number, one in enumerate(found, 1):
         a, b = one.a, one.b
         hunks = differences(a.words, b.words)
-        shown: list[Part] = [Entry(side.url or side.id, "") for side in (a, b)]
+        shown: list[Part] = [ListEntry(side.url or side.id, "") for side in (a, b)]
         shown.append(Texts(a.words, b.words, hunks, ("A", "B"), CONTEXT))
         parts.append(Section(f"{number}. {described(one)}", shown))
-    return html_page(Report(f"Mistakes in {name}", parts, "tests/bench mistakes"))
+    return html_page(ReportPage(f"Mistakes in {name}", parts, "tests/bench mistakes"))
 
 
 def described(one: Mistake) -> str:

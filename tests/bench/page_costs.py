@@ -20,7 +20,7 @@ from runner import Bench, Progress, Round
 from dedup.core.fingerprint import fingerprint
 from dedup.core.native import check, ffi, lib
 from dedup.demo.site import SCRIPT, style
-from dedup.demo.stories import LANGUAGES, Writer
+from dedup.demo.stories import LANGUAGES, Author
 from dedup.evaluate.sets import read_records
 from dedup.model.errors import DedupError, UsageError
 
@@ -155,11 +155,11 @@ def write_pages(folder: Path, count: int, seed: int = 1) -> None:
     topics = list(english.topics.values())
     for number in range(count):
         rng = random.Random(f"{seed} {number}")
-        page = _made(number, Writer(english, rng.choice(topics), rng), rng)
+        page = _made(number, Author(english, rng.choice(topics), rng), rng)
         folder.joinpath(f"{number:06}.html").write_text(page, encoding="utf-8")
 
 
-def _made(number: int, writer: Writer, rng: random.Random) -> str:
+def _made(number: int, writer: Author, rng: random.Random) -> str:
     def dress(kind: str) -> str:  # attributes as frameworks write them
         return (
             f'class="c-{kind} c-{kind}--{rng.choice(("wide", "narrow", "plain"))} u-margin-bottom-2" '

@@ -198,7 +198,7 @@ def opened(module: str, name: str = "open_case") -> Callable[..., AbstractContex
 # ----------------------------------------------------------------------------------- the commands
 
 
-class Cases(terminal.Group):
+class Cases(terminal.CommandGroup):
     """A group with a command for each case."""
 
     kind = "benchmark"

@@ -32,7 +32,7 @@ from dedup.model.page import Document, PageFingerprint
 from dedup.model.recipes import NEWEST
 from dedup.wire.kafka import KafkaConfig, Writer, ensure_topic, kafka_config
 from dedup.wire.kafka.writer import Outgoing
-from dedup.wire.shards import Share
+from dedup.wire.shards import PartitionShare
 
 NAMESPACE = "bench"
 PARTITIONS = 16
@@ -117,7 +117,10 @@ def open_case(
 def _shares(count: int) -> list[str]:
     """Return the partitions in equal parts."""
     bounds = [n * PARTITIONS // count for n in range(count + 1)]
-    return [str(Share(frozenset(range(low, high)), PARTITIONS)) for low, high in pairwise(bounds)]
+    return [
+        str(PartitionShare(frozenset(range(low, high)), PARTITIONS))
+        for low, high in pairwise(bounds)
+    ]
 
 
 def _options(config: KafkaConfig, share: str) -> list[str]:

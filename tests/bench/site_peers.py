@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dedup.evaluate.sets import Page
+from dedup.evaluate.sets import SetPage
 from dedup.model.errors import UsageError
 
 SIMILARITIES = (0.7, 0.8, 0.85, 0.9, 0.95)
@@ -80,7 +80,7 @@ class Signed(NamedTuple):
 
 
 def signed(
-    pages: Sequence[Page], extract: Extract, tokens_of: Callable[[str], list[str]]
+    pages: Sequence[SetPage], extract: Extract, tokens_of: Callable[[str], list[str]]
 ) -> Signed:
     """Read the pages of a site in their order, and look for similar earlier ones."""
     from datasketch import MinHash, MinHashLSH

@@ -28,8 +28,8 @@ from dedup.model.errors import DedupError, UsageError
 from dedup.model.page import PageFingerprint
 from dedup.model.recipes import NEWEST, recipe_of
 from dedup.scan.scanner import Work
-from dedup.scan.values import Found, Job, Summary
-from dedup.scan.verdicts import Judge, to_line
+from dedup.scan.values import PageToJudge, ScanJob, Summary
+from dedup.scan.verdicts import ScanJudge, to_line
 from dedup.spark import judge_pages
 from dedup.spark.fingerprints import FOUND, PAGE, of_columns, to_columns
 
@@ -92,19 +92,19 @@ def _write(path: Path, count: int, seed: int) -> None:
 def _plain(folder: Path) -> tuple[float, list[str]]:
     """Judge them as `dedup scan` does; return the seconds, and each page's status."""
     begin = time.perf_counter()
-    recipe, job = recipe_of(), Job(inputs=(), output=str(folder / "plain.jsonl"))
+    recipe, job = recipe_of(), ScanJob(inputs=(), output=str(folder / "plain.jsonl"))
     statuses: list[str] = []
     with TemporaryDirectory(dir=folder) as name:
         work = Work(Path(name) / "work", job, recipe, None)
         over = EmbeddedDetector.over(work.memory, recipe, job.options.policy(recipe))
-        judge = Judge(over, False, Summary())
+        judge = ScanJudge(over, False, Summary())
         lines: list[bytes] = []
         for batch in parquet.ParquetFile(folder / "all.parquet").iter_batches(
             AT_ONCE, columns=list(PAGE)
         ):
             columns = (column.to_pylist() for column in batch.columns)
             for key, domain, *fields in zip(*columns, strict=True):
-                row = judge.take(Found(0, key, domain, of_columns(fields, recipe.id)))
+                row = judge.take(PageToJudge(0, key, domain, of_columns(fields, recipe.id)))
                 assert row is not None
                 statuses.append(row.status)
                 lines.append(to_line(row))

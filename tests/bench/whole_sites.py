@@ -26,7 +26,7 @@ from runner import Bench, Round
 from site_peers import SETTINGS, extractors, signed
 
 from dedup.detector import EmbeddedDetector
-from dedup.evaluate.sets import Numbers, Page, Prints, Progress, measure, read_records
+from dedup.evaluate.sets import Numbers, Prints, Progress, SetPage, measure, read_records
 from dedup.model.errors import DedupError, UsageError
 from dedup.model.names import document_key
 from dedup.model.page import ReserveOptions
@@ -168,10 +168,10 @@ class Corpus(NamedTuple):
     file: Path
     truth: Path
 
-    def pages(self, progress: Progress | None = None) -> Iterator[Page]:
+    def pages(self, progress: Progress | None = None) -> Iterator[SetPage]:
         """Yield the pages, their URL as their id. Raises DedupError naming a line, OSError."""
         for _, record in read_records(self.file, _Record, progress):
-            yield Page(record.url, record.html, record.url)
+            yield SetPage(record.url, record.html, record.url)
 
     def texts(self, urls: Sequence[str], *, whole: bool = True) -> Iterator[str]:
         """Yield the content of each page. Raises DedupError if they are of other pages.
@@ -271,7 +271,7 @@ class Judged(NamedTuple):
     prints: Prints
 
 
-def judge(pages: Sequence[Page], recipe: Recipe, policy: Policy) -> Judged:
+def judge(pages: Sequence[SetPage], recipe: Recipe, policy: Policy) -> Judged:
     """Judge the pages of a site in their order, each of them inserted at once."""
     begin = time.process_time()
     prints = measure(pages, recipe)

@@ -108,7 +108,7 @@ def in_terminal(command: list[object], **env: str) -> tuple[str, str]:
 
 def test_a_terminal_gets_colour(pages):
     """The verdict, differences and an error's prefix; without the colour the words are the same."""
-    command = ["compare", pages / "a.html", pages / "b.html", "--inline"]
+    command = ["compare", pages / "a.html", pages / "b.html"]
     out, _ = in_terminal(command)
     assert re.search(r"verdict: (\x1b\[[0-9;]*m)+near-duplicate\x1b\[0m", out)
     assert re.search(r"\x1b\[32m\{\+.*\+\}\x1b\[0m", out)

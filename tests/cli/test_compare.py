@@ -1,4 +1,4 @@
-"""`dedup compare`: two texts side by side in the terminal, and as one HTML page."""
+"""`dedup compare`: two texts in the terminal, and as one HTML page."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sizes import examples
 
 from dedup.cli import main
-from dedup.report.texts import _width, differences, regions, side_by_side, sides
+from dedup.report.texts import differences, regions, sides
 
 WORDS = [f"word{i}" for i in range(200)]
 
@@ -31,49 +31,22 @@ def pages(tmp_path):
     return tmp_path / "a.html", tmp_path / "b.html"
 
 
-def columns(text: str) -> tuple[str, str]:
-    """Return the two columns of a side by side text, each as one line."""
-    rows = [line.partition(" | ") for line in text.splitlines() if " | " in f"{line} "]
-    return tuple(" ".join(" ".join(row[side] for row in rows).split()) for side in (0, 2))
-
-
-def test_side_by_side_shows_both_texts(pages):
-    """A to the left with what it alone has, B to the right with its own; no line is too wide."""
-    result = call(*pages, "--side-by-side", env={"COLUMNS": "72"})
-    begin = result.stdout.index("\nA   ")
-    assert max(map(len, result.stdout[begin:].splitlines())) <= 72
-    left, right = columns(result.stdout[begin:])
-    assert "word49 [-word50-] word51 " in left
-    assert "word49 {+fresh+} word51 " in right
-    assert "word149 word150 " in left
-    assert "word149 {+script alert+} word150 " in right
-    assert "from word 45 -" in left
-    assert "{+" not in left
-    assert "[-" not in right
-
-
-def test_in_a_pipe_differences_come_in_lines(pages):
-    """Without a terminal each difference is one line, and so it is with --inline."""
-    plain, asked = call(*pages).stdout, call(*pages, "--inline").stdout
-    assert plain == asked
-    assert "word49 [-word50-] {+fresh+} word51" in plain
+def test_a_difference_is_a_line(pages):
+    """Each difference is one line, with the words around it."""
+    assert "word49 [-word50-] {+fresh+} word51" in call(*pages).stdout
 
 
 @given(
     st.lists(st.sampled_from(["a", "b", "cc", "北京", "京大", "ไท", "longer" * 9]), max_size=40),
     st.lists(st.sampled_from(["a", "b", "cc", "北京", "京大", "ไท", "longer" * 9]), max_size=40),
-    st.integers(0, 90),
 )
 @settings(deadline=None, max_examples=examples(200))
-def test_columns_hold_their_width_and_lose_nothing(a, b, width):
-    """Whatever the scripts and widths: each side keeps to its room, and every hunk is in a region."""
+def test_two_texts_in_pieces_lose_nothing(a, b):
+    """Whatever the scripts: every hunk is in a region, and no word is lost."""
     hunks = differences(a, b)
     shown = regions(a, b, hunks)
     assert [hunk for region in shown for hunk in region.hunks] == hunks
     assert all(x.a_end <= y.a_begin for x, y in pairwise(shown))
-    room = max(24, (width - 3) // 2)
-    for line in side_by_side(a, b, hunks, width, whole=True):
-        assert _width(line) <= 2 * room + 3
     for region in shown:
         texts = [
             " ".join(piece.text for piece in pieces) for pieces in sides(a, b, region, whole=True)

@@ -1,14 +1,10 @@
 """What find-all and find-clusters write, beside the library's pairs and labels."""
 
 import json
-import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from crawling import wait_for
 
 from dedup.cli import find, main
 from dedup.core.numbers import bit_counts
@@ -123,51 +119,11 @@ def test_stored_lines_may_be_hex(values, tmp_path):
     assert found == near(values[:50], values[:300], 2)
 
 
-SLOW = """
-import sys, time
-from dedup.core.bulk import batch
-batch.PIECE, batch.REMEMBER_SECONDS = 500, 0
-probe, pieces = batch.Queries._probe, iter(range(5))
-def slowly(self, values, first):
-    time.sleep(0.02 if next(pieces, None) is not None else 3600)  # until it is killed
-    return probe(self, values, first)
-batch.Queries._probe = slowly
-from dedup.cli import main
-main(sys.argv[1:])
-"""
-
-
-@pytest.mark.long
-def test_a_killed_run_goes_on_where_it_was(values, tmp_path):
-    """find-all --stored --checkpoint, killed several times, writes what one run writes."""
-    (tmp_path / "in").write_text("".join(f"{value}\n" for value in values[:300].tolist()))
-    values.astype("<u8").tofile(tmp_path / "stored")
-    command = [
-        *(sys.executable, "-c", SLOW, "find-all", "--input", "in", "--stored", "stored", "--raw"),
-        *("--output", "out", "--checkpoint", "point"),
-    ]
-    point, states = tmp_path / "point", []
-    for _ in range(3):
-        before = point.read_bytes() if point.exists() else b""
-        process = subprocess.Popen(command, cwd=tmp_path)
-        wait_for(lambda: point.exists() and point.read_bytes() != before)  # noqa: B023
-        process.kill()
-        assert process.wait() == -signal.SIGKILL
-        states.append(json.loads(point.read_bytes().partition(b"\n")[0])["done"])
-    assert 0 < states[0] < states[1] < states[2] < len(values)
-    command[2] = SLOW.replace("range(5)", "range(1_000_000)")
-    assert subprocess.run(command, cwd=tmp_path, check=True).returncode == 0
-    written = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
-    assert written == near(values[:300], values, 3)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--raw"], "--raw and --checkpoint go with --stored only"),
-        (["--checkpoint", "c"], "--raw and --checkpoint go with --stored only"),
+        (["--raw"], "--raw goes with --stored only"),
         (["--stored", "s", "--memory", "1G"], "give --memory or --stored, not both"),
-        (["--stored", "s", "--checkpoint", "c"], "--checkpoint needs --output FILE"),
         (["--memory", "much"], "much"),
     ],
 )

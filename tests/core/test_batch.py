@@ -1,9 +1,5 @@
-"""Batch search against a plain scan; the streams it takes; checkpoints and what they survive."""
+"""Batch search against a plain scan; the streams it takes."""
 
-import os
-import signal
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -155,7 +151,7 @@ def collected(pieces):
 
 @pytest.mark.parametrize("threads", [None, 1, 2, 5])
 def test_every_kind_of_stream_gives_the_same(stream, tmp_path, threads):
-    """An array, a file, arrays one after the other and a function of a position are one stream."""
+    """An array, a file, and arrays one after the other are one stream."""
     index, values, expected = stream
     file = tmp_path / "stored"
     file.write_bytes(values.astype("<u8").tobytes())
@@ -165,7 +161,6 @@ def test_every_kind_of_stream_gives_the_same(stream, tmp_path, threads):
         str(file),
         np.array_split(values, 7),
         (part for part in np.array_split(values, 3)),
-        lambda first: np.array_split(values[first:], 4),
     ):
         assert collected(index.probe_stream(source, threads=threads)) == (expected, len(values))
 
@@ -214,128 +209,6 @@ def test_a_failing_source_is_raised(stream):
 
     with pytest.raises(ZeroDivisionError):
         list(index.probe_stream(source()))
-
-
-# --------------------------------------------------------------------------------- checkpoints
-
-
-def test_a_stream_resumes_where_it_was(stream, tmp_path, monkeypatch):
-    """After each piece the stream may end; with the checkpoint the rest follows, every kind."""
-    monkeypatch.setattr(batch, "REMEMBER_SECONDS", 0)
-    index, values, expected = stream
-    file = tmp_path / "stored"
-    file.write_bytes(values.astype("<u8").tobytes())
-    for number, make in enumerate(
-        (
-            lambda: values,
-            lambda: file,
-            lambda: np.array_split(values, 7),
-            lambda: lambda done: [values[done:]],
-        )
-    ):
-        point = tmp_path / f"checkpoint{number}"
-        taken = {}
-        for _ in range(20):
-            for count, piece in enumerate(index.probe_stream(make(), checkpoint=point)):
-                taken[piece.first] = rows(piece.hits)
-                if count == 1:
-                    break
-        assert [hit for first in sorted(taken) for hit in taken[first]] == expected
-        assert list(index.probe_stream(make(), checkpoint=point)) == []
-    assert not list(tmp_path.glob("*.tmp"))
-
-
-KILLED = """
-import os, signal, sys
-import numpy as np
-from dedup.core.bulk import batch
-batch.PIECE, batch.REMEMBER_SECONDS = 500, 0
-queries, stream, output, point, after = sys.argv[1:]
-left = int(after)
-def killing(first):
-    values = np.fromfile(stream, "<u8")[first:]
-    for begin in range(0, len(values), 500):
-        global left
-        left -= 1
-        if left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        yield values[begin:begin + 500]
-index = batch.Queries(np.fromfile(queries, "<u8"), 3)
-index.record(killing, output, checkpoint=point, threads=1)
-"""
-
-
-def test_a_killed_record_holds_every_match_once(tmp_path):
-    """record() killed at some piece, again and again, ends with the file of a run in peace."""
-    queries, values = data("clustered", 3, 2)
-    queries.astype("<u8").tofile(tmp_path / "queries")
-    values.astype("<u8").tofile(tmp_path / "stream")
-    paths = [tmp_path / name for name in ("queries", "stream", "output", "point")]
-    codes = []
-    while not codes or (codes[-1] and len(codes) < 20):
-        command = [sys.executable, "-c", KILLED, *map(str, paths), "4"]
-        codes.append(subprocess.run(command, check=False, cwd="/").returncode)
-        with paths[2].open("ab") as file:  # a write that did not come to its end
-            file.write(b"torn" if codes[-1] else b"")
-    assert codes[-1] == 0
-    assert set(codes[:-1]) == {-signal.SIGKILL}
-    assert rows(np.fromfile(paths[2], dtype=HIT)) == scan(queries, values, 3)
-
-
-def test_record_without_a_checkpoint_begins_anew(tmp_path):
-    """A file that was there is replaced, and record() returns its size."""
-    index, output = Queries([3, 4], 1), tmp_path / "out"
-    output.write_bytes(b"x" * 1000)
-    assert index.record(np.array([3, 7, 4], np.uint64), output) == 3 * HIT.itemsize
-    assert rows(np.fromfile(output, dtype=HIT)) == [(0, 0, 0), (0, 1, 1), (1, 2, 0)]
-
-
-@pytest.mark.parametrize(
-    ("content", "error", "message"),
-    [
-        (b"", StoreDamaged, "is damaged: checksum mismatch; remove it to start over"),
-        (b"{}\n", StoreDamaged, "checksum mismatch"),
-        (
-            lambda content: content.replace(b'"done":10', b'"done":19'),
-            StoreDamaged,
-            "checksum mismatch",
-        ),
-        (lambda content: content[:-1], StoreDamaged, "checksum mismatch"),
-        (None, UsageError, "a checkpoint of other queries"),
-    ],
-)
-def test_a_wrong_checkpoint_is_refused(tmp_path, content, error, message):
-    """A checkpoint that is damaged, or of other queries, is named, and stays as it is."""
-    point = tmp_path / "point"
-    list(Queries([1, 2], 3).probe_stream(generate(1, 10), checkpoint=point))
-    if content is None:
-        content = point.read_bytes()
-    elif callable(content):
-        content = content(point.read_bytes())
-    point.write_bytes(content)
-    with pytest.raises(error, match=message) as raised:
-        list(Queries([1, 3], 3).probe_stream(generate(1, 10), checkpoint=point))
-    assert str(point) in str(raised.value)
-    assert point.read_bytes() == content
-
-
-def test_a_checkpoint_of_a_longer_stream_is_refused(tmp_path):
-    """Resuming with a stream that has less than what is done is an error, for every kind."""
-    index, point, file = Queries([1], 3), tmp_path / "point", tmp_path / "file"
-    list(index.probe_stream(generate(1, 10), checkpoint=point))
-    generate(1, 9).astype("<u8").tofile(file)
-    for source in (generate(1, 9), file, [generate(1, 9)]):
-        with pytest.raises(UsageError, match="10 fingerprints done and the stream has only 9"):
-            list(index.probe_stream(source, checkpoint=point))
-
-
-def test_a_shorter_output_is_refused(tmp_path):
-    """record() does not go on with an output that lost what its checkpoint counts."""
-    index, point, output = Queries([1], 3), tmp_path / "point", tmp_path / "out"
-    index.record(np.array([1, 1], np.uint64), output, checkpoint=point)
-    os.truncate(output, 24)
-    with pytest.raises(UsageError, match="shorter than this checkpoint"):
-        index.record(np.array([1, 1], np.uint64), output, checkpoint=point)
 
 
 # ----------------------------------------------------------------------------------- bad input

@@ -20,8 +20,8 @@ from click.testing import CliRunner, Result
 
 from dedup.cli import main
 from dedup.cli.demo import show
-from dedup.demo.crawl import Crawl, Outcome, crawl_site
-from dedup.demo.judgement import COPIES, Report, as_json, judge
+from dedup.demo.crawl import DemoCrawl, Outcome, crawl_site
+from dedup.demo.judgement import COPIES, DemoReport, as_json, judge
 from dedup.demo.site import Site
 from dedup.model.errors import DedupError
 
@@ -61,8 +61,8 @@ class MadeUp:
             if outcome.status == status and truth[path].kind in kinds
         ]
 
-    def crawl(self) -> Crawl:
-        return Crawl(
+    def crawl(self) -> DemoCrawl:
+        return DemoCrawl(
             mode=self.mode,
             outcomes=tuple(self.outcomes.values()),
             requested=frozenset(self.requested),
@@ -73,7 +73,7 @@ class MadeUp:
             wall_seconds=3.0,
         )
 
-    def judged(self) -> Report:
+    def judged(self) -> DemoReport:
         return judge(self.site, self.crawl())
 
 

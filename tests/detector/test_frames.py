@@ -15,7 +15,7 @@ from dedup.core.site_blocks import Share
 from dedup.detector.frames import SITE_BLOCKS, Frames
 from dedup.detector.rules import frame_above, is_partly, is_unread
 from dedup.scan import scan
-from dedup.scan.values import Job
+from dedup.scan.values import ScanJob
 
 
 def urls(count: int) -> Iterator[tuple[int, str]]:
@@ -115,7 +115,7 @@ def test_what_was_not_read_makes_no_equal_pages(tmp_path: Path, kind: str, read:
     ]
     file, output = tmp_path / "pages.jsonl", tmp_path / "out.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    scan(Job(inputs=(str(file),), output=str(output), processes=1))
+    scan(ScanJob(inputs=(str(file),), output=str(output), processes=1))
     found = [json.loads(line) for line in output.read_text().splitlines()]
     assert found[1]["status"] in {"exempt", "unique"}
     assert (found[2]["status"], found[2]["of"]) == ("near_duplicate", f"{SITE}/first")
@@ -251,7 +251,7 @@ def test_a_scan_learns_and_keeps_it_with_the_store(tmp_path: Path) -> None:
         ]
         file.write_text("".join(json.dumps(row) + "\n" for row in rows))
         scan(
-            Job(
+            ScanJob(
                 inputs=(str(file),),
                 output=str(output),
                 store=str(tmp_path / "store"),

@@ -18,7 +18,7 @@ from dedup.model.page import Document, PageFingerprint, ReserveOptions, Verdict
 from dedup.service.core.namespaces import Namespaces, PolicyOverrides
 from dedup.service.core.operations import Operations
 from dedup.service.replica import LogInserts
-from dedup.wire.shards import Share, merged, partition_of
+from dedup.wire.shards import PartitionShare, merged, partition_of
 
 NS, COUNT = "news", 4
 SHARES = ("0-1", "2-3")
@@ -52,7 +52,7 @@ class Shards:
         self.log: list[tuple[bytes, bytes | None]] = []
         self.commands = []
         for number, held in enumerate(SHARES):
-            namespaces = Namespaces(folder / str(number), share=Share.of(held, COUNT))
+            namespaces = Namespaces(folder / str(number), share=PartitionShare.of(held, COUNT))
             commands = Operations(namespaces, LogInserts(self))
             commands.not_ready = None
             self.commands.append(commands)

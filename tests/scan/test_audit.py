@@ -17,7 +17,7 @@ from sizes import examples
 
 from dedup.model.errors import DedupError, UsageError
 from dedup.scan.audit.judging import wilson
-from dedup.scan.audit.removals import Form, hash_of, of_members, of_pairs, read_removals
+from dedup.scan.audit.removals import RemovalFormat, hash_of, of_members, of_pairs, read_removals
 from dedup.scan.audit.sample import draw, jaccard
 
 WORDS = [f"w{i:04}" for i in range(2000)]
@@ -319,7 +319,7 @@ def test_fields_go_together():
     result = call("audit", "a.jsonl", "-d", "b.jsonl", "--removed-field", "x")
     assert result.exit_code == 2
     assert "--kept-field or --group-field" in result.stderr
-    assert Form("pairs", "a", kept="b").fields == {"removed": "a", "kept": "b"}
+    assert RemovalFormat("pairs", "a", kept="b").fields == {"removed": "a", "kept": "b"}
 
 
 @given(st.binary(max_size=300), st.sampled_from([".jsonl", ".csv", ".parquet", ".jsonl.gz"]))

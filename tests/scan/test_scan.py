@@ -33,9 +33,9 @@ from dedup import fingerprint
 from dedup.cli import main
 from dedup.model.errors import DedupError, UsageError
 from dedup.model.recipes import recipe_of
-from dedup.scan import Job, scan
+from dedup.scan import ScanJob, scan
 from dedup.scan.reading import read_all
-from dedup.scan.values import Reading, Task, Unit
+from dedup.scan.values import ReadingOptions, Task, Unit
 from dedup.scan.verdicts import COUNTED, EXAMPLES, EXEMPLIFIED, Example, _Most
 from dedup.store import Store
 
@@ -253,7 +253,7 @@ def test_what_is_no_page_is_counted(tmp_path):
         response("http://a/7", html, kind="request"),
     ]
     file = write_warc(tmp_path / "p.warc.gz", found)
-    summary = scan(Job(inputs=(str(file),)))
+    summary = scan(ScanJob(inputs=(str(file),)))
     assert summary.skipped == {"revisit": 1, "non_html": 2, "status": 2}
     assert (summary.pages, summary.unique, summary.broken) == (1, 1, 0)
 
@@ -464,7 +464,7 @@ def test_what_waits_for_its_turn_is_bounded(tmp_path, monkeypatch):
         path = write_lines(tmp_path / f"{i}.jsonl", PAGES[i::8])
         units.append(Unit("jsonl", (os.fsencode(path),), 0))
     tasks = (Task(n, unit, 0, 0) for n, unit in enumerate(units))
-    reading = Reading("url", "html", 1 << 20, recipe_of())
+    reading = ReadingOptions("url", "html", 1 << 20, recipe_of())
     parts = list(read_all(tasks, reading, 3))
     keys = [r.key for _, results, _ in parts for r in results]
     assert keys == [row[0] for i in range(8) for row in judged(PAGES[i::8])]
@@ -478,7 +478,7 @@ def test_a_worker_that_dies_is_an_error(tmp_path, monkeypatch):
         "import sys, os\nif 'dedup.scan.reading' in sys.orig_argv[-1]: os._exit(9)\n"
     )
     with pytest.raises(DedupError, match=r"p\.jsonl.*ended \(code 9\)"):
-        scan(Job(inputs=(str(file),), processes=2))
+        scan(ScanJob(inputs=(str(file),), processes=2))
 
 
 def test_a_fault_in_the_listing_reaches_the_caller(tmp_path):
@@ -490,7 +490,7 @@ def test_a_fault_in_the_listing_reaches_the_caller(tmp_path):
         raise UsageError("as asked")
 
     with pytest.raises(UsageError, match="as asked"):
-        list(read_all(tasks(), Reading("url", "html", 1 << 20, recipe_of()), 2))
+        list(read_all(tasks(), ReadingOptions("url", "html", 1 << 20, recipe_of()), 2))
 
 
 # ----------------------------------------------------------------------------- what a person sees
@@ -522,16 +522,16 @@ def test_a_terminal_shows_rate_and_remaining_time(tmp_path, monkeypatch, capsys)
     """How far it is, how fast, and how long it takes yet; nothing of it where nobody looks."""
     from dedup.cli import scan as command
     from dedup.cli import terminal
-    from dedup.scan import Progress
+    from dedup.scan import ScanProgress
 
     assert command._progress() is None
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     now = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     show = command._progress()
-    show(Progress(bytes=1000, total_bytes=9000, pages=500, pages_now=0))
+    show(ScanProgress(bytes=1000, total_bytes=9000, pages=500, pages_now=0))
     now[0] = 20.0  # seconds
-    show(Progress(bytes=3000, total_bytes=9000, pages=1500, pages_now=1000))
+    show(ScanProgress(bytes=3000, total_bytes=9000, pages=1500, pages_now=1000))
     line = capsys.readouterr().err.split("\r")[-1]
     assert "1,500 pages, 50 a second, 33 %, 1:00 left" in line
     terminal.status.clear()

@@ -21,13 +21,13 @@ from dedup import fingerprint_text
 from dedup.cli import main
 from dedup.model.errors import DedupError, UsageError
 from dedup.model.recipes import recipe_of
-from dedup.scan import Job, scan
-from dedup.scan.values import Broken, RawPage, Reading
+from dedup.scan import ScanJob, scan
+from dedup.scan.values import Broken, RawPage, ReadingOptions
 from dedup.scan.warc import begins, read_warc
 
 PAGES = mixed(120, 7)
 RECORDS = records(PAGES)
-READING = Reading("url", "html", 1 << 20, recipe_of())
+READING = ReadingOptions("url", "html", 1 << 20, recipe_of())
 
 
 def lz4(record):
@@ -109,7 +109,7 @@ def test_a_wacz_goes_on_after_a_broken_member(tmp_path):
     (tmp_path / "torn.wacz").write_bytes(data[:-100])
     with zipfile.ZipFile(tmp_path / "void.wacz", "w") as archive:
         archive.writestr("pages/pages.jsonl", "{}")
-    job = Job(inputs=(str(tmp_path),), output=str(tmp_path / "v.jsonl"))
+    job = ScanJob(inputs=(str(tmp_path),), output=str(tmp_path / "v.jsonl"))
     summary = scan(job)
     assert {Path(fault.path).name for fault in summary.faults} >= {"torn.wacz", "void.wacz"}
     assert any("a.warc.gz" in f"{fault.path} {fault.place}" for fault in summary.faults)
@@ -134,7 +134,9 @@ def test_a_wet_file_has_texts(tmp_path):
     found += [record(*one) for one in texts]
     found += [record("http://a.example/3", text, mime="application/json"), RECORDS[0]]
     path = write_warc(tmp_path / "p.warc.wet.gz", found)
-    job = Job(inputs=(str(path),), output=str(tmp_path / "v.jsonl"), kept=str(tmp_path / "k.wet"))
+    job = ScanJob(
+        inputs=(str(path),), output=str(tmp_path / "v.jsonl"), kept=str(tmp_path / "k.wet")
+    )
     summary = scan(job)
     assert (summary.unique, summary.near_duplicate, summary.broken) == (1, 1, 1)
     assert summary.skipped == {"non_html": 1}
@@ -170,13 +172,13 @@ def test_a_list_that_cannot_be_followed_ends_the_scan(tmp_path):
     for line in ("https://a.example/x.warc.gz", "x.bin"):
         paths.write_text(line)
         with pytest.raises(UsageError):
-            scan(Job(inputs=(str(paths),)))
+            scan(ScanJob(inputs=(str(paths),)))
     with pytest.raises(UsageError, match="download"):
-        scan(Job(inputs=("https://a.example/x.warc.gz",)))
+        scan(ScanJob(inputs=("https://a.example/x.warc.gz",)))
     (tmp_path / "torn.paths.gz").write_bytes(gzip.compress(b"x.warc\n" * 99)[:-9])
     for name in ("torn.paths.gz", "gone.paths"):
         with pytest.raises(DedupError, match=name):
-            scan(Job(inputs=(str(tmp_path / name),)))
+            scan(ScanJob(inputs=(str(tmp_path / name),)))
 
 
 WHOLE = {
@@ -204,7 +206,7 @@ def test_damage_anywhere_costs_what_it_hits(tmp_path_factory, data):
         whole[begin : begin + length] = random.Random(begin).randbytes(length)
     path.write_bytes(whole)
     kept = folder / f"kept-{name.replace('.wacz', '.warc.gz')}"
-    summary = scan(Job(inputs=(str(path),), output=str(folder / "v.jsonl"), kept=str(kept)))
+    summary = scan(ScanJob(inputs=(str(path),), output=str(folder / "v.jsonl"), kept=str(kept)))
     rows = verdicts(folder / "v.jsonl")
     assert {row[0] for row in rows} <= {row[0] for row in judged(PAGES[:12])}
     assert len(rows) == 12 or summary.broken
@@ -223,7 +225,7 @@ def test_a_wacz_is_written_as_a_warc_with_revisits(tmp_path):
     source = write_wacz(folder / "in.wacz", halves())
     target = tmp_path / "out.warc.gz"
     options = {"output": str(tmp_path / "v.jsonl"), "kept": str(target)}
-    assert scan(Job(inputs=(str(source),), **options)).uncopied_files == 0
+    assert scan(ScanJob(inputs=(str(source),), **options)).uncopied_files == 0
     rows = verdicts(tmp_path / "v.jsonl")
     assert rows == judged(PAGES)
     with target.open("rb") as file:
@@ -236,16 +238,16 @@ def test_a_wacz_is_written_as_a_warc_with_revisits(tmp_path):
         (page.url, kinds[row[2] == "near_duplicate"]) for page, row in zip(PAGES, rows, strict=True)
     ]
     before = target.read_bytes()
-    scan(Job(inputs=(str(source),), **options))
+    scan(ScanJob(inputs=(str(source),), **options))
     assert target.read_bytes() == before
     write_warc(folder / "in.warc.gz", RECORDS[:2])
-    scan(Job(inputs=(str(folder),), kept=str(tmp_path / "all")))
+    scan(ScanJob(inputs=(str(folder),), kept=str(tmp_path / "all")))
     assert sorted(path.name for path in (tmp_path / "all").iterdir()) == [
         "in.wacz.warc.gz",
         "in.warc.gz",
     ]
     with pytest.raises(UsageError, match="is written as warc"):
-        scan(Job(inputs=(str(source),), kept=str(tmp_path / "out.wacz")))
+        scan(ScanJob(inputs=(str(source),), kept=str(tmp_path / "out.wacz")))
 
 
 @pytest.mark.parametrize("name", ["../../out.warc.gz", "/tmp/out.warc.gz", "x\x1b[31m.warc.gz"])
@@ -253,7 +255,7 @@ def test_the_name_of_a_member_is_never_trusted(tmp_path, name):
     """Nothing is written where it points to, and a message shows it escaped."""
     source = write_wacz(tmp_path / "in.wacz", {name: gz([RECORDS[0][:-100]])})
     kept = tmp_path / "deep" / "er" / "kept.warc.gz"
-    summary = scan(Job(inputs=(str(source),), kept=str(kept)))
+    summary = scan(ScanJob(inputs=(str(source),), kept=str(kept)))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["deep", "in.wacz"]
     assert summary.faults
     assert not any("\x1b" in f"{fault.path} {fault.place}" for fault in summary.faults)
@@ -264,7 +266,7 @@ def test_the_copy_of_an_lz4_warc(tmp_path):
     pages = [page("http://a.example/1", 1), page("http://a.example/2", 1)]
     (tmp_path / "in.warc.lz4").write_bytes(b"".join(map(lz4, records(pages))))
     target = tmp_path / "out.warc.lz4"
-    scan(Job(inputs=(str(tmp_path / "in.warc.lz4"),), kept=str(target)))
+    scan(ScanJob(inputs=(str(tmp_path / "in.warc.lz4"),), kept=str(target)))
     results = list(read_warc(str(target), READING))
     assert isinstance(results[0], RawPage)
     assert [getattr(r, "reason", None) for r in results] == [None, "revisit"]

@@ -10,7 +10,7 @@ from dedup.detector import EmbeddedDetector
 from dedup.model.page import Document
 from dedup.model.policy import Options
 from dedup.model.recipes import recipe_of
-from dedup.scan.accepted import Memory
+from dedup.scan.accepted import AcceptedLayers
 from dedup.store import Store
 
 RECIPE = recipe_of(page().recipe)
@@ -35,7 +35,7 @@ def near_and_alike() -> Document:
 def test_a_crowd_hides_no_original(tmp_path, layer, count):
     """In whichever layer it stands behind pages that are nearer by value: they are confirmed first."""
     with Store.open(tmp_path / "base") as base, Store.open(tmp_path / "work") as work:
-        memory = Memory(base, work)
+        memory = AcceptedLayers(base, work)
         for number, (name, store) in enumerate((("base", base), ("work", work), ("fresh", memory))):
             crowd = documents(number * count, count)
             store.insert_many(crowd + [near_and_alike()] * (name == layer))
@@ -47,7 +47,7 @@ def test_a_crowd_hides_no_original(tmp_path, layer, count):
 def test_every_layer_gives_each_document_once_whatever_the_limits(tmp_path):
     """Asked in steps, the layers together give what they give at once, and say whether there is more."""
     with Store.open(tmp_path / "base") as base, Store.open(tmp_path / "work") as work:
-        memory = Memory(base, work)
+        memory = AcceptedLayers(base, work)
         for number, store in enumerate((base, work, memory)):
             store.insert_many(documents(number * 30, 10 * (number + 1)))
         memory.insert_many(documents(0, 5))  # which hide those of the base
@@ -68,7 +68,7 @@ def test_pages_that_are_looked_up_together_find_what_they_find_alone(tmp_path):
     """Whatever was accepted, or replaced, since they were looked up; two pages of one value or key, too."""
     chance = random.Random(9)
     with Store.open(tmp_path / "base") as base, Store.open(tmp_path / "work") as work:
-        memory, alone = Memory(base, work), Memory(base, work)
+        memory, alone = AcceptedLayers(base, work), AcceptedLayers(base, work)
 
         def some(count: int) -> list[Document]:
             return [
@@ -96,5 +96,5 @@ def test_pages_that_are_looked_up_together_find_what_they_find_alone(tmp_path):
                 alone.insert(each)
             if turn % 3 == 2:
                 memory.commit()
-                alone = Memory(base, work)
+                alone = AcceptedLayers(base, work)
                 alone.resumed()

@@ -26,9 +26,9 @@ from scanning import (
 
 from dedup.cli import main
 from dedup.model.recipes import recipe_of
-from dedup.scan import Job, scan
+from dedup.scan import ScanJob, scan
 from dedup.scan.records import read_lines
-from dedup.scan.values import Broken, RawPage, Reading
+from dedup.scan.values import Broken, RawPage, ReadingOptions
 from dedup.scan.warc import read_warc
 
 PAGES = mixed(30, 3)
@@ -37,7 +37,7 @@ LIMIT_MB = 256  # a bare scan takes about 60; what the bombs below hold is 400 M
 
 def faults(path, **options):
     """Scan a file; return its summary, and the faults as (place, reason)."""
-    summary = scan(Job(inputs=(str(path),), **options))
+    summary = scan(ScanJob(inputs=(str(path),), **options))
     return summary, [(f.place, f.reason) for f in summary.faults]
 
 
@@ -106,7 +106,7 @@ def test_every_cut_and_every_flipped_byte_leaves_the_other_records(tmp_path):
     parts = [gzip.compress(record) for record in found]
     data = b"".join(parts)
     rows = judged([page(f"http://a/{i}", i) for i in range(3)])
-    path, reading = tmp_path / "p.warc.gz", Reading("url", "html", 1 << 20, recipe_of())
+    path, reading = tmp_path / "p.warc.gz", ReadingOptions("url", "html", 1 << 20, recipe_of())
     rng = random.Random(1)
     ends = [len(parts[0]), len(parts[0]) + len(parts[1]), len(data)]
     for at in rng.sample(range(len(data)), 60):
@@ -197,7 +197,7 @@ def test_a_file_that_cannot_be_read_does_not_end_the_scan(tmp_path):
     from dedup.scan.reading import read_task
     from dedup.scan.values import Task, Unit
 
-    reading = Reading("url", "html", 1 << 20, recipe_of())
+    reading = ReadingOptions("url", "html", 1 << 20, recipe_of())
     for kind in ("warc", "jsonl", "parquet", "html"):
         unit = Unit(kind, (bytes(tmp_path / "gone\udcff"),), 0)
         (result,) = read_task(Task(0, unit, 0, 0), reading)
@@ -217,7 +217,7 @@ def test_chance_mutations_are_read_to_their_end(tmp_path, kind):
     else:
         seed = write_lines(path, pages).read_bytes()
         reader = read_lines
-    reading = Reading("url", "html", 2000, recipe_of())
+    reading = ReadingOptions("url", "html", 2000, recipe_of())
     rng = random.Random(kind)
     for _ in range(150):
         data = bytearray(seed)
@@ -281,8 +281,8 @@ def record_bomb(size: int, kind: str, head: bool = False) -> bytes:
 MEASURE = r"""
 import json, re, sys
 from pathlib import Path
-from dedup.scan import Job, scan
-summary = scan(Job(inputs=tuple(sys.argv[1:]), output=sys.argv[1] + ".out.jsonl"))
+from dedup.scan import ScanJob, scan
+summary = scan(ScanJob(inputs=tuple(sys.argv[1:]), output=sys.argv[1] + ".out.jsonl"))
 status = Path("/proc/self/status").read_text()  # rusage begins at the peak of the parent
 mb = int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) / 1024
 print(json.dumps([mb, summary.pages, summary.broken, summary.exempt]))

@@ -10,7 +10,7 @@ from scanning import WORDS, Page, mixed, page, response, write_lines, write_warc
 
 from dedup import document_key, fingerprint, near_duplicate
 from dedup.model.errors import UsageError
-from dedup.scan import Job, scan
+from dedup.scan import ScanJob, scan
 from dedup.scan import keep as keep_module
 
 TEXT = " ".join(WORDS[:120])
@@ -19,7 +19,7 @@ TEXT = " ".join(WORDS[:120])
 def rows_of(tmp_path: Path, path: Path, **options: object) -> list[dict]:
     """The verdicts of a scan."""
     output = tmp_path / "verdicts.jsonl"
-    scan(Job(inputs=(str(path),), output=str(output), **options))
+    scan(ScanJob(inputs=(str(path),), output=str(output), **options))
     return [json.loads(line) for line in output.read_bytes().splitlines()]
 
 
@@ -110,7 +110,7 @@ def test_every_page_that_is_left_out_has_a_kept_one(tmp_path, keep, identity):
     pages = mixed(150)
     path = write_lines(tmp_path / "pages.jsonl", pages)
     output = tmp_path / "verdicts.jsonl"
-    summary = scan(Job(inputs=(str(path),), output=str(output), keep=keep, identity=identity))
+    summary = scan(ScanJob(inputs=(str(path),), output=str(output), keep=keep, identity=identity))
     rows = [json.loads(line) for line in output.read_bytes().splitlines()]
     assert [row["key"] for row in rows] == [document_key(url) for url, _ in pages]
     stays = set(kept(rows))
@@ -168,4 +168,4 @@ def test_a_kill_at_the_choice_costs_nothing(tmp_path, monkeypatch, step):
 def test_what_does_not_go_together_is_named(tmp_path, options, named):
     """A choice at the end goes with no stream."""
     with pytest.raises(UsageError, match=named):
-        scan(Job(inputs=(str(tmp_path),), **options))
+        scan(ScanJob(inputs=(str(tmp_path),), **options))

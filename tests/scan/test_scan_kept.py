@@ -14,7 +14,7 @@ from pyarrow import parquet
 from scanning import mixed, page, records, response, write_lines, write_parquet, write_warc
 
 from dedup.model.errors import DedupError, UsageError
-from dedup.scan import Job, scan
+from dedup.scan import ScanJob, scan
 from dedup.scan import kept as kept_module
 from dedup.scan.copies import PROFILE
 
@@ -24,7 +24,7 @@ PAGES = mixed(160, 5)
 def scanned(target, *inputs, **options):
     """Scan with --kept, and return the rows of the verdicts and the summary."""
     output = target.with_name(f"{target.name}.verdicts.jsonl")
-    job = Job(inputs=tuple(map(str, inputs)), output=str(output), kept=str(target), **options)
+    job = ScanJob(inputs=tuple(map(str, inputs)), output=str(output), kept=str(target), **options)
     summary = scan(job)
     return rows_of(output), summary
 
@@ -41,7 +41,7 @@ def kept_pages(rows, pages=PAGES):
 def is_in_order(tmp_path, target, rows):
     """A scan of what was kept says of each page what the first scan said, and finds no duplicate."""
     output = tmp_path / "again.jsonl"
-    scan(Job(inputs=(str(target),), output=str(output)))
+    scan(ScanJob(inputs=(str(target),), output=str(output)))
     assert rows_of(output) == [row for row in rows if row["status"] != "near_duplicate"]
     output.unlink()
 
@@ -222,13 +222,13 @@ def test_many_inputs_go_into_a_folder_and_are_left_as_they_were(tmp_path):
 def test_pages_of_a_store_are_left_out_as_well(tmp_path):
     """What a store knew under another key is a near-duplicate; what it knew by its key is kept."""
     first = write_lines(tmp_path / "first.jsonl", PAGES)
-    scan(Job(inputs=(str(first),), store=str(tmp_path / "store"), update=True))
+    scan(ScanJob(inputs=(str(first),), store=str(tmp_path / "store"), update=True))
     other = [p._replace(url=f"http://mirror.example/{i}") for i, p in enumerate(PAGES)]
     source = write_lines(tmp_path / "other.jsonl", other)
     rows, _ = scanned(tmp_path / "out.jsonl", source, store=str(tmp_path / "store"))
     left = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert [p["url"] for p in left] == [p.url for p in kept_pages(rows, other)]
-    alone = scan(Job(inputs=(str(source),)))
+    alone = scan(ScanJob(inputs=(str(source),)))
     assert len(left) < len(PAGES) - alone.near_duplicate
 
 
@@ -257,7 +257,7 @@ def test_a_wrong_target_is_refused_before_anything_is_read(
     (tmp_path / "full" / "x").write_text("mine")
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(UsageError, match=message):
-        scan(Job(inputs=tuple(inputs), kept=kept))
+        scan(ScanJob(inputs=tuple(inputs), kept=kept))
     assert sorted(tmp_path.rglob("*")) == before
 
 

@@ -25,7 +25,7 @@ from scanning import (
 )
 from sizes import sized
 
-from dedup.scan import Job, scan
+from dedup.scan import ScanJob, scan
 from dedup.scan.scanner import work_folder
 from dedup.store import Store
 
@@ -55,7 +55,7 @@ def dies(room, name):
     setattr(room, name, counted)
 
 dies(run.Work, "_write_position")
-dies(accepted.Memory, "commit")
+dies(accepted.AcceptedLayers, "commit")
 dies(run, "_update")
 dies(kept._Copy, "_copy")
 dies(kept._Copy, "_keep_state")
@@ -232,26 +232,26 @@ def test_what_was_done_is_not_done_again(tmp_path):
     assert run(tmp_path, "v.jsonl", file, "12-", "--processes", "1")[0] is False
     before = (work_folder(str(tmp_path / "v.jsonl")) / "verdicts.jsonl").read_bytes()
     judged = []
-    from dedup.scan.verdicts import Judge
+    from dedup.scan.verdicts import ScanJudge
 
-    take = Judge.take
+    take = ScanJudge.take
 
     def counted(self, result):
         judged.append(result)
         return take(self, result)
 
-    job = Job(
+    job = ScanJob(
         inputs=(str(file),),
         output=str(tmp_path / "v.jsonl"),
         store=str(tmp_path / "v.jsonl.store"),
         update=True,
         resume=True,
     )
-    Judge.take = counted
+    ScanJudge.take = counted
     try:
         scan(job)
     finally:
-        Judge.take = take
+        ScanJudge.take = take
     whole = (tmp_path / "v.jsonl").read_bytes()
     assert len(before) > len(whole) // 3
     assert whole.startswith(before[: len(before) // 2])
@@ -307,7 +307,7 @@ def broken_off(tmp_path):
 
 def again(tmp_path, file, **options):
     given = {"store": str(tmp_path / "v.jsonl.store"), "update": True, "resume": True} | options
-    return scan(Job(inputs=(str(file),), output=str(tmp_path / "v.jsonl"), **given))
+    return scan(ScanJob(inputs=(str(file),), output=str(tmp_path / "v.jsonl"), **given))
 
 
 def test_unfinished_work_is_not_overwritten(tmp_path, broken_off):

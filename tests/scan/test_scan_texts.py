@@ -7,7 +7,7 @@ import pytest
 from pyarrow import parquet
 from scanning import WORDS
 
-from dedup.scan import Job, scan
+from dedup.scan import ScanJob, scan
 from dedup.scan.records import column_path
 from dedup.worker.adapters import adapter, format_of
 
@@ -29,7 +29,7 @@ def texts(mark: str) -> list[dict[str, object]]:
 def statuses(path, **options):
     """The statuses of a scan's verdicts."""
     output = path.parent / "verdicts.jsonl"
-    scan(Job(inputs=(str(path),), output=str(output), **options))
+    scan(ScanJob(inputs=(str(path),), output=str(output), **options))
     return [json.loads(line)["status"] for line in output.read_bytes().splitlines()]
 
 
@@ -50,7 +50,7 @@ def test_a_null_struct_is_a_broken_row(tmp_path):
     rows = [*texts("<b>"), {"meta": None, "text": "words"}]
     path = tmp_path / "texts.parquet"
     parquet.write_table(pa.Table.from_pylist(rows), path)
-    summary = scan(Job(inputs=(str(path),), url_field="meta.url", text_field="text"))
+    summary = scan(ScanJob(inputs=(str(path),), url_field="meta.url", text_field="text"))
     assert summary.unique == 4
     assert [(f.place, f.reason) for f in summary.faults] == [
         (
@@ -64,7 +64,7 @@ def test_a_path_that_is_not_there_is_named(tmp_path):
     """As a column that is not there."""
     path = tmp_path / "texts.parquet"
     parquet.write_table(pa.Table.from_pylist(texts("<b>")), path)
-    summary = scan(Job(inputs=(str(path),), url_field="meta.link", text_field="text"))
+    summary = scan(ScanJob(inputs=(str(path),), url_field="meta.link", text_field="text"))
     assert "has no column 'meta.link', only meta, text" in summary.faults[0].reason
     assert column_path(pa.schema([("a.b", pa.string())]), "a.b") == ["a.b"]
 

@@ -15,7 +15,7 @@ from dedup.core.fingerprint import fingerprint
 from dedup.model.recipes import recipe_of
 from dedup.report.crawl import Crawl, crawl_report, json_report
 from dedup.report.html import html_page
-from dedup.report.parts import Entry, Link, Report, Table
+from dedup.report.parts import Link, ListEntry, ReportPage, TablePart
 from dedup.scrapy.report import Seen
 from dedup.scrapy.report import journal as journals
 from dedup.scrapy.report.journal import Journal
@@ -62,7 +62,7 @@ def crawl(tmp_path_factory):
 
 
 def shown(*parts) -> str:
-    return html_page(Report("", parts))
+    return html_page(ReportPage("", parts))
 
 
 def fact(page: str, name: str) -> str:
@@ -137,11 +137,11 @@ def test_only_addresses_of_the_web_become_links():
         (EVIL, "&lt;script&gt;alert(1)&lt;/script&gt;"),
     ):
         parts = [
-            Entry(address, "", is_heading=True),
-            Entry(address, ""),
-            Table(("a", "b"), [(Link(address), "text")]),
+            ListEntry(address, "", is_heading=True),
+            ListEntry(address, ""),
+            TablePart(("a", "b"), [(Link(address), "text")]),
         ]
-        page = html_page(Report(address, parts))
+        page = html_page(ReportPage(address, parts))
         for begin, end in (("<h3>", "</h3>"), ('<p class="pair">', "</p>"), ("<td>", "</td>")):
             assert f"{begin}{shown}{end}" in page
         assert "<script" not in page

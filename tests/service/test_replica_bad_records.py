@@ -81,34 +81,17 @@ def test_a_record_that_is_too_large_for_a_letter_is_buried_without_its_value(kaf
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("compression", [None, "gzip"])
-def test_a_header_name_that_is_no_utf8_holds_nothing_up(kafka, tmp_path, compression, monkeypatch):
-    """Its event is applied, what is no event is buried, and what comes behind is read."""
+async def send_badly(config: KafkaConfig, events, compression, monkeypatch) -> None:
+    """Write events in one batch: each tenth, and a last one that is no event, with such a header name."""
     from aiokafka import AIOKafkaProducer
     from aiokafka.producer import message_accumulator
     from aiokafka.producer import producer as producer_module
     from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 
     usual = message_accumulator.DefaultRecordBatchBuilder
-    config = log_config(kafka)
-    events = inserts(range(30))
-
-    async def main():
-        await ensure_topic(config, partitions=1)
-        with monkeypatch.context() as patched:
-            builder = _DefaultRecordBatchBuilderPy
-            for module in (message_accumulator, producer_module):
-                patched.setattr(module, "DefaultRecordBatchBuilder", builder)
-            await send_badly()
-        assert message_accumulator.DefaultRecordBatchBuilder is usual
-        await write(config, inserts(range(30, 40)))
-        counts = await drained(config, tmp_path)
-        assert (counts["inserted"], counts["dead_letters"]) == (40, 1)
-        assert held(tmp_path) == {"news": replayed([*events, *inserts(range(30, 40))])["news"]}
-        (letter,) = await read(config, config.dead_letters)
-        assert letter.headers[0] == ("n\ufffd\ufffdme", b"2")
-
-    async def send_badly():
+    with monkeypatch.context() as patched:
+        for module in (message_accumulator, producer_module):
+            patched.setattr(module, "DefaultRecordBatchBuilder", _DefaultRecordBatchBuilderPy)
         producer = AIOKafkaProducer(
             bootstrap_servers=list(config.bootstrap), linger_ms=50, compression_type=compression
         )
@@ -124,6 +107,46 @@ def test_a_header_name_that_is_no_utf8_holds_nothing_up(kafka, tmp_path, compres
         )
         await asyncio.gather(*sent)
         await producer.stop()
+    assert message_accumulator.DefaultRecordBatchBuilder is usual
+
+
+@pytest.mark.parametrize("compression", [None, "gzip"])
+def test_a_header_name_that_is_no_utf8_holds_nothing_up(kafka, tmp_path, compression, monkeypatch):
+    """Its event is applied, what is no event is buried, and what comes behind is read."""
+    config = log_config(kafka)
+    events = inserts(range(30))
+
+    async def main():
+        await ensure_topic(config, partitions=1)
+        await send_badly(config, events, compression, monkeypatch)
+        await write(config, inserts(range(30, 40)))
+        counts = await drained(config, tmp_path)
+        assert (counts["inserted"], counts["dead_letters"]) == (40, 1)
+        assert held(tmp_path) == {"news": replayed([*events, *inserts(range(30, 40))])["news"]}
+        (letter,) = await read(config, config.dead_letters)
+        assert letter.headers[0] == ("n\ufffd\ufffdme", b"2")
+
+    asyncio.run(main())
+
+
+def test_aiokafka_alone_reads_none_of_the_records_behind_such_a_header(kafka, monkeypatch):
+    """Not even from an offset behind it on, as it decodes whole batches: hence `read_leniently`."""
+    from aiokafka import AIOKafkaConsumer, TopicPartition
+    from aiokafka.consumer import fetcher
+    from aiokafka.record.memory_records import MemoryRecords
+
+    config = log_config(kafka)
+    monkeypatch.setattr(fetcher, "MemoryRecords", MemoryRecords)
+
+    async def main():
+        await ensure_topic(config, partitions=1)
+        await send_badly(config, inserts(range(10)), None, monkeypatch)
+        place = TopicPartition(config.topic, 0)
+        async with AIOKafkaConsumer(**config.options(), group_id=None) as consumer:
+            consumer.assign([place])
+            consumer.seek(place, 7)  # the sixth record has the header
+            with pytest.raises(UnicodeDecodeError):
+                await consumer.getmany(timeout_ms=10_000)
 
     asyncio.run(main())
 

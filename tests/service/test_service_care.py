@@ -172,7 +172,7 @@ def test_a_removal_that_a_kill_cut_short_is_ended_at_the_next_start(tmp_path):
 
 def test_a_service_writes_its_index_while_it_runs(tmp_path):
     """After a kill the next opening need not read every document."""
-    changes = "from dedup.store import index\nindex.FIRST = index.MOST = 100\n"
+    changes = "from dedup.store import index\nindex.MEMORY_FIRST = index.MEMORY_FULL = 100\n"
     with Serving(tmp_path / "served", setup=changes) as serving:
         fill(f"redis://127.0.0.1:{serving.port}", "news", range(150))
         written = tmp_path / "served" / "news" / "keys" / "manifest.json"

@@ -28,7 +28,7 @@ from dedup.detector import TooManyReserved
 from dedup.model.errors import UsageError
 from dedup.model.page import PageFingerprint, ReserveOptions
 from dedup.service.core import config as service_config
-from dedup.service.core.config import Config, Limits, check_config
+from dedup.service.core.config import Limits, ServiceConfig, check_config
 from dedup.service.core.namespaces import Namespaces, PolicyOverrides
 from dedup.service.core.operations import Operations
 
@@ -630,4 +630,4 @@ def test_a_unix_socket_is_refused_on_windows(tmp_path, monkeypatch):
     """As a wrong use, before anything is opened."""
     monkeypatch.setattr(service_config.sys, "platform", "win32")
     with pytest.raises(UsageError, match="--unix is not for Windows"):
-        check_config(Config(tmp_path, unix=tmp_path / "s"))
+        check_config(ServiceConfig(tmp_path, unix=tmp_path / "s"))

@@ -58,7 +58,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 async def rest(connections: list[Connection]) -> None:
-    while any(c._in_turn or c._scheduled or c._answers.waiting for c in connections):  # noqa: ASYNC110
+    while any(c._is_batched or c._scheduled or c._answers.waiting for c in connections):  # noqa: ASYNC110
         await asyncio.sleep(0)
 
 
@@ -108,7 +108,7 @@ def test_a_turn_answers_as_each_command_alone(folder, spoken, cut, turns, order)
             together = Port(operations, LIMITS, Tokens(None, None))
             got = await answered(together, reads)
             alone = Port(operations, LIMITS, Tokens(None, None))
-            alone.turn.form_of = lambda _: None  # so that no read is given to the turn
+            alone.probes.template_of = lambda _: None  # so that no read is given to the turn
             one_by_one = [(i, each, True) for i in range(CLIENTS) for each in spoken[i]]
             assert got == await answered(alone, one_by_one)
             assert together.asked == alone.asked

@@ -35,8 +35,8 @@ def test_a_long_tail_is_read_and_then_written(tmp_path, monkeypatch):
 
 def test_an_index_beyond_memory_is_written_and_merged_behind_the_store(tmp_path, monkeypatch):
     """Many small writes become few segments, and every answer is that of a store that wrote none."""
-    monkeypatch.setattr(index, "FIRST", 40)
-    monkeypatch.setattr(index, "MOST", 90)
+    monkeypatch.setattr(index, "MEMORY_FIRST", 40)
+    monkeypatch.setattr(index, "MEMORY_FULL", 90)
     keys = [f"http://example.com/{i}" for i in range(2000)]
     with Store.open(tmp_path) as s:
         for i, key in enumerate(keys):
@@ -67,7 +67,7 @@ def test_two_keys_of_one_digest_are_two_documents(tmp_path, monkeypatch):
     """A digest only leads to documents; which key each has, the documents say."""
     for module in (index, store):
         monkeypatch.setattr(module, "key_digest", lambda _: 7)
-    monkeypatch.setattr(index, "FIRST", 3)
+    monkeypatch.setattr(index, "MEMORY_FIRST", 3)
     keys = [f"http://example.com/{i}" for i in range(20)]
     with Store.open(tmp_path) as s:
         for i, key in enumerate(keys):
@@ -282,7 +282,7 @@ def test_an_index_that_cannot_be_written_is_only_a_warning(tmp_path, monkeypatch
 
 def test_what_a_full_disk_refused_is_written_later(tmp_path, monkeypatch, caplog):
     """Tables wait in memory, every document is found, removals are not forgotten, and the next try has all."""
-    monkeypatch.setattr(index, "FIRST", 50)
+    monkeypatch.setattr(index, "MEMORY_FIRST", 50)
     real = segmented_table.write_pairs
     with Store.open(tmp_path) as s:
         with monkeypatch.context() as full:

@@ -131,7 +131,7 @@ def test_a_store_opens_on_a_full_disk_whatever_its_tail(tmp_path, monkeypatch, c
     """What cannot be written stays in memory, and every document is found."""
     monkeypatch.setattr(store, "TAIL_AT_CLOSE", 10**9)
     fill(tmp_path, 2000)
-    monkeypatch.setattr(index, "AGAIN", 500)
+    monkeypatch.setattr(index, "MEMORY_REBUILD", 500)
     monkeypatch.setattr(index, "BATCH", 100)
     with monkeypatch.context() as full:
         full.setattr(segmented_table, "write_pairs", refuse)
@@ -146,8 +146,8 @@ def test_an_index_that_is_made_again_is_of_few_files(tmp_path, monkeypatch):
     """Each is open while the store is: a thousand of them is more than a process may have."""
     monkeypatch.setattr(store, "TAIL_AT_CLOSE", 10**9)
     fill(tmp_path, 3000)
-    monkeypatch.setattr(index, "MOST", 20)
-    monkeypatch.setattr(index, "AGAIN", 20 * index.AGAIN // 400_000)
+    monkeypatch.setattr(index, "MEMORY_FULL", 20)
+    monkeypatch.setattr(index, "MEMORY_REBUILD", 20 * index.MEMORY_REBUILD // 400_000)
     monkeypatch.setattr(index, "BATCH", 20)
     with Store.open(tmp_path) as s:
         assert (
@@ -258,7 +258,7 @@ def test_removals_alone_are_written_too(tmp_path, monkeypatch):
     """Documents that go, and none that come: what memory holds of them is bounded."""
     monkeypatch.setattr(store, "TAIL_AT_CLOSE", 10**9)
     fill(tmp_path, 3000)
-    monkeypatch.setattr(index, "MOST", 200)
+    monkeypatch.setattr(index, "MEMORY_FULL", 200)
     with Store.open(tmp_path) as s:
         s.write_index()
         for i in range(2500):

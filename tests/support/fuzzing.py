@@ -427,7 +427,7 @@ def seeds() -> Iterator[tuple[str, bytes]]:
     yield "values", adapters.FAILED_DUMP
     yield (
         "records",
-        b"\0" + records.encode_state(records.State(1, "default", RECIPE, 4, 3, 2, 1))[8:],
+        b"\0" + records.encode_state(records.StoreState(1, "default", RECIPE, 4, 3, 2, 1))[8:],
     )
 
 

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from crawling import TEXT, Case, Crawl, Crawling, Page, Site, article, hub, wait_for
 
 from dedup.scrapy.page.in_flight import COMMIT_PAGES
-from dedup.store.verify import Report, verify_store
+from dedup.store.verify import VerifyReport, verify_store
 
 CONCURRENT = 8
 
@@ -48,7 +48,7 @@ class Round(NamedTuple):
     contents: int
     killed: Crawl
     resumed: Crawl
-    report: Report
+    report: VerifyReport
 
     @property
     def asked_again(self) -> bool:

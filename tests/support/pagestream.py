@@ -6,7 +6,7 @@ import json
 import random
 from functools import cache
 
-from dedup.worker.pipeline import Record
+from dedup.worker.pipeline import InputRecord
 
 WORDS = [f"{a}{b}{c}" for a in "bdfgklmnprst" for b in "aeiou" for c in ("n", "r", "st", "lm")]
 
@@ -41,8 +41,8 @@ def value(content: int, copy: int = 0) -> bytes:
     return json.dumps(fields, indent=copy % 3 or None).encode()
 
 
-def record(number: int, content: int, copy: int = 0, *, partition: int = 0) -> Record:
-    return Record(
+def record(number: int, content: int, copy: int = 0, *, partition: int = 0) -> InputRecord:
+    return InputRecord(
         "pages", partition, number, 1700000000000 + number, b"key %d" % number,
         value(content, copy), (("trace", b"\x00\xff%d" % number),),
     )  # fmt: skip

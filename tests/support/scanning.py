@@ -17,7 +17,7 @@ from pyarrow import parquet
 
 from dedup import document_key, fingerprint
 from dedup.model.names import registrable_domain
-from dedup.scan import Job, scan
+from dedup.scan import ScanJob, scan
 
 WORDS = [f"w{i:03}" for i in range(600)]
 
@@ -150,7 +150,7 @@ def scanned(
 ) -> list[tuple]:
     """Scan in this process, and return the verdicts."""
     target = tmp_path / output
-    scan(Job(inputs=tuple(map(str, inputs)), output=str(target), **options))
+    scan(ScanJob(inputs=tuple(map(str, inputs)), output=str(target), **options))
     return verdicts(target)
 
 

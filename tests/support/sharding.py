@@ -23,7 +23,7 @@ from sketches import sketch
 from dedup.model.events import record_key
 from dedup.model.page import PageFingerprint
 from dedup.wire.kafka import KafkaConfig, ensure_topic
-from dedup.wire.shards import Share, partition_of
+from dedup.wire.shards import PartitionShare, partition_of
 
 PARTITIONS = 8
 WAIT_SECONDS = 60.0
@@ -71,7 +71,7 @@ def partition(key: str, namespace: str = "default") -> int:
 
 def key_in(share: str, number: int = 0, namespace: str = "default") -> str:
     """Return a key whose document belongs to a share; another one for another number."""
-    held = Share.of(share, PARTITIONS).partitions
+    held = PartitionShare.of(share, PARTITIONS).partitions
     keys = (f"http://example.com/{number}/{n}" for n in count())
     return next(key for key in keys if partition(key, namespace) in held)
 

@@ -12,7 +12,7 @@ from dedup.model.errors import StoreDamaged
 from dedup.model.page import Document, PageFingerprint
 from dedup.model.recipes import NEWEST
 from dedup.store import Store, segmented_table
-from dedup.store.verify import Report, verify_documents
+from dedup.store.verify import VerifyReport, verify_documents
 
 RECIPE = NEWEST
 
@@ -84,7 +84,7 @@ def index_files(tmp_path) -> list[Path]:
     return [file for file in manifests if file.exists()] + parts
 
 
-def verified(store: Store) -> Report:
+def verified(store: Store) -> VerifyReport:
     """Verify an open store, by its own index."""
     with store._lock:
         return verify_documents(store._documents, store._ready(), store.path)

@@ -9,7 +9,7 @@ import hiredis
 import pytest
 
 from dedup.wire.client import services as connection_module
-from dedup.wire.client.services import Connection
+from dedup.wire.client.services import ServiceConnection
 
 FOR_EVER = 3600.0
 
@@ -48,7 +48,7 @@ def run(steps) -> list[bytes]:
             host, port = server.sockets[0].getsockname()
             loop = asyncio.get_running_loop()
             _, connection = await loop.create_connection(
-                lambda: Connection(60.0, nullcontext()), host, port
+                lambda: ServiceConnection(60.0, nullcontext()), host, port
             )
             await steps(connection)
             connection.close()

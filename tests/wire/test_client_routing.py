@@ -26,14 +26,14 @@ from dedup.wire.client.command_codec import (
     verdict_of_all,
 )
 from dedup.wire.client.services import addresses_of
-from dedup.wire.shards import Share
+from dedup.wire.shards import PartitionShare
 
 EVERYTHING = Holding(None, 16)
 KEYS = [f"http://example.com/{n}" for n in range(50)]
 
 
 def shard(text: str, count: int = 16) -> Holding:
-    return Holding(Share.of(text, count), count)
+    return Holding(PartitionShare.of(text, count), count)
 
 
 def routed(*holdings: Holding) -> Route:
@@ -74,14 +74,14 @@ def test_a_service_that_holds_everything_takes_the_rest():
 @given(st.lists(st.sets(st.integers(0, 15), min_size=1), max_size=6))
 def test_any_shares_route_each_partition_to_its_first_holder(shares):
     """Complete if and only if every partition is held; what nobody holds has no home, and is named."""
-    route = routed(*(Holding(Share(frozenset(share), 16), 16) for share in shares))
+    route = routed(*(Holding(PartitionShare(frozenset(share), 16), 16) for share in shares))
     first = {p: n for n, share in reversed(list(enumerate(shares))) for p in share}
     assert route.complete == (len(first) == 16)
     assert set(route.services) == set(first.values())
     for key in KEYS:
         assert route.home("news", key) == first.get(partition(key), NO_SERVICE)
     missing = frozenset(range(16)) - first.keys()
-    assert route.missing() == (str(Share(missing, 16)) if shares else "")
+    assert route.missing() == (str(PartitionShare(missing, 16)) if shares else "")
 
 
 def test_services_of_different_logs_are_not_asked_together():

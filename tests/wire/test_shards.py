@@ -16,7 +16,7 @@ from sketches import sketch
 from dedup.model.errors import UsageError
 from dedup.model.page import PageFingerprint
 from dedup.model.recipes import NEWEST
-from dedup.wire.shards import Share, check_partitions, merged, partition_of
+from dedup.wire.shards import PartitionShare, check_partitions, merged, partition_of
 
 PAGE = PageFingerprint(1, sketch(2), 3, 300, NEWEST)
 
@@ -50,15 +50,15 @@ def test_the_hash_is_that_of_kafkas_own_tests():
 @given(st.sets(st.integers(0, 40), min_size=1))
 def test_a_share_is_written_as_it_is_read(numbers):
     """ "0-3,6" comes to these partitions, and they to that text, shortest form first."""
-    share = Share(frozenset(numbers), 41)
-    assert Share.of(str(share), 41) == share
+    share = PartitionShare(frozenset(numbers), 41)
+    assert PartitionShare.of(str(share), 41) == share
     assert share.whole == (len(numbers) == 41)
 
 
 def test_ranges_may_overlap_and_hold_spaces():
-    assert str(Share.of(" 3-5, 4 - 7,0", 16)) == "0,3-7"
-    assert Share.everything(16) == Share.of("0-15", 16)
-    assert Share.everything(16).whole
+    assert str(PartitionShare.of(" 3-5, 4 - 7,0", 16)) == "0,3-7"
+    assert PartitionShare.everything(16) == PartitionShare.of("0-15", 16)
+    assert PartitionShare.everything(16).whole
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_what_says_no_partitions_is_refused_with_the_text(text):
 
 def test_partitions_beyond_the_topic_are_refused_with_its_count():
     with pytest.raises(UsageError, match=r"'4-9' .* 8-9 lies beyond the 8 partitions .* 0 to 7"):
-        Share.of("4-9", 8)
+        PartitionShare.of("4-9", 8)
 
 
 # ------------------------------------------------------------------------------------ one verdict

@@ -12,7 +12,7 @@ from pagestream import html, value
 
 from dedup.model.errors import EventInvalid, UsageError
 from dedup.model.names import document_key
-from dedup.worker.adapters import FORMATS, URL_BYTES, Page, adapter, format_of
+from dedup.worker.adapters import FORMATS, URL_BYTES, RecordPage, adapter, format_of
 
 READ = {name: adapter(form) for name, form in FORMATS.items()}
 
@@ -43,14 +43,14 @@ def test_plain_json_is_a_url_and_html():
     """The format json reads `url` and `html`; the key is the canonical URL."""
     found = READ["json"](b'{"html": "<p>x", "url": "http://Example.com/?b=2&a=1#top", "z": [1]}')
     expected = "http://Example.com/?b=2&a=1#top"
-    assert found == Page(document_key(expected), expected, "<p>x")
+    assert found == RecordPage(document_key(expected), expected, "<p>x")
     assert found.key == "http://example.com/?a=1&b=2"
 
 
 def test_scrapy_cluster_is_keyed_by_the_requested_url():
     """The key comes from `url`, domain and canonical URL by `response_url`; the body is text."""
     found = READ["scrapy-cluster"](firehose())
-    assert found == Page(
+    assert found == RecordPage(
         "http://example.com/b?a=1&b=2", "http://www.example.com/b?session=7", "<p>Grüße</p>"
     )
 
@@ -77,7 +77,7 @@ def test_nutch_values_are_arrays():
     found = READ["nutch"](
         b'{"url":["http://example.com/n"],"content":["plain text"],"title":["t","u"],"tstamp":["x"]}'
     )
-    assert found == Page("http://example.com/n", "http://example.com/n", "plain text", True)
+    assert found == RecordPage("http://example.com/n", "http://example.com/n", "plain text", True)
 
 
 def test_fields_can_be_named():
@@ -201,7 +201,7 @@ def test_any_object_is_a_page_or_a_named_fault(fields):
     data = json.dumps(fields).encode()
     for read in READ.values():
         try:
-            assert isinstance(read(data), Page)
+            assert isinstance(read(data), RecordPage)
         except EventInvalid as error:
             assert str(error)
 

@@ -21,7 +21,7 @@ from dedup.wire.kafka import RecordRefused
 from dedup.wire.kafka.writer import Outgoing, Sent
 from dedup.worker.adapters import FORMATS, adapter
 from dedup.worker.adapters import Topics as Names
-from dedup.worker.pipeline import Batch, Pipeline, Reading, Record
+from dedup.worker.pipeline import Batch, InputRecord, Pipeline, ReadRecord
 from dedup.worker.worker import PageReader
 
 SCHEDULES = 120
@@ -126,7 +126,7 @@ class Worker:
         self.now += seconds
         await asyncio.sleep(0)
 
-    async def settle(self, records: Sequence[Record], *, guard: bool = False) -> Batch:
+    async def settle(self, records: Sequence[InputRecord], *, guard: bool = False) -> Batch:
         batch = Batch(await self.reader.read(records), NAMES, guard=guard)
         await self.pipeline.settle(batch)
         for name, number in batch.counts.items():
@@ -150,7 +150,7 @@ def header(output: Outgoing, name: str) -> str:
     return found.decode()
 
 
-def log(contents: int, copies: int, seed: int) -> list[Record]:
+def log(contents: int, copies: int, seed: int) -> list[InputRecord]:
     pages = pagestream.stream(contents, copies, seed)
     return [pagestream.record(i, *page) for i, page in enumerate(pages)]
 
@@ -180,7 +180,7 @@ def test_a_worker_learns_the_frames_of_sites(tmp_path):
     topics = Topics(Chance(0))
     pages = [{"url": f"{SITE}/{i}", "html": picture(i)} for i in range(60)]
     records = [
-        Record("p", 0, i, 1, None, json.dumps(page).encode()) for i, page in enumerate(pages)
+        InputRecord("p", 0, i, 1, None, json.dumps(page).encode()) for i, page in enumerate(pages)
     ]
     with working(tmp_path, topics) as worker:
         for first in range(0, 60, 7):
@@ -197,7 +197,7 @@ def test_a_worker_learns_the_frames_of_sites(tmp_path):
 def test_records_pass_through_as_they_were(tmp_path):
     """Key, value, timestamp and headers of each output are the input's, and ours come after them."""
     topics = Topics(Chance(0))
-    records = [*log(3, 2, seed=2), Record("pages", 0, 6, 5, b"bad", b"json failed to parse")]
+    records = [*log(3, 2, seed=2), InputRecord("pages", 0, 6, 5, b"bad", b"json failed to parse")]
     with working(tmp_path, topics) as worker:
         asyncio.run(worker.settle(records))
     outputs = {output.key: output for output in topics.written}
@@ -215,7 +215,7 @@ def test_our_headers_of_an_earlier_worker_are_replaced(tmp_path):
     record = pagestream.record(0, 1)
     old = (("dedup.status", b"near_duplicate"), ("dedup.of", b"x"), ("other", b"y"))
     with working(tmp_path, topics) as worker:
-        asyncio.run(worker.settle([Record("p", 0, 0, 1, b"k", record.value, old)]))
+        asyncio.run(worker.settle([InputRecord("p", 0, 0, 1, b"k", record.value, old)]))
     assert topics.written[0].headers == (("other", b"y"), ("dedup.status", b"unique"))
 
 
@@ -238,7 +238,7 @@ def test_what_cannot_be_judged_says_why(tmp_path):
         b'{"url": "http://a/s", "html": "short"}',
         json.dumps({"url": "http://a/d", "html": data}).encode(),
     ]
-    records = [Record("p", 0, i, 1, None, value) for i, value in enumerate(values)]
+    records = [InputRecord("p", 0, i, 1, None, value) for i, value in enumerate(values)]
     topics = Topics(Chance(0))
     with working(tmp_path, topics) as worker:
         asyncio.run(worker.settle(records))
@@ -253,7 +253,7 @@ def test_another_page_by_its_title_is_kept_where_asked(tmp_path, guard):
     """Alike texts under two titles: without --identity a near-duplicate that says so, else kept."""
     pages = [("first", "one"), ("second", "two")]
     records = [
-        Record("p", 0, i, 1, None, json.dumps(
+        InputRecord("p", 0, i, 1, None, json.dumps(
             {"url": f"http://a.example/{i}",
              "html": f"<title>The {title}</title><p>{pagestream.story(1)} {word}</p>"}
         ).encode())
@@ -379,7 +379,7 @@ def test_a_record_that_no_topic_takes_is_a_dead_letter_and_no_original(tmp_path,
 def test_dead_letters_say_where_they_come_from(tmp_path, caplog):
     """Topic, partition, offset, stage, class and message stand in the headers, the bytes unmodified."""
     topics = Topics(Chance(0))
-    record = Record("pages", 3, 17, 99, None, b"json failed to parse", (("a", b"b"),))
+    record = InputRecord("pages", 3, 17, 99, None, b"json failed to parse", (("a", b"b"),))
     with working(tmp_path, topics) as worker:
         asyncio.run(worker.settle([record]))
     (dead,) = topics.of("dead")
@@ -459,7 +459,7 @@ def test_a_dead_letter_that_is_too_large_is_smaller_or_passed(tmp_path, caplog, 
             return results
 
     topics = Small(Chance(0))
-    bad = Record("pages", 3, 17, 0, b"key", b"no page", (("own", b"1"),))
+    bad = InputRecord("pages", 3, 17, 0, b"key", b"no page", (("own", b"1"),))
     with working(tmp_path, topics) as worker:
         batch = asyncio.run(worker.settle([bad, pagestream.record(1, 1)]))
     assert batch.done
@@ -523,4 +523,4 @@ def test_readings_keep_their_order(tmp_path):
     with working(tmp_path) as worker:
         readings = asyncio.run(worker.reader.read(log(30, 3, seed=4)))
     assert [reading.record.offset for reading in readings] == list(range(90))
-    assert all(isinstance(reading, Reading) and reading.page for reading in readings)
+    assert all(isinstance(reading, ReadRecord) and reading.page for reading in readings)

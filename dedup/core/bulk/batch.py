@@ -1,7 +1,7 @@
 """Batch search: many queries at once against a stream of fingerprints that never fits in memory.
 
     queries -> Queries (indexed once)
-    array | file | arrays one after the other | function of a position -> pieces of a stream
+    array | file | arrays one after the other -> pieces of a stream
     stream -> pieces -> a thread each -> the matches of each piece, in the order of the stream
 
 This is the batch problem of Manku, Jain and Das Sarma, "Detecting Near-Duplicates for Web Crawling"
@@ -13,37 +13,27 @@ Invariants:
     as fast as their matches are taken.
   - A piece is read by the thread that calls its function, and not before; only arrays one after the other are
     read as pieces are requested.
-  - A checkpoint counts only fingerprints whose matches were taken. It is replaced atomically.
 """
 
 import os
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import Any
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from dedup.core.files import checksum, read_checked, write_checked
 from dedup.core.native import check, cores, ffi, lib
 from dedup.core.numbers import Array, Numbers, many, max_distance, number, pointer
 from dedup.model.errors import StoreDamaged, UsageError
 
-Source = (
-    npt.NDArray[Any]
-    | str
-    | os.PathLike[str]
-    | Iterable[npt.NDArray[Any]]
-    | Callable[[int], Iterable[npt.NDArray[Any]]]
-)
-"""A stream: an array; the path of a file of little-endian uint64; arrays one after the other; or a
-function that returns those from a position on."""
+Source = npt.NDArray[Any] | str | os.PathLike[str] | Iterable[npt.NDArray[Any]]
+"""A stream: an array; the path of a file of little-endian uint64; or arrays one after the other."""
 
 Piece = tuple[int, Callable[[], Array]]
 """A number of fingerprints, and the function that returns them."""
@@ -53,13 +43,11 @@ HIT = np.dtype([("query", "u8"), ("position", "u8"), ("distance", "u4"), ("reser
 
 FILTER_BYTES = 1 << 30
 PIECE = 1 << 20  # fingerprints that a thread probes at once
-REMEMBER_SECONDS = 1.0  # between two checkpoints
-CHECKPOINT = 2  # the version of a checkpoint: a checked file of dedup.core.files; 1 had no checksum
 
 Progress = Callable[[int, int], None]
 
 
-class Matches(msgspec.Struct, frozen=True):
+class StreamMatches(msgspec.Struct, frozen=True):
     """The matches of one piece of a stream: positions first .. first + count - 1.
 
     hits is an array of dtype HIT, sorted by position, then distance, then query; stored are the
@@ -89,22 +77,6 @@ class QueriesStats(msgspec.Struct, frozen=True):
     filter_bits: int
 
 
-def records(matches: Matches) -> bytes:
-    """Return the hits of a piece as little-endian records of dtype HIT."""
-    return matches.hits.astype(HIT.newbyteorder("<"), copy=False).tobytes()
-
-
-class _Checkpoint(msgspec.Struct, frozen=True):
-    """How far a stream is done, and for which queries; written is what record() has written."""
-
-    format: int
-    queries: int
-    k: int
-    checksum: str
-    done: Annotated[int, msgspec.Meta(ge=0)]
-    written: Annotated[int, msgspec.Meta(ge=0)]
-
-
 class Queries:
     """Queries, indexed for streams of fingerprints. Any number of threads may use them at once."""
 
@@ -122,11 +94,6 @@ class Queries:
         status = lib.ndd_queries_open(pointer(queries), len(queries), k, filter_bytes, handle)
         check(status, "indexing queries")
         self._handle = ffi.gc(handle[0], lib.ndd_queries_close)
-        self._identity: dict[str, Any] = {
-            "queries": len(queries),
-            "k": k,
-            "checksum": checksum(queries.astype("<u8", copy=False).tobytes()),
-        }
         self._hits: list[Any] = []  # handles that no thread uses at the moment
 
     def stats(self) -> QueriesStats:
@@ -166,76 +133,24 @@ class Queries:
         *,
         threads: int | None = None,
         progress: Progress | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-    ) -> Iterator[Matches]:
+    ) -> Iterator[StreamMatches]:
         """Yield the matches of a stream of fingerprints, piece by piece, in its order.
 
-        source     an array of integers; the path of a file of little-endian uint64; an iterable of
-                   arrays; or a function that takes a position and returns such an iterable of the
-                   fingerprints from there on
+        source     an array of integers; the path of a file of little-endian uint64; or an iterable of arrays
         threads    how many to use; the cores of this process if not given
         progress   called with (done, total) fingerprints after each piece; total is 0 if unknown
-        checkpoint a file that remembers how far the stream is done, written every second and at the
-                   end. Given again the stream resumes there: what was yielded in the last second
-                   before a kill is yielded again. record() makes a file with every match once.
 
         Arrays are read while later ones are asked for, so they must not be changed.
 
-        Raises UsageError for a checkpoint of other queries or a longer stream, StoreDamaged for one
-        that is none, or for a file that ends within a fingerprint, and OSError.
+        Raises UsageError for what is no stream, StoreDamaged for a file that ends within a fingerprint, and OSError.
         """
-        path = None if checkpoint is None else Path(checkpoint)
-        return self._stream(source, threads, progress, path, None)
-
-    def record(
-        self,
-        source: Source,
-        output: str | os.PathLike[str],
-        *,
-        checkpoint: str | os.PathLike[str] | None = None,
-        threads: int | None = None,
-        progress: Progress | None = None,
-        form: Callable[[Matches], bytes] = records,
-    ) -> int:
-        """Write the matches of a stream to a file; return how many bytes it has.
-
-        form says what is written for the matches of a piece. As it stands that is a record for each,
-        little-endian, 24 bytes, and np.fromfile(output, dtype=HIT) reads them. With a checkpoint a run that was ended in any way goes on where it was, and the file then
-        holds every match once; without one it starts over. See probe_stream() for the rest.
-        """
-        path = None if checkpoint is None else Path(checkpoint)
-        resumed = path is not None and path.exists()
-        fd = os.open(output, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
-        with open(fd, "r+b") as file:  # noqa: PTH123 - a descriptor
-            if not resumed:
-                file.truncate(0)
-            file.writelines(
-                form(matches) for matches in self._stream(source, threads, progress, path, file)
-            )
-            return file.tell()
-
-    def _matches(self, first: int, load: Callable[[], Array]) -> Matches:
-        values = load()
-        hits = self._probe(values, first)
-        return Matches(first, len(values), hits, values[hits["position"] - np.uint64(first)])
-
-    def _stream(
-        self,
-        source: Source,
-        threads: int | None,
-        progress: Progress | None,
-        path: Path | None,
-        output: IO[bytes] | None,
-    ) -> Iterator[Matches]:
         workers = cores() if threads is None else number(threads, "threads")
         if not workers:
             raise UsageError("threads is 0; it must be an int from 1 up, or None for every core")
-        done = self._resume(path, output)
-        pieces, total = pieces_of(source, PIECE, done)
-        first = done
+        pieces, total = pieces_of(source, PIECE)
+        first = 0
         pool = ThreadPoolExecutor(workers, "dedup-batch")
-        waiting: deque[Future[Matches]] = deque()
-        remembered = time.monotonic()
+        waiting: deque[Future[StreamMatches]] = deque()
         try:
             for piece in chain(pieces, (None,)):
                 if piece is not None:
@@ -244,83 +159,33 @@ class Queries:
                 while waiting and (piece is None or len(waiting) > workers):
                     matches = waiting.popleft().result()
                     yield matches
-                    done = matches.first + matches.count
-                    if path is not None and time.monotonic() - remembered >= REMEMBER_SECONDS:
-                        self._remember(path, output, done)
-                        remembered = time.monotonic()
                     if progress:
-                        progress(done, total)
-            if path is not None:
-                self._remember(path, output, done)
+                        progress(matches.first + matches.count, total)
         finally:
             for future in waiting:
                 future.cancel()
             pool.shutdown()
 
-    def _resume(self, path: Path | None, output: IO[bytes] | None) -> int:
-        """Return how many fingerprints are done, and cut an output to what belongs to them."""
-        found = None if path is None else read_checked(path, _Checkpoint, "remove it to start over")
-        if found is None:
-            return 0
-        wanted = _Checkpoint(CHECKPOINT, **self._identity, done=found.done, written=found.written)
-        if found != wanted:
-            raise UsageError(
-                f"{path}: a checkpoint of other queries or another version; remove it to start over"
-            )
-        if output is not None:
-            if output.seek(0, os.SEEK_END) < found.written:
-                raise UsageError(
-                    f"{path}: the output is shorter than this checkpoint has it; remove both"
-                )
-            output.truncate(found.written)
-            output.seek(found.written)
-        return found.done
-
-    def _remember(self, path: Path, output: IO[bytes] | None, done: int) -> None:
-        written = 0
-        if output is not None:
-            output.flush()
-            os.fsync(output.fileno())
-            written = output.tell()
-        checkpoint = _Checkpoint(CHECKPOINT, **self._identity, done=done, written=written)
-        write_checked(path, checkpoint, 0o666)
+    def _matches(self, first: int, load: Callable[[], Array]) -> StreamMatches:
+        values = load()
+        hits = self._probe(values, first)
+        return StreamMatches(first, len(values), hits, values[hits["position"] - np.uint64(first)])
 
 
 # ------------------------------------------------------------------------------ streams in pieces
 
 
-def pieces_of(source: Source, most: int, done: int = 0) -> tuple[Iterator[Piece], int]:
-    """Return the pieces of a stream after its first `done` fingerprints, and its length or 0.
+def pieces_of(source: Source, most: int) -> tuple[Iterator[Piece], int]:
+    """Return the pieces of a stream, each of up to `most` fingerprints, and its length or 0.
 
-    Each has up to `most`. Raises UsageError for a stream that has less than `done` and for a file of
-    compressed fingerprints, StoreDamaged for a file that ends within a fingerprint, OSError.
+    Raises UsageError for what is no stream, StoreDamaged for a file that ends within a fingerprint, OSError.
     """
     if isinstance(source, (str, os.PathLike)):
-        return _of_file(Path(source), most, done)
+        return _of_file(Path(source), most)
     if isinstance(source, np.ndarray):
         values = many(source, "source")
-        _check(done, len(values))
-        return _of_arrays([values[done:]], most), len(values)
-    if callable(source):
-        return _of_arrays(source(done), most), 0
-    return _of_arrays(_after(source, done), most), 0
-
-
-def _check(done: int, total: int) -> None:
-    if done > total:
-        raise UsageError(
-            f"the checkpoint has {done:,} fingerprints done and the stream has only {total:,}; "
-            "it is another stream, or was truncated"
-        )
-
-
-def _after(arrays: Iterable[npt.NDArray[Any]], done: int) -> Iterator[npt.NDArray[Any]]:
-    left = done
-    for array in arrays:
-        if left < len(array):
-            yield array[left:]
-        left = max(0, left - len(array))
-    _check(done, done - left)
+        return _of_arrays([values], most), len(values)
+    return _of_arrays(source, most), 0
 
 
 def _of_arrays(arrays: Iterable[npt.NDArray[Any]], most: int) -> Iterator[Piece]:
@@ -335,14 +200,13 @@ def _same(values: Array) -> Array:
     return values
 
 
-def _of_file(path: Path, most: int, done: int) -> tuple[Iterator[Piece], int]:
+def _of_file(path: Path, most: int) -> tuple[Iterator[Piece], int]:
     total, odd = divmod(path.stat().st_size, 8)
     if odd:
         raise StoreDamaged(
             f"{path}: size {path.stat().st_size} is not a multiple of 8: truncated, or not fingerprints"
         )
-    _check(done, total)
-    counts = ((first, min(most, total - first)) for first in range(done, total, most))
+    counts = ((first, min(most, total - first)) for first in range(0, total, most))
     return ((count, partial(_read, path, first, count)) for first, count in counts), total
 
 

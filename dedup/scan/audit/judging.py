@@ -1,6 +1,6 @@
 """Judge the sample: which removed documents are no copies, where they are, and where groups chain.
 
-Draw, documents -> Judged -> Share (with its interval) of all, by size of group, length and host -> Audit
+Draw, documents -> JudgedPair -> CopyShare (with its interval) of all, by size of group, length and host -> Audit
 """
 
 import math
@@ -24,7 +24,7 @@ SIZES = (2, 5, 20, 100)
 LENGTHS = (50, 200, 1000)
 
 
-class Share(msgspec.Struct, frozen=True):
+class CopyShare(msgspec.Struct, frozen=True):
     """How many of the judged pairs of a kind are no copies: the share with its 95 % interval (Wilson).
 
     no_copy by the exact Jaccard similarity, no_near_duplicate by our verdict; in each: count, share, low, high
@@ -45,7 +45,7 @@ class Interval(msgspec.Struct, frozen=True):
     high: float
 
 
-class Judged(msgspec.Struct, frozen=True):
+class JudgedPair(msgspec.Struct, frozen=True):
     """A pair of the sample, and where the texts differ: words of kept only in [-...-], of removed only in {+...+}."""
 
     kept: str
@@ -92,17 +92,17 @@ class Audit(msgspec.Struct, frozen=True):
     not_found: int
     threshold: float
     seed: int
-    whole: Share
-    by_group_size: list[Share]
-    by_length: list[Share]
-    by_host: list[Share]
+    whole: CopyShare
+    by_group_size: list[CopyShare]
+    by_length: list[CopyShare]
+    by_host: list[CopyShare]
     superseded: int
     lost: int
     lost_examples: list[str]
     groups_looked_into: int
     chained: int
     chains: list[Chain]
-    worst: list[Judged]
+    worst: list[JudgedPair]
 
 
 def wilson(count: int, total: int) -> Interval:
@@ -137,7 +137,7 @@ def judge(
         size = int(removals.sizes[removals.group[place]])
         words = removed.text.count(" ") + bool(removed.text)
         judged.append(
-            Judged(
+            JudgedPair(
                 kept.id,
                 removed.id,
                 round(seen.jaccard, 4),
@@ -182,8 +182,8 @@ def judge(
     )
 
 
-def _share(name: str, judged: list[Judged], threshold: float) -> Share:
-    return Share(
+def _share(name: str, judged: list[JudgedPair], threshold: float) -> CopyShare:
+    return CopyShare(
         name,
         len(judged),
         wilson(sum(each.jaccard < threshold for each in judged), len(judged)),
@@ -202,16 +202,18 @@ def _bin(number: int, bounds: tuple[int, ...]) -> str:
     return _bins(bounds)[sum(number > bound for bound in bounds)]
 
 
-def _by(named: Iterable[tuple[str, Judged]], threshold: float, order: list[str]) -> list[Share]:
-    parts: dict[str, list[Judged]] = defaultdict(list)
+def _by(
+    named: Iterable[tuple[str, JudgedPair]], threshold: float, order: list[str]
+) -> list[CopyShare]:
+    parts: dict[str, list[JudgedPair]] = defaultdict(list)
     for name, each in named:
         parts[name].append(each)
     return [_share(name, parts[name], threshold) for name in order if name in parts]
 
 
-def _by_host(judged: list[Judged], threshold: float) -> list[Share]:
+def _by_host(judged: list[JudgedPair], threshold: float) -> list[CopyShare]:
     """Return the hosts with most judged pairs."""
-    parts: dict[str, list[Judged]] = defaultdict(list)
+    parts: dict[str, list[JudgedPair]] = defaultdict(list)
     for each in judged:
         if each.host:
             parts[each.host].append(each)

@@ -42,7 +42,7 @@ _LINES, _TABLES = (".jsonl", ".ndjson", ".json"), (".csv", ".tsv")
 _PACKED = (".gz", ".zst", ".lz4")
 
 
-class Form(NamedTuple):
+class RemovalFormat(NamedTuple):
     """How a tool writes what it removed: the fields of a removed and a kept id, or of an id and its group.
 
     own     the member is kept whose id its group bears
@@ -65,12 +65,12 @@ class Form(NamedTuple):
 
 # The first one whose fields a file has is taken.
 FORMS = (
-    Form("pairs", "removed", kept="kept"),
-    Form("dedup scan", "key", kept="of"),
-    Form("text-dedup", "__INDEX__", group="__CLUSTER__", own=True),
-    Form("NeMo Curator", "_curator_dedup_id", group="_duplicate_group_id"),
-    Form("datatrove", "id", group="metadata.minhash_cluster_id", single="-1"),
-    Form("groups", "id", group="group"),
+    RemovalFormat("pairs", "removed", kept="kept"),
+    RemovalFormat("dedup scan", "key", kept="of"),
+    RemovalFormat("text-dedup", "__INDEX__", group="__CLUSTER__", own=True),
+    RemovalFormat("NeMo Curator", "_curator_dedup_id", group="_duplicate_group_id"),
+    RemovalFormat("datatrove", "id", group="metadata.minhash_cluster_id", single="-1"),
+    RemovalFormat("groups", "id", group="group"),
 )
 
 
@@ -99,7 +99,7 @@ def hash_of(identifier: object) -> int:
 
 
 def read_removals(
-    paths: Iterable[str], form: Form | None = None, removed: Iterable[str] = ()
+    paths: Iterable[str], form: RemovalFormat | None = None, removed: Iterable[str] = ()
 ) -> Removals:
     """Read files, or folders of files, of one form; removed are files that list the ids of removed documents.
 
@@ -236,7 +236,7 @@ def _kind(path: str) -> str:
     }.get(last, "")
 
 
-def _form_of(path: str) -> Form:
+def _form_of(path: str) -> RemovalFormat:
     """Return the form whose fields a file has."""
     if _kind(path) == "parquet":
         with _rows_of(path) as file:
@@ -249,7 +249,7 @@ def _form_of(path: str) -> Form:
         for line in read_numbered(path, LINE_BYTES):
             data = (line.data or b"").removeprefix(b"\xef\xbb\xbf").strip()
             if data.startswith(b"["):
-                return Form("groups", "removed", kept="kept")
+                return RemovalFormat("groups", "removed", kept="kept")
             if data:
                 first = _decoded(path, line.number, data)
                 break
@@ -258,7 +258,7 @@ def _form_of(path: str) -> Form:
     return _first_form(path, list(first), lambda field: _nested(first, field))
 
 
-def _first_form(path: str, names: list[str], has: Callable[[str], bool]) -> Form:
+def _first_form(path: str, names: list[str], has: Callable[[str], bool]) -> RemovalFormat:
     for form in FORMS:
         if all(map(has, form.fields.values())):
             return form
@@ -369,7 +369,7 @@ def _is_empty(value: Any) -> bool:
     return value is None or value in ("", [])
 
 
-def _ids(paths: Iterable[str], form: Form) -> Hashes | None:
+def _ids(paths: Iterable[str], form: RemovalFormat) -> Hashes | None:
     """Return the hashes of listed ids; None if no file lists them."""
     found, given = array("q"), False
     for path in paths:

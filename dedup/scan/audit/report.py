@@ -4,17 +4,17 @@ from collections.abc import Iterator
 
 from dedup.model.names import count
 from dedup.report.parts import (
-    Entry,
-    Figures,
+    FigureRow,
     Lines,
+    ListEntry,
     Part,
-    Report,
+    ReportPage,
     Section,
-    Table,
+    TablePart,
     Text,
     Warned,
 )
-from dedup.scan.audit.judging import Audit, Interval, Share
+from dedup.scan.audit.judging import Audit, CopyShare, Interval
 
 SHARE_HEADERS = ("", "pairs", "no copy", "95 % interval", "not by our verdict", "95 % interval")
 
@@ -45,12 +45,12 @@ def sentences(audit: Audit) -> Iterator[str]:
     )
 
 
-def rows(shares: list[Share]) -> list[tuple[str | int, ...]]:
+def rows(shares: list[CopyShare]) -> list[tuple[str | int, ...]]:
     """Return the rows of a table with SHARE_HEADERS."""
     return [(s.name, s.pairs, *_cells(s.no_copy), *_cells(s.no_near_duplicate)) for s in shares]
 
 
-def tables(audit: Audit) -> list[tuple[str, list[Share]]]:
+def tables(audit: Audit) -> list[tuple[str, list[CopyShare]]]:
     """Return the tables with their titles; empty ones are left out."""
     named = [
         ("by size of group", audit.by_group_size),
@@ -60,17 +60,17 @@ def tables(audit: Audit) -> list[tuple[str, list[Share]]]:
     return [(title, shares) for title, shares in named if shares]
 
 
-def shown(audit: Audit) -> Report:
+def shown(audit: Audit) -> ReportPage:
     """Return the report."""
     a = audit
     parts: list[Part] = [
-        Figures(
+        FigureRow(
             [("removed", a.removed), ("judged", a.judged), ("no copies", _percent(a.whole.no_copy))]
         ),
         Lines(list(sentences(a))),
         *([Warned("Few pairs were judged: the intervals are wide.")] if a.judged < 100 else []),
     ]
-    parts += [Section(t.capitalize(), [Table(SHARE_HEADERS, rows(s))]) for t, s in tables(a)]
+    parts += [Section(t.capitalize(), [TablePart(SHARE_HEADERS, rows(s))]) for t, s in tables(a)]
     if a.chains:
         chains = [
             (chain.first, chain.middle, chain.last, *chain.near, chain.far, chain.group_size)
@@ -78,11 +78,11 @@ def shown(audit: Audit) -> Report:
         ]
         headers = ("A", "B", "C", "A and B", "B and C", "A and C", "members of the group")
         parts.append(
-            Section("Chains", [Table(headers, chains)], "The Jaccard similarity of each two.")
+            Section("Chains", [TablePart(headers, chains)], "The Jaccard similarity of each two.")
         )
     if a.worst:
         entries = [
-            Entry(
+            ListEntry(
                 each.removed,
                 f"Jaccard {each.jaccard:.2f}, {'near-duplicate' if each.near_duplicate else 'no near-duplicate'} by our verdict",
                 [Text(f"removed in favour of {each.kept}"), Lines(each.differs)],
@@ -91,7 +91,7 @@ def shown(audit: Audit) -> Report:
         ]
         text = "[-words of the kept document only-] {+words of the removed document only+}"
         parts.append(Section("Least similar pairs", entries, text))
-    return Report(f"Audit of {a.tool}", parts, "crawl-dedup, dedup audit")
+    return ReportPage(f"Audit of {a.tool}", parts, "crawl-dedup, dedup audit")
 
 
 def _shown(interval: Interval) -> str:

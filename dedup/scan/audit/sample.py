@@ -27,7 +27,7 @@ from dedup.model.page import PageFingerprint
 from dedup.scan.audit.removals import Removals, hash_of
 from dedup.scan.inputs import list_units
 from dedup.scan.reading import raw_records
-from dedup.scan.values import Broken, Job, RawPage, Reading
+from dedup.scan.values import Broken, RawPage, ReadingOptions, ScanJob
 
 GROUPS = 100  # groups of three and more in which chains are looked for
 MEMBERS = 8  # of each such group
@@ -83,8 +83,8 @@ def draw(removals: Removals, size: int, seed: int) -> Draw:
 
 
 def find_documents(
-    job: Job,
-    reading: Reading,
+    job: ScanJob,
+    reading: ReadingOptions,
     ids: Ids,
     wanted: set[int],
     fault: Callable[[Broken], None],
@@ -128,7 +128,7 @@ def _names(raw: RawPage, ids: Ids, position: int, task: int, number: int) -> Ite
             return
 
 
-def _sampled(name: str, raw: RawPage, reading: Reading) -> Sampled:
+def _sampled(name: str, raw: RawPage, reading: ReadingOptions) -> Sampled:
     html = raw.html if isinstance(raw.html, bytes) else raw.html.encode("utf-8", "surrogatepass")
     html = html[: reading.max_bytes]
     encoding = raw.encoding if isinstance(raw.html, bytes) else "utf-8"
@@ -145,7 +145,7 @@ def _sampled(name: str, raw: RawPage, reading: Reading) -> Sampled:
     return Sampled(name, raw.url, page, " ".join(tokens))
 
 
-class Compared(NamedTuple):
+class ComparedPair(NamedTuple):
     """Two documents compared: the exact Jaccard similarity of their shingles, and our verdict."""
 
     jaccard: float
@@ -154,12 +154,12 @@ class Compared(NamedTuple):
     near_duplicate: bool
 
 
-def compare(a: Sampled, b: Sampled) -> Compared:
+def compare(a: Sampled, b: Sampled) -> ComparedPair:
     """Compare two documents by all of their 3-token shingles, and as a scan would."""
     same_site = None
     if a.url and b.url:
         same_site = registrable_domain(a.url) == registrable_domain(b.url)
-    return Compared(
+    return ComparedPair(
         jaccard(a.tokens, b.tokens),
         distance(a.page.value, b.page.value),
         similarity(a.page, b.page),

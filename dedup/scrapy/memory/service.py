@@ -48,7 +48,7 @@ from dedup.wire.client.command_codec import (
     holding_of,
     is_unjudged,
 )
-from dedup.wire.client.services import Connection, ReplyError, Services, addresses_of
+from dedup.wire.client.services import ReplyError, ServiceConnection, Services, addresses_of
 from dedup.wire.resp import pack
 
 if TYPE_CHECKING:
@@ -370,7 +370,7 @@ async def find_service(timeout_seconds: float) -> tuple[str, ...]:
 async def _greet(timeout_seconds: float) -> tuple[str, str]:
     """Return what is wrong with the listener, or "", and the token that it accepted, or ""."""
     _, connection = await asyncio.get_running_loop().create_connection(
-        lambda: Connection(timeout_seconds, nullcontext()), HOST, PORT
+        lambda: ServiceConnection(timeout_seconds, nullcontext()), HOST, PORT
     )
 
     def ask(*words: bytes | str | int) -> Awaitable[Any]:

@@ -27,7 +27,7 @@ from dedup.core.fingerprint import main_words
 from dedup.model.names import count
 from dedup.model.policy import Mode
 from dedup.model.recipes import Recipe
-from dedup.report.crawl import Crawl, Example, Group, Host
+from dedup.report.crawl import CopyExample, CopyGroup, Crawl, Host
 from dedup.report.drops import Drop, DropsFile, compare_words
 from dedup.report.texts import differences
 
@@ -96,7 +96,7 @@ class Journal:
         crawl.dropped_bytes += len(seen.response.body)
         group = crawl.near_duplicates.get(of)
         if group is None and len(crawl.near_duplicates) < GROUPS:
-            group = crawl.near_duplicates[of] = Group()
+            group = crawl.near_duplicates[of] = CopyGroup()
         is_example = group is not None and len(group.examples) < EXAMPLES
         has_texts = self._drops is not None or (is_example and self._texts < TEXTS)
         texts = self._texts_of(seen) if has_texts else None
@@ -109,7 +109,7 @@ class Journal:
         group.count += 1
         group.least = min(group.least, likeness)
         if is_example:
-            example = Example(seen.response.url, seen.verdict.distance or 0, likeness)
+            example = CopyExample(seen.response.url, seen.verdict.distance or 0, likeness)
             group.examples.append(example)
             if texts is not None and self._texts < TEXTS:
                 self._texts += 1

@@ -4,39 +4,16 @@ Invariants: a service that listens beyond loopback has a token, or does not star
 has a bound in bytes, the same over RESP and HTTP (dedup.model.words.FIELD_BYTES).
 """
 
-import ipaddress
 import os
 import sys
 from pathlib import Path
 
 import msgspec
 
+from dedup.model.addresses import HostPort
 from dedup.model.errors import UsageError
 from dedup.wire.kafka.login import KafkaConfig
 from dedup.wire.shards import check_partitions
-
-LOCAL_NAMES = ("localhost", "localhost.")
-
-
-class HostPort(msgspec.Struct, frozen=True):
-    """Where to listen. Port 0 takes a free one."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
-
-    @property
-    def is_loopback(self) -> bool:
-        """Whether only this machine can reach it."""
-        if self.host in LOCAL_NAMES:
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -94,7 +71,7 @@ class Limits(msgspec.Struct, frozen=True):
 USUAL_LIMITS = Limits()
 
 
-class Config(msgspec.Struct, frozen=True):
+class ServiceConfig(msgspec.Struct, frozen=True):
     """A service's settings.
 
     path                 the folder of the stores, one for each namespace
@@ -134,21 +111,7 @@ class Config(msgspec.Struct, frozen=True):
     namespaces_asked: bool = False
 
 
-def parse_address(text: str) -> HostPort:
-    """Return HOST:PORT as an address; an IPv6 host is in brackets. Raises UsageError."""
-    host, colon, port = text.rpartition(":")
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    elif ":" in host:
-        colon = ""
-    if not (colon and host and port.isascii() and port.isdigit() and int(port) < 1 << 16):
-        raise UsageError(
-            f"address {text!r} is not allowed: HOST:PORT, such as 127.0.0.1:7700 or [::1]:7700"
-        )
-    return HostPort(host, int(port))
-
-
-def check_config(config: Config) -> Config:
+def check_config(config: ServiceConfig) -> ServiceConfig:
     """Return the config. Raises UsageError for one that must not be run."""
     _check_log_options(config)
     for option, address in (("--listen", config.listen), ("--http", config.http)):
@@ -173,7 +136,7 @@ def check_config(config: Config) -> Config:
     return config
 
 
-def _check_tls(config: Config) -> None:
+def _check_tls(config: ServiceConfig) -> None:
     if (config.tls_cert is None) != (config.tls_key is None):
         raise UsageError("--tls-cert and --tls-key belong together: give both, or neither")
     if config.tls_client_ca is not None and config.tls_cert is None:
@@ -183,7 +146,7 @@ def _check_tls(config: Config) -> None:
             raise UsageError(f"{file} cannot be read: expected a PEM file")
 
 
-def _check_log_options(config: Config) -> None:
+def _check_log_options(config: ServiceConfig) -> None:
     if config.kafka is None:
         for option, given, what in (
             ("--partitions", config.partitions is not None, "are those of a log"),

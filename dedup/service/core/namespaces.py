@@ -30,7 +30,7 @@ from dedup.model.policy import GREATEST_DISTANCE, Options, Scope
 from dedup.model.recipes import recipe_of
 from dedup.service.core.config import USUAL_LIMITS, Limits
 from dedup.service.core.refusal import Refused, code, message
-from dedup.wire.shards import Share
+from dedup.wire.shards import PartitionShare
 
 
 class PolicyOverrides(msgspec.Struct, frozen=True):
@@ -84,7 +84,7 @@ class Namespaces:
         reservation_seconds: float = 600.0,
         limits: Limits = USUAL_LIMITS,
         clock: Callable[[], float] = time.monotonic,
-        share: Share | None = None,
+        share: PartitionShare | None = None,
     ) -> None:
         """Distance is the greatest that clients may ask for, in bits; None: the recipe's.
 

@@ -261,7 +261,7 @@ VERDICTS = ("unique", "near_duplicate", "refetch", "exempt")
 Counts = Counter[str]  # of verdicts
 
 
-class _Namespace:
+class _Judgements:
     """What was judged in one namespace; kept are near-duplicates that were kept after all."""
 
     def __init__(self) -> None:
@@ -286,7 +286,7 @@ class Tally:
     def __init__(self) -> None:
         self.started = time.time()
         self.seen = NearDuplicatesSeen()
-        self._namespaces: dict[str, _Namespace] = {}
+        self._namespaces: dict[str, _Judgements] = {}
         self._hosts = _Frequent(HOSTS)  # by namespace and domain: judged, near-duplicates
         self._hot = _Frequent(HOT)  # by namespace and key
         self._samples: deque[_Sample] = deque(maxlen=SAMPLES)
@@ -307,7 +307,7 @@ class Tally:
                     NAMESPACES // 2, self._namespaces.items(), lambda item: item[1].verdicts.total()
                 )
                 self._namespaces = dict(busiest)
-            counts = self._namespaces[namespace] = _Namespace()
+            counts = self._namespaces[namespace] = _Judgements()
         host = self._hosts.of((namespace, verdict.document.domain))
         counts.verdicts[status] += 1
         host[0] += 1
@@ -396,7 +396,7 @@ class Tally:
                 found.setdefault(reason, [0])[0] += pages
         return {reason: pages for reason, (pages,) in _top(found.items())}
 
-    def _of(self, only: str | None) -> list[_Namespace]:
+    def _of(self, only: str | None) -> list[_Judgements]:
         if only is None:
             return list(self._namespaces.values())
         return [self._namespaces[only]] if only in self._namespaces else []

@@ -23,6 +23,7 @@ from uvicorn import Config as UvicornConfig
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
+from dedup.model.addresses import LOCAL_NAMES
 from dedup.service.connections import (
     MANY_FILES,
     Buffers,
@@ -32,7 +33,7 @@ from dedup.service.connections import (
     subject_of,
 )
 from dedup.service.core.access import NO_ROLES, Caller, Tokens, check_role
-from dedup.service.core.config import LOCAL_NAMES, Limits
+from dedup.service.core.config import Limits
 from dedup.service.core.refusal import Refused, log_rate_limited
 from dedup.service.http.bodies import PATH_ROLES, Failed, Fault
 from dedup.service.http.judge import HTML_TYPES
@@ -235,7 +236,7 @@ class _HttpConnection(H11Protocol):
         """Note whether its request has come whole, and the answer is being made."""
         cycle = self.cycle
         if cycle is not None and not (cycle.response_complete or cycle.more_body):
-            self._port.heard(self)
+            self._port.mark_active(self)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a connection; at the limit the one that was idle longest is evicted."""
@@ -270,7 +271,7 @@ class _HttpConnection(H11Protocol):
         """Take some bytes."""
         if self._since is None:
             self._since = monotonic()
-            self._port.waits(self)
+            self._port.mark_idle(self)
         self._taken += len(data)
         if self._taken > SMALL_BYTES:
             self._port.partial.note(self, self._taken)
@@ -290,7 +291,7 @@ class _HttpConnection(H11Protocol):
     def on_response_complete(self) -> None:
         """Wait for the next request."""
         self._since = None
-        self._port.waits(self)
+        self._port.mark_idle(self)
         if self._taken > SMALL_BYTES:
             self._port.partial.note(self, 0)
         self._taken = 0

@@ -92,7 +92,7 @@ class _Sent(NamedTuple):
     options: Any
 
 
-class Judge:
+class PageJudge:
     """Judges the pages of requests."""
 
     def __init__(self, commands: Operations) -> None:

@@ -29,8 +29,8 @@ from dedup.service.core.refusal import Refused, code
 from dedup.service.http import bodies, judge
 from dedup.service.http.bodies import openapi
 from dedup.service.http.guard import Guard
-from dedup.service.http.judge import HTML_TYPES, Judge, JudgeAnswer, JudgeRequest
-from dedup.service.metrics import Metrics
+from dedup.service.http.judge import HTML_TYPES, JudgeAnswer, JudgeRequest, PageJudge
+from dedup.service.metrics import ServiceMetrics
 from dedup.store.transfer import encode_line
 
 STATUS = {
@@ -77,7 +77,7 @@ class _Endpoints:
     def __init__(
         self,
         commands: Operations,
-        metrics: Metrics,
+        metrics: ServiceMetrics,
         health: Callable[[], bodies.Health],
         overview: Callable[[str | None], Overview],
     ) -> None:
@@ -85,7 +85,7 @@ class _Endpoints:
         self._metrics = metrics
         self._health = health
         self._overview = overview
-        self._judge = Judge(commands)
+        self._judge = PageJudge(commands)
         described = openapi(commands.version, (JudgeRequest, JudgeAnswer), HTML_TYPES)
         self._openapi = msgspec.json.encode(described)
         self._decoders = {
@@ -347,7 +347,7 @@ def _no_answer(request: Request, error: Exception) -> Response:
 
 def made_app(
     commands: Operations,
-    metrics: Metrics,
+    metrics: ServiceMetrics,
     health: Callable[[], bodies.Health],
     overview: Callable[[str | None], Overview],
     tokens: Tokens,

@@ -40,7 +40,7 @@ from dedup.service.core.operations import (
 )
 from dedup.service.core.refusal import Refused, code, message
 from dedup.service.resp.plans import Plans, options
-from dedup.service.resp.session import OF_SESSION, Command, Later, Session, info_lines
+from dedup.service.resp.session import OF_SESSION, Command, Later, RespSession, info_lines
 from dedup.wire import resp
 from dedup.wire.resp import NIL, OK, array, bulk, integer, real
 
@@ -158,7 +158,7 @@ def probes(plans: Plans, batch: list[list[bytes]]) -> list[bytes]:
     return of_batch(found, len(batch))
 
 
-def _mprobe(session: Session, arguments: list[bytes]) -> bytes | Later:
+def _mprobe(session: RespSession, arguments: list[bytes]) -> bytes | Later:
     head = [word.upper() for word in arguments[4:11]]
     if arguments[2].upper() != b"RECIPE" or b"VALUES" not in head:
         raise wrong_usage(MPROBE)
@@ -181,7 +181,7 @@ def _mprobe(session: Session, arguments: list[bytes]) -> bytes | Later:
     return encoded(commands.probe_many(detector, values, sketches, recipe, None, given.count))
 
 
-def _reserve(session: Session, arguments: list[bytes]) -> bytes:
+def _reserve(session: RespSession, arguments: list[bytes]) -> bytes:
     plan, fields, token = session.plans.of_page(arguments)
     namespace, detector, given = plan.namespace, plan.detector, plan.given
     page = read_page(arguments[3:7], plan.recipe)
@@ -233,13 +233,13 @@ def _insert_options(arguments: list[bytes]) -> tuple[bool, LateFields]:
     return pin, given
 
 
-def _insert(session: Session, arguments: list[bytes]) -> bytes | Later:
+def _insert(session: RespSession, arguments: list[bytes]) -> bytes | Later:
     pin, given = (False, NO_FIELDS) if len(arguments) == 4 else _insert_options(arguments)
     done = session.commands.insert(*_token_arguments(arguments), pin=pin, given=given)
     return OK if done is None else Later(done, lambda _: OK)
 
 
-def _forget(session: Session, arguments: list[bytes]) -> bytes | Later:
+def _forget(session: RespSession, arguments: list[bytes]) -> bytes | Later:
     namespace, key = text(arguments[1], "namespace"), text(arguments[2], "key")
     done = session.commands.forget(namespace, key)
     if done is not False:
@@ -247,7 +247,7 @@ def _forget(session: Session, arguments: list[bytes]) -> bytes | Later:
     return integer(done) if isinstance(done, bool) else Later(done, integer)
 
 
-def _drop(session: Session, arguments: list[bytes]) -> Later:
+def _drop(session: RespSession, arguments: list[bytes]) -> Later:
     namespace = text(arguments[1], "namespace")
     is_there = session.commands.namespaces.get(namespace) is not None
     done = session.commands.drop(namespace)
@@ -256,12 +256,12 @@ def _drop(session: Session, arguments: list[bytes]) -> Later:
     return Later(done, integer, alone=True)
 
 
-def _partitions(session: Session, _: list[bytes]) -> bytes:
+def _partitions(session: RespSession, _: list[bytes]) -> bytes:
     held, count = session.commands.partitions()
     return array((bulk(held.encode()), integer(count)))
 
 
-def _dedup_info(session: Session, arguments: list[bytes]) -> bytes:
+def _dedup_info(session: RespSession, arguments: list[bytes]) -> bytes:
     commands = session.commands
     if len(arguments) == 1:
         return info_lines(commands.info())
@@ -271,7 +271,7 @@ def _dedup_info(session: Session, arguments: list[bytes]) -> bytes:
 # ------------------------------------------------------------------------------------ dispatch
 
 
-def run(session: Session, arguments: list[bytes]) -> tuple[bytes, bytes | Later]:
+def run(session: RespSession, arguments: list[bytes]) -> tuple[bytes, bytes | Later]:
     """Carry out a command; return its name and its answer. Raises what the command raises."""
     name = arguments[0]
     command = COMMANDS.get(name)
@@ -291,8 +291,8 @@ def run(session: Session, arguments: list[bytes]) -> tuple[bytes, bytes | Later]
     return name, _HANDLERS[name](session, arguments)
 
 
-def run_together(session: Session, batch: list[list[bytes]]) -> bytes:
-    """Carry out commands that can be batched (Session.can_batch) at once; return their answers.
+def run_together(session: RespSession, batch: list[list[bytes]]) -> bytes:
+    """Carry out commands that can be batched (RespSession.can_batch) at once; return their answers.
 
     Raises what one of them raises: then each is to be carried out by itself.
     """
@@ -310,7 +310,7 @@ def run_together(session: Session, batch: list[list[bytes]]) -> bytes:
     return OK * len(batch)
 
 
-def execute(session: Session, _: list[bytes]) -> bytes | Later:
+def execute(session: RespSession, _: list[bytes]) -> bytes | Later:
     """Carry out what is queued."""
     spoilt = session.spoilt
     queued = session.take_queue("EXEC")
@@ -322,7 +322,7 @@ def execute(session: Session, _: list[bytes]) -> bytes | Later:
     return Later(asyncio.ensure_future(_answers(session, queued)), array, alone=True)
 
 
-async def _answers(session: Session, queued: list[list[bytes]]) -> list[bytes]:
+async def _answers(session: RespSession, queued: list[list[bytes]]) -> list[bytes]:
     """Return the answers of commands, each once its turn has come."""
     answers: list[bytes] = []
     size = 0

@@ -1,6 +1,6 @@
 """The RESP port: bytes become commands, and the answers go back in their order.
 
-    bytes -> Turn, if they are nothing but probes of the form of the connection's last one
+    bytes -> ProbeBatch, if they are nothing but probes of the template of the connection's last one
           -> Incoming -> batches of equal commands | single ones -> Answers -> bytes
 
 Invariants:
@@ -35,14 +35,14 @@ from dedup.service.core.refusal import code, log_rate_limited, message
 from dedup.service.metrics import Durations
 from dedup.service.resp.commands import run, run_together
 from dedup.service.resp.plans import Plans
-from dedup.service.resp.session import Later, Session
-from dedup.service.resp.turn import Form, Turn
+from dedup.service.resp.probe_batch import ProbeBatch, ProbeTemplate
+from dedup.service.resp.session import Later, RespSession
 from dedup.wire import resp
 from dedup.wire.resp import MISSING, Incoming, NotResp
 
 log = logging.getLogger(__name__)
 
-RESERVED_FILES = 48  # of those that may be open: for stores, and for the HTTP port
+RESERVED_FILES = 48  # file descriptors kept free for stores and the HTTP port
 TURN_SECONDS = 0.025  # of slices in one iteration of the event loop
 
 
@@ -82,7 +82,7 @@ class Port(Connections):
     asked      commands by name
     errors     error answers by code
     durations  of commands
-    turn       probes that are carried out together
+    probes     PROBEs that are carried out together
     queue      connections whose commands wait for their turn
     """
 
@@ -105,7 +105,7 @@ class Port(Connections):
         self.asked: Counter[bytes] = Counter()
         self.errors: Counter[str] = Counter()
         self.durations = Durations()
-        self.turn = Turn(self.plans, self._probed)
+        self.probes = ProbeBatch(self.plans, self._probed)
         self.queue = WorkQueue()
 
     def _probed(self, seconds: float, probes: int) -> None:
@@ -194,21 +194,21 @@ class Connection(asyncio.Protocol):
         self._port = port
         self._limits = port.limits
         port.accepted += 1
-        self.session = Session(port.commands, port.plans, port.tokens, port.accepted)
+        self.session = RespSession(port.commands, port.plans, port.tokens, port.accepted)
         self._incoming = Incoming(port.limits.command_bytes, port.limits.greeting_bytes)
         self._answers = Answers(self)
         self._transport: Any = None
-        self._singly: deque[list[bytes]] = deque()  # commands that are not to be batched
+        self._unbatched: deque[list[bytes]] = deque()  # commands that are not to be batched
         self._scheduled = False  # the next slice of work waits in the port's queue
         self._paused = False  # reading
         self._finishing = False  # to be closed once everything is answered
-        self._began = self._heard = monotonic()  # connected, last command
+        self._began = self._last_command_at = monotonic()  # connected, last command
         self._has_partial = False  # much of a command that is not whole, or a MULTI's queue
-        self._is_silent = True  # has said nothing that counts
+        self._never_spoke = True  # has sent no valid command
         self._unread_since: float | None = None  # the client reads its answers too slowly
         self._closed_since: float | None = None  # only the last answers are on their way
-        self._form: Form | None = None  # of the last probe
-        self._in_turn = False  # a read was given to the port's turn, and is not answered yet
+        self._template: ProbeTemplate | None = None  # of the last probe
+        self._is_batched = False  # its last read is in the batch of probes, and not answered yet
 
     # ------------------------------------------------------------------------ asyncio's callbacks
 
@@ -231,7 +231,7 @@ class Connection(asyncio.Protocol):
         self._port.gone(self)
         self._closed_since = monotonic()
         self._answers.close()
-        self._singly.clear()
+        self._unbatched.clear()
 
     def pause_writing(self) -> None:
         """Stop taking commands: the client does not read its answers."""
@@ -256,19 +256,19 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take some bytes."""
-        if self._in_turn:  # what came before is carried out before
-            self._port.turn.run()
+        if self._is_batched:  # what came before is carried out before
+            self._port.probes.run()
         if self._closed_since is not None or self._finishing:
             return
         now = monotonic()
-        form = self._form
-        if form is not None and self._is_free():
-            self._in_turn = self._port.turn.take(self, form, data, now)
-        if not self._in_turn:
+        template = self._template
+        if template is not None and self._is_free():
+            self._is_batched = self._port.probes.take(self, template, data, now)
+        if not self._is_batched:
             self._incoming.feed(data, now)
             if self._scheduled or self._paused:
                 return
-            if self._port.queue.waiting and not self._is_silent:
+            if self._port.queue.waiting and not self._never_spoke:
                 self._schedule()
             else:
                 self._work(now)
@@ -277,7 +277,7 @@ class Connection(asyncio.Protocol):
         """Whether nothing is left of what came before, and probes may be carried out as they come."""
         return not (
             self._incoming.unparsed_bytes
-            or self._singly
+            or self._unbatched
             or self._paused
             or self._answers.waiting
             or self._scheduled
@@ -289,17 +289,17 @@ class Connection(asyncio.Protocol):
         )
 
     def probed(self, answer: bytes, now: float) -> None:
-        """Write the answers of a read that was given to the turn."""
-        self._in_turn = False
+        """Write the answers of a read that was batched."""
+        self._is_batched = False
         if self._closed_since is None:
             self._transport.write(answer)
-            self._heard = now
-            if self._is_silent:
-                self._speaks()
+            self._last_command_at = now
+            if self._never_spoke:
+                self._spoke()
 
     def take_back(self, data: bytes) -> None:
-        """Carry out a read that was given to the turn."""
-        self._in_turn = False
+        """Carry out a read that was batched."""
+        self._is_batched = False
         if self._closed_since is None:
             now = monotonic()
             self._incoming.feed(data, now)
@@ -316,11 +316,11 @@ class Connection(asyncio.Protocol):
     def _work(self, now: float | None = None) -> None:
         """Carry out commands until there is none, or it is the turn of other connections."""
         until = (now or monotonic()) + SLICE_SECONDS
-        incoming, session, singly = self._incoming, self.session, self._singly
+        incoming, session, unbatched = self._incoming, self.session, self._unbatched
         try:
             while self._may_work():
-                if singly:
-                    self._run_one(singly.popleft())
+                if unbatched:
+                    self._run_one(unbatched.popleft())
                 elif (command := incoming.next(session.trusted)) is MISSING:
                     self._all_taken()
                     break
@@ -328,7 +328,7 @@ class Connection(asyncio.Protocol):
                     self._run_together(self._alike(command))
                 else:
                     self._run_one(command)
-                if not incoming.unparsed_bytes and not singly:
+                if not incoming.unparsed_bytes and not unbatched:
                     self._all_taken()
                     break
                 if monotonic() > until:
@@ -379,7 +379,7 @@ class Connection(asyncio.Protocol):
                     else len(command) == length and command[4:] == options
                 )  # fmt: skip
             if not is_alike:
-                self._singly.append(command)
+                self._unbatched.append(command)
                 break
             batch.append(command)
         return batch
@@ -410,14 +410,14 @@ class Connection(asyncio.Protocol):
             try:
                 self._answers.add(run_together(self.session, equal))
             except Exception:  # noqa: BLE001 - becomes the answer of the command at fault
-                self._singly.extendleft(reversed(equal))
+                self._unbatched.extendleft(reversed(equal))
                 return
             port.asked[equal[0][0]] += count
             if equal[0][0] == PROBE:
-                self._form = port.turn.form_of(equal[0])
-        if self._is_silent:
-            self._speaks()
-        self._heard = now = monotonic()
+                self._template = port.probes.template_of(equal[0])
+        if self._never_spoke:
+            self._spoke()
+        self._last_command_at = now = monotonic()
         port.durations.note(now - began, count)
 
     def _run_pages(self, pages: list[list[bytes]], deadline: float) -> int:
@@ -431,7 +431,7 @@ class Connection(asyncio.Protocol):
             assert isinstance(answer, bytes)  # neither of them waits for anything
             self._answers.add(answer)
             if monotonic() > deadline:  # a page near thousands of others takes milliseconds
-                self._singly.extendleft(reversed(pages[done:]))
+                self._unbatched.extendleft(reversed(pages[done:]))
                 return done
         return len(pages)
 
@@ -440,26 +440,26 @@ class Connection(asyncio.Protocol):
         try:
             name, answer = run(session, command)
             if name == PROBE and session.queued is None:
-                self._form = port.turn.form_of(command)
+                self._template = port.probes.template_of(command)
         except Exception as fault:  # noqa: BLE001 - becomes the answer of the command at fault
             name, answer = b"refused", self._refusal(fault)
         port.asked[name] += 1
-        self._heard = now = monotonic()
+        self._last_command_at = now = monotonic()
         port.durations.note(now - began, 1)
         if isinstance(answer, bytes):
             self._answers.add(answer)
         else:
             self._answers.add_later(answer)
-        if self._is_silent and session.trusted:
-            self._speaks()
+        if self._never_spoke and session.trusted:
+            self._spoke()
         if session.closing:
             self._answers.flush()
             self.finish()
 
-    def _speaks(self) -> None:
+    def _spoke(self) -> None:
         """Mark the client active: it sent a valid command."""
-        self._is_silent = False
-        self._port.heard(self)
+        self._never_spoke = False
+        self._port.mark_active(self)
 
     def _refusal(self, fault: Exception) -> bytes:
         """Return the answer to a command that failed."""
@@ -503,20 +503,20 @@ class Connection(asyncio.Protocol):
         self._port.ended["protocol"] += 1
         self._answers.add(resp.error("ERR", f"Protocol error: {reason}"))
         self.session.closing = True
-        self._singly.clear()
+        self._unbatched.clear()
         self.finish()
 
     def finish(self) -> None:
         """Take no more bytes; answer what was taken, then close."""
-        if self._in_turn:
-            self._port.turn.run()
+        if self._is_batched:
+            self._port.probes.run()
         self._finishing = True
         self._pause()
         self._close_if_answered()
 
     def _close_if_answered(self) -> None:
         if self._closed_since is None and not (
-            self._answers.waiting or self._singly or self._scheduled
+            self._answers.waiting or self._unbatched or self._scheduled
         ):
             self._answers.flush()
             self._closed_since = monotonic()
@@ -531,7 +531,7 @@ class Connection(asyncio.Protocol):
             ("unread", self._unread_since, limits.unread_seconds),
             ("slow", self._incoming.partial_since, limits.command_seconds),
             ("greeting", greeting, limits.greeting_seconds),
-            ("idle", None if self._answers.waiting else self._heard, limits.idle_seconds),
+            ("idle", None if self._answers.waiting else self._last_command_at, limits.idle_seconds),
         ):
             if since is not None and now - since > seconds:
                 return reason

@@ -35,7 +35,7 @@ class Later(NamedTuple):
     alone: bool = False
 
 
-class Session:
+class RespSession:
     """A connection as its commands see it."""
 
     def __init__(self, commands: Operations, plans: Plans, tokens: Tokens, number: int) -> None:
@@ -136,15 +136,15 @@ class Session:
         return queued
 
 
-Command = Callable[[Session, list[bytes]], bytes | Later]
+Command = Callable[[RespSession, list[bytes]], bytes | Later]
 
 
-def _auth(session: Session, arguments: list[bytes]) -> bytes:
+def _auth(session: RespSession, arguments: list[bytes]) -> bytes:
     session.authenticate(arguments[1] if len(arguments) == 3 else b"default", arguments[-1])
     return OK
 
 
-def _hello(session: Session, arguments: list[bytes]) -> bytes:
+def _hello(session: RespSession, arguments: list[bytes]) -> bytes:
     version = session.protocol_version
     if len(arguments) > 1:
         if arguments[1] not in {b"2", b"3"}:
@@ -183,7 +183,7 @@ def _checked_name(name: bytes) -> bytes:
     return name
 
 
-def _client(session: Session, arguments: list[bytes]) -> bytes:
+def _client(session: RespSession, arguments: list[bytes]) -> bytes:
     match arguments[1].upper():
         case b"ID":
             return integer(session.number)
@@ -211,7 +211,7 @@ def _client(session: Session, arguments: list[bytes]) -> bytes:
             raise UsageError(f"CLIENT does not know {shown(other)}")
 
 
-def _config(session: Session, arguments: list[bytes]) -> bytes:
+def _config(session: RespSession, arguments: list[bytes]) -> bytes:
     if arguments[1].upper() != b"GET":
         raise UsageError("only CONFIG GET is implemented; settings are options of dedup serve")
     asked = {word.lower() for word in arguments[2:]}
@@ -220,7 +220,7 @@ def _config(session: Session, arguments: list[bytes]) -> bytes:
     )
 
 
-def _info(session: Session, _: list[bytes]) -> bytes:
+def _info(session: RespSession, _: list[bytes]) -> bytes:
     info = session.commands.info()
     head = "# Server", "redis_mode:standalone", f"dedup_version:{info.pop('version')}", "# Dedup"
     return info_lines(info, *head)
@@ -232,13 +232,13 @@ def info_lines(info: Mapping[str, object], *head: str) -> bytes:
     return bulk("".join(f"{line}\r\n" for line in lines).encode())
 
 
-def _select(_: Session, arguments: list[bytes]) -> bytes:
+def _select(_: RespSession, arguments: list[bytes]) -> bytes:
     if arguments[1] != b"0":
         raise UsageError("there is one database, 0: namespaces keep crawls apart")
     return OK
 
 
-def _quit(session: Session, _: list[bytes]) -> bytes:
+def _quit(session: RespSession, _: list[bytes]) -> bytes:
     session.closing = True
     return OK
 
@@ -249,24 +249,24 @@ _CONFIG = {
 }
 
 
-def _multi(session: Session, _: list[bytes]) -> bytes:
+def _multi(session: RespSession, _: list[bytes]) -> bytes:
     if session.queued is not None:
         raise UsageError("MULTI calls can not be nested")
     session.queued, session.spoilt = [], False
     return OK
 
 
-def _discard(session: Session, _: list[bytes]) -> bytes:
+def _discard(session: RespSession, _: list[bytes]) -> bytes:
     session.take_queue("DISCARD")
     session.queued_memory = 0
     return OK
 
 
-def _watch(_: Session, __: list[bytes]) -> bytes:
+def _watch(_: RespSession, __: list[bytes]) -> bytes:
     raise UsageError("there is no WATCH: RESERVE takes a page atomically")
 
 
-def _command(_: Session, arguments: list[bytes]) -> bytes:
+def _command(_: RespSession, arguments: list[bytes]) -> bytes:
     if arguments[1:2] and arguments[1].upper() == b"COUNT":
         return integer(len(COMMANDS))
     return resp.EMPTY  # DOCS, INFO: docs/reference/protocol.md has them

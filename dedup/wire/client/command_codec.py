@@ -45,7 +45,7 @@ from dedup.model.words import (
     write_sparse,
 )
 from dedup.wire.resp import pack
-from dedup.wire.shards import PARTITIONS_LIMIT, Share, merged, partition_of
+from dedup.wire.shards import PARTITIONS_LIMIT, PartitionShare, merged, partition_of
 
 NO_SERVICE = -1  # in place of a service's number: none holds it
 
@@ -57,7 +57,7 @@ class Holding(msgspec.Struct, frozen=True):
     count   partitions of its log; 0 without one
     """
 
-    share: Share | None
+    share: PartitionShare | None
     count: int = 0
 
     def __str__(self) -> str:
@@ -71,7 +71,7 @@ def holding_of(reply: Any) -> Holding:
         if text == "*" and 0 <= count <= PARTITIONS_LIMIT:
             return Holding(None, count)
         if 0 < count <= PARTITIONS_LIMIT:
-            return Holding(Share.of(text, count), count)
+            return Holding(PartitionShare.of(text, count), count)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError, DedupError):
         pass
     raise unreadable(reply)
@@ -139,7 +139,7 @@ class Route:
     def missing(self) -> str:
         """Return the partitions that no service holds, as "4-7,9"; "" if not known, or none."""
         left = frozenset(n for n, home in enumerate(self._homes) if home == NO_SERVICE)
-        return str(Share(left, self.count))
+        return str(PartitionShare(left, self.count))
 
 
 def unavailable(

@@ -161,7 +161,7 @@ class ReplyError(Exception):
     """The service's answer is an error: "-CODE message"."""
 
 
-class Connection(asyncio.Protocol):
+class ServiceConnection(asyncio.Protocol):
     """Bytes out, replies in. `lost` is done, with the reason, when the connection ended."""
 
     def __init__(self, timeout_seconds: float, meter: AbstractContextManager[Any]) -> None:
@@ -354,7 +354,7 @@ class CircuitBreaker:
 
 
 class Endpoint:
-    """One service's address and its connection, made again with back-off.
+    """One service's address and its connection, which is reconnected with back-off.
 
     connection  None while there is none
     holding     what the service holds
@@ -372,7 +372,7 @@ class Endpoint:
     ) -> None:
         """Begin to connect. `changed()` is called when availability changes."""
         self.address = address
-        self.connection: Connection | None = None
+        self.connection: ServiceConnection | None = None
         self.holding = Holding(None)
         self.on_trial = False
         self.tried = asyncio.Event()
@@ -484,9 +484,9 @@ class Endpoint:
         """Say that the service is away, once until it is back."""
         self._once.log(log, "away", "the table service %s", text, level=logging.WARNING)
 
-    async def _connect(self) -> Connection:
+    async def _connect(self) -> ServiceConnection:
         address = self.address
-        made = partial(Connection, self._timeout, self._meter)
+        made = partial(ServiceConnection, self._timeout, self._meter)
         if address.path is not None:
             _, connection = await self._loop.create_unix_connection(made, address.path)
         else:

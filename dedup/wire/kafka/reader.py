@@ -1,4 +1,4 @@
-"""Read partitions of a topic from given offsets, without a consumer group; or as a member of one (Member, below).
+"""Read partitions of a topic from given offsets, without a consumer group; or as a member of one (GroupMember, below).
 
     async with Reader(config, topic, {0: 17, 1: 4}) as reader:
         while ...:
@@ -25,14 +25,14 @@ from dedup.wire.kafka.topics import Topic, describe_topic
 
 
 def read_leniently() -> None:
-    """Patch aiokafka to read header names that are not UTF-8, in the whole process. Twice does nothing."""
+    """Patch aiokafka to decode header names with U+FFFD, for the whole process. A second call does nothing."""
     from aiokafka.consumer import fetcher
 
-    if fetcher.MemoryRecords is not _Records:
-        fetcher.MemoryRecords = _Records
+    if fetcher.MemoryRecords is not _LenientRecords:
+        fetcher.MemoryRecords = _LenientRecords
 
 
-class _Records:
+class _LenientRecords:
     """The records of a fetch, in batches, as aiokafka's MemoryRecords."""
 
     def __init__(self, data: bytes) -> None:
@@ -44,13 +44,13 @@ class _Records:
         self.has_next = self._records.has_next
         self.size_in_bytes = self._records.size_in_bytes
 
-    def next_batch(self) -> "_Batch":
+    def next_batch(self) -> "_LenientBatch":
         batch = self._records.next_batch()
         self._taken += 1
-        return _Batch(batch, self._data, self._taken - 1)
+        return _LenientBatch(batch, self._data, self._taken - 1)
 
 
-class _Batch:
+class _LenientBatch:
     """Record batch `number` of a fetch."""
 
     def __init__(self, batch: Any, data: bytes, number: int) -> None:
@@ -115,7 +115,7 @@ MOVE = (
 log = logging.getLogger(__name__)
 
 
-class Mark(NamedTuple):
+class RecordMark(NamedTuple):
     """A record that was read: another one at its offset means that this is another log."""
 
     offset: int
@@ -123,7 +123,7 @@ class Mark(NamedTuple):
     checksum: int
 
     @classmethod
-    def of(cls, record: Any) -> "Mark":
+    def of(cls, record: Any) -> "RecordMark":
         """Return the mark of aiokafka's ConsumerRecord."""
         content = crc32(record.value or b"", crc32(record.key or b""))
         return cls(record.offset, record.timestamp, content)
@@ -148,7 +148,7 @@ class Reader:
         partitions: Collection[int] | None = None,
         changed: Callable[[], None] = lambda: None,
         skip: Mapping[int, int] | None = None,
-        last: Mapping[int, Mark] | None = None,
+        last: Mapping[int, RecordMark] | None = None,
     ) -> None:
         """Partitions that are not in positions are read from the log's beginning.
 
@@ -247,7 +247,7 @@ class Reader:
             if records:
                 batch[partition.partition] = records
                 self.positions[partition.partition] = records[-1].offset + 1
-                self.last[partition.partition] = Mark.of(records[-1])
+                self.last[partition.partition] = RecordMark.of(records[-1])
                 high = self._consumer.highwater(partition)
                 if high is not None:
                     number = partition.partition
@@ -476,7 +476,7 @@ class Reader:
                 break
             for partition, records in found.items():
                 mark = unseen.pop(partition)
-                if records[0].offset == mark.offset and Mark.of(records[0]) != mark:
+                if records[0].offset == mark.offset and RecordMark.of(records[0]) != mark:
                     raise self._lost(
                         f"partition {partition.partition} has another record at offset {mark.offset} than "
                         "the one that was read there, as after restoring a broker from an older copy"
@@ -516,7 +516,7 @@ PARTITION_BYTES = 2 << 20
 Places = dict[tuple[str, int], int]
 
 
-class Member:
+class GroupMember:
     """A member of a consumer group: records of one topic, shared with the group's other members.
 
         start -> (assigned) -> poll, poll, ... -> commit -> (revoked: the owner finishes) -> stop
@@ -696,7 +696,7 @@ async def _answer(asked: Awaitable[Any]) -> Any:
         raise TimeoutError(f"Kafka did not answer within {CALL_SECONDS:g} s") from None
 
 
-def _listener(member: Member) -> Any:
+def _listener(member: GroupMember) -> Any:
     from aiokafka import ConsumerRebalanceListener
 
     class Listener(ConsumerRebalanceListener):  # type: ignore[misc]

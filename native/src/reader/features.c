@@ -164,15 +164,6 @@ static void sum_shingles(struct ndd_reader *reader, size_t kept, size_t own, ndd
     sketch_end(&sketch, page->sketch);
 }
 
-void features_sketch(const struct ndd_reader *reader, uint8_t bytes[NDD_SKETCH_BYTES]) {
-    struct sketch sketch;
-    struct sequence text = {0, 0, 0};
-    sketch_begin(&sketch);
-    add_tokens(&sketch, &text, reader->tokens.at, reader->tokens.n);
-    end_tokens(&sketch, &text);
-    sketch_end(&sketch, bytes);
-}
-
 void features_sum(struct ndd_reader *reader, ndd_page *page) {
     size_t kept = 0, words = 0, own = 0;
     for (size_t i = 0; i < reader->blocks.n; i++) {

@@ -97,25 +97,6 @@ ndd_status ndd_read_text(ndd_reader *reader, const uint8_t *text, size_t n, ndd_
     return finish(reader, NULL, 0, page);
 }
 
-ndd_status ndd_read_excerpt(ndd_reader *reader, const uint8_t *text, size_t n, uint32_t least,
-                            ndd_excerpt *excerpt) {
-    static const ndd_key no_key = {0, 0};
-    ndd_page page;
-    if (excerpt == NULL) return NDD_BAD_ARGUMENT;
-    ndd_status status = begin(reader, text, n, no_key, &page);
-    if (status != NDD_OK) return status;
-    ndd_excerpt made = {0};
-    excerpt_take(reader, text, n, &made);
-    if (made.words >= least && made.words > 0) {
-        words_plain(reader, text, text + n);
-        words_end_block(reader);
-        features_sketch(reader, made.sketch);
-    }
-    reader->address = NULL;
-    if (reader->status == NDD_OK) *excerpt = made;
-    return reader->status;
-}
-
 static void show(struct ndd_reader *reader, const uint8_t *bytes, size_t n) {
     if (!NDD_ROOM(reader, reader->words_shown, n)) return;
     memcpy(reader->words_shown.at + reader->words_shown.n, bytes, n);

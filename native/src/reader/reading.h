@@ -295,13 +295,7 @@ void repeats_leave(struct ndd_reader *reader);
 /* features.c */
 void features_sum(struct ndd_reader *reader, ndd_page *page);
 
-/* The sketch of all tokens, of plain text. */
-void features_sketch(const struct ndd_reader *reader, uint8_t bytes[NDD_SKETCH_BYTES]);
-
 /* Of a page whose text is too little to be judged by: what only a copy of it has. */
 void features_whole(const struct ndd_reader *reader, const uint8_t *html, size_t n, ndd_page *page);
-
-/* excerpt.c: everything of an excerpt but its sketch. */
-void excerpt_take(struct ndd_reader *reader, const uint8_t *text, size_t n, ndd_excerpt *excerpt);
 
 #endif

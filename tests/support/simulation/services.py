@@ -12,7 +12,7 @@ from dedup.service.core.namespaces import Namespaces, PolicyOverrides
 from dedup.service.core.operations import Log, Operations
 from dedup.service.replica import LogInserts, Replica
 from dedup.wire.kafka import KafkaConfig
-from dedup.wire.shards import Share
+from dedup.wire.shards import PartitionShare
 from simulation.log import NS
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Service:
         try:
             if world.with_log:
                 if self.partitions is not None:
-                    text = str(Share(frozenset(self.partitions), world.log.count))
+                    text = str(PartitionShare(frozenset(self.partitions), world.log.count))
                 config = KafkaConfig(("nowhere:1",))
                 self.replica = Replica(config, self.namespaces, self.path, share=text)
                 at_once(self.replica.prepare())

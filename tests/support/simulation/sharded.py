@@ -15,7 +15,7 @@ from dedup.model.page import ReserveOptions, Verdict
 from dedup.service.core.namespaces import PolicyOverrides
 from dedup.service.core.operations import Operations
 from dedup.service.core.refusal import Refused
-from dedup.wire.shards import Share, merged
+from dedup.wire.shards import PartitionShare, merged
 from simulation.log import NS
 from simulation.promises import Attempt
 from simulation.services import Service
@@ -52,7 +52,7 @@ class Link:
             except Refused:
                 return
             every = frozenset(range(count))
-            self.held = every if text == "*" else Share.of(text, count).partitions
+            self.held = every if text == "*" else PartitionShare.of(text, count).partitions
             self.life = service.life
 
     def _stands(self, life: int) -> bool:

@@ -1,12 +1,12 @@
-"""The probes of one turn of the loop, carried out together.
+"""The probes of one iteration of the event loop, carried out together.
 
-    bytes, nothing but probes of the form of the connection's last one -> their values
+    bytes, nothing but probes of the template of the connection's last one -> their values
         -> one search for all connections -> one answer for each read
 
 A client repeats a command with other values. The bytes of such a read are compared with those of the command before,
 and only the values are read; the digits of a sketch are decoded where something is near.
 
-Invariant: the answers of a turn are those that each command would have had by itself: what is not of the form, and
+Invariant: the answers of a batch are those that each command would have had by itself: what is not of the template, and
 what fails, is carried out by its connection, command by command.
 """
 
@@ -26,11 +26,11 @@ from dedup.service.resp.commands import of_batch
 from dedup.service.resp.plans import Plans
 from dedup.wire import resp
 
-FORMS = 4096  # that are kept
+TEMPLATES = 4096  # that are kept: commands with other options, or namespaces, than the last ones
 _VALUE, _SKETCH = 16, 2 * SKETCH_BYTES  # digits
 
 
-class Form(NamedTuple):
+class ProbeTemplate(NamedTuple):
     """A DEDUP.PROBE as clients send it, and where its value and its sketch are."""
 
     arguments: list[bytes]
@@ -39,75 +39,78 @@ class Form(NamedTuple):
     sketch_at: int
 
 
-class Client(Protocol):
-    """Who gives a read to the turn."""
+class ProbeSender(Protocol):
+    """Who adds a read to the batch."""
 
     def probed(self, answer: bytes, now: float) -> None:
-        """Write the answers of a read that was given to the turn."""
+        """Write the answers of a read that was added to the batch."""
 
     def take_back(self, data: bytes) -> None:
-        """Carry out a read that was given to the turn."""
+        """Carry out a read that was added to the batch."""
 
 
 class ProbeRead(NamedTuple):
     """Bytes of a client, and how many probes they are."""
 
-    client: Client
+    client: ProbeSender
     data: bytes
     probes: int
 
 
-class Turn:
-    """The probes that are carried out together at the end of this turn."""
+class ProbeBatch:
+    """PROBEs of all connections in one iteration of the event loop, run as one native call."""
 
     def __init__(self, plans: Plans, done: Callable[[float, int], None]) -> None:
         """done(seconds, probes) is called after each native call."""
         self._plans = plans
         self._done = done
-        self._forms: dict[tuple[bytes, ...], Form | None] = {}
-        self._form: Form | None = None
+        self._templates: dict[tuple[bytes, ...], ProbeTemplate | None] = {}
+        self._template: ProbeTemplate | None = None
         self._reads: list[ProbeRead] = []
         self._values = ffi.new("uint64_t[]", PROBES)
         self._count = 0
         self._began = 0.0
 
-    def form_of(self, arguments: list[bytes]) -> Form | None:
-        """Return the form of a DEDUP.PROBE that was carried out; None if its options ask for more than neighbours."""
+    def template_of(self, arguments: list[bytes]) -> ProbeTemplate | None:
+        """Return the template of a DEDUP.PROBE that was carried out; None if its options ask for more than neighbours."""
         if len(arguments[2]) != _VALUE or len(arguments[3]) != _SKETCH:
             return None
         key = (arguments[1], *arguments[4:])
-        if key in self._forms:
-            return self._forms[key]
+        if key in self._templates:
+            return self._templates[key]
         plan = self._plans.of(arguments)
-        form, given = None, plan.given
+        template, given = None, plan.given
         if not (given.page or given.fields or given.domain is not None):
             words = [resp.bulk(argument) for argument in arguments]
             before = b"*%d\r\n" % len(words) + b"".join(words[:2])
             value_at = len(before) + len(b"$16\r\n")
             sketch_at = len(before) + len(words[2]) + len(b"$74\r\n")
-            form = Form(arguments, before + b"".join(words[2:]), value_at, sketch_at)
-        if len(self._forms) >= FORMS:
-            self._forms.clear()
-        self._forms[key] = form
-        return form
+            template = ProbeTemplate(arguments, before + b"".join(words[2:]), value_at, sketch_at)
+        if len(self._templates) >= TEMPLATES:
+            self._templates.clear()
+        self._templates[key] = template
+        return template
 
-    def take(self, client: Client, form: Form, data: bytes, now: float) -> bool:
-        """Take a read if it is nothing but probes of a form; the client is called back once this turn ends."""
-        if form is not self._form or self._count + len(data) // len(form.command) > PROBES:
+    def take(self, client: ProbeSender, template: ProbeTemplate, data: bytes, now: float) -> bool:
+        """Add a read if it is nothing but probes of a template; the client is called back at the end of this iteration."""
+        if (
+            template is not self._template
+            or self._count + len(data) // len(template.command) > PROBES
+        ):
             self.run()
-            self._form = form
+            self._template = template
         count = lib.ndd_repeated_read(
             data,
             len(data),
-            form.command,
-            len(form.command),
-            form.value_at,
-            form.sketch_at,
+            template.command,
+            len(template.command),
+            template.value_at,
+            template.sketch_at,
             _SKETCH,
             self._values + self._count,
             PROBES - self._count,
         )
-        if count * len(form.command) != len(data):
+        if count * len(template.command) != len(data):
             return False
         if not self._reads:
             self._began = now
@@ -118,14 +121,14 @@ class Turn:
 
     def run(self) -> None:
         """Carry out what was taken."""
-        reads, count, form = self._reads, self._count, self._form
+        reads, count, template = self._reads, self._count, self._template
         if not reads:
             return
-        assert form is not None
+        assert template is not None
         values = array("Q", bytes(ffi.buffer(self._values, 8 * count)))
         self._reads, self._count = [], 0
         try:
-            answers = self._answers(form, values, reads)
+            answers = self._answers(template, values, reads)
         except Exception:  # noqa: BLE001 - becomes the answer of the command at fault
             for client, data, _ in reads:
                 client.take_back(data)
@@ -135,13 +138,15 @@ class Turn:
             read.client.probed(answer, now)
         self._done(now - self._began, count)
 
-    def _answers(self, form: Form, values: "array[int]", reads: Sequence[ProbeRead]) -> list[bytes]:
-        plan = self._plans.of(form.arguments)
+    def _answers(
+        self, template: ProbeTemplate, values: "array[int]", reads: Sequence[ProbeRead]
+    ) -> list[bytes]:
+        plan = self._plans.of(template.arguments)
         starts = [0]
         for read in reads:
             starts.append(starts[-1] + read.probes)
         commands = self._plans.commands
-        sketches = cast(Sequence[bytes], _Sketches(form, reads, starts))
+        sketches = cast(Sequence[bytes], _Sketches(template, reads, starts))
         found = commands.probe_many(
             plan.detector, values, sketches, plan.recipe, None, plan.given.count
         )
@@ -156,14 +161,16 @@ class Turn:
 class _Sketches:
     """The sketches of the probes of some reads, decoded where they are asked for."""
 
-    def __init__(self, form: Form, reads: Sequence[ProbeRead], starts: Sequence[int]) -> None:
-        self._form, self._reads, self._starts = form, reads, starts
+    def __init__(
+        self, template: ProbeTemplate, reads: Sequence[ProbeRead], starts: Sequence[int]
+    ) -> None:
+        self._template, self._reads, self._starts = template, reads, starts
 
     def __len__(self) -> int:
         return self._starts[-1]
 
     def __getitem__(self, index: int) -> bytes:
         which = bisect_right(self._starts, index) - 1
-        form = self._form
-        at = (index - self._starts[which]) * len(form.command) + form.sketch_at
+        template = self._template
+        at = (index - self._starts[which]) * len(template.command) + template.sketch_at
         return unhexlify(self._reads[which].data[at : at + _SKETCH])
