@@ -127,7 +127,6 @@ class PageFingerprint(msgspec.Struct, frozen=True, gc=False):
     ]
     recipe: Annotated[str, Form("text", "id of what made the fingerprint", most=64)]
     unread: bool = False
-    partly: bool = False
     links: Annotated[
         int,
         Form(
@@ -159,6 +158,7 @@ class PageFingerprint(msgspec.Struct, frozen=True, gc=False):
             sparse=True,
         ),
     ] = 0
+    partly: bool = False
 
     @property
     def title(self) -> int:

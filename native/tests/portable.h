@@ -81,6 +81,7 @@
 #define words_block portable_words_block
 #define words_break portable_words_break
 #define words_end_block portable_words_end_block
+#define words_end_unless portable_words_end_unless
 #define words_html portable_words_html
 #define words_plain portable_words_plain
 #define words_title portable_words_title

@@ -17,7 +17,7 @@ from whole_sites import contents_of, tokens_of, twins
 from whole_sites import similarity as content_similarity
 
 from dedup import fingerprint, recipe_of
-from dedup.evaluate.sets import Page
+from dedup.evaluate.sets import SetPage
 from dedup.model.errors import UsageError
 from dedup.model.policy import Options
 
@@ -158,7 +158,7 @@ def test_a_peer_finds_equal_texts(tmp_path):
     pytest.importorskip("datasketch")
     words = " ".join(f"word{n}" for n in range(40))
     texts = (words, "two words", words, f"{words} more", "two words")
-    pages = [Page(str(n), text) for n, text in enumerate(texts)]
+    pages = [SetPage(str(n), text) for n, text in enumerate(texts)]
     made = signed(pages, lambda html: html, tokens_of)
     assert made.tokens == [40, 2, 40, 41, 2]
     assert made.near[2] == [(1.0, 0)]
