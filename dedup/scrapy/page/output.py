@@ -33,6 +33,7 @@ from dedup.scrapy.report import Seen
 LEADS = 4  # accounts that are told of something new, the last ones that paid on the way to it
 LOOKED = 10  # requests of a page that are compared with its links
 HELD = 1000  # objects of a page that are held back until its callback ends; of more, all pass
+MOST_LINKS = 0.5  # of a page, which a callback asks for that follows links
 _SESSION_IN_PATH = re.compile(r";|/\([A-Za-z]\(")
 
 Made = Iterable[Any]
@@ -449,13 +450,17 @@ class Compared(Accepted):
         beyond = False
         made = {each.url: each for each in reversed(self._made) if isinstance(each, Request)}
         addresses = cache(lambda: Counter(map(self._address, made)))
+        links = self._page.reading.links
+        # of a callback that passes over most links, those of accepted pages were not followed either
+        follows = bool(links) and len(made) >= MOST_LINKS * len([*each_link(links)])
+        is_old = follows and not self._page.space.met.is_new(links)
         for request in reversed(made.values()):
             if session.requests.has(request.url):
                 continue
             if not self._is_linked(request):
                 _lead(request, self._lead)
                 beyond = True
-            elif self._is_known(request.url, addresses) or not self._pay(request):
+            elif self._is_known(request, addresses, is_old=is_old) or not self._pay(request):
                 continue
             passing.append(request)
         return passing, beyond
@@ -473,13 +478,18 @@ class Compared(Accepted):
         counts.add("requests/waiting" if ledger.wait(account, request) else "requests/forgotten")
         return False
 
-    def _is_known(self, url: str, addresses: Callable[[], Counter[bytes]]) -> bool:
-        """Whether an accepted page of this site had a link to a URL's page, with another session or campaign.
+    def _is_known(
+        self, request: Request, addresses: Callable[[], Counter[bytes]], *, is_old: bool
+    ) -> bool:
+        """Whether an accepted page of this site had a link to a request's page, with another session or campaign.
 
         A link without them that was never followed is new: a menu has links that callbacks pass over. addresses counts
-        the requests of the page by address: those that share one differ in a parameter that is no session.
+        the requests of the page by address: those that share one differ in a parameter that is no session. is_old: the
+        callback follows most links of the page, and accepted pages had all of them.
         """
-        page = self._page
+        page, url = self._page, request.url
+        if is_old and addresses()[self._address(url)] == 1:
+            return True
         site = page.verdict.domain
         if page.match is None or page.match.domain != site or registrable_domain(url) != site:
             return False
