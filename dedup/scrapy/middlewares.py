@@ -7,7 +7,9 @@
 Scrapy passes the spider to their methods up to 2.13, not later.
 """
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator
 from typing import Any, Self
 
 from scrapy import Request, Spider, signals
@@ -26,6 +28,7 @@ from dedup.scrapy.settings import has_pipelines
 
 FLAG = "near-duplicate"
 FLAG_PARSED = "near-duplicate-parsed"  # and compared
+CLOCKS_DIFFER_SECONDS = 0.05  # here and at a site
 
 
 class _Middleware:
@@ -46,13 +49,20 @@ class DownloaderMiddleware(_Middleware):
         self,
         request: Request,
         spider: Spider | None = None,  # noqa: ARG002
-    ) -> None:
-        """Remove from meta what belongs to another page; raise KnownUrl if the page was accepted under another URL."""
-        session, known = self.session, None
+    ) -> Awaitable[None] | None:
+        """Remove from meta what belongs to another page; raise KnownUrl if the page was accepted under another URL.
+
+        The first control visit of pages that are kept whole waits for the next second, which clocks on them show.
+        """
+        session, known, pause = self.session, None, None
         with session.counts.guard(f"{request} may pass for another page"):
-            known = session.known_url(request, forget_copied(request))
+            noted = forget_copied(request)
+            known = session.known_url(request, noted)
+            if noted.control and session.waits_for_clocks(request):
+                pause = asyncio.sleep(1 - time.time() % 1 + CLOCKS_DIFFER_SECONDS)
         if known is not None:
             raise known
+        return pause
 
     async def process_response(
         self,

@@ -2,6 +2,9 @@
 
 import re
 import signal
+import time
+from dataclasses import replace
+from functools import partial
 
 import pytest
 from crawling import (
@@ -149,6 +152,12 @@ def counters(count: int) -> dict[str, Page | list[Page]]:
 
 
 KEEPS_PAGES = ITEMS.replace('"url": response.url}', '"url": response.url, "html": response.text}')
+WHOLE_PAGES = """
+def parse(self, response):
+    self.note("parsed", response)
+    yield {"url": response.url, "html": response.text}
+    yield from self.links(response)
+"""
 COUNTER = """
 seen = 0
 
@@ -357,6 +366,21 @@ def test_promise_1_a_daily_page_with_other_numbers_is_no_copy_of_yesterdays(tmp_
     }
     assert len(today) == 20
     assert not second.faults
+
+
+def test_the_first_control_visit_of_pages_that_are_kept_waits_for_the_next_second(tmp_path):
+    """A clock on them shows another time then."""
+    times: dict[str, list[float]] = {}
+    pages = counters(30)
+    for path, answers in list(pages.items()):
+        found = times[path] = []
+        before = partial(lambda found: found.append(time.time()), found)
+        many = [answers] if isinstance(answers, Page) else answers
+        pages[path] = [replace(page, before=before) for page in many]
+    crawl = run_case(tmp_path, Case(pages, WHOLE_PAGES, WRITES), setup=SETUP)
+    assert crawl.stat("items/control")
+    first, second = min((found for found in times.values() if len(found) == 2), key=lambda f: f[1])
+    assert int(second) > int(first)
 
 
 LANGS = """
