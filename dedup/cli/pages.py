@@ -288,9 +288,10 @@ def _side(path: str, encoding: str | None, recipe: Recipe) -> _Side:
 
 def _alone(page: _Side, beside: _Side, recipe: Recipe) -> Share:
     """Return how much of a page another one does not have."""
-    frames = Frames(recipe.id)
-    frames.learned(beside.page, beside.blocks or bytes(8), ".")
-    return frames.share(page.blocks, ".")
+    frames, site = Frames(recipe.id), "."
+    one_block = bytes(8)  # of no words: a page without any is counted, too
+    frames.learned(beside.page, beside.blocks or one_block, site)
+    return frames.share(page.blocks, site)
 
 
 def _known(store: str, sides: tuple[_Side, _Side], recipe: Recipe) -> tuple[Share, Share]:

@@ -28,7 +28,6 @@ from dedup.scrapy.settings import has_pipelines
 
 FLAG = "near-duplicate"
 FLAG_PARSED = "near-duplicate-parsed"  # and compared
-CLOCKS_DIFFER_SECONDS = 0.05  # here and at a site
 
 
 class _Middleware:
@@ -59,7 +58,7 @@ class DownloaderMiddleware(_Middleware):
             noted = forget_copied(request)
             known = session.known_url(request, noted)
             if noted.control and session.waits_for_clocks(request):
-                pause = asyncio.sleep(1 - time.time() % 1 + CLOCKS_DIFFER_SECONDS)
+                pause = asyncio.sleep(1 - time.time() % 1)
         if known is not None:
             raise known
         return pause

@@ -155,7 +155,7 @@ def test_a_peer_drops_for_the_most_similar_page_that_was_kept():
 
 def test_a_peer_finds_equal_texts(tmp_path):
     """MinHash of what an extractor gives: equal shingles are similar by 1, and too few words by nothing."""
-    pytest.importorskip("datasketch")
+    pytest.importorskip("datasketch", reason="the dependency group `bench` is not installed")
     words = " ".join(f"word{n}" for n in range(40))
     texts = (words, "two words", words, f"{words} more", "two words")
     pages = [SetPage(str(n), text) for n, text in enumerate(texts)]
