@@ -51,13 +51,13 @@ class DownloaderMiddleware(_Middleware):
     ) -> Awaitable[None] | None:
         """Remove from meta what belongs to another page; raise KnownUrl if the page was accepted under another URL.
 
-        The first control visit of pages that are kept whole waits for the next second, which clocks on them show.
+        The control visit of a page with a clock waits for the next second, which that shows then.
         """
         session, known, pause = self.session, None, None
         with session.counts.guard(f"{request} may pass for another page"):
             noted = forget_copied(request)
             known = session.known_url(request, noted)
-            if noted.control and session.waits_for_clocks(request):
+            if noted.control and noted.has_clock:
                 pause = asyncio.sleep(1 - time.time() % 1)
         if known is not None:
             raise known

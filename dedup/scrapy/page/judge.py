@@ -482,11 +482,6 @@ class Session:
         )
         return Digester(page, rules)
 
-    def waits_for_clocks(self, request: Request) -> bool:
-        """Whether a control visit is the first of a callback whose items hold nothing but the page."""
-        callback = self.callback(request).name
-        return len(self.visits.of(callback).visits) == 1 and self.keeping.keeps(callback)
-
     def news(self, lead: tuple[Account, ...]) -> None:
         """Note that something new came by way of requests that accounts paid for."""
         for account in lead:

@@ -11,6 +11,7 @@ the page's class, but for those that the page has no link to: a spider that coun
 """
 
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import cache, cached_property
@@ -24,7 +25,7 @@ from dedup.model.names import registrable_domain
 from dedup.scrapy.evidence.difference import NUMBERS, WORDS, shape, undirected
 from dedup.scrapy.evidence.digest import Digest, Digester, Hashes, are_known, differing, encode
 from dedup.scrapy.evidence.ledger import Account
-from dedup.scrapy.evidence.visits import Visit
+from dedup.scrapy.evidence.visits import Visit, shows_clock
 from dedup.scrapy.page.in_flight import Page
 from dedup.scrapy.page.judge import Session
 from dedup.scrapy.page.request import PageLinks, asks, mark, mark_of, wanted_urls
@@ -412,6 +413,7 @@ class Compared(Accepted):
             if fields and page.again is not None and session.visits.wants(page.name):
                 visit = Visit(page.name, digest, page.verdict.page)
                 session.visits.begin(page.verdict.key, visit)
+                mark(page.again, has_clock=shows_clock(self._response.body, time.time()))
                 session.send((page.again,), "items/control")
         new = iter(known)
         sent = set(map(id, requests))
