@@ -1,5 +1,6 @@
 """The spider's own items decide, in real crawls of sites with copies and variants of one text."""
 
+import asyncio
 import re
 import signal
 import time
@@ -20,6 +21,11 @@ from crawling import (
     words,
 )
 from killing import verify_store
+from scrapy import Request, Spider
+from scrapy.utils.test import get_crawler
+
+from dedup.scrapy import DownloaderMiddleware
+from dedup.scrapy.page.request import mark
 
 PIPELINE = """
 class Write:
@@ -383,6 +389,28 @@ def test_a_control_visit_of_a_page_with_a_clock_waits_for_the_next_second(tmp_pa
     visited = [found for found in times.values() if len(found) == 2]
     assert visited
     assert all(int(second) > int(first) for first, second in visited)
+
+
+@pytest.mark.parametrize("has_clock", [True, False])
+def test_a_visit_waits_for_the_second_to_end_only_where_its_page_has_a_clock(tmp_path, has_clock):
+    """By the middleware alone: in a crawl the second may end by itself."""
+
+    async def ask() -> tuple[int, int]:
+        crawler = get_crawler(Spider, {"DEDUP_PATH": str(tmp_path)})
+        crawler.spider = Spider.from_crawler(crawler, name="only")
+        if crawler.stats is None:  # before Scrapy 2.14
+            crawler._apply_settings()
+        request = Request("http://a.example/")
+        mark(request, control="http://a.example/", has_clock=has_clock)
+        began = int(time.time())
+        pause = DownloaderMiddleware.from_crawler(crawler).process_request(request)
+        assert (pause is not None) == has_clock
+        if pause is not None:
+            await pause
+        return began, int(time.time())
+
+    began, ended = asyncio.run(ask())
+    assert ended > began or not has_clock
 
 
 LANGS = """
