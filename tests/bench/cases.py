@@ -135,9 +135,9 @@ CASES = (
             Option(
                 "work",
                 "parse",
-                "The spider does nothing; makes an item with links; also makes requests for them.",
+                "The spider does nothing; makes a small item; one with text and links; also requests for these.",
                 "choice",
-                choices=("fetch", "parse", "follow"),
+                choices=("fetch", "scrape", "parse", "follow"),
             ),
             Option("service", False, "Use a table service in place of a store.", "flag"),
         ),

@@ -3,6 +3,7 @@
     python crawl_spider.py --url START [--addon [--service URL]] [--steps] [--work ...]
 
     fetch   nothing is done with a page
+    scrape  an item of some hundred characters: the title, the heading, the first paragraph
     parse   an item: the title, the links, made absolute, and the visible text
     follow  the item, and a request for each link
 
@@ -26,7 +27,7 @@ import scrapy
 from scrapy.crawler import CrawlerProcess
 from scrapy.http import HtmlResponse, Response
 
-Work = Literal["fetch", "parse", "follow"]
+Work = Literal["fetch", "scrape", "parse", "follow"]
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -62,11 +63,21 @@ class _Spider(scrapy.Spider):
         self.started_seconds = time.process_time()
         callbacks: dict[Work, Callable[..., Any]] = {
             "fetch": self.fetch_page,
+            "scrape": self.scrape_page,
             "parse": self.parse_page,
             "follow": self.parse_and_follow,
         }
         assert isinstance(response, HtmlResponse)
         yield from response.follow_all(css="a", callback=callbacks[self.work])
+
+    def scrape_page(self, response: Response) -> Iterator[Any]:
+        self.fetch_page(response)
+        yield {
+            "url": response.url,
+            "title": response.css("title::text").get(),
+            "heading": response.css("h1::text").get(),
+            "lead": response.css("p::text").get("")[:300],
+        }
 
     def parse_page(self, response: Response) -> Iterator[Any]:
         self.fetch_page(response)

@@ -446,6 +446,53 @@ def test_values_with_a_lasting_form_are_data() -> None:
         assert not equal({"v": one}, {"v": two})
 
 
+_texts = st.one_of(
+    st.builds(lambda: dt.datetime.now().isoformat()),
+    st.text(max_size=5),
+    st.sampled_from(
+        (
+            URL,
+            f" {URL}\n",
+            html.escape(f"{URL}?a=1&b=2"),
+            quote(URL, safe=""),
+            f"see {URL}!",
+            "http://www.a.example/b/6",
+            "http://www.a.example:8080/b/6",
+            "http://a.example/",
+            "2031-01-01 10:00:00",
+            " ",
+            "",
+            "two  words",
+            "\x1cone\x85",
+        )
+    ),
+)
+
+
+@given(st.lists(_texts, min_size=8, max_size=12), st.sampled_from([URL, "http://a.example/"]))
+def test_many_texts_are_read_together_as_they_are_one_by_one(texts: list[str], url: str) -> None:
+    """A page has hundreds of links."""
+    found = []
+    for many in (8, 100):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, "MANY", many)
+            digester = Digester(page(url), Rules(NAMES))
+            hashes = digester.add({"links": texts, "other": {"texts": tuple(texts)}})
+            found.append((hashes, digester.digest(), digester._values, digester.shown))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(("bound", "least"), [("VALUES", 20), ("BUDGET", 100)])
+def test_many_texts_have_the_bounds_of_others(
+    monkeypatch: pytest.MonkeyPatch, bound: str, least: int
+) -> None:
+    """Of values and characters."""
+    texts = ["123456789"] * 11
+    assert digest({"links": texts}) is not None
+    monkeypatch.setattr(module, bound, least)
+    assert digest({"links": texts, "further": texts}) is None
+
+
 def test_the_names_of_fields_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those beyond are "a field" in messages, and told apart as well."""
     monkeypatch.setattr(module, "NAMES", 2)

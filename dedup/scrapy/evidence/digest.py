@@ -19,7 +19,7 @@ Invariants:
 
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import date, datetime, timedelta
 from enum import Enum
 from hashlib import blake2b
@@ -45,6 +45,7 @@ ITEMS = 40  # items of a page that are compared one by one; of more, only all to
 NUMBERS = 32  # numbers in a page's main text that are told apart; further ones count as one
 NAMES = 2000  # of fields that messages know
 FIELDS = 32  # fields of an item that are told apart; further ones count as one
+MANY = 8  # texts of a list, from which on they are looked at together
 
 PAGE_SHARE = 0.5  # of a page's characters or words, from which on a field holds the page itself
 PAGE_CHARACTERS = 200  # of a field that can hold a page
@@ -300,7 +301,7 @@ class Digester:
                 shown.text = shown.text or not found.startswith(_PAGE)
             elif found not in _SAYS_NOTHING and found != self._url:
                 shown.says = shown.says or not isinstance(value, bool)
-                if rules.shows and not self._is_title(value):
+                if rules.shows and not (isinstance(value, str) and self._is_title(found)):
                     shown.data[name] = found.encode("utf-8", "surrogatepass")[:PAGE_CHARACTERS]
             exact = _hash(found)
             wide.append((number, exact if number != _OTHERS else _hash(name, found)))
@@ -373,14 +374,13 @@ class Digester:
         parts = "".join(page.parts[PART[letter]].hex() for letter in _PAGE_PARTS)
         return f"{_PAGE} {page.sketch[TEXT_HASH:].hex()} {parts}"
 
-    def _is_title(self, value: object) -> bool:
-        """Whether a value is what the title of the page begins with, or at least half of it: no number in it."""
-        if not isinstance(value, str) or not value:
+    def _is_title(self, text: str) -> bool:
+        """Whether a text is what the title of the page begins with, or at least half of it: no number in it."""
+        if not text:
             return False
         if self._title is None:
             found = _TITLE.search(self._page.text())
             self._title = "" if found is None else " ".join(unescape(found[1]).split())
-        text = " ".join(value.split())
         is_most = len(text) >= PAGE_SHARE * len(self._title)
         return self._title.startswith(text) or (is_most and text in self._title)
 
@@ -405,12 +405,37 @@ class Digester:
         if isinstance(value, Enum):
             return self._value(value.value, depth + 1)
         if isinstance(value, _COLLECTIONS):
-            found = [self._value(each, depth + 1) for each in value]
+            found = self._texts(value) or [self._value(each, depth + 1) for each in value]
             return f"\0{found if isinstance(value, _SEQUENCES) else sorted(found)}"
         if is_item(value):
             pairs = sorted((str(k), self._value(v, depth + 1)) for k, v in pairs_of(value))
             return f"\0item{pairs}"
         return self._plain(value)
+
+    def _texts(self, value: Collection[object]) -> list[str] | None:
+        """Return what _value() returns of each of many texts; None unless all are such, without a time or the own address.
+
+        All at once: a page has hundreds of links. Raises TooMuch.
+        """
+        if len(value) < MANY or self._rules.only or set(map(type, value)) != {str}:
+            return None
+        texts = cast("Collection[str]", value)
+        joined = "\n".join(texts)
+        if self._host and self._host in joined:
+            own = self._own_addresses()
+            if any(url in joined for url in (*self._page.urls, *own)):
+                return None
+            self._has_origin = self._has_origin or self._origin in joined
+        found = joined.split()
+        if found != [*texts]:
+            found = [" ".join(each.split()) for each in texts]
+        if any(19 <= len(each) <= 35 and _TIME.match(each) for each in found):
+            return None
+        self._values -= len(texts)
+        if self._values < 0:
+            raise TooMuch
+        self._spend(len(joined))
+        return found
 
     def _plain(self, value: object) -> str:
         if value is None or isinstance(value, bool):
@@ -441,19 +466,24 @@ class Digester:
 
     def _addressed(self, text: str) -> str:
         """Return a text in which the page's host stands, without the page's address."""
-        if self._own is None:
-            self._own = _addresses(self._page.urls)
-            heading = self._page.reading().fingerprint.parts[PART["h"]]
-            self._url = f"{_URL} {heading.hex()}"
-        if text in self._page.urls or text in self._own:
+        own = self._own_addresses()
+        if text in self._page.urls or text in own:
             return self._url
-        for url in self._own:
+        for url in own:
             if url in text:
                 self._inside = True
                 text = text.replace(url, _URL)
         if self._origin and self._origin in text:
             self._has_origin = True
         return text
+
+    def _own_addresses(self) -> list[str]:
+        """Return how the page's addresses may be written."""
+        if self._own is None:
+            self._own = _addresses(self._page.urls)
+            heading = self._page.reading().fingerprint.parts[PART["h"]]
+            self._url = f"{_URL} {heading.hex()}"
+        return self._own
 
     def _is_now(self, seconds: float) -> bool:
         return not self._rules.only and abs(seconds - self._now) < CLOCK_SECONDS
