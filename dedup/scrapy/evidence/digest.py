@@ -478,9 +478,13 @@ class Digester:
         return text
 
     def _own_addresses(self) -> list[str]:
-        """Return how the page's addresses may be written."""
+        """Return how the page's addresses may be written, the longest first; a site's root is looked for as a whole only."""
         if self._own is None:
-            self._own = _addresses(self._page.urls)
+            own: set[str] = set()
+            for url in self._page.urls:
+                if any(url.split("/", 3)[3:]):
+                    own |= {url, escape(url), quote(url, safe="")}
+            self._own = sorted(own, key=len, reverse=True)
             heading = self._page.reading().fingerprint.parts[PART["h"]]
             self._url = f"{_URL} {heading.hex()}"
         return self._own
@@ -505,15 +509,6 @@ class Digester:
         holders, holds = frozenset(self._holders), self._holds_page
         numbers = numbers_of(self._page.reading()) if holds else frozenset[int]()
         return Digest(number, self._says, whole, items, fields, numbers, holds, holders)
-
-
-def _addresses(urls: Iterable[str]) -> list[str]:
-    """Return how a page's own addresses may be written, the longest first; a site's root is looked for as a whole only."""
-    own: set[str] = set()
-    for url in urls:
-        if any(url.split("/", 3)[3:]):
-            own |= {url, escape(url), quote(url, safe="")}
-    return sorted(own, key=len, reverse=True)
 
 
 def _without(fields: Iterable[tuple[int, int]], volatile: frozenset[int]) -> list[tuple[int, int]]:

@@ -488,14 +488,14 @@ class Session:
             for space in self.spaces.values():
                 self.send(space.ledger.news(account), "requests/again")
 
-    def speaks(self, request: Request | None) -> None:
-        """Note that a page's callback yields something."""
-        if request is not None and len(self._speaking) < CALLBACKS:
-            self._speaking.add(self.callback(request).name)
+    def speaks(self, callback: str) -> None:
+        """Note that a callback yields something."""
+        if len(self._speaking) < CALLBACKS:
+            self._speaking.add(callback)
 
-    def was_silent(self, request: Request, lead: tuple[Account, ...]) -> None:
+    def was_silent(self, callback: str, lead: tuple[Account, ...]) -> None:
         """Note a page that yielded nothing: something new if its callback never does, as one that writes files."""
-        if lead and self.callback(request).name not in self._speaking:
+        if lead and callback not in self._speaking:
             self.news(lead)
 
     def spoil(self, page: Page, fields: frozenset[int] | None) -> None:

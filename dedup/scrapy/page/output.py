@@ -145,9 +145,10 @@ class Unjudged:
 
     def take(self, made: Any) -> Made:
         """Return what passes now."""
-        if made is not None:
+        if made is not None and self._silent:
             self._silent = False
-            self._session.speaks(self._request)
+            if self._request is not None:
+                self._session.speaks(self._session.callback(self._request).name)
         if isinstance(made, Request):
             _lead(made, self._lead)
             return (made,) if self._follows else ()
@@ -161,7 +162,7 @@ class Unjudged:
     def end(self, *, complete: bool) -> None:
         """Note a page of a silent callback."""
         if complete and self._silent and self._request is not None:
-            self._session.was_silent(self._request, self._lead)
+            self._session.was_silent(self._session.callback(self._request).name, self._lead)
 
 
 class Accepted:
@@ -204,7 +205,7 @@ class Accepted:
         """Note that the callback yields something."""
         if made is not None and self._silent:
             self._silent = False
-            self._session.speaks(self._request)
+            self._session.speaks(self._page.callback)
 
     def _see(self, request: Request) -> None:
         """Note a request that the callback yields."""
@@ -269,7 +270,7 @@ class Accepted:
         if complete and not self._asked and is_hub and page.verdict.status == "unique":
             session.news(self._lead)
         if complete and self._silent:
-            session.was_silent(self._request, self._lead)
+            session.was_silent(page.callback, self._lead)
         session.in_flight.end(page.token, accepted=complete and not self._asked)
 
 
@@ -523,7 +524,7 @@ class Compared(Accepted):
         parts = page.name.parts if page.name is not None else ""
         if complete and self._silent and WORDS in parts and NUMBERS not in parts:
             # else a calendar's empty days would never end
-            self._session.was_silent(self._request, self._lead)
+            self._session.was_silent(page.callback, self._lead)
         in_flight.end(page.token, accepted=accepted)
 
 

@@ -96,7 +96,8 @@ def again(request: Request, **fields: Any) -> Request:
     found = mark_of(request)
     copied = None if found.copied is None else 0
     meta[MARK] = Mark(copied=copied, lead=found.lead, **fields)
-    url = request.url if _splash_arguments(request) is not None else first_url(request)
+    by_splash = "splash" in meta and _splash_arguments(request) is not None
+    url = request.url if by_splash else first_url(request)
     return request.replace(url=url, dont_filter=True, meta=meta)
 
 

@@ -14,6 +14,7 @@ Invariant: URLs are mapped together only if they agree in everything that the ru
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote_plus, unquote_plus
@@ -126,6 +127,7 @@ class _Url(NamedTuple):
         return f"{self.scheme}://{self.host}{self.path}{query and '?'}{query}"
 
 
+@lru_cache(64)  # a pair is looked at several times
 def _parts(url: str) -> _Url | None:
     """Return a URL in its parts, the parameters of the path among those of the query."""
     found = _URL.match(url) if len(url) <= LONGEST_URL else None
