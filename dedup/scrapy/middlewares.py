@@ -1,4 +1,4 @@
-"""The three middlewares: Scrapy's calls, each behind the guard. What they do stands in page/.
+"""The three middlewares: Scrapy's calls, each guarded. What they do stands in page/.
 
     DownloaderMiddleware  a fetched page is judged before it is parsed; a copy is dropped
     SpiderMiddleware      next to the engine: what a callback yields passes, or is withheld
@@ -54,11 +54,13 @@ class DownloaderMiddleware(_Middleware):
         The control visit of a page with a clock waits for the next second, which that shows then.
         """
         session, known, pause = self.session, None, None
-        with session.counts.guard(f"{request} may pass for another page"):
+        try:
             noted = forget_copied(request)
             known = session.known_url(request, noted)
             if noted.control and noted.has_clock:
                 pause = asyncio.sleep(1 - time.time() % 1)
+        except Exception as error:  # noqa: BLE001 - a fault of ours never stops a request
+            session.counts.fault(error, f"{request} may pass for another page")
         if known is not None:
             raise known
         return pause
@@ -71,7 +73,7 @@ class DownloaderMiddleware(_Middleware):
     ) -> Response:
         """Return the page, or raise NearDuplicate. No other exception leaves this method."""
         session, drop = self.session, None
-        with session.counts.guard(f"{request} is kept"):
+        try:
             verdict = await session.judge(request, response)
             if verdict is not None and verdict.reason in {"compared", "in_flight"}:
                 response.flags.append(FLAG_PARSED)
@@ -79,6 +81,8 @@ class DownloaderMiddleware(_Middleware):
                 response.flags.append(FLAG)
                 if session.config.mode == "drop":
                     drop = self._drop(request, response, verdict)
+        except Exception as error:  # noqa: BLE001 - a fault of ours never costs a page
+            session.counts.fault(error, f"{request} is kept")
         if drop is not None:
             raise drop
         return response
@@ -213,10 +217,13 @@ class SpiderMiddleware(CallbackMiddleware):
 
     def request_scheduled(self, request: Request) -> None:
         """Note that a page is fetched for a callback, not awaited in one (Scrapy's signal)."""
-        with self.session.counts.guard(f"{request} counts as awaited in a callback"):
-            self.session.scheduling = True
+        session = self.session
+        try:
+            session.scheduling = True
             mark(request, scheduled=request.url)
-            self.session.requests.note(request.url)
+            session.requests.note(request.url)
+        except Exception as error:  # noqa: BLE001 - a fault of ours never costs a request
+            session.counts.fault(error, f"{request} counts as awaited in a callback")
 
     def spider_idle(self) -> None:
         """Finish pending work: the spider may be closed now (Scrapy's signal)."""

@@ -63,8 +63,10 @@ class Output:
         """Choose the way."""
         self._session, self._response = session, response
         self._way: _Way | None = None
-        with session.counts.guard(f"what {response} brings passes, and is not compared"):
+        try:
             self._way = _way_of(session, response)
+        except Exception as error:  # noqa: BLE001 - a fault of ours never costs an item
+            session.counts.fault(error, f"what {response} brings passes, and is not compared")
 
     def take(self, made: Any) -> Made:
         """Return what passes now."""
@@ -72,7 +74,7 @@ class Output:
             return (made,)
         try:
             return self._way.take(made)
-        except Exception as error:  # noqa: BLE001 - a fault of ours never costs an item
+        except Exception as error:  # noqa: BLE001 - the same
             return self._failed(error, made)
 
     def finish(self) -> Made:
@@ -90,13 +92,16 @@ class Output:
 
     def end(self, *, complete: bool) -> None:
         """End the page: inserted if the callback got to its end."""
-        with self._session.counts.guard(f"{self._response} is parsed, but not remembered"):
+        session = self._session
+        try:
             if self._way is not None:
                 self._way.end(complete=complete)
                 return
-            page = self._session.in_flight.page_of(self._response.request)
+            page = session.in_flight.page_of(self._response.request)
             if page is not None:
-                self._session.in_flight.end(page.token, accepted=complete)
+                session.in_flight.end(page.token, accepted=complete)
+        except Exception as error:  # noqa: BLE001 - the same
+            session.counts.fault(error, f"{self._response} is parsed, but not remembered")
 
     def _failed(self, error: Exception, *made: Any) -> Made:
         self._session.counts.fault(error, f"all that {self._response} brings passes")
