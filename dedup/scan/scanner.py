@@ -226,7 +226,7 @@ def _read(
     for task, results, end in read_all(_tasks(job, begin), reading, processes):
         pages = [(each.key, each.page.value) for each in results if isinstance(each, PageToJudge)]
         work.memory.look_up(pages, distance, CROWD)
-        for result in results:
+        for result in map(judge.learned, results):
             row = judge.take(result)
             if row is not None:
                 lines.append(to_line(row))
