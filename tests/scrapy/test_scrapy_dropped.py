@@ -10,7 +10,8 @@ from collections import Counter
 
 import pytest
 from command_line import call
-from crawling import Case, article, hub, run_case, run_cases, serve, words
+from crawling import Case, Page, article, hub, run_case, run_cases, serve, words
+from picture_site import picture
 
 from dedup.report.drops import read_drops
 
@@ -90,6 +91,25 @@ def test_a_copy_by_its_text_says_so(tmp_path):
     crawl = run_case(tmp_path, Case({"/": hub(*paths)} | paths, BEGINS, settings))
     assert [line.rule for line in read_drops(file)] == ["text"] * 54
     assert crawl.log.count(f"50 pages are copies of {crawl.url}/p?n=0 by their text") == 1
+
+
+def test_what_was_learned_of_the_site_is_said_of_its_pages(tmp_path):
+    """DEDUP_PROOF = "text": of a page dropped, and of one kept as its site's frame, how much of it is that frame."""
+    drops, report = tmp_path / "d.jsonl", tmp_path / "report.json"
+    pages = {f"/{n}": Page(picture(n).encode()) for n in range(40)}
+    pages |= {f"/copy?{frame}": article(1, frame=frame) for frame in "ab"}
+    settings = {
+        "DEDUP_DROPPED": str(drops),
+        "DEDUP_REPORT": str(report),
+        "DEDUP_PROOF": "text",
+        "CONCURRENT_REQUESTS": 1,
+    }
+    crawl = run_case(tmp_path, Case({"/": hub(*pages)} | pages, BEGINS, settings))
+    said = call("why", f"{crawl.url}/30", "--report", report).stdout
+    read = "read 154 words, 150 of them on 30 of the 31 pages of this site; of what was not read"
+    assert f"was kept: unread ({read} nothing is new)" in said
+    said = call("why", f"{crawl.url}/copy?b", "--drops", drops).stdout
+    assert "of its site       read 160 words; " in said
 
 
 def test_a_new_crawl_begins_an_empty_file(tmp_path):
