@@ -465,6 +465,7 @@ class Session:
             links=True,
             numbers=True,
             blocks=self._learns_frame,
+            shingles=self._learns_frame and self.config.options.own_words,
         )
 
     # ------------------------------------------------------------------ a page is parsed
