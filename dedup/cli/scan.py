@@ -94,7 +94,7 @@ STDOUT = "-"
 @setting_option(
     "own_words",
     is_flag=True,
-    help="Compare pages of a site by their own words, too, those that hardly another page has; the input is read twice.",
+    help="Compare pages of a site by their own words, too, those that hardly another page has.",
 )
 @setting_option("max_bytes", type=click.IntRange(1, 1 << 30), environment=True)
 @secret_option

@@ -41,12 +41,7 @@ class Frames:
         self._lock = threading.Lock()
         first = begin or folder
         self._blocks = SiteBlocks() if first is None else _load(first / SITE_BLOCKS, recipe)
-        self._whole = self._blocks  # what pages are judged by
         self._saved = 0  # pages that were counted at the last save
-
-    def judge_by(self, whole: "Frames") -> None:
-        """Judge by what others have learned of all pages of a site: the second of two passes."""
-        self._whole = whole._blocks  # noqa: SLF001 - of another one of these
 
     def learned(
         self,
@@ -70,7 +65,7 @@ class Frames:
             unread = page.unread or is_unread(share)
             own = b""
             if shingles and has_own_words(share, unread=unread) and (links or not unread):
-                own = self._known(site).own_sketch(site, blocks, shingles, OWN_PAGES)
+                own = self._blocks.own_sketch(site, blocks, shingles, OWN_PAGES)
                 if unread:
                     own += hash_of_links(links).to_bytes(8, "little")
             if self._file is not None and self._blocks.counted - self._saved >= SAVED_AFTER:
@@ -91,12 +86,8 @@ class Frames:
             return self._share(blocks, site, 0)
 
     def _share(self, blocks: bytes, site: str, left_most: int) -> Share:
-        known = self._known(site)
-        return known.tell(site, blocks, frame_above(known.pages(site)), OWN_PAGES, left_most)
-
-    def _known(self, site: str) -> SiteBlocks:
-        """Return what tells of a site: all of its pages, unless they were forgotten."""
-        return self._whole if self._whole.pages(site) else self._blocks
+        above = frame_above(self._blocks.pages(site))
+        return self._blocks.tell(site, blocks, above, OWN_PAGES, left_most)
 
     def save(self, folder: Path | None = None) -> None:
         """Write what was learned since the last time, to its own folder; or all of it to another one. Raises OSError."""

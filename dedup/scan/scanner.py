@@ -1,6 +1,5 @@
 """Run a scan from its beginning, or from where it was interrupted, to its end.
 
-    with --own-words: tasks -> read_all -> what is learned of each site, before anything is judged
     tasks -> read_all -> ScanJudge -> Work.commit, again and again
     then: what is kept is copied -> the store is updated -> the report -> the verdicts move to their
     place -> the work goes
@@ -16,7 +15,6 @@ from its work folder:
     position.0, .1   where the scan is, written alternately
     store/           what it accepted (a store as any other)
     site-blocks      what it learned of the sites' frames, now and then
-    whole/           the same of all pages, with --own-words: once it is there, they are judged
 
 A commit writes in this order: verdicts, position, store. The store's transaction makes the commit: it has the commit's
 number, and the position of that number holds. Then the verdicts (and dropped.jsonl) are cut to the length that the
@@ -41,7 +39,7 @@ import msgspec
 from dedup.core.files import checked_line, read_checked, replace_file
 from dedup.detector import EmbeddedDetector
 from dedup.detector.detector import CROWD
-from dedup.detector.frames import SITE_BLOCKS, Frames
+from dedup.detector.frames import Frames
 from dedup.model.errors import DedupError, RecipeMismatch, StoreDamaged, UsageError
 from dedup.model.recipes import Recipe
 from dedup.scan.accepted import AcceptedLayers
@@ -49,7 +47,7 @@ from dedup.scan.copies import drop_line
 from dedup.scan.inputs import ARCHIVES, list_units
 from dedup.scan.keep import elect, member_line
 from dedup.scan.kept import check_kept, write_kept
-from dedup.scan.reading import learned, read_all
+from dedup.scan.reading import read_all
 from dedup.scan.values import (
     STDIN,
     BrokenRecord,
@@ -108,8 +106,6 @@ def scan(
         work = stack.enter_context(Work(folder, job, recipe, base))
         if work.position.phase == "scan":
             total_bytes = total_bytes or _bytes_of(job)
-            if job.own_words:
-                _learn(job, work, recipe, total_bytes, progress)
             _read(job, work, recipe, total_bytes, progress, fault, emit)
         return _end(job, work, base, recipe, progress, fault)
 
@@ -125,10 +121,6 @@ def _check(job: ScanJob) -> None:
         what = "the pages of a store" if job.store is not None else "verdicts on stdout"
         raise UsageError(
             f"--keep {job.keep} chooses when all pages are known, and does not go with {what}; give --keep first"
-        )
-    if job.own_words and STDIN in job.inputs:
-        raise UsageError(
-            "--own-words reads the input twice, and stdin can be read once; give files"
         )
     if job.date_field is not None and job.keep != "newest":
         raise UsageError("--date-field is for --keep newest")
@@ -208,7 +200,6 @@ def _read(
     emit: Callable[[bytes], None] | None,
 ) -> None:
     begin = work.position
-    before = total_bytes if job.own_words else 0  # bytes that were read to learn of the sites
     detector = _detector(job, work, recipe)
     distance = detector.policy.distance
     judge = ScanJudge(detector, job.identity, copy.deepcopy(begin.summary), fault)
@@ -230,8 +221,7 @@ def _read(
         if progress:
             behind = position.behind_bytes + position.offset
             pages = judge.summary.pages
-            now = pages - begin.summary.pages
-            progress(ScanProgress(before + behind, before + total_bytes, pages, now))
+            progress(ScanProgress(behind, total_bytes, pages, pages - begin.summary.pages))
 
     for task, results, end in read_all(_tasks(job, begin), reading, processes):
         pages = [(each.key, each.page.value) for each in results if isinstance(each, PageToJudge)]
@@ -254,33 +244,6 @@ def _read(
             held_bytes, committed = 0, now
     position = msgspec.structs.replace(position, phase="end")
     commit()
-
-
-def _learn(
-    job: ScanJob,
-    work: "Work",
-    recipe: Recipe,
-    total_bytes: int,
-    progress: Callable[[ScanProgress], None] | None,
-) -> None:
-    """Count the blocks of all pages, unless that was done; then pages are judged by these counts."""
-    folder = work.folder / "whole"
-    done = (folder / SITE_BLOCKS).exists()
-    whole = Frames(recipe.id, begin=folder if done else work.learned_before)
-    reading = msgspec.structs.replace(reading_of(job, recipe), own_words=False)
-    if not done:
-        behind, shown = 0, time.monotonic()
-        for task, results, end in read_all(_tasks(job, _START), reading, job.processes):
-            for result in results:
-                if isinstance(result, PageToJudge):
-                    learned(result, whole)
-            behind += task.unit.bytes if end else 0
-            if progress and time.monotonic() - shown >= COMMIT_SECONDS:
-                progress(ScanProgress(behind, 2 * total_bytes, 0, 0))
-                shown = time.monotonic()
-        folder.mkdir(exist_ok=True)
-        whole.save(folder)
-    work.frames.judge_by(whole)
 
 
 def _member(job: ScanJob, unit: int, result: Result) -> list[bytes]:
@@ -389,7 +352,7 @@ def _update(job: ScanJob, work: "Work", base: Store | None) -> int:
 
 # --------------------------------------------------------------------------------- the work folder
 
-VERSION = 6
+VERSION = 5
 
 Phase = Literal["scan", "end"]
 
@@ -453,8 +416,8 @@ class Work:
         )
         try:
             self.memory = AcceptedLayers(base, self._store)
-            self.learned_before = None if base is None else base.path
-            self.frames = Frames(recipe.id, folder, folder if begun else self.learned_before)
+            known = folder if begun or base is None else base.path
+            self.frames = Frames(recipe.id, folder, known)
             self._frames_saved = time.monotonic()
             if begun:
                 self._check_job(job, recipe)

@@ -29,7 +29,7 @@ class ScanJob(msgspec.Struct, frozen=True, kw_only=True):
     identity    keep pages that are other pages of their site by title or canonical URL
     keep        which page of a group stays (dedup/scan/keep.py)
     date_field  the field of a page's date, for keep="newest"
-    own_words   compare pages of a site by their own words, too: the input is read twice, to learn of each site first
+    own_words   compare pages of a site by their own words, too
     report      a file for the report (.html or .json), or None
     kept        where the input is written once more without its near-duplicates: a file for one
                 file, a folder for more; None for nowhere

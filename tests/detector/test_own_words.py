@@ -18,11 +18,10 @@ import dedup
 from dedup.core.fingerprint import read_page
 from dedup.core.site_blocks import Share, SiteBlocks
 from dedup.detector.rules import has_own_words, near_duplicates, unread_twins
-from dedup.model.errors import UsageError
 from dedup.model.page import PART, Document
 from dedup.model.policy import Options
 from dedup.model.recipes import recipe_of
-from dedup.scan import ScanJob, scan
+from dedup.scan import ScanJob, ScanProgress, scan, scanner
 from dedup.store import Store
 
 SITE = "http://own.example"
@@ -311,18 +310,12 @@ def scanned(
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_a_scan_reads_twice_and_compares_own_words(tmp_path: Path, processes: int) -> None:
-    """All pages of the site are counted first, so that the first ones are compared by their own words, too."""
-    early = {"early": article(4, 1)}
-    pages = dict([*BEFORE.items()][:10]) | early | BEFORE | VISITS
-    found = scanned(tmp_path, pages, own_words=True, processes=processes)
-    assert found["early"] == ("near_duplicate", "own_words", f"{SITE}/a4")
+def test_a_scan_compares_own_words(tmp_path: Path, processes: int) -> None:
+    """If it is asked to; read by several processes, too."""
+    found = scanned(tmp_path, BEFORE | VISITS, own_words=True, processes=processes)
     assert {name: found[name] for name in VISITS} == DROPPED | ALWAYS
-    found = scanned(tmp_path, pages, processes=processes)
-    assert {name: found[name][0] for name in (*VISITS, *early)} == {
-        name: status
-        for name, (status, *_) in (KEPT | ALWAYS | {"early": ("unique", "", None)}).items()
-    }
+    found = scanned(tmp_path, BEFORE | VISITS, processes=processes)
+    assert {name: found[name] for name in VISITS} == KEPT | ALWAYS
 
 
 def test_a_scan_chooses_among_pages_of_the_same_own_words(tmp_path: Path) -> None:
@@ -335,7 +328,39 @@ def test_a_scan_chooses_among_pages_of_the_same_own_words(tmp_path: Path) -> Non
     assert scanned(tmp_path, VISITS, **store) == DROPPED | ALWAYS
 
 
-def test_stdin_cannot_be_read_twice() -> None:
-    """A scan of stdin says so."""
-    with pytest.raises(UsageError, match="--own-words reads the input twice"):
-        scan(ScanJob(inputs=("-",), own_words=True))
+class Stopped(Exception):
+    """A scan is stopped."""
+
+
+@pytest.mark.parametrize("stopped_at", [1, 2])
+def test_a_scan_that_was_stopped_compares_own_words(
+    tmp_path: Path, stopped_at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped and resumed it knows what it has stored: the verdicts are those of an unbroken one."""
+    monkeypatch.setattr(scanner, "COMMIT_SECONDS", 0.0)
+    files = []
+    for number, part in enumerate((BEFORE, VISITS, {"again": catalogue(135, 2)})):
+        rows = [{"url": f"{SITE}/{name}", "html": html} for name, html in part.items()]
+        files.append(tmp_path / f"{number}.jsonl")
+        files[-1].write_text("".join(json.dumps(row) + "\n" for row in rows))
+    output = tmp_path / "out.jsonl"
+    job = ScanJob(inputs=tuple(map(str, files)), output=str(output), own_words=True)
+    calls: list[ScanProgress] = []
+
+    def stop(progress: ScanProgress) -> None:
+        calls.append(progress)
+        if len(calls) == stopped_at:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        scan(job, progress=stop)
+    assert not output.exists()
+    scan(replace(job, resume=True), progress=calls.append)
+    found = {
+        row["key"].rpartition("/")[2]: row
+        for row in map(json.loads, output.read_text().splitlines())
+    }
+    assert len(found) == len(BEFORE) + len(VISITS) + 1
+    for name, (status, reason, of) in (DROPPED | ALWAYS | {"again": DROPPED["list"]}).items():
+        assert (found[name]["status"], found[name]["reason"]) == (status, reason)
+        assert found[name]["of"] == of
