@@ -10,7 +10,7 @@ from detecting import page
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from picture_site import text
+from picture_site import article, catalogue, text
 from sizes import examples
 from sketches import differing, sketch
 
@@ -193,26 +193,6 @@ def test_shingles_that_are_cut_off_are_no_fault() -> None:
 
 
 # --------------------------------------------------------------------------------------- by every way in
-
-
-def article(number: int, visit: int = 0) -> str:
-    """Return a page whose navigation has thirty paragraphs of its own; of the text each visit changes every 18th word."""
-    rows = "".join(f"<p>{text(1000 * number + i, 40)}</p>" for i in range(30))
-    words = text(number, 300).split()
-    words[::18] = [f"visit{visit}"] * len(words[::18])
-    return (
-        f"<title>Article {number}</title><h1>Article {number}</h1><main><p>{' '.join(words)}</p></main>"
-        f"<nav>{rows}</nav>"
-    )
-
-
-def catalogue(number: int, visit: int = 0) -> str:
-    """Return a page of which little is read: an introduction to a list of links, of which one line is another at each visit."""
-    rows = "".join(
-        f"<li><a href=/{number}/{i}>{text(1000 * number + i + visit * (i == 0), 20)}</a>"
-        for i in range(20)
-    )
-    return f"<title>List {number}</title><p>{text(1, 40)}.</p><ul>{rows}</ul>"
 
 
 def run(detector: dedup.Detector, pages: dict[str, str]) -> dict[str, tuple[str, str, str | None]]:
