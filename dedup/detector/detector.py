@@ -122,9 +122,7 @@ class OpenStore:
         self.store = store
         self.frames = frames
         self.reservations = Reservations(store.k)
-        self.unread: UnreadPages | None = (
-            None  # known once a detector with the option own_words was opened
-        )
+        self.unread: UnreadPages | None = None  # with the option own_words
         self.cut = 0  # answers and verdicts that left out nearby pages, since there were too many
         self.lock = threading.RLock()
         self.users = 0

@@ -59,10 +59,7 @@ LEFT_MORE = 20  # nor is one with so many more new words that were not read than
 PARTLY = 0.5  # of one with so much of them, and as many more, title and canonical URL count
 
 OWN_FROM = 30  # pages of a site that are counted before own words are known: the frame of the first ones passes for own
-OWN_LEAST, OWN_BLOCKS = (
-    30,
-    8,
-)  # shingles and blocks of its own that a page must have, to be compared by them
+OWN_LEAST, OWN_BLOCKS = 30, 8  # shingles and blocks of its own that a judged page must have
 OWN_UNREAD = 20  # shingles of its own that an unread page must have
 OWN_ALIKE = 0.9  # similarity of the own words of two pages from which they are near-duplicates,
 OWN_READ = 0.6  # if so much of what was read is similar

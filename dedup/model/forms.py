@@ -5,8 +5,8 @@
 The functions are generated as source, as dataclasses does: a loop over the fields would take several times
 as long, and these run for every page.
 
-Invariants: a field that is declared is in every form, but one that is only `here` (Form), which is in records on disk; a form omits a sparse field that has its default, so
-that forms of older releases and of pages without it are the same bytes.
+Invariants: a field that is declared is in every form, but one that is `here` (Form) in records on disk only; a form omits
+a sparse field that has its default, so that forms of older releases and of pages without it are the same bytes.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -16,10 +16,7 @@ import msgspec
 
 SKETCH_BYTES = 37
 PARTS_BYTES = 32
-OWN_BYTES = (
-    SKETCH_BYTES,
-    SKETCH_BYTES + 8,
-)  # of PageFingerprint.own: of a page that is judged, of an unread one
+OWN_BYTES = SKETCH_BYTES, SKETCH_BYTES + 8  # PageFingerprint.own of a judged page, of an unread one
 
 Status = Literal["unique", "refetch", "near_duplicate", "pending", "exempt"]
 Identity = Literal["same", "other", "unknown"]
