@@ -37,7 +37,7 @@ from dedup.core.fingerprint import (
 )
 from dedup.core.fingerprint import fingerprint as fingerprint_html
 from dedup.core.site_blocks import Share
-from dedup.detector.frames import SITE_BLOCKS, Frames
+from dedup.detector.frames import SITE_BLOCKS, Frames, in_words
 from dedup.detector.rules import is_partly, is_unread
 from dedup.model.errors import DedupError, RecipeMismatch, UsageError
 from dedup.model.forms import FIELDS
@@ -142,7 +142,7 @@ def page_fields(page: PageFingerprint) -> dict[str, Any]:
             value = fields[field.name]
             digits = value.hex() if isinstance(value, bytes) else f"{value:0{field.digits[0]}x}"
             fields[field.name] = digits
-    del fields["links"], fields["partly"]  # which only a crawl, or a site, can say
+    del fields["links"], fields["partly"], fields["own"]  # which only a crawl, or a site, can say
     return fields
 
 
@@ -488,15 +488,6 @@ def _notes(result: _Result) -> Iterator[str]:
             yield f"the {what} differ, which counts for nothing where the pages are the same"
         else:
             yield f"the {what} differ: on one site --identity keeps B, and a crawl compares what it brings"
-
-
-def in_words(share: Share) -> str:
-    """Return how much of a page its site's memory knows, as a sentence."""
-    read = f"read {terminal.count(share.read, 'word')}"
-    if share.frame:
-        read += f", {share.frame:,} of them on {share.frame_pages:,} of the {share.pages:,} pages of this site"
-    left = f"; {terminal.count(share.left, 'word')} not read are on none of them"
-    return read + (left if share.left else "; of what was not read nothing is new")
 
 
 def _write_page(path: str, result: _Result) -> None:

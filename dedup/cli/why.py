@@ -215,6 +215,7 @@ def _lines(drop: Drop) -> Iterator[str]:
         ("reason", drop.reason),
         ("shown by", drop.rule),
         ("withheld", ", ".join(terminal.count(n, what) for what, n in withheld.items() if n)),
+        ("of its site", drop.told),
         ("callback", drop.callback),
         *(("differs in", text) for text in _differences(drop)),
         *(("to keep it", text) for text in advice(drop)),

@@ -29,7 +29,8 @@ class PageReading(NamedTuple):
     its pagination lead, 8 bytes for each, little-endian: without session and tracking parameters, and
     none to the page itself (native/src/reader/links.c); address is the hash that such a link would have.
     They are no part of the fingerprint. numbers, if asked for, is what number_runs() reads; blocks, if asked
-    for, the list of its blocks (docs/reference/fingerprint-spec.md), 8 bytes for each, little-endian.
+    for, the list of its blocks (docs/reference/fingerprint-spec.md), 8 bytes for each, little-endian; shingles, if asked
+    for, hashes of their shingles, 4 bytes for each.
     """
 
     fingerprint: PageFingerprint
@@ -41,6 +42,7 @@ class PageReading(NamedTuple):
     address: bytes = b""
     numbers: bytes = b""
     blocks: bytes = b""
+    shingles: bytes = b""
 
 
 class Block(NamedTuple):
@@ -85,11 +87,12 @@ def read_page(
     links: bool = False,
     numbers: bool = False,
     blocks: bool = False,
+    shingles: bool = False,
 ) -> PageReading:
     """Do what fingerprint() does, and also tell how much text and inline JSON the page held.
 
     links says whether to gather where it leads, too, numbers whether to gather those of its main text, and
-    blocks whether to list its blocks.
+    blocks whether to list its blocks, shingles whether to list theirs.
     """
     known = keyed_recipe(recipe)
     reader = _borrowed()
@@ -101,7 +104,7 @@ def read_page(
             page.data_bytes,
             page.words,
             page.words_read,
-            *_gathered(reader, links=links, numbers=numbers, blocks=blocks),
+            *_gathered(reader, links=links, numbers=numbers, blocks=blocks, shingles=shingles),
         )
     finally:
         _idle.append(reader)
@@ -341,11 +344,11 @@ def _read(
 
 
 def _gathered(
-    reader: _NativeReader, *, links: bool, numbers: bool, blocks: bool
-) -> tuple[bytes, bytes, bytes, bytes]:
-    """Return links, address, numbers and blocks of the reader's last page (PageReading), empty unless asked for."""
+    reader: _NativeReader, *, links: bool, numbers: bool, blocks: bool, shingles: bool
+) -> tuple[bytes, ...]:
+    """Return links, address, numbers, blocks and shingles of the reader's last page (PageReading), empty unless asked for."""
     hashes, n = reader.hashes, reader.n
-    led_to, address, numbered, listed = b"", b"", b"", b""
+    led_to, address, numbered, listed, runs = b"", b"", b"", b"", b""
     if links:
         lib.ndd_reader_links(reader.native, hashes, n, reader.address)
         led_to = little_endian(bytes(ffi.buffer(hashes[0], 8 * n[0]))) if n[0] else b""
@@ -360,7 +363,11 @@ def _gathered(
         if status != lib.NDD_OK:
             check(status)
         listed = little_endian(bytes(ffi.buffer(hashes[0], 8 * n[0]))) if n[0] else b""
-    return led_to, address, numbered, listed
+    if shingles:
+        found = ffi.new("const uint8_t **")
+        check(lib.ndd_reader_shingles(reader.native, found, n))
+        runs = bytes(ffi.buffer(found[0], 4 * n[0])) if n[0] else b""
+    return led_to, address, numbered, listed, runs
 
 
 def _page(reader: _NativeReader, recipe: Recipe) -> PageFingerprint:

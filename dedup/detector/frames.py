@@ -1,6 +1,7 @@
 """What a detector learns of its sites: the frame, the blocks of text that stand on many pages of a site.
 
-    PageReading -> learned() -> its PageFingerprint, `unread` or `partly` where what was read does not stand for the page
+    PageReading -> learned() -> its PageFingerprint, `unread` or `partly` where what was read does not stand for the page;
+                                with the option own_words a sketch of its own words in it, which is stored
 
 Counts of blocks are kept beside the store, in `site-blocks`, and read again when it is opened. A file that is damaged, or
 of another recipe, is made again: what it held is learned again, and until then pages are judged as those of a new
@@ -14,8 +15,10 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from dedup.core.files import PRIVATE, replace_file
+from dedup.core.fingerprint import hash_of_links
 from dedup.core.site_blocks import Share, SiteBlocks
-from dedup.detector.rules import OWN_PAGES, frame_above, is_partly, is_unread
+from dedup.detector.rules import OWN_PAGES, frame_above, has_own_words, is_partly, is_unread
+from dedup.model.names import count
 from dedup.model.page import PageFingerprint
 
 SITE_BLOCKS = "site-blocks"
@@ -40,10 +43,18 @@ class Frames:
         self._blocks = SiteBlocks() if first is None else _load(first / SITE_BLOCKS, recipe)
         self._saved = 0  # pages that were counted at the last save
 
-    def learned(self, page: PageFingerprint, blocks: bytes, site: str) -> PageFingerprint:
+    def learned(
+        self,
+        page: PageFingerprint,
+        blocks: bytes,
+        site: str,
+        shingles: bytes = b"",
+        links: bytes = b"",
+    ) -> PageFingerprint:
         """Count the blocks of a page of a site, and return its fingerprint.
 
-        It is `unread` if what was read does not stand for it, `partly` if it stands for a part of it.
+        It is `unread` if what was read does not stand for it, `partly` if it stands for a part of it; and it has the sketch of
+        its `own` words, if these are enough, and its shingles and links were read.
         """
         if not blocks or not site:
             return page
@@ -51,11 +62,18 @@ class Frames:
             before = self._blocks.counted
             self._blocks.count(site, page.title, blocks)
             share = self._share(blocks, site, self._blocks.counted - before)
+            unread = page.unread or is_unread(share)
+            own = b""
+            if shingles and has_own_words(share, unread=unread) and (links or not unread):
+                own = self._blocks.own_sketch(site, blocks, shingles, OWN_PAGES)
+                if unread:
+                    own += hash_of_links(links).to_bytes(8, "little")
             if self._file is not None and self._blocks.counted - self._saved >= SAVED_AFTER:
                 self._save(self._file)
-        if is_unread(share):
-            return replace(page, unread=True)
-        return replace(page, partly=True) if is_partly(share) else page
+        partly = not is_unread(share) and is_partly(share)
+        if (unread, partly, own) == (page.unread, page.partly, page.own):
+            return page
+        return replace(page, unread=unread, partly=partly, own=own)
 
     def sites(self) -> list[str]:
         """Return the sites of which something is known."""
@@ -82,6 +100,15 @@ class Frames:
     def _save(self, file: Path) -> None:
         replace_file(file, self._blocks.to_bytes(self._recipe), PRIVATE)
         self._saved = self._blocks.counted
+
+
+def in_words(share: Share) -> str:
+    """Return how much of a page its site's memory knows, as a sentence."""
+    read = f"read {count(share.read, 'word')}"
+    if share.frame:
+        read += f", {share.frame:,} of them on {share.frame_pages:,} of the {share.pages:,} pages of this site"
+    left = f"; {count(share.left, 'word')} not read are on none of them"
+    return read + (left if share.left else "; of what was not read nothing is new")
 
 
 def _load(file: Path, recipe: str) -> SiteBlocks:

@@ -5,8 +5,8 @@
 The functions are generated as source, as dataclasses does: a loop over the fields would take several times
 as long, and these run for every page.
 
-Invariants: a field that is declared is in every form; a form omits a sparse field that has its default, so
-that forms of older releases and of pages without it are the same bytes.
+Invariants: a field that is declared is in every form, but one that is `here` (Form) in records on disk only; a form omits
+a sparse field that has its default, so that forms of older releases and of pages without it are the same bytes.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -106,14 +106,15 @@ def fields_of(struct: type[msgspec.Struct], *, of_page: bool = False) -> list[Fi
     return found
 
 
-FIELDS = fields_of(Document)
+_ALL = fields_of(Document)
+FIELDS = [field for field in _ALL if not field.form.here]
 ALWAYS = [field for field in FIELDS if not field.form.sparse]
 SPARSE = [field for field in FIELDS if field.form.sparse]
 OPTIONS = fields_of(ReserveOptions)
 GIVEN_AT_INSERT = [field for field in FIELDS if field.form.given == "insert"]
 
 RECORD = sorted(
-    (field for field in FIELDS if field.form.place is not None),
+    (field for field in _ALL if field.form.place is not None),
     key=lambda field: field.form.place or 0,
 )
 assert [field.form.place for field in RECORD] == list(range(len(RECORD)))
@@ -162,7 +163,7 @@ def _from(field: Field) -> str:
 def storable() -> Callable[[PageFingerprint], bool]:
     """Return the function that says whether the fields of a fingerprint are in their ranges."""
     wrong = []
-    for field in (field for field in FIELDS if field.of_page):
+    for field in (field for field in _ALL if field.of_page):
         value, form = f"page.{field.name}", field.form
         if form.codec == "word":
             wrong.append(f"{value} >> {form.most}")  # a negative number leaves -1

@@ -41,6 +41,7 @@ class Drop(msgspec.Struct, frozen=True):
     rule          why it was dropped: "text", or "items: " and the class that was shown to bring nothing new
     would         in the mode "tag", what the mode "drop" would do: drop, or compare and withhold
     items, requests  how many were withheld
+    told          how much of the page is its site's frame, where that was learned
     """
 
     time: str
@@ -59,6 +60,7 @@ class Drop(msgspec.Struct, frozen=True):
     would: Literal["", "drop", "compare"] = ""
     items: int = 0
     requests: int = 0
+    told: str = ""
 
     @property
     def is_parsed(self) -> bool:
@@ -165,7 +167,9 @@ def advice(drop: Drop) -> list[str]:
             'request.meta["dont_dedup"] = True skips deduplication for such requests',
         ]
     found = ['request.meta["dont_dedup"] = True skips deduplication for such requests']
-    if drop.differs == []:
+    if drop.reason == "own_words":
+        found.append("DEDUP_OWN_WORDS = False compares what was read of pages alone")
+    elif drop.differs == []:
         found.append("the main texts are equal: no threshold tells the two pages apart")
     elif drop.similarity < 1:
         least = math.floor(1000 * drop.similarity + 1) / 1000

@@ -9,8 +9,8 @@ Rules, in the order in which pages of a group are judged; of equal ones the firs
   canonical   the page whose URL most pages of the group, itself among them, declare as canonical
 
 Invariants:
-  - A page is left out only if it is a near-duplicate of one that stays, by the same decision as in a scan. A page that is
-    like the first of its group, but not like the one that is chosen, stays.
+  - A page is left out only if it is a near-duplicate of one that stays, by the same decision as in a scan, with what the
+    scan knew of its site's frame. A page that is like the first of its group, but not like the one that is chosen, stays.
   - The lines keep the order of the input. elected.json is written last: after a kill all is made once more.
 """
 
@@ -26,12 +26,11 @@ import numpy as np
 from dedup.core.files import replace_file
 from dedup.core.fingerprint import fingerprint
 from dedup.detector import EmbeddedDetector
-from dedup.model.page import ReserveOptions
 from dedup.model.recipes import Recipe
 from dedup.scan.accepted import Layer
 from dedup.scan.copies import drop_line
 from dedup.scan.values import Keep, Large, PageToJudge, Result, Row, ScanJob, Summary
-from dedup.scan.verdicts import count_row, to_line, verdict_row
+from dedup.scan.verdicts import count_row, options_of, to_line, verdict_row
 
 CANONICAL = 2**32 - 1  # the half of PageFingerprint.identity
 
@@ -107,10 +106,12 @@ def _judged(job: ScanJob, recipe: Recipe, group: list[ClusterMember]) -> Iterato
     """Yield the verdicts on a group, judged in the order of --keep."""
     policy = job.options.policy(recipe)
     detector = EmbeddedDetector.over(Layer(policy.distance), recipe, policy)
+    if job.own_words:
+        detector.compare_own_words()
     for member in sorted(group, key=_RANKS[job.keep](group)):
         found = member.found
-        options = ReserveOptions(domain=found.domain, guard=job.identity)
-        yield member.place, verdict_row(detector.accept(found.page, found.key, options))
+        verdict = detector.accept(found.page, found.key, options_of(found, job.identity))
+        yield member.place, verdict_row(verdict)
 
 
 Rank = Callable[[ClusterMember], Any]

@@ -121,11 +121,12 @@ def result_of(raw: RawPage, name: str, reading: ReadingOptions) -> PageToJudge |
         return Large(raw.offset, key, raw.record)
     domain = registrable_domain(raw.url) if raw.url else FILES
     if raw.is_text:
-        page, blocks = fingerprint_text(html, recipe=reading.recipe), b""
-    else:
-        read = _read(html, encoding, raw.url or None, reading)
-        page, blocks = read.fingerprint, read.blocks
-    return PageToJudge(raw.offset, key, domain, page, raw.record, blocks, _seconds(raw.date))
+        found = fingerprint_text(html, recipe=reading.recipe), raw.record, b""
+        return PageToJudge(raw.offset, key, domain, *found, _seconds(raw.date))
+    read = _read(html, encoding, raw.url or None, reading)
+    found = read.fingerprint, raw.record, read.blocks
+    more = read.shingles, read.links
+    return PageToJudge(raw.offset, key, domain, *found, _seconds(raw.date), *more)
 
 
 def _seconds(date: object) -> float:
@@ -140,16 +141,20 @@ def _seconds(date: object) -> float:
 
 def learned(found: PageToJudge, frames: Frames) -> PageFingerprint:
     """Return the fingerprint of a page, whose blocks are counted for its site."""
-    return frames.learned(found.page, found.blocks, found.domain)
+    return frames.learned(found.page, found.blocks, found.domain, found.shingles, found.links)
 
 
 def _read(
     html: bytes, encoding: str | None, url: str | None, reading: ReadingOptions
 ) -> PageReading:
+    own = reading.own_words
+    read = partial(
+        read_page, html, url=url, recipe=reading.recipe, blocks=True, shingles=own, links=own
+    )
     try:
-        return read_page(html, encoding=encoding, url=url, recipe=reading.recipe, blocks=True)
+        return read(encoding=encoding)
     except UsageError:  # the header names an unknown encoding: what the page itself declares counts
-        return read_page(html, url=url, recipe=reading.recipe, blocks=True)
+        return read()
 
 
 # ------------------------------------------------------------------------------ worker processes

@@ -226,7 +226,7 @@ def _read(
     for task, results, end in read_all(_tasks(job, begin), reading, processes):
         pages = [(each.key, each.page.value) for each in results if isinstance(each, PageToJudge)]
         work.memory.look_up(pages, distance, CROWD)
-        for result in results:
+        for result in map(judge.learned, results):
             row = judge.take(result)
             if row is not None:
                 lines.append(to_line(row))
@@ -300,7 +300,10 @@ def _advance(position: "Position", task: Task, results: list[Result], end: bool)
 def _detector(job: ScanJob, work: "Work", recipe: Recipe) -> EmbeddedDetector:
     policy = job.options.policy(recipe)
     work.memory.widen(policy.distance)
-    return EmbeddedDetector.over(work.memory, recipe, policy, frames=work.frames)
+    detector = EmbeddedDetector.over(work.memory, recipe, policy, frames=work.frames)
+    if job.own_words:
+        detector.compare_own_words(work.memory.latest())
+    return detector
 
 
 # --------------------------------------------------------------------------------------- the end

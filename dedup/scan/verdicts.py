@@ -66,8 +66,15 @@ class ScanJudge:
         self.summary = summary
         self._detector, self._identity, self._fault = detector, identity, fault
 
+    def learned(self, result: Result) -> Result:
+        """Return what is to be judged of a result: a page's blocks are counted, and its fingerprint says what they tell."""
+        if not isinstance(result, PageToJudge):
+            return result
+        page = learned(result, self._detector.frames)
+        return msgspec.structs.replace(result, page=page, blocks=b"", shingles=b"", links=b"")
+
     def take(self, result: Result) -> Row | None:
-        """Return the verdict on a page; None for what is none. Raises what the store raises."""
+        """Return the verdict on what learned() returned; None for what is no page. Raises what the store raises."""
         if isinstance(result, PageToJudge):
             row = self._judged(result)
         elif isinstance(result, Large):
@@ -79,11 +86,14 @@ class ScanJudge:
         return row
 
     def _judged(self, found: PageToJudge) -> Row:
-        page = learned(found, self._detector.frames)
-        options = ReserveOptions(domain=found.domain, guard=self._identity or page.partly)
-        verdict = self._detector.accept(page, found.key, options)
+        verdict = self._detector.accept(found.page, found.key, options_of(found, self._identity))
         self.summary.siteless += self._identity and not found.domain
         return verdict_row(verdict)
+
+
+def options_of(found: PageToJudge, identity: bool) -> ReserveOptions:
+    """Return how a page is judged; identity is as in Job."""
+    return ReserveOptions(domain=found.domain, guard=identity or found.page.partly)
 
 
 def count_row(summary: Summary, row: Row) -> None:

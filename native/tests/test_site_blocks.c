@@ -93,6 +93,10 @@ static void test_altered(void) {
         ndd_site_share share;
         ndd_site_count(site, SETS, (uint32_t)round, blocks, LISTED);
         ndd_site_tell(site, SETS, blocks, LISTED, 10, 20, 20, &share);
+        uint8_t sketch[37], *shingles = calloc(round, 4); /* fewer than the blocks say */
+        ndd_site_own(site, SETS, blocks, LISTED, shingles, round, 0xffff, sketch);
+        CHECK(sketch[0] <= 1);
+        free(shingles);
         memset(larger, 0, sizeof larger);
         ndd_site_copy(site, SETS, larger, LARGER);
     }

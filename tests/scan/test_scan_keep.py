@@ -169,3 +169,26 @@ def test_what_does_not_go_together_is_named(tmp_path, options, named):
     """A choice at the end goes with no stream."""
     with pytest.raises(UsageError, match=named):
         scan(ScanJob(inputs=(str(tmp_path),), **options))
+
+
+def test_what_was_learned_of_the_site_holds_for_the_choice(tmp_path):
+    """A page of which much was not read goes by its title when the longest is chosen, too, as in the scan."""
+
+    def html(title: str, unread: int, more: str = "") -> str:
+        links = f"<li><a href=/>{' '.join(WORDS[unread : unread + 90])}</a>"
+        return f"<title>{title}</title><p>{TEXT} {more}</p><ul>{links}</ul>"
+
+    pages = [
+        Page("http://a.example/0", html("One", 200)),
+        Page("http://a.example/1", html("One", 300)),
+        Page("http://a.example/2", html("Two", 200, "two more")),
+    ]
+    path = write_lines(tmp_path / "pages.jsonl", pages)
+    assert kept(rows_of(tmp_path, path)) == ["http://a.example/0"]
+    rows = rows_of(tmp_path, path, keep="longest")
+    assert [(row["status"], row["reason"]) for row in rows] == [
+        ("exempt", "other_title"),
+        ("near_duplicate", ""),
+        ("unique", ""),
+    ]
+    assert rows[1]["of"] == "http://a.example/0"

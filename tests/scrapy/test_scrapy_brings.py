@@ -310,6 +310,7 @@ def test_pages_that_a_callback_waits_for_are_exempt(crawls):
             "skips no request unless DEDUP_MODE is 'drop'",
         ),
         ({"DEDUP_SIMILARITY": "paper", "DEDUP_DISTANCE": 8}, "compares no texts"),
+        ({"DEDUP_OWN_WORDS": True}, "DEDUP_OWN_WORDS does nothing"),
     ],
 )
 def test_settings_that_do_not_work_together_are_named(tmp_path, settings, warned):

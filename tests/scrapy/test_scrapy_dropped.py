@@ -10,7 +10,9 @@ from collections import Counter
 
 import pytest
 from command_line import call
-from crawling import Case, article, hub, run_case, run_cases, serve, words
+from crawling import Case, Page, article, hub, run_case, run_cases, serve, words
+from picture_site import article as visited
+from picture_site import picture
 
 from dedup.report.drops import read_drops
 
@@ -90,6 +92,51 @@ def test_a_copy_by_its_text_says_so(tmp_path):
     crawl = run_case(tmp_path, Case({"/": hub(*paths)} | paths, BEGINS, settings))
     assert [line.rule for line in read_drops(file)] == ["text"] * 54
     assert crawl.log.count(f"50 pages are copies of {crawl.url}/p?n=0 by their text") == 1
+
+
+def test_what_was_learned_of_the_site_is_said_of_its_pages(tmp_path):
+    """DEDUP_PROOF = "text": of a page dropped, and of one kept as its site's frame, how much of it is that frame."""
+    drops, report = tmp_path / "d.jsonl", tmp_path / "report.json"
+    pages = {f"/{n}": Page(picture(n).encode()) for n in range(40)}
+    pages |= {f"/copy?{frame}": article(1, frame=frame) for frame in "ab"}
+    settings = {
+        "DEDUP_DROPPED": str(drops),
+        "DEDUP_REPORT": str(report),
+        "DEDUP_PROOF": "text",
+        "CONCURRENT_REQUESTS": 1,
+    }
+    crawl = run_case(tmp_path, Case({"/": hub(*pages)} | pages, BEGINS, settings))
+    said = call("why", f"{crawl.url}/30", "--report", report).stdout
+    read = "read 154 words, 150 of them on 30 of the 31 pages of this site; of what was not read"
+    assert f"was kept: unread ({read} nothing is new)" in said
+    said = call("why", f"{crawl.url}/copy?b", "--drops", drops).stdout
+    assert "of its site       read 160 words; " in said
+
+
+def test_a_page_dropped_by_its_own_words_says_so(tmp_path):
+    """DEDUP_OWN_WORDS: another visit of a page is dropped, with reason and advice."""
+    drops = tmp_path / "d.jsonl"
+    pages = {f"/{n}": Page(visited(n).encode()) for n in range(40)}
+    pages |= {"/35/visit": Page(visited(35, 1).encode())}
+    settings = {
+        "DEDUP_DROPPED": str(drops),
+        "DEDUP_OWN_WORDS": True,
+        "DEDUP_PROOF": "text",
+        "CONCURRENT_REQUESTS": 1,
+    }
+    site = {"/": hub(*pages)} | pages
+    cases = {
+        "own": Case(site, BEGINS, settings),
+        "text": Case(site, BEGINS, {"DEDUP_PROOF": "text"}),
+    }
+    crawls = run_cases(tmp_path, cases)
+    (drop,) = read_drops(drops)
+    url = crawls["own"].url
+    assert (drop.url, drop.of, drop.reason) == (f"{url}/35/visit", f"{url}/35", "own_words")
+    said = call("why", drop.url, "--drops", drops).stdout
+    assert "DEDUP_OWN_WORDS = False" in said
+    assert "DEDUP_SIMILARITY" not in said
+    assert not crawls["text"].stat("near_duplicate")
 
 
 def test_a_new_crawl_begins_an_empty_file(tmp_path):

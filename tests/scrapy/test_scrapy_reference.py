@@ -57,7 +57,8 @@ def test_settings_say_their_defaults_and_ranges():
         if isinstance(given, Path):
             given = str(given)
         if given not in {None, ()}:
-            assert default == f"`{json.dumps(given)}`".replace("true", "True"), name
+            shown = str(given) if isinstance(given, bool) else json.dumps(given)
+            assert default == f"`{shown}`", name
         for choice in setting.choices:
             assert f"`{choice}`" in allowed, name
         if (low := getattr(form, "ge", None)) is not None:

@@ -24,8 +24,9 @@ from scrapy.utils.job import job_dir
 from dedup.core.faults import Backoff
 from dedup.core.fingerprint import PageReading, hash_of_links, read_page
 from dedup.detector import AsyncDetector
+from dedup.detector.frames import in_words
 from dedup.model.forms import to_plain
-from dedup.model.names import namespace_of
+from dedup.model.names import namespace_of, registrable_domain
 from dedup.model.page import PART, Neighbour, ReserveOptions, Verdict, unreserved
 from dedup.model.recipes import Recipe
 from dedup.scrapy.evidence.difference import (
@@ -199,7 +200,13 @@ class Session:
                 kind=called.kind if kind is None else str(kind)[:KIND_CHARACTERS],
             )
             fingerprint = reading.fingerprint
+            told = ""
             if self._learns_frame:
+                if self.report.journal is not None:  # before the page itself counts
+                    share = space.detector.frames.share(
+                        reading.blocks, registrable_domain(response.url)
+                    )
+                    told = in_words(share)
                 fingerprint = space.detector.learned(reading, response.url)
             if self.config.unchanged == "drop":
                 fingerprint = msgspec.structs.replace(
@@ -208,10 +215,14 @@ class Session:
             verdict = await space.detector.judge(fingerprint, key_of(request), options)
             match = verdict.match
             if verdict.status != "pending" and (match is None or not self._waits_for_insert(match)):
-                return await self._decided(space, verdict, request, response, reading, called.name)
+                return await self._decided(
+                    space, verdict, request, response, reading, called.name, told
+                )
         verdict = await self._settled(space, verdict, options)
         with self.counts.meter:
-            return await self._decided(space, verdict, request, response, reading, called.name)
+            return await self._decided(
+                space, verdict, request, response, reading, called.name, told
+            )
 
     def _waits_for_insert(self, match: Neighbour) -> bool:
         """Whether the next commit of any crawl in this process inserts the page that this one looks like."""
@@ -250,8 +261,9 @@ class Session:
         response: Response,
         reading: PageReading,
         callback: str,
+        told: str,
     ) -> Verdict:
-        """Decide what becomes of a page, and note it."""
+        """Decide what becomes of a page, and note it; told is what its site's memory knows of it."""
         page: Page | None = None
         like: Page | None = None
         if verdict.match is None:
@@ -277,7 +289,7 @@ class Session:
             request.meta["dedup"]["would"] = _would(verdict)
         self._count(verdict)
         if verdict.status == "near_duplicate" or self.report.journal is not None:
-            self.report.judged(space, verdict, response, callback, like)
+            self.report.judged(space, verdict, response, callback, like, told)
         self.saving.soon(self.spaces.values(), self.visits, self.job)
         return verdict
 
@@ -453,6 +465,7 @@ class Session:
             links=True,
             numbers=True,
             blocks=self._learns_frame,
+            shingles=self._learns_frame and self.config.options.own_words,
         )
 
     # ------------------------------------------------------------------ a page is parsed

@@ -45,6 +45,7 @@ class Seen(NamedTuple):
     response: "Response"
     recipe: Recipe
     callback: str
+    told: str = ""  # how much of it its site's memory knows
 
 
 class Report:
@@ -65,8 +66,9 @@ class Report:
         response: "Response",
         callback: str,
         page: "Page | None" = None,
+        told: str = "",
     ) -> None:
-        """Note a judged page; page is one that looks like an accepted page."""
+        """Note a judged page; page is one that looks like an accepted page, told what its site's memory knows of it."""
         if verdict.status == "near_duplicate" and page is not None and page.name is not None:
             shape = page.name.shape
             if shape in self._shapes or len(self._shapes) < SHAPES:
@@ -74,7 +76,7 @@ class Report:
             if page.by_text and verdict.of is not None:
                 self._swallowed(verdict.of, response.url)
         if self.journal is not None:
-            self.journal.judged(Seen(verdict, response, space.recipe, callback), page)
+            self.journal.judged(Seen(verdict, response, space.recipe, callback, told), page)
 
     def _swallowed(self, original: str, url: str) -> None:
         """Warn once of a page that has many copies by their text alone."""

@@ -79,7 +79,8 @@ class Journal:
             self._copy(seen, page)
             return
         beside = "" if verdict.of is None else f" with {verdict.of}"
-        self._became(verdict.key, f"{verdict.reason or verdict.status}{beside}")
+        told = f" ({seen.told})" if seen.told and verdict.reason == "unread" else ""
+        self._became(verdict.key, f"{verdict.reason or verdict.status}{beside}{told}")
         if verdict.token is not None and verdict.match is None:
             self._keep(verdict.key, response.body)
 
@@ -137,6 +138,7 @@ class Journal:
                 differs=differs,
                 numbers_only=numbers_only,
                 would=would if mode == "tag" else "",
+                told=seen.told,
                 **more,
             )
         )

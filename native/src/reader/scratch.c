@@ -36,7 +36,7 @@ static size_t scratch_bytes(const struct ndd_reader *reader) {
            reader->numbers.room * sizeof *reader->numbers.at +
            reader->block_list.room * sizeof *reader->block_list.at +
            reader->unscripted.room * sizeof *reader->unscripted.at +
-           reader->words_kept.room + reader->words_shown.room;
+           reader->shingles.room + reader->words_kept.room + reader->words_shown.room;
 }
 
 #define DROP(list) (free((list).at), (list).at = NULL, (list).n = 0, (list).room = 0)
@@ -54,6 +54,7 @@ void scratch_drop(struct ndd_reader *reader) {
     DROP(reader->targets);
     DROP(reader->numbers);
     DROP(reader->block_list);
+    DROP(reader->shingles);
     DROP(reader->unscripted);
     DROP(reader->words_kept);
     DROP(reader->words_shown);
