@@ -150,13 +150,14 @@ docs: $(VENV)/test-tools ## the documentation as HTML, in build/docs
 	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/docs
 	@echo build/docs/index.html
 
-soak: $(VENV)/test-tools ## kill SOAK_ROUNDS (100) crawls and SOAK_SERVICE_ROUNDS (200) services, damage stores
-	@$(BIN)/python tests/support soak
+# Each says at its end, at Ctrl-C and at a SIGTERM how many kills it did and what was lost. SOAK_ROUNDS, SOAK_MINUTES.
+soak: $(VENV)/test-tools ## kill crawls, services with their spiders and Kafka; damage stores
+	@nice $(BIN)/python tests/support soak
 
-soak-service: $(VENV)/test-tools ## kill workers, table service and Kafka for SOAK_ROUNDS (200) rounds
-	@$(BIN)/python tests/support soak_service
+soak-service: $(VENV)/test-tools ## kill workers, table service and Kafka under load
+	@nice $(BIN)/python tests/support soak_service
 
-soak-commands: $(VENV)/test-tools ## SOAK_OPERATIONS (10000000) commands with kills -9, SOAK_MINUTES (15) of them; again: goes on
+soak-commands: $(VENV)/test-tools ## kill a service under the commands of eight clients, DROP among them
 	@nice $(BIN)/python tests/support soak_commands
 
 clean: ## remove what was built and installed here
