@@ -1,8 +1,8 @@
 """make soak: crawls killed and resumed, services killed with their spiders, and stores damaged byte by byte.
 
 A round (SOAK_ROUNDS, 100) is a crawl on an embedded store that is killed with -9 and resumed (tests/support/killing.py),
-a service, its spiders and, in every other round, Kafka, killed three times (killing_service.py), and its share of
-the damages of a store: all bits of those bytes that steer and SOAK_BYTES (5000) by chance (damage.py). Settings and
+a service, its spiders and, in every other round, Kafka, killed three times (killing_service.py), and a hundredth of
+the damages of a store: all bits of those bytes that steer, and SOAK_BYTES (5000) by chance (damage.py). Settings and
 verdict: soaking.py.
 """
 
@@ -19,6 +19,7 @@ from damage import counted, heads, outcomes, sampled, small_store, wrong
 from killing import killed_and_resumed, lost, missing, own_duplicates, site_pages, wrongs
 from soaking import Soak
 
+ROUNDS = 100
 CONTENTS = 40
 SERVICE_CONTENTS = 20
 
@@ -48,7 +49,7 @@ def kill_service(soak: Soak, folder: Path, site: Site, number: int, broker: Clus
 
 def main() -> None:
     samples = int(os.environ.get("SOAK_BYTES", "5000"))
-    with Soak("soak", 100) as soak, ExitStack() as stack:
+    with Soak("soak", ROUNDS) as soak, ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="soak-")))
         crawled = stack.enter_context(serve(site_pages(CONTENTS)))
         shared = stack.enter_context(serve(site_pages(SERVICE_CONTENTS)))
@@ -59,7 +60,7 @@ def main() -> None:
         for number in soak.rounds():
             kill_crawl(soak, folder, crawled, number)
             kill_service(soak, folder, shared, number, broker if number % 2 else None)
-            mine = harms[number :: soak.asked]
+            mine = harms[number % ROUNDS :: ROUNDS]
             found = outcomes(store, mine)
             soak.figures.update(counted(found))
             soak.wrong += [f"{harm}: {what}" for harm, what in wrong(mine, found)]
