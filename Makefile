@@ -31,7 +31,7 @@ MINIMUM_TESTS := crawl exempt items keys new_or_known phases reference requests 
 WHEEL_TESTS := tests/core/test_fingerprint.py tests/core/test_table.py tests/core/test_table_saved.py tests/model/test_recipes.py tests/store/test_store.py
 
 .PHONY: help demo demo-kafka paper test test-long test-elsewhere preflight test-minimum test-spark test-native test-native-long test-at-size test-endian \
-	test-wheel test-pythons dist lint house format fuzz soak soak-service soak-commands bench bench-peers bench-spark figures reference pictures docs clean kafka
+	test-wheel test-pythons dist lint house format fuzz soak soak-service soak-commands soak-load bench bench-peers bench-spark figures reference pictures docs clean kafka
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -159,6 +159,9 @@ soak-service: $(VENV)/test-tools ## kill workers, table service and Kafka under 
 
 soak-commands: $(VENV)/test-tools ## kill a service under the commands of eight clients, DROP among them
 	@nice $(BIN)/python tests/support soak_commands
+
+soak-load: $(VENV)/test-tools ## 64 clients for three minutes: full disk, Kafka killed and stopped, backup; latency of PING
+	@$(BIN)/python tests/support soak_load
 
 clean: ## remove what was built and installed here
 	rm -rf $(VENV) $(MINIMUM) build dist

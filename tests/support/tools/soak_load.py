@@ -1,0 +1,220 @@
+"""make soak-load: 64 clients write without a pause while disk, Kafka and backups are in their way.
+
+    load -> the disk is full, and has room again -> the broker killed, and started again -> stopped for a
+    while -> a backup -> the log drained -> a last backup, which must have every key that was acknowledged
+
+A round (SOAK_ROUNDS, 1) takes SOAK_SECONDS (180) with a service and a broker of its own. Another process
+sends PING all the while; its latencies count from when one was due. Settings and verdict: soaking.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import hiredis
+from broker import Cluster
+from mounting import can_mount
+from procedures import do
+from services import RECIPE, Serving
+from sketches import sketch
+from soaking import Soak, say
+
+NAMESPACE = "load"
+CLIENTS = 64
+DEPTH = 16  # commands of one write
+DISK = "600m"
+DRAIN_SECONDS = 300.0
+PAUSE_SECONDS = 10.0  # that a broker is dead, or stopped
+AGAIN_SECONDS = 0.2  # after an insert that was refused
+
+PINGS = """
+import json, signal, socket, sys, time
+ended, late, pause = [], [], 0.005
+signal.signal(signal.SIGTERM, lambda *_: ended.append(1))
+with socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=120) as plain:
+    plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    due = time.monotonic()
+    while not ended:
+        time.sleep(max(0, due - time.monotonic()))
+        plain.sendall(b"*1\\r\\n$4\\r\\nPING\\r\\n")
+        assert plain.recv(100) == b"+PONG\\r\\n"
+        late.append(time.monotonic() - due)
+        due = max(due + pause, time.monotonic() - 1)
+print(json.dumps(late))
+"""
+
+
+class Load:
+    """The clients, in a thread of their own, and what was acknowledged to them."""
+
+    def __init__(self, port: int, seed: int) -> None:
+        self.acknowledged: set[str] = set()
+        self.refused = self.probed = 0
+        self.wrong: list[str] = []
+        self._port, self._seed = port, seed
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._all()), daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        self._over.set()
+        self._thread.join()
+
+    async def _all(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for number in range(CLIENTS):
+                group.create_task(self._client(number))
+
+    async def _client(self, number: int) -> None:
+        chance = random.Random(f"{self._seed} {number}")
+        reading, writing = await asyncio.open_connection("127.0.0.1", self._port)
+        reader, pages = hiredis.Reader(replyError=lambda text: hiredis.ReplyError(text)), 0
+
+        async def ask(commands: list[tuple[str, ...]]) -> list[object]:
+            writing.write(b"".join(map(hiredis.pack_command, commands)))
+            answers: list[object] = []
+            while len(answers) < len(commands):
+                if (answer := reader.gets()) is not False:
+                    answers.append(answer)
+                elif data := await reading.read(1 << 16):
+                    reader.feed(data)
+                else:
+                    raise OSError(f"the service ended client {number}")
+            return answers
+
+        while not self._over.is_set():
+            keys = [f"http://example.com/{number}/{pages + n}" for n in range(DEPTH)]
+            shown = [(f"{chance.getrandbits(64):016x}", sketch(0).hex()) for _ in keys]
+            pages += DEPTH
+            words = ("0" * 16, "300", "example.com", "RECIPE", RECIPE, "EXEMPT", "start")
+            reserve = ("DEDUP.RESERVE", NAMESPACE)
+            given = await ask(
+                [(*reserve, key, *page, *words) for key, page in zip(keys, shown, strict=True)]
+            )
+            if faults := [each for each in given if isinstance(each, hiredis.ReplyError)]:
+                self.wrong.append(f"RESERVE was answered {faults[0]}")
+                return
+            tokens = [each[1].decode() for each in given]
+            insert = ("DEDUP.INSERT", NAMESPACE)
+            done = await ask([(*insert, *each) for each in zip(keys, tokens, strict=True)])
+            self.acknowledged.update(
+                key for key, each in zip(keys, done, strict=True) if each == b"OK"
+            )
+            if refused := sum(each != b"OK" for each in done):
+                self.refused += refused
+                await asyncio.sleep(AGAIN_SECONDS)
+            probe = ("DEDUP.PROBE", NAMESPACE)
+            await ask([(*probe, *page, "RECIPE", RECIPE) for page in shown])
+            self.probed += DEPTH
+
+
+@contextmanager
+def pinged(port: int, into: list[float]) -> Iterator[None]:
+    """Send PING while the block runs; then the latencies are in a list, in seconds."""
+    with subprocess.Popen(
+        [sys.executable, "-c", PINGS, str(port)], stdout=subprocess.PIPE
+    ) as pings:
+        try:
+            yield
+        finally:
+            pings.send_signal(signal.SIGTERM)
+            into += json.loads(pings.communicate()[0] or "[]")
+
+
+def trouble(serving: Serving, cluster: Cluster, disk: Path, folder: Path, seconds: float) -> None:
+    """Let a service have all of it, one after the other."""
+    assert serving.process is not None
+    step = seconds / 6
+    time.sleep(step)
+    filler = Path(f"/proc/{serving.process.pid}/root{disk}/filler")  # the process's own disk
+    with filler.open("wb", 0) as file:
+        say("the disk is full")
+        until = time.monotonic() + step
+        while time.monotonic() < until:
+            try:
+                file.write(bytes(1 << 20))
+            except OSError:
+                time.sleep(0.1)
+    say(f"there is room again; ready said {serving.get('/readyz')[1].decode()}")
+    filler.unlink()
+    time.sleep(step / 2)
+    say("the broker is killed")
+    cluster.kill()
+    time.sleep(PAUSE_SECONDS)
+    cluster.start()
+    time.sleep(step / 2)
+    say("the broker is stopped")
+    cluster.pause()
+    time.sleep(PAUSE_SECONDS)
+    cluster.resume()
+    time.sleep(step / 2)
+    say("a backup is written")
+    backup(serving, folder / "while-serving.jsonl")
+    time.sleep(step / 2)
+
+
+def backup(serving: Serving, file: Path) -> set[str]:
+    """Write a backup, and return its keys."""
+    do(f"dedup store backup http://127.0.0.1:{serving.http_port} --output {file}", file.parent)
+    with file.open(encoding="utf-8") as lines:
+        return {json.loads(line)["key"] for line in lines}
+
+
+def played(soak: Soak, folder: Path, seconds: float) -> None:
+    """Play a round."""
+    disk = folder / "disk"
+    disk.mkdir(parents=True)
+    setup = (
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r})\n"
+        f"import mounting; mounting.small_disk({str(disk)!r}, {DISK!r})"
+    )
+    late: list[float] = []
+    with Cluster() as cluster:
+        options = ("--kafka", cluster.bootstrap, "--topic", f"load-{soak.done}")
+        with Serving(disk, *options, setup=setup) as serving:
+            with pinged(serving.port, late):
+                load = Load(serving.port, soak.seed + soak.done)
+                trouble(serving, cluster, disk, folder, seconds)
+                load.end()
+            soak.killed["broker"] += 1
+            until = time.monotonic() + DRAIN_SECONDS
+            with serving.client(decode_responses=True) as client:
+                while "log_status:current" not in client.execute_command("DEDUP.INFO"):
+                    assert time.monotonic() < until, client.execute_command("DEDUP.INFO")
+                    time.sleep(0.5)
+            lost = load.acknowledged - backup(serving, folder / "last.jsonl")
+    if lost:
+        load.wrong.append(f"{len(lost)} of {len(load.acknowledged)} lost: {sorted(lost)[:5]}")
+    cuts = statistics.quantiles(late, n=100)
+    soak.figures.update(acknowledged=len(load.acknowledged), refused=load.refused)
+    soak.round(
+        f"{CLIENTS} clients: {len(load.acknowledged):,} inserts acknowledged, {load.refused:,} refused, "
+        f"{load.probed:,} probes; {len(late):,} PING: p50 {cuts[49] * 1000:.1f} ms, "
+        f"p99 {cuts[98] * 1000:.1f} ms, at most {max(late) * 1000:.0f} ms",
+        load.wrong,
+    )
+
+
+def main() -> None:
+    seconds = float(os.environ.get("SOAK_SECONDS", "180"))
+    with Soak("soak-load", 1) as soak, tempfile.TemporaryDirectory(prefix="soak-") as folder:
+        assert can_mount(), "a disk of its own for the service needs root"
+        for number in soak.rounds():
+            played(soak, Path(folder) / str(number), seconds)
+
+
+if __name__ == "__main__":
+    main()
