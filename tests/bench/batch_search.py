@@ -57,7 +57,6 @@ def open_case(
         facts["others_expected"] = round(queries * stored * _ball(distance) / 2.0**64, 1)
         figures = {
             "s to index the queries": index_seconds,
-            "MB of the index": index.stats().bytes / 1e6,
             "s to search the stream": seconds,
             "s of CPU of all threads": cpu,
             "ns of CPU a fingerprint": cpu / stored * 1e9,
