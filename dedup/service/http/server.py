@@ -19,6 +19,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from dedup.model.errors import DedupError
 from dedup.model.page import Neighbour
 from dedup.model.words import check_field
 from dedup.service.core.access import Tokens, audit
@@ -54,7 +55,8 @@ def _json(value: Any, status: int = 200) -> Response:
     return Response(msgspec.json.encode(value), status, media_type="application/json")
 
 
-def _failure(error: Exception) -> Response:
+async def _failure(_: Request, error: Exception) -> Response:
+    """Answer a request that was refused, or that a store could not carry out."""
     return _json(bodies.Failed(bodies.fault(error)), STATUS.get(code(error), 400))
 
 
@@ -100,30 +102,20 @@ class _Endpoints:
             try:
                 asked = decoder.decode(await request.body())
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                return _failure(Refused("ERR", str(error)))
-            try:
-                answer = await carry_out(asked)
-                if isinstance(asked, bodies.ForgetRequest):
-                    for key, each in zip(asked.keys, answer.results, strict=True):
-                        if each.done:
-                            audit(request.state.caller, "FORGET", asked.ns, key)
-                return _json(answer)
-            except Exception as error:
-                if code(error) == "ERR" and not isinstance(error, ValueError | Refused):
-                    raise
-                return _failure(error)
+                raise Refused("ERR", str(error)) from None
+            answer = await carry_out(asked)
+            if isinstance(asked, bodies.ForgetRequest):
+                for key, each in zip(asked.keys, answer.results, strict=True):
+                    if each.done:
+                        audit(request.state.caller, "FORGET", asked.ns, key)
+            return _json(answer)
 
         return endpoint
 
     async def judge(self, request: Request) -> Response:
         """Judge the pages of a request."""
-        try:
-            body = await request.body()
-            return _json(await self._judge.answer(request.headers, request.query_params, body))
-        except Exception as error:
-            if code(error) == "ERR" and not isinstance(error, ValueError | Refused):
-                raise
-            return _failure(error)
+        body = await request.body()
+        return _json(await self._judge.answer(request.headers, request.query_params, body))
 
     async def _probe(self, asked: bodies.ProbeRequest) -> bodies.ProbeAnswer:
         commands, pages = self._commands, asked.pages
@@ -232,10 +224,7 @@ class _Endpoints:
         async def endpoint(request: Request) -> Response:
             if answer is None:
                 return Response(content, media_type=get.answer)
-            try:
-                found: Response = answer(request)
-            except Exception as error:  # noqa: BLE001 - becomes the answer, with its code
-                return _failure(error)
+            found: Response = answer(request)
             return found
 
         return endpoint
@@ -359,5 +348,7 @@ def made_app(
     routes = [Route(f"/v1/{name}", do.post(name), methods=["POST"]) for name in bodies.ENDPOINTS]
     routes.append(Route(judge.PATH, do.judge, methods=["POST"]))
     routes += [Route(get.path, do.get(get)) for get in bodies.GETS]
-    app = Starlette(routes=routes, exception_handlers={HTTPException: _no_answer, 500: _no_answer})
+    answers: dict[Any, Any] = dict.fromkeys((DedupError, OSError), _failure)
+    answers |= dict.fromkeys((HTTPException, 500), _no_answer)
+    app = Starlette(routes=routes, exception_handlers=answers)
     return Guard(app, tokens, hosts, limits)
