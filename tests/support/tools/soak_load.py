@@ -3,8 +3,9 @@
     load -> the disk is full, and has room again -> the broker killed, and started again -> stopped for a
     while -> a backup -> the log drained -> a last backup, which must have every key that was acknowledged
 
-A round (SOAK_ROUNDS, 1) takes SOAK_SECONDS (180) with a service and a broker of its own. Another process
-sends PING all the while; its latencies count from when one was due. Settings and verdict: soaking.py.
+A round (SOAK_ROUNDS, 1) takes SOAK_SECONDS (180) with a service and a broker of its own. Other processes
+send PING all the while, to it and to a service that has nothing to do, which shows what the machine makes of
+that; latencies count from when one was due. Settings and verdict: soaking.py.
 """
 
 from __future__ import annotations
@@ -182,10 +183,11 @@ def played(soak: Soak, folder: Path, seconds: float) -> None:
         f"import mounting; mounting.small_disk({str(disk)!r}, {DISK!r})"
     )
     late: list[float] = []
-    with Cluster() as cluster:
+    idle_late: list[float] = []
+    with Cluster() as cluster, Serving(folder / "idle") as idle:
         options = ("--kafka", cluster.bootstrap, "--topic", f"load-{soak.done}")
         with Serving(disk, *options, setup=setup) as serving:
-            with pinged(serving.port, late):
+            with pinged(serving.port, late), pinged(idle.port, idle_late):
                 load = Load(serving.port, soak.seed + soak.done)
                 trouble(serving, cluster, disk, folder, seconds)
                 load.end()
@@ -198,14 +200,18 @@ def played(soak: Soak, folder: Path, seconds: float) -> None:
             lost = load.acknowledged - backup(serving, folder / "last.jsonl")
     if lost:
         load.wrong.append(f"{len(lost)} of {len(load.acknowledged)} lost: {sorted(lost)[:5]}")
-    cuts = statistics.quantiles(late, n=100)
     soak.figures.update(acknowledged=len(load.acknowledged), refused=load.refused)
     soak.round(
         f"{CLIENTS} clients: {len(load.acknowledged):,} inserts acknowledged, {load.refused:,} refused, "
-        f"{load.probed:,} probes; {len(late):,} PING: p50 {cuts[49] * 1000:.1f} ms, "
-        f"p99 {cuts[98] * 1000:.1f} ms, at most {max(late) * 1000:.0f} ms",
+        f"{load.probed:,} probes; PING {in_words(late)}; of a service without clients {in_words(idle_late)}",
         load.wrong,
     )
+
+
+def in_words(late: list[float]) -> str:
+    """Return how late answers were."""
+    half, most = (statistics.quantiles(late, n=100)[cut] * 1000 for cut in (49, 98))
+    return f"p50 {half:.1f} ms, p99 {most:.1f} ms"
 
 
 def main() -> None:
