@@ -31,7 +31,7 @@ MINIMUM_TESTS := crawl exempt items keys new_or_known phases reference requests 
 WHEEL_TESTS := tests/core/test_fingerprint.py tests/core/test_table.py tests/core/test_table_saved.py tests/model/test_recipes.py tests/store/test_store.py
 
 .PHONY: help demo demo-kafka paper test test-long test-elsewhere preflight test-minimum test-spark test-native test-native-long test-at-size test-endian \
-	test-wheel test-pythons dist lint house format fuzz soak soak-service soak-commands bench bench-peers bench-spark figures reference pictures docs clean kafka
+	test-wheel test-pythons dist lint house format fuzz soak soak-service soak-commands soak-load bench bench-peers bench-spark figures reference pictures docs clean kafka
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -150,14 +150,18 @@ docs: $(VENV)/test-tools ## the documentation as HTML, in build/docs
 	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/docs
 	@echo build/docs/index.html
 
-soak: $(VENV)/test-tools ## kill SOAK_ROUNDS (100) crawls and SOAK_SERVICE_ROUNDS (200) services, damage stores
-	@$(BIN)/python tests/support soak
+# Each says at its end, at Ctrl-C and at a SIGTERM how many kills it did and what was lost. SOAK_ROUNDS, SOAK_MINUTES.
+soak: $(VENV)/test-tools ## kill crawls, services with their spiders and Kafka; damage stores
+	@nice $(BIN)/python tests/support soak
 
-soak-service: $(VENV)/test-tools ## kill workers, table service and Kafka for SOAK_ROUNDS (200) rounds
-	@$(BIN)/python tests/support soak_service
+soak-service: $(VENV)/test-tools ## kill workers, table service and Kafka under load
+	@nice $(BIN)/python tests/support soak_service
 
-soak-commands: $(VENV)/test-tools ## SOAK_OPERATIONS (10000000) commands with kills -9, SOAK_MINUTES (15) of them; again: goes on
+soak-commands: $(VENV)/test-tools ## kill a service under the commands of eight clients, DROP among them
 	@nice $(BIN)/python tests/support soak_commands
+
+soak-load: $(VENV)/test-tools ## 64 clients for three minutes: full disk, Kafka killed and stopped, backup; latency of PING
+	@$(BIN)/python tests/support soak_load
 
 clean: ## remove what was built and installed here
 	rm -rf $(VENV) $(MINIMUM) build dist

@@ -123,12 +123,6 @@ def number_runs(numbers: bytes) -> Iterator[list[int]]:
         start = end + 1
 
 
-def token_hash(token: str, recipe: Recipe | str | None = None) -> int:
-    """Return the hash of a token, in lower case, as number_runs() gives it."""
-    data = token.encode("utf-8", "surrogatepass")
-    return int(lib.ndd_hash_token(data, len(data), keyed_recipe(recipe).key)) or 1
-
-
 def hash_of_links(links: bytes) -> int:
     """Return a hash of a page's set of links (PageReading.links), 64 bits, never 0."""
     each = sorted(each_link(links))

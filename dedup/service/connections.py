@@ -27,10 +27,12 @@ from typing import Any, Protocol
 from dedup.model.addresses import HostPort
 from dedup.service.core.access import Tokens
 from dedup.service.core.config import ServiceConfig
+from dedup.service.core.refusal import log_rate_limited
 
 log = logging.getLogger(__name__)
 BACKLOG = 1024
 MANY_FILES = 1 << 30  # where open files are not limited
+ACCEPT_AGAIN_SECONDS = 1.0  # after a connection that could not be accepted
 
 
 class Listening:
@@ -41,6 +43,7 @@ class Listening:
         self._config, self._tokens = config, tokens
         self._context = _tls(config)
         self._servers: list[asyncio.AbstractServer] = []
+        self._accepting: list[asyncio.Task[None]] = []
         self._file: Path | None = None
 
     async def listen(
@@ -54,16 +57,34 @@ class Listening:
 
         Raises OSError that names it, and the option to give another one by.
         """
-        seconds = self._config.limits.greeting_seconds
-
-        def protocol() -> asyncio.Protocol:
-            context = self._context  # of now: SIGHUP makes a new one
-            return made() if context is None else Handshake(port, made, context, seconds)
-
         sock = _bound(option, address)
         loop = asyncio.get_running_loop()
-        self._servers.append(await loop.create_server(protocol, sock=sock, backlog=BACKLOG))
+        if self._context is None:
+            self._servers.append(await loop.create_server(made, sock=sock, backlog=BACKLOG))
+        else:
+            sock.listen(BACKLOG)
+            self._accepting.append(loop.create_task(self._accept(sock, port, made)))
         return _address(sock)
+
+    async def _accept(
+        self, sock: socket.socket, port: "Connections", made: Callable[[], asyncio.Protocol]
+    ) -> None:
+        """Accept connections until cancelled; each shakes hands by itself."""
+        loop, seconds = asyncio.get_running_loop(), self._config.limits.greeting_seconds
+        shaking: set[asyncio.Task[None]] = set()
+        with sock:
+            while True:
+                try:
+                    accepted, peer = await loop.sock_accept(sock)
+                except OSError as error:  # no more files, or a client that is gone again
+                    log_rate_limited(log, "accept", f"a connection was not accepted: {error}")
+                    await asyncio.sleep(ACCEPT_AGAIN_SECONDS)
+                    continue
+                handshake = Handshake(port, made, accepted, str(peer[0]), seconds)
+                assert self._context is not None  # that of now: SIGHUP makes a new one
+                task = loop.create_task(handshake.shake(self._context))
+                shaking.add(task)
+                task.add_done_callback(shaking.discard)
 
     async def listen_unix(self, path: Path, made: Callable[[], asyncio.Protocol]) -> None:
         """Listen at a path of this machine. Raises OSError that names it."""
@@ -74,8 +95,10 @@ class Listening:
 
     def close(self) -> None:
         """Take no more connections."""
-        for server in self._servers:
-            server.close()
+        for each in self._servers:
+            each.close()
+        for task in self._accepting:
+            task.cancel()
         if self._file is not None:
             with contextlib.suppress(OSError):
                 self._file.unlink()
@@ -364,66 +387,41 @@ class Handshake(asyncio.Protocol):
         self,
         port: Connections,
         made: Callable[[], asyncio.Protocol],
-        tls: ssl.SSLContext,
+        sock: socket.socket,
+        address: str,
         seconds: float,
     ) -> None:
         """Port admits and counts it, until made() makes the protocol that goes on."""
-        self._port, self._made, self._tls, self._seconds = port, made, tls, seconds
+        self._port, self._made, self._sock, self._seconds = port, made, sock, seconds
         self._since = monotonic()
-        self.transport: Any = None
-        self.address, self.file = "", -1
-        self._task: asyncio.Task[None] | None = None
-        self._early = b""  # read behind the handshake's last bytes
-        self._is_over = False
+        self.address, self.file = address, sock.fileno()
+        self._shaking: asyncio.Future[Any] | None = None
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Wait for the first bytes, unless there are too many connections."""
-        self.transport = transport
-        self.address, self.file = address_of(transport), file_of(transport)
-        refused = self._port.admit(self)
-        if refused is not None:
+    async def shake(self, tls: ssl.SSLContext) -> None:
+        """Shake hands, unless there are too many connections."""
+        if refused := self._port.admit(self):
             self.abort(refused)
-
-    def data_received(self, data: bytes) -> None:
-        """Start the handshake with the first bytes; later ones are buffered for the wrapped protocol."""
-        if self._task is None:
-            self.transport.pause_reading()
-            self._task = asyncio.get_running_loop().create_task(self._shake(data))
-        else:
-            self._early += data
-
-    async def _shake(self, hello: bytes) -> None:
-        loop = asyncio.get_running_loop()
+            return
+        self._shaking = asyncio.ensure_future(
+            asyncio.get_running_loop().connect_accepted_socket(
+                lambda: self, self._sock, ssl=tls, ssl_handshake_timeout=self._seconds
+            )
+        )
         try:
-            shaking = loop.create_task(
-                loop.start_tls(self.transport, self, self._tls, server_side=True,
-                               ssl_handshake_timeout=self._seconds)
-            )  # fmt: skip
-            for _ in range(2):  # the task starts; then the TLS protocol gets its transport
-                await asyncio.sleep(0)
-            if not shaking.done():
-                feed = self.transport.get_protocol()
-                feed.get_buffer(len(hello))[: len(hello)] = hello
-                feed.buffer_updated(len(hello))
-            tls = await shaking
+            await self._shaking
+        except asyncio.CancelledError:  # by abort(), or by the end of the service
+            pass
         except OSError:  # TLS's, or a broken connection: a stranger's
             self._port.ended["handshake"] += 1
-            self.transport.abort()
-            return
         finally:
             self._port.gone(self)
-        if self._is_over or tls is None:
-            return
-        protocol = self._made()
-        tls.set_protocol(protocol)
-        protocol.connection_made(tls)
-        if self._early:
-            protocol.data_received(self._early)
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  (asyncio's)
-        """Note that there is nothing to go on with."""
-        self._is_over = True
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Make the protocol that goes on: the handshake is over."""
         self._port.gone(self)
+        protocol = self._made()
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
 
     def overdue(self, now: float) -> str | None:
         """Return why it should end now, or None."""
@@ -431,10 +429,12 @@ class Handshake(asyncio.Protocol):
 
     def abort(self, reason: str) -> None:
         """Close the connection at once."""
-        self._is_over = True
         self._port.ended[reason] += 1
         self._port.gone(self)
-        self.transport.abort()
+        if self._shaking is None:
+            self._sock.close()
+        else:
+            self._shaking.cancel()
 
     def finish(self) -> None:
         """End: the service stops."""

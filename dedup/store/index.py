@@ -17,7 +17,7 @@ import shutil
 import threading
 from array import array
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import and_
 from pathlib import Path
 from typing import Any
@@ -196,15 +196,14 @@ class Index:
                 return match.document, document
         return None
 
-    def find_many(self, keys: Sequence[str]) -> list[tuple[int, Document]]:
-        """Return those documents, with their ids, that have one of some keys. Raises StoreDamaged."""
-        if len(keys) <= SINGLE_LOOKUPS:
-            return [found for found in map(self.find, keys) if found is not None]
-        wanted = set(keys)
-        found = self.keys.probe_each(array("Q", {*map(key_digest, wanted)}))
+    def find_many(self, digests: Mapping[str, int]) -> list[tuple[int, Document]]:
+        """Return those documents, with their ids, that have one of some keys, by key. Raises StoreDamaged."""
+        if len(digests) <= SINGLE_LOOKUPS:
+            return [one for each in digests.items() if (one := self.find(*each)) is not None]
+        found = self.keys.probe_each(array("Q", {*digests.values()}))
         ids = [match.document for matches in found.values() for match in matches]
         documents = zip(ids, self.documents.read(ids), strict=True)
-        return [(i, document) for i, document in documents if document.key in wanted]
+        return [(i, document) for i, document in documents if document.key in digests]
 
     # --------------------------------------------------------------------------------------- on disk
 

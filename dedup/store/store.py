@@ -200,9 +200,9 @@ class Store:
         self._closed = False
         self._given_up: GivenUp | None = None  # documents that are not found any more
         self._fits = True  # whether the index covers every committed change
-        # Each key that __contains__() or held() looked up: its document, or the key's digest or None if there was
+        # Each key that __contains__() or held() looked up: its document, or the key's digest if there was
         # none; until the key changes. So the insert that follows a reservation does not look it up again.
-        self._looked_up: dict[str, tuple[int, Document] | int | None] = {}
+        self._looked_up: dict[str, tuple[int, Document] | int] = {}
         self._index = Index(folder, documents, k, self._lock)
         _opened.add(self)
         self._flusher = Flusher(folder, documents)
@@ -288,12 +288,13 @@ class Store:
     def held(self, keys: Sequence[str]) -> set[str]:
         """Return those of some keys that documents have. Raises StoreDamaged."""
         with self._lock:
-            found = {each[1].key: each for each in self._ready().find_many(keys)}
+            digests = {key: key_digest(key) for key in keys}
+            found = {each[1].key: each for each in self._ready().find_many(digests)}
             looked_up = self._looked_up
             if len(looked_up) + len(keys) > LOOKED_UP:
                 looked_up.clear()
             if len(keys) <= LOOKED_UP:
-                looked_up.update(dict.fromkeys(keys))
+                looked_up.update(digests)
                 looked_up.update(found)
             return {key for key, (i, _) in found.items() if self._is_found(i, key)}
 
@@ -452,24 +453,27 @@ class Store:
                 self._check_writable()
                 self._ready()
             index, looked_up = self._index, self._looked_up
-            keys = [*[document.key for document in documents], *forgotten]
+            there: list[tuple[int, Document]] = []
+            digests: dict[str, int] = {}
+            new: dict[str, int] = {}  # the digests of keys that were not looked up
+            for key in (*[document.key for document in documents], *forgotten):
+                found = looked_up.pop(key, None)
+                if found is None:
+                    digests[key] = new[key] = key_digest(key)
+                elif isinstance(found, int):
+                    digests[key] = found
+                else:
+                    digests[key] = key_digest(key)
+                    there.append(found)
             if known is None:
-                known = [found for key in keys if type(found := looked_up.get(key)) is tuple]
-                if others := [key for key in keys if key not in looked_up]:
-                    known += index.find_many(others)
-            removed: list[Removal] = [(i, d.page.value, key_digest(d.key)) for i, d in known]
-            digests = []
-            for document in documents:
-                digest = looked_up.get(document.key)
-                digests.append(digest if type(digest) is int else key_digest(document.key))
+                known = there + index.find_many(new) if new else there
+            removed: list[Removal] = [(i, d.page.value, digests[d.key]) for i, d in known]
             first = self._documents.change(documents, removed, offsets)
-            for key in keys:
-                looked_up.pop(key, None)
             self._flusher.wake()
             try:
                 if removed:
                     index.remove(removed)
-                index.append(first, documents, digests)
+                index.append(first, documents, [digests[document.key] for document in documents])
             except BaseException:
                 self._fits = False
                 raise

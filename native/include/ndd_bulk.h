@@ -134,14 +134,6 @@ ndd_status ndd_merge_pairs(const uint64_t *const *runs, const uint64_t *counts, 
  */
 typedef struct ndd_queries ndd_queries;
 
-typedef struct ndd_queries_stats {
-    uint64_t queries;
-    uint64_t bytes;       /* memory held */
-    double passing;       /* share of a uniform stream that passes the filter by chance; 1: no filter */
-    uint32_t k;
-    uint32_t filter_bits; /* of a key of the filter; 0: no filter */
-} ndd_queries_stats;
-
 typedef struct ndd_hit {
     uint64_t query;    /* index of the query */
     uint64_t position; /* of the fingerprint in the stream */
@@ -154,7 +146,6 @@ typedef struct ndd_hit {
 ndd_status ndd_queries_open(const uint64_t *values, size_t n, uint32_t k, uint64_t memory,
                             ndd_queries **queries);
 void ndd_queries_close(ndd_queries *queries);
-void ndd_queries_stats_get(const ndd_queries *queries, ndd_queries_stats *stats);
 
 /* The matches of a piece of the stream; reused from call to call. One thread at a time. */
 typedef struct ndd_hits ndd_hits;
@@ -168,10 +159,6 @@ void ndd_hits_close(ndd_hits *hits);
 ndd_status ndd_queries_probe(const ndd_queries *queries, const uint64_t *values, size_t n,
                              uint64_t first, ndd_hits *hits);
 void ndd_hits_get(const ndd_hits *hits, const ndd_hit **items, uint64_t *count);
-
-/* Numbers first .. first + n - 1 of the stream of splitmix64 (Steele, Lea and Flood, OOPSLA 2014)
- * from a seed: spread evenly, all different, any of them at once. For measuring and testing. */
-void ndd_generate(uint64_t seed, uint64_t first, size_t n, uint64_t *values);
 
 /* ------------------------------------------------------------------------------------ lmdb */
 

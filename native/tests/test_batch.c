@@ -1,11 +1,12 @@
 /*
- * Batch search under failing allocations.
+ * Batch search under failing allocations, and the memory of its filter.
  * (What it finds is compared with a scan in tests/core/test_batch.py.)
  */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "bulk/batch.h"
 #include "check.h"
 #include "instrumented.h"
 #include "ndd_bulk.h"
@@ -36,8 +37,8 @@ static ndd_status search(uint64_t *count) {
 
 static void test_every_allocation_may_fail(void) {
     uint64_t expected = 0, count = 0;
-    ndd_generate(1, 0, N, values);
-    ndd_generate(2, 0, 4 * N, stream);
+    generate(1, N, values);
+    generate(2, 4 * N, stream);
     for (size_t i = 0; i < N; i++) stream[3 * i] = values[i] ^ UINT64_C(5) << i % 60;
     CHECK(search(&expected) == NDD_OK && expected == N);
     int64_t failures = 0;
@@ -66,8 +67,20 @@ static void test_bad_arguments_are_refused(void) {
     ndd_hits_close(NULL);
 }
 
+static void test_the_filter_keeps_to_its_memory(void) {
+    for (uint32_t k = 0; k <= 6; k++) {
+        for (int bits = 10; bits <= 30; bits += 4) {
+            ndd_queries *queries;
+            CHECK(ndd_queries_open(values, N, k, UINT64_C(1) << bits, &queries) == NDD_OK);
+            CHECK(queries->used == 0 || queries->used * (UINT64_C(1) << queries->key_bits) / 8 <= UINT64_C(1) << bits);
+            ndd_queries_close(queries);
+        }
+    }
+}
+
 int main(void) {
     test_every_allocation_may_fail();
     test_bad_arguments_are_refused();
+    test_the_filter_keeps_to_its_memory();
     return 0;
 }

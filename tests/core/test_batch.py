@@ -74,12 +74,9 @@ def test_a_batch_finds_what_a_scan_finds(kind, k):
 @pytest.mark.parametrize("k", [0, 1, 3, 4, 6])
 @pytest.mark.parametrize("filter_bytes", [0, 1 << 18, 1 << 20, 1 << 30])
 def test_the_memory_of_the_filter_changes_nothing(k, filter_bytes):
-    """With any memory for the filter, none too, the same is found; it is never exceeded."""
+    """With any memory for the filter, none too, the same is found (native/tests/test_batch.c: it is never exceeded)."""
     queries, stream = data("clustered", k, k)
-    index = Queries(queries, k, filter_bytes)
-    assert rows(index.probe(stream)) == scan(queries, stream, k)
-    bits = index.stats().filter_bits
-    assert (2 if k else 1) * 2**bits / 8 <= filter_bytes if bits else index.stats().passing == 1
+    assert rows(Queries(queries, k, filter_bytes).probe(stream)) == scan(queries, stream, k)
 
 
 @pytest.mark.parametrize("k", [0, 1, 2, 3, 4])

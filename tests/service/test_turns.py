@@ -1,7 +1,10 @@
 """Probes of one turn of the loop are carried out together, and answered as if each had come alone."""
 
 import asyncio
+from collections.abc import Coroutine
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from fuzzing_resp import LIMITS, Wire, command
@@ -9,13 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sizes import examples
 from sketches import sketch
+from starlette.responses import Response
+from stores import document
 
 import dedup
 from dedup.core.native import ffi, lib
 from dedup.model.recipes import NEWEST
-from dedup.service.core.access import Tokens
-from dedup.service.core.namespaces import Namespaces
+from dedup.service.core import operations
+from dedup.service.core.access import ALL, Caller, Tokens
+from dedup.service.core.namespaces import Namespaces, PolicyOverrides
 from dedup.service.core.operations import TURNS, Operations
+from dedup.service.http.server import EXPORTED, PART, _Endpoints
 from dedup.service.resp.port import Connection, Port
 
 VALUES = [0, 0xFF << 20, 0xFFFFF << 40]
@@ -191,6 +198,41 @@ def test_a_flood_leaves_the_loop_to_others(folder):
         namespaces.close()
 
     asyncio.run(flooded())
+
+
+def test_a_backup_leaves_the_loop_to_others(tmp_path, monkeypatch):
+    """An answer of a backup, a verification or a search is made in parts, between which others have their turn."""
+    monkeypatch.setattr(operations, "SLICE_SECONDS", 0.0)  # each part is a slice
+    query = {"ns": "d", "prefix": "k"}
+    request = SimpleNamespace(query_params=query, state=SimpleNamespace(caller=Caller("", ALL, "")))
+
+    async def iterations(answering: Coroutine[Any, Any, Response]) -> tuple[int, bytes]:
+        answer, count = asyncio.ensure_future(answering), 0
+        while not answer.done():
+            await asyncio.sleep(0)
+            count += 1
+        return count, (await answer).body
+
+    async def asked() -> None:
+        namespaces = Namespaces(tmp_path)
+        commands = Operations(namespaces)
+        commands.not_ready = None
+        detector = commands.detector("d", NEWEST, PolicyOverrides(), make=True)
+        detector.apply(
+            [(f"k{n}", document(f"k{n}", n << 40)) for n in range(EXPORTED)], {}, judge=False
+        )
+        do = _Endpoints(commands, None, None, None)
+        for answering, found in (
+            (do.export(request), b'"k%d"' % (EXPORTED - 1)),
+            (do.verify(request), b'"documents":%d' % EXPORTED),
+            (do.search(request), b'"k%d"' % (EXPORTED - 1)),
+        ):
+            count, body = await iterations(answering)
+            assert found in body
+            assert count > EXPORTED // PART // TURNS
+        namespaces.close()
+
+    asyncio.run(asked())
 
 
 def test_a_flood_of_transactions_leaves_the_loop_to_others(folder):

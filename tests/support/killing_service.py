@@ -84,9 +84,10 @@ def shared(site: Site, mine: int, spiders: int, settings: dict[str, object]) -> 
 
 
 class Done(NamedTuple):
-    """A seed, all crawls in their order, what was acknowledged, and what is remembered."""
+    """A seed, what was killed, all crawls in their order, what was acknowledged, and what is remembered."""
 
     seed: int
+    killed: list[str]
     contents: set[str]
     crawls: list[Crawl]
     last: list[Crawl]
@@ -106,6 +107,7 @@ def killed_round(
         settings |= {"DEDUP_KAFKA": broker.bootstrap, "DEDUP_TOPIC": topic}
     folders = [folder / f"spider{n}" for n in range(SPIDERS)]
     crawls: list[Crawl] = []
+    killed: list[str] = []
     with Serving(folder / "service", *options) as service:
         settings["DEDUP_SERVICE"] = f"redis://127.0.0.1:{service.port}"
         cases = [shared(site, n, SPIDERS, settings) for n in range(SPIDERS)]
@@ -120,6 +122,7 @@ def killed_round(
             wait_for(lambda until=until: _ended(running) or len(_events(running)) > until)
             time.sleep(chance.random() * 0.05)
             victim = chance.choice(["service", "spider"] + ["broker"] * (broker is not None))
+            killed.append(victim)
             if victim == "spider":
                 n = chance.randrange(SPIDERS)
                 running[n].process.kill()
@@ -146,7 +149,7 @@ def killed_round(
             )
         remembered = {key for key in every if _is_remembered(service, key)}
     contents = {content(path) for path in site.pages if _is_article(path)}
-    return Done(seed, contents, crawls + last, last, acknowledged, remembered)
+    return Done(seed, killed, contents, crawls + last, last, acknowledged, remembered)
 
 
 def _events(running: list[Crawling]) -> list[dict[str, object]]:

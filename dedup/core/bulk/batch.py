@@ -60,23 +60,6 @@ class StreamMatches(msgspec.Struct, frozen=True):
     stored: Array
 
 
-class QueriesStats(msgspec.Struct, frozen=True):
-    """How queries are searched.
-
-    queries      how many there are
-    bytes        memory held
-    passing      share of a uniform stream that passes the filter by chance; 1: there is no filter
-    k            greatest distance found, in bits
-    filter_bits  bits of a key of the filter; 0: there is no filter
-    """
-
-    queries: int
-    bytes: int
-    passing: float
-    k: int
-    filter_bits: int
-
-
 class Queries:
     """Queries, indexed for streams of fingerprints. Any number of threads may use them at once."""
 
@@ -95,12 +78,6 @@ class Queries:
         check(status, "indexing queries")
         self._handle = ffi.gc(handle[0], lib.ndd_queries_close)
         self._hits: list[Any] = []  # handles that no thread uses at the moment
-
-    def stats(self) -> QueriesStats:
-        """Return how the queries are searched."""
-        stats = ffi.new("ndd_queries_stats *")
-        lib.ndd_queries_stats_get(self._handle, stats)
-        return QueriesStats(stats.queries, stats.bytes, stats.passing, stats.k, stats.filter_bits)
 
     def probe(self, values: Numbers, first: int = 0) -> npt.NDArray[Any]:
         """Return the matches of a batch of fingerprints, which stand at position `first` and on.

@@ -6,7 +6,7 @@ Invariant: the types in bodies.py say what requests and answers look like.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from importlib.resources import files
 from typing import Any
 
@@ -19,7 +19,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from dedup.model.page import Neighbour
+from dedup.model.errors import DedupError
+from dedup.model.page import Document, Neighbour
 from dedup.model.words import check_field
 from dedup.service.core.access import Tokens, audit
 from dedup.service.core.config import Limits
@@ -45,16 +46,20 @@ STATUS = {
     "ERR": 400,
 }
 INSERTED = 256  # inserts of one commit: others wait for it, some milliseconds
-EXPORTED = 500  # documents of one answer: others wait for it, some milliseconds
-SEARCHED = 1000  # documents that one search looks at: others wait for it, some milliseconds
+EXPORTED = 500  # documents of one answer, and those that one verification looks at
+SEARCHED = 1000  # documents that one search looks at
+PART = 25  # documents that are read before others may have their turn
 EXPORTED_BYTES = 1 << 20  # of their lines, from which on no more follow
+
+Documents = list[tuple[int, Document]]  # by id
 
 
 def _json(value: Any, status: int = 200) -> Response:
     return Response(msgspec.json.encode(value), status, media_type="application/json")
 
 
-def _failure(error: Exception) -> Response:
+async def _failure(_: Request, error: Exception) -> Response:
+    """Answer a request that was refused, or that a store could not carry out."""
     return _json(bodies.Failed(bodies.fault(error)), STATUS.get(code(error), 400))
 
 
@@ -100,30 +105,20 @@ class _Endpoints:
             try:
                 asked = decoder.decode(await request.body())
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                return _failure(Refused("ERR", str(error)))
-            try:
-                answer = await carry_out(asked)
-                if isinstance(asked, bodies.ForgetRequest):
-                    for key, each in zip(asked.keys, answer.results, strict=True):
-                        if each.done:
-                            audit(request.state.caller, "FORGET", asked.ns, key)
-                return _json(answer)
-            except Exception as error:
-                if code(error) == "ERR" and not isinstance(error, ValueError | Refused):
-                    raise
-                return _failure(error)
+                raise Refused("ERR", str(error)) from None
+            answer = await carry_out(asked)
+            if isinstance(asked, bodies.ForgetRequest):
+                for key, each in zip(asked.keys, answer.results, strict=True):
+                    if each.done:
+                        audit(request.state.caller, "FORGET", asked.ns, key)
+            return _json(answer)
 
         return endpoint
 
     async def judge(self, request: Request) -> Response:
         """Judge the pages of a request."""
-        try:
-            body = await request.body()
-            return _json(await self._judge.answer(request.headers, request.query_params, body))
-        except Exception as error:
-            if code(error) == "ERR" and not isinstance(error, ValueError | Refused):
-                raise
-            return _failure(error)
+        body = await request.body()
+        return _json(await self._judge.answer(request.headers, request.query_params, body))
 
     async def _probe(self, asked: bodies.ProbeRequest) -> bodies.ProbeAnswer:
         commands, pages = self._commands, asked.pages
@@ -232,15 +227,12 @@ class _Endpoints:
         async def endpoint(request: Request) -> Response:
             if answer is None:
                 return Response(content, media_type=get.answer)
-            try:
-                found: Response = answer(request)
-            except Exception as error:  # noqa: BLE001 - becomes the answer, with its code
-                return _failure(error)
+            found: Response = await answer(request)
             return found
 
         return endpoint
 
-    def documents(self, request: Request) -> Response:
+    async def documents(self, request: Request) -> Response:
         """Answer with a stored document."""
         query = request.query_params
         if not {"ns", "key"} <= query.keys():
@@ -248,7 +240,7 @@ class _Endpoints:
         found = self._commands.document(query["ns"], query["key"])
         return _missing("document") if found is None else _json(bodies.document(query["ns"], found))
 
-    def near_duplicates(self, request: Request) -> Response:
+    async def near_duplicates(self, request: Request) -> Response:
         """Answer with the last near-duplicates, those of a key or fingerprint: stores have originals only."""
         query, seen = request.query_params, self._commands.tally.seen
         if "key" not in query:
@@ -257,72 +249,94 @@ class _Endpoints:
             raise Refused("ERR", "the query is ns=NAMESPACE and key=KEY or fingerprint")
         return _json(bodies.SeenAnswer(seen.about(query["ns"], query["key"])))
 
-    def search(self, request: Request) -> Response:
+    async def search(self, request: Request) -> Response:
         """Answer with documents whose keys begin so, among some from an id on: keys are in no order."""
         query = request.query_params
         if not {"ns", "prefix"} <= query.keys():
             raise Refused("ERR", "the query is ns=NAMESPACE, prefix=TEXT and from=ID, from 0 on")
-        found = self._commands.documents_from(query["ns"], _first(query), SEARCHED)
-        if found is None:
-            return _missing("namespace")
-        prefix = query["prefix"]
-        hits = [
-            bodies.Found(document.key, document.inserted_seconds)
-            for _, document in found
-            if document.key.startswith(prefix)
-        ]
-        after = found[-1][0] + 1 if len(found) == SEARCHED else None
-        return _json(bodies.SearchAnswer(hits, len(found), after))
+        prefix, hits, looked_at, after = query["prefix"], [], 0, None
+        async for found in self._parts(query["ns"], _first(query), SEARCHED):
+            if found is None:
+                return _missing("namespace")
+            looked_at += len(found)
+            after = found[-1][0] + 1 if looked_at == SEARCHED else None
+            hits += [
+                bodies.Found(document.key, document.inserted_seconds)
+                for _, document in found
+                if document.key.startswith(prefix)
+            ]
+        return _json(bodies.SearchAnswer(hits, looked_at, after))
 
-    def export(self, request: Request) -> Response:
+    async def _parts(
+        self, namespace: str, first: int, most: int
+    ) -> AsyncIterator[Documents | None]:
+        """Yield documents from an id on, some at a time, with turns of others between; None: no such namespace."""
+        async for _ in in_slices(range(most // PART), self._commands.turns):
+            found = self._commands.documents_from(namespace, first, PART)
+            if found or found is None:
+                yield found
+            if not found or len(found) < PART:
+                return
+            first = found[-1][0] + 1
+
+    async def export(self, request: Request) -> Response:
         """Answer with documents as lines, from an id on; a header says where the next ones begin."""
         namespace = request.query_params.get("ns")
         if namespace is None:
             raise Refused("ERR", "the query is ns=NAMESPACE and from=ID, from 0 on")
-        found = self._commands.documents_from(namespace, _first(request.query_params), EXPORTED)
-        if found is None:
-            return _missing("namespace")
-        audit(request.state.caller, "EXPORT", namespace)
-        lines = bytearray()
-        for last, document in found:  # noqa: B007  (last is where the next answer goes on)
-            lines += encode_line(namespace, document)
+        lines, after = bytearray(), None
+        async for found in self._parts(namespace, _first(request.query_params), EXPORTED):
+            if found is None:
+                return _missing("namespace")
+            for last, document in found:
+                lines += encode_line(namespace, document)
+                after = last + 1
+                if len(lines) > EXPORTED_BYTES:
+                    break
             if len(lines) > EXPORTED_BYTES:
                 break
+        audit(request.state.caller, "EXPORT", namespace)
         answer = Response(bytes(lines), media_type="application/x-ndjson")
-        if found:
-            answer.headers["x-dedup-next"] = str(last + 1)
+        if after is not None:
+            answer.headers["x-dedup-next"] = str(after)
         return answer
 
-    def verify(self, request: Request) -> Response:
+    async def verify(self, request: Request) -> Response:
         """Answer with what is wrong with some documents, from an id on."""
         namespace = request.query_params.get("ns")
         if namespace is None:
             raise Refused("ERR", "the query is ns=NAMESPACE and from=ID, from 0 on")
-        first = _first(request.query_params)
-        found = self._commands.verify_from(namespace, first, EXPORTED)
-        if found is None:
-            return _missing("namespace")
-        documents, after, problems = found
+        after: int | None = _first(request.query_params)
+        documents, problems = 0, []
+        async for _ in in_slices(range(EXPORTED // PART), self._commands.turns):
+            if after is None:
+                break
+            found = self._commands.verify_from(namespace, after, PART)
+            if found is None:
+                return _missing("namespace")
+            some, after, wrong = found
+            documents += some
+            problems += wrong
         return _json(bodies.VerifyAnswer(documents, problems, after))
 
-    def livez(self, _: Request) -> Response:
+    async def livez(self, _: Request) -> Response:
         """Say that the process works."""
         return _json(bodies.Health("ok"))
 
-    def readyz(self, _: Request) -> Response:
+    async def readyz(self, _: Request) -> Response:
         """Say whether pages are answered for."""
         health = self._health()
         return _json(health, 503 if health.status == "not_ready" else 200)
 
-    def metrics(self, _: Request) -> Response:
+    async def metrics(self, _: Request) -> Response:
         """Answer with the metrics."""
         return Response(self._metrics.text(), media_type=self._metrics.media_type)
 
-    def openapi(self, _: Request) -> Response:
+    async def openapi(self, _: Request) -> Response:
         """Answer with the OpenAPI description."""
         return Response(self._openapi, media_type="application/json")
 
-    def overview(self, request: Request) -> Response:
+    async def overview(self, request: Request) -> Response:
         """Answer with what the dashboard shows."""
         return _json(self._overview(request.query_params.get("ns") or None))
 
@@ -359,5 +373,7 @@ def made_app(
     routes = [Route(f"/v1/{name}", do.post(name), methods=["POST"]) for name in bodies.ENDPOINTS]
     routes.append(Route(judge.PATH, do.judge, methods=["POST"]))
     routes += [Route(get.path, do.get(get)) for get in bodies.GETS]
-    app = Starlette(routes=routes, exception_handlers={HTTPException: _no_answer, 500: _no_answer})
+    answers: dict[Any, Any] = dict.fromkeys((DedupError, OSError), _failure)
+    answers |= dict.fromkeys((HTTPException, 500), _no_answer)
+    app = Starlette(routes=routes, exception_handlers=answers)
     return Guard(app, tokens, hosts, limits)

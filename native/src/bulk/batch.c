@@ -209,16 +209,3 @@ void ndd_queries_close(ndd_queries *queries) {
     ndd_table_close(queries->table);
     free(queries);
 }
-
-void ndd_queries_stats_get(const ndd_queries *queries, ndd_queries_stats *stats) {
-    ndd_table_stats table;
-    ndd_table_stats_get(queries->table, &table);
-    *stats = (ndd_queries_stats){
-        .queries = queries->count,
-        .bytes = table.bytes,
-        .passing = queries->used == 0 ? 1 : passing(queries, queries->key_bits),
-        .k = queries->k,
-        .filter_bits = queries->used == 0 ? 0 : queries->key_bits,
-    };
-    for (uint32_t h = 0; h < queries->used; h++) stats->bytes += queries->halves[h].memory.bytes;
-}

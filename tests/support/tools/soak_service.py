@@ -1,39 +1,34 @@
 """make soak-service: workers, table service and broker killed at random under load, round after round.
 
-    SOAK_ROUNDS   rounds (200), each with a seed
-    SOAK_SEED     the first seed; by chance without it
+    SOAK_ROUNDS   rounds (50), each with a seed
     SOAK_PAGES    pages a round (400), four of each content
 
 In a round two workers of a group, which share the service, are given pages in several goes. Meanwhile
-one to three of {a worker, the service, the broker} are killed with -9 at moments that the seed
+three to six of {a worker, the service, the broker} are killed with -9 at moments that the seed
 chooses, and started again. Then everything is drained, and judged: every page is in an output, every
 drop names a page alike that was accepted, and every page that was accepted before is a near-duplicate
 for the service now (of one that was judged again, as a near-duplicate, since service and worker died
 between its output and its insert, the page that it was dropped for is known). Service and broker live on
-through all rounds, with what they have on disk.
-
-Progress goes to stderr; the last line, on stdout, is a JSON object of figures. The exit code is 1 if
-anything was wrong, and what it was stands in the figures with its seed.
+through all rounds, with what they have on disk. Settings and verdict: soaking.py.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import random
 import signal
-import sys
 import tempfile
 import threading
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pagestream
 from broker import Cluster
 from services import Serving
+from soaking import Soak
 from workers import Done, Message, Topic, WorkerProcess, messages, outcome, wait_until, wrongs
 
 import dedup
@@ -59,9 +54,10 @@ class Round(NamedTuple):
 class Stage:
     """The service, the broker, and the workers of the round that is on."""
 
-    def __init__(self, service: Serving, cluster: Cluster) -> None:
+    def __init__(self, service: Serving, cluster: Cluster, soak: Soak) -> None:
         self.service = service
         self.cluster = cluster
+        self.soak = soak
         self.workers: list[WorkerProcess] = []
 
     @property
@@ -74,6 +70,7 @@ class Stage:
 
     def strike(self, victim: str, topic: Topic, chance: random.Random) -> None:
         """Kill one of them, and start it again a moment later."""
+        self.soak.killed[victim] += 1
         pause = chance.random() * 1.5
         if victim == "service":
             self.service.kill()
@@ -114,11 +111,13 @@ def play(stage: Stage, number: int, seed: int, pages: int) -> Round:
     ]
     given = messages(contents)
     stage.workers = [stage.start_worker(topic, n) for n in range(2)]
-    feeding = threading.Thread(target=_feed, args=(topic, given, chance.random() * 0.6))
+    feeding = threading.Thread(
+        target=_feed, args=(topic, given, chance.random() * 0.6), daemon=True
+    )
     feeding.start()
     killed = []
-    for _ in range(chance.randrange(1, 4)):
-        time.sleep(0.3 + chance.random() * 2)
+    for _ in range(chance.randrange(3, 7)):
+        time.sleep(0.3 + chance.random())
         victim = chance.choice(VICTIMS)
         stage.strike(victim, topic, chance)
         killed.append(victim)
@@ -173,52 +172,23 @@ def forgotten(url: str, done: Done) -> list[str]:
     return found
 
 
-def soak(folder: Path, rounds: int, seed: int, pages: int) -> dict[str, Any]:
-    """Play all rounds; return their figures together."""
-    total: dict[str, Any] = {
-        "seed": seed, "rounds": 0, "pages": 0, "unique": 0, "duplicates": 0, "repeated": 0,
-        "killed": {"worker": 0, "service": 0, "broker": 0}, "wrong": [],
-    }  # fmt: skip
-    with ExitStack() as stack:
-        cluster = stack.enter_context(Cluster())
-        stage = Stage(stack.enter_context(Serving(folder / "service")), cluster)
-        stack.callback(lambda: [worker.process.kill() for worker in stage.workers])
-        for number in range(rounds):
-            played = play(stage, number, seed + number, pages)
-            unique, duplicates = len(played.done.unique), len(played.done.duplicates)
-            total["rounds"] += 1
-            total["pages"] += played.pages
-            total["unique"] += unique
-            total["duplicates"] += duplicates
-            total["repeated"] += unique + duplicates - played.pages
-            for victim in played.killed:
-                total["killed"][victim] += 1
-            total["wrong"] += [f"seed {played.seed}: {text}" for text in played.wrong]
-            say(
-                f"round {number + 1}/{rounds}, seed {played.seed}, {played.seconds:.0f} s: killed "
-                f"{', '.join(played.killed)}; {unique} unique, {duplicates} duplicates"
-                + "".join(f"\n    WRONG {text}" for text in played.wrong)
-            )
-    return total
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
-def main() -> int:
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and leave no process behind
+def main() -> None:
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it says at length who was killed
-    rounds = int(os.environ.get("SOAK_ROUNDS", "200"))
-    seed = int(os.environ.get("SOAK_SEED", random.randrange(10**9)))
     pages = int(os.environ.get("SOAK_PAGES", "400"))
-    began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="soak-") as folder:
-        figures = soak(Path(folder), rounds, seed, pages)
-    figures["seconds"] = round(time.monotonic() - began)
-    print(json.dumps(figures))
-    return 1 if figures["wrong"] else 0
+    with Soak("soak-service", 50) as soak, ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="soak-")))
+        cluster = stack.enter_context(Cluster())
+        stage = Stage(stack.enter_context(Serving(folder / "service")), cluster, soak)
+        for number in soak.rounds():
+            played = play(stage, number, soak.seed + number, pages)
+            unique, duplicates = len(played.done.unique), len(played.done.duplicates)
+            soak.figures.update(pages=played.pages, unique=unique, duplicates=duplicates)
+            soak.round(
+                f"seed {played.seed}, {played.seconds:.0f} s: killed {', '.join(played.killed)}; "
+                f"{unique} unique, {duplicates} duplicates",
+                [f"seed {played.seed}: {text}" for text in played.wrong],
+            )
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
