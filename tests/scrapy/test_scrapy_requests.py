@@ -401,8 +401,6 @@ def killed(tmp_path, site, case, most):
     crawling.process.kill()
     crawling.end(-9)
     site.most = None
-    # Scrapy's queue does not survive a kill
-    shutil.rmtree(tmp_path / "job" / "requests.queue", ignore_errors=True)
     return parsed
 
 
