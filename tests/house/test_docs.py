@@ -151,7 +151,7 @@ def test_examples_say_what_they_need(command, said):
 FOR_DEVELOPERS = [ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]
 
 
-@pytest.mark.parametrize("page", [*PAGES, *FOR_DEVELOPERS], ids=name)
+@pytest.mark.parametrize("page", [*PAGES, *FOR_DEVELOPERS, ROOT / "CHANGELOG.md"], ids=name)
 def test_links_lead_somewhere(page):
     """Every relative link of the page leads to a file, and its anchor to a heading of it."""
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)

@@ -26,7 +26,9 @@ from dedup.scrapy.guard import kind_of
 from dedup.store import store
 from dedup.store.verify import verify_store
 
-pytestmark = pytest.mark.sized  # `make test` breaks every call of each, `make test-long` the last one
+pytestmark = (
+    pytest.mark.sized
+)  # `make test` breaks every call of each, `make test-long` the last one
 
 PAGES = {
     "/": hub("/a", "/b", "/again", "/gone-copy", "/raises", "/pipeline", "/latin", "/other"),
