@@ -340,11 +340,10 @@ def test_damaged_work_is_refused_or_harmless(tmp_path, broken_off):
     """A cut file of the work ends in a clear error, or in the right verdicts."""
     assert run(tmp_path, "whole.jsonl", broken_off)[0]
     kept = shutil.copytree(work := work_folder(str(tmp_path / "v.jsonl")), tmp_path / "kept")
-    store = shutil.copytree(tmp_path / "v.jsonl.store", tmp_path / "kept.store")
     for name in ("position.0", "position.1", "verdicts.jsonl", "job.json"):
-        for there, copy in ((work, kept), (tmp_path / "v.jsonl.store", store)):
-            shutil.rmtree(there, ignore_errors=True)
-            shutil.copytree(copy, there)
+        for folder in (work, tmp_path / "v.jsonl.store"):
+            shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(kept, work)
         (work / name).write_bytes((work / name).read_bytes()[:-5])
         try:
             again(tmp_path, broken_off)
