@@ -37,7 +37,7 @@ WHEEL_TESTS := tests/core/test_fingerprint.py tests/core/test_table.py tests/cor
 	tests/store/test_store.py tests/scrapy/test_scrapy_crawl.py
 WHEEL_OTHERS := oracle or exact or hostile or alike or decide or limit
 
-.PHONY: help demo demo-kafka paper test test-long test-elsewhere preflight test-minimum test-spark test-native test-native-long test-at-size test-endian \
+.PHONY: help demo demo-kafka paper test test-long test-elsewhere preflight test-minimum test-spark test-native test-native-long compiled test-at-size test-endian \
 	test-wheel test-pythons dist lint house format fuzz soak soak-service soak-commands bench bench-peers bench-spark figures reference pictures docs clean kafka
 .DELETE_ON_ERROR:
 
@@ -50,16 +50,17 @@ demo: $(VENV)/demo ## crawl a generated site and see its near-duplicates dropped
 demo-kafka: $(VENV)/installed ## two spiders, a table service and Kafka; some are killed, nothing is lost
 	@$(BIN)/python tests/support demo_kafka --install $(DEMO_FLAGS)
 
-test: preflight ## every promise and every part, once: ten minutes on two cores
-	@$(MAKE) --no-print-directory -j 2 $(VENV)/test-tools test-native kafka
+test: preflight ## every promise, once
+	@$(MAKE) --no-print-directory -j 2 $(VENV)/test-tools test-native compiled kafka
 	$(PYTEST) -m "not long" --ignore tests/spark $(TEST_FLAGS)
 
-test-long: preflight test-native-long test-at-size test-elsewhere ## simulations, kill loops, sizes, brokers in failure, Spark, other versions
+test-long: preflight test-native-long test-at-size test-elsewhere ## simulations, kill loops, sizes, pages in a browser, brokers in failure, Spark, other versions
 
 # Half of it is installing.
 test-elsewhere: $(VENV)/test-tools
 	@$(MAKE) --no-print-directory --output-sync -j 2 test-spark test-minimum test-pythons
 
+# Long tests; of those marked sized other cases and larger sizes than `make test` has, and all of Hypothesis' examples.
 test-at-size: $(VENV)/test-tools
 	DEDUP_TEST_SIZE=full $(PYTEST) -m "long or sized or hypothesis" --ignore tests/spark $(TEST_FLAGS)
 
@@ -92,6 +93,10 @@ test-native-long: $(VENV)/test-tools ## the same at size, the thread rule, and a
 	@$(ALONE) $(BIN)/cmake --build build/native -- --quiet
 	@$(BIN)/python tests/support make_corpus build/corpus
 	@FUZZ_SEED=$${FUZZ_SEED:-1} $(BIN)/ctest --test-dir build/native -j 2 --output-on-failure
+
+# Python compiles what it imports first: once here, beside the C compiler, and not in each process of a run.
+compiled: $(VENV)/test-tools
+	@[ -d tests/__pycache__ ] || $(BIN)/python -m pytest --collect-only -q -m "not long" --ignore tests/spark >/dev/null
 
 # Kafka's jars, fetched by Maven into the user's cache folder, once. Without them its tests are skipped.
 kafka: $(VENV)/installed
