@@ -63,12 +63,12 @@ def _mend(file: Path) -> bool:
             end, held = _last_complete(mapped)
         if end == size and held >= count:
             return False
-        if held == 0 < size - end:
-            file.rename(file.with_name(f"{file.name}.cut"))
+        if held or end == size:
+            content.truncate(end)
+            content.seek(0)
+            content.write(_NUMBER.pack(min(count, held)))
             return True
-        content.truncate(end)
-        content.seek(0)
-        content.write(_NUMBER.pack(min(count, held)))
+    file.rename(file.with_name(f"{file.name}.cut"))
     return True
 
 
