@@ -245,7 +245,8 @@ import dedup.scrapy.evidence.digest as digest
 real_hash_of = digest.Names.hash_of
 digest.Names.hash_of = lambda self, name: real_hash_of(self, name) % 2 + 1
 """
-ROWS = 1100
+FEW_HELD = "import dedup.scrapy.page.output\ndedup.scrapy.page.output.HELD = 200\n"
+ROWS = 220
 MANY = """
 def parse(self, response):
     self.note("parsed", response)
@@ -299,7 +300,7 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def crawls(tmp_path_factory):
-    return run_cases(tmp_path_factory.mktemp("kinds"), CASES, setup=SETUP + COLLIDING)
+    return run_cases(tmp_path_factory.mktemp("kinds"), CASES, setup=SETUP + COLLIDING + FEW_HELD)
 
 
 def test_no_fault(crawls):

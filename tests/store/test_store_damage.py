@@ -26,7 +26,7 @@ def test_any_byte_that_steers_is_refused_or_harmless(folder, tell: Callable[[str
     seed = seed_of("DAMAGE")
     chance = random.Random(seed)
     harms = heads(folder, [1 << chance.randrange(8)])
-    database, index = 1 / sized(quick=40, full=3), sized(quick=0.1, full=1)
+    database, index = 1 / sized(quick=80, full=3), sized(quick=0.05, full=1)
     harms = [
         harm
         for harm in harms
