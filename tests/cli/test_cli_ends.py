@@ -248,9 +248,8 @@ def test_serve_that_cannot_listen_says_what_to_do_next(tmp_path, option):
         for place, said in asked:
             words = [word for pair in (places | {option: place}).items() for word in pair]
             tokens = {"DEDUP_TOKEN": "0123456789abcdef"}
-            done = run(
-                "serve", "--path", tmp_path / "store", *words, text=True, env=os.environ | tokens
-            )
+            command = ["serve", "--path", tmp_path / "store", *words]
+            done = completed("from dedup.cli import main; main()", command, env=os.environ | tokens)
             assert (done.returncode, done.stdout) == (1, "")
             assert f"cannot listen on {place}: " in done.stderr
             assert said in done.stderr
