@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import signal
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import leftovers
@@ -61,11 +63,20 @@ def pytest_configure(config: pytest.Config) -> None:
 
 # Files that take longest: begun first, so that none is left for one process while the others have ended.
 LONGEST = (
-    "test_scrapy_faults_addon test_docs_build test_hostile test_docs test_simulation test_scrapy_faults_everywhere "
-    "test_scrapy_resume test_bench test_fingerprint test_scrapy_kafka test_worker test_scrapy_requests "
-    "test_scrapy_plugins test_real_site test_packaging test_kafka test_hostile_files test_pages "
-    "test_scrapy_new_or_known test_scrapy_items test_scrapy_unchanged test_demo"
+    "test_store_millions test_scrapy_faults_addon test_scrapy_new_or_known test_hostile test_simulation test_docs "
+    "test_docs_build test_scrapy_items test_scrapy_kafka test_worker test_packaging test_real_site test_pages test_bench "
+    "test_scrapy_plugins test_scrapy_faults_everywhere test_scrapy_resume test_fingerprint test_scrapy_requests test_kafka "
+    "test_demo test_scrapy_urls test_scrapy_items_hidden test_scan_resume test_cli_ends test_store_index test_segments_kept"
 ).split()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Of `-m "not long"` files that are long as a whole are not imported: each process of a run would."""
+    if config.option.markexpr == "not long" and collection_path.match("test_*.py"):
+        text = collection_path.read_text("utf-8")
+        if re.search(r"^pytestmark = \[?pytest\.mark\.long\b", text, re.MULTILINE):
+            return True
+    return None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

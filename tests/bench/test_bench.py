@@ -20,6 +20,8 @@ from dedup.core.pairs import find_all
 from dedup.core.table import PRESETS
 from dedup.model.errors import DedupError
 
+pytestmark = pytest.mark.long  # `make bench` is for those who work on this
+
 
 def run(*arguments):
     return CliRunner().invoke(bench, [*map(str, arguments)])
@@ -209,7 +211,6 @@ def test_generated_pages_have_about_53_kb():
     assert 45_000 < found["facts"]["page_bytes"] < 62_000
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", ["crawl", "service", "directory", "items", "scan", "crowds"])
 def test_a_first_look_comes_to_its_end(name):
     """--quick gives figures of every row."""

@@ -11,6 +11,7 @@ import time
 
 import pytest
 from command_line import call, run
+from forking import completed
 from needing import linux_only
 
 from dedup.cli import terminal
@@ -179,14 +180,7 @@ def test_a_missing_extra_is_the_one_that_the_command_needs(tmp_path, command, mo
     """The advice names one extra, that of the command; nothing waits for what is not installed."""
     (tmp_path / "p.jsonl").write_text("")
     code = f"import sys; sys.modules[{module!r}] = None; from dedup.cli import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", code, *command],
-        cwd=tmp_path,
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+    done = completed(code, command, cwd=tmp_path)
     assert done.returncode == 1, done.stderr
     assert f"pip install 'crawl-dedup[{extra}]'" in done.stderr
     assert "Traceback" not in done.stderr
@@ -254,9 +248,8 @@ def test_serve_that_cannot_listen_says_what_to_do_next(tmp_path, option):
         for place, said in asked:
             words = [word for pair in (places | {option: place}).items() for word in pair]
             tokens = {"DEDUP_TOKEN": "0123456789abcdef"}
-            done = run(
-                "serve", "--path", tmp_path / "store", *words, text=True, env=os.environ | tokens
-            )
+            command = ["serve", "--path", tmp_path / "store", *words]
+            done = completed("from dedup.cli import main; main()", command, env=os.environ | tokens)
             assert (done.returncode, done.stdout) == (1, "")
             assert f"cannot listen on {place}: " in done.stderr
             assert said in done.stderr

@@ -15,7 +15,7 @@ import pytest
 from both_readers import as_reading
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from sizes import examples
+from sizes import FULL, examples
 
 from dedup.core.fingerprint import (
     Block,
@@ -529,8 +529,20 @@ def test_deep_things_equal_the_oracle(way: str, depth: int) -> None:
     check_page(linked(way * depth + '{"sku":"deep"}' + '], "sku": "shallow"}' * depth))
 
 
-@pytest.mark.parametrize("opener", ["<div>", "<b>", "<i><p>", "<a href=x>", "<li>", "<table><td>"])
-@pytest.mark.parametrize("times", [63, 64, 65, 66, 511, 512, 513, 700])
+OPENERS = ["<div>", "<b>", "<i><p>", "<a href=x>", "<li>", "<table><td>"]
+DEPTHS = [63, 64, 65, 66, 511, 512, 513, 700]
+
+
+@pytest.mark.sized
+@pytest.mark.parametrize(
+    ("opener", "times"),
+    [
+        (opener, depth)
+        for i, opener in enumerate(OPENERS)
+        for j, depth in enumerate(DEPTHS)
+        if bool((i + j) % 4) == FULL
+    ],
+)
 def test_deep_pages_equal_the_oracle(opener: str, times: int) -> None:
     """The depth of the stack, and how deep it is searched, are those of the specification."""
     closers = [f"</{name}>x " for name in ("b", "p", "li", "div", "table", "nav", "a")]
@@ -1072,16 +1084,8 @@ HOSTILE = """<div>|<a href=x>|</p>|<p |<!--|-->|<b><i>|<li>|<table><tr><td>|<scr
 )
 
 
-@pytest.mark.parametrize("piece", HOSTILE.split("|"))
-def test_promise_7_hostile_pages_end(piece: str) -> None:
-    """A megabyte of nothing but trouble is read to its end."""
-    data = piece.encode()
-    found = fingerprint(data * (2**20 // len(data)))
-    assert found.recipe == "words-0-7"
-
-
 def test_promise_7_a_large_hostile_page_ends() -> None:
-    """So are 4 megabytes of all of it together."""
+    """4 megabytes of nothing but trouble are read to their end; test_hostile.py counts the steps of each kind alone."""
     pieces = HOSTILE.split("|")
     numbers = random.Random(7)
     html = "".join(numbers.choices(pieces, k=2**22 // 6)).encode()[: 2**22]

@@ -22,7 +22,7 @@ from dedup.model.page import Document, PageFingerprint
 from dedup.model.recipes import NEWEST
 from dedup.store import Store
 
-COUNT, BATCH, CENTERS, K, PROBERS = 40_000, 50, 900, 3, 4
+COUNT, BATCH, CENTERS, K, PROBERS = 20_000, 50, 900, 3, 4
 
 
 @pytest.fixture(autouse=True)

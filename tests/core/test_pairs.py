@@ -13,12 +13,11 @@ from table_oracle import DISTANCES, KINDS, neighbourhoods, scan_clusters, scan_p
 from dedup.core.pairs import find_all, find_clusters, memory_needed
 
 
-@pytest.mark.sized
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("k", DISTANCES)
 def test_all_pairs_are_those_of_a_scan(k: int, kind: str) -> None:
     """find_all gives each pair within k once, sorted, and (x, x) for a value that is repeated."""
-    values = KINDS[kind](np.random.default_rng(k), sized(quick=150, full=400))
+    values = KINDS[kind](np.random.default_rng(k), 150)
     values[:20] = values[20:40]
     values[0] = values[1] = values[2]
     found = find_all(values, k)
@@ -48,12 +47,11 @@ def test_pairs_and_clusters_of_values_chosen_to_meet(values: list[int], k: int) 
     assert find_clusters(values, k).tolist() == scan_clusters(array, k)
 
 
-@pytest.mark.sized
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("k", [0, 1, 3, 6, 15])
 def test_clusters_are_connected_components(k: int, kind: str) -> None:
     """Labels are the smallest index of what a walk over neighbours reaches."""
-    values = KINDS[kind](np.random.default_rng(k), sized(quick=800, full=3_000))
+    values = KINDS[kind](np.random.default_rng(k), 800)
     values[-100:] = values[:100]
     labels = find_clusters(values, k)
     assert labels.dtype == np.uint64

@@ -11,6 +11,7 @@ from pathlib import Path
 import mounting
 import numpy as np
 import pytest
+from forking import completed
 
 from dedup.core.table import Match, Table
 from dedup.model.errors import StoreDamaged
@@ -192,8 +193,7 @@ table.merge() if sys.argv[3] == "merge" else flush(900)
 def test_a_process_that_ends_between_two_steps_loses_nothing(tmp_path, step, what, when):
     """Before and after each step of a write and of a merge, the table is the old or the new one."""
     filled(tmp_path / "t")
-    command = [sys.executable, "-c", KILLED, str(tmp_path / "t"), step, what, when]
-    assert subprocess.run(command, check=False).returncode == 9
+    assert completed(KILLED, [tmp_path / "t", step, what, when]).returncode == 9
     table = opened(tmp_path / "t")
     assert (len(table), table.note) in (
         {(599, 600), (899, 900)} if what == "write" else {(899, 900)}

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from sizes import examples
+from sizes import FULL, examples, sized
 from table_oracle import (
     ALL,
     DISTANCES,
@@ -21,10 +21,18 @@ from table_oracle import (
 
 from dedup.core.table import Match, Table
 
+# In `make test` each distance with each kind of data, and each of both with each preset; at size the others.
+TABLES = [
+    (k, kind, preset)
+    for k in DISTANCES
+    for i, kind in enumerate(KINDS)
+    for j, preset in enumerate(PRESETS)
+    if bool((i + j + k) % len(PRESETS)) == FULL
+]
 
-@pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("k", DISTANCES)
+
+@pytest.mark.sized
+@pytest.mark.parametrize(("k", "kind", "preset"), TABLES)
 def test_promise_4_the_search_is_exact(k: int, kind: str, preset: str) -> None:
     """A probe returns every stored document within k and none beyond, at every size and k."""
     rng = np.random.default_rng(k)
@@ -41,18 +49,20 @@ def test_promise_4_the_search_is_exact(k: int, kind: str, preset: str) -> None:
     assert table.stats().blocks > 0 or k > 6
 
 
+@pytest.mark.sized
 @pytest.mark.parametrize(
     ("k", "preset"), [(5, "auto"), (3, "compact"), (6, "fast"), (7, "compact")]
 )
 def test_exact_while_a_table_grows_through_its_designs(k: int, preset: str) -> None:
     """Growing by single batches, through every change of design, keeps the search exact."""
     rng = np.random.default_rng(k)
-    values = np.concatenate([clustered(rng, 150_000, 3_000), uniform(rng, 150_000)])
+    half, step = sized(quick=30_000, full=150_000), sized(quick=4_000, full=20_000)
+    values = np.concatenate([clustered(rng, half, half // 50), uniform(rng, half)])
     documents = np.arange(len(values), dtype=np.uint64)
     table, designs = Table(k, preset), set()
-    for start in range(0, len(values), 20_000):
-        end = start + 20_000
-        assert table.insert_many(values[start:end], documents[start:end]) == 20_000
+    for start in range(0, len(values), step):
+        end = start + step
+        assert table.insert_many(values[start:end], documents[start:end]) == step
         designs.add((table.stats().blocks, table.stats().keys))
         for query in some_queries(rng, values[:end], k, n=5):
             assert table.probe(query) == scan(values[:end], documents[:end], query, k)

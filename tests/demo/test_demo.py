@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -385,27 +385,12 @@ def run(*arguments: str, **options: Any) -> "subprocess.Popen[str]":
     )
 
 
-@pytest.fixture(scope="module")
-def runs() -> Iterator[dict[int, tuple[int, str, str]]]:
-    """Two real runs at the same time: the default site, and one of another seed."""
-    processes = {seed: run("--json", f"--seed={seed}") for seed in (1, 2)}
-    try:
-        results = {}
-        for seed, process in processes.items():
-            stdout, stderr = process.communicate(timeout=600)
-            results[seed] = process.returncode, stdout, stderr
-        yield results
-    finally:
-        for process in processes.values():
-            process.kill()
-            process.wait()
-
-
-@pytest.mark.parametrize("seed", [1, 2])
-def test_the_demo(runs: dict[int, tuple[int, str, str]], seed: int) -> None:
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
+def test_the_demo(seed: int) -> None:
     """Real Scrapy drops planted near-duplicates, but for those that it compares, and nothing else."""
-    code, stdout, stderr = runs[seed]
-    assert code == 0, stdout + stderr
+    with run("--json", f"--seed={seed}") as process:
+        stdout, stderr = process.communicate(timeout=600)
+    assert process.returncode == 0, stdout + stderr
     assert stderr == ""
     report = json.loads(stdout)
     print({name: report[name] for name in ("fetched", "near_duplicates", "found_percent")})
@@ -431,7 +416,7 @@ def test_the_demo(runs: dict[int, tuple[int, str, str]], seed: int) -> None:
 
 
 @pytest.mark.long
-def test_another_mode_drops_nothing(runs: object) -> None:
+def test_another_mode_drops_nothing() -> None:
     """In the mode tag every page is parsed, near-duplicates too, and every URL requested."""
     crawl = crawl_site(pages=120, seed=3, mode="tag")
     report = judge(Site(120, 3), crawl)

@@ -24,7 +24,17 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
         yield serving
 
 
-@pytest.fixture(params=["folder", "folder in a loop", "service", "service in a loop"])
+DETECTORS = ["folder", "folder in a loop", "service", "service in a loop"]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test for each kind of detector, or those that its module names."""
+    if "opens" in metafunc.fixturenames:
+        kinds = getattr(metafunc.module, "DETECTORS", DETECTORS)
+        metafunc.parametrize("opens", kinds, indirect=True)
+
+
+@pytest.fixture
 def opens(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     """Open detectors of one namespace, of this test alone; they are closed when it ends."""
     namespace, opened = next(_names), []

@@ -1,6 +1,6 @@
-"""Which pages count as near-duplicates, and what a verdict says of them: for every kind of detector.
+"""Which pages count as near-duplicates, and what a verdict says of them: for a folder and a service.
 
-Through the interface alone, as in test_detectors.py.
+Through the interface alone, as in test_detectors.py, where every kind of detector is.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from sketches import differing
 
 from dedup.model.errors import RecipeMismatch, UsageError
 from dedup.model.recipes import recipe_of
+
+DETECTORS = ["folder", "service in a loop"]
 
 
 def further(sketched: int) -> int:

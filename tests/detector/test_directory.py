@@ -4,15 +4,12 @@ import random
 from collections import Counter
 from pathlib import Path
 
-import pytest
-from sizes import sized
-
 from dedup.core.fingerprint import fingerprint
 from dedup.detector import open_embedded
 from dedup.model.page import PageFingerprint
 from dedup.model.policy import Options
 
-ENTRIES = sized(quick=1_000, full=2_000)
+ENTRIES = 1_000
 
 
 def entries(rng: random.Random) -> list[tuple[str, str]]:
@@ -32,7 +29,6 @@ def page(title: str, content: str) -> PageFingerprint:
     return fingerprint(f"<title>{title}</title><main>{content}</main>")
 
 
-@pytest.mark.sized
 def test_no_entry_of_a_directory_is_dropped_for_another(tmp_path: Path) -> None:
     """The estimated similarity of some is 1; but they are not the same word for word. A copy is."""
     pages = entries(random.Random(1))

@@ -1,9 +1,11 @@
-"""What a page brought and what it was read for decide for whom others are dropped: for every detector."""
+"""What a page brought and what it was read for decide for whom others are dropped: for a folder and a service."""
 
 import pytest
 from detecting import A, B, C, accept, bits, page, saying
 
 import dedup
+
+DETECTORS = ["folder", "service in a loop"]
 
 
 def accept_unpaid(detector, fingerprint, key, **options):

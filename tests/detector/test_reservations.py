@@ -55,16 +55,6 @@ def test_ending_takes_a_reservation_out_once():
     assert (len(held), held.holds("a", 1), held.near(1, 3, 1)) == (0, False, [])
 
 
-def test_expired_reservations_no_longer_count():
-    """From its expiry on a reservation is neither found by value nor by key."""
-    held = Reservations(3)
-    token = reserve(held, "a", 1, now=0, seconds=10)
-    assert keys_near(held, 1, 3, 9.9) == ["a"]
-    assert keys_near(held, 1, 3, 10) == []
-    assert not held.holds("a", 10)
-    assert held.get(token) is not None
-
-
 def test_expired_reservations_are_taken_out_in_bounded_steps(monkeypatch):
     """Each reserve takes out at most SWEPT expired ones, and in the end all of them."""
     monkeypatch.setattr(module, "SWEPT", 4)
@@ -201,17 +191,6 @@ def test_the_number_of_remembered_endings_is_bounded(monkeypatch):
     assert [held.ending(t) for t in ("a", "b", "c")] == [None, "released", "released"]
 
 
-def test_one_key_may_be_in_flight_twice():
-    """Two reservations of one key have tokens of their own and end one by one."""
-    held = Reservations(3)
-    first, second = reserve(held, "a", 1, now=0), reserve(held, "a", 1, now=0)
-    assert first != second
-    held.end(first, "inserted")
-    assert held.holds("a", 1)
-    held.end(second, "inserted")
-    assert not held.holds("a", 1)
-
-
 def test_widening_finds_what_was_reserved_before():
     """A greater k also holds for reservations made with the smaller one."""
     held = Reservations(1)
@@ -290,20 +269,3 @@ def test_a_limit_keeps_the_nearest_of_a_plain_list(compared, steps, limit, witho
                     for token in tokens
                     if (held.get(token).document.page.value ^ value).bit_count() <= 2
                 }
-
-
-def test_what_ended_is_not_found_and_all_else_is(monkeypatch):
-    """Also while the table still has what ended there."""
-    monkeypatch.setattr(module, "COMPARED", 4)
-    held = Reservations(3)
-    values = [n << 8 for n in range(0, 512, 17)]
-    tokens = [reserve(held, str(value), value, 0.0) for value in values[:10]]
-    tokens += [reserve(held, str(value), value, 0.0) for value in values[10:]]
-    for token in tokens[::3]:
-        held.end(token, "released")
-    alive = [value for i, value in enumerate(values) if i % 3]
-    for value in values:
-        near = sorted(v for v in alive if (v ^ value).bit_count() <= 3)
-        every = held.near(value, 3, 0.0)
-        assert sorted(r.document.page.value for r, _ in every) == near
-        assert [held.near(value, 3, 0.0, limit) for limit in (1, 2)] == [every[:1], every[:2]]

@@ -50,6 +50,7 @@ def python(top: Path, wheel: Path) -> Path:
     return program
 
 
+@pytest.mark.long
 def test_the_sdist_holds_what_git_does_and_no_more(sdist: Path) -> None:
     """Every file under version control but those of the house's machinery, and PKG-INFO."""
     if not (ROOT / ".git").exists():

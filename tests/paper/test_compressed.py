@@ -11,6 +11,8 @@ from sizes import examples
 
 from dedup.model.errors import StoreDamaged, UsageError
 
+pytestmark = pytest.mark.long
+
 ALL = 2**64 - 1
 
 word = st.integers(0, ALL)

@@ -8,10 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from permuted import CODECS, PermutedTables
 from sizes import examples
+from table_oracle import clustered, uniform
 
 from dedup.core.bulk.designs import plan
 from dedup.core.table import Table
 from dedup.model.errors import UsageError
+
+pytestmark = pytest.mark.long
 
 ALL = 2**64 - 1
 DESIGNS = [
@@ -33,20 +36,6 @@ DESIGNS = [
     (7, (9,)),
     (15, (16,)),
 ]
-
-
-def uniform(rng, n):
-    """Values that have nothing to do with each other."""
-    return rng.integers(0, ALL, n, dtype=np.uint64, endpoint=True)
-
-
-def clustered(rng, n):
-    """Values a few bits from one of a few, as real fingerprints are."""
-    values = uniform(rng, 20)[rng.integers(0, 20, n)]
-    for _ in range(6):
-        flips = np.uint64(1) << rng.integers(0, 64, n, dtype=np.uint64)
-        values ^= np.where(rng.integers(0, 2, n) == 1, flips, np.uint64(0))
-    return values
 
 
 def adversarial(rng, n):

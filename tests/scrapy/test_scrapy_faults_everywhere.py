@@ -1,9 +1,9 @@
 """A fault at every call of detector and store in a real crawl: no page is lost, and each fault is counted.
 
 tests/support/faulting.py finds the calls and breaks them. A crawl without a fault says which are made, and
-how often; then each of them fails at every call, at its first, and at its last, with kinds of fault
-in turn, and the outermost calls fail with every kind. The store holds documents, and a snapshot,
-before each crawl. A last crawl has several pages in flight, and one call of every so many fails.
+how often; then each of them fails at every call, with kinds of fault in turn; at size each fails at its last,
+and the outermost calls fail with every kind. The store holds documents, and a snapshot, before each crawl. A
+last crawl has several pages in flight, and one call of every so many fails.
 """
 
 import itertools
@@ -26,7 +26,9 @@ from dedup.scrapy.guard import kind_of
 from dedup.store import store
 from dedup.store.verify import verify_store
 
-pytestmark = pytest.mark.sized  # the last call of each fails in `make test-long`
+pytestmark = (
+    pytest.mark.sized
+)  # `make test` breaks every call of each, `make test-long` the last one
 
 PAGES = {
     "/": hub("/a", "/b", "/again", "/gone-copy", "/raises", "/pipeline", "/latin", "/other"),
@@ -75,14 +77,12 @@ OUTER = [
     "EmbeddedDetector.release", "EmbeddedDetector.forget", "EmbeddedDetector.close",
 ]  # fmt: skip
 USED = [point for point in faulting.POINTS if point not in UNUSED]
-PLAN = {
-    f"{point}-{kind}-{when}": (point, kind, when)
-    for point, kind, when in [
-        *((point, next(KINDS), "all") for point in USED),
-        *((point, next(ONCE), "last") for point in USED if FULL),
-        *((point, kind, "all") for point in OUTER for kind in faulting.KINDS),
-    ]
-}
+EACH = [(point, next(KINDS), "all") for point in USED]
+AT_SIZE = [
+    *((point, next(ONCE), "last") for point in USED),
+    *((point, kind, "all") for point in OUTER for kind in faulting.KINDS),
+]
+PLAN = {"-".join(each): each for each in (AT_SIZE if FULL else EACH)}
 
 
 @pytest.fixture(scope="module")
@@ -160,9 +160,6 @@ def faulty(tmp_path_factory, site, made, healthy):
     return {name: by_run[run] for name, run in runs.items()}
 
 
-everywhere = pytest.mark.parametrize("name", PLAN)
-
-
 def test_every_call_of_ours_is_broken_once(healthy):
     """Every function and method below the middlewares is in the plan, or no crawl calls it."""
     total = calls(healthy)
@@ -171,27 +168,24 @@ def test_every_call_of_ours_is_broken_once(healthy):
     assert set(healthy.dropped) == DROPPED
 
 
-@everywhere
-def test_promise_1_nothing_is_lost_by_a_fault_anywhere(faulty, name):
+def test_promise_1_nothing_is_lost_by_a_fault_anywhere(faulty):
     """Each page is parsed once, or dropped as alike to one that was parsed or stored."""
-    crawled, _ = faulty[name]
-    assert sorted([*crawled.paths("parsed"), *crawled.dropped]) == sorted(PAGES)
-    for path, verdict in crawled.dropped.items():
-        original = urlsplit(verdict["of"]).path
-        assert CONTENT[original] == CONTENT[path]
-        assert original in crawled.parsed | set(STORED)
+    for name, (crawled, _) in faulty.items():
+        assert sorted([*crawled.paths("parsed"), *crawled.dropped]) == sorted(PAGES), name
+        for path, verdict in crawled.dropped.items():
+            original = urlsplit(verdict["of"]).path
+            assert CONTENT[original] == CONTENT[path], name
+            assert original in crawled.parsed | set(STORED), name
 
 
-@everywhere
-def test_fault_anywhere_is_counted_for_each_page_it_touches(faulty, name):
-    """dedup/error/KIND is the number of calls by Scrapy that a fault was raised in.
+def miscounted(name, crawled):
+    """Return the counts of faults, where they are not those of the calls by Scrapy that a fault was raised in; else {}.
 
     A store that does not open touches every page, the one that is gone too.
     """
     point, kind, _ = PLAN[name]
-    crawled, _ = faulty[name]
     raised = {event["operation"] for event in crawled.of("raised")}
-    assert raised
+    assert raised, name
     touched = len(PAGES) + 1 if "opening" in raised else len(raised - {"saving"})
     error = kind_of(faulting.KINDS[kind]("text"))
     kinds = {error, "oserror"} if kind in {"map", "lmdb"} else {error}
@@ -200,40 +194,37 @@ def test_fault_anywhere_is_counted_for_each_page_it_touches(faulty, name):
     if "opening" in raised:  # an OSError in the index each time, also when it is rebuilt
         kinds.add("index_unusable")
     if raised == {"saving"} or (point in HARMLESS_AT_OPENING and not crawled.faults):
-        assert crawled.faults == {}
-        assert f"broken {point} in {crawled.name}." in crawled.log
-        return
+        assert f"broken {point} in {crawled.name}." in crawled.log, name
+        return crawled.faults
     if point.endswith("documents.decode_state") and name.endswith("-last") and not crawled.faults:
         # of the state before the last one: what cannot be read there is of no transaction (documents.wrote)
-        assert issubclass(faulting.KINDS[kind], DedupError)
-        return
-    assert set(crawled.faults) <= kinds
-    if point == FLUSHED:
-        assert 1 <= sum(crawled.faults.values()) <= len(PAGES)
-    else:
-        assert sum(crawled.faults.values()) == touched
+        assert issubclass(faulting.KINDS[kind], DedupError), name
+        return {}
+    number = sum(crawled.faults.values())
+    right = 1 <= number <= len(PAGES) if point == FLUSHED else number == touched
+    return {} if right and set(crawled.faults) <= kinds else crawled.faults | {"wanted": touched}
 
 
-@everywhere
-def test_fault_anywhere_is_logged_once(faulty, name):
+def test_fault_anywhere_is_counted_for_each_page_it_touches(faulty):
+    """dedup/error/KIND is the number of calls by Scrapy that a fault was raised in."""
+    wrong = {name: miscounted(name, crawled) for name, (crawled, _) in faulty.items()}
+    assert {name: counts for name, counts in wrong.items() if counts} == {}
+
+
+def test_fault_anywhere_is_logged_once(faulty):
     """One error of dedup's own logger says what failed."""
-    point, _, _ = PLAN[name]
-    crawled, _ = faulty[name]
-    said = [
-        line
-        for line in crawled.errors
-        if "[dedup] ERROR" in line and f"broken {point} in {crawled.name}." in line
-    ]
-    assert len(said) == bool(crawled.faults)
+    for name, (crawled, _) in faulty.items():
+        said = f"broken {PLAN[name][0]} in {crawled.name}."
+        lines = [line for line in crawled.errors if "[dedup] ERROR" in line and said in line]
+        assert len(lines) == bool(crawled.faults), name
 
 
-@everywhere
-def test_crawl_with_a_fault_anywhere_ends_well(faulty, name):
+def test_crawl_with_a_fault_anywhere_ends_well(faulty):
     """The crawl ends by itself, and its store verifies."""
-    crawled, report = faulty[name]
-    assert crawled.stats["finish_reason"] == "finished"
-    assert crawled.stats["spider_exceptions/count"] == 1  # the callback of /raises
-    assert [p for p in report.problems if "it is rebuilt" not in p] == []
+    for name, (crawled, report) in faulty.items():
+        assert crawled.stats["finish_reason"] == "finished", name
+        assert crawled.stats["spider_exceptions/count"] == 1, name  # the callback of /raises
+        assert [p for p in report.problems if "it is rebuilt" not in p] == [], name
 
 
 def strangers(log):

@@ -401,8 +401,6 @@ def killed(tmp_path, site, case, most):
     crawling.process.kill()
     crawling.end(-9)
     site.most = None
-    # Scrapy's queue does not survive a kill
-    shutil.rmtree(tmp_path / "job" / "requests.queue", ignore_errors=True)
     return parsed
 
 
@@ -546,7 +544,7 @@ def setting(project, memory, more=""):
 
 @pytest.mark.parametrize(
     "between",
-    ["parse", "shell", *(pytest.param(c, marks=pytest.mark.long) for c in ("check", "job"))],
+    ["parse", *(pytest.param(c, marks=pytest.mark.long) for c in ("shell", "check", "job"))],
 )
 def test_nothing_between_two_runs_touches_a_job(project, between):
     """Not a command of Scrapy, not another job of that spider: the job goes on as if they had not been."""

@@ -17,7 +17,7 @@ from sketches import sketch
 
 import dedup
 
-pytestmark = MAY_CRASH
+pytestmark = [pytest.mark.long, MAY_CRASH]
 
 TOKEN = "a token of these tests"
 NAMESPACE = "news"
@@ -261,7 +261,6 @@ def test_a_wrong_token_shows_nothing(browser, service):
     assert page.locator("#facts div").count() == 0
 
 
-@pytest.mark.long
 def test_everything_is_reached_by_keyboard(browser, service):
     """Tab goes from the links of the tables to the form and its button."""
     page = shown(browser, service)
@@ -275,7 +274,6 @@ def test_everything_is_reached_by_keyboard(browser, service):
     assert {"what", "where", "within", "Look up", EVIL} <= reached
 
 
-@pytest.mark.long
 def test_who_reads_a_table_by_keyboard_stays_there(browser, service):
     """What is in focus is still there, and in focus, after the figures were asked for again."""
     page = shown(browser, service)
@@ -290,7 +288,6 @@ def test_who_reads_a_table_by_keyboard_stays_there(browser, service):
     assert page.evaluate("document.activeElement.id") == "found"
 
 
-@pytest.mark.long
 def test_a_service_that_is_gone_is_said_to_be(browser, tmp_path):
     """When the service ends the page says so, and goes on when it is back."""
     with Serving(tmp_path, token=TOKEN) as service:

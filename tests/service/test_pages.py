@@ -18,14 +18,9 @@ from dedup.report.html import html_page
 from dedup.scrapy.report import Seen
 from dedup.scrapy.report.journal import Journal
 
-pytestmark = MAY_CRASH
+pytestmark = [pytest.mark.long, MAY_CRASH]
 
-SIZES = [
-    (390, "dark"),
-    pytest.param(1280, "light", marks=pytest.mark.long),
-    pytest.param(1280, "dark", marks=pytest.mark.long),
-    pytest.param(390, "light", marks=pytest.mark.long),
-]
+SIZES = [(390, "dark"), (1280, "light")]
 
 
 def long_report(folder):

@@ -214,7 +214,7 @@ def _mprobe() -> bytes:
 @linux_only
 @pytest.mark.parametrize(
     "seconds",
-    [pytest.param(6.0, id="short"), pytest.param(SECONDS, id="long", marks=pytest.mark.long)],
+    [pytest.param(3.0, id="short"), pytest.param(SECONDS, id="long", marks=pytest.mark.long)],
 )
 def test_a_random_run_holds_what_the_model_says(tmp_path, seconds):
     """After every step what is asked about is as the model says; at the end all of it is."""

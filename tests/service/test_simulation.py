@@ -10,7 +10,7 @@ import simulation
 from seeds import seed_of
 from sizes import sized
 
-SCHEDULES = int(os.environ.get("SIMULATION_SCHEDULES", sized(quick=60, full=1000)))
+SCHEDULES = int(os.environ.get("SIMULATION_SCHEDULES", sized(quick=40, full=600)))
 FIRST = seed_of("SIMULATION")
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -1,6 +1,8 @@
 """A crawl needs no arrays: numpy stays unloaded where a page is reserved, inserted and looked up."""
 
-from stores import run
+import subprocess
+import sys
+import textwrap
 
 CRAWL = """
 import sys
@@ -39,6 +41,12 @@ assert len(Table.load(sys.argv[1] + "/table")) == 2
 assert dedup.simhash([1, 2, 3]) >= 0
 print([name for name in sys.modules if name.split(".")[0] == "numpy"])
 """
+
+
+def run(code, *arguments):
+    """Run code in a process that has imported nothing."""
+    command = [sys.executable, "-c", textwrap.dedent(code), *arguments]
+    return subprocess.run(command, check=False, capture_output=True, text=True)
 
 
 def test_an_embedded_store_and_single_probes_load_no_numpy(tmp_path):

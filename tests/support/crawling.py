@@ -352,12 +352,8 @@ class Crawling:
             for name, (_, case) in cases.items()
         ]
         (folder / "spiders.py").write_text("\n".join([setup, _IMPORTS, *spiders]))
-        settings = dict(settings or {})
-        if not any(
-            "JOBDIR" in each for each in (settings, *(c.settings for _, c in cases.values()))
-        ):
-            # of 100, Scrapy makes as many tasks for each page; a queue on disk that a kill tore ends some of them
-            settings = {"CONCURRENT_ITEMS": 4} | settings
+        # of 100, Scrapy makes as many tasks for each page
+        settings = {"CONCURRENT_ITEMS": 4} | dict(settings or {})
         spec = {
             "in_turn": in_turn,
             "bases": {name: site.url for name, site in self.sites.items()},

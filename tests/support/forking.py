@@ -1,6 +1,7 @@
 """Processes that are forked from one that has done their imports, which take longer than most of what tests do.
 
     forked("scrapy", code, arguments, stdout=..., stderr=...)    python -c CODE ARGUMENTS; like subprocess.Popen
+    completed(code, arguments)                                   the same for what a service needs; like subprocess.run
 
 The one they are forked from imports what other packages have for a crawl, or for the table service: nothing of
 dedup that is under test, and no reactor. A child does that itself, as a process that was started anew does. The
@@ -18,6 +19,8 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
+import textwrap
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -173,6 +176,22 @@ def forked(
     if pipes:
         process.stdout, process.stderr = (open(end, "rb") for end, _ in pipes)  # noqa: SIM115, PTH123
     return process
+
+
+def completed(
+    code: str, arguments: Sequence[object], **options: Any
+) -> "subprocess.CompletedProcess[str]":
+    """Run a program to its end in a process of its own, and return what it wrote."""
+    words = [str(argument) for argument in arguments]
+    with tempfile.TemporaryDirectory() as folder:
+        out, err = Path(folder, "out"), Path(folder, "err")
+        code = textwrap.dedent(code)
+        process = forked("service", code, words, stdout=out, stderr=err, **options)
+        try:
+            ended_with = process.wait(600)
+        finally:
+            process.kill()
+        return subprocess.CompletedProcess(words, ended_with, out.read_text(), err.read_text())
 
 
 # ------------------------------------------------------------------------ in the process that forks

@@ -4,14 +4,12 @@
         done = killed_and_resumed(folder, site, seed)
     wrongs(done)    sentences; empty when every promise was kept
 
-A kill costs Scrapy requests: those in flight, and those of a queue on disk that it tore (queuelib
-then cannot read it). So that what a resumed run does not parse is due to dedup, the queue is taken
-away in one half of the rounds (even seeds) and all pages are asked for again. In the other half the
-queue is resumed as it was left, and a content may be missing only if no page of it was dropped.
+A kill costs Scrapy requests: those in flight, and those that its queue on disk had not written. So
+that what a resumed run does not parse is due to dedup, all pages are asked for again in one half of
+the rounds (even seeds). In the other half a content may be missing only if no page of it was dropped.
 """
 
 import random
-import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -93,8 +91,6 @@ def killed_and_resumed(folder: Path, site: Site, seed: int) -> Round:
     running.process.kill()
     killed = running.end(-signal.SIGKILL)["only"]
     site.most = None
-    if seed % 2 == 0:
-        shutil.rmtree(folder / "job" / "requests.queue")
     resumed = Crawling(folder, {"only": (site, case)}).end()["only"]
     return Round(seed, contents, killed, resumed, verify_store(folder / "dedup", "only"))
 

@@ -18,5 +18,5 @@ def sized(*, quick: int, full: int) -> int:
 
 
 def examples(full: int) -> int:
-    """Return how many examples Hypothesis draws: a fifth in `make test`."""
-    return sized(quick=max(5, full // 5), full=full)
+    """Return how many examples Hypothesis draws: a tenth in `make test`."""
+    return sized(quick=max(5, full // 10), full=full)

@@ -1,11 +1,10 @@
 """What the tests of the embedded store share: documents, filled stores, and ways to harm them."""
 
 import subprocess
-import sys
-import textwrap
 import threading
 from pathlib import Path
 
+from forking import completed
 from sketches import sketch
 
 from dedup.model.errors import StoreDamaged
@@ -49,9 +48,8 @@ def held_up(monkeypatch) -> tuple[threading.Event, threading.Event]:
 
 
 def run(code: str, *args: object) -> subprocess.CompletedProcess:
-    """Run Python code in a process of its own."""
-    command = [sys.executable, "-c", textwrap.dedent(code), *map(str, args)]
-    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
+    """Run Python code in a process of its own, to which other packages are imported."""
+    return completed(code, args)
 
 
 def replace(path, old: bytes, new: bytes) -> None:

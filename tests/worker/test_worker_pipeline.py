@@ -12,6 +12,7 @@ from pathlib import Path
 import pagestream
 import pytest
 from picture_site import SITE, learned_late, picture
+from sizes import FULL
 
 import dedup
 from dedup.detector import AsyncEmbeddedDetector
@@ -24,7 +25,7 @@ from dedup.worker.adapters import Topics as Names
 from dedup.worker.pipeline import Batch, InputRecord, Pipeline, ReadRecord
 from dedup.worker.worker import PageReader
 
-SCHEDULES = 120
+SEEDS = range(45, 120) if FULL else range(45)
 
 
 class Crash(BaseException):
@@ -475,7 +476,8 @@ def test_a_dead_letter_that_is_too_large_is_smaller_or_passed(tmp_path, caplog, 
     assert ("own" in dict(letter.headers)) == (most == 2)
 
 
-@pytest.mark.parametrize("seed", range(SCHEDULES))
+@pytest.mark.sized
+@pytest.mark.parametrize("seed", SEEDS)
 def test_whatever_fails_nothing_is_lost(tmp_path, seed):
     """Crashes and faults at chance moments: every record is in an output, every drop explained.
 

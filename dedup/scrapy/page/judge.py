@@ -146,6 +146,11 @@ class Session:
                 crawler.stats.inc_value(f"dedup/error/{kind_of(error)}")
                 logger.exception("[dedup] is off in this crawl, pages are kept: %s", error)
                 raise NotConfigured from error
+            if session.job.folder is not None:
+                with session.counts.guard("Scrapy's queue is as a kill may have left it"):
+                    from dedup.scrapy.requests.queue import mend_queue
+
+                    mend_queue(crawler)
         return session
 
     async def begin(self) -> None:

@@ -35,6 +35,7 @@ from dedup.model.names import namespace_of
 from dedup.scrapy.exceptions import near_duplicate_dropped
 from dedup.scrapy.guard import logger
 from dedup.scrapy.memory.state import is_crawl, packed, request_of
+from dedup.scrapy.requests.queue import mend_queue
 from dedup.scrapy.settings import Config
 
 SCHEDULED, FETCHED = 1, 2  # marks of a digest
@@ -92,6 +93,8 @@ class RequestFilter(RFPDupeFilter):
             crawler=crawler,
             fingerprinter=crawler.request_fingerprinter,
         )
+        with made._guard("Scrapy's queue is as a kill may have left it"):
+            mend_queue(crawler)
         crawler.signals.connect(made.response_received, signal=signals.response_received)
         crawler.signals.connect(made.response_received, signal=near_duplicate_dropped)
         crawler.signals.connect(made.spider_opened, signal=signals.spider_opened)

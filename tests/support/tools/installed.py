@@ -4,7 +4,7 @@
 
 builds an sdist of this checkout, a wheel from the sdist, installs the wheel with its dependencies
 from the package index for each Python, and runs the tests there: with all extras (`make test-wheel`),
-or for every Python without any, for the tests that are named (`make test-pythons`).
+or for every Python with Scrapy alone, for the tests that are named (`make test-pythons`).
 
 Invariant: nothing is used of the checkout but the sdist, and everything happens in a
 folder whose name has spaces and letters beyond ASCII. test_packaging.py uses the same steps.
@@ -117,7 +117,11 @@ def main() -> int:
         ignored = [f"--ignore={name}" for name in ABOUT_THE_TREE]
         pythons = every_python() if options.every_python else options.python or [sys.executable]
         core, all_of_it = test_tools("test-core"), test_tools("test-core", "test")
-        wanted = [wheel, *core] if options.every_python else [f"{wheel}[all,eval]", *all_of_it]
+        wanted = (
+            [f"{wheel}[scrapy]", *core]
+            if options.every_python
+            else [f"{wheel}[all,eval]", *all_of_it]
+        )
         for i, python in enumerate(pythons):
             environment = top / f"python {i}"
             run(python, "-m", "venv", environment)

@@ -1,6 +1,6 @@
-"""A store of ten million documents for tests: filled step by step, killed on the way, and known by heart.
+"""A store of millions of documents for tests: filled step by step, killed on the way, and known by heart.
 
-    python -m ten_million PATH UNTIL   fills, and says the number of each step when it is acknowledged
+    python -m millions PATH UNTIL   fills, and says the number of each step when it is acknowledged
     Filling(path, until)               that process
 
 Each step is one transaction: 4,000 new documents, 40 that replace and 40 that are forgotten, of an earlier
@@ -111,7 +111,7 @@ class Filling:
     """A process that fills a store, from where it is."""
 
     def __init__(self, path: Path, until: int) -> None:
-        command = [sys.executable, "-m", "ten_million", str(path), str(until)]
+        command = [sys.executable, "-m", "millions", str(path), str(until)]
         here = Path(__file__).parent
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=here)
         self.acknowledged = 0
