@@ -71,7 +71,7 @@ from dedup.scrapy.page.request import (
 )
 from dedup.scrapy.report import Report, new_report
 from dedup.scrapy.settings import Config, check_settings
-from dedup.scrapy.urls import SiteUrls
+from dedup.scrapy.urls import Known, SiteUrls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -518,15 +518,31 @@ class Session:
             )
         self.send(map(again, dropped), "items/again")
 
+    def made(self, request: Request) -> None:
+        """Note a request that is scheduled, as Scrapy's filter does."""
+        if not request.dont_filter:
+            self.requests.note(self.fingerprint(request))
+
+    def fingerprint(self, request: Request) -> bytes:
+        """Return by what Scrapy tells requests apart: their URL, and what a project adds to that."""
+        assert self.crawler.request_fingerprinter is not None
+        return self.crawler.request_fingerprinter.fingerprint(request)
+
+    def known_page(self, space: Space, request: Request) -> Known | None:
+        """Return the accepted page that a request leads to by the URL rules in force, or None."""
+        if not space.urls.count:
+            return None
+        kind = request.meta.get("dedup_kind")
+        kind = self.callback(request).kind if kind is None else str(kind)[:KIND_CHARACTERS]
+        return space.urls.known(request, kind)
+
     def known_url(self, request: Request, noted: Mark) -> KnownUrl | None:
         """Return why a request need not be sent, or None."""
         name = request.meta.get("dedup_namespace") or self._name
         space = self.spaces.get(str(name or ""))
-        if space is None or not space.urls.count or not is_ordinary(request, noted):
+        if space is None or not is_ordinary(request, noted):
             return None
-        kind = request.meta.get("dedup_kind")
-        kind = self.callback(request).kind if kind is None else str(kind)[:KIND_CHARACTERS]
-        known = space.urls.known(request, kind)
+        known = self.known_page(space, request)
         if known is None:
             return None
         if not known.skip:
