@@ -219,9 +219,12 @@ class SpiderMiddleware(CallbackMiddleware):
             self.session.made(request)
 
     def spider_idle(self) -> None:
-        """Finish pending work: the spider may be closed now (Scrapy's signal)."""
+        """Finish pending work, and send waiting requests: the spider may be closed now (Scrapy's signal)."""
         with self.session.counts.guard("pages stay in flight"):
             self.session.in_flight.commit()
+        with self.session.counts.guard("waiting requests are not sent"):
+            for space in self.session.spaces.values():
+                self.session.send(space.ledger.rest(), "requests/again")
 
     async def spider_closed(self, reason: str) -> None:
         """End the session (Scrapy's signal)."""

@@ -5,8 +5,9 @@
 Each field of an item becomes one exact hash. What does not count is replaced first: white space between words, the
 page's own whole address (also as HTML and as a parameter write it, and in a longer text), the host of the page in
 other addresses, and the time of the crawl. A part of the own address is a datum: /print/5 and /a/5 with the id "5" are
-equal, ?no=7 and ?no=8 with that number are not. Where the own address is a value, the page's heading stands for it. A field
-of markup that holds the page stands for what was read of it: words, headings, numbers, inline data, but not the frame.
+equal, ?no=7 and ?no=8 with that number are not. Where the own address is a value, the page's heading, without one its
+title, and the numbers in its text stand for it. A field of markup that holds the page stands for what was read of it:
+words, headings, numbers, inline data, pictures and data attributes, but not the frame.
 
 With DEDUP_ITEM_FIELDS the named fields alone count, as they are.
 
@@ -37,7 +38,7 @@ from dedup.core.fingerprint import PageReading, number_runs
 from dedup.model.page import PART, TEXT_HASH
 from dedup.scrapy.evidence.keeping import Shown
 
-VERSION = 7
+VERSION = 8
 BUDGET = 4 << 20  # characters of all items of a page that are normalised
 VALUES = 20_000  # values in all items of a page
 DEPTH = 16  # of nested values
@@ -54,7 +55,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:")
 _MARKUP = re.compile(r"<[a-zA-Z!/]")
 _TITLE = re.compile(r"<title[^>]*>(.*?)</title", re.IGNORECASE | re.DOTALL)
 _URL, _NOW, _HOST, _PAGE = "\0url", "\0now", "\0host", "\0page"
-_PAGE_PARTS = "jhnb"  # of a page that a field of markup holds, beside its words
+_PAGE_PARTS = "jsdhnb"  # of a page that a field of markup holds, beside its words
 _SEQUENCES = (list, tuple)
 _COLLECTIONS = (list, tuple, set, frozenset)
 _NO_ITEMS = (str, list, tuple, int, float, bytes, bytearray, memoryview, date)
@@ -205,6 +206,7 @@ class Page(NamedTuple):
     size     bytes of its body
     reading  returns how dedup read it
     noted    meta["dedup"], which says nothing of the page
+    handed   what its request hands over: values of meta and cb_kwargs
     """
 
     urls: tuple[str, ...]
@@ -212,6 +214,7 @@ class Page(NamedTuple):
     size: int
     reading: Callable[[], PageReading]
     noted: object = None
+    handed: tuple[object, ...] = ()
 
 
 class Rules(NamedTuple):
@@ -265,7 +268,7 @@ class Digester:
         self._own: list[str] | None = (
             None  # how its addresses may be written, made once the host stands in a text
         )
-        self._url = _URL  # with the page's heading, which stands for its address
+        self._url = _URL  # with what stands for it, once that is known
         self._inside = self._holds = self._holds_page = False
         self._has_origin = False  # whether the host stands in the value that is read
         self._title: str | None = None
@@ -301,6 +304,7 @@ class Digester:
             elif found not in _SAYS_NOTHING and found != self._url:
                 shown.says = shown.says or not isinstance(value, bool)
                 if rules.shows and not self._is_title(value):
+                    shown.handed = shown.handed or self._is_handed(value)
                     shown.data[name] = found.encode("utf-8", "surrogatepass")[:PAGE_CHARACTERS]
             exact = _hash(found)
             wide.append((number, exact if number != _OTHERS else _hash(name, found)))
@@ -384,6 +388,12 @@ class Digester:
         is_most = len(text) >= PAGE_SHARE * len(self._title)
         return self._title.startswith(text) or (is_most and text in self._title)
 
+    def _is_handed(self, value: object) -> bool:
+        """Whether the request handed a value over."""
+        if not isinstance(value, str | int | float):
+            return False
+        return any(type(each) is type(value) and each == value for each in self._page.handed)
+
     def _value(self, value: object, depth: int) -> str:
         """Return a text that is the same for equal values; of one that is no text it begins with a zero character.
 
@@ -443,8 +453,10 @@ class Digester:
         """Return a text in which the page's host stands, without the page's address."""
         if self._own is None:
             self._own = _addresses(self._page.urls)
-            heading = self._page.reading().fingerprint.parts[PART["h"]]
-            self._url = f"{_URL} {heading.hex()}"
+            page = self._page.reading().fingerprint
+            heading, numbers = page.parts[PART["h"]], page.parts[PART["n"]]
+            title = b"" if any(heading) else page.title.to_bytes(4, "big")
+            self._url = f"{_URL} {heading.hex()} {title.hex()} {numbers.hex()}"
         if text in self._page.urls or text in self._own:
             return self._url
         for url in self._own:

@@ -29,11 +29,13 @@ from dedup.model.names import namespace_of
 from dedup.model.page import PART, Neighbour, ReserveOptions, Verdict, unreserved
 from dedup.model.recipes import Recipe
 from dedup.scrapy.evidence.difference import (
+    ATTRIBUTES,
     BESIDE,
     DATA,
     FRAME,
     HEADING,
     NUMBERS,
+    PICTURES,
     TITLE,
     UNKNOWN,
     WORDS,
@@ -78,6 +80,7 @@ if TYPE_CHECKING:
 
 SAID = frozenset((HEADING, TITLE, UNKNOWN, WORDS))  # parts of a page that say what it is
 BESIDES = frozenset((FRAME, BESIDE))  # and what a text that holds the page may be taken from, too
+IN_MARKUP = (DATA, PICTURES, ATTRIBUTES)  # and a field of markup
 FIRST_PAUSE_SECONDS = 0.005  # between two looks at the pages in flight that a page waits for
 LONGEST_PAUSE_SECONDS = 0.1
 SOON = 10  # by which the priority of a control visit is higher than its page's
@@ -321,8 +324,8 @@ class Session:
         said = SAID
         if self.keeping.is_text(name.callback):
             said |= BESIDES
-        elif any(reading.fingerprint.parts[PART[DATA]]):  # without any, a print copy lacks nothing
-            said |= {DATA}
+        else:  # of markup, what the page has: without any, a print copy lacks nothing
+            said |= {each for each in IN_MARKUP if any(reading.fingerprint.parts[PART[each]])}
         if said & set(name.parts) - volatile.parts_of(name.shape):
             return False
         if NUMBERS not in name.parts:
@@ -470,6 +473,7 @@ class Session:
             len(response.body),
             reading,
             request.meta.get("dedup"),
+            (*request.meta.values(), *request.cb_kwargs.values()),
         )
         config, volatile = self.config, self.visits.of(callback)
         rules = Rules(

@@ -12,10 +12,11 @@ the page's class, but for those that the page has no link to: a spider that coun
 
 import time
 from collections.abc import Iterable
+from copy import copy
 from functools import cache, cached_property
 from typing import Any, Protocol
 
-from scrapy import Request
+from scrapy import Item, Request
 from scrapy.http import Response
 
 from dedup.core.fingerprint import each_link, read_page
@@ -123,6 +124,8 @@ def _way_of(session: Session, response: Response) -> _Way:
     if page is None:
         return Unjudged(session, request, noted.lead)
     way = Accepted if page.way == "accept" else Compared
+    if page.way == "accept" and page.verdict.reason in {"short", "unread"}:
+        return Watched(session, response, page, noted.lead)
     if way is Compared and (session.config.proof_items == "keep" or session.config.mode != "drop"):
         way = Watched
     return way(session, response, page, noted.lead)
@@ -301,7 +304,7 @@ class Compared(Accepted):
                         or page.space.met.has_item(page.callback, found.known)
                     )
                 )
-        self._made.append(made)
+        self._made.append(_as_yielded(made))
         if len(self._made) <= HELD:
             return ()
         self._full = True
@@ -362,11 +365,12 @@ class Compared(Accepted):
         session, page = self._session, self._page
         requests, beyond = self._new_requests()
         self._withhold(items, len(self._made) - items - len(requests))
+        if page.name is None:  # it is like no other
+            return requests
         if beyond:
             page.way = "accept"
             session.spoil(page, None)
         elif not requests and (digest.number or self._beyond):
-            assert page.name is not None
             session.counts.add("items/equal")
             page.space.ledger.same(page.name)
             if page.match is not None:
@@ -569,6 +573,16 @@ class Visited:
         """End the page."""
         if not complete:
             self._session.visits.forget(self._key)
+
+
+def _as_yielded(made: Any) -> Any:
+    """Return an item as it is now: a callback may go on with it while it is held back."""
+    if isinstance(made, Request):
+        return made
+    try:
+        return made.copy() if isinstance(made, Item) else copy(made)
+    except Exception:  # noqa: BLE001 - it is passed as it is then
+        return made
 
 
 def _lead(request: Request, lead: tuple[Account, ...]) -> None:
