@@ -5,9 +5,9 @@
 Each field of an item becomes one exact hash. What does not count is replaced first: white space between words, the
 page's own whole address (also as HTML and as a parameter write it, and in a longer text), the host of the page in
 other addresses, and the time of the crawl. A part of the own address is a datum: /print/5 and /a/5 with the id "5" are
-equal, ?no=7 and ?no=8 with that number are not. Where the own address is a value, the page's heading, without one its
-title, and the numbers in its text stand for it. A field of markup that holds the page stands for what was read of it:
-words, headings, numbers, inline data, pictures and data attributes, but not the frame.
+equal, ?no=7 and ?no=8 with that number are not. Where the own address is a value, the page's heading stands for it, and title and
+numbers beside it (BESIDE_HEADING), which are volatile once two pages of the callback have different headings. A field of markup that holds the page stands for what was
+read of it: words, headings, numbers, inline data, pictures and data attributes, but not the frame.
 
 With DEDUP_ITEM_FIELDS the named fields alone count, as they are.
 
@@ -45,6 +45,7 @@ DEPTH = 16  # of nested values
 ITEMS = 40  # items of a page that are compared one by one; of more, only all together, by their sum
 NUMBERS = 32  # numbers in a page's main text that are told apart; further ones count as one
 NAMES = 2000  # of fields that messages know
+BESIDE_HEADING = "title or numbers of the page"  # a field of an item that has its page's address
 FIELDS = 32  # fields of an item that are told apart; further ones count as one
 
 PAGE_SHARE = 0.5  # of a page's characters or words, from which on a field holds the page itself
@@ -222,6 +223,7 @@ class Rules(NamedTuple):
 
     tells  whether the fields that are not volatile tell items apart, now that one left this hash (what_is_left)
     shows  whether it is still open what the items show of their callback (keeping.py)
+    heading  is told the heading of a page whose address is a value
     """
 
     names: Names
@@ -230,6 +232,7 @@ class Rules(NamedTuple):
     volatile: frozenset[int] = frozenset()
     tells: Callable[[int], bool] = lambda _: True
     shows: bool = True
+    heading: Callable[[bytes], object] = lambda _: None
 
 
 class Hashes(NamedTuple):
@@ -269,7 +272,7 @@ class Digester:
             None  # how its addresses may be written, made once the host stands in a text
         )
         self._url = _URL  # with what stands for it, once that is known
-        self._inside = self._holds = self._holds_page = False
+        self._inside = self._is_own = self._holds = self._holds_page = False
         self._has_origin = False  # whether the host stands in the value that is read
         self._title: str | None = None
 
@@ -287,7 +290,7 @@ class Digester:
         wide: list[tuple[int, int]] = []
         is_wide = False  # whether fields say less
         shown = Shown(data={})
-        self._inside = False
+        self._inside = self._is_own = False
         for field, value in list(item.items()) if type(item) is dict else pairs_of(item):
             name = str(field)
             if name in rules.ignored or (rules.only and name not in rules.only):
@@ -313,9 +316,19 @@ class Digester:
             if number == _OTHERS or number in fields:  # two names with one hash
                 exact, is_wide = fields.get(number, 0) + _hash(name, exact) & _MASK, True
             fields[number] = exact
+        beside = self._beside_heading()
+        fields |= beside
+        wide += beside.items()
         self._says = self._says or shown.says or shown.holds
         self.shown.append(shown)
         return self._count(type(item).__qualname__, fields, wide if is_wide else None)
+
+    def _beside_heading(self) -> dict[int, int]:
+        """Return a field of what stands for the page's address beside its heading, if the item has that address."""
+        if not self._is_own:
+            return {}
+        page = self._page.reading().fingerprint
+        return {self._rules.names[BESIDE_HEADING]: _hash(page.title, page.parts[PART["n"]])}
 
     def _count(
         self, kind: str, fields: dict[int, int], wide: list[tuple[int, int]] | None
@@ -454,10 +467,11 @@ class Digester:
         if self._own is None:
             self._own = _addresses(self._page.urls)
             page = self._page.reading().fingerprint
-            heading, numbers = page.parts[PART["h"]], page.parts[PART["n"]]
-            title = b"" if any(heading) else page.title.to_bytes(4, "big")
-            self._url = f"{_URL} {heading.hex()} {title.hex()} {numbers.hex()}"
+            heading = page.parts[PART["h"]]
+            self._url = f"{_URL} {heading.hex()}"
+            self._rules.heading(heading)
         if text in self._page.urls or text in self._own:
+            self._is_own = True
             return self._url
         for url in self._own:
             if url in text:

@@ -39,6 +39,8 @@ class _Callback(msgspec.Struct):
     text: bool = False
     requests: int = 0
     goes_beyond: bool = False
+    heading: bytes | None = None
+    headings: bool = False  # whether it had another one
 
 
 class Keeping:
@@ -66,6 +68,14 @@ class Keeping:
         )
         known.text = known.text or any(i.text for i in items)
         known.pages += bool(items)
+
+    def tells(self, callback: str, heading: bytes) -> bool:
+        """Whether this is the first heading of a callback that differs: from now on headings tell its pages apart."""
+        known = self._of(callback)
+        if known.heading is None:
+            known.heading = heading
+        before, known.headings = known.headings, known.headings or heading != known.heading
+        return known.headings and not before
 
     def is_open(self, callback: str) -> bool:
         """Whether further items may show more of a callback."""

@@ -11,6 +11,7 @@ page had is never dropped.
 import asyncio
 import time
 from copy import deepcopy
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -43,6 +44,7 @@ from dedup.scrapy.evidence.difference import (
     shape,
 )
 from dedup.scrapy.evidence.digest import (
+    BESIDE_HEADING,
     Digest,
     Digester,
     Names,
@@ -190,9 +192,6 @@ class Session:
                 return None
             reading = self.read(space.recipe, response)
             self.counts.add("probed")
-            if "data_page" in self.config.exempt and reading.data_bytes > reading.text_bytes:
-                self._keep_unjudged(request, "data_page")
-                return None
             kind = request.meta.get("dedup_kind")
             is_start = noted.copied is None and request.meta.get("is_start_request")
             options = ReserveOptions(
@@ -336,7 +335,10 @@ class Session:
 
     def _may_drop(self, page: Page) -> bool:
         """Whether a page that looks like an accepted one is dropped unparsed."""
-        if page.verdict.reason == "in_flight" or page.space.met.is_new(page.reading.links):
+        reading = page.reading
+        if page.verdict.reason == "in_flight" or page.space.met.is_new(reading.links):
+            return False
+        if "data_page" in self.config.exempt and reading.data_bytes > reading.text_bytes:
             return False
         if page.by_text:
             return True
@@ -483,8 +485,17 @@ class Session:
             volatile.fields,
             volatile.tell,
             self.keeping.is_open(callback),
+            partial(self._headed, callback),
         )
         return Digester(page, rules)
+
+    def _headed(self, callback: str, heading: bytes) -> None:
+        """Note the heading of a page: where headings tell pages apart, what stands beside them does not count."""
+        if self.keeping.tells(callback, heading):
+            beside = self.names[BESIDE_HEADING]
+            self.visits.let_go(callback, beside)
+            for space in self.spaces.values():
+                space.ledger.forgive(callback, self.visits.of(callback).fields)
 
     def news(self, lead: tuple[Account, ...]) -> None:
         """Note that something new came by way of requests that accounts paid for."""
