@@ -216,7 +216,7 @@ class SpiderMiddleware(CallbackMiddleware):
         with self.session.counts.guard(f"{request} counts as awaited in a callback"):
             self.session.scheduling = True
             mark(request, scheduled=request.url)
-            self.session.made(request)
+            self.session.requests.note(self.session.fingerprint(request))
 
     def spider_idle(self) -> None:
         """Finish pending work, and send waiting requests: the spider may be closed now (Scrapy's signal)."""

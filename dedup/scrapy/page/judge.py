@@ -533,11 +533,6 @@ class Session:
             )
         self.send(map(again, dropped), "items/again")
 
-    def made(self, request: Request) -> None:
-        """Note a request that is scheduled, as Scrapy's filter does."""
-        if not request.dont_filter:
-            self.requests.note(self.fingerprint(request))
-
     def fingerprint(self, request: Request) -> bytes:
         """Return by what Scrapy tells requests apart: their URL, and what a project adds to that."""
         assert self.crawler.request_fingerprinter is not None
