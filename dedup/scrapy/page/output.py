@@ -6,8 +6,8 @@
     Visited    of a control visit: requests that were not made pass
 
 An item is known if the page's match, or an earlier page of this crawl and callback, brought an equal one. A
-request is known if the crawl made it before, with another session or campaign, too. New requests cost the budget of
-the page's class, but for those that the page has no link to: a spider that counts has an end of its own.
+request is known if the crawl made it before, or if a URL rule in force maps it to an accepted page. New requests cost
+the budget of the page's class, but for those that the page has no link to: a spider that counts has an end of its own.
 """
 
 import time
@@ -30,7 +30,7 @@ from dedup.scrapy.page.judge import Session
 from dedup.scrapy.page.request import PageLinks, asks, mark, mark_of, wanted_urls
 from dedup.scrapy.report import Seen
 
-LEADS = 100  # accounts that are told of something new, the last ones that paid on the way to it
+LEADS = 100  # accounts that are told of something new: a bound of memory, the last ones that paid on the way to it
 LOOKED = 10  # requests of a page that are compared with its links
 HELD = 1000  # objects of a page that are held back until its callback ends; of more, all pass
 
@@ -492,7 +492,10 @@ class Compared(Accepted):
 
 
 class Watched(Compared):
-    """The same where items pass at once (tag, skip_links, DEDUP_PROOF_ITEMS), and in the mode tag requests, too."""
+    """The same where items pass at once: tag, skip_links, DEDUP_PROOF_ITEMS, a page with too few words to be like others.
+
+    In the mode tag requests do, too.
+    """
 
     def __init__(self, session: Session, response: Response, page: Page, lead: Lead) -> None:
         super().__init__(session, response, page, lead)
