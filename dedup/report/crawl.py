@@ -52,8 +52,6 @@ _BECAME = {
 }
 _ADVICE = {  # by the reason that keeps many pages
     "short": "have too few words to be judged: are they made by JavaScript?",
-    "data_page": "are made of inline data more than of text: dedup can do nothing for them, unless DEDUP_EXEMPT = "
-    "'-data_page' lets it try",
     "unread": "have more text than was read of them, or only the frame of their site: dedup can do little here",
     "in_flight": "were kept since a near-duplicate was in flight for too long: a longer DEDUP_WAIT_SECONDS lets them "
     "wait for it",

@@ -221,14 +221,17 @@ class SpiderMiddleware(CallbackMiddleware):
         try:
             session.scheduling = True
             mark(request, scheduled=request.url)
-            session.requests.note(request.url)
+            session.requests.note(session.fingerprint(request))
         except Exception as error:  # noqa: BLE001 - a fault of ours never costs a request
             session.counts.fault(error, f"{request} counts as awaited in a callback")
 
     def spider_idle(self) -> None:
-        """Finish pending work: the spider may be closed now (Scrapy's signal)."""
+        """Finish pending work, and send waiting requests: the spider may be closed now (Scrapy's signal)."""
         with self.session.counts.guard("pages stay in flight"):
             self.session.in_flight.commit()
+        with self.session.counts.guard("waiting requests are not sent"):
+            for space in self.session.spaces.values():
+                self.session.send(space.ledger.rest(), "requests/again")
 
     async def spider_closed(self, reason: str) -> None:
         """End the session (Scrapy's signal)."""

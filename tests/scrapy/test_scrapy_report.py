@@ -269,7 +269,6 @@ def test_a_report_for_programs(tmp_path):
         ({"unique": 10}, "Nothing stands out."),
         ({"unique": 10, "error/fault": 1}, "See the warnings above."),
         ({"unique": 5, "exempt/short": 5}, "5 of 10 pages have too few words to be judged"),
-        ({"unique": 5, "exempt/data_page": 5}, "5 of 10 pages are made of inline data"),
         ({"unique": 50, "exempt/in_flight": 1}, "a longer DEDUP_WAIT_SECONDS"),
         ({"unique": 5, "compared": 5, "items/equal": 4}, "4 of 5 compared pages brought nothing"),
         ({"unique": 5, "inserted": 5, "late_duplicate": 1}, "DEDUP_RESERVATION_SECONDS"),

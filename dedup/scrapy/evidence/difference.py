@@ -26,7 +26,8 @@ MOST_PARAMETERS = 100
 MOST_WORDS = 2  # segments that one path has and the other has not, which a shape names
 
 WORDS, TITLE, UNKNOWN = "w", "t", "?"
-NUMBERS, HEADING, BESIDE, FRAME, DATA = "n", "h", "b", "f", "j"
+NUMBERS, HEADING, BESIDE, FRAME = "n", "h", "b", "f"
+DATA, PICTURES, ATTRIBUTES = "j", "s", "d"  # inline data, pictures, data attributes
 LETTERS = {part.letter: part.name for part in PARTS} | {WORDS: "words", TITLE: "title"}
 
 _DIGITS = re.compile(r"[\d.,_-]*\d[\d.,_-]*")

@@ -5,8 +5,9 @@
 Each field of an item becomes one exact hash. What does not count is replaced first: white space between words, the
 page's own whole address (also as HTML and as a parameter write it, and in a longer text), the host of the page in
 other addresses, and the time of the crawl. A part of the own address is a datum: /print/5 and /a/5 with the id "5" are
-equal, ?no=7 and ?no=8 with that number are not. Where the own address is a value, the page's heading stands for it. A field
-of markup that holds the page stands for what was read of it: words, headings, numbers, inline data, but not the frame.
+equal, ?no=7 and ?no=8 with that number are not. Where the own address is a value, the page's heading stands for it, and title and
+numbers beside it (BESIDE_HEADING), which are volatile once two pages of the callback have different headings. A field of markup that holds the page stands for what was
+read of it: words, headings, numbers, inline data, pictures and data attributes, but not the frame.
 
 With DEDUP_ITEM_FIELDS the named fields alone count, as they are.
 
@@ -37,13 +38,14 @@ from dedup.core.fingerprint import PageReading, number_runs
 from dedup.model.page import PART, TEXT_HASH
 from dedup.scrapy.evidence.keeping import Shown
 
-VERSION = 7
+VERSION = 8
 BUDGET = 4 << 20  # characters of all items of a page that are normalised
 VALUES = 20_000  # values in all items of a page
 DEPTH = 16  # of nested values
 ITEMS = 40  # items of a page that are compared one by one; of more, only all together, by their sum
 NUMBERS = 32  # numbers in a page's main text that are told apart; further ones count as one
 NAMES = 2000  # of fields that messages know
+BESIDE_HEADING = "title or numbers of the page"  # a field of an item that has its page's address
 FIELDS = 32  # fields of an item that are told apart; further ones count as one
 MANY = 8  # texts of a list, from which on they are looked at together
 
@@ -55,7 +57,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:")
 _MARKUP = re.compile(r"<[a-zA-Z!/]")
 _TITLE = re.compile(r"<title[^>]*>(.*?)</title", re.IGNORECASE | re.DOTALL)
 _URL, _NOW, _HOST, _PAGE = "\0url", "\0now", "\0host", "\0page"
-_PAGE_PARTS = "jhnb"  # of a page that a field of markup holds, beside its words
+_PAGE_PARTS = "jsdhnb"  # of a page that a field of markup holds, beside its words
 _SEQUENCES = (list, tuple)
 _COLLECTIONS = (list, tuple, set, frozenset)
 _NO_ITEMS = (str, list, tuple, int, float, bytes, bytearray, memoryview, date)
@@ -206,6 +208,7 @@ class Page(NamedTuple):
     size     bytes of its body
     reading  returns how dedup read it
     noted    meta["dedup"], which says nothing of the page
+    handed   what its request hands over: values of meta and cb_kwargs
     """
 
     urls: tuple[str, ...]
@@ -213,6 +216,7 @@ class Page(NamedTuple):
     size: int
     reading: Callable[[], PageReading]
     noted: object = None
+    handed: tuple[object, ...] = ()
 
 
 class Rules(NamedTuple):
@@ -220,6 +224,7 @@ class Rules(NamedTuple):
 
     tells  whether the fields that are not volatile tell items apart, now that one left this hash (what_is_left)
     shows  whether it is still open what the items show of their callback (keeping.py)
+    heading  is told the heading of a page whose address is a value
     """
 
     names: Names
@@ -228,6 +233,7 @@ class Rules(NamedTuple):
     volatile: frozenset[int] = frozenset()
     tells: Callable[[int], bool] = lambda _: True
     shows: bool = True
+    heading: Callable[[bytes], object] = lambda _: None
 
 
 class Hashes(NamedTuple):
@@ -266,8 +272,8 @@ class Digester:
         self._own: list[str] | None = (
             None  # how its addresses may be written, made once the host stands in a text
         )
-        self._url = _URL  # with the page's heading, which stands for its address
-        self._inside = self._holds = self._holds_page = False
+        self._url = _URL  # with what stands for it, once that is known
+        self._inside = self._is_own = self._holds = self._holds_page = False
         self._has_origin = False  # whether the host stands in the value that is read
         self._title: str | None = None
 
@@ -285,7 +291,7 @@ class Digester:
         wide: list[tuple[int, int]] = []
         is_wide = False  # whether fields say less
         shown = Shown(data={})
-        self._inside = False
+        self._inside = self._is_own = False
         for field, value in list(item.items()) if type(item) is dict else pairs_of(item):
             name = str(field)
             if name in rules.ignored or (rules.only and name not in rules.only):
@@ -302,6 +308,7 @@ class Digester:
             elif found not in _SAYS_NOTHING and found != self._url:
                 shown.says = shown.says or not isinstance(value, bool)
                 if rules.shows and not (isinstance(value, str) and self._is_title(found)):
+                    shown.handed = shown.handed or self._is_handed(value)
                     shown.data[name] = found.encode("utf-8", "surrogatepass")[:PAGE_CHARACTERS]
             exact = _hash(found)
             wide.append((number, exact if number != _OTHERS else _hash(name, found)))
@@ -310,9 +317,19 @@ class Digester:
             if number == _OTHERS or number in fields:  # two names with one hash
                 exact, is_wide = fields.get(number, 0) + _hash(name, exact) & _MASK, True
             fields[number] = exact
+        beside = self._beside_heading()
+        fields |= beside
+        wide += beside.items()
         self._says = self._says or shown.says or shown.holds
         self.shown.append(shown)
         return self._count(type(item).__qualname__, fields, wide if is_wide else None)
+
+    def _beside_heading(self) -> dict[int, int]:
+        """Return a field of what stands for the page's address beside its heading, if the item has that address."""
+        if not self._is_own:
+            return {}
+        page = self._page.reading().fingerprint
+        return {self._rules.names[BESIDE_HEADING]: _hash(page.title, page.parts[PART["n"]])}
 
     def _count(
         self, kind: str, fields: dict[int, int], wide: list[tuple[int, int]] | None
@@ -383,6 +400,12 @@ class Digester:
             self._title = "" if found is None else " ".join(unescape(found[1]).split())
         is_most = len(text) >= PAGE_SHARE * len(self._title)
         return self._title.startswith(text) or (is_most and text in self._title)
+
+    def _is_handed(self, value: object) -> bool:
+        """Whether the request handed a value over."""
+        if not isinstance(value, str | int | float):
+            return False
+        return any(type(each) is type(value) and each == value for each in self._page.handed)
 
     def _value(self, value: object, depth: int) -> str:
         """Return a text that is the same for equal values; of one that is no text it begins with a zero character.
@@ -468,6 +491,7 @@ class Digester:
         """Return a text in which the page's host stands, without the page's address."""
         own = self._own_addresses()
         if text in self._page.urls or text in own:
+            self._is_own = True
             return self._url
         for url in own:
             if url in text:
@@ -487,6 +511,7 @@ class Digester:
             self._own = sorted(own, key=len, reverse=True)
             heading = self._page.reading().fingerprint.parts[PART["h"]]
             self._url = f"{_URL} {heading.hex()}"
+            self._rules.heading(heading)
         return self._own
 
     def _is_now(self, seconds: float) -> bool:

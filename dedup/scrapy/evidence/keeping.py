@@ -5,7 +5,7 @@
 
 Where the items hold nothing but the page, equal pages are copies. A corpus builder yields {url, title, html}, or {url, text}; a link collector {url}. Comparing such items adds nothing
 to comparing the pages. A field with the same value in all items ("source": "docs") counts for nothing beside one that
-holds the page; a truth value never does, as it may be what a monitor is for.
+holds the page, but for what a request hands over ("topic" in cb_kwargs or meta): the next list may hand over another one.
 """
 
 import msgspec
@@ -22,12 +22,14 @@ class Shown(msgspec.Struct):
     text    whether such a field is a text, not markup: it may stand anywhere in the page
     says    whether a field says more than an address, a time or a truth value
     data    the fields that do, and are no title, by name, with their values
+    handed  whether one of these is what the request handed over
     """
 
     holds: bool = False
     text: bool = False
     says: bool = False
     data: dict[str, bytes] = {}
+    handed: bool = False
 
 
 class _Callback(msgspec.Struct):
@@ -37,6 +39,8 @@ class _Callback(msgspec.Struct):
     text: bool = False
     requests: int = 0
     goes_beyond: bool = False
+    heading: bytes | None = None
+    headings: bool = False  # whether it had another one
 
 
 class Keeping:
@@ -60,10 +64,18 @@ class Keeping:
         if not known.pages and items:
             known.data = dict(items[0].data)
         known.keeps = known.keeps and all(
-            i.data == known.data and (i.holds or not i.data) for i in items
+            i.data == known.data and (i.holds or not i.data) and not i.handed for i in items
         )
         known.text = known.text or any(i.text for i in items)
         known.pages += bool(items)
+
+    def tells(self, callback: str, heading: bytes) -> bool:
+        """Whether this is the first heading of a callback that differs: from now on headings tell its pages apart."""
+        known = self._of(callback)
+        if known.heading is None:
+            known.heading = heading
+        before, known.headings = known.headings, known.headings or heading != known.heading
+        return known.headings and not before
 
     def is_open(self, callback: str) -> bool:
         """Whether further items may show more of a callback."""

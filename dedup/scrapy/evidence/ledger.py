@@ -197,10 +197,22 @@ class Ledger(Generic[R]):
         """Note that a request of an account led to something new; return waiting ones, to be sent."""
         for each in (account, account._replace(shape="")):
             self._spent.pop(each, None)
+        return self._send(account, AT_ONCE)
+
+    def rest(self) -> list[R]:
+        """Return the waiting requests that their accounts can pay, to be sent when nothing else is left to do."""
+        return [
+            request
+            for account in [*self._waiting]
+            for request in self._send(account, self.afford(account))
+        ]
+
+    def _send(self, account: Account, most: int) -> list[R]:
+        """Charge waiting requests of an account, at most so many, and return them."""
         waiting = self._waiting.get(account)
-        if not waiting:
+        if not waiting or not most:
             return []
-        found = [waiting.popleft() for _ in range(min(AT_ONCE, len(waiting)))]
+        found = [waiting.popleft() for _ in range(min(most, len(waiting)))]
         if not waiting:
             del self._waiting[account]
         self._waits -= len(found)

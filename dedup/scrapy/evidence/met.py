@@ -55,22 +55,22 @@ class Met:
 
 
 class Requests:
-    """The URLs that one crawl has requested. In this process only."""
+    """The requests that one crawl has made, by what tells them apart. In this process only."""
 
     def __init__(self) -> None:
         self._known = HashSet(REQUESTS)
         self._last: list[int] = []
 
-    def note(self, url: str) -> None:
+    def note(self, fingerprint: bytes) -> None:
         """Note a request."""
-        self._last.append(hash(url))
+        self._last.append(hash(fingerprint))
         if len(self._last) >= TOGETHER:
             self._flush()
 
-    def has(self, url: str) -> bool:
-        """Whether the crawl requested a URL before."""
+    def has(self, fingerprint: bytes) -> bool:
+        """Whether the crawl made a request before."""
         self._flush()
-        return not self._known.missing(pack("<q", hash(url)))
+        return not self._known.missing(pack("<q", hash(fingerprint)))
 
     def _flush(self) -> None:
         last, self._last = self._last, []

@@ -133,6 +133,12 @@ class Visits:
         known.parts[name.shape] = letters(before.page, page, other_title=False).replace(HEADING, "")
         return Found(name.callback, fields)
 
+    def let_go(self, callback: str, field: int) -> None:
+        """Note that a field of a callback's items does not count beside the others, which tell them apart."""
+        known = self.callbacks.setdefault(callback, Volatile())
+        known.fields |= {field}
+        known.tells = True
+
     def forget(self, key: str) -> None:
         """Forget a visit that did not get to its end."""
         self._before.pop(key, None)

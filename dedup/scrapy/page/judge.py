@@ -11,6 +11,7 @@ page had is never dropped.
 import asyncio
 import time
 from copy import deepcopy
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -30,11 +31,13 @@ from dedup.model.names import namespace_of, registrable_domain
 from dedup.model.page import PART, Neighbour, ReserveOptions, Verdict, unreserved
 from dedup.model.recipes import Recipe
 from dedup.scrapy.evidence.difference import (
+    ATTRIBUTES,
     BESIDE,
     DATA,
     FRAME,
     HEADING,
     NUMBERS,
+    PICTURES,
     TITLE,
     UNKNOWN,
     WORDS,
@@ -42,6 +45,7 @@ from dedup.scrapy.evidence.difference import (
     shape,
 )
 from dedup.scrapy.evidence.digest import (
+    BESIDE_HEADING,
     Digest,
     Digester,
     Names,
@@ -72,13 +76,14 @@ from dedup.scrapy.page.request import (
 )
 from dedup.scrapy.report import Report, new_report
 from dedup.scrapy.settings import Config, check_settings
-from dedup.scrapy.urls import SiteUrls
+from dedup.scrapy.urls import Known, SiteUrls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 SAID = frozenset((HEADING, TITLE, UNKNOWN, WORDS))  # parts of a page that say what it is
 BESIDES = frozenset((FRAME, BESIDE))  # and what a text that holds the page may be taken from, too
+IN_MARKUP = (DATA, PICTURES, ATTRIBUTES)  # and a field of markup
 FIRST_PAUSE_SECONDS = 0.005  # between two looks at the pages in flight that a page waits for
 LONGEST_PAUSE_SECONDS = 0.1
 SOON = 10  # by which the priority of a control visit is higher than its page's
@@ -193,9 +198,6 @@ class Session:
                 return None
             reading = self.read(space.recipe, response)
             self.counts.add("probed")
-            if "data_page" in self.config.exempt and reading.data_bytes > reading.text_bytes:
-                self._keep_unjudged(request, "data_page")
-                return None
             kind = request.meta.get("dedup_kind")
             is_start = noted.copied is None and request.meta.get("is_start_request")
             options = ReserveOptions(
@@ -338,8 +340,8 @@ class Session:
         said = SAID
         if self.keeping.is_text(name.callback):
             said |= BESIDES
-        elif any(reading.fingerprint.parts[PART[DATA]]):  # without any, a print copy lacks nothing
-            said |= {DATA}
+        else:  # of markup, what the page has: without any, a print copy lacks nothing
+            said |= {each for each in IN_MARKUP if any(reading.fingerprint.parts[PART[each]])}
         if said & set(name.parts) - volatile.parts_of(name.shape):
             return False
         if NUMBERS not in name.parts:
@@ -350,7 +352,10 @@ class Session:
 
     def _may_drop(self, page: Page) -> bool:
         """Whether a page that looks like an accepted one is dropped unparsed."""
-        if page.verdict.reason == "in_flight" or page.space.met.is_new(page.reading.links):
+        reading = page.reading
+        if page.verdict.reason == "in_flight" or page.space.met.is_new(reading.links):
+            return False
+        if "data_page" in self.config.exempt and reading.data_bytes > reading.text_bytes:
             return False
         if page.by_text:
             return True
@@ -488,6 +493,7 @@ class Session:
             len(response.body),
             reading,
             request.meta.get("dedup"),
+            (*request.meta.values(), *request.cb_kwargs.values()),
         )
         config, volatile = self.config, self.visits.of(callback)
         rules = Rules(
@@ -497,8 +503,17 @@ class Session:
             volatile.fields,
             volatile.tell,
             self.keeping.is_open(callback),
+            partial(self._headed, callback),
         )
         return Digester(page, rules)
+
+    def _headed(self, callback: str, heading: bytes) -> None:
+        """Note the heading of a page: where headings tell pages apart, what stands beside them does not count."""
+        if self.keeping.tells(callback, heading):
+            beside = self.names[BESIDE_HEADING]
+            self.visits.let_go(callback, beside)
+            for space in self.spaces.values():
+                space.ledger.forgive(callback, self.visits.of(callback).fields)
 
     def news(self, lead: tuple[Account, ...]) -> None:
         """Note that something new came by way of requests that accounts paid for."""
@@ -536,15 +551,26 @@ class Session:
             )
         self.send(map(again, dropped), "items/again")
 
+    def fingerprint(self, request: Request) -> bytes:
+        """Return by what Scrapy tells requests apart: their URL, and what a project adds to that."""
+        assert self.crawler.request_fingerprinter is not None
+        return self.crawler.request_fingerprinter.fingerprint(request)
+
+    def known_page(self, space: Space, request: Request) -> Known | None:
+        """Return the accepted page that a request leads to by the URL rules in force, or None."""
+        if not space.urls.count:
+            return None
+        kind = request.meta.get("dedup_kind")
+        kind = self.callback(request).kind if kind is None else str(kind)[:KIND_CHARACTERS]
+        return space.urls.known(request, kind)
+
     def known_url(self, request: Request, noted: Mark) -> KnownUrl | None:
         """Return why a request need not be sent, or None."""
         name = request.meta.get("dedup_namespace") or self._name
         space = self.spaces.get(str(name or ""))
-        if space is None or not space.urls.count or not is_ordinary(request, noted):
+        if space is None or not is_ordinary(request, noted):
             return None
-        kind = request.meta.get("dedup_kind")
-        kind = self.callback(request).kind if kind is None else str(kind)[:KIND_CHARACTERS]
-        known = space.urls.known(request, kind)
+        known = self.known_page(space, request)
         if known is None:
             return None
         if not known.skip:

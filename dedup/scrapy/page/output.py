@@ -6,18 +6,17 @@
     Visited    of a control visit: requests that were not made pass
 
 An item is known if the page's match, or an earlier page of this crawl and callback, brought an equal one. A
-request is known if the crawl made it before, with another session or campaign, too. New requests cost the budget of
-the page's class, but for those that the page has no link to: a spider that counts has an end of its own.
+request is known if the crawl made it before, or if a URL rule in force maps it to an accepted page. New requests cost
+the budget of the page's class, but for those that the page has no link to: a spider that counts has an end of its own.
 """
 
-import re
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from copy import copy
 from functools import cache, cached_property
 from typing import Any, Protocol
 
-from scrapy import Request
+from scrapy import Item, Request
 from scrapy.http import Response
 
 from dedup.core.fingerprint import each_link, read_page
@@ -31,11 +30,9 @@ from dedup.scrapy.page.judge import Session
 from dedup.scrapy.page.request import PageLinks, asks, mark, mark_of, wanted_urls
 from dedup.scrapy.report import Seen
 
-LEADS = 4  # accounts that are told of something new, the last ones that paid on the way to it
+LEADS = 100  # accounts that are told of something new: a bound of memory, the last ones that paid on the way to it
 LOOKED = 10  # requests of a page that are compared with its links
 HELD = 1000  # objects of a page that are held back until its callback ends; of more, all pass
-MOST_LINKS = 0.5  # of a page, which a callback asks for that follows links
-_SESSION_IN_PATH = re.compile(r";|/\([A-Za-z]\(")
 
 Made = Iterable[Any]
 Lead = tuple[Account, ...]
@@ -132,6 +129,8 @@ def _way_of(session: Session, response: Response) -> _Way:
     if page is None:
         return Unjudged(session, request, noted.lead)
     way = Accepted if page.way == "accept" else Compared
+    if page.way == "accept" and page.verdict.reason in {"short", "unread"}:
+        return Watched(session, response, page, noted.lead)
     if way is Compared and (session.config.proof_items == "keep" or session.config.mode != "drop"):
         way = Watched
     return way(session, response, page, noted.lead)
@@ -311,7 +310,7 @@ class Compared(Accepted):
                         or page.space.met.has_item(page.callback, found.known)
                     )
                 )
-        self._made.append(made)
+        self._made.append(_as_yielded(made))
         if len(self._made) <= HELD:
             return ()
         self._full = True
@@ -372,11 +371,12 @@ class Compared(Accepted):
         session, page = self._session, self._page
         requests, beyond = self._new_requests()
         self._withhold(items, len(self._made) - items - len(requests))
+        if page.name is None:  # it is like no other
+            return requests
         if beyond:
             page.way = "accept"
             session.spoil(page, None)
         elif not requests and (digest.number or self._beyond):
-            assert page.name is not None
             session.counts.add("items/equal")
             page.space.ledger.same(page.name)
             if page.match is not None:
@@ -456,19 +456,17 @@ class Compared(Accepted):
         session = self._session
         passing: list[Request] = []
         beyond = False
-        made = {each.url: each for each in reversed(self._made) if isinstance(each, Request)}
-        addresses = cache(lambda: Counter(map(self._address, made)))
-        links = self._page.reading.links
-        # of a callback that passes over most links, those of accepted pages were not followed either
-        follows = bool(links) and len(made) >= MOST_LINKS * len([*each_link(links)])
-        is_old = follows and not self._page.space.met.is_new(links)
-        for request in reversed(made.values()):
-            if session.requests.has(request.url):
+        made: dict[bytes, Request] = {}
+        for each in self._made:
+            if isinstance(each, Request):
+                made.setdefault(session.fingerprint(each), each)
+        for fingerprint, request in made.items():
+            if session.requests.has(fingerprint):
                 continue
             if not self._is_linked(request):
                 _lead(request, self._lead)
                 beyond = True
-            elif self._is_known(request, addresses, is_old=is_old) or not self._pay(request):
+            elif session.known_page(self._page.space, request) or not self._pay(request):
                 continue
             passing.append(request)
         return passing, beyond
@@ -486,40 +484,6 @@ class Compared(Accepted):
         counts.add("requests/waiting" if ledger.wait(account, request) else "requests/forgotten")
         return False
 
-    def _is_known(
-        self, request: Request, addresses: Callable[[], Counter[bytes]], *, is_old: bool
-    ) -> bool:
-        """Whether an accepted page of this site had a link to a request's page, with another session or campaign.
-
-        A link without them that was never followed is new: a menu has links that callbacks pass over. addresses counts
-        the requests of the page by address: those that share one differ in a parameter that is no session. is_old: the
-        callback follows most links of the page, and accepted pages had all of them.
-        """
-        page, url = self._page, request.url
-        if is_old and addresses()[self._address(url)] == 1:
-            return True
-        site = page.verdict.domain
-        if page.match is None or page.match.domain != site or registrable_domain(url) != site:
-            return False
-        return (
-            self._has_session(url)
-            and not page.space.met.is_new(address := self._address(url))
-            and addresses()[address] == 1
-        )
-
-    def _has_session(self, url: str) -> bool:
-        """Whether a URL names a session or campaign, which its address leaves out."""
-        base, _, query = url.partition("?")
-        if _SESSION_IN_PATH.search(base):
-            return True
-        parameters = [each for each in query.split("&") if each]
-        own = self._address(base) if parameters else b""
-        return any(self._address(f"{base}?{each}") == own for each in parameters)
-
-    def _address(self, url: str) -> bytes:
-        """Return the hash of a URL without sessions and campaigns, as PageReading.links has it."""
-        return read_page(b"", url=url, recipe=self._page.space.recipe, links=True).address
-
     def end(self, *, complete: bool) -> None:
         """Insert a page that brought something new, release one that did not."""
         page, in_flight = self._page, self._session.in_flight
@@ -534,7 +498,10 @@ class Compared(Accepted):
 
 
 class Watched(Compared):
-    """The same where items pass at once (tag, skip_links, DEDUP_PROOF_ITEMS), and in the mode tag requests, too."""
+    """The same where items pass at once: tag, skip_links, DEDUP_PROOF_ITEMS, a page with too few words to be like others.
+
+    In the mode tag requests do, too.
+    """
 
     def __init__(self, session: Session, response: Response, page: Page, lead: Lead) -> None:
         super().__init__(session, response, page, lead)
@@ -592,7 +559,8 @@ class Visited:
     def take(self, made: Any) -> Made:
         """Return what passes now."""
         if isinstance(made, Request):
-            return () if self._session.requests.has(made.url) else (made,)
+            session = self._session
+            return () if session.requests.has(session.fingerprint(made)) else (made,)
         if made is not None:
             self._digester.add(made)
         return ()
@@ -614,6 +582,16 @@ class Visited:
         """End the page."""
         if not complete:
             self._session.visits.forget(self._key)
+
+
+def _as_yielded(made: Any) -> Any:
+    """Return an item as it is now: a callback may go on with it while it is held back."""
+    if isinstance(made, Request):
+        return made
+    try:
+        return made.copy() if isinstance(made, Item) else copy(made)
+    except Exception:  # noqa: BLE001 - it is passed as it is then
+        return made
 
 
 def _lead(request: Request, lead: tuple[Account, ...]) -> None:

@@ -8,7 +8,6 @@ from dedup.report.crawl import Crawl
 NAMED = 5  # of a list
 NOTHING = 0.9  # of the pages were not judged, for reasons of the site
 _SITES = {  # these reasons
-    "data_page": "are made of inline data",
     "short": "have too few distinct words to be judged",
     "unread": "have more text than was read of them, or only the frame of their site",
     "non_html": "are no HTML or text",

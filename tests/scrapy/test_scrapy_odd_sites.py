@@ -1,0 +1,262 @@
+"""Kinds of sites and spiders on which something was lost, or that did not end. Real crawls, a kind each."""
+
+import json
+
+import pytest
+from crawling import Case, Page, run_cases, words
+
+FINGERPRINTER = """
+from scrapy.utils.request import fingerprint
+class ByLanguage:
+    @classmethod
+    def from_crawler(cls, crawler):
+        return cls()
+    def fingerprint(self, request):
+        return fingerprint(request, include_headers=["Accept-Language"])
+"""
+
+
+def page(number, *links, title="Page", heading="<h1>Page</h1>", more="", text=None):
+    """Return a page; equal numbers look alike, in whatever else they differ."""
+    anchors = "".join(f'<p><a href="{link}">more</a></p>' for link in links)
+    text = words(number) if text is None else text
+    return Page(
+        f"<!doctype html><html><head><title>{title}</title></head><body><main>{heading}"
+        f"<p>{text}</p>{more}{anchors}</main></body></html>".encode()
+    )
+
+
+def keeps(item, *more, first="yield from response.follow_all(css='main a', callback=self.save)"):
+    """Return a spider whose start leads to pages of one item each, which it notes."""
+    lines = [f"item = {item}", "self.note('item', item=item)", "yield item", *more]
+    body = "\n    ".join(lines)
+    return f"def parse(self, response):\n    {first}\ndef save(self, response):\n    {body}"
+
+
+def start(*links):
+    return page(0, *links, title="Start")
+
+
+def menu():
+    """The start has a link to each document, which its callback passes over."""
+    found = {"/": start(*(f"/year/{n}" for n in range(12)), *(f"/doc/{n}" for n in range(96)))}
+    for n in range(12):
+        found[f"/year/{n}"] = page(1, *(f"/doc/{n * 8 + k}" for k in range(8)))
+    for n in range(96):
+        found[f"/doc/{n}"] = page(2, more=f"<b data-n='{n}'></b>")
+    first = "yield from response.follow_all(css='a[href*=year]', callback=self.year)"
+    year = "def year(self, response):\n    yield from response.follow_all(css='main a', callback=self.save)\n"
+    return Case(found, year + keeps("{'n': response.css('b').attrib['data-n']}", first=first))
+
+
+def tickets():
+    """Each event has one link to its tickets, by `sid`: no session."""
+    found = {"/": start(*(f"/event/{n}" for n in range(50)))}
+    for n in range(50):
+        found[f"/event/{n}"] = page(3, f"/tickets?sid={n}")
+        found[f"/tickets?sid={n}"] = page(4, more=f"<b data-n='{n}'></b>")
+    first = "yield from response.follow_all(css='main a', callback=self.event)"
+    event = "def event(self, response):\n    yield from response.follow_all(css='main a', callback=self.save)\n"
+    return Case(found, event + keeps("{'n': response.css('b').attrib['data-n']}", first=first))
+
+
+def languages():
+    """A header tells the requests of a page apart, as the project says."""
+    found = {"/": start(*(f"/doc/{n}" for n in range(30)))}
+    found |= {f"/doc/{n}": page(5, more=f"<b data-n='{n}'></b>") for n in range(30)}
+    body = """
+    def parse(self, response):
+        yield from response.follow_all(css="main a", callback=self.doc)
+    def doc(self, response):
+        for language in ("de", "fr"):
+            yield scrapy.Request(response.url, self.save, headers={"Accept-Language": language})
+    def save(self, response):
+        said = response.request.headers["Accept-Language"].decode()
+        item = {"n": response.css("b").attrib["data-n"], "language": said}
+        self.note("item", item=item)
+        yield item
+    """
+    return Case(found, body, {"REQUEST_FINGERPRINTER_CLASS": "spiders.ByLanguage"})
+
+
+LEVELS = ("code", "book", "title", "chapter", "part", "section")
+
+
+def levels():
+    """Six levels of pages that look alike, a callback each, before the first item."""
+    found = {"/": start(*(f"/code/{n}" for n in range(18)))}
+    for n in range(18):
+        found[f"/code/{n}"] = page(6, *(f"/book/{n * 5 + k}" for k in range(5)))
+    for n in range(90):
+        for level, following in zip(LEVELS[1:], (*LEVELS[2:], "article"), strict=True):
+            found[f"/{level}/{n}"] = page(6, f"/{following}/{n}")
+        found[f"/article/{n}"] = page(6, more=f"<b data-n='{n}'></b>")
+    callbacks = "\n".join(
+        f"def {level}(self, response):\n    yield from response.follow_all(css='main a', callback=self.{following})"
+        for level, following in zip(LEVELS, (*LEVELS[1:], "save"), strict=True)
+    )
+    first = "yield from response.follow_all(css='main a', callback=self.code)"
+    item = "{'n': response.css('b').attrib['data-n']}"
+    return Case(found, callbacks + "\n" + keeps(item, first=first))
+
+
+def flats():
+    """Pages without a heading are told apart by their titles."""
+    found = {f"/flat/{n}": page(7, title=f"Flat {n}", heading="") for n in range(40)}
+    return Case(
+        {"/": start(*found)} | found, keeps("{'url': response.url, 'rent': 900, 'city': 'Ulm'}")
+    )
+
+
+def cars():
+    """Pages of one heading are told apart by the numbers in their text."""
+    found = {f"/car/{n}": page(8, more=f"<p>Driven {n * 1300} km</p>") for n in range(40)}
+    return Case(
+        {"/": start(*found)} | found, keeps("{'url': response.url, 'price': 9900, 'dealer': 'A'}")
+    )
+
+
+def kept_markup():
+    """Pages kept as markup differ in a picture, or in a data attribute."""
+    found = {f"/strip/{n}": page(9, more=f"<img src='/img/{n}.png'>") for n in range(25)}
+    found |= {f"/map/{n}": page(10, more=f"<p data-place='{n}'></p>") for n in range(25)}
+    return Case({"/": start(*found)} | found, keeps("{'url': response.url, 'html': response.text}"))
+
+
+def topics():
+    """A list hands its topic over; a later one has articles of an earlier one, under other addresses."""
+    found = {"/": start("/all", "/sport")}
+    found |= {"/all": page(11, *(f"/all/{n}" for n in range(30)))}
+    found |= {"/sport": page(12, *(f"/sport/{n}" for n in range(0, 30, 4)))}
+    for n in range(30):
+        found[f"/all/{n}"] = found[f"/sport/{n}"] = page(100 + n)
+    body = """
+    def parse(self, response):
+        for place, topic in enumerate(("all", "sport")):
+            yield response.follow("/" + topic, self.topic, priority=-place, cb_kwargs={"topic": topic})
+    def topic(self, response, topic):
+        first = 100 if topic == "all" else -100
+        links = response.css("main a")
+        yield from response.follow_all(links, self.save, priority=first, cb_kwargs={"topic": topic})
+    def save(self, response, topic):
+        text = " ".join(response.css("main p::text").getall())
+        self.note("item", item={"topic": topic, "url": response.url})
+        yield {"url": response.url, "topic": topic, "text": text}
+    """
+    return Case(found, body)
+
+
+def reused():
+    """A callback waits between items, and goes on with the one that it yielded."""
+    found = {f"/doc/{n}": page(13, more=f"<b data-n='{n}'></b>") for n in range(30)}
+    body = """
+    def parse(self, response):
+        yield from response.follow_all(css="main a", callback=self.save)
+    async def save(self, response):
+        item = {"n": response.css("b").attrib["data-n"]}
+        for place in range(3):
+            item["place"] = place
+            yield item
+            await asyncio.sleep(0.01)
+    """
+    return Case({"/": start(*found)} | found, body, {"ITEM_PIPELINES": {"spiders.Writes": 1}})
+
+
+WRITES = """
+import asyncio
+class Writes:
+    @classmethod
+    def from_crawler(cls, crawler):
+        self = cls()
+        self.crawler = crawler
+        return self
+    def process_item(self, item, spider=None):
+        self.crawler.spider.note("item", item=dict(item))
+        return item
+"""
+
+
+def towns():
+    """One in thirty-one brings an item; the lists of towns are read before the towns."""
+    found = {"/": start(*(f"/state/{n}" for n in range(10)))}
+    for n in range(10):
+        found[f"/state/{n}"] = page(14, *(f"/town/{n * 40 + k}" for k in range(40)))
+    for n in range(400):
+        found[f"/town/{n}"] = page(15, more=f"<b data-n='{n}'></b>" if n % 31 == 3 else "")
+    body = """
+    def parse(self, response):
+        yield from response.follow_all(css="main a", callback=self.state)
+    def state(self, response):
+        yield from response.follow_all(css="main a", callback=self.town)
+    def town(self, response):
+        for job in response.css("b"):
+            self.note("item", item={"n": job.attrib["data-n"]})
+            yield {"n": job.attrib["data-n"]}
+    """
+    return Case(found, body)
+
+
+MOST = 400  # weeks, which stand for those without end
+EACH_WEEK = """
+def parse(self, response):
+    for dish in response.css("b::text").getall():
+        self.note("item", item={"dish": dish})
+        yield {"dish": dish}
+    yield from response.follow_all(css="main a")
+"""
+
+
+def few_words():
+    """Weeks of a canteen, with too few words to be judged; the first ones have dishes."""
+    found = {"/": page(0, "/week/0", text="Canteen")}
+    for n in range(MOST):
+        dish = f"<b>{words(300 + n, 2)}</b>" if n < 4 else "closed"
+        found[f"/week/{n}"] = page(0, f"/week/{n + 1}", text=f"Week {n}", more=dish)
+    return Case(found, EACH_WEEK)
+
+
+def data_pages():
+    """Sorted lists of a shop, with all data in a script, too."""
+    data = f'<script type="application/json">{{"text": "{words(400, 400)}"}}</script>'
+    found = {"/": start("/list?sort=0")}
+    for n in range(MOST):
+        dish = f"<b>{words(300 + n, 2)}</b>" if n < 4 else ""
+        found[f"/list?sort={n}"] = page(16, f"/list?sort={n + 1}", more=dish + data)
+    return Case(found, EACH_WEEK)
+
+
+CASES = {
+    "menu": (menu, 96),
+    "tickets": (tickets, 50),
+    "languages": (languages, 60),
+    "levels": (levels, 90),
+    "flats": (flats, 40),
+    "cars": (cars, 40),
+    "kept_markup": (kept_markup, 50),
+    "topics": (topics, 38),
+    "reused": (reused, 90),
+    "towns": (towns, 13),
+    "few_words": (few_words, 4),
+    "data_pages": (data_pages, 4),
+}
+
+
+@pytest.fixture(scope="module")
+def crawls(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("odd_sites")
+    cases = {name: made() for name, (made, _) in CASES.items()}
+    return run_cases(folder, cases, setup=FINGERPRINTER + WRITES)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_promise_1_nothing_is_lost(crawls, name):
+    """Each item of the spider comes."""
+    events = [e for e in crawls[name].events if e["event"] == "item"]
+    assert len({json.dumps(e["item"], sort_keys=True) for e in events}) == CASES[name][1]
+    assert crawls[name].stats.get("item_scraped_count", 0) >= CASES[name][1]
+
+
+@pytest.mark.parametrize("name", ["few_words", "data_pages"])
+def test_pages_that_bring_nothing_new_end(crawls, name):
+    """With few words, or with more data than text: their requests cost the budget."""
+    assert len(crawls[name].requested) < MOST / 2
