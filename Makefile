@@ -37,13 +37,8 @@ WHEEL_TESTS := tests/core/test_fingerprint.py tests/core/test_table.py tests/cor
 	tests/store/test_store.py tests/scrapy/test_scrapy_crawl.py
 WHEEL_OTHERS := oracle or exact or hostile or alike or decide or limit
 
-<<<<<<< HEAD
-.PHONY: help demo demo-kafka paper test test-long test-elsewhere preflight test-minimum test-spark test-native test-native-long test-at-size test-endian \
-	test-wheel test-pythons dist lint house format fuzz soak soak-service soak-commands soak-load bench bench-peers bench-spark figures reference pictures docs clean kafka
-=======
 .PHONY: help demo demo-kafka paper test test-long test-elsewhere preflight test-minimum test-spark test-native test-native-long compiled test-at-size test-endian \
-	test-wheel test-pythons dist lint house format fuzz soak soak-service soak-commands bench bench-peers bench-spark figures reference pictures docs clean kafka
->>>>>>> testa9
+	test-wheel test-pythons dist lint house format fuzz soak soak-service soak-commands soak-load bench bench-peers bench-spark figures reference pictures docs clean kafka
 .DELETE_ON_ERROR:
 
 help: ## this list
