@@ -1,4 +1,4 @@
-"""A store of three million documents: killed while it is filled, damaged, copied; some of it as text.
+"""A store of a million and a half documents: killed while it is filled, damaged, copied; some of it as text.
 
 The index merges files by their ratio (segmented_table.RATIO): ten million take no branch that these do not.
 
@@ -48,10 +48,10 @@ from dedup.store.transfer import decode_line
 
 pytestmark = pytest.mark.long
 
-STEPS = 758  # 3,001,680 documents
-SOME = 250
+STEPS = 379  # 1,500,840 documents
+SOME = 125
 KILLS = 5
-FREE_BYTES = 3_000_000_000
+FREE_BYTES = 1_500_000_000
 
 Tell = Callable[[str], None]
 
@@ -78,7 +78,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory, tell: Tell) -> Iterator[Fil
     top = tmp_path_factory.mktemp("millions")
     free = shutil.disk_usage(top).free
     if free < FREE_BYTES:
-        pytest.skip(f"{top} has {free:,} bytes free of the {FREE_BYTES:,} that three million take")
+        pytest.skip(f"{top} has {free:,} bytes free of the {FREE_BYTES:,} that they take")
     seed = seed_of("KILLS")
     made = Filled(top / "store", top / "copy", top / "part", [])
     try:
@@ -93,7 +93,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory, tell: Tell) -> Iterator[Fil
             made.kills.append(_opened_after(made.path, filling.acknowledged, chance))
         Filling(made.path, STEPS).end()
         seconds = time.perf_counter() - begin
-        tell(f"three million documents: filled in {seconds:.0f} s, KILLS_SEED={seed}: {made.kills}")
+        tell(f"a million and a half: filled in {seconds:.0f} s, KILLS_SEED={seed}: {made.kills}")
         shutil.copytree(made.path, made.copy)
         yield made
     finally:
@@ -212,7 +212,7 @@ def test_promise_6_a_cut_or_missing_file_of_the_index_is_named(filled):
 
 
 def test_a_backup_while_serving_and_the_way_back(filled, tmp_path, tell):
-    """Of a million: it has every document, in order, and a store made of it has the same lines."""
+    """Of half a million: it has every document, in order, and a store made of it has the same lines."""
     lines, again = tmp_path / "lines", tmp_path / "again"
     with Serving(filled.part) as service:
         ended = threading.Event()
@@ -238,7 +238,7 @@ def test_a_backup_while_serving_and_the_way_back(filled, tmp_path, tell):
     begin = time.perf_counter()
     with command("store", "import", tmp_path / "store", "--input", lines) as done:
         done()
-    tell(f"a million: backup {seconds:.0f} s, import {time.perf_counter() - begin:.0f} s")
+    tell(f"half a million: backup {seconds:.0f} s, import {time.perf_counter() - begin:.0f} s")
     with command("store", "export", tmp_path / "store", "--output", again) as done:
         done()
     assert filecmp.cmp(lines, again, shallow=False)
