@@ -160,6 +160,10 @@ ndd_status ndd_queries_probe(const ndd_queries *queries, const uint64_t *values,
                              uint64_t first, ndd_hits *hits);
 void ndd_hits_get(const ndd_hits *hits, const ndd_hit **items, uint64_t *count);
 
+/* Numbers first .. first + n - 1 of the stream of splitmix64 (Steele, Lea and Flood, OOPSLA 2014)
+ * from a seed: spread evenly, all different, any of them at once. For measuring and testing. */
+void ndd_generate(uint64_t seed, uint64_t first, size_t n, uint64_t *values);
+
 /* ------------------------------------------------------------------------------------ lmdb */
 
 /* What a sound documents.mdb holds (native/src/lmdb/pages.c). */

@@ -2,7 +2,6 @@
 #ifndef CHECK_H
 #define CHECK_H
 
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -27,16 +26,6 @@ static inline unsigned long long random_bits(unsigned long long *state) {
     *state ^= *state << 25;
     *state ^= *state >> 27;
     return *state * 0x2545F4914F6CDD1DULL;
-}
-
-/* Numbers of the stream of splitmix64 from a seed (Steele, Lea and Flood, OOPSLA 2014): spread, all different. */
-static inline void generate(uint64_t seed, size_t n, uint64_t *values) {
-    for (size_t i = 0; i < n; i++) {
-        uint64_t z = seed + (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
-        z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-        z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-        values[i] = z ^ z >> 31;
-    }
 }
 
 #endif

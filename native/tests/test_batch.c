@@ -37,8 +37,8 @@ static ndd_status search(uint64_t *count) {
 
 static void test_every_allocation_may_fail(void) {
     uint64_t expected = 0, count = 0;
-    generate(1, N, values);
-    generate(2, 4 * N, stream);
+    ndd_generate(1, 0, N, values);
+    ndd_generate(2, 0, 4 * N, stream);
     for (size_t i = 0; i < N; i++) stream[3 * i] = values[i] ^ UINT64_C(5) << i % 60;
     CHECK(search(&expected) == NDD_OK && expected == N);
     int64_t failures = 0;

@@ -90,7 +90,7 @@ static void test_planted_pairs_are_found_among_many(void) {
     ndd_pairs *pairs;
     CHECK(values != NULL && ndd_pairs_open(&pairs) == NDD_OK);
     for (uint32_t k = 1; k <= 6; k++) {
-        generate(k, N, values);
+        ndd_generate(k, 0, N, values);
         for (uint64_t i = 0; i < PLANTED; i++) { /* every second one a bit too far */
             uint64_t flips = 0;
             uint32_t wanted = k + (i & 1);

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from itertools import combinations, pairwise
 
 import numpy as np
-from fingerprint_values import generate
 from runner import Bench, Progress, Round
 
-from dedup.core.numbers import Array, bit_counts
+from dedup.core.native import lib
+from dedup.core.numbers import Array, bit_counts, pointer
 from dedup.core.pairs import cores, find_all
 from dedup.model.errors import DedupError
 
@@ -106,7 +106,8 @@ def _unpermuted(pairs: Array, order: list[int], starts: list[int]) -> Array:
 
 
 def _values(count: int, k: int) -> Array:
-    values = generate(3, count)
+    values = np.empty(count, np.uint64)
+    lib.ndd_generate(3, 0, count, pointer(values))
     near = count // _PLANTED
     flips = values[near : 2 * near].copy()
     values[count - near :] = values[:near]

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from fingerprint_values import generate
 from runner import Bench, Progress, Round, machine
 
 from dedup.core.bulk.batch import HIT, PIECE, Queries
-from dedup.core.numbers import Array
+from dedup.core.native import lib
+from dedup.core.numbers import Array, pointer
 from dedup.model.errors import DedupError
 
 PAPER_STORED = 1 << 33  # section 3.3: 8 G fingerprints
@@ -41,7 +41,7 @@ def open_case(
     facts |= {"threads": threads, "the paper": f"{PAPER_MAPPERS} mappers, {PAPER_SECONDS} s"}
 
     def measure() -> Round:
-        values = generate(_QUERY_SEED, queries)
+        values = _generate(_QUERY_SEED, 0, queries)
         begin = time.perf_counter()
         index = Queries(values, distance)
         index_seconds = time.perf_counter() - begin
@@ -78,9 +78,15 @@ def _ball(k: int) -> int:
     return total
 
 
+def _generate(seed: int, first: int, count: int) -> Array:
+    values = np.empty(count, dtype=np.uint64)
+    lib.ndd_generate(seed, first, count, pointer(values))
+    return values
+
+
 def _stream(queries: Array, stored: int, k: int) -> Iterator[Array]:
     for first in range(0, stored, PIECE):
-        values = generate(_STREAM_SEED, min(PIECE, stored - first), first)
+        values = _generate(_STREAM_SEED, first, min(PIECE, stored - first))
         query, position, distance = _planted(len(queries), first, len(values), k)
         values[position - np.uint64(first)] = queries[query] ^ _flips(position, distance)
         yield values

@@ -2,14 +2,14 @@
 
 import numpy as np
 
+from dedup.core.native import lib
+from dedup.core.numbers import pointer
+
 
 def generate(seed, count, first=0):
-    """Return numbers of the stream of splitmix64 (Steele, Lea and Flood, OOPSLA 2014): spread evenly, all different."""
-    z = np.arange(first + 1, first + count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    z += np.uint64(seed)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
+    values = np.empty(count, dtype=np.uint64)
+    lib.ndd_generate(seed, first, count, pointer(values))
+    return values
 
 
 def around(rng, centres, count, most):

@@ -242,3 +242,14 @@ ndd_status ndd_queries_probe(const ndd_queries *queries, const uint64_t *values,
     if (status != NDD_OK) hits->count = 0;
     return status;
 }
+
+/* -------------------------------------------------------------------------------- a stream */
+
+void ndd_generate(uint64_t seed, uint64_t first, size_t n, uint64_t *values) {
+    for (size_t i = 0; i < n; i++) {
+        uint64_t z = seed + (first + i + 1) * UINT64_C(0x9e3779b97f4a7c15);
+        z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+        z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+        values[i] = z ^ z >> 31;
+    }
+}
