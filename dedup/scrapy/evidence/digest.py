@@ -224,7 +224,6 @@ class Rules(NamedTuple):
 
     tells  whether the fields that are not volatile tell items apart, now that one left this hash (what_is_left)
     shows  whether it is still open what the items show of their callback (keeping.py)
-    heading  is told the heading of a page whose address is a value
     """
 
     names: Names
@@ -233,7 +232,6 @@ class Rules(NamedTuple):
     volatile: frozenset[int] = frozenset()
     tells: Callable[[int], bool] = lambda _: True
     shows: bool = True
-    heading: Callable[[bytes], object] = lambda _: None
 
 
 class Hashes(NamedTuple):
@@ -274,6 +272,7 @@ class Digester:
         )
         self._url = _URL  # with what stands for it, once that is known
         self._inside = self._is_own = self._holds = self._holds_page = False
+        self.has_own = False  # whether an item has the page's address as a value
         self._has_origin = False  # whether the host stands in the value that is read
         self._title: str | None = None
 
@@ -491,7 +490,7 @@ class Digester:
         """Return a text in which the page's host stands, without the page's address."""
         own = self._own_addresses()
         if text in self._page.urls or text in own:
-            self._is_own = True
+            self._is_own = self.has_own = True
             return self._url
         for url in own:
             if url in text:
@@ -511,7 +510,6 @@ class Digester:
             self._own = sorted(own, key=len, reverse=True)
             heading = self._page.reading().fingerprint.parts[PART["h"]]
             self._url = f"{_URL} {heading.hex()}"
-            self._rules.heading(heading)
         return self._own
 
     def _is_now(self, seconds: float) -> bool:

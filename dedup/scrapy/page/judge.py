@@ -11,7 +11,6 @@ page had is never dropped.
 import asyncio
 import time
 from copy import deepcopy
-from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -503,12 +502,12 @@ class Session:
             volatile.fields,
             volatile.tell,
             self.keeping.is_open(callback),
-            partial(self._headed, callback),
         )
         return Digester(page, rules)
 
-    def _headed(self, callback: str, heading: bytes) -> None:
+    def headed(self, page: Page) -> None:
         """Note the heading of a page: where headings tell pages apart, what stands beside them does not count."""
+        callback, heading = page.callback, page.reading.fingerprint.parts[PART[HEADING]]
         if self.keeping.tells(callback, heading):
             beside = self.names[BESIDE_HEADING]
             self.visits.let_go(callback, beside)

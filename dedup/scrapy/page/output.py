@@ -261,6 +261,8 @@ class Accepted:
             return nothing
         with self._session.counts.meter:
             digest = self._digester.digest()
+            if self._digester.has_own:
+                self._session.headed(self._page)
             if digest is not None:
                 self._page.brought = encode(digest)
                 if self._digester.shows:
