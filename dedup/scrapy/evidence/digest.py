@@ -5,9 +5,10 @@
 Each field of an item becomes one exact hash. What does not count is replaced first: white space between words, the
 page's own whole address (also as HTML and as a parameter write it, and in a longer text), the host of the page in
 other addresses, and the time of the crawl. A part of the own address is a datum: /print/5 and /a/5 with the id "5" are
-equal, ?no=7 and ?no=8 with that number are not. Where the own address is a value, the page's heading stands for it, and title and
-numbers beside it (BESIDE_HEADING), which are volatile once two pages of the callback have different headings. A field of markup that holds the page stands for what was
-read of it: words, headings, numbers, inline data, pictures and data attributes, but not the frame.
+equal, ?no=7 and ?no=8 with that number are not. Where the own address is a value, the page's heading stands for it, and
+beside it title and numbers (BESIDE_HEADING), which are volatile once two pages of the callback have different headings.
+A field of markup that holds the page stands for what was read of it: words, headings, numbers, inline data, pictures
+and data attributes, but not the frame.
 
 With DEDUP_ITEM_FIELDS the named fields alone count, as they are.
 
