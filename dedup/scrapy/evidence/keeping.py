@@ -3,9 +3,10 @@
     an item -> each field is the page, its address, a time, its title, or a datum -> Keeping.note()
     a request -> has the page a link to it? -> Keeping.note_request()
 
-Where the items hold nothing but the page, equal pages are copies. A corpus builder yields {url, title, html}, or {url, text}; a link collector {url}. Comparing such items adds nothing
-to comparing the pages. A field with the same value in all items ("source": "docs") counts for nothing beside one that
-holds the page, but for what a request hands over ("topic" in cb_kwargs or meta): the next list may hand over another one.
+Where the items hold nothing but the page, equal pages are copies. A corpus builder yields {url, title, html}, or
+{url, text}; a link collector {url}. Comparing such items adds nothing to comparing the pages. A field with the same
+value in all items ("source": "docs") counts for nothing beside one that holds the page, but for what a request hands
+over ("topic" in cb_kwargs or meta): the next list may hand over another one.
 """
 
 import msgspec
