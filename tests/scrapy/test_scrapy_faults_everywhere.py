@@ -46,7 +46,7 @@ DROPPED = {"/b", "/gone-copy"}
 
 # Called by other programs only.
 UNUSED = {
-    "EmbeddedDetector.accept", "EmbeddedDetector.apply", "EmbeddedDetector.ending", "EmbeddedDetector.get", "EmbeddedDetector.insert_held",
+    "EmbeddedDetector.accept", "EmbeddedDetector.apply", "EmbeddedDetector.compare_own_words", "EmbeddedDetector.ending", "EmbeddedDetector.get", "EmbeddedDetector.insert_held",
     "EmbeddedDetector.held", "EmbeddedDetector.info", "EmbeddedDetector.over",
     "EmbeddedDetector.pin", "EmbeddedDetector.probe", "EmbeddedDetector.probe_many",
     "EmbeddedDetector.withdraw", "EmbeddedDetector.share_memory", "Reservations.share", "Documents.damaged", "Documents.file_bytes",
@@ -58,7 +58,7 @@ UNUSED = {
     "Store.get", "Store.info", "Store.insert_many", "Store.close_after_fork", "Store.give_up", "Store.give_up_more", "Store.forget_before", "Store.forget_more_before", "Store.held", "Store.near_many", "Store.offsets",
     "Store.sync", "Store.verify_from", "Store.write_index",
     "Table.insert", "Table.probe", "Table.probe_each", "Table.k", "Table.load", "Table.note", "Table.remove", "Table.reserve",
-    "store.store.same_recipe",
+    "store.index.key_digest", "store.store.same_recipe",
     "Table.preset", "Table.probe_many", "Table.save",
 }  # fmt: skip
 
