@@ -254,6 +254,8 @@ class Digester:
     def __init__(self, page: Page, rules: Rules) -> None:
         """Begin without items."""
         self._page, self._rules = page, rules
+        self._beside = rules.names[BESIDE_HEADING]
+        self._volatiles = rules.volatile - {self._beside}  # the fields of an item that are volatile
         self.items: list[Hashes] = []
         self.shown: list[Shown] = []
         self.shows = rules.shows
@@ -273,7 +275,7 @@ class Digester:
         )
         self._url = _URL  # with what stands for it, once that is known
         self._inside = self._is_own = self._holds = self._holds_page = False
-        self.has_own = False  # whether an item has the page's address as a value
+        self.has_own = False  # whether BESIDE_HEADING counts in an item
         self._has_origin = False  # whether the host stands in the value that is read
         self._title: str | None = None
 
@@ -317,26 +319,25 @@ class Digester:
             if number == _OTHERS or number in fields:  # two names with one hash
                 exact, is_wide = fields.get(number, 0) + _hash(name, exact) & _MASK, True
             fields[number] = exact
-        beside = self._beside_heading()
-        fields |= beside
-        wide += beside.items()
+        self._add_beside_heading(fields, wide)
         self._says = self._says or shown.says or shown.holds
         self.shown.append(shown)
         return self._count(type(item).__qualname__, fields, wide if is_wide else None)
 
-    def _beside_heading(self) -> dict[int, int]:
-        """Return a field of what stands for the page's address beside its heading, if the item has that address."""
-        if not self._is_own:
-            return {}
-        page = self._page.reading().fingerprint
-        return {self._rules.names[BESIDE_HEADING]: _hash(page.title, page.parts[PART["n"]])}
+    def _add_beside_heading(self, fields: dict[int, int], wide: list[tuple[int, int]]) -> None:
+        """Add a field of what stands for the page's address beside its heading, unless headings tell pages apart."""
+        if self._is_own and self._beside not in self._rules.volatile:
+            self.has_own = True
+            page = self._page.reading().fingerprint
+            fields[self._beside] = exact = _hash(page.title, page.parts[PART["n"]])
+            wide.append((self._beside, exact))
 
     def _count(
         self, kind: str, fields: dict[int, int], wide: list[tuple[int, int]] | None
     ) -> Hashes:
         """Add an item by the hashes of its fields; wide: those by which the crawl knows it, if these are others."""
         sort = (self._rules.names[""], _hash(kind))
-        volatile = self._volatile(fields, sort) if self._rules.volatile else _NONE
+        volatile = self._volatile(fields, sort) if self._volatiles else _NONE
         known = digest = _hash(kind, _without(fields.items(), volatile))
         if wide is not None:
             known = _hash(kind, _without(wide, volatile))
@@ -357,7 +358,7 @@ class Digester:
         """Return the volatile fields, if the others tell items apart."""
         rules = self._rules
         tells = rules.tells(what_is_left((*fields.items(), sort), rules.volatile))
-        return rules.volatile if tells else _NONE
+        return self._volatiles if tells else _NONE
 
     def _field(self, value: object) -> tuple[str, str | None]:
         """Return a text that equal values share, and the same without the page's host, if that stands in it."""
@@ -491,7 +492,7 @@ class Digester:
         """Return a text in which the page's host stands, without the page's address."""
         own = self._own_addresses()
         if text in self._page.urls or text in own:
-            self._is_own = self.has_own = True
+            self._is_own = True
             return self._url
         for url in own:
             if url in text:

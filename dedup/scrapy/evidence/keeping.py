@@ -40,8 +40,7 @@ class _Callback(msgspec.Struct):
     text: bool = False
     requests: int = 0
     goes_beyond: bool = False
-    heading: bytes | None = None
-    headings: bool = False  # whether it had another one
+    heading: bytes | None = None  # of its first page
 
 
 class Keeping:
@@ -71,12 +70,11 @@ class Keeping:
         known.pages += bool(items)
 
     def tells(self, callback: str, heading: bytes) -> bool:
-        """Whether this is the first heading of a callback that differs: from now on headings tell its pages apart."""
+        """Whether headings tell the pages of a callback apart: this one is not that of the first page."""
         known = self._of(callback)
         if known.heading is None:
             known.heading = heading
-        before, known.headings = known.headings, known.headings or heading != known.heading
-        return known.headings and not before
+        return heading != known.heading
 
     def is_open(self, callback: str) -> bool:
         """Whether further items may show more of a callback."""
