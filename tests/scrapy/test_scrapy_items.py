@@ -413,6 +413,16 @@ def test_a_visit_waits_for_the_second_to_end_only_where_its_page_has_a_clock(tmp
     assert ended > began or not has_clock
 
 
+@pytest.mark.parametrize("constant", ["news", "127.0.0.1", 1])
+def test_what_scrapy_notes_in_a_request_is_not_handed_over(tmp_path, constant):
+    """A constant of a corpus builder may be the host, or a number that is the page's depth."""
+    paths = [f"/{place}/{n}" for n in range(10) for place in ("a", "print")]
+    pages = {path: article(int(path[-1]), frame=path) for path in paths}
+    body = WHOLE_PAGES.replace("}", f', "site": {constant!r}}}', 1)
+    crawl = run_case(tmp_path, Case({"/": hub(*paths), **pages}, body, WRITES), setup=SETUP)
+    assert crawl.stat("items/by_text")
+
+
 LANGS = """
 def parse(self, response):
     self.note("parsed", response)

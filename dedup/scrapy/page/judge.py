@@ -11,6 +11,7 @@ page had is never dropped.
 import asyncio
 import time
 from copy import deepcopy
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -68,6 +69,7 @@ from dedup.scrapy.page.request import (
     Mark,
     again,
     exemption,
+    handed_over,
     is_ordinary,
     key_of,
     mark,
@@ -492,7 +494,7 @@ class Session:
             len(response.body),
             reading,
             request.meta.get("dedup"),
-            (*request.meta.values(), *request.cb_kwargs.values()),
+            partial(handed_over, request),
         )
         config, volatile = self.config, self.visits.of(callback)
         rules = Rules(
