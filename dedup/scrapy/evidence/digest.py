@@ -209,7 +209,7 @@ class Page(NamedTuple):
     size     bytes of its body
     reading  returns how dedup read it
     noted    meta["dedup"], which says nothing of the page
-    handed   returns what its request hands over
+    handed   what its request hands over, while it is open what items show
     """
 
     urls: tuple[str, ...]
@@ -217,7 +217,7 @@ class Page(NamedTuple):
     size: int
     reading: Callable[[], PageReading]
     noted: object = None
-    handed: Callable[[], tuple[object, ...]] = tuple
+    handed: tuple[object, ...] = ()
 
 
 class Rules(NamedTuple):
@@ -406,7 +406,7 @@ class Digester:
         """Whether the request handed a value over."""
         if not isinstance(value, str | int | float):
             return False
-        return any(type(each) is type(value) and each == value for each in self._page.handed())
+        return any(type(each) is type(value) and each == value for each in self._page.handed)
 
     def _value(self, value: object, depth: int) -> str:
         """Return a text that is the same for equal values; of one that is no text it begins with a zero character.

@@ -11,7 +11,6 @@ page had is never dropped.
 import asyncio
 import time
 from copy import deepcopy
-from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -487,6 +486,7 @@ class Session:
         """Return what makes the digest of a page's items."""
         request = response.request
         assert request is not None
+        shows = self.keeping.is_open(callback)
         # the URLs before a redirect are data: an item has them to say what leads where
         page = ItemPage(
             (response.url, request.url),
@@ -494,7 +494,7 @@ class Session:
             len(response.body),
             reading,
             request.meta.get("dedup"),
-            partial(handed_over, request),
+            handed_over(request) if shows else (),
         )
         config, volatile = self.config, self.visits.of(callback)
         rules = Rules(
@@ -503,7 +503,7 @@ class Session:
             config.item_ignore,
             volatile.fields,
             volatile.tell,
-            self.keeping.is_open(callback),
+            shows,
         )
         return Digester(page, rules)
 
