@@ -76,7 +76,7 @@ WITHOUT = {
     "known requests": "Requests.has = lambda self, url: False",
     "budget": "Ledger.afford = lambda self, account: 1",
     "coming back": "Ledger.new = lambda self, *given, real=Ledger.new: real(self, *given) and []",
-    "own address": "digest._addresses = lambda urls: []",
+    "own address": "digest.Digester._own_addresses = lambda self: []",
     "own requests": "Keeping.note_request = lambda self, callback, linked: None",
 }
 PATCHED = """

@@ -6,12 +6,15 @@
     Visited    of a control visit: requests that were not made pass
 
 An item is known if the page's match, or an earlier page of this crawl and callback, brought an equal one. A
-request is known if the crawl made it before, or if a URL rule in force maps it to an accepted page. New requests cost
+request is known if the crawl made it before, or if a URL rule in force maps it to an accepted page; where items hold
+nothing but the page, also by a link of an accepted page. New requests cost
 the budget of the page's class, but for those that the page has no link to: a spider that counts has an end of its own.
 """
 
+import re
 import time
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from copy import copy
 from functools import cache, cached_property
 from typing import Any, Protocol
@@ -32,7 +35,9 @@ from dedup.scrapy.report import Seen
 
 LEADS = 100  # accounts that are told of something new: a bound of memory, the last ones that paid on the way to it
 LOOKED = 10  # requests of a page that are compared with its links
+MOST_LINKS = 0.5  # of a page, which a callback asks for that follows links
 HELD = 1000  # objects of a page that are held back until its callback ends; of more, all pass
+_SESSION_IN_PATH = re.compile(r";|/\([A-Za-z]\(")
 
 Made = Iterable[Any]
 Lead = tuple[Account, ...]
@@ -462,13 +467,23 @@ class Compared(Accepted):
         for each in self._made:
             if isinstance(each, Request):
                 made.setdefault(session.fingerprint(each), each)
+        addresses = cache(lambda: Counter(self._address(each.url) for each in made.values()))
+        # whose items are not the page may have other items under a link that an accepted page had
+        keeps, links = session.keeping.keeps(self._page.callback), self._page.reading.links
+        # of a callback that passes over most links, those of accepted pages were not followed either
+        follows = keeps and bool(links) and len(made) >= MOST_LINKS * len([*each_link(links)])
+        is_old = follows and not self._page.space.met.is_new(links)
         for fingerprint, request in made.items():
             if session.requests.has(fingerprint):
                 continue
             if not self._is_linked(request):
                 _lead(request, self._lead)
                 beyond = True
-            elif session.known_page(self._page.space, request) or not self._pay(request):
+            elif (
+                (keeps and self._is_known(request, addresses, is_old=is_old))
+                or session.known_page(self._page.space, request)
+                or not self._pay(request)
+            ):
                 continue
             passing.append(request)
         return passing, beyond
@@ -485,6 +500,40 @@ class Compared(Accepted):
             return True
         counts.add("requests/waiting" if ledger.wait(account, request) else "requests/forgotten")
         return False
+
+    def _is_known(
+        self, request: Request, addresses: Callable[[], Counter[bytes]], *, is_old: bool
+    ) -> bool:
+        """Whether an accepted page of this site had a link to a request's page, with another session or campaign.
+
+        A link without them that was never followed is new: a menu has links that callbacks pass over. addresses counts
+        the requests of the page by address: those that share one differ in a parameter that is no session. is_old: the
+        callback follows most links of the page, and accepted pages had all of them.
+        """
+        page, url = self._page, request.url
+        if is_old and addresses()[self._address(url)] == 1:
+            return True
+        site = page.verdict.domain
+        if page.match is None or page.match.domain != site or registrable_domain(url) != site:
+            return False
+        return (
+            self._has_session(url)
+            and not page.space.met.is_new(address := self._address(url))
+            and addresses()[address] == 1
+        )
+
+    def _has_session(self, url: str) -> bool:
+        """Whether a URL names a session or campaign, which its address leaves out."""
+        base, _, query = url.partition("?")
+        if _SESSION_IN_PATH.search(base):
+            return True
+        parameters = [each for each in query.split("&") if each]
+        own = self._address(base) if parameters else b""
+        return any(self._address(f"{base}?{each}") == own for each in parameters)
+
+    def _address(self, url: str) -> bytes:
+        """Return the hash of a URL without sessions and campaigns, as PageReading.links has it."""
+        return read_page(b"", url=url, recipe=self._page.space.recipe, links=True).address
 
     def end(self, *, complete: bool) -> None:
         """Insert a page that brought something new, release one that did not."""
