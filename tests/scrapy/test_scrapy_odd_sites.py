@@ -260,3 +260,24 @@ def test_promise_1_nothing_is_lost(crawls, name):
 def test_pages_that_bring_nothing_new_end(crawls, name):
     """With few words, or with more data than text: their requests cost the budget."""
     assert len(crawls[name].requested) < MOST / 2
+
+
+FULL = """
+import dedup.scrapy.page.output as output
+output.HELD = 2
+def fails(self):
+    raise RuntimeError("a fault of ours")
+output.Compared._release = fails
+"""
+
+
+def test_promise_1_a_fault_while_all_passes_neither_loses_nor_repeats_an_item(tmp_path):
+    """The item that is one too many to hold is among what passes then, once."""
+    pages = {f"/{path}": page(1) for path in ("a", "b", "c")}
+    body = keeps("{'url': response.url, 'n': 0}", *(f"yield dict(item, n={n})" for n in (1, 2, 3)))
+    cases = {
+        "full": Case({"/": start(*pages), **pages}, body, {"ITEM_PIPELINES": {"spiders.Writes": 1}})
+    }
+    crawl = run_cases(tmp_path, cases, setup=FULL + WRITES)["full"]
+    assert crawl.faults
+    assert crawl.stats["item_scraped_count"] == 12

@@ -7,8 +7,8 @@
 
 An item is known if the page's match, or an earlier page of this crawl and callback, brought an equal one. A
 request is known if the crawl made it before, or if a URL rule in force maps it to an accepted page; where items hold
-nothing but the page, also by a link of an accepted page. New requests cost
-the budget of the page's class, but for those that the page has no link to: a spider that counts has an end of its own.
+nothing but the page, also by a link of an accepted page. New requests cost the budget of the page's class, but for
+those that the page has no link to: a spider that counts has an end of its own.
 """
 
 import re
@@ -317,9 +317,10 @@ class Compared(Accepted):
                         or page.space.met.has_item(page.callback, found.known)
                     )
                 )
-        self._made.append(_as_yielded(made))
-        if len(self._made) <= HELD:
+        if len(self._made) < HELD:
+            self._made.append(_as_yielded(made))
             return ()
+        self._made.append(made)  # passes at once, as it is: a fault on the way must know it again
         self._full = True
         return self._release()
 
