@@ -45,7 +45,7 @@ def test_what_two_visits_differ_in_is_volatile() -> None:
     """Fields and places of numbers by callback; the parts of the page that differ, of pages whose URLs differ so."""
     first = digest(f1=1, f2=5, numbers=at((7, 1), (8, 2)))
     found, visits = visited(first, digest(f1=1, f2=6, numbers=at((7, 1), (8, 3))))
-    assert found == Found("parse", frozenset([2]))
+    assert found == Found("parse", frozenset([2]), is_same=True)
     known = visits.of("parse")
     assert (known.fields, known.places) == ({2}, {8})
     assert known.parts_of(NAME.shape) == {"w", "n"}

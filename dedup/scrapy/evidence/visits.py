@@ -81,10 +81,16 @@ class Visit(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The fields of a callback's items that a visit showed to be volatile."""
+    """What a visit showed.
+
+    callback  of the page
+    fields    of its items that are volatile
+    is_same   whether the visit brought the item of the first one, but for these, and what holds the page
+    """
 
     callback: str
     fields: frozenset[int]
+    is_same: bool
 
 
 class Visits:
@@ -123,7 +129,8 @@ class Visits:
         if before is None or digest is None or not digest.number == before.digest.number > 0:
             return None
         name, known = before.name, self.callbacks[before.name.callback]
-        fields = differing(digest, before.digest) - known.fields - digest.holders
+        odd = differing(digest, before.digest)
+        fields = odd - known.fields - digest.holders
         if len(known.fields) + len(fields) > VOLATILE:
             fields = frozenset()
         known.fields |= fields
@@ -131,7 +138,7 @@ class Visits:
             known.tell(what_is_left(digest.fields.items(), known.fields))
         known.places |= places(digest.numbers, before.digest.numbers)
         known.parts[name.shape] = letters(before.page, page, other_title=False).replace(HEADING, "")
-        return Found(name.callback, fields)
+        return Found(name.callback, fields, digest.holds or odd <= known.fields)
 
     def let_go(self, callback: str, field: int) -> None:
         """Note that a field of a callback's items does not count beside the others, which tell them apart."""

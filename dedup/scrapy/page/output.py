@@ -3,7 +3,7 @@
     Output     guards one of the ways below: a fault of ours passes everything, held or to come
     Accepted   everything passes; the items are digested
     Compared   of a page that looks like an accepted one: items and requests that are known are withheld
-    Visited    of a control visit: requests that were not made pass
+    Visited    of a control visit: what is new passes, but for what is volatile
 
 An item is known if the page's match, or an earlier page of this crawl and callback, brought an equal one. A
 request is known if the crawl made it before, or if a URL rule in force maps it to an accepted page; where items hold
@@ -594,9 +594,9 @@ class Watched(Compared):
 
 
 class Visited:
-    """Of a control visit: its items are compared with those of the first visit, and withheld.
+    """Of a control visit: its items are compared with those of the first visit; but for what is volatile, new ones pass.
 
-    Requests that the crawl has not made pass: a callback with a list of its own takes one out of it at each call.
+    So do requests that the crawl has not made: a callback with a list of its own takes one out of it at each call.
     """
 
     def __init__(self, session: Session, response: Response, request: Request) -> None:
@@ -605,6 +605,7 @@ class Visited:
         self._callback = session.callback(request).name
         space = session.space_of(request)
         assert space is not None
+        self._met = space.met
         self._reading = cache(lambda: session.read(space.recipe, response))
         self._digester = session.digester(response, self._callback, self._reading)
 
@@ -614,7 +615,9 @@ class Visited:
             session = self._session
             return () if session.requests.has(session.fingerprint(made)) else (made,)
         if made is not None:
-            self._digester.add(made)
+            item = self._digester.add(made)
+            if item is None or not self._met.has_item(self._callback, item.known):
+                self.held.append(_as_yielded(made))
         return ()
 
     def finish(self) -> Made:
@@ -622,13 +625,15 @@ class Visited:
         session = self._session
         page = self._reading().fingerprint
         found = session.visits.ended(self._key, self._digester.digest(), page)
+        passing = [] if found is not None and found.is_same else [*self.held]
+        self.held.clear()
         if found is not None and found.fields:
-            callback, fields = found
+            callback, fields = found.callback, found.fields
             session.counts.add("items/volatile", len(fields))
             for space in session.spaces.values():
                 space.ledger.forgive(callback, session.visits.of(callback).fields)
             session.report.volatile(callback, self._key, session.names.of(fields))
-        return ()
+        return passing
 
     def end(self, *, complete: bool) -> None:
         """End the page."""
