@@ -70,9 +70,9 @@ def test_numbers_are_equal_but_at_volatile_places() -> None:
 
 
 def test_a_number_that_all_pages_of_a_class_add_says_nothing() -> None:
-    """The date of a print copy, once ADDED_BY pages had it; what one of them does not add still counts."""
+    """The date of a print copy, once FEW pages had it; what one of them does not add still counts."""
     visits, date = Visits(3), (7, 26)
-    for n in range(module.ADDED_BY):
+    for n in range(module.FEW):
         mine, theirs = digest(numbers=at((9, n), date)), digest(numbers=at((9, n)))
         assert not visits.of("parse").are_equal(NAME, mine, theirs)
         visits.note(NAME, mine, theirs)

@@ -17,10 +17,10 @@ import msgspec
 from dedup.model.page import PageFingerprint
 from dedup.scrapy.evidence.difference import HEADING, letters
 from dedup.scrapy.evidence.digest import Digest, differing, places, what_is_left
+from dedup.scrapy.evidence.enough import FEW
 from dedup.scrapy.evidence.ledger import Class
 
 VOLATILE = 200  # fields of a callback
-ADDED_BY = 3  # pages of a class that add a number, if it is to say nothing of them (the date of a print copy)
 _NO_NUMBERS: frozenset[int] = frozenset()
 FETCHED = 5  # seconds ago at most, a page whose clock is looked for
 WAITING = 100  # pages that wait for their second visit
@@ -60,7 +60,7 @@ class Volatile(msgspec.Struct):
         """Whether the numbers of two pages of a class are the same, but for volatile places, and what all of them add."""
         pages, added = self.added.get(name.shape, (0, _NO_NUMBERS))
         odd = mine.numbers ^ theirs.numbers
-        if pages >= ADDED_BY:
+        if pages >= FEW:
             odd -= added
         return all(number >> 16 in self.places for number in odd)
 

@@ -26,6 +26,7 @@ from dedup.core.fingerprint import each_link, read_page
 from dedup.model.names import registrable_domain
 from dedup.scrapy.evidence.difference import NUMBERS, WORDS, shape, undirected
 from dedup.scrapy.evidence.digest import Digest, Digester, Hashes, are_known, differing, encode
+from dedup.scrapy.evidence.enough import MOST
 from dedup.scrapy.evidence.ledger import Account
 from dedup.scrapy.evidence.visits import Visit, shows_clock
 from dedup.scrapy.page.in_flight import Page
@@ -35,7 +36,6 @@ from dedup.scrapy.report import Seen
 
 LEADS = 100  # accounts that are told of something new: a bound of memory, the last ones that paid on the way to it
 LOOKED = 10  # requests of a page that are compared with its links
-MOST_LINKS = 0.5  # of a page, which a callback asks for that follows links
 HELD = 1000  # objects of a page that are held back until its callback ends; of more, all pass
 _SESSION_IN_PATH = re.compile(r";|/\([A-Za-z]\(")
 
@@ -472,7 +472,7 @@ class Compared(Accepted):
         # whose items are not the page may have other items under a link that an accepted page had
         keeps, links = session.keeping.keeps(self._page.callback), self._page.reading.links
         # of a callback that passes over most links, those of accepted pages were not followed either
-        follows = keeps and bool(links) and len(made) >= MOST_LINKS * len([*each_link(links)])
+        follows = keeps and bool(links) and len(made) >= MOST * len([*each_link(links)])
         is_old = follows and not self._page.space.met.is_new(links)
         for fingerprint, request in made.items():
             if session.requests.has(fingerprint):
