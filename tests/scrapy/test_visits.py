@@ -37,7 +37,7 @@ def at(*numbers: tuple[int, int]) -> frozenset[int]:
 
 def visited(first: Digest, second: Digest | None, visits: Visits | None = None) -> Any:
     visits = visits or Visits(3)
-    visits.begin("key", Visit(NAME, first, page(1)))
+    visits.begin("key", Visit(NAME, first, page(1), until=9.0))
     return visits.ended("key", second, page(2)), visits
 
 
@@ -103,12 +103,12 @@ def test_visits_and_what_waits_for_them_are_bounded(monkeypatch: pytest.MonkeyPa
     names = [NAME._replace(shape=shape) for shape in ("a", "b", "c")]
     for name in names[:2]:
         assert visits.wants(name)
-        visits.begin(name.shape, Visit(name, digest(f1=1), page(1)))
+        visits.begin(name.shape, Visit(name, digest(f1=1), page(1), until=9.0))
         assert not visits.wants(name)
     assert not visits.wants(names[2])
     assert visits.wants(NAME._replace(callback="another"))
     monkeypatch.setattr(module, "WAITING", 1)
-    visits.begin("c", Visit(names[2], digest(f1=1), page(1)))
+    visits.begin("c", Visit(names[2], digest(f1=1), page(1), until=9.0))
     assert visits.ended("a", digest(f1=2), page(2)) is None
     assert visits.ended("c", digest(f1=2), page(2)) is not None
     monkeypatch.setattr(module, "VOLATILE", 2)

@@ -25,7 +25,15 @@ from scrapy.http import Response
 from dedup.core.fingerprint import each_link, read_page
 from dedup.model.names import registrable_domain
 from dedup.scrapy.evidence.difference import NUMBERS, WORDS, shape, undirected
-from dedup.scrapy.evidence.digest import Digest, Digester, Hashes, are_known, differing, encode
+from dedup.scrapy.evidence.digest import (
+    Digest,
+    Digester,
+    Hashes,
+    are_known,
+    differing,
+    encode,
+    what_is_left,
+)
 from dedup.scrapy.evidence.enough import MOST
 from dedup.scrapy.evidence.ledger import Account
 from dedup.scrapy.evidence.visits import Visit, shows_clock
@@ -36,6 +44,9 @@ from dedup.scrapy.report import Seen
 
 LEADS = 100  # accounts that are told of something new: a bound of memory, the last ones that paid on the way to it
 LOOKED = 10  # requests of a page that are compared with its links
+VISIT_SECONDS = (
+    30  # from the begin of a control visit, for which pages of its callback wait at most
+)
 HELD = 1000  # objects of a page that are held back until its callback ends; of more, all pass
 _SESSION_IN_PATH = re.compile(r";|/\([A-Za-z]\(")
 
@@ -51,7 +62,7 @@ class _Way(Protocol):
     def take(self, made: Any) -> Made:
         """Return what passes now that a callback yielded this."""
 
-    def finish(self) -> Made:
+    async def finish(self) -> Made:
         """Return what passes of the rest: the callback got to its end."""
 
     def end(self, *, complete: bool) -> None:
@@ -79,12 +90,12 @@ class Output:
         except Exception as error:  # noqa: BLE001 - the same
             return self._failed(error, made)
 
-    def finish(self) -> Made:
+    async def finish(self) -> Made:
         """Return what passes at the end of the callback."""
         if self._way is None:
             return ()
         try:
-            return self._way.finish()
+            return await self._way.finish()
         except Exception as error:  # noqa: BLE001 - the same
             return self._failed(error)
 
@@ -164,7 +175,7 @@ class Unjudged:
         self._session.news(self._lead)
         return (made,)
 
-    def finish(self) -> Made:
+    async def finish(self) -> Made:
         """Return what passes at the end."""
         return ()
 
@@ -253,7 +264,7 @@ class Accepted:
             )
         return self._digester.add(item)
 
-    def finish(self) -> Made:
+    async def finish(self) -> Made:
         """Return what passes at the end."""
         self._digested()
         return ()
@@ -294,7 +305,7 @@ class Compared(Accepted):
         is_unchanged = page.way == "refetch" and page.verdict.reason == "unchanged"
         self._before = self._match.items if is_unchanged and self._match else frozenset[int]()
         self._made = self.held  # by the callback, in its order
-        self._known: list[bool] = []  # of the items, in their order
+        self._found: list[Hashes | None] = []  # of the items, in their order
         self._full = False
 
     def take(self, made: Any) -> Made:
@@ -305,18 +316,8 @@ class Compared(Accepted):
         if isinstance(made, Request):
             self._see(made)
         else:
-            page = self._page
             with self._session.counts.meter:
-                found = self._read(made)
-                # the crawl knows it, or the last visit of an unchanged page brought it
-                self._known.append(
-                    found is not None
-                    and not found.inside
-                    and (
-                        found.digest in self._before
-                        or page.space.met.has_item(page.callback, found.known)
-                    )
-                )
+                self._found.append(self._read(made))
         if len(self._made) < HELD:
             self._made.append(_as_yielded(made))
             return ()
@@ -338,23 +339,57 @@ class Compared(Accepted):
     def _passes_item(self) -> None:
         self._session.in_flight.item_yielded(self._page)
 
-    def finish(self) -> Made:
-        """Return what passes at the end."""
+    async def finish(self) -> Made:
+        """Return what passes at the end. What is new may be volatile: then only once a control visit has shown it."""
         digest = self._digested()
-        decides = self._page.by_text or self._page.verdict.reason == "unchanged"
-        says = digest is not None and (not digest.number or digest.says or decides)
-        if self._full or self._asked or digest is None or not says:
+        if self._full or self._asked or digest is None or not self._says(digest):
             self._page.way = "accept" if not self._asked else self._page.way
             if self._items:
                 self._session.news(self._lead)
             return self._release()
-        return self._passing(digest)
+        known = self._known(digest)
+        if not all(known):
+            self._visit(digest)
+            await self._session.visited(self._page.callback, len(self._response.body))
+            known = self._known(digest)
+        return self._passing(digest, known)
 
-    def _passing(self, digest: Digest) -> Made:
+    def _says(self, digest: Digest) -> bool:
+        """Whether the items say by what the page may be known, or the text does."""
+        if not digest.number or digest.says or self._page.verdict.reason == "unchanged":
+            return True
+        return self._session.decides_by_text(self._page)
+
+    def _known(self, digest: Digest) -> list[bool]:
+        """Return of each item whether it is known."""
+        is_whole = self._is_whole(digest)
+        return [is_whole or self._is_met(each) for each in self._found]
+
+    def _is_met(self, item: Hashes | None) -> bool:
+        """Whether the crawl knows an item, or the last visit of an unchanged page brought it."""
+        if item is None or item.inside:
+            return False
+        page = self._page
+        return item.digest in self._before or page.space.met.has_item(page.callback, item.known)
+
+    def _visit(self, digest: Digest) -> None:
+        """Begin a control visit, if it can show what differs to be volatile."""
+        session, page, match = self._session, self._page, self._match
+        if page.name is None or match is None:
+            return
+        session.visits.note(page.name, digest, match)
+        if page.again is None or not session.visits.wants(page.name):
+            return
+        if match.number == digest.number == 1 and differing(digest, match):
+            until = time.monotonic() + VISIT_SECONDS
+            visit = Visit(page.name, digest, page.verdict.page, until)
+            session.visits.begin(page.verdict.key, visit)
+            mark(page.again, has_clock=shows_clock(self._response.body, time.time()))
+            session.send((page.again,), "items/control")
+
+    def _passing(self, digest: Digest, known: list[bool]) -> Made:
         """Return what is new of the page."""
         page = self._page
-        is_whole = self._is_whole(digest)
-        known = [is_whole or each for each in self._known]
         if self._digester is not None:
             for item in self._digester.items:
                 if page.space.met.take_item(page.callback, item.known):
@@ -395,11 +430,11 @@ class Compared(Accepted):
     def _is_whole(self, digest: Digest) -> bool:
         """Whether the match brought all of the items, or they hold nothing but the page, after these items, too."""
         session, page = self._session, self._page
-        if page.by_text and (
-            session.config.proof == "text" or session.keeping.keeps(page.callback)
-        ):
+        if session.decides_by_text(page):
             return True
         volatile = session.visits.of(page.callback)
+        if volatile.fields and digest.number == 1:
+            volatile.tell(what_is_left(digest.fields.items(), volatile.fields))
         fields = volatile.fields if volatile.tells else frozenset[int]()
         return bool(
             digest.number and self._match is not None and are_known(digest, self._match, fields)
@@ -421,14 +456,8 @@ class Compared(Accepted):
         if page.name is not None:
             comparable = match is not None and match.number == digest.number == 1
             fields = differing(digest, match) if match is not None and comparable else None
-            if match is not None:
-                session.visits.note(page.name, digest, match)
-            session.spoil(page, fields)
-            if fields and page.again is not None and session.visits.wants(page.name):
-                visit = Visit(page.name, digest, page.verdict.page)
-                session.visits.begin(page.verdict.key, visit)
-                mark(page.again, has_clock=shows_clock(self._response.body, time.time()))
-                session.send((page.again,), "items/control")
+            if not fields or fields - session.visits.of(page.callback).fields:
+                session.spoil(page, fields)
         new = iter(known)
         sent = set(map(id, requests))
         passing = [
@@ -575,9 +604,9 @@ class Watched(Compared):
         requests = [each for each in released if isinstance(each, Request)]
         return requests if is_request else [*requests, made]
 
-    def finish(self) -> Made:
+    async def finish(self) -> Made:
         """Return what passes at the end."""
-        passing = super().finish()
+        passing = await super().finish()
         if self._changes_nothing:
             return ()
         return [each for each in passing if isinstance(each, Request)]
@@ -620,7 +649,7 @@ class Visited:
                 self.held.append(_as_yielded(made))
         return ()
 
-    def finish(self) -> Made:
+    async def finish(self) -> Made:
         """Return what passes at the end."""
         session = self._session
         page = self._reading().fingerprint
