@@ -36,7 +36,7 @@ from dedup.scrapy.evidence.digest import (
 )
 from dedup.scrapy.evidence.enough import MOST
 from dedup.scrapy.evidence.ledger import Account
-from dedup.scrapy.evidence.visits import Visit, shows_clock
+from dedup.scrapy.evidence.visits import Visit
 from dedup.scrapy.page.in_flight import Page
 from dedup.scrapy.page.judge import Session
 from dedup.scrapy.page.request import PageLinks, asks, mark, mark_of, wanted_urls
@@ -362,8 +362,10 @@ class Compared(Accepted):
 
     def _known(self, digest: Digest) -> list[bool]:
         """Return of each item whether it is known."""
-        is_whole = self._is_whole(digest)
-        return [is_whole or self._is_met(each) for each in self._found]
+        known = [self._is_met(each) for each in self._found]
+        if not all(known) and self._is_whole(digest):
+            return [True for _ in known]
+        return known
 
     def _is_met(self, item: Hashes | None) -> bool:
         """Whether the crawl knows an item, or the last visit of an unchanged page brought it."""
@@ -384,7 +386,6 @@ class Compared(Accepted):
             until = time.monotonic() + VISIT_SECONDS
             visit = Visit(page.name, digest, page.verdict.page, until)
             session.visits.begin(page.verdict.key, visit)
-            mark(page.again, has_clock=shows_clock(self._response.body, time.time()))
             session.send((page.again,), "items/control")
 
     def _passing(self, digest: Digest, known: list[bool]) -> Made:
