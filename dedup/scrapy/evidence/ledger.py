@@ -84,8 +84,12 @@ class Record(msgspec.Struct):
 
     @property
     def risk(self) -> float:
-        """The chance that the next page of the class is wanted."""
-        return 1.0 if self.new else PRIOR / (self.same + PRIOR)
+        """The chance that the next page of the class is wanted, if none was until now."""
+        return PRIOR / (self.same + PRIOR)
+
+    def is_spoiled(self, volatile: frozenset[int]) -> bool:
+        """Whether a page of the class brought something new, in other fields than volatile ones."""
+        return self.new > 0 and (self.fields is None or not self.fields <= volatile)
 
 
 class Ledger(Generic[R]):
@@ -104,11 +108,12 @@ class Ledger(Generic[R]):
 
     # --------------------------------------------------------------------------------- pages
 
-    def may_drop(self, name: Class) -> bool:
-        """Whether a page of a class may be dropped unparsed; else it is a look."""
+    def may_drop(self, name: Class, volatile: frozenset[int] = frozenset()) -> bool:
+        """Whether a page of a class may be dropped unparsed, by what is volatile by now; else it is a look."""
         record = self.classes.get(name)
         return (
             record is not None
+            and not record.is_spoiled(volatile)
             and record.staked + record.risk <= self._risk
             and self._count < REMEMBERED
         )
@@ -153,14 +158,6 @@ class Ledger(Generic[R]):
         self._count -= len(pages)
         self.changed = True
         return pages
-
-    def forgive(self, callback: str, volatile: frozenset[int]) -> None:
-        """Begin again with the classes that are spoiled by nothing but volatile fields."""
-        for name, record in self.classes.items():
-            spoiled = record.new and record.fields is not None and record.fields <= volatile
-            if name.callback == callback and spoiled:
-                record.new, record.fields = 0, frozenset()
-        self.changed = True
 
     def _of(self, name: Class) -> Record:
         record = self.classes.get(name)

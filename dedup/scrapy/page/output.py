@@ -660,8 +660,6 @@ class Visited:
         if found is not None and found.fields:
             callback, fields = found.callback, found.fields
             session.counts.add("items/volatile", len(fields))
-            for space in session.spaces.values():
-                space.ledger.forgive(callback, session.visits.of(callback).fields)
             session.report.volatile(callback, self._key, session.names.of(fields))
         return passing
 
