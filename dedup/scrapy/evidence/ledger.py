@@ -87,10 +87,6 @@ class Record(msgspec.Struct):
         """The chance that the next page of the class is wanted, if none was until now."""
         return PRIOR / (self.same + PRIOR)
 
-    def is_spoiled(self, volatile: frozenset[int]) -> bool:
-        """Whether a page of the class brought something new, in other fields than volatile ones."""
-        return self.new > 0 and (self.fields is None or not self.fields <= volatile)
-
 
 class Ledger(Generic[R]):
     """The ledger of one namespace; R is a request."""
@@ -109,14 +105,15 @@ class Ledger(Generic[R]):
     # --------------------------------------------------------------------------------- pages
 
     def may_drop(self, name: Class, volatile: frozenset[int] = frozenset()) -> bool:
-        """Whether a page of a class may be dropped unparsed, by what is volatile by now; else it is a look."""
+        """Whether a page of a class may be dropped unparsed; else it is a look.
+
+        No page of it brought something new, but for fields that are known to be volatile by now.
+        """
         record = self.classes.get(name)
-        return (
-            record is not None
-            and not record.is_spoiled(volatile)
-            and record.staked + record.risk <= self._risk
-            and self._count < REMEMBERED
-        )
+        if record is None or self._count >= REMEMBERED:
+            return False
+        is_spoiled = record.new and (record.fields is None or record.fields - volatile)
+        return not is_spoiled and record.staked + record.risk <= self._risk
 
     def drop(self, name: Class, page: R | None) -> None:
         """Stake a page that is dropped, and remember it, if it is."""

@@ -114,8 +114,8 @@ class Visits:
 
     def wants(self, name: Class) -> bool:
         """Whether a page of a class is to be visited again."""
-        visits = self.of(name.callback).visits
-        return len(visits) < self._most and name.shape not in visits
+        known = self.callbacks.get(name.callback, _NOTHING)
+        return len(known.visits) < self._most and name.shape not in known.visits
 
     def begin(self, key: str, visit: Visit) -> None:
         """Note that a page is fetched once more."""

@@ -342,7 +342,13 @@ class Compared(Accepted):
     async def finish(self) -> Made:
         """Return what passes at the end. What is new may be volatile: then only once a control visit has shown it."""
         digest = self._digested()
-        if self._full or self._asked or digest is None or not self._says(digest):
+        says = digest is not None and (
+            not digest.number
+            or digest.says
+            or self._page.verdict.reason == "unchanged"
+            or self._session.decides_by_text(self._page)
+        )
+        if self._full or self._asked or digest is None or not says:
             self._page.way = "accept" if not self._asked else self._page.way
             if self._items:
                 self._session.news(self._lead)
@@ -353,12 +359,6 @@ class Compared(Accepted):
             await self._session.visited(self._page.callback, len(self._response.body))
             known = self._known(digest)
         return self._passing(digest, known)
-
-    def _says(self, digest: Digest) -> bool:
-        """Whether the items say by what the page may be known, or the text does."""
-        if not digest.number or digest.says or self._page.verdict.reason == "unchanged":
-            return True
-        return self._session.decides_by_text(self._page)
 
     def _known(self, digest: Digest) -> list[bool]:
         """Return of each item whether it is known."""
