@@ -367,8 +367,8 @@ def test_promise_1_a_daily_page_with_other_numbers_is_no_copy_of_yesterdays(tmp_
     assert not second.faults
 
 
-def test_a_control_visit_waits_for_the_next_second(tmp_path):
-    """Else a time on the page would not be found to change."""
+def test_a_control_visit_waits_for_the_next_second_and_copies_for_the_visit(tmp_path):
+    """Else a time on the page would not be found to change, and some ten copies would come until it is known to."""
     times: dict[str, list[float]] = {}
     pages = counters(30)
     for path, answers in list(pages.items()):
@@ -381,6 +381,7 @@ def test_a_control_visit_waits_for_the_next_second(tmp_path):
     visited = [found for found in times.values() if len(found) == 2]
     assert visited
     assert all(int(second) > int(first) for first, second in visited)
+    assert len(items(crawl, "url")) <= 31 + 3
 
 
 @pytest.mark.parametrize("constant", ["news", "127.0.0.1", 1])
