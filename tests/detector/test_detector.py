@@ -90,16 +90,6 @@ def test_promise_2_a_page_is_never_a_duplicate_of_itself_when_crawled_again(dete
     assert len(detector) == 2
 
 
-def test_promise_3_two_phases_what_nobody_ends_expires(detector, clock):
-    """At its expiry a reservation no longer holds anyone up."""
-    verdict = detector.reserve(page(), A)
-    clock.now += 599
-    assert detector.reserve(page(), B).status == "pending"
-    clock.now += 1
-    assert detector.reserve(page(), B).status == "unique"
-    assert not detector.release(verdict)
-
-
 # --------------------------------------------------------------------------- the decision
 
 
