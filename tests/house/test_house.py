@@ -62,21 +62,6 @@ def test_a_total_that_grew_has_a_reason():
     assert house.unexplained((ROOT / "CHANGELOG.md").read_text(encoding="utf-8")) == []
 
 
-def test_a_reason_is_looked_for_in_unreleased_only(monkeypatch):
-    """A total of which an older version speaks still needs its own reason."""
-    grown = house.Total("lines of dedup/", 200, 100)
-    monkeypatch.setattr(house, "totals", lambda: [grown, house.Total("modules", 102, 100)])
-    older = "\n## [0.1.0]\nlines of dedup/: more cases\n"
-    assert house.unexplained(f"## [Unreleased]\n{older}") == [grown]
-    assert house.unexplained(f"## [Unreleased]\nlines of dedup/: more cases\n{older}") == []
-
-
-def test_circles_are_found():
-    """Modules that import each other by way of others are one circle; a chain is none."""
-    graph = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": {"e"}, "e": set()}
-    assert house.circles(graph) == [["a", "b", "c"]]
-
-
 HEAVY = {"aiokafka", "hiredis", "lmdb", "numpy", "redis", "publicsuffixlist"}
 FRAMEWORKS = {"click", "scrapy", "starlette", "twisted"}
 
