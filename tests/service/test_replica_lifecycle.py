@@ -48,26 +48,22 @@ def test_the_names_on_the_wire() -> None:
 
 
 @pytest.mark.parametrize("end", ENDED)
-def test_a_state_can_be_awaited(end: Phase) -> None:
+async def test_a_state_can_be_awaited(end: Phase) -> None:
     """Who waits wakes at the first of the asked states, and at no other, or at an end; a wait may be cancelled."""
-
-    async def main() -> None:
-        lifecycle = Lifecycle()
-        waits = [SERVING, (Phase.CATCHING_UP,), (Phase.STALE,), (Phase.RESUMED,)]
-        serving, catching_up, cancelled, never = (
-            asyncio.ensure_future(lifecycle.reached(*phases)) for phases in waits
-        )
-        await asyncio.sleep(0)
-        cancelled.cancel()
-        lifecycle.move(Phase.CATCHING_UP)
-        assert await catching_up is Phase.CATCHING_UP
-        assert not serving.done()
-        lifecycle.move(Phase.FOLLOWING)
-        lifecycle.move(Phase.STALE)  # before the other task could run
-        assert await serving is Phase.FOLLOWING
-        assert await lifecycle.reached(Phase.STALE) is Phase.STALE
-        lifecycle.move(end, "why")
-        assert await never is end
-        assert await lifecycle.reached(Phase.FOLLOWING) is end
-
-    asyncio.run(main())
+    lifecycle = Lifecycle()
+    waits = [SERVING, (Phase.CATCHING_UP,), (Phase.STALE,), (Phase.RESUMED,)]
+    serving, catching_up, cancelled, never = (
+        asyncio.ensure_future(lifecycle.reached(*phases)) for phases in waits
+    )
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    lifecycle.move(Phase.CATCHING_UP)
+    assert await catching_up is Phase.CATCHING_UP
+    assert not serving.done()
+    lifecycle.move(Phase.FOLLOWING)
+    lifecycle.move(Phase.STALE)  # before the other task could run
+    assert await serving is Phase.FOLLOWING
+    assert await lifecycle.reached(Phase.STALE) is Phase.STALE
+    lifecycle.move(end, "why")
+    assert await never is end
+    assert await lifecycle.reached(Phase.FOLLOWING) is end

@@ -267,15 +267,11 @@ def test_sigterm_waits_for_kafkas_acknowledgements(kafka, tmp_path):
     assert {f"k{i}" for i in range(acknowledged)} <= set(inserted)
 
 
-def test_the_topic_is_made_with_compaction(kafka, tmp_path):
+async def test_the_topic_is_made_with_compaction(kafka, tmp_path):
     """A service that finds no topic makes one that keeps the last record of each key."""
     config = log_config(kafka)
     with serving(tmp_path, config):
         topic = asyncio.run(describe_topic(config))
     assert topic.partitions == 8
-
-    async def write_one() -> None:
-        async with Writer(config) as writer:
-            await writer.send(b"d\0k", None)
-
-    asyncio.run(write_one())
+    async with Writer(config) as writer:
+        await writer.send(b"d\0k", None)
