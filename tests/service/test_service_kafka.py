@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
-import threading
 import time
 
 import pytest
 import redis
 from commands import insert, page, probe, reserve, spread
-from log_services import VALUE, WAIT_SECONDS, client, event, ready, serving, until, write_records
+from log_services import VALUE, client, event, ready, serving, until, write_records
 from logs import RECIPE, inserts, log_config, read, replayed
 from services import Serving
 
@@ -150,64 +148,6 @@ def test_an_insert_is_refused_at_once_while_kafka_hangs(one_broker, tmp_path):
         one_broker.resume(1)
         until(lambda: ready(service)["status"] == "ok", "it never came back")
         assert at.execute_command("DEDUP.INSERT", "d", "http://b/1", token) == "OK"
-
-
-def test_what_was_acknowledged_is_found_after_kill_9(kafka, tmp_path):
-    """Two services under load, one killed at random moments: no acknowledged insert is missing."""
-    config = log_config(kafka)
-    rng = random.Random(6)
-    acknowledged: set[int] = set()
-    ends = threading.Event()
-
-    def load(service: Serving, first: int) -> None:
-        number = first
-        while not ends.is_set():
-            number += 2
-            try:
-                with client(service) as at:
-                    while not ends.is_set():
-                        number += 2
-                        insert(at, "d", f"k{number}", value=spread(number))
-                        acknowledged.add(number)
-            except (redis.RedisError, OSError, AssertionError):
-                time.sleep(0.05)
-
-    with serving(tmp_path / "a", config) as a, serving(tmp_path / "b", config) as b:
-        threads = [
-            threading.Thread(target=load, args=(service, first), daemon=True)
-            for first, service in enumerate((a, b))
-        ]
-        for thread in threads:
-            thread.start()
-        for _ in range(3):
-            before = len(acknowledged)
-            until(lambda: len(acknowledged) > before + 10)  # noqa: B023
-            time.sleep(rng.uniform(0, 0.7))
-            b.kill()
-            b.start()
-        ends.set()
-        for thread in threads:
-            thread.join(WAIT_SECONDS)
-            assert not thread.is_alive()
-        assert len(acknowledged) > 20
-        for service in (a, b):
-            with client(service) as at:
-                for number in sorted(acknowledged):
-                    keys = {found[0] for found in probe(at, "d", spread(number))}
-                    if f"k{number}" not in keys:
-                        until(
-                            lambda at=at, n=number: (
-                                f"k{n}" in {f[0] for f in probe(at, "d", spread(n))}
-                            ),
-                            f"k{number} is missing",
-                        )
-        contents = []
-        for service in (a, b):
-            with client(service) as at:
-                until(lambda at=at: "log_lag_records:0" in at.execute_command("DEDUP.INFO"))
-                info = at.execute_command("DEDUP.INFO", "d")
-                contents.append(next(x for x in info.split() if x.startswith("documents:")))
-        assert contents[0] == contents[1]
 
 
 def test_an_event_of_a_newer_version_stops_nothing(kafka, tmp_path):
