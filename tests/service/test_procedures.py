@@ -420,7 +420,7 @@ HERE = "service/test_procedures.py"
 EVENTS = {
     "Kafka is unavailable": "service/test_service_kafka.py::test_while_kafka_is_away_it_serves_stale_and_says_so",
     "Kafka is unavailable when the service starts": "service/test_service_start.py::test_a_start_without_kafka_serves_stale_and_says_so",
-    "the service is killed": "service/test_service_kafka.py::test_what_was_acknowledged_is_found_after_kill_9",
+    "the service is killed": "service/test_random_run.py::test_promise_6_what_was_acknowledged_survives_whatever_comes",
     "one of three brokers dies": f"{HERE}::test_one_of_three_brokers_dies",
     "its disk is full": "service/test_replica_faults.py::test_a_full_disk_stops_the_view_and_not_the_service",
     "its disk, or a namespace's folder, is gone": f"{HERE}::test_what_a_replica_lost_is_read_from_the_log",
