@@ -11,9 +11,7 @@ import resource
 import socket
 import subprocess
 import sys
-import textwrap
 import time
-from pathlib import Path
 
 import fuzzing
 import pytest
@@ -252,7 +250,7 @@ def test_a_slow_reader_costs_bounded_memory_and_ends(hasty):
         b"RECIPE",
         RECIPE.encode(),
     )
-    before = _rss(hasty)
+    before = hasty.resident_bytes
     with client, hasty.connect() as plain:
         plain.setblocking(False)
         sent, began = 0, time.monotonic()
@@ -265,12 +263,7 @@ def test_a_slow_reader_costs_bounded_memory_and_ends(hasty):
             raise AssertionError("it was never cut off")
         assert sent / len(asked) * 8000 > 2 << 20
         assert client.ping()
-    assert _rss(hasty) - before < 64 << 20
-
-
-def _rss(serving) -> int:
-    pages = Path(f"/proc/{serving.process.pid}/statm").read_text().split()[1]
-    return int(pages) * resource.getpagesize()
+    assert hasty.resident_bytes - before < 64 << 20
 
 
 def test_a_reader_that_comes_late_gets_every_answer(serving, client):
@@ -374,65 +367,6 @@ def test_the_resp_harness_by_chance():
     fuzzing.fuzz("resp", inputs, random.Random(2), len(inputs) + 300)
 
 
-def test_many_connections_are_served(tmp_path):
-    """A thousand clients at once each get their answers."""
-    code = """
-        import asyncio, sys
-        async def one(port, i):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            for _ in range(3):
-                writer.write(b"*2\\r\\n$4\\r\\nECHO\\r\\n$%d\\r\\n%d\\r\\n" % (len(str(i)), i))
-                await reader.readline()
-                assert await reader.readline() == b"%d\\r\\n" % i
-            writer.close()
-        async def main(port):
-            await asyncio.gather(*(one(port, i) for i in range(1000)))
-        import resource
-        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        asyncio.run(main(int(sys.argv[1])))
-        print("done")
-    """
-    with Serving(tmp_path) as service:
-        done = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(code), str(service.port)],
-            capture_output=True, text=True, timeout=600, check=False,
-        )  # fmt: skip
-    assert done.stdout == "done\n", done.stderr[-2000:]
-
-
-@linux_only
-def test_a_full_disk_says_so_and_probes_go_on(tmp_path):
-    """When the store takes no writes, INSERT is -STORE, what was stored is found, and it recovers."""
-    with (
-        Serving(tmp_path) as service,
-        service.client(decode_responses=True) as client,
-    ):
-        insert(client, "d", "http://a/1")
-        size = (tmp_path / "d" / "documents.mdb").stat().st_size
-        resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
-        with pytest.raises(redis.ResponseError, match=r"^STORE .*documents\."):
-            for i in range(5000):
-                insert(client, "d", f"http://b/{i}", value=spread(i))
-        status, answer = service.get("/readyz")
-        assert status == 200
-        assert b'"stale"' in answer
-        assert b"a store takes no changes" in answer
-        assert probe(client, "d", 0x0123456789ABCDEF) == [["http://a/1", 0, "1.0000"]]
-        unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
-        resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, unlimited)
-        insert(client, "d", "http://c/1", value=spread(99_999))
-        assert probe(client, "d", spread(99_999)) == [["http://c/1", 0, "1.0000"]]
-        assert b'"ok"' in service.get("/readyz")[1]
-    assert any("documents." in line for line in service.log)
-
-
-def resident(serving: Serving) -> int:
-    assert serving.process is not None
-    status = Path(f"/proc/{serving.process.pid}/status").read_text()
-    return int(status.partition("VmRSS:")[2].split()[0]) << 10
-
-
 def many_words(name: str, count: int, word: bytes = b"") -> bytes:
     one = b"$%d\r\n%s\r\n" % (len(word), word)
     return b"*%d\r\n$%d\r\n%s\r\n" % (count + 1, len(name), name.encode()) + one * count
@@ -451,13 +385,13 @@ def test_what_multi_queues_is_counted(tmp_path):
             assert read_lines(plain, 1)[0].startswith(b"-EXECABORT")
             plain.sendall(b"*1\r\n$5\r\nMULTI\r\n")
             assert read_lines(plain, 1) == [b"+OK"]
-            before = resident(serving)
+            before = serving.resident_bytes
             for n in range(20):
                 plain.sendall(many_words("DEDUP.MPROBE", 99_000))
                 answer = read_lines(plain, 1)[0]
                 assert answer == b"+QUEUED" if n == 0 else answer.startswith(b"-LIMIT"), (n, answer)
-            assert resident(serving) - before < 16 << 20
-        before = resident(serving)
+            assert serving.resident_bytes - before < 16 << 20
+        before = serving.resident_bytes
         for _ in range(40):
             plain = open_now.enter_context(socket.create_connection(("127.0.0.1", serving.port)))
             with contextlib.suppress(OSError):
@@ -469,7 +403,7 @@ def test_what_multi_queues_is_counted(tmp_path):
             return bool(re.search(rb'reason="memory"[^\n]* [1-9]', serving.get("/metrics")[1]))
 
         wait_for(has_ended_one)  # the client above did not wait for their turns
-        assert resident(serving) - before < 48 << 20
+        assert serving.resident_bytes - before < 48 << 20
 
 
 def read_lines(plain: socket.socket, count: int) -> list[bytes]:
