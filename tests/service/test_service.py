@@ -40,29 +40,6 @@ def test_a_page_is_reserved_inserted_and_found(client, ns):
     assert probe(client, ns, 0x0123456789ABCDEE, 0b111) == [["http://a/1", 1, "0.9960"]]
 
 
-def test_a_near_duplicate_names_its_original(client, ns):
-    """A page near an inserted one is a near-duplicate, of it, at its distance and similarity."""
-    insert(client, ns, "http://a/1")
-    answer = reserve(client, ns, "http://a/2", value=0x0123456789ABCDEE, bits=0b11)
-    assert answer == ["near_duplicate", None, "http://a/1", 1, "0.9980", None, "unknown"]
-
-
-def test_a_near_duplicate_of_a_page_in_flight_is_pending(client, ns):
-    """Until the first page is inserted or released, one like it is pending; then it is decided."""
-    token = reserve(client, ns, "http://a/1")[1]
-    assert reserve(client, ns, "http://a/2")[0] == "pending"
-    assert client.execute_command("DEDUP.RELEASE", ns, "http://a/1", token) == 1
-    assert reserve(client, ns, "http://a/2")[0] == "unique"
-
-
-def test_a_page_is_never_a_duplicate_of_itself(client, ns):
-    """The same key is a refetch, inserted or in flight."""
-    token = reserve(client, ns, "http://a/1")[1]
-    assert reserve(client, ns, "http://a/1")[0] == "refetch"
-    client.execute_command("DEDUP.INSERT", ns, "http://a/1", token)
-    assert reserve(client, ns, "http://a/1")[0] == "refetch"
-
-
 def test_inserting_twice_is_ok_and_releasing_twice_is_0(client, ns):
     """The first ending of a token stands."""
     token = reserve(client, ns, "http://a/1")[1]
@@ -105,14 +82,6 @@ def test_pin_is_refused_without_kafka(client, ns):
     assert client.execute_command("DEDUP.INSERT", ns, "http://a/1", token)
 
 
-def test_forget_removes_a_document(client, ns):
-    """FORGET answers 1 and then 0, and the page is unique again."""
-    insert(client, ns, "http://a/1")
-    forgotten = [client.execute_command("DEDUP.FORGET", ns, "http://a/1") for _ in range(2)]
-    assert forgotten == [1, 0]
-    assert reserve(client, ns, "http://a/2")[0] == "unique"
-
-
 # ------------------------------------------------------------------------------------- options
 
 
@@ -145,19 +114,6 @@ def test_scope_site_compares_within_a_domain(client, ns):
     assert probe(client, ns, 0x0123456789ABCDEF, 0, "SCOPE", "site", "example.com")
     assert not probe(client, ns, 0x0123456789ABCDEF, 0, "SCOPE", "site", "example.org")
     assert not probe(client, ns, 0x0123456789ABCDEF, 0, "SCOPE", "site", "")
-
-
-def test_the_guard_keeps_another_page_by_its_own_word(client, ns):
-    """Another title than the match's: the page is exempt, unless GUARD is off."""
-    title, other = {"identity": 1 << 32}, {"identity": 2 << 32, "bits": 0b111}
-    insert(client, ns, "http://a/1", **title)
-    answer = reserve(client, ns, "http://a/2", **other)
-    assert (answer[0], answer[5]) == ("exempt", "other_title")
-    assert answer[1]
-    answer = reserve(client, ns, "http://a/3", "GUARD", "off", **other)
-    assert (answer[0], answer[6]) == ("near_duplicate", "other")
-    answer = reserve(client, ns, "http://a/4", bits=0b111, **title)
-    assert (answer[0], answer[6]) == ("near_duplicate", "same")
 
 
 def test_a_probe_says_what_the_pages_say_of_themselves(client, ns):
