@@ -147,56 +147,6 @@ def test_the_service_finds_greater_distances_where_started_so(tmp_path):
 # -------------------------------------------------------------------------------------- probes
 
 
-def test_pipelined_inserts_answer_as_single_ones(client, ns):
-    """Those of one write are committed together; what is wrong with one is told to that one only."""
-    keys = [f"http://a/{i}" for i in range(40)]
-    tokens = [
-        reserve(client, ns, key, "EXEMPT", "start", value=spread(i))[1]
-        for i, key in enumerate(keys)
-    ]
-    client.execute_command("DEDUP.RELEASE", ns, keys[7], tokens[7])
-    pipeline = client.pipeline(transaction=False)
-    for key, token in zip(keys[:20], tokens[:20], strict=True):
-        pipeline.execute_command("DEDUP.INSERT", ns, key, token)
-    for command in (
-        ["DEDUP.INSERT", ns, keys[0], "unknown"],
-        ["DEDUP.INSERT", ns, keys[1]],
-        ["PING"],
-    ):
-        pipeline.execute_command(*command)
-    for key, token in zip(keys[20:], tokens[20:], strict=True):
-        pipeline.execute_command("DEDUP.INSERT", ns, key, token)
-    answers = [str(answer) for answer in pipeline.execute(raise_on_error=False)]
-    assert "was released" in answers[7]
-    assert answers[20].startswith("NOTOKEN ")
-    assert "wrong number of arguments" in answers[21]
-    others = [answer for i, answer in enumerate(answers) if i not in {7, 20, 21, 22}]
-    assert others == ["OK"] * 39
-    info = client.execute_command("DEDUP.INFO", ns)
-    assert "documents:39\r\n" in info
-    assert "in_flight:0\r\n" in info
-
-
-def test_pipelined_probes_answer_as_single_ones(client, serving, ns):
-    """Runs of probes alike, with others between them, are answered each as if it were alone."""
-    for i in range(50):
-        insert(client, ns, f"http://a/{i}", value=spread(i % 40), bits=i)
-    rng = np.random.default_rng(3)
-    asked = []
-    for i in rng.integers(0, 60, 3000).tolist():
-        value = spread(i) ^ (1 << i)
-        options = [[], [], [], ["COUNT", 1], ["DISTANCE", 0], ["SCOPE", "site", "example.com"]][
-            int(rng.integers(0, 6))
-        ]
-        asked.append((ns if i % 7 else "none", value, i, *options))
-    single = [probe(client, *each) for each in asked]
-    pipeline = client.pipeline(transaction=False)
-    for each in asked:
-        probe(pipeline, *each)
-    assert pipeline.execute() == single
-    assert sum(map(bool, single)) > 1000
-
-
 def test_mprobe_answers_as_probes_do(client, ns):
     """MPROBE gives the answer of PROBE for each pair, in their order, beyond a slice's length too."""
     for i in range(50):

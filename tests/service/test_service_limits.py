@@ -119,18 +119,6 @@ def test_garbage_ends_its_connection_with_an_error(serving, client, garbage):
     assert client.ping()
 
 
-def test_a_command_of_too_many_bytes_is_refused(serving, client):
-    """A command that goes on beyond a megabyte is not collected any further."""
-    with serving.connect() as plain:
-        sent = 0
-        with contextlib.suppress(ConnectionError):
-            plain.sendall(b"*2\r\n$4\r\nECHO\r\n$4000000000\r\n")
-            while sent < 64 << 20:
-                sent += plain.send(b"x" * 65536)
-    assert sent < 16 << 20
-    assert client.echo("x" * 1_000_000) == "x" * 1_000_000
-
-
 @pytest.mark.parametrize("greeting", [b"*1000\r\n", b"*2\r\n$4\r\nAUTH\r\n$9000\r\n" + b"x" * 9000])
 def test_before_the_token_little_is_taken(tmp_path, greeting):
     """A connection that has not shown the token gets no room for long arrays and arguments."""
@@ -145,13 +133,6 @@ def test_a_batch_of_too_many_values_is_refused(client):
     with pytest.raises(redis.ResponseError, match="^LIMIT "):
         client.execute_command("DEDUP.MPROBE", "d", "RECIPE", RECIPE, "VALUES", *values)
     assert client.execute_command("DEDUP.MPROBE", "d", "RECIPE", RECIPE, "VALUES", *values[2:])
-
-
-def test_a_key_of_too_many_bytes_is_refused(client):
-    """A document key has up to 8192 bytes."""
-    assert reserve(client, "keys", "k" * 8192)[1]
-    with pytest.raises(redis.ResponseError, match="^LIMIT "):
-        reserve(client, "keys", "k" * 8193)
 
 
 def test_an_answer_of_too_many_neighbours_is_refused(serving, client):
@@ -309,39 +290,6 @@ def _sending(plain, data):
     thread = threading.Thread(target=plain.sendall, args=(data,))
     thread.start()
     return thread
-
-
-def test_commands_cut_anywhere_are_answered_the_same(serving, client):
-    """Wherever reads cut them, commands have the answers they have in one piece."""
-    insert(client, "cut", "k")
-    rng = random.Random(4)
-    stream = b"".join(
-        command(*[str(word).encode() for word in words])
-        for words in (
-            ["PING"],
-            ["DEDUP.PROBE", "cut", f"{0x0123456789ABCDEF:016x}", SKETCH, "RECIPE", RECIPE],
-            ["DEDUP.PROBE", "cut", "f" * 16, SKETCH, "RECIPE", RECIPE],
-            ["DEDUP.PROBE", "cut", "f" * 15, SKETCH, "RECIPE", RECIPE],
-            ["DEDUP.RESERVE", "cut", "k2", *page()],
-            ["ECHO", "a\r\nb"],
-            ["DEDUP.NOTHING"],
-            ["QUIT"],
-        )
-    )
-    answers = set()
-    for i in range(60):
-        with serving.connect() as plain:
-            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            at = 0
-            while at < len(stream):
-                step = rng.choice([1, 2, 7, 40, 1000]) if i else len(stream)
-                plain.sendall(stream[at : at + step])
-                at += step
-                if step < 40 and rng.random() < 0.05:
-                    time.sleep(0.001)
-            answers.add(rest(plain))
-    assert len(answers) == 1
-    assert answers.pop().endswith(b"+OK\r\n")
 
 
 def test_hostile_bytes_by_chance(serving, client):
