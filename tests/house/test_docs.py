@@ -23,7 +23,8 @@ WITH_CODE = [
     if page not in READ_TOGETHER
     and re.search(r"^```(python|console)$", page.read_text("utf-8"), re.MULTILINE)
 ]
-LONG = ["docs/use/several-spiders.md", "docs/use/scan.md"]  # they take long to run
+# They take long to run, or need what takes long to install.
+LONG = ["docs/use/several-spiders.md", "docs/use/scan.md", "docs/use/dataframes.md"]
 
 
 def name(page):

@@ -427,7 +427,7 @@ EVENTS = {
     "`log.json` or a store is damaged": f"{HERE}::test_a_replica_whose_files_are_damaged_is_restored_or_rebuilt",
     "the topic was deleted or lost records, or a broker was restored from an older copy":
         "service/test_replica.py::test_a_topic_that_was_made_again_is_refused_and_rebuilt_from_when_told",
-    "an event of a newer version": "service/test_service_kafka.py::test_an_event_of_a_newer_version_stops_nothing",
+    "an event of a newer version": "service/test_replica.py::test_a_newer_version_is_a_dead_letter_and_an_alarm",
     "Move the documents to a new topic": f"{HERE}::test_documents_are_moved_to_a_new_topic",
     "A record that cannot be read": "service/test_replica_bad_records.py::test_what_cannot_be_read_may_be_left_out",
     "A service was down for longer than `delete.retention.ms`":

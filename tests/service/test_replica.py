@@ -21,7 +21,6 @@ from logs import (
     replayed,
     tombstone,
     until,
-    until_drained,
     write,
 )
 
@@ -32,7 +31,7 @@ from dedup.service.core.namespaces import Namespaces
 from dedup.service.manifest import MANIFEST, read_manifest
 from dedup.service.replica import SERVING, Phase, Replica
 from dedup.store import Store
-from dedup.wire.kafka import LogLost, TopicUnfit, Writer, describe_topic, ensure_topic
+from dedup.wire.kafka import LogLost, TopicUnfit, describe_topic, ensure_topic
 from dedup.wire.kafka.writer import Outgoing
 
 
@@ -86,18 +85,6 @@ async def test_records_of_an_old_manifest_are_not_applied_again(kafka, tmp_path)
         await drained(config, tmp_path)
 
 
-async def test_a_new_event_is_an_original_moments_later(kafka, tmp_path):
-    config = log_config(kafka)
-    async with following(config, tmp_path) as replica, Writer(config) as writer:
-        await reached(replica, *SERVING)
-        assert replica.state().status == "current"
-        await writer.send_many(inserts([7]))
-        await until_drained(replica)
-        detector = replica.views.get("news")
-        verdict = detector.reserve(document(7).page, "copy")
-        assert (verdict.status, verdict.of) == ("near_duplicate", document(7).key)
-
-
 async def test_what_is_no_event_goes_to_the_dead_letters_unmodified(kafka, tmp_path):
     """The same key, value and headers, and beside them where it lay and what is wrong with it."""
     config = log_config(kafka)
@@ -138,8 +125,8 @@ async def test_events_of_another_recipe_are_counted_and_skipped(kafka, tmp_path)
     assert not (tmp_path / "unknown").exists()
 
 
-async def test_a_newer_version_is_a_dead_letter_and_an_alarm(kafka, tmp_path):
-    """One record of a stranger does not stop every service: the others are applied, and it is counted."""
+async def test_a_newer_version_is_a_dead_letter_and_an_alarm(kafka, tmp_path, caplog):
+    """One record of a stranger stops no service: the others are applied, it is counted, the log says to upgrade."""
     config = log_config(kafka)
     key, value = encode("news", document(5))
     newer = Outgoing(key, value.replace(b'"v":1', b'"v":2'), partition=0)
@@ -149,6 +136,8 @@ async def test_a_newer_version_is_a_dead_letter_and_an_alarm(kafka, tmp_path):
     await write(config, [before, newer, after])
     counts = await drained(config, tmp_path)
     assert (counts["newer"], counts["dead_letters"]) == (1, 0)
+    assert "upgrade crawl-dedup" in caplog.text
+    assert "--rebuild" in caplog.text
     assert held(tmp_path) == {"news": {document(i).key: document(i) for i in (4, 6)}}
     assert read_manifest(tmp_path).offsets[0] == 3
     (letter,) = await read(config, config.dead_letters)

@@ -13,9 +13,6 @@ from log_services import VALUE, client, event, ready, serving, until, write_reco
 from logs import RECIPE, inserts, log_config, read, replayed
 from services import Serving
 
-from dedup.wire.kafka import Writer, describe_topic
-from dedup.wire.kafka.writer import Outgoing
-
 
 def test_an_insert_goes_through_the_log_to_every_replica(kafka, tmp_path):
     """OK means it is in the log; then each service finds it, also one that starts later."""
@@ -150,20 +147,6 @@ def test_an_insert_is_refused_at_once_while_kafka_hangs(one_broker, tmp_path):
         assert at.execute_command("DEDUP.INSERT", "d", "http://b/1", token) == "OK"
 
 
-def test_an_event_of_a_newer_version_stops_nothing(kafka, tmp_path):
-    """It is counted, and the log says to upgrade; the service goes on."""
-    config = log_config(kafka)
-    with serving(tmp_path, config) as service, client(service) as at:
-        insert(at, "d", "http://a/1")
-        newer = Outgoing(b"d\0http://a/2", b'{"v":2,"ns":"d","key":"http://a/2"}')
-        write_records(config, [newer])
-        until(lambda: b'dedup_log_events_total{result="newer"} 1.0' in service.get("/metrics")[1])
-        assert ready(service)["code"] == 200
-        insert(at, "d", "http://a/3", value=spread(3))
-        until(lambda: probe(at, "d", spread(3)))
-    assert any("upgrade crawl-dedup" in line and "--rebuild" in line for line in service.log)
-
-
 @pytest.mark.long
 def test_a_recreated_topic_is_refused_and_rebuild_starts_over(kafka, tmp_path):
     """Another log than before ends the start with status 1 and words; --rebuild takes it."""
@@ -205,13 +188,3 @@ def test_sigterm_waits_for_kafkas_acknowledgements(kafka, tmp_path):
     assert acknowledged
     inserted = replayed(asyncio.run(read(config)))["d"]
     assert {f"k{i}" for i in range(acknowledged)} <= set(inserted)
-
-
-async def test_the_topic_is_made_with_compaction(kafka, tmp_path):
-    """A service that finds no topic makes one that keeps the last record of each key."""
-    config = log_config(kafka)
-    with serving(tmp_path, config):
-        topic = asyncio.run(describe_topic(config))
-    assert topic.partitions == 8
-    async with Writer(config) as writer:
-        await writer.send(b"d\0k", None)
