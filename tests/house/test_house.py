@@ -21,15 +21,6 @@ from dedup.model.recipes import NEWEST
 ROOT = Path(__file__).parents[2]
 
 
-def test_imports_only_go_down():
-    """import-linter's contracts in pyproject.toml hold."""
-    program = Path(sys.executable).with_name("lint-imports")
-    done = subprocess.run(
-        [program, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout
-
-
 def test_what_is_public_is_there():
     """Every name in __all__ exists, once, and in order."""
     assert sorted(set(dedup.__all__)) == dedup.__all__
