@@ -188,6 +188,7 @@ print(len(table), len(table._segments))
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="a limit that leaves out mapped files")
 def test_a_merge_takes_no_more_memory_the_more_there_is_to_merge(tmp_path):
     """Two million documents with 40 MB, where pairs and files take some hundred."""
