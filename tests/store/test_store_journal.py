@@ -4,7 +4,7 @@ import random
 import shutil
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from stores import document, is_sound, spread
 
@@ -48,6 +48,7 @@ def some(i: int, step: int) -> Document:
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(CHANGES)
+@example([("forget", 0), ("kill", 0), ("insert", 0), ("kill", 0)])
 def test_whatever_came_before_a_kill_nothing_is_lost(tmp_path_factory, changes):
     """Inserts, replacements and removals, in the journal or not: what a plain dictionary holds, after each kill."""
     path = tmp_path_factory.mktemp("journal")
