@@ -141,20 +141,15 @@ async def test_aiokafka_alone_reads_none_of_the_records_behind_such_a_header(kaf
             await consumer.getmany(timeout_ms=10_000)
 
 
-def test_partitions_that_are_added_while_events_flow_are_seen(kafka, tmp_path, monkeypatch):
+async def test_partitions_that_are_added_while_events_flow_are_seen(kafka, tmp_path, monkeypatch):
     """The log's identity is looked at by the clock: a stream of events does not put it off."""
     assert partition_reader.IDENTITY_SECONDS <= 5  # that events of the new ones may be missed
     monkeypatch.setattr(partition_reader, "IDENTITY_SECONDS", 0.5)
     monkeypatch.setattr(partition_reader, "WATCH_SECONDS", 0.2)
     config = log_config(kafka)
-
-    async def main():
-        await write(config, inserts(range(10)))
-        with pytest.raises(LogLost, match="5 partitions now"):
-            await seen(config, tmp_path)
-
-    async def seen(config, path):
-        async with following(config, path) as replica:
+    await write(config, inserts(range(10)))
+    with pytest.raises(LogLost, match="5 partitions now"):
+        async with following(config, tmp_path) as replica:
             await until_drained(replica)
             flowing = asyncio.ensure_future(flow(config))
             await add_partitions(config, 5)
@@ -162,8 +157,6 @@ def test_partitions_that_are_added_while_events_flow_are_seen(kafka, tmp_path, m
                 await asyncio.wait_for(replica.reached(Phase.FAILED), 60)
             finally:
                 flowing.cancel()
-
-    asyncio.run(main())
 
 
 async def flow(config: KafkaConfig) -> None:
@@ -211,27 +204,19 @@ async def test_a_key_that_no_letter_can_hold_stops_nothing(kafka, tmp_path):
     assert (headers["dedup.error.partition"], headers["dedup.error.offset"]) == (b"0", b"0")
 
 
-def test_a_letter_that_no_topic_takes_is_named_and_passed(kafka, tmp_path, caplog):
+async def test_a_letter_that_no_topic_takes_is_named_and_passed(kafka, tmp_path, caplog):
     """A letter that Kafka refuses at any size is counted, named with its place, and holds nothing up."""
     config = log_config(kafka)
-
-    async def main():
-        settings = {"max.message.bytes": "100"}
-        await ensure_topic(config, partitions=1)
-        await ensure_topic(
-            config, config.dead_letters, partitions=1, compact=False, settings=settings
-        )
-        await write(config, inserts(range(7)))
-        await raw(config, [(b"bad", b"no event", [])])
-        await write(config, inserts(range(7, 30)))
-        counts = await drained(config, tmp_path)
-        assert (counts["dead_letters_lost"], counts["inserted"]) == (1, 30)
-        assert await read(config, config.dead_letters) == []
-
-    asyncio.run(main())
-    assert (
-        "partition 0, offset 7 is not an insert event, and its dead letter cannot be" in caplog.text
-    )
+    small = {"max.message.bytes": "100"}
+    await ensure_topic(config, partitions=1)
+    await ensure_topic(config, config.dead_letters, partitions=1, compact=False, settings=small)
+    await write(config, inserts(range(7)))
+    await raw(config, [(b"bad", b"no event", [])])
+    await write(config, inserts(range(7, 30)))
+    counts = await drained(config, tmp_path)
+    assert (counts["dead_letters_lost"], counts["inserted"]) == (1, 30)
+    assert await read(config, config.dead_letters) == []
+    assert "offset 7 is not an insert event, and its dead letter cannot be" in caplog.text
 
 
 async def test_stores_are_not_emptied_where_partitions_were_added(kafka, tmp_path):
