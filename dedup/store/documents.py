@@ -479,8 +479,8 @@ class Documents:
 
     def settle(self) -> None:
         """Fold the journal into documents.mdb, flush that, and remove the journal. Raises OSError."""
-        if self._unfolded:
-            self._write(lambda _txn, _state: (None, {}))
+        if self._journal.size:
+            self._fold()
         self._uncommitted = True  # what an earlier process committed, too
         self.sync()
         self._journal.remove()
@@ -604,6 +604,8 @@ class Documents:
         """
         state = self._state
         first = state.next
+        if not (documents or removed or offsets):
+            return first
         names = [i.to_bytes(8, "big") for i in range(first, first + len(documents))]
         records, records_sum = encode_records(names, documents)
         size = sum(map(len, records)) + REMOVAL_BYTES * len(removed)
@@ -703,10 +705,6 @@ class Documents:
         pairs = zip(names, records, strict=True)
         if into.putmulti(pairs, append=True, overwrite=False)[1] != len(records):
             raise ValueError(f"an id from {unpack_number(names[0])} on is taken")
-
-    @property
-    def _unfolded(self) -> bool:
-        return bool(self._pending or self._pending_removed or self._offsets_changed)
 
     def _fold(self) -> None:
         """Commit the journal's entries to documents.mdb. Raises OSError."""
