@@ -282,14 +282,12 @@ def judge(
     detector = EmbeddedDetector.over(Layer(policy.distance), recipe, policy)
     if own_words:
         detector.compare_own_words()
-    verdicts = [
-        detector.accept(
-            detector.fingerprint(page.html, url=page.url or None),
-            document_key(page.id),
-            ReserveOptions(domain=registrable_domain(page.url), guard=False),
-        )
-        for page in pages
-    ]
+    verdicts = []
+    for page in pages:
+        print_ = detector.fingerprint(page.html, url=page.url or None)
+        domain = registrable_domain(page.url)
+        options = ReserveOptions(domain=domain, guard=print_.partly)
+        verdicts.append(detector.accept(print_, document_key(page.id), options))
     seconds = time.process_time() - begin
     first: dict[str, int] = {}
     for number, verdict in enumerate(verdicts):
