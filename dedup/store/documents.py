@@ -305,6 +305,7 @@ class Documents:
         self._pending_bytes = 0
         self._offsets: dict[int, int] = {}
         self._offsets_changed = False
+        self._unfolded = False  # whether there are any, be they empty
         self._count = self._removed_count = 0
         self._uncommitted = False  # whether documents.mdb has commits that are not flushed
         self._syncing = threading.Lock()
@@ -401,6 +402,7 @@ class Documents:
         records_sum: int,
     ) -> None:
         """Have what is in memory follow an entry of the journal."""
+        self._unfolded = True
         for removal in removed:
             name, noted = pack_removal(removal)
             if self._pending.pop(name, None) is None:
@@ -479,7 +481,7 @@ class Documents:
 
     def settle(self) -> None:
         """Fold the journal into documents.mdb, flush that, and remove the journal. Raises OSError."""
-        if self._journal.size:
+        if self._unfolded:
             self._fold()
         self._uncommitted = True  # what an earlier process committed, too
         self.sync()
@@ -757,7 +759,7 @@ class Documents:
         """Note that documents.mdb has everything; set the journal aside until that is flushed."""
         self._pending, self._pending_removed, self._gone = {}, {}, set()
         self._pending_bytes = 0
-        self._offsets_changed = False
+        self._offsets_changed = self._unfolded = False
         with self._env.begin() as txn:
             self._count_entries(txn)
         self._uncommitted = True

@@ -18,6 +18,7 @@ from crawling import (
     serve,
     words,
 )
+from sizes import FULL
 
 PAGES = 60
 LATE = 100  # pages that are more than a class drops between two looks
@@ -289,9 +290,18 @@ CASES = {
 }  # fmt: skip
 
 
+LATER = ("footer", "many_kept", "many_tag", "same", "by_data")  # variants of others, in test-long
+
+
 @pytest.fixture(scope="module")
 def crawls(tmp_path_factory):
-    return run_cases(tmp_path_factory.mktemp("kinds"), CASES, setup=COLLIDING + FEW_HELD)
+    cases = {name: case for name, case in CASES.items() if FULL or name not in LATER}
+    return run_cases(tmp_path_factory.mktemp("kinds"), cases, setup=COLLIDING + FEW_HELD)
+
+
+def named(*names: str) -> list[object]:
+    """Return the parameters of a test."""
+    return [pytest.param(n, marks=pytest.mark.long if n in LATER else ()) for n in names]
 
 
 def test_no_fault(crawls):
@@ -314,7 +324,7 @@ def test_an_own_address_is_no_datum_however_it_is_written(crawls):
     assert len(crawl.items) == 20
 
 
-@pytest.mark.parametrize("name", ["aside", "footer"])
+@pytest.mark.parametrize("name", named("aside", "footer"))
 def test_promise_1_a_number_in_a_long_text_counts_wherever_it_stands(crawls, name):
     """A text that holds half of the page, in what is no main text."""
     assert len(values(crawls[name], "text")) == 40
@@ -358,7 +368,7 @@ def test_promise_1_each_field_counts(crawls, name, number):
     assert len({json.dumps(item, sort_keys=True) for item in crawls[name].items}) == number
 
 
-@pytest.mark.parametrize("name", ["many", "many_kept", "many_tag"])
+@pytest.mark.parametrize("name", named("many", "many_kept", "many_tag"))
 def test_promise_1_a_page_with_very_many_items_keeps_their_order(crawls, name):
     """More than are held back, a request among the first of them."""
     for n in range(3):
@@ -367,7 +377,7 @@ def test_promise_1_a_page_with_very_many_items_keeps_their_order(crawls, name):
     assert set(range(3)) <= values(crawls[name])
 
 
-@pytest.mark.parametrize("name", ["shells", "same", "by_data"])
+@pytest.mark.parametrize("name", named("shells", "same", "by_data"))
 def test_promise_1_pages_that_ask_for_data_of_their_own_are_parsed(crawls, name):
     """Whether they bring no item, or the same one each: their requests tell them apart."""
     assert values(crawls[name]) - {"brand"} == set(range(PAGES))

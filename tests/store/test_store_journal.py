@@ -168,19 +168,27 @@ def test_a_journal_without_documents_is_refused(journal):
         Store.open(journal)
 
 
-def test_a_kill_between_the_commit_and_the_end_of_the_journal_applies_nothing_twice(tmp_path):
-    """documents.mdb has the entries already: they are skipped, in both files of a journal."""
+@pytest.mark.parametrize("lost", [False, True])
+@pytest.mark.parametrize("more", [0, 3])
+def test_entries_are_applied_once_whether_documents_mdb_has_them_or_a_power_cut_took_them(
+    tmp_path, more, lost
+):
+    """Between the commit and the end of the journal: they are skipped, in both its files, or read from them."""
     with Store.open(tmp_path / "live") as store:
         for i in range(9):
             store.insert(document(key(i), spread(i)))
         store.forget(key(0))
+        shutil.copy(store.path / "documents.mdb", tmp_path)
         store._documents._fold()
         assert (store.path / ASIDE).exists()
-        for i in range(9, 12):
+        for i in range(9, 9 + more):
             store.insert(document(key(i), spread(i)))
         killed(store, tmp_path / "dead")
-    with Store.open(tmp_path / "dead") as store:
-        assert len(store) == 11
+    if lost:
+        shutil.copy(tmp_path / "documents.mdb", tmp_path / "dead" / "default")
+    for _ in range(2):
+        with Store.open(tmp_path / "dead") as store:
+            assert len(store) == 8 + more
     assert verify_store(tmp_path / "dead").problems == []
 
 
