@@ -363,7 +363,7 @@ class Compared(Accepted):
             return self._brought(digest, known)
         if page.way == "refetch":
             return self._unchanged(len(known))
-        return self._nothing_new(digest, len(known))
+        return self._nothing_new(digest, len(known), is_whole=is_whole)
 
     def _unchanged(self, items: int) -> Made:
         """Withhold the items of a page that brought them at its last visit; return its requests."""
@@ -374,8 +374,11 @@ class Compared(Accepted):
         self._withhold(items, 0)
         return [each for each in self._made if isinstance(each, Request)]
 
-    def _nothing_new(self, digest: Digest, items: int) -> Made:
-        """Withhold the items of a page that brought no new one; return its new requests."""
+    def _nothing_new(self, digest: Digest, items: int, *, is_whole: bool) -> Made:
+        """Withhold the items of a page that brought no new one; return its new requests.
+
+        If its match did not bring them, but another page, it is no copy of its match: pages of its class are none.
+        """
         session, page = self._session, self._page
         requests, beyond = self._new_requests()
         self._withhold(items, len(self._made) - items - len(requests))
@@ -384,6 +387,8 @@ class Compared(Accepted):
         if beyond:
             page.way = "accept"
             session.spoil(page, None)
+        elif digest.number and self._match is not None and not is_whole:
+            session.spoil(page, self._differing(digest))
         elif not requests and (digest.number or self._beyond):
             session.counts.add("items/equal")
             page.space.ledger.same(page.name)
@@ -419,8 +424,7 @@ class Compared(Accepted):
             self._new = True
             session.news(self._lead)
         if page.name is not None:
-            comparable = match is not None and match.number == digest.number == 1
-            fields = differing(digest, match) if match is not None and comparable else None
+            fields = self._differing(digest)
             if match is not None:
                 session.visits.note(page.name, digest, match)
             session.spoil(page, fields)
@@ -441,6 +445,12 @@ class Compared(Accepted):
             session.counts.add("unchanged_items", sum(known))
         self._withhold(sum(known), len(self._made) - len(known) - len(requests))
         return passing
+
+    def _differing(self, digest: Digest) -> frozenset[int] | None:
+        """Return the fields in which the page's item differs from its match's; None if there is no one item of each."""
+        match = self._match
+        comparable = match is not None and match.number == digest.number == 1
+        return differing(digest, match) if match is not None and comparable else None
 
     def _withhold(self, items: int, requests: int) -> None:
         """Count what is withheld."""
