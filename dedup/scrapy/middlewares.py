@@ -9,7 +9,7 @@ Scrapy passes the spider to their methods up to 2.13, not later.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable
 from typing import Any, Self
 
 from scrapy import Request, Spider, signals
@@ -142,40 +142,17 @@ class SpiderMiddleware(CallbackMiddleware):
         connect(middleware.spider_closed, signal=signals.spider_closed)
         return middleware
 
-    def process_spider_output(
-        self,
-        response: Response,
-        result: Iterable[Any],
-        spider: Spider | None = None,  # noqa: ARG002
-    ) -> Iterator[Any]:
-        """Pass on what a callback yields, and end the page when it is complete."""
-        output, complete = Output(self.session, response), False
-        if (journal := self.session.report.journal) is not None:
-            with self.session.counts.guard("the CPU time of callbacks is not known"):
-                result = journal.timed(result)
-        try:
-            try:
-                for made in result:
-                    yield from output.take(made)
-            except Exception:
-                yield from output.held()
-                raise
-            yield from output.finish()
-            complete = True
-        finally:
-            output.end(complete=complete)
-
-    async def process_spider_output_async(
+    async def process_spider_output(
         self,
         response: Response,
         result: AsyncIterator[Any],
         spider: Spider | None = None,  # noqa: ARG002
     ) -> AsyncIterator[Any]:
-        """Do the same for an asynchronous callback."""
+        """Pass on what a callback yields, and end the page when it is complete."""
         output, complete = Output(self.session, response), False
         if (journal := self.session.report.journal) is not None:
             with self.session.counts.guard("the CPU time of callbacks is not known"):
-                result = journal.timed_async(result)
+                result = journal.timed(result)
         try:
             try:
                 async for made in result:
@@ -185,7 +162,7 @@ class SpiderMiddleware(CallbackMiddleware):
                 for passing in output.held():
                     yield passing
                 raise
-            for passing in output.finish():
+            for passing in await output.finish():
                 yield passing
             complete = True
         finally:

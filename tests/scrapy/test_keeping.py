@@ -3,7 +3,7 @@
 import pytest
 
 from dedup.scrapy.evidence import keeping as module
-from dedup.scrapy.evidence.keeping import LOOKED, PAGES, Keeping, Shown
+from dedup.scrapy.evidence.keeping import FEW, LOOKED, Keeping, Shown
 
 HOLDS = Shown(holds=True)
 NOTHING = Shown()
@@ -27,9 +27,9 @@ def noted(*pages: list[Shown]) -> Keeping:
 )
 def test_items_that_hold_nothing_but_the_page(page: list[Shown]) -> None:
     """A corpus builder, a link collector; shown by some pages, not by the first one."""
-    assert not noted(*[page] * (PAGES - 1)).keeps("parse")
-    assert noted(*[page] * PAGES).keeps("parse")
-    assert not noted(*[page] * PAGES).keeps("another")
+    assert not noted(*[page] * (FEW - 1)).keeps("parse")
+    assert noted(*[page] * FEW).keeps("parse")
+    assert not noted(*[page] * FEW).keeps("another")
 
 
 @pytest.mark.parametrize(
@@ -45,14 +45,14 @@ def test_items_that_hold_nothing_but_the_page(page: list[Shown]) -> None:
 )
 def test_one_datum_is_enough_to_end_it(pages: list[list[Shown]]) -> None:
     """For ever: pages that show nothing else do not bring it back."""
-    assert not noted(*pages, *[[HOLDS]] * (PAGES - 1)).keeps("parse")
+    assert not noted(*pages, *[[HOLDS]] * (FEW - 1)).keeps("parse")
     if any(pages):
         assert not noted(*pages, *[[HOLDS]] * 50).keeps("parse")
 
 
 def test_a_callback_that_asks_for_more_than_links_keeps_no_pages() -> None:
     """However its items look; once known it is looked at no longer."""
-    keeping = noted(*[[HOLDS]] * PAGES)
+    keeping = noted(*[[HOLDS]] * FEW)
     keeping.note_request("parse", linked=True)
     assert keeping.keeps("parse")
     keeping.note_request("parse", linked=False)
@@ -68,8 +68,8 @@ def test_a_callback_that_asks_for_more_than_links_keeps_no_pages() -> None:
 def test_callbacks_beyond_the_bound_keep_no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is dropped for want of memory."""
     monkeypatch.setattr(module, "CALLBACKS", 1)
-    keeping = noted(*[[HOLDS]] * PAGES)
-    for _ in range(PAGES):
+    keeping = noted(*[[HOLDS]] * FEW)
+    for _ in range(FEW):
         keeping.note("another", [HOLDS])
     assert keeping.keeps("parse")
     assert not keeping.keeps("another")

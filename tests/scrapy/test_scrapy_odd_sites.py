@@ -196,6 +196,23 @@ def towns():
     return Case(found, body)
 
 
+def batches():
+    """A callback gathers rows over its pages, a control visit among them, and yields them by twos."""
+    found = {"/": start(*(f"/meter/{n}" for n in range(60)))}
+    found |= {f"/meter/{n}": page(17, more=f"<b data-n='{n}'></b>") for n in range(60)}
+    body = """
+    rows = []
+    def parse(self, response):
+        yield from response.follow_all(css="main a", callback=self.meter)
+    def meter(self, response):
+        self.rows.append(response.css("b").attrib["data-n"])
+        if len(self.rows) == 2:
+            rows, self.rows = self.rows, []
+            yield {"rows": rows}
+    """
+    return Case(found, body, {"ITEM_PIPELINES": {"spiders.Writes": 1}})
+
+
 MOST = 400  # weeks, which stand for those without end
 EACH_WEEK = """
 def parse(self, response):
@@ -236,6 +253,7 @@ CASES = {
     "topics": (topics, 38),
     "reused": (reused, 90),
     "towns": (towns, 13),
+    "batches": (batches, 30),
     "few_words": (few_words, 4),
     "data_pages": (data_pages, 4),
 }

@@ -18,7 +18,7 @@ from dedup.model.page import SKETCH_BYTES, Document, PageFingerprint
 from dedup.model.recipes import NEWEST
 from dedup.scrapy.settings import check_settings
 from dedup.scrapy.urls import SiteUrls, known
-from dedup.scrapy.urls.known import CHECKED, ORIGINALS, PAIRS, VALUES
+from dedup.scrapy.urls.known import CHECKED, FEW, PAIRS
 from dedup.scrapy.urls.rules import RuleSet, candidates, rule_of
 
 A = "http://a.com"
@@ -163,7 +163,7 @@ def test_a_rule_needs_several_originals():
     """A thousand copies of two pages are no rule."""
     site = urls()
     for number in range(1000):
-        of = f"{A}/p{number % (ORIGINALS - 1)}"
+        of = f"{A}/p{number % (FEW - 1)}"
         site.learn(f"{of}?sid={number}", of, same=True)
     assert held(site) == []
 
@@ -182,7 +182,7 @@ def test_a_value_says_nothing_of_another():
     assert held(site) == ["drop:page=1 a.com"]
     assert original(site, "/l3?page=1") == "/l3"
     assert original(site, "/l3?page=2") is None
-    for number in range(VALUES):
+    for number in range(FEW):
         site.learn(f"{A}/l{number}?page={number}", f"{A}/l{number}", same=True)
     assert held(site) == ["drop:page a.com"]
 
@@ -415,8 +415,7 @@ def test_no_rule_maps_what_differs(steps, needed):
     """Whatever the order: pairs that brought something new, and accepted pages of other texts, stay apart."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(known, "PAIRS", needed)
-        patch.setattr(known, "ORIGINALS", 1)
-        patch.setattr(known, "VALUES", 2)
+        patch.setattr(known, "FEW", min(needed, 2))
         site, pages, apart, ended = urls(), {}, [], set()
         for step, url, other in steps:
             if step == "accept":

@@ -37,7 +37,7 @@ def at(*numbers: tuple[int, int]) -> frozenset[int]:
 
 def visited(first: Digest, second: Digest | None, visits: Visits | None = None) -> Any:
     visits = visits or Visits(3)
-    visits.begin("key", Visit(NAME, first, page(1)))
+    visits.begin("key", Visit(NAME, first, page(1), until=9.0))
     return visits.ended("key", second, page(2)), visits
 
 
@@ -45,7 +45,7 @@ def test_what_two_visits_differ_in_is_volatile() -> None:
     """Fields and places of numbers by callback; the parts of the page that differ, of pages whose URLs differ so."""
     first = digest(f1=1, f2=5, numbers=at((7, 1), (8, 2)))
     found, visits = visited(first, digest(f1=1, f2=6, numbers=at((7, 1), (8, 3))))
-    assert found == Found("parse", frozenset([2]))
+    assert found == Found("parse", frozenset([2]), is_same=True)
     known = visits.of("parse")
     assert (known.fields, known.places) == ({2}, {8})
     assert known.parts_of(NAME.shape) == {"w", "n"}
@@ -70,9 +70,9 @@ def test_numbers_are_equal_but_at_volatile_places() -> None:
 
 
 def test_a_number_that_all_pages_of_a_class_add_says_nothing() -> None:
-    """The date of a print copy, once ADDED_BY pages had it; what one of them does not add still counts."""
+    """The date of a print copy, once FEW pages had it; what one of them does not add still counts."""
     visits, date = Visits(3), (7, 26)
-    for n in range(module.ADDED_BY):
+    for n in range(module.FEW):
         mine, theirs = digest(numbers=at((9, n), date)), digest(numbers=at((9, n)))
         assert not visits.of("parse").are_equal(NAME, mine, theirs)
         visits.note(NAME, mine, theirs)
@@ -103,12 +103,12 @@ def test_visits_and_what_waits_for_them_are_bounded(monkeypatch: pytest.MonkeyPa
     names = [NAME._replace(shape=shape) for shape in ("a", "b", "c")]
     for name in names[:2]:
         assert visits.wants(name)
-        visits.begin(name.shape, Visit(name, digest(f1=1), page(1)))
+        visits.begin(name.shape, Visit(name, digest(f1=1), page(1), until=9.0))
         assert not visits.wants(name)
     assert not visits.wants(names[2])
     assert visits.wants(NAME._replace(callback="another"))
     monkeypatch.setattr(module, "WAITING", 1)
-    visits.begin("c", Visit(names[2], digest(f1=1), page(1)))
+    visits.begin("c", Visit(names[2], digest(f1=1), page(1), until=9.0))
     assert visits.ended("a", digest(f1=2), page(2)) is None
     assert visits.ended("c", digest(f1=2), page(2)) is not None
     monkeypatch.setattr(module, "VOLATILE", 2)

@@ -119,6 +119,7 @@ async def _crawl(folder: str) -> dict[str, _Calls]:
     """Take pages from their requests to their inserts; the second one of each kind is traced."""
     from scrapy import Request, Spider
     from scrapy.http import HtmlResponse
+    from scrapy.utils.asyncgen import as_async_generator
     from scrapy.utils.test import get_crawler
 
     from dedup.scrapy import (
@@ -157,7 +158,8 @@ async def _crawl(folder: str) -> dict[str, _Calls]:
             await before.process_response(request, response)
         except NearDuplicate:
             return "dropped"
-        list(after.process_spider_output(response, spider.parse(response)))
+        made = as_async_generator(spider.parse(response))
+        _ = [each async for each in after.process_spider_output(response, made)]
         after.session.in_flight.commit()
         noted: dict[str, str] = request.meta["dedup"]
         return noted["reason"] or noted["status"]

@@ -6,4 +6,5 @@ digest.py      what items are compared by
 keeping.py     callbacks whose items hold nothing but the page itself
 visits.py      what differs between two visits of one page
 met.py         links, items and requests of the crawl
+enough.py      how much is enough
 """

@@ -37,6 +37,7 @@ from scrapy import Item
 
 from dedup.core.fingerprint import PageReading, number_runs
 from dedup.model.page import PART, TEXT_HASH
+from dedup.scrapy.evidence.enough import MOST
 from dedup.scrapy.evidence.keeping import Shown
 
 VERSION = 8
@@ -50,7 +51,6 @@ BESIDE_HEADING = "title or numbers of the page"  # a field of an item that has i
 FIELDS = 32  # fields of an item that are told apart; further ones count as one
 MANY = 8  # texts of a list, from which on they are looked at together
 
-PAGE_SHARE = 0.5  # of a page's characters or words, from which on a field holds the page itself
 PAGE_CHARACTERS = 200  # of a field that can hold a page
 CLOCK_SECONDS = 60  # by which a time may differ from now to be that of the crawl
 
@@ -372,7 +372,7 @@ class Digester:
         found = self._value(value, 0)
         if is_long and isinstance(value, str) and len(found) >= PAGE_CHARACTERS:
             words = self._page.reading().words
-            self._holds = found.count(" ") + 1 >= PAGE_SHARE * words > 0
+            self._holds = found.count(" ") + 1 >= MOST * words > 0
         if self._has_origin:
             return found, found.replace(self._origin, _HOST)
         return found, None
@@ -380,10 +380,10 @@ class Digester:
     def _is_page(self, value: str | bytes) -> bool:
         """Whether a long value is the markup of the page, or most of it."""
         if isinstance(value, bytes):
-            return len(value) >= PAGE_SHARE * self._page.size
+            return len(value) >= MOST * self._page.size
         return (
             _MARKUP.search(value[:2000]) is not None
-            and len(value) >= PAGE_SHARE * len(self._page.text()) > 0
+            and len(value) >= MOST * len(self._page.text()) > 0
         )
 
     def _read(self) -> str:
@@ -399,7 +399,7 @@ class Digester:
         if self._title is None:
             found = _TITLE.search(self._page.text())
             self._title = "" if found is None else " ".join(unescape(found[1]).split())
-        is_most = len(text) >= PAGE_SHARE * len(self._title)
+        is_most = len(text) >= MOST * len(self._title)
         return self._title.startswith(text) or (is_most and text in self._title)
 
     def _is_handed(self, value: object) -> bool:

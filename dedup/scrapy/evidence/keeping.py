@@ -11,7 +11,8 @@ over ("topic" in cb_kwargs or meta): the next list may hand over another one.
 
 import msgspec
 
-PAGES = 3  # of a callback that showed nothing else, before equal pages are dropped
+from dedup.scrapy.evidence.enough import FEW
+
 LOOKED = 100  # requests of a callback that are looked at, if the pages have links to all of them
 CALLBACKS = 1000
 
@@ -84,7 +85,7 @@ class Keeping:
     def keeps(self, callback: str) -> bool:
         """Whether the items of a callback hold nothing but the page itself, and it asks for nothing else."""
         known = self._known.get(callback)
-        return known is not None and known.keeps and not known.goes_beyond and known.pages >= PAGES
+        return known is not None and known.keeps and not known.goes_beyond and known.pages >= FEW
 
     def is_text(self, callback: str) -> bool:
         """Whether items of a callback hold the page as a text: pages with another frame may be other items."""

@@ -15,12 +15,12 @@ from typing import NamedTuple
 import msgspec
 
 from dedup.model.page import PageFingerprint
-from dedup.scrapy.evidence.difference import HEADING, letters
+from dedup.scrapy.evidence.difference import HEADING, letters, undirected
 from dedup.scrapy.evidence.digest import Digest, differing, places, what_is_left
+from dedup.scrapy.evidence.enough import FEW
 from dedup.scrapy.evidence.ledger import Class
 
 VOLATILE = 200  # fields of a callback
-ADDED_BY = 3  # pages of a class that add a number, if it is to say nothing of them (the date of a print copy)
 _NO_NUMBERS: frozenset[int] = frozenset()
 FETCHED = 5  # seconds ago at most, a page whose clock is looked for
 WAITING = 100  # pages that wait for their second visit
@@ -31,9 +31,10 @@ class Volatile(msgspec.Struct):
 
     fields  of items, by the hashes of their names
     places  of numbers in the main text (digest.places)
-    parts   letters of the parts that differ in two visits, by how the page's URL differs from its original's (Class.shape)
-    added   by how URLs differ: pages, and the numbers in which all of them differed from their originals
-    visits  how URLs differed of the pages that were visited
+    parts   letters of the parts that differ in two visits of a page, by how its URL differs from its original's, whichever
+            of the two came first
+    added   by the same: pages, and the numbers in which all of them differed from their originals
+    visits  how URLs differed of the pages that were visited (Class.shape)
     first   the hash of what is not volatile in the first item since; 0: there was none
     tells   whether another item had something else there: what is the same in all items tells none apart
     """
@@ -54,37 +55,45 @@ class Volatile(msgspec.Struct):
 
     def parts_of(self, shape: str) -> frozenset[str]:
         """Return the parts that each visit changes of pages whose URLs differ so."""
-        return frozenset(self.parts.get(shape, ""))
+        return frozenset(self.parts.get(undirected(shape), ""))
 
     def are_equal(self, name: Class, mine: Digest, theirs: Digest) -> bool:
         """Whether the numbers of two pages of a class are the same, but for volatile places, and what all of them add."""
-        pages, added = self.added.get(name.shape, (0, _NO_NUMBERS))
+        pages, added = self.added.get(undirected(name.shape), (0, _NO_NUMBERS))
         odd = mine.numbers ^ theirs.numbers
-        if pages >= ADDED_BY:
+        if pages >= FEW:
             odd -= added
         return all(number >> 16 in self.places for number in odd)
 
     def note(self, name: Class, mine: Digest, theirs: Digest) -> None:
         """Note the numbers in which a page of a class differs from its original."""
         odd = mine.numbers ^ theirs.numbers
-        pages, added = self.added.get(name.shape, (0, odd))
-        if name.shape in self.added or len(self.added) < VOLATILE:
-            self.added[name.shape] = pages + 1, added & odd
+        shape = undirected(name.shape)
+        pages, added = self.added.get(shape, (0, odd))
+        if shape in self.added or len(self.added) < VOLATILE:
+            self.added[shape] = pages + 1, added & odd
 
 
 class Visit(NamedTuple):
-    """A visit of a page, and what it brought."""
+    """A visit of a page, and what it brought; until: when other pages wait no longer for the next one."""
 
     name: Class
     digest: Digest
     page: PageFingerprint
+    until: float
 
 
 class Found(NamedTuple):
-    """The fields of a callback's items that a visit showed to be volatile."""
+    """What a visit showed.
+
+    callback  of the page
+    fields    of its items that are volatile
+    is_same   whether the visit brought the item of the first one, but for these, and what holds the page
+    """
 
     callback: str
     fields: frozenset[int]
+    is_same: bool
 
 
 class Visits:
@@ -117,21 +126,28 @@ class Visits:
         while len(self._before) > WAITING:
             self._before.popitem(last=False)
 
+    def is_open(self, callback: str, now: float) -> bool:
+        """Whether a page of a callback is being visited again."""
+        return any(v.name.callback == callback and now < v.until for v in self._before.values())
+
     def ended(self, key: str, digest: Digest | None, page: PageFingerprint) -> Found | None:
         """Compare a page with its first visit; None if that cannot be done."""
         before = self._before.pop(key, None)
         if before is None or digest is None or not digest.number == before.digest.number > 0:
             return None
         name, known = before.name, self.callbacks[before.name.callback]
-        fields = differing(digest, before.digest) - known.fields - digest.holders
+        odd = differing(digest, before.digest)
+        fields = odd - known.fields - digest.holders
         if len(known.fields) + len(fields) > VOLATILE:
             fields = frozenset()
         known.fields |= fields
         if digest.number == 1:
             known.tell(what_is_left(digest.fields.items(), known.fields))
         known.places |= places(digest.numbers, before.digest.numbers)
-        known.parts[name.shape] = letters(before.page, page, other_title=False).replace(HEADING, "")
-        return Found(name.callback, fields)
+        changed = letters(before.page, page, other_title=False).replace(HEADING, "")
+        shape = undirected(name.shape)
+        known.parts[shape] = "".join(sorted({*known.parts.get(shape, ""), *changed}))
+        return Found(name.callback, fields, digest.holds or odd <= known.fields)
 
     def let_go(self, callback: str, field: int) -> None:
         """Note that a field of a callback's items does not count beside the others, which tell them apart."""

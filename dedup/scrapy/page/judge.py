@@ -69,6 +69,7 @@ from dedup.scrapy.page.request import (
     again,
     exemption,
     handed_over,
+    is_closing,
     is_ordinary,
     key_of,
     mark,
@@ -84,8 +85,9 @@ if TYPE_CHECKING:
 SAID = frozenset((HEADING, TITLE, UNKNOWN, WORDS))  # parts of a page that say what it is
 BESIDES = frozenset((FRAME, BESIDE))  # and what a text that holds the page may be taken from, too
 IN_MARKUP = (DATA, PICTURES, ATTRIBUTES)  # and a field of markup
-FIRST_PAUSE_SECONDS = 0.005  # between two looks at the pages in flight that a page waits for
+FIRST_PAUSE_SECONDS = 0.005  # between two looks at what a page waits for
 LONGEST_PAUSE_SECONDS = 0.1
+WAITING_BYTES = 1 << 20  # of pages that wait for a control visit
 SOON = 10  # by which the priority of a control visit is higher than its page's
 GONE = frozenset((404, 410))  # statuses of pages that no longer exist
 # Of each judged page its session, and its items that no page brought before.
@@ -131,6 +133,7 @@ class Session:
         self._memory: Memory | None = None
         self._name = config.namespace
         self._begun = time.time()
+        self._waiting_bytes = 0  # of pages that wait for a control visit
         # whether the text alone decides, so that what a site repeats on its pages must not
         self._learns_frame = config.proof == "text" and "unread" in config.exempt
 
@@ -316,9 +319,7 @@ class Session:
         differ = len(titles) == 2 and theirs.domain == mine.domain
         parts = letters(theirs.page, mine.page, other_title=other_title or differ)
         name = Class(callback, mine.domain, parts, shape(theirs.key, mine.key))
-        text = self.config.proof == "text" and not other_title
-        equal = self.keeping.keeps(callback) and self._are_equal(name, digest, reading)
-        return Page(
+        page = Page(
             space,
             verdict,
             callback,
@@ -326,16 +327,30 @@ class Session:
             way="compare",
             match=match,
             name=name,
-            by_text=theirs.paid and (text or equal) and verdict.reason != "in_flight",
             digest=digest if NUMBERS not in parts or self._is_own(match) else None,
         )
+        page.by_text = self.decides_by_text(page)
+        return page
+
+    def decides_by_text(self, page: Page) -> bool:
+        """Whether the text alone shows, by now, that a page brings nothing beside its match."""
+        match = page.match
+        if page.way == "refetch" or match is None or page.verdict.reason == "in_flight":
+            return page.by_text
+        if not match.document.paid:
+            return False
+        if self.config.proof == "text" and match.identity != "other":
+            return True
+        return self.keeping.keeps(page.callback) and self._are_equal(page)
 
     def _is_own(self, match: Neighbour) -> bool:
         """Whether this crawl stored a match."""
         return match.document.inserted_seconds >= self._begun
 
-    def _are_equal(self, name: Class, digest: Digest | None, reading: PageReading) -> bool:
+    def _are_equal(self, page: Page) -> bool:
         """Whether a page says what its match says, but for what each visit of such pages changes."""
+        name, digest, reading = page.name, page.digest, page.reading
+        assert name is not None
         volatile = self.visits.of(name.callback)
         said = SAID
         if self.keeping.is_text(name.callback):
@@ -582,6 +597,22 @@ class Session:
         rules = [*known.rules]
         request.meta["dedup"] = {"status": "skipped", "of": known.original, "rules": rules}
         return KnownUrl(known.original, rules)
+
+    async def visited(self, callback: str, size: int) -> None:
+        """Wait until no control visit of a callback is under way; size is what the page that waits holds in memory."""
+        if (
+            self._waiting_bytes + size > WAITING_BYTES
+        ):  # Scrapy fetches no page, and none again, with much in its hands
+            return
+        pauses = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
+        self._waiting_bytes += size
+        try:
+            while (  # noqa: ASYNC110 - the crawl may end, too
+                self.visits.is_open(callback, time.monotonic()) and not is_closing(self.crawler)
+            ):
+                await asyncio.sleep(pauses.next())
+        finally:
+            self._waiting_bytes -= size
 
     def send(self, requests: "Iterable[Request]", stat: str) -> None:
         """Schedule requests that no callback makes, and count them."""

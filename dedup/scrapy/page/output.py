@@ -3,7 +3,7 @@
     Output     guards one of the ways below: a fault of ours passes everything, held or to come
     Accepted   everything passes; the items are digested
     Compared   of a page that looks like an accepted one: items and requests that are known are withheld
-    Visited    of a control visit: requests that were not made pass
+    Visited    of a control visit: what is new passes, but for what is volatile
 
 An item is known if the page's match, or an earlier page of this crawl and callback, brought an equal one. A
 request is known if the crawl made it before, or if a URL rule in force maps it to an accepted page; where items hold
@@ -25,7 +25,16 @@ from scrapy.http import Response
 from dedup.core.fingerprint import each_link, read_page
 from dedup.model.names import registrable_domain
 from dedup.scrapy.evidence.difference import NUMBERS, WORDS, shape, undirected
-from dedup.scrapy.evidence.digest import Digest, Digester, Hashes, are_known, differing, encode
+from dedup.scrapy.evidence.digest import (
+    Digest,
+    Digester,
+    Hashes,
+    are_known,
+    differing,
+    encode,
+    what_is_left,
+)
+from dedup.scrapy.evidence.enough import MOST
 from dedup.scrapy.evidence.ledger import Account
 from dedup.scrapy.evidence.visits import Visit, shows_clock
 from dedup.scrapy.page.in_flight import Page
@@ -35,7 +44,9 @@ from dedup.scrapy.report import Seen
 
 LEADS = 100  # accounts that are told of something new: a bound of memory, the last ones that paid on the way to it
 LOOKED = 10  # requests of a page that are compared with its links
-MOST_LINKS = 0.5  # of a page, which a callback asks for that follows links
+VISIT_SECONDS = (
+    30  # from the begin of a control visit, for which pages of its callback wait at most
+)
 HELD = 1000  # objects of a page that are held back until its callback ends; of more, all pass
 _SESSION_IN_PATH = re.compile(r";|/\([A-Za-z]\(")
 
@@ -51,7 +62,7 @@ class _Way(Protocol):
     def take(self, made: Any) -> Made:
         """Return what passes now that a callback yielded this."""
 
-    def finish(self) -> Made:
+    async def finish(self) -> Made:
         """Return what passes of the rest: the callback got to its end."""
 
     def end(self, *, complete: bool) -> None:
@@ -79,12 +90,12 @@ class Output:
         except Exception as error:  # noqa: BLE001 - the same
             return self._failed(error, made)
 
-    def finish(self) -> Made:
+    async def finish(self) -> Made:
         """Return what passes at the end of the callback."""
         if self._way is None:
             return ()
         try:
-            return self._way.finish()
+            return await self._way.finish()
         except Exception as error:  # noqa: BLE001 - the same
             return self._failed(error)
 
@@ -164,7 +175,7 @@ class Unjudged:
         self._session.news(self._lead)
         return (made,)
 
-    def finish(self) -> Made:
+    async def finish(self) -> Made:
         """Return what passes at the end."""
         return ()
 
@@ -253,7 +264,7 @@ class Accepted:
             )
         return self._digester.add(item)
 
-    def finish(self) -> Made:
+    async def finish(self) -> Made:
         """Return what passes at the end."""
         self._digested()
         return ()
@@ -294,7 +305,7 @@ class Compared(Accepted):
         is_unchanged = page.way == "refetch" and page.verdict.reason == "unchanged"
         self._before = self._match.items if is_unchanged and self._match else frozenset[int]()
         self._made = self.held  # by the callback, in its order
-        self._known: list[bool] = []  # of the items, in their order
+        self._found: list[Hashes | None] = []  # of the items, in their order
         self._full = False
 
     def take(self, made: Any) -> Made:
@@ -305,18 +316,8 @@ class Compared(Accepted):
         if isinstance(made, Request):
             self._see(made)
         else:
-            page = self._page
             with self._session.counts.meter:
-                found = self._read(made)
-                # the crawl knows it, or the last visit of an unchanged page brought it
-                self._known.append(
-                    found is not None
-                    and not found.inside
-                    and (
-                        found.digest in self._before
-                        or page.space.met.has_item(page.callback, found.known)
-                    )
-                )
+                self._found.append(self._read(made))
         if len(self._made) < HELD:
             self._made.append(_as_yielded(made))
             return ()
@@ -338,23 +339,57 @@ class Compared(Accepted):
     def _passes_item(self) -> None:
         self._session.in_flight.item_yielded(self._page)
 
-    def finish(self) -> Made:
-        """Return what passes at the end."""
+    async def finish(self) -> Made:
+        """Return what passes at the end. What is new may be volatile: then only once a control visit has shown it."""
         digest = self._digested()
-        decides = self._page.by_text or self._page.verdict.reason == "unchanged"
-        says = digest is not None and (not digest.number or digest.says or decides)
-        if self._full or self._asked or digest is None or not says:
+        if self._full or self._asked or digest is None or not self._says(digest):
             self._page.way = "accept" if not self._asked else self._page.way
             if self._items:
                 self._session.news(self._lead)
             return self._release()
-        return self._passing(digest)
+        known = self._known(digest)
+        if not all(known):
+            self._visit(digest)
+            await self._session.visited(self._page.callback, len(self._response.body))
+            known = self._known(digest)
+        return self._passing(digest, known)
 
-    def _passing(self, digest: Digest) -> Made:
+    def _says(self, digest: Digest) -> bool:
+        """Whether the items say by what the page may be known, or the text does."""
+        if not digest.number or digest.says or self._page.verdict.reason == "unchanged":
+            return True
+        return self._session.decides_by_text(self._page)
+
+    def _known(self, digest: Digest) -> list[bool]:
+        """Return of each item whether it is known."""
+        is_whole = self._is_whole(digest)
+        return [is_whole or self._is_met(each) for each in self._found]
+
+    def _is_met(self, item: Hashes | None) -> bool:
+        """Whether the crawl knows an item, or the last visit of an unchanged page brought it."""
+        if item is None or item.inside:
+            return False
+        page = self._page
+        return item.digest in self._before or page.space.met.has_item(page.callback, item.known)
+
+    def _visit(self, digest: Digest) -> None:
+        """Begin a control visit, if it can show what differs to be volatile."""
+        session, page, match = self._session, self._page, self._match
+        if page.name is None or match is None:
+            return
+        session.visits.note(page.name, digest, match)
+        if page.again is None or not session.visits.wants(page.name):
+            return
+        if self._differing(digest):
+            until = time.monotonic() + VISIT_SECONDS
+            visit = Visit(page.name, digest, page.verdict.page, until)
+            session.visits.begin(page.verdict.key, visit)
+            mark(page.again, has_clock=shows_clock(self._response.body, time.time()))
+            session.send((page.again,), "items/control")
+
+    def _passing(self, digest: Digest, known: list[bool]) -> Made:
         """Return what is new of the page."""
         page = self._page
-        is_whole = self._is_whole(digest)
-        known = [is_whole or each for each in self._known]
         if self._digester is not None:
             for item in self._digester.items:
                 if page.space.met.take_item(page.callback, item.known):
@@ -363,7 +398,7 @@ class Compared(Accepted):
             return self._brought(digest, known)
         if page.way == "refetch":
             return self._unchanged(len(known))
-        return self._nothing_new(digest, len(known), is_whole=is_whole)
+        return self._nothing_new(digest, len(known))
 
     def _unchanged(self, items: int) -> Made:
         """Withhold the items of a page that brought them at its last visit; return its requests."""
@@ -374,7 +409,7 @@ class Compared(Accepted):
         self._withhold(items, 0)
         return [each for each in self._made if isinstance(each, Request)]
 
-    def _nothing_new(self, digest: Digest, items: int, *, is_whole: bool) -> Made:
+    def _nothing_new(self, digest: Digest, items: int) -> Made:
         """Withhold the items of a page that brought no new one; return its new requests.
 
         If its match did not bring them, but another page, it is no copy of its match: pages of its class are none.
@@ -387,7 +422,7 @@ class Compared(Accepted):
         if beyond:
             page.way = "accept"
             session.spoil(page, None)
-        elif digest.number and self._match is not None and not is_whole:
+        elif digest.number and self._match is not None and not self._is_whole(digest):
             session.spoil(page, self._differing(digest))
         elif not requests and (digest.number or self._beyond):
             session.counts.add("items/equal")
@@ -400,11 +435,11 @@ class Compared(Accepted):
     def _is_whole(self, digest: Digest) -> bool:
         """Whether the match brought all of the items, or they hold nothing but the page, after these items, too."""
         session, page = self._session, self._page
-        if page.by_text and (
-            session.config.proof == "text" or session.keeping.keeps(page.callback)
-        ):
+        if session.decides_by_text(page):
             return True
         volatile = session.visits.of(page.callback)
+        if volatile.fields and digest.number == 1:
+            volatile.tell(what_is_left(digest.fields.items(), volatile.fields))
         fields = volatile.fields if volatile.tells else frozenset[int]()
         return bool(
             digest.number and self._match is not None and are_known(digest, self._match, fields)
@@ -412,7 +447,7 @@ class Compared(Accepted):
 
     def _brought(self, digest: Digest, known: list[bool]) -> Made:
         """Note that the page brought new items; return these, and its requests."""
-        session, page, match = self._session, self._page, self._match
+        session, page = self._session, self._page
         session.counts.add("items/other")
         # each page of an endless calendar is another item there: its requests are paid all the same
         keeps = page.way == "compare" and session.keeping.keeps(page.callback)
@@ -425,14 +460,8 @@ class Compared(Accepted):
             session.news(self._lead)
         if page.name is not None:
             fields = self._differing(digest)
-            if match is not None:
-                session.visits.note(page.name, digest, match)
-            session.spoil(page, fields)
-            if fields and page.again is not None and session.visits.wants(page.name):
-                visit = Visit(page.name, digest, page.verdict.page)
-                session.visits.begin(page.verdict.key, visit)
-                mark(page.again, has_clock=shows_clock(self._response.body, time.time()))
-                session.send((page.again,), "items/control")
+            if not fields or fields - session.visits.of(page.callback).fields:
+                session.spoil(page, fields)
         new = iter(known)
         sent = set(map(id, requests))
         passing = [
@@ -482,7 +511,7 @@ class Compared(Accepted):
         # whose items are not the page may have other items under a link that an accepted page had
         keeps, links = session.keeping.keeps(self._page.callback), self._page.reading.links
         # of a callback that passes over most links, those of accepted pages were not followed either
-        follows = keeps and bool(links) and len(made) >= MOST_LINKS * len([*each_link(links)])
+        follows = keeps and bool(links) and len(made) >= MOST * len([*each_link(links)])
         is_old = follows and not self._page.space.met.is_new(links)
         for fingerprint, request in made.items():
             if session.requests.has(fingerprint):
@@ -585,9 +614,9 @@ class Watched(Compared):
         requests = [each for each in released if isinstance(each, Request)]
         return requests if is_request else [*requests, made]
 
-    def finish(self) -> Made:
+    async def finish(self) -> Made:
         """Return what passes at the end."""
-        passing = super().finish()
+        passing = await super().finish()
         if self._changes_nothing:
             return ()
         return [each for each in passing if isinstance(each, Request)]
@@ -604,9 +633,9 @@ class Watched(Compared):
 
 
 class Visited:
-    """Of a control visit: its items are compared with those of the first visit, and withheld.
+    """Of a control visit: its items are compared with those of the first visit; but for what is volatile, new ones pass.
 
-    Requests that the crawl has not made pass: a callback with a list of its own takes one out of it at each call.
+    So do requests that the crawl has not made: a callback with a list of its own takes one out of it at each call.
     """
 
     def __init__(self, session: Session, response: Response, request: Request) -> None:
@@ -615,6 +644,7 @@ class Visited:
         self._callback = session.callback(request).name
         space = session.space_of(request)
         assert space is not None
+        self._met = space.met
         self._reading = cache(lambda: session.read(space.recipe, response))
         self._digester = session.digester(response, self._callback, self._reading)
 
@@ -624,21 +654,25 @@ class Visited:
             session = self._session
             return () if session.requests.has(session.fingerprint(made)) else (made,)
         if made is not None:
-            self._digester.add(made)
+            item = self._digester.add(made)
+            if item is None or not self._met.has_item(self._callback, item.known):
+                self.held.append(_as_yielded(made))
         return ()
 
-    def finish(self) -> Made:
+    async def finish(self) -> Made:
         """Return what passes at the end."""
         session = self._session
         page = self._reading().fingerprint
         found = session.visits.ended(self._key, self._digester.digest(), page)
+        passing = [] if found is not None and found.is_same else [*self.held]
+        self.held.clear()
         if found is not None and found.fields:
-            callback, fields = found
+            callback, fields = found.callback, found.fields
             session.counts.add("items/volatile", len(fields))
             for space in session.spaces.values():
                 space.ledger.forgive(callback, session.visits.of(callback).fields)
             session.report.volatile(callback, self._key, session.names.of(fields))
-        return ()
+        return passing
 
     def end(self, *, complete: bool) -> None:
         """End the page."""

@@ -115,6 +115,13 @@ def send(crawler: Crawler, request: Request) -> None:
     crawler.engine.crawl(request)
 
 
+def is_closing(crawler: Crawler) -> bool:
+    """Whether a crawl sends no further requests: it is being stopped."""
+    held = vars(crawler.engine)
+    slot = held.get("_slot", held.get("slot"))  # up to 2.13
+    return slot is not None and slot.closing is not None
+
+
 def first_url(request: Request) -> str:
     """Return the URL that was requested first: before redirects, if there were any."""
     if "splash" in request.meta and (splash := _splash_arguments(request)) is not None:

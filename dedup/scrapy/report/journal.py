@@ -14,8 +14,6 @@ from collections.abc import (
     Awaitable,
     Callable,
     Generator,
-    Iterable,
-    Iterator,
 )
 from datetime import UTC, datetime
 from time import thread_time
@@ -148,22 +146,8 @@ class Journal:
         if self._drops is not None:
             self._drops.close()
 
-    def timed(self, results: Iterable[T]) -> Iterator[T]:
-        """Pass on a callback's output, and add up its CPU time in seconds."""
-        self.crawl.parsed += 1
-        source = iter(results)
-        while True:
-            begun = thread_time()
-            try:
-                result = next(source)
-            except StopIteration:
-                return
-            finally:
-                self.crawl.seconds += thread_time() - begun
-            yield result
-
-    async def timed_async(self, results: AsyncIterable[T]) -> AsyncIterator[T]:
-        """Do the same for an asynchronous callback, without what runs while it waits."""
+    async def timed(self, results: AsyncIterable[T]) -> AsyncIterator[T]:
+        """Pass on a callback's output, and add up its CPU time in seconds, without what runs while it waits."""
         self.crawl.parsed += 1
         source = aiter(results)
         while True:

@@ -1,10 +1,10 @@
 """The rules in force on a crawl's sites, and the accepted pages that requests lead to.
 
-    learn(copy, original, same=True) -> pairs of a rule -> PAIRS of ORIGINALS, and nothing against it -> in force
+    learn(copy, original, same=True) -> pairs of a rule -> PAIRS of FEW originals, and nothing against it -> in force
     learn(..., same=False), or two accepted pages with one URL under the rules -> those that map them together end
     a request -> its URL under the rules -> an accepted page of its kind -> known()
 
-A rule about a parameter counts for the values that its pairs had, and for all once these had VALUES of them: that
+A rule about a parameter counts for the values that its pairs had, and for all once these had FEW of them: that
 "page=1" means nothing says nothing of "page=2".
 
 Invariants:
@@ -24,6 +24,7 @@ from scrapy import Request
 from dedup.model.errors import UsageError
 from dedup.model.names import registrable_domain
 from dedup.model.page import TEXT_HASH, Document
+from dedup.scrapy.evidence.enough import FEW
 from dedup.scrapy.page.request import key_of
 from dedup.scrapy.urls.rules import (
     PARAMETERS,
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
     from dedup.scrapy.settings import Config
 
 PAIRS = 10  # that brought nothing new, from which on a rule is in force
-ORIGINALS = 3  # pages that these are copies of, at least
-VALUES = 3  # of a parameter, from which on a rule counts for all
 FIRST, LATER = 200, 8  # pairs of a site that teach: the first, and one in this number of the others
 CHECKED = 20  # one in this number of requests for known pages is sent
 
@@ -70,7 +69,7 @@ class HeldRule(NamedTuple):
 
 
 class _Record(msgspec.Struct):
-    """What speaks for a rule: pairs, hashes of ORIGINALS pages, VALUES values, the last pair; or that it has ended."""
+    """What speaks for a rule: pairs, hashes of the first FEW originals, as many values, the last pair; or that it has ended."""
 
     pairs: int = 0
     originals: list[int] = []
@@ -82,11 +81,11 @@ class _Record(msgspec.Struct):
     def note(self, rule: Rule, copy: str, original: str) -> None:
         self.pairs += 1
         self.copy, self.original = copy, original
-        if len(self.originals) < ORIGINALS:
+        if len(self.originals) < FEW:
             self.originals += {_hash(original)}.difference(self.originals)
-        if rule.kind in PARAMETERS and len(self.values) < VALUES:
+        if rule.kind in PARAMETERS and len(self.values) < FEW:
             found = {v for url in (copy, original) for v in values_of(url, rule.name)}
-            self.values += sorted(found.difference(self.values))[: VALUES - len(self.values)]
+            self.values += sorted(found.difference(self.values))[: FEW - len(self.values)]
 
 
 class _Kept(msgspec.Struct):
@@ -160,9 +159,9 @@ class _Site:
 
     def begin(self, rule: Rule, record: _Record) -> None:
         """Put a rule in force, if enough speaks for it and nothing against it."""
-        if record.ended or record.pairs < PAIRS or len(record.originals) < ORIGINALS:
+        if record.ended or record.pairs < PAIRS or len(record.originals) < FEW:
             return
-        values = Values(record.values if len(record.values) < VALUES else ())
+        values = Values(record.values if len(record.values) < FEW else ())
         before = self.rules
         if rule in self._pinned.rules or before.rules.get(rule) == values:
             return
