@@ -51,13 +51,13 @@ class DownloaderMiddleware(_Middleware):
     ) -> Awaitable[None] | None:
         """Remove from meta what belongs to another page; raise KnownUrl if the page was accepted under another URL.
 
-        The control visit of a page with a clock waits for the next second, which that shows then.
+        A control visit waits for the next second: the page may show the time.
         """
         session, known, pause = self.session, None, None
         try:
             noted = forget_copied(request)
             known = session.known_url(request, noted)
-            if noted.control and noted.has_clock:
+            if noted.control:
                 pause = asyncio.sleep(1 - time.time() % 1)
         except Exception as error:  # noqa: BLE001 - a fault of ours never stops a request
             session.counts.fault(error, f"{request} may pass for another page")

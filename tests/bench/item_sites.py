@@ -67,7 +67,7 @@ HTML = SPIDER.format(fields='{"title": name, "url": response.url, "html": respon
 WITHOUT = {
     "": "",
     "dropping": "Ledger.may_drop = lambda self, name: False",
-    "looks": "Record.risk = property(lambda self: 1.0 if self.new else 1e-9)",
+    "looks": "Record.risk = property(lambda self: 1e-9)",
     "parts": "judge.letters = lambda *pages, **options: ''",
     "new links": "Met.is_new = lambda self, links: False",
     "text decides": "Keeping.keeps = lambda self, callback: False",

@@ -1,6 +1,5 @@
 """What two visits of one URL show: volatile fields, numbers, and parts of a page."""
 
-from time import gmtime, strftime
 from typing import Any
 
 import pytest
@@ -9,7 +8,7 @@ from dedup.core.fingerprint import read_page
 from dedup.scrapy.evidence import visits as module
 from dedup.scrapy.evidence.digest import Digest
 from dedup.scrapy.evidence.ledger import Class
-from dedup.scrapy.evidence.visits import Found, Visit, Visits, Volatile, shows_clock
+from dedup.scrapy.evidence.visits import Found, Visit, Visits, Volatile
 
 NAME = Class("parse", "a.example", "n", "?+ref")
 TEXT = " ".join(f"word{chr(97 + n % 26)}{chr(97 + n // 26)}" for n in range(100))
@@ -116,13 +115,3 @@ def test_visits_and_what_waits_for_them_are_bounded(monkeypatch: pytest.MonkeyPa
     assert found.fields == frozenset()
     assert visits.of("parse").fields == {1}
     assert not Visits(0).wants(NAME)
-
-
-def test_a_clock_is_the_time_to_the_second():
-    """In any time zone, of the last seconds; a date is none, nor another time."""
-    now = 1_800_000_000.5
-    clock = strftime("%M:%S", gmtime(now))
-    assert shows_clock(f"<p>Printed at 23:{clock}</p>".encode(), now)
-    assert shows_clock(f"<p>Printed at 23:{clock}</p>".encode(), now + 3)
-    assert not shows_clock(f"<p>Printed at 23:{clock}</p>".encode(), now + 30)
-    assert not shows_clock(b"<p>Printed on 15 January 2027</p>", now)

@@ -84,8 +84,8 @@ class Record(msgspec.Struct):
 
     @property
     def risk(self) -> float:
-        """The chance that the next page of the class is wanted."""
-        return 1.0 if self.new else PRIOR / (self.same + PRIOR)
+        """The chance that the next page of the class is wanted, if none was until now."""
+        return PRIOR / (self.same + PRIOR)
 
 
 class Ledger(Generic[R]):
@@ -104,14 +104,16 @@ class Ledger(Generic[R]):
 
     # --------------------------------------------------------------------------------- pages
 
-    def may_drop(self, name: Class) -> bool:
-        """Whether a page of a class may be dropped unparsed; else it is a look."""
+    def may_drop(self, name: Class, volatile: frozenset[int] = frozenset()) -> bool:
+        """Whether a page of a class may be dropped unparsed; else it is a look.
+
+        No page of it brought something new, but for fields that are known to be volatile by now.
+        """
         record = self.classes.get(name)
-        return (
-            record is not None
-            and record.staked + record.risk <= self._risk
-            and self._count < REMEMBERED
-        )
+        if record is None or self._count >= REMEMBERED:
+            return False
+        is_spoiled = record.new and (record.fields is None or record.fields - volatile)
+        return not is_spoiled and record.staked + record.risk <= self._risk
 
     def drop(self, name: Class, page: R | None) -> None:
         """Stake a page that is dropped, and remember it, if it is."""
@@ -153,14 +155,6 @@ class Ledger(Generic[R]):
         self._count -= len(pages)
         self.changed = True
         return pages
-
-    def forgive(self, callback: str, volatile: frozenset[int]) -> None:
-        """Begin again with the classes that are spoiled by nothing but volatile fields."""
-        for name, record in self.classes.items():
-            spoiled = record.new and record.fields is not None and record.fields <= volatile
-            if name.callback == callback and spoiled:
-                record.new, record.fields = 0, frozenset()
-        self.changed = True
 
     def _of(self, name: Class) -> Record:
         record = self.classes.get(name)

@@ -9,7 +9,6 @@ A field that holds the page is never volatile.
 """
 
 from collections import OrderedDict
-from time import gmtime, strftime
 from typing import NamedTuple
 
 import msgspec
@@ -22,7 +21,6 @@ from dedup.scrapy.evidence.ledger import Class
 
 VOLATILE = 200  # fields of a callback
 _NO_NUMBERS: frozenset[int] = frozenset()
-FETCHED = 5  # seconds ago at most, a page whose clock is looked for
 WAITING = 100  # pages that wait for their second visit
 
 
@@ -116,8 +114,8 @@ class Visits:
 
     def wants(self, name: Class) -> bool:
         """Whether a page of a class is to be visited again."""
-        visits = self.of(name.callback).visits
-        return len(visits) < self._most and name.shape not in visits
+        known = self.callbacks.get(name.callback, _NOTHING)
+        return len(known.visits) < self._most and name.shape not in known.visits
 
     def begin(self, key: str, visit: Visit) -> None:
         """Note that a page is fetched once more."""
@@ -158,11 +156,6 @@ class Visits:
     def forget(self, key: str) -> None:
         """Forget a visit that did not get to its end."""
         self._before.pop(key, None)
-
-
-def shows_clock(page: bytes, now: float) -> bool:
-    """Whether a page that was fetched in the last seconds shows the time, to the second, in any time zone."""
-    return any(strftime("%M:%S", gmtime(now - ago)).encode() in page for ago in range(FETCHED))
 
 
 _NOTHING = Volatile()

@@ -376,7 +376,8 @@ class Session:
             return True
         assert page.name is not None
         says = page.digest is not None and page.digest.says
-        return says and page.space.ledger.may_drop(page.name)
+        volatile = self.visits.of(page.callback).fields
+        return says and page.space.ledger.may_drop(page.name, volatile)
 
     def _drop(self, page: Page, request: Request) -> None:
         """Note a page that is dropped unparsed, or would be."""
@@ -526,10 +527,7 @@ class Session:
         """Note the heading of a page: where headings tell pages apart, what stands beside them does not count."""
         callback, heading = page.callback, page.reading.fingerprint.parts[PART[HEADING]]
         if self.keeping.tells(callback, heading):
-            beside = self.names[BESIDE_HEADING]
-            self.visits.let_go(callback, beside)
-            for space in self.spaces.values():
-                space.ledger.forgive(callback, self.visits.of(callback).fields)
+            self.visits.let_go(callback, self.names[BESIDE_HEADING])
 
     def news(self, lead: tuple[Account, ...]) -> None:
         """Note that something new came by way of requests that accounts paid for."""

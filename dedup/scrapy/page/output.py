@@ -36,7 +36,7 @@ from dedup.scrapy.evidence.digest import (
 )
 from dedup.scrapy.evidence.enough import MOST
 from dedup.scrapy.evidence.ledger import Account
-from dedup.scrapy.evidence.visits import Visit, shows_clock
+from dedup.scrapy.evidence.visits import Visit
 from dedup.scrapy.page.in_flight import Page
 from dedup.scrapy.page.judge import Session
 from dedup.scrapy.page.request import PageLinks, asks, mark, mark_of, wanted_urls
@@ -342,7 +342,13 @@ class Compared(Accepted):
     async def finish(self) -> Made:
         """Return what passes at the end. What is new may be volatile: then only once a control visit has shown it."""
         digest = self._digested()
-        if self._full or self._asked or digest is None or not self._says(digest):
+        says = digest is not None and (
+            not digest.number
+            or digest.says
+            or self._page.verdict.reason == "unchanged"
+            or self._session.decides_by_text(self._page)
+        )
+        if self._full or self._asked or digest is None or not says:
             self._page.way = "accept" if not self._asked else self._page.way
             if self._items:
                 self._session.news(self._lead)
@@ -354,16 +360,12 @@ class Compared(Accepted):
             known = self._known(digest)
         return self._passing(digest, known)
 
-    def _says(self, digest: Digest) -> bool:
-        """Whether the items say by what the page may be known, or the text does."""
-        if not digest.number or digest.says or self._page.verdict.reason == "unchanged":
-            return True
-        return self._session.decides_by_text(self._page)
-
     def _known(self, digest: Digest) -> list[bool]:
         """Return of each item whether it is known."""
-        is_whole = self._is_whole(digest)
-        return [is_whole or self._is_met(each) for each in self._found]
+        known = [self._is_met(each) for each in self._found]
+        if not all(known) and self._is_whole(digest):
+            return [True for _ in known]
+        return known
 
     def _is_met(self, item: Hashes | None) -> bool:
         """Whether the crawl knows an item, or the last visit of an unchanged page brought it."""
@@ -384,7 +386,6 @@ class Compared(Accepted):
             until = time.monotonic() + VISIT_SECONDS
             visit = Visit(page.name, digest, page.verdict.page, until)
             session.visits.begin(page.verdict.key, visit)
-            mark(page.again, has_clock=shows_clock(self._response.body, time.time()))
             session.send((page.again,), "items/control")
 
     def _passing(self, digest: Digest, known: list[bool]) -> Made:
@@ -669,8 +670,6 @@ class Visited:
         if found is not None and found.fields:
             callback, fields = found.callback, found.fields
             session.counts.add("items/volatile", len(fields))
-            for space in session.spaces.values():
-                space.ledger.forgive(callback, session.visits.of(callback).fields)
             session.report.volatile(callback, self._key, session.names.of(fields))
         return passing
 

@@ -44,7 +44,6 @@ class Mark(msgspec.Struct, frozen=True):
     copied     how many entries of redirect_urls are another page's, from whose meta this was copied
     lead       the accounts that paid for the request, and for those that led to its page
     control    document key of the page that is visited again
-    has_clock  whether that page showed the time, to the second
     """
 
     owner: tuple[str, str | None] | None = None
@@ -52,7 +51,6 @@ class Mark(msgspec.Struct, frozen=True):
     copied: int | None = None
     lead: tuple[Account, ...] = ()
     control: str = ""
-    has_clock: bool = False
 
 
 MARK = "_dedup"
