@@ -77,6 +77,15 @@ def same_text(value: Callable[[int], object] = lambda n: n, count: int = PAGES) 
     return site({f"/a/{n}": page(1, value(n)) for n in range(count)})
 
 
+def copies_of_variants() -> dict[str, Page]:
+    """Pages of one text, each with its value, the first ones after a copy that says some words more."""
+    pages = {"/a/0": page(1, 0)}
+    for n in range(1, 20):
+        longer = page(1, n).body.replace(b"</main>", f"<p>{words(2, 8)}</p></main>".encode())
+        pages |= {f"/a/{n}?ref=x": Page(longer), f"/a/{n}": page(1, n)}
+    return site(pages | {f"/a/{n}": page(1, n) for n in range(20, 24)})
+
+
 def long_addresses() -> dict[str, Page]:
     """Copies under addresses of some hundred characters, which the item has, escaped and inside of a text."""
     long = "&x=" + "y" * 300
@@ -263,6 +272,7 @@ def parse_data(self, response):
 
 CASES = {
     "late_change": Case(late_change(), yields('{"name": 1, "value": value}'), WRITES | UNHURRIED),
+    "variants": Case(copies_of_variants(), yields('{"value": value}'), WRITES | UNHURRIED),
     "long": Case(
         long_addresses(),
         yields('{"value": value, "url": response.url, "text": f"see {html.escape(response.url)}"}'),
@@ -314,6 +324,13 @@ def test_promise_1_what_a_class_dropped_comes_again_once_it_proves_otherwise(cra
     assert values(crawl) >= {str(n) for n in range(40)} | {str(1000 + n) for n in range(25, 40)}
     assert crawl.dropped
     assert crawl.stat("items/again") >= 1
+
+
+def test_promise_1_an_item_that_is_known_of_another_page_than_the_match_shows_nothing(crawls):
+    """That a page's own copy brought its item says nothing of how it differs from the page that it looks like."""
+    crawl = crawls["variants"]
+    assert sorted(item["value"] for item in brought(crawl)) == sorted(map(str, range(24)))
+    assert crawl.stat("items/equal") == 0
 
 
 def test_an_own_address_is_no_datum_however_it_is_written(crawls):
