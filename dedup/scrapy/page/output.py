@@ -24,8 +24,9 @@ from scrapy.http import Response
 
 from dedup.core.fingerprint import each_link, read_page
 from dedup.model.names import registrable_domain
-from dedup.scrapy.evidence.difference import NUMBERS, WORDS, shape, undirected
+from dedup.scrapy.evidence.difference import NUMBERS, TITLE, WORDS, shape, undirected
 from dedup.scrapy.evidence.digest import (
+    BESIDE_HEADING,
     Digest,
     Digester,
     Hashes,
@@ -213,13 +214,19 @@ class Accepted:
             page = self._page
             with self._session.counts.meter:
                 found = self._read(made)
-                if found is not None and page.space.met.take_item(page.callback, found.known):
-                    page.first.append(found.known)
-                    self._new = True
+                self._new = (found is not None and self._take(found)) or self._new
             if self._new and self._lead:
                 self._session.news(self._lead)
             self._session.in_flight.item_yielded(page)
         return (made,)
+
+    def _take(self, item: Hashes) -> bool:
+        """Note that the page brings an item; return whether no page did before."""
+        page = self._page
+        met, brought = page.space.met, {item.known, item.apart}
+        first = [each for each in brought if met.take_item(page.callback, each)]
+        page.first += first
+        return item.known in first
 
     def _speak(self, made: Any) -> None:
         """Note that the callback yields something."""
@@ -361,18 +368,27 @@ class Compared(Accepted):
         return self._passing(digest, known)
 
     def _known(self, digest: Digest) -> list[bool]:
-        """Return of each item whether it is known."""
-        known = [self._is_met(each) for each in self._found]
-        if not all(known) and self._is_whole(digest):
-            return [True for _ in known]
-        return known
+        """Return of each item whether it is known.
 
-    def _is_met(self, item: Hashes | None) -> bool:
+        Where a list has a new item, that explains other numbers of its page: they say nothing of the items beside it.
+        """
+        known = [self._is_met(each) for each in self._found]
+        if all(known):
+            return known
+        if self._is_whole(digest):
+            return [True for _ in known]
+        apart = [self._is_met(each, apart=True) for each in self._found]
+        page, session = self._page, self._session
+        is_list = digest.number > 1 and page.name is not None and TITLE not in page.name.parts
+        is_volatile = session.names[BESIDE_HEADING] in session.visits.of(page.callback).fields
+        return apart if is_volatile or (is_list and not all(apart)) else known
+
+    def _is_met(self, item: Hashes | None, *, apart: bool = False) -> bool:
         """Whether the crawl knows an item, or the last visit of an unchanged page brought it."""
         if item is None or item.inside:
             return False
-        page = self._page
-        return item.digest in self._before or page.space.met.has_item(page.callback, item.known)
+        page, found = self._page, item.apart if apart else item.known
+        return item.digest in self._before or page.space.met.has_item(page.callback, found)
 
     def _visit(self, digest: Digest) -> None:
         """Begin a control visit, if it can show what differs to be volatile."""
@@ -382,7 +398,7 @@ class Compared(Accepted):
         session.visits.note(page.name, digest, match)
         if page.again is None or not session.visits.wants(page.name):
             return
-        if self._differing(digest):
+        if match.number == digest.number and differing(digest, match):
             until = time.monotonic() + VISIT_SECONDS
             visit = Visit(page.name, digest, page.verdict.page, until)
             session.visits.begin(page.verdict.key, visit)
@@ -393,8 +409,7 @@ class Compared(Accepted):
         page = self._page
         if self._digester is not None:
             for item in self._digester.items:
-                if page.space.met.take_item(page.callback, item.known):
-                    page.first.append(item.known)
+                self._take(item)
         if not all(known):
             return self._brought(digest, known)
         if page.way == "refetch":
