@@ -86,6 +86,16 @@ def copies_of_variants() -> dict[str, Page]:
     return site(pages | {f"/a/{n}": page(1, n) for n in range(20, 24)})
 
 
+def lists(rows: Callable[[int], list[str]], *, counts: bool = False) -> dict[str, Page]:
+    """Lists with one heading, a number in each, and in what stands above them; counts: that is another at each visit."""
+    pages: dict[str, list[Page]] = {}
+    for n in range(12):
+        text = "".join(f"</p><p><b>{row}</b> {words(k, 12)}" for k, row in enumerate(rows(n)))
+        visits = (n, 100 + n) if counts else (n,)
+        pages[f"/a/{n}"] = [article(1, text=f"List number {v} {text}", title="Lists") for v in visits]
+    return {"/": hub(*pages)} | pages
+
+
 def long_addresses() -> dict[str, Page]:
     """Copies under addresses of some hundred characters, which the item has, escaped and inside of a text."""
     long = "&x=" + "y" * 300
@@ -270,9 +280,20 @@ def parse_data(self, response):
     yield response.json()
 """.replace("{ROWS}", str(ROWS)).replace("{BY_DATA}", BY_DATA)
 
+ROWS_OF = """
+def parse(self, response):
+    self.note("parsed", response)
+    yield from self.links(response)
+    for row in response.css("b::text").getall():
+        yield {"value": row, "source": response.url}
+"""
+
 CASES = {
     "late_change": Case(late_change(), yields('{"name": 1, "value": value}'), WRITES | UNHURRIED),
     "variants": Case(copies_of_variants(), yields('{"value": value}'), WRITES | UNHURRIED),
+    "lists": Case(lists(lambda n: [f"row {k} of {90 + n if k == n else 10}" for k in range(12)]), ROWS_OF, WRITES | UNHURRIED),
+    "counted": Case(lists(lambda n: [f"row {k}" for k in range(12)], counts=True), ROWS_OF, WRITES | UNHURRIED),
+    "days_of": Case(lists(lambda n: [f"room {k}" for k in range(12)]), ROWS_OF, WRITES | UNHURRIED),
     "long": Case(
         long_addresses(),
         yields('{"value": value, "url": response.url, "text": f"see {html.escape(response.url)}"}'),
@@ -331,6 +352,20 @@ def test_promise_1_an_item_that_is_known_of_another_page_than_the_match_shows_no
     crawl = crawls["variants"]
     assert sorted(item["value"] for item in brought(crawl)) == sorted(map(str, range(24)))
     assert crawl.stat("items/equal") == 0
+
+
+def test_the_rows_of_a_list_come_once_each_also_where_they_have_its_address(crawls):
+    """Although a number of the page is another: one of its rows says why, or another visit does."""
+    found = [item["value"] for item in brought(crawls["lists"])]
+    assert sorted(found) == sorted(f"row {k} of {v}" for k in range(12) for v in (10, 90 + k))
+    found = [item["value"] for item in brought(crawls["counted"])]
+    assert sorted(set(found)) == sorted(f"row {k}" for k in range(12))
+    assert len(found) <= 3 * 12
+
+
+def test_promise_1_lists_of_the_same_rows_under_other_numbers_are_other_lists(crawls):
+    """Rooms by day, of which neither row nor heading say the day: only the page does."""
+    assert len(brought(crawls["days_of"])) == 12 * 12
 
 
 def test_an_own_address_is_no_datum_however_it_is_written(crawls):
