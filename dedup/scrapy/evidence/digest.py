@@ -341,12 +341,12 @@ class Digester:
         sort = (self._rules.names[""], _hash(kind))
         volatile = self._volatile(fields, sort) if self._volatiles else _NONE
         known = digest = _hash(kind, _without(fields.items(), volatile))
-        exact = fields.items() if wide is None else wide
+        pairs = [*fields.items()] if wide is None else wide
         if wide is not None:
-            known = _hash(kind, _without(exact, volatile))
+            known = _hash(kind, _without(pairs, volatile))
         apart = known
         if self._beside in fields:
-            rest = [pair for pair in exact if pair[0] != self._beside]
+            rest = [pair for pair in pairs if pair[0] != self._beside]
             apart = _hash(kind, _without(rest, volatile))
         if digest not in self._distinct:
             self._distinct.add(digest)

@@ -398,9 +398,11 @@ class Compared(Accepted):
         session.visits.note(page.name, digest, match)
         if page.again is None or not session.visits.wants(page.name):
             return
-        if match.number == digest.number and differing(digest, match):
+        odd = differing(digest, match) if match.number == digest.number else frozenset[int]()
+        # the rows of a list may be others at each visit: that makes none of their fields volatile
+        if odd and (digest.number == 1 or odd == {session.names[BESIDE_HEADING]}):
             until = time.monotonic() + VISIT_SECONDS
-            visit = Visit(page.name, digest, page.verdict.page, until)
+            visit = Visit(page.name, digest, page.verdict.page, until, odd)
             session.visits.begin(page.verdict.key, visit)
             session.send((page.again,), "items/control")
 
