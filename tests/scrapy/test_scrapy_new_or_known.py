@@ -69,6 +69,39 @@ def same_text(value: Callable[[int], object] = lambda n: n, count: int = PAGES) 
     return linked({f"/a/{n}": page(1, value(n)) for n in range(count)})
 
 
+def copies_of_variants() -> dict[str, Page]:
+    """Pages of one text, each with its value, the first ones after a copy that says some words more."""
+    pages = {"/a/0": page(1, 0)}
+    for n in range(1, 20):
+        longer = page(1, n).body.replace(b"</main>", f"<p>{words(2, 8)}</p></main>".encode())
+        pages |= {f"/a/{n}?ref=x": Page(longer), f"/a/{n}": page(1, n)}
+    return site(pages | {f"/a/{n}": page(1, n) for n in range(20, 24)})
+
+
+def lists(rows: Callable[[int], list[str]], *, counts: bool = False) -> dict[str, Page]:
+    """Lists with one heading, a number in each, and in what stands above them; counts: that is another at each visit."""
+    pages: dict[str, list[Page]] = {}
+    for n in range(12):
+        text = "".join(f"</p><p><b>{row}</b> {words(k, 12)}" for k, row in enumerate(rows(n)))
+        visits = (n, 100 + n) if counts else (n,)
+        pages[f"/a/{n}"] = [
+            article(1, text=f"List number {v} {text}", title="Lists") for v in visits
+        ]
+    return {"/": hub(*pages)} | pages
+
+
+def random_rows() -> dict[str, Page]:
+    """Lists of other rows at each visit, of two kinds."""
+    pages = {
+        f"/a/{n}": [
+            article(1, text=words(1) + "".join(f"</p><p><b>{10 * v + k}</b>" for k in range(4)))
+            for v in (n, 100 + n)
+        ]
+        for n in range(12)
+    }
+    return {"/": hub(*pages)} | pages
+
+
 def long_addresses() -> dict[str, Page]:
     """Copies under addresses of some hundred characters, which the item has, escaped and inside of a text."""
     long = "&x=" + "y" * 300
@@ -253,8 +286,23 @@ def parse_data(self, response):
     yield response.json()
 """.replace("{ROWS}", str(ROWS)).replace("{BY_DATA}", BY_DATA)
 
+ROWS_OF = """
+def parse(self, response):
+    self.note("parsed", response)
+    yield from self.links(response)
+    for row in response.css("b::text").getall():
+        yield {"value": row, "source": response.url}
+"""
+
+KINDS_OF_ROWS = ROWS_OF.replace('"source": response.url', '"kind": int(row) % 2')
+
 CASES = {
     "late_change": Case(late_change(), yields('{"name": 1, "value": value}'), WRITES | UNHURRIED),
+    "variants": Case(copies_of_variants(), yields('{"value": value}'), WRITES | UNHURRIED),
+    "lists": Case(lists(lambda n: [f"row {k} of {90 + n if k == n else 10}" for k in range(12)]), ROWS_OF, WRITES | UNHURRIED),
+    "counted": Case(lists(lambda n: [f"row {k}" for k in range(12)], counts=True), ROWS_OF, WRITES | UNHURRIED),
+    "random_rows": Case(random_rows(), KINDS_OF_ROWS, WRITES | UNHURRIED),
+    "days_of": Case(lists(lambda n: [f"room {k}" for k in range(12)]), ROWS_OF, WRITES | UNHURRIED),
     "long": Case(
         long_addresses(),
         yields('{"value": value, "url": response.url, "text": f"see {html.escape(response.url)}"}'),
@@ -315,6 +363,33 @@ def test_promise_1_what_a_class_dropped_comes_again_once_it_proves_otherwise(cra
     assert values(crawl) >= {str(n) for n in range(40)} | {str(1000 + n) for n in range(25, 40)}
     assert crawl.dropped
     assert crawl.stat("items/again") >= 1
+
+
+def test_promise_1_an_item_that_is_known_of_another_page_than_the_match_shows_nothing(crawls):
+    """That a page's own copy brought its item says nothing of how it differs from the page that it looks like."""
+    crawl = crawls["variants"]
+    assert sorted(item["value"] for item in brought(crawl)) == sorted(map(str, range(24)))
+    assert crawl.stat("items/equal") == 0
+
+
+def test_the_rows_of_a_list_come_once_each_also_where_they_have_its_address(crawls):
+    """Although a number of the page is another: one of its rows says why, or another visit does."""
+    found = [item["value"] for item in brought(crawls["lists"])]
+    assert sorted(found) == sorted(f"row {k} of {v}" for k in range(12) for v in (10, 90 + k))
+    found = [item["value"] for item in brought(crawls["counted"])]
+    assert sorted(set(found)) == sorted(f"row {k}" for k in range(12))
+    assert len(found) <= 3 * 12
+
+
+def test_promise_1_rows_that_are_others_at_each_visit_are_no_noise(crawls):
+    """A control visit does not make fields volatile that say which row it is."""
+    rows = {int(value) for value in values(crawls["random_rows"])}
+    assert rows >= {10 * n + k for n in range(12) for k in range(4)}
+
+
+def test_promise_1_lists_of_the_same_rows_under_other_numbers_are_other_lists(crawls):
+    """Rooms by day, of which neither row nor heading say the day: only the page does."""
+    assert len(brought(crawls["days_of"])) == 12 * 12
 
 
 def test_an_own_address_is_no_datum_however_it_is_written(crawls):

@@ -239,11 +239,13 @@ class Hashes(NamedTuple):
     """The hashes of one item.
 
     known   by which the crawl knows it: with the page's host
+    apart   the same without what stands for the page's address beside its heading
     digest  in Digest.items
     inside  whether the page's address stands inside of a text of it
     """
 
     known: bytes
+    apart: bytes
     digest: int
     inside: bool
 
@@ -339,8 +341,13 @@ class Digester:
         sort = (self._rules.names[""], _hash(kind))
         volatile = self._volatile(fields, sort) if self._volatiles else _NONE
         known = digest = _hash(kind, _without(fields.items(), volatile))
+        pairs = [*fields.items()] if wide is None else wide
         if wide is not None:
-            known = _hash(kind, _without(wide, volatile))
+            known = _hash(kind, _without(pairs, volatile))
+        apart = known
+        if self._beside in fields:
+            rest = [pair for pair in pairs if pair[0] != self._beside]
+            apart = _hash(kind, _without(rest, volatile))
         if digest not in self._distinct:
             self._distinct.add(digest)
             self._sum = self._sum + digest & _MASK
@@ -350,7 +357,7 @@ class Digester:
                     held[number] = held.get(number, 0) + exact & _MASK
                 else:  # of other items that are too many: they count as one
                     held[_OTHERS] = held.get(_OTHERS, 0) + _hash(number, exact) & _MASK
-        hashes = Hashes(known.to_bytes(8, "big"), digest, self._inside)
+        hashes = Hashes(known.to_bytes(8, "big"), apart.to_bytes(8, "big"), digest, self._inside)
         self.items.append(hashes)
         return hashes
 

@@ -73,12 +73,17 @@ class Volatile(msgspec.Struct):
 
 
 class Visit(NamedTuple):
-    """A visit of a page, and what it brought; until: when other pages wait no longer for the next one."""
+    """A visit of a page, and what it brought.
+
+    until  when other pages wait no longer for the next one
+    odd    the fields in which its items differed from its original's: of a list no other can be volatile
+    """
 
     name: Class
     digest: Digest
     page: PageFingerprint
     until: float
+    odd: frozenset[int] = frozenset()
 
 
 class Found(NamedTuple):
@@ -136,6 +141,8 @@ class Visits:
         name, known = before.name, self.callbacks[before.name.callback]
         odd = differing(digest, before.digest)
         fields = odd - known.fields - digest.holders
+        if digest.number > 1:
+            fields &= before.odd
         if len(known.fields) + len(fields) > VOLATILE:
             fields = frozenset()
         known.fields |= fields

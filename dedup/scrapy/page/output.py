@@ -24,8 +24,9 @@ from scrapy.http import Response
 
 from dedup.core.fingerprint import each_link, read_page
 from dedup.model.names import registrable_domain
-from dedup.scrapy.evidence.difference import NUMBERS, WORDS, shape, undirected
+from dedup.scrapy.evidence.difference import NUMBERS, TITLE, WORDS, shape, undirected
 from dedup.scrapy.evidence.digest import (
+    BESIDE_HEADING,
     Digest,
     Digester,
     Hashes,
@@ -213,13 +214,19 @@ class Accepted:
             page = self._page
             with self._session.counts.meter:
                 found = self._read(made)
-                if found is not None and page.space.met.take_item(page.callback, found.known):
-                    page.first.append(found.known)
-                    self._new = True
+                self._new = (found is not None and self._take(found)) or self._new
             if self._new and self._lead:
                 self._session.news(self._lead)
             self._session.in_flight.item_yielded(page)
         return (made,)
+
+    def _take(self, item: Hashes) -> bool:
+        """Note that the page brings an item; return whether no page did before."""
+        page = self._page
+        met, brought = page.space.met, {item.known, item.apart}
+        first = [each for each in brought if met.take_item(page.callback, each)]
+        page.first += first
+        return item.known in first
 
     def _speak(self, made: Any) -> None:
         """Note that the callback yields something."""
@@ -361,18 +368,27 @@ class Compared(Accepted):
         return self._passing(digest, known)
 
     def _known(self, digest: Digest) -> list[bool]:
-        """Return of each item whether it is known."""
-        known = [self._is_met(each) for each in self._found]
-        if not all(known) and self._is_whole(digest):
-            return [True for _ in known]
-        return known
+        """Return of each item whether it is known.
 
-    def _is_met(self, item: Hashes | None) -> bool:
+        Where a list has a new item, that explains other numbers of its page: they say nothing of the items beside it.
+        """
+        known = [self._is_met(each) for each in self._found]
+        if all(known):
+            return known
+        if self._is_whole(digest):
+            return [True for _ in known]
+        apart = [self._is_met(each, apart=True) for each in self._found]
+        page, session = self._page, self._session
+        is_list = digest.number > 1 and page.name is not None and TITLE not in page.name.parts
+        is_volatile = session.names[BESIDE_HEADING] in session.visits.of(page.callback).fields
+        return apart if is_volatile or (is_list and not all(apart)) else known
+
+    def _is_met(self, item: Hashes | None, *, apart: bool = False) -> bool:
         """Whether the crawl knows an item, or the last visit of an unchanged page brought it."""
         if item is None or item.inside:
             return False
-        page = self._page
-        return item.digest in self._before or page.space.met.has_item(page.callback, item.known)
+        page, found = self._page, item.apart if apart else item.known
+        return item.digest in self._before or page.space.met.has_item(page.callback, found)
 
     def _visit(self, digest: Digest) -> None:
         """Begin a control visit, if it can show what differs to be volatile."""
@@ -382,9 +398,11 @@ class Compared(Accepted):
         session.visits.note(page.name, digest, match)
         if page.again is None or not session.visits.wants(page.name):
             return
-        if match.number == digest.number == 1 and differing(digest, match):
+        odd = differing(digest, match) if match.number == digest.number else frozenset[int]()
+        # the rows of a list may be others at each visit: that makes none of their fields volatile
+        if odd and (digest.number == 1 or odd == {session.names[BESIDE_HEADING]}):
             until = time.monotonic() + VISIT_SECONDS
-            visit = Visit(page.name, digest, page.verdict.page, until)
+            visit = Visit(page.name, digest, page.verdict.page, until, odd)
             session.visits.begin(page.verdict.key, visit)
             session.send((page.again,), "items/control")
 
@@ -393,8 +411,7 @@ class Compared(Accepted):
         page = self._page
         if self._digester is not None:
             for item in self._digester.items:
-                if page.space.met.take_item(page.callback, item.known):
-                    page.first.append(item.known)
+                self._take(item)
         if not all(known):
             return self._brought(digest, known)
         if page.way == "refetch":
@@ -411,7 +428,10 @@ class Compared(Accepted):
         return [each for each in self._made if isinstance(each, Request)]
 
     def _nothing_new(self, digest: Digest, items: int) -> Made:
-        """Withhold the items of a page that brought no new one; return its new requests."""
+        """Withhold the items of a page that brought no new one; return its new requests.
+
+        If its match did not bring them, but another page, it is no copy of its match: pages of its class are none.
+        """
         session, page = self._session, self._page
         requests, beyond = self._new_requests()
         self._withhold(items, len(self._made) - items - len(requests))
@@ -420,6 +440,8 @@ class Compared(Accepted):
         if beyond:
             page.way = "accept"
             session.spoil(page, None)
+        elif digest.number and self._match is not None and not self._is_whole(digest):
+            session.spoil(page, self._differing(digest))
         elif not requests and (digest.number or self._beyond):
             session.counts.add("items/equal")
             page.space.ledger.same(page.name)
@@ -443,7 +465,7 @@ class Compared(Accepted):
 
     def _brought(self, digest: Digest, known: list[bool]) -> Made:
         """Note that the page brought new items; return these, and its requests."""
-        session, page, match = self._session, self._page, self._match
+        session, page = self._session, self._page
         session.counts.add("items/other")
         # each page of an endless calendar is another item there: its requests are paid all the same
         keeps = page.way == "compare" and session.keeping.keeps(page.callback)
@@ -455,8 +477,7 @@ class Compared(Accepted):
             self._new = True
             session.news(self._lead)
         if page.name is not None:
-            comparable = match is not None and match.number == digest.number == 1
-            fields = differing(digest, match) if match is not None and comparable else None
+            fields = self._differing(digest)
             if not fields or fields - session.visits.of(page.callback).fields:
                 session.spoil(page, fields)
         new = iter(known)
@@ -471,6 +492,12 @@ class Compared(Accepted):
             session.counts.add("unchanged_items", sum(known))
         self._withhold(sum(known), len(self._made) - len(known) - len(requests))
         return passing
+
+    def _differing(self, digest: Digest) -> frozenset[int] | None:
+        """Return the fields in which the page's item differs from its match's; None if there is no one item of each."""
+        match = self._match
+        comparable = match is not None and match.number == digest.number == 1
+        return differing(digest, match) if match is not None and comparable else None
 
     def _withhold(self, items: int, requests: int) -> None:
         """Count what is withheld."""
