@@ -75,7 +75,7 @@ def copies_of_variants() -> dict[str, Page]:
     for n in range(1, 20):
         longer = page(1, n).body.replace(b"</main>", f"<p>{words(2, 8)}</p></main>".encode())
         pages |= {f"/a/{n}?ref=x": Page(longer), f"/a/{n}": page(1, n)}
-    return site(pages | {f"/a/{n}": page(1, n) for n in range(20, 24)})
+    return linked(pages | {f"/a/{n}": page(1, n) for n in range(20, 24)})
 
 
 def lists(rows: Callable[[int], list[str]], *, counts: bool = False) -> dict[str, Page]:
@@ -368,15 +368,15 @@ def test_promise_1_what_a_class_dropped_comes_again_once_it_proves_otherwise(cra
 def test_promise_1_an_item_that_is_known_of_another_page_than_the_match_shows_nothing(crawls):
     """That a page's own copy brought its item says nothing of how it differs from the page that it looks like."""
     crawl = crawls["variants"]
-    assert sorted(item["value"] for item in brought(crawl)) == sorted(map(str, range(24)))
+    assert sorted(item["value"] for item in crawl.items) == sorted(map(str, range(24)))
     assert crawl.stat("items/equal") == 0
 
 
 def test_the_rows_of_a_list_come_once_each_also_where_they_have_its_address(crawls):
     """Although a number of the page is another: one of its rows says why, or another visit does."""
-    found = [item["value"] for item in brought(crawls["lists"])]
+    found = [item["value"] for item in crawls["lists"].items]
     assert sorted(found) == sorted(f"row {k} of {v}" for k in range(12) for v in (10, 90 + k))
-    found = [item["value"] for item in brought(crawls["counted"])]
+    found = [item["value"] for item in crawls["counted"].items]
     assert sorted(set(found)) == sorted(f"row {k}" for k in range(12))
     assert len(found) <= 3 * 12
 
@@ -389,7 +389,7 @@ def test_promise_1_rows_that_are_others_at_each_visit_are_no_noise(crawls):
 
 def test_promise_1_lists_of_the_same_rows_under_other_numbers_are_other_lists(crawls):
     """Rooms by day, of which neither row nor heading say the day: only the page does."""
-    assert len(brought(crawls["days_of"])) == 12 * 12
+    assert len(crawls["days_of"].items) == 12 * 12
 
 
 def test_an_own_address_is_no_datum_however_it_is_written(crawls):
