@@ -5,6 +5,7 @@ import shutil
 import threading
 
 import pytest
+from sizes import FULL
 from stores import document, fill, held_up, index_files, run, spread, verified
 
 from dedup.store import Store, index, segmented_table, store
@@ -149,8 +150,12 @@ def another_version(path):
     path.write_bytes(b"another table, of a time to come" * 100)
 
 
-@pytest.mark.parametrize("which", range(6))
-@pytest.mark.parametrize("harm", [damaged, cut, emptied, missing, another_version])
+HARMS = [damaged, cut, emptied, missing, another_version]
+HARMED = [(h, n) for i, h in enumerate(HARMS) for n in range(6) if bool((i + n) % 3) == FULL]
+
+
+@pytest.mark.sized
+@pytest.mark.parametrize(("harm", "which"), HARMED)
 def test_promise_6_a_damaged_index_is_named_and_made_again(tmp_path, caplog, harm, which):
     """It is made again from the documents with a warning naming the file; nothing is lost."""
     fill(tmp_path, 1000)
