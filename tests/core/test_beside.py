@@ -55,9 +55,7 @@ def test_other_names_with_such_words_are_read(tag: str) -> None:
 
 def test_a_page_that_is_all_notice_is_read() -> None:
     """It is a page, too; and a class of the whole page says nothing of a part."""
-    assert "asks" in kept(
-        f"<body><div class=popup><p>{NOTICE * 8}</p></div><p>of the harbour</p>"
-    )
+    assert "asks" in kept(f"<body><div class=popup><p>{NOTICE * 8}</p></div><p>of the harbour</p>")
     assert "story" in kept(f"<body class='modal popup-shown'>{STORY}")
 
 
