@@ -279,7 +279,8 @@ def _option(option: Option) -> click.Option:
         given["type"] = click.Path(exists=True, path_type=Path)
     elif option.kind == "folder":
         given["type"] = click.Path(file_okay=False, path_type=Path)
-    return click.Option([f"--{option.name}"], show_default=shown_default, **given)
+    name = option.name.replace("_", "-")
+    return click.Option([f"--{name}"], show_default=shown_default, **given)
 
 
 def numbers(most: int, least: int = 1) -> Callable[[Any, Any, str | None], tuple[int, ...] | None]:

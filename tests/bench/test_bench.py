@@ -79,7 +79,8 @@ def test_every_case_is_a_command_with_its_options(each):
     """`NAME --help` names all of them, and --quick changes options that there are."""
     done = run(each.name, "--help")
     assert done.exit_code == 0
-    assert all(f"--{option.name}" in done.stdout for option in each.options)
+    names = [option.name.replace("_", "-") for option in each.options]
+    assert all(f"--{name}" in done.stdout for name in names)
     assert set(each.quick) - {"rounds"} <= {option.name for option in each.options}
     assert ("--rounds" in done.stdout) == (each.rounds is not None)
 
