@@ -57,11 +57,11 @@ test: preflight ## every promise, once
 test-long: preflight test-native-long test-at-size test-elsewhere ## simulations, kill loops, sizes, pages in a browser, brokers in failure, Spark, other versions
 
 # Half of it is installing.
-test-elsewhere: $(VENV)/test-tools
+test-elsewhere: $(VENV)/long-tools
 	@$(MAKE) --no-print-directory --output-sync -j 2 test-spark test-minimum test-pythons
 
 # Long tests; of those marked sized other cases and larger sizes than `make test` has, and all of Hypothesis' examples.
-test-at-size: $(VENV)/test-tools
+test-at-size: $(VENV)/long-tools
 	DEDUP_TEST_SIZE=full $(PYTEST) -m "long or sized or hypothesis" --ignore tests/spark $(TEST_FLAGS)
 
 preflight: ## what the tests need and this machine lacks, and how to install it
@@ -82,7 +82,7 @@ NATIVE_TESTS = $(BIN)/cmake -S native -B build/native -G Ninja -DNDD_TESTS=ON -D
 	-DCMAKE_BUILD_TYPE=None -DCMAKE_C_FLAGS="-O1 -g1" -DNDD_CORPUS="$(CURDIR)/build/corpus" \
 	-DCMAKE_MAKE_PROGRAM="$(CURDIR)/$(BIN)/ninja"
 
-test-native: $(VENV)/installed ## the C tests under sanitizers
+test-native: $(VENV)/build-tools ## the C tests under sanitizers
 	@$(NATIVE_TESTS) -DNDD_QUICK=ON >/dev/null
 	@$(ALONE) $(BIN)/cmake --build build/native -- --quiet
 	@$(BIN)/ctest --test-dir build/native -j 2 --output-on-failure >build/native/said || { cat build/native/said; exit 1; }
@@ -106,19 +106,19 @@ kafka: $(VENV)/installed
 test-endian: $(VENV)/installed ## the C tests and golden vectors on big-endian and 32-bit processors, emulated
 	@nice sh native/tools/test_processors.sh "$(CURDIR)/build" "$(CURDIR)/$(BIN)/python"
 
-dist: $(VENV)/test-tools ## an sdist, and a wheel made from it, in dist/
+dist: $(VENV)/long-tools ## an sdist, and a wheel made from it, in dist/
 	@rm -rf dist
 	$(BIN)/python -m build --outdir dist
 	$(BIN)/abi3audit --strict dist/*.whl
 	$(BIN)/python -m twine check --strict dist/*
 
-test-wheel: $(VENV)/test-tools ## the tests with the package installed from its sdist, elsewhere
+test-wheel: $(VENV)/long-tools ## the tests with the package installed from its sdist, elsewhere
 	$(BIN)/python tests/support installed -m "not long" $(TEST_FLAGS)
 
-test-pythons: $(VENV)/test-tools ## that wheel on every Python >= 3.11 found here: what another Python can read otherwise
+test-pythons: $(VENV)/long-tools ## that wheel on every Python >= 3.11 found here: what another Python can read otherwise
 	$(ALONE) $(BIN)/python tests/support installed --every-python $(AT_ONCE) -m "not long" -k "not ($(WHEEL_OTHERS))" $(WHEEL_TESTS)
 
-lint: $(VENV)/lint-tools ## style, types, and which floor may import which
+lint: $(VENV)/long-tools ## style, types, and which floor may import which
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -127,7 +127,7 @@ lint: $(VENV)/lint-tools ## style, types, and which floor may import which
 house: $(VENV)/installed ## the package in numbers beside the last release's: lines, modules, a page's calls; circles
 	@$(BIN)/python tests/support/house.py
 
-format: $(VENV)/lint-tools ## put the Python sources into the house style
+format: $(VENV)/long-tools ## put the Python sources into the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
@@ -149,16 +149,16 @@ bench-spark: $(VENV)/spark ## judging a million fingerprints on one machine and 
 paper: $(VENV)/installed ## the designs, compression and figures of the paper beside its own values (PAPER_FLAGS="--set FOLDER")
 	@$(BIN)/python tests/paper $(PAPER_FLAGS)
 
-figures: $(VENV)/test-tools ## measure the figures of the pages, or those in ONLY (DEDUP_EVAL: labelled sets and sites)
+figures: $(VENV)/long-tools ## measure the figures of the pages, or those in ONLY (DEDUP_EVAL: labelled sets and sites)
 	@$(BIN)/python tests/support figures $(ONLY) $(FIGURES_FLAGS)
 
 reference: $(VENV)/installed ## docs/reference/commands.md and python.md, from help and docstrings
 	@$(BIN)/python tests/support make_reference
 
-pictures: $(VENV)/test-tools ## the pictures of dashboard and report in the documentation, from a run of the demo; needs Chromium
+pictures: $(VENV)/long-tools ## the pictures of dashboard and report in the documentation, from a run of the demo; needs Chromium
 	@$(BIN)/python tests/support pictures
 
-docs: $(VENV)/test-tools ## the documentation as HTML, in build/docs
+docs: $(VENV)/long-tools ## the documentation as HTML, in build/docs
 	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/docs
 	@echo build/docs/index.html
 
@@ -186,29 +186,37 @@ $(VENV)/made: $(wildcard .ci/setup)
 	@$(BIN)/python -m pip install -q --upgrade 'pip>=25.1'
 	@touch $@
 
-# $(call install,EXTRA): the package in place, its native core built. cmake and ninja are installed
-# where the machine has none (pip would do so, too, for each build anew).
+# $(call install,EXTRA): the package in place, its native core built.
 define install
-	@echo "installing what the build needs ..."
-	@$(BIN)/python -m pip install -q $$($(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['build-system']['requires'])")
-	@$(BIN)/python -m pip install -q $$($(BIN)/python -c 'from scikit_build_core.build import get_requires_for_build_wheel as r; print(*r())')
 	@echo "compiling the native core, and installing crawl-dedup[$(1)] ..."
 	@$(ALONE) $(BIN)/python -m pip install -q --no-build-isolation --editable '.[$(1)]'
 endef
 
-# Everything; again whenever the core or its build changes.
-$(VENV)/installed: $(VENV)/made pyproject.toml $(NATIVE)
+$(VENV)/build-tools: $(VENV)/made
 	@$(BIN)/python -m pip install -q --group build
+	@touch $@
+
+# Everything; again whenever the core or its build changes.
+$(VENV)/installed: $(VENV)/build-tools pyproject.toml $(NATIVE)
 	$(call install,all)
 	@touch $(VENV)/demo $@
 
 # What the demo needs, and no more. (After `installed` there is nothing left to do.)
+# cmake and ninja are installed where the machine has none (pip would do so, too, for each build anew).
 $(VENV)/demo: $(VENV)/made pyproject.toml $(NATIVE)
+	@echo "installing what the build needs ..."
+	@$(BIN)/python -m pip install -q $$($(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['build-system']['requires'])")
+	@$(BIN)/python -m pip install -q $$($(BIN)/python -c 'from scikit_build_core.build import get_requires_for_build_wheel as r; print(*r())')
 	$(call install,scrapy)
 	@touch $@
 
 $(VENV)/test-tools: $(VENV)/installed
-	@$(BIN)/python -m pip install -q --group test --group lint
+	@$(BIN)/python -m pip install -q --group test
+	@touch $@
+
+# As much again: what long tests, lint, the documentation and packages need.
+$(VENV)/long-tools: $(VENV)/test-tools
+	@$(BIN)/python -m pip install -q --group test-long
 	@touch $@
 
 # What dedup.spark needs beyond it: the package itself is there.
@@ -224,7 +232,4 @@ $(MINIMUM)/installed: $(VENV)/installed tests/minimum-versions.txt
 	@$(ALONE) $(MINIMUM)/bin/python -m pip install -q --no-build-isolation \
 		--constraint tests/minimum-versions.txt --config-settings=build-dir=build/minimum \
 		--editable '.[all,eval]'
-	@touch $@
-
-$(VENV)/lint-tools: $(VENV)/test-tools
 	@touch $@

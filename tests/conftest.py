@@ -6,7 +6,9 @@ each time; --hypothesis-profile=explore draws others. What a run started ends wi
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import inspect
 import os
 import re
 import signal
@@ -64,9 +66,10 @@ def pytest_configure(config: pytest.Config) -> None:
 # Files that take longest: begun first, so that none is left for one process while the others have ended.
 LONGEST = (
     "test_store_millions test_scrapy_faults_addon test_scrapy_new_or_known test_hostile test_simulation test_docs "
-    "test_docs_build test_scrapy_items test_scrapy_kafka test_worker test_packaging test_real_site test_pages test_bench "
-    "test_scrapy_plugins test_scrapy_faults_everywhere test_scrapy_resume test_fingerprint test_scrapy_requests test_kafka "
-    "test_demo test_scrapy_urls test_scrapy_items_hidden test_scan_resume test_cli_ends test_store_index test_segments_kept"
+    "test_docs_build test_scrapy_items test_examples test_scrapy_odd_sites test_replica test_scrapy_kafka "
+    "test_worker test_packaging test_real_site test_pages test_bench test_scrapy_plugins "
+    "test_scrapy_faults_everywhere test_scrapy_resume test_fingerprint test_scrapy_requests test_kafka test_demo "
+    "test_scrapy_urls test_scrapy_items_hidden test_scan_resume test_cli_ends test_store_index test_segments_kept"
 ).split()
 
 
@@ -86,6 +89,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.long)
     places = {name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path.stem, len(places)))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """A test that is a coroutine is run to its end in a loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = inspect.signature(pyfuncitem.obj).parameters
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True
 
 
 @pytest.fixture(scope="session")

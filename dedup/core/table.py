@@ -20,6 +20,7 @@ Invariants:
 
 import os
 import threading
+from collections import deque
 from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
@@ -207,93 +208,57 @@ def as_array(memory: Any, count: int, dtype: "npt.DTypeLike") -> "npt.NDArray[An
 class ReadWriteLock:
     """A fair lock: `with lock.reading:` for many threads at once, `with lock.writing:` for one alone.
 
-    A reader that finds a writer, holding the lock or waiting for it, waits. A writer that releases the lock admits
-    all readers that wait at once, then the next writer. So neither starves, however often others come back.
+    Who has to wait comes in in the order of coming, so nobody starves, however often others come back.
     """
 
     def __init__(self) -> None:
         self.mutex = threading.Lock()  # for what follows
         self.changed = threading.Condition(self.mutex)
-        self.readers = 0  # that hold the lock, or were admitted to it
+        self.readers = 0  # that hold the lock
         self.writer = False  # holds the lock
-        self.turns = 0  # of writers, that ended
-        self.waiting_readers = self.waiting_writers = 0
-        self.reading, self.writing = _Reading(self), _Writing(self)
-
-    def wait_to_read(self) -> None:
-        """Wait behind a writer; the mutex is held."""
-        turn = self.turns
-        self.waiting_readers += 1
-        try:
-            self.changed.wait_for(
-                lambda: self.turns != turn or not (self.writer or self.waiting_writers)
-            )
-        except BaseException:  # interrupted; maybe after a writer had admitted it
-            if self.turns == turn:
-                self.waiting_readers -= 1
-            else:
-                self.end_reading()
-            raise
-        if self.turns == turn:  # the writer before it was interrupted
-            self.waiting_readers -= 1
-            self.readers += 1
-
-    def end_reading(self) -> None:
-        """Count a reader less; the mutex is held."""
-        self.readers -= 1
-        if not self.readers and self.waiting_writers:
-            self.changed.notify_all()
-
-    def wait_to_write(self) -> None:
-        """Wait for the readers, and a writer; the mutex is held."""
-        self.waiting_writers += 1
-        try:
-            self.changed.wait_for(lambda: not self.writer and not self.readers)
-            self.writer = True
-        finally:
-            self.waiting_writers -= 1
-            if not self.writer:  # interrupted
-                self.changed.notify_all()
+        self.waiting: deque[object] = deque()
+        self.reading, self.writing = _Turn(self, alone=False), _Turn(self, alone=True)
 
 
-class _Reading:
-    def __init__(self, lock: ReadWriteLock) -> None:
-        self._lock = lock
+class _Turn:
+    """The lock, held with other readers or alone."""
+
+    def __init__(self, lock: ReadWriteLock, *, alone: bool) -> None:
+        self._lock, self._alone = lock, alone
 
     def __enter__(self) -> None:
-        lock = self._lock
+        lock, alone = self._lock, self._alone
         with lock.mutex:
-            if lock.writer or lock.waiting_writers:
-                lock.wait_to_read()
+            if lock.waiting or lock.writer or (alone and lock.readers):
+                self._wait()
+            if alone:
+                lock.writer = True
             else:
                 lock.readers += 1
 
+    def _wait(self) -> None:
+        lock, own = self._lock, object()
+        lock.waiting.append(own)
+        try:
+            lock.changed.wait_for(
+                lambda: (
+                    lock.waiting[0] is own
+                    and not lock.writer
+                    and not (self._alone and lock.readers)
+                )
+            )
+        finally:  # also if interrupted
+            lock.waiting.remove(own)
+            lock.changed.notify_all()
+
     def __exit__(self, *_: object) -> None:
         lock = self._lock
         with lock.mutex:
-            lock.end_reading()
-
-
-class _Writing:
-    def __init__(self, lock: ReadWriteLock) -> None:
-        self._lock = lock
-
-    def __enter__(self) -> None:
-        lock = self._lock
-        with lock.mutex:
-            if lock.writer or lock.readers:
-                lock.wait_to_write()
+            if self._alone:
+                lock.writer = False
             else:
-                lock.writer = True
-
-    def __exit__(self, *_: object) -> None:
-        lock = self._lock
-        with lock.mutex:
-            lock.writer = False
-            lock.turns += 1
-            if lock.waiting_readers or lock.waiting_writers:
-                lock.readers += lock.waiting_readers
-                lock.waiting_readers = 0
+                lock.readers -= 1
+            if lock.waiting:
                 lock.changed.notify_all()
 
 

@@ -11,7 +11,7 @@ beside little text by their identity and pictures) are no near-duplicates, whate
 than the policy's least, or of which too little was read, are near-duplicates only if they are copies.
 
 A page is not judged by its text (`unread`) if what was read of it is the frame of its site, the blocks that stand on
-many of its pages, and it has nearly nothing of its own; or if most of what no other page has was not read. Then only a page that is the same word for word, and shows the same pictures, is a match.
+many of its pages, and nearly nothing else; or if most of what no other page has was not read. Then only a page that is the same word for word, and shows the same pictures, is a match.
 
 With the option own_words two pages of one site may be near-duplicates by their own words, too: those in blocks that hardly
 another page has, read or not. A page that is judged, if what was read is similar enough as well (rule A); one that is
@@ -54,7 +54,7 @@ NO_KEY = "\ud800"  # of a page that is only probed: not valid Unicode, so not a 
 FRAME_LEAST, FRAME_MOST, FRAME_SHARE = 10, 50, 0.3
 OWN_PAGES = 20  # a block on at most so many pages is its page's own
 FRAME_READ = 0.7  # a page of which so much of what was read is frame,
-OWN_SHINGLES = 40  # and that has fewer shingles of its own, is not judged by its text;
+BESIDE_FRAME = 40  # and fewer other words than this, is not judged by its text;
 LEFT_MORE = 20  # nor is one with so many more new words that were not read than words that were;
 PARTLY = 0.5  # of one with so much of them, and as many more, title and canonical URL count
 
@@ -73,7 +73,7 @@ def frame_above(pages: int) -> int:
 def is_unread(share: Share) -> bool:
     """Whether what was read does not stand for the page.
 
-    It is the frame of the site, and the page has nearly nothing else; or most of what no other page has was not read.
+    It is the frame of the site and nearly nothing else; or most of what no other page has was not read.
     """
     return is_frame(share) or share.left > share.read + LEFT_MORE
 
@@ -84,8 +84,8 @@ def is_partly(share: Share) -> bool:
 
 
 def is_frame(share: Share) -> bool:
-    """Whether a page is the frame of its site and nearly nothing else."""
-    return 0 < share.read * FRAME_READ <= share.frame and share.own < OWN_SHINGLES
+    """Whether what was read of a page is the frame of its site and nearly nothing else."""
+    return 0 < share.read * FRAME_READ <= share.frame and share.read - share.frame < BESIDE_FRAME
 
 
 def has_own_words(share: Share, *, unread: bool) -> bool:

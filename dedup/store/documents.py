@@ -305,6 +305,7 @@ class Documents:
         self._pending_bytes = 0
         self._offsets: dict[int, int] = {}
         self._offsets_changed = False
+        self._unfolded = False  # whether there are any, be they empty
         self._count = self._removed_count = 0
         self._uncommitted = False  # whether documents.mdb has commits that are not flushed
         self._syncing = threading.Lock()
@@ -401,6 +402,7 @@ class Documents:
         records_sum: int,
     ) -> None:
         """Have what is in memory follow an entry of the journal."""
+        self._unfolded = True
         for removal in removed:
             name, noted = pack_removal(removal)
             if self._pending.pop(name, None) is None:
@@ -480,7 +482,7 @@ class Documents:
     def settle(self) -> None:
         """Fold the journal into documents.mdb, flush that, and remove the journal. Raises OSError."""
         if self._unfolded:
-            self._write(lambda _txn, _state: (None, {}))
+            self._fold()
         self._uncommitted = True  # what an earlier process committed, too
         self.sync()
         self._journal.remove()
@@ -604,6 +606,8 @@ class Documents:
         """
         state = self._state
         first = state.next
+        if not (documents or removed or offsets):
+            return first
         names = [i.to_bytes(8, "big") for i in range(first, first + len(documents))]
         records, records_sum = encode_records(names, documents)
         size = sum(map(len, records)) + REMOVAL_BYTES * len(removed)
@@ -704,10 +708,6 @@ class Documents:
         if into.putmulti(pairs, append=True, overwrite=False)[1] != len(records):
             raise ValueError(f"an id from {unpack_number(names[0])} on is taken")
 
-    @property
-    def _unfolded(self) -> bool:
-        return bool(self._pending or self._pending_removed or self._offsets_changed)
-
     def _fold(self) -> None:
         """Commit the journal's entries to documents.mdb. Raises OSError."""
         self._write(lambda _txn, _state: (None, {}))
@@ -759,7 +759,7 @@ class Documents:
         """Note that documents.mdb has everything; set the journal aside until that is flushed."""
         self._pending, self._pending_removed, self._gone = {}, {}, set()
         self._pending_bytes = 0
-        self._offsets_changed = False
+        self._offsets_changed = self._unfolded = False
         with self._env.begin() as txn:
             self._count_entries(txn)
         self._uncommitted = True

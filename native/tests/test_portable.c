@@ -33,7 +33,7 @@ static const char *const pieces[] = {
     "<div class=\"", "<a href='", "<a href=", "<a href=/x>", "<a href='y.html#z'>", "</a>", "<p id=", "<h1 ", "<script>",
     "</script>", "<script type=x/y+json>", "</SCRIPT >", "<!--", "-->", "<!-- -->", "<", ">", ">", ">", "\">", "'>",
     "class='a comment'", "class=\"col-xs-12 container disc replies\"", "id=\"sixteen-letters-reply\"", "id=re",
-    "comments", "gdpr", "related", "popup", "class=\"a-modal newsletter", "signup", "<noscript>", "</noscript>", "class='the cookies of a notice'", "Disqus", "livefyre", "respond ", "discussion", "role=main", "role=\"navigation x\"", "hidden", "style='",
+    "comments", "related", "popup", "class=\"a-modal newsletter", "signup", "<noscript>", "</noscript>", "Disqus", "livefyre", "respond ", "discussion", "role=main", "role=\"navigation x\"", "hidden", "style='",
     "display : none;", "aria-hidden=\"true\"", "data-a-very-long-attribute-name=\"\"", "data-\x02\x03=", "type=application/json",
     "href=\"/a/b?sid=1&amp;x=2#f\"", "href='http://host/path;jsessionid=3/x?utm_a=1&b'", "href=\" ./x\n\"", "href=//h?q",
     "=", "\"", "'", ">", "/", "/>", "<title>", "</title>", "<link rel=canonical ", "<link rel=canonical href=/x>", "\xc2\xa9", "<meta charset=", "<META CHARSET ='", "utf-8", "UTF8'", "latin1>", "charset=utf-8", "encoding=x", "\x1b$B"};

@@ -225,6 +225,7 @@ CASES = (
                 "several settings.",
                 "flag",
             ),
+            Option("own_words", False, "Compare pages by their own words, too.", "flag"),
             Option(
                 "distance",
                 None,

@@ -106,14 +106,15 @@ def mistakes(folder: Path | None, corpora: Path | None, most: int, page: Path | 
 def of_sites(folder: Path, recipe: Recipe, policy: Policy, most: int) -> Iterator[Mistake]:
     """Yield the worst drops of each site that are not right, and missed twins."""
     for site in corpora_in(folder):
-        judged = judge([*site.pages()], recipe, policy)
-        contents = contents_of(site.texts(judged.prints.ids))
+        pages = [*site.pages()]
+        judged, prints = judge(pages, recipe, policy), measure(pages, recipe)
+        contents = contents_of(site.texts(prints.ids))
         done = held_to_truth(judged, contents, twins(contents))
         wrong = [drop for drop in done.drops if drop.content < SAME][:most]
         missed = done.missed[:: max(1, len(done.missed) // most)][:most]
         chosen = [Chosen("wrong", site.name, d.kept, d.page, d.content) for d in wrong]
         chosen += [Chosen("missed", site.name, m.kept, m.page, m.content) for m in missed]
-        yield from read_mistakes(judged.prints, site.pages(), chosen)
+        yield from read_mistakes(prints, pages, chosen)
 
 
 def _show(one: Mistake) -> None:

@@ -1,6 +1,7 @@
 """Whole sites: how many pages with content of their own a crawl of them would lose.
 
-    pages -> fingerprints -> a crawl in the order of the file -> each drop beside the page kept -> figures
+    pages -> fingerprints, with what is learned of their site -> a crawl in the order of the file
+          -> each drop beside the page kept -> figures
 
     NAME.jsonl               url, html: a page a line, in the order of the crawl
     NAME.truth.jsonl[.zst]   url, text: the content of each of them, as a person marked it
@@ -26,9 +27,9 @@ from runner import Bench, Round
 from site_peers import SETTINGS, extractors, signed
 
 from dedup.detector import EmbeddedDetector
-from dedup.evaluate.sets import Numbers, Prints, Progress, SetPage, measure, read_records
+from dedup.evaluate.sets import Numbers, Progress, SetPage, read_records
 from dedup.model.errors import DedupError, UsageError
-from dedup.model.names import document_key
+from dedup.model.names import document_key, registrable_domain
 from dedup.model.page import ReserveOptions
 from dedup.model.policy import Options, Policy
 from dedup.model.recipes import Recipe, recipe_of
@@ -207,6 +208,7 @@ def open_case(
     corpora: Path | None,
     distance: int | None,
     peers: bool,
+    own_words: bool,
     count: int | None,
     progress: Progress | None = None,
 ) -> Iterator[Bench]:
@@ -224,7 +226,7 @@ def open_case(
             pages = [*islice(site.pages(progress), count)]
             contents = contents_of(site.texts([page.id for page in pages], whole=count is None))
             near = twins(contents)
-            judged = judge(pages, recipe, policy)
+            judged = judge(pages, recipe, policy, own_words=own_words)
             name = "dedup" if peers else site.name
             found[name] = found.get(name, Counter()) + _counts(judged, contents, near)
             for extractor, extract in others.items():
@@ -239,6 +241,8 @@ def open_case(
         return {name: _shown(one) for name, one in found.items()}
 
     facts = {"recipe": recipe.id, "distance": policy.distance, "sites": len(sites)}
+    if own_words:
+        facts["own words"] = "compared"
     yield Bench(facts, measure_all, ("resiliparse", "trafilatura", "datasketch") if peers else ())
 
 
@@ -268,18 +272,22 @@ class Judged(NamedTuple):
     dropped: dict[int, int]
     again: set[int]
     seconds: float
-    prints: Prints
 
 
-def judge(pages: Sequence[SetPage], recipe: Recipe, policy: Policy) -> Judged:
+def judge(
+    pages: Sequence[SetPage], recipe: Recipe, policy: Policy, *, own_words: bool = False
+) -> Judged:
     """Judge the pages of a site in their order, each of them inserted at once."""
     begin = time.process_time()
-    prints = measure(pages, recipe)
     detector = EmbeddedDetector.over(Layer(policy.distance), recipe, policy)
-    verdicts = [
-        detector.accept(page, document_key(url), ReserveOptions(domain=domain, guard=False))
-        for page, url, domain in zip(prints.pages, prints.ids, prints.domains, strict=True)
-    ]
+    if own_words:
+        detector.compare_own_words()
+    verdicts = []
+    for page in pages:
+        print_ = detector.fingerprint(page.html, url=page.url or None)
+        domain = registrable_domain(page.url)
+        options = ReserveOptions(domain=domain, guard=print_.partly)
+        verdicts.append(detector.accept(print_, document_key(page.id), options))
     seconds = time.process_time() - begin
     first: dict[str, int] = {}
     for number, verdict in enumerate(verdicts):
@@ -290,7 +298,7 @@ def judge(pages: Sequence[SetPage], recipe: Recipe, policy: Policy) -> Judged:
         if verdict.status == "near_duplicate" and verdict.of is not None
     }
     again = {number for number, verdict in enumerate(verdicts) if verdict.status == "refetch"}
-    return Judged(len(pages), dropped, again, seconds, prints)
+    return Judged(len(pages), dropped, again, seconds)
 
 
 def held_to_truth(judged: Judged, contents: list[Numbers], near: list[list[Twin]]) -> Crawl:

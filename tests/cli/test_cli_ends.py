@@ -83,28 +83,30 @@ def test_ctrl_c_in_a_scan_leaves_what_resume_needs(tmp_path):
 def in_terminal(command: list[object], **env: str) -> tuple[str, str]:
     """Return what a command writes to a terminal: stdout, stderr."""
     pty = pytest.importorskip("pty", reason="no pseudo-terminals here")
-    seen = []
-    for number in (1, 2):
-        master, slave = pty.openpty()
-        streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        streams["stdout" if number == 1 else "stderr"] = slave
-        subprocess.run(
-            [sys.executable, "-m", "dedup", *map(str, command)],
-            check=False,
-            timeout=600,
-            env=os.environ | {"TERM": "xterm", "NO_COLOR": ""} | env,
-            **streams,
-        )
-        os.close(slave)
-        data = b""
-        try:
-            while part := os.read(master, 65536):
-                data += part
-        except OSError:  # Linux's way to say that the other end is closed
-            pass
-        os.close(master)
-        seen.append(data.decode())
-    return seen[0], seen[1]
+    (out, to_out), (err, to_err) = pty.openpty(), pty.openpty()
+    subprocess.run(
+        [sys.executable, "-m", "dedup", *map(str, command)],
+        check=False,
+        timeout=600,
+        env=os.environ | {"TERM": "xterm", "NO_COLOR": ""} | env,
+        stdout=to_out,
+        stderr=to_err,
+    )
+    os.close(to_out)
+    os.close(to_err)
+    return _rest(out), _rest(err)
+
+
+def _rest(master: int) -> str:
+    """Return what was written to a terminal that is closed."""
+    data = b""
+    try:
+        while part := os.read(master, 65536):
+            data += part
+    except OSError:  # Linux's way to say that the other end is closed
+        pass
+    os.close(master)
+    return data.decode()
 
 
 def test_a_terminal_gets_colour(pages):

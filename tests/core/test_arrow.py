@@ -120,6 +120,7 @@ def test_threads_may_call_it_at_once():
     ]
 
 
+@pytest.mark.long
 def test_polars_and_duckdb():
     """Their columns go in as they are, and the struct comes back."""
     duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")

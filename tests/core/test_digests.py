@@ -9,8 +9,6 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from sizes import sized
 
 from dedup.core import digests
@@ -57,16 +55,6 @@ def test_the_split_into_files_loses_none_however_they_fall(tmp_path, monkeypatch
         assert folder.put(digest, 1) == 0
     assert len(list(tmp_path.glob("??.digests"))) == 256
     assert [digest for digest in names if folder.find(digest) != 1] == []
-    folder.close()
-
-
-@given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 255)), max_size=60))
-def test_put_returns_the_mark_before(tmp_path_factory, changes):
-    """Whatever the marks and their order."""
-    folder, expected = DigestFolder(tmp_path_factory.mktemp("digests")), {}
-    for number, mark in changes:
-        assert folder.put(folder.digest(name(number)), mark) == expected.get(number, 0)
-        expected[number] = mark
     folder.close()
 
 

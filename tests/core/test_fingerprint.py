@@ -806,7 +806,7 @@ TITLES = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(TITLES)
 @example("x" * 1016 + "é")
 @example("x" * 1015 + "&eacute;y")

@@ -16,7 +16,7 @@ from sizes import examples
 
 import dedup.store.segmented_table as folder_of_files
 from dedup.core.numbers import Array
-from dedup.core.table import Match, Table
+from dedup.core.table import Table
 from dedup.store.segmented_table import SegmentedTable
 
 
@@ -139,24 +139,6 @@ def test_a_table_of_segments_is_a_set_of_pairs(tmp_path):
     )
 
 
-def test_many_segments_become_few(tmp_path):
-    """Each is merged with those that came after it, and everything is found."""
-    values = spread(100_000)
-    table = opened(tmp_path / "t")
-    for start in range(0, len(values), 2_000):
-        part = slice(start, start + 2_000)
-        table.append(values[part], numbered(values[part], start))
-        flush(table)
-        while table.merge():
-            pass
-    stats = table.stats()
-    assert stats.documents == table.written == len(values)
-    assert 1 <= stats.segments <= 8
-    offsets, documents, _ = probe_many(table, values[:5_000] ^ np.uint64(9))
-    assert np.array_equal(np.sort(documents), numbered(values[:5_000]))
-    assert len(offsets) == 5_001
-
-
 def test_a_merge_makes_no_segment_of_more_documents_than_it_may(tmp_path):
     """So the time and the memory that it takes are bounded."""
     table = opened(tmp_path / "t", 0)
@@ -198,20 +180,6 @@ def test_what_is_removed_while_it_is_merged_stays_removed(tmp_path, monkeypatch)
     again = opened(tmp_path / "t")
     assert [match.document for match in again.probe(4)] == [4, 5]
     assert (len(again), again.note) == (2, 10)
-
-
-def test_a_table_opened_for_a_larger_distance_is_written_again_for_it(tmp_path):
-    """Its segments are; for a smaller one they serve as they are."""
-    table = opened(tmp_path / "t", 3)
-    table.append(array([0b1111, 0b11]), array([1, 2]))
-    flush(table)
-    table.remove(array([0b11]), array([2]))
-    flush(table, 7)
-    assert opened(tmp_path / "t", 2).probe(0) == []
-    assert not opened(tmp_path / "t", 3).probe(0)
-    table = opened(tmp_path / "t", 4)
-    assert table.probe(0) == [Match(1, 0b1111, 4)]
-    assert (table.note, len(table), table.stats().removed) == (7, 1, 1)
 
 
 def test_reading_only_changes_nothing(tmp_path):

@@ -1,14 +1,11 @@
 """A table of segments loses nothing that was flushed: damaged, killed, without room."""
 
 import json
-import random
-import signal
 import subprocess
 import sys
 import threading
 from pathlib import Path
 
-import mounting
 import numpy as np
 import pytest
 from forking import completed
@@ -98,58 +95,6 @@ def test_a_manifest_that_is_not_one_is_refused(tmp_path, change):
         opened(tmp_path / "t")
 
 
-WRITER = """
-import sys, threading
-import numpy as np
-from dedup.store.segmented_table import SegmentedTable
-from dedup.core.table import Table
-
-table = SegmentedTable(__import__("pathlib").Path(sys.argv[1]), 3, threading.RLock())
-rng = np.random.default_rng(int(sys.argv[2]))
-step = table.note
-while True:
-    start = step * 100
-    documents = np.arange(start, start + 100, dtype=np.uint64)
-    values = documents * np.uint64(0x9E3779B97F4A7C15)
-    table.append(values, documents)
-    table.remove(values[::10].copy(), documents[::10].copy())  # each tenth goes again
-    step += 1
-    if rng.integers(3) == 0:
-        table.freeze(step, Table(3))
-        table.write(step)
-        print(step, flush=True)
-    if rng.integers(4) == 0:
-        table.merge()
-"""
-
-
-def test_a_kill_at_any_moment_loses_nothing_that_was_written(tmp_path):
-    """Killed -9 five times while it writes and merges, a table has what write() returned for."""
-    folder, seeds = tmp_path / "t", random.Random(3)
-    acknowledged = 0
-    for seed in range(5):
-        command = [sys.executable, "-c", WRITER, str(folder), str(seed)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            for _ in range(seeds.randrange(1, 12)):
-                acknowledged = int(process.stdout.readline())
-            timer = threading.Timer(seeds.random() * 0.05, process.kill)
-            timer.start()
-            rest = process.stdout.read().split("\n")
-            acknowledged = max([acknowledged, *map(int, filter(None, rest[:-1]))])
-        assert process.returncode == -signal.SIGKILL
-        table = opened(folder)
-        assert table.note >= acknowledged
-        acknowledged = table.note
-        documents = np.arange(acknowledged * 100, dtype=np.uint64)
-        values = documents * np.uint64(0x9E3779B97F4A7C15)
-        assert list(table.has(values, documents)) == (documents % np.uint64(10) > 0).tolist()
-        assert len(table) == acknowledged * 90
-        assert all(len(table.probe(int(value))) >= 1 for value in values[-9:])
-        left = {path.name for path in folder.iterdir()} - {NAME}
-        assert left == read_manifest(folder).files()
-
-
 STEPS = [
     "store.segmented_table.write_pairs",
     "core.files.sync_folder",
@@ -204,62 +149,6 @@ def test_a_process_that_ends_between_two_steps_loses_nothing(tmp_path, step, wha
     assert left == read_manifest(tmp_path / "t").files()
 
 
-FULL = """
-import sys, threading
-import mounting
-mounting.small_disk(sys.argv[1], "300k")
-import numpy as np
-from pathlib import Path
-from probing import probe_many
-from dedup.store import segmented_table
-from dedup.store.segmented_table import SegmentedTable
-from dedup.core.table import Table
-
-segmented_table.IN_MEMORY = int(sys.argv[2])
-folder = Path(sys.argv[1]) / "t"
-table = SegmentedTable(folder, 3, threading.RLock())
-values = np.random.default_rng(1).integers(0, 2**64, 100_000, dtype=np.uint64)
-stored, refused = 0, None
-while refused is None:
-    part = slice(stored, stored + 500)
-    table.append(values[part], np.arange(stored, stored + 500, dtype=np.uint64))
-    stored += 500
-    table.freeze(stored, Table(3))
-    try:
-        table.write(stored)
-        table.merge()
-    except OSError as error:
-        refused = error
-assert refused.errno == 28, refused
-assert 2000 < stored < 100_000
-assert len(table) == stored
-found = probe_many(table, values[:stored])[1]
-assert np.array_equal(np.sort(found), np.arange(stored)), "something is lost in memory"
-again = SegmentedTable(folder, 3, threading.RLock())
-count = len(again)
-assert count == again.note >= 1000
-assert np.array_equal(np.sort(probe_many(again, values[:count])[1]), np.arange(count))
-print(count)
-import os
-os._exit(0)
-"""
-
-
-@pytest.mark.skipif(not mounting.can_mount(), reason="needs mounts of its own")
-@pytest.mark.parametrize("in_memory", [0, segmented_table.IN_MEMORY])
-def test_a_full_disk_loses_nothing(tmp_path, in_memory):
-    """On a disk of 300 KB writing is refused in the end; what was appended is found, what was written, too."""
-    done = subprocess.run(
-        [sys.executable, "-c", FULL, str(tmp_path), str(in_memory)],
-        cwd=Path(__file__).parents[1] / "support",
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) > 0
-
-
 def test_files_that_are_made_in_mapped_files_are_the_same(tmp_path, monkeypatch):
     """Byte for byte: written, merged with removed pairs, and written again for a greater distance."""
     made = []
@@ -299,6 +188,7 @@ print(len(table), len(table._segments))
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="a limit that leaves out mapped files")
 def test_a_merge_takes_no_more_memory_the_more_there_is_to_merge(tmp_path):
     """Two million documents with 40 MB, where pairs and files take some hundred."""

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from sizes import FULL, examples, sized
 from table_oracle import (
-    ALL,
     DISTANCES,
     KINDS,
     PRESETS,
@@ -184,21 +183,6 @@ def test_results_are_the_callers_own() -> None:
     assert [part.tolist() for part in first] == [[0, 1], [10], [0]]
 
 
-def test_many_documents_of_one_value() -> None:
-    """A value may have very many documents: all are found, a limit takes the first."""
-    table, n = Table(3), 300_000
-    documents = np.random.default_rng(1).permutation(n).astype(np.uint64)
-    assert table.insert_many(np.zeros(n, np.uint64), documents) == n
-    assert table.insert_many(np.zeros(n, np.uint64), documents) == 0
-    assert table.stats().values == 1
-    assert table.probe_many([1])[1].tolist() == list(range(n))
-    assert table.probe(7, limit=3) == [Match(i, 0, 3) for i in range(3)]
-    assert table.probe(7, limit=3).cut
-    assert not table.probe(7, limit=n).cut
-    assert all(table.remove(0, document) for document in range(1_000))
-    assert table.probe(0, limit=1) == [Match(1_000, 0, 0)]
-
-
 def test_removing_everything_leaves_an_empty_table() -> None:
     """What was removed is not found again, and the table can be filled anew."""
     values = clustered(np.random.default_rng(3), 3_000)
@@ -210,24 +194,3 @@ def test_removing_everything_leaves_an_empty_table() -> None:
         assert len(table) == 0
         assert table.stats().values == 0
         assert table.probe(int(values[0])) == []
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("k", [3, 7])
-def test_a_hot_neighbourhood_is_searched_exactly(k: int, preset: str) -> None:
-    """Where 50,000 values differ in 16 bits only, beside others, probes there are exact."""
-    rng = np.random.default_rng(k)
-    hot = np.arange(50_000, dtype=np.uint64) << np.uint64(21) ^ np.uint64(0x5A5A_0000_0012_3456)
-    values = np.concatenate([hot, uniform(rng, 20_000), np.array([0, ALL], dtype=np.uint64)])
-    documents = np.arange(len(values), dtype=np.uint64)
-    table = Table(k, preset)
-    table.insert_many(values, documents)
-    for query in [0, ALL, *hot[::25_000].tolist(), int(hot[7]) ^ 1, int(values[60_000]) ^ 6]:
-        assert table.probe(query) == scan(values, documents, query, k)
-    for i in range(0, 50_000, 5):
-        assert table.remove(int(values[i]), i)
-    kept = np.ones(len(values), dtype=bool)
-    kept[0:50_000:5] = False
-    query = int(hot[3])
-    assert table.probe(query) == scan(values[kept], documents[kept], query, k)

@@ -160,7 +160,7 @@ OPEN = """form|div class=comments|div id=post-reply|nav|aside|header|div role=di
 section|footer|p|ul|li|table|tr|td|label|span class=comment|form class=respond|div hidden|h2
 b|noscript|span hidden|my-app hidden|svg hidden|div role=toolbar|i|button|span role=navigation|b role=main class=x
 meta content=a|meta property=og:url content=/b|img src=c alt=d
-a href=/1|a class=comments href=/2|a href=/3|div class=cookie-notice|section id=gdpr|div class=modal|form class=related""".replace(
+a href=/1|a class=comments href=/2|a href=/3|div class=popup|section id=signup|div class=modal|form class=related""".replace(
     "\n", "|"
 ).split("|")
 

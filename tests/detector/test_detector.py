@@ -90,16 +90,6 @@ def test_promise_2_a_page_is_never_a_duplicate_of_itself_when_crawled_again(dete
     assert len(detector) == 2
 
 
-def test_promise_3_two_phases_what_nobody_ends_expires(detector, clock):
-    """At its expiry a reservation no longer holds anyone up."""
-    verdict = detector.reserve(page(), A)
-    clock.now += 599
-    assert detector.reserve(page(), B).status == "pending"
-    clock.now += 1
-    assert detector.reserve(page(), B).status == "unique"
-    assert not detector.release(verdict)
-
-
 # --------------------------------------------------------------------------- the decision
 
 
@@ -131,22 +121,7 @@ def test_the_guard_looks_at_every_match(detector):
     assert (verdict.status, verdict.of) == ("near_duplicate", B)
 
 
-def test_pages_without_a_domain_do_not_match_each_other_in_site_scope(tmp_path):
-    """No domain is not a common domain."""
-    with dedup.open(tmp_path, scope="site") as detector:
-        accept(detector, page(), "one")
-        assert detector.reserve(page(), "two").status == "unique"
-
-
 # ------------------------------------------------------------------------- ending a reservation
-
-
-def test_an_insert_that_is_repeated_writes_nothing(detector):
-    """The second insert of a verdict changes nothing and is False."""
-    verdict = accept(detector, page(), A)
-    next_id = detector._store._documents.next_id
-    assert detector.insert(verdict) is False
-    assert detector._store._documents.next_id == next_id
 
 
 def test_an_expired_reservation_is_inserted_all_the_same(detector, clock):

@@ -1,8 +1,6 @@
 """The embedded detector against a brute-force model of its rules, over many steps of a crawl."""
 
-import random
 import tempfile
-from itertools import count
 from unittest import mock
 
 from detecting import ONES, Clock, bits, page, saying
@@ -215,38 +213,3 @@ class CrawlOfFewValues(Crawl):
 
 TestCrawlOfFewValues = CrawlOfFewValues.TestCase
 TestCrawlOfFewValues.settings = TestCrawl.settings
-
-
-def test_of_each_group_one_page_is_kept(tmp_path):
-    """However inserts, releases and expiries fall, every group of copies keeps a page."""
-    generator, number, clock = random.Random(3), count(), Clock()
-    with dedup.open(tmp_path, clock=clock) as detector:
-        groups = [generator.getrandbits(64) for _ in range(30)]
-        kept: dict[int, int] = dict.fromkeys(range(30), 0)
-        waiting = [
-            (g, f"http://example.com/{next(number)}", 0) for g in range(30) for _ in range(8)
-        ]
-        flying: list[tuple[int, str, Verdict]] = []
-        while waiting or flying:
-            clock.now += generator.choice([0, 0, 0, 100, 700])
-            if waiting and generator.random() < 0.6:
-                group, key, tries = waiting.pop(generator.randrange(len(waiting)))
-                exempt = "in_flight" if tries > 3 else None
-                value = groups[group] ^ (1 << generator.randrange(64))
-                verdict = detector.reserve(page(value), key, exempt=exempt)
-                if verdict.status == "pending":
-                    waiting.append((group, key, tries + 1))
-                elif verdict.status == "near_duplicate":
-                    assert kept[group], "dropped before a copy was accepted"
-                else:
-                    flying.append((group, key, verdict))
-            elif flying:
-                group, key, verdict = flying.pop(generator.randrange(len(flying)))
-                if generator.random() < 0.3:
-                    detector.release(verdict)
-                    waiting.append((group, key, 0))
-                else:
-                    detector.insert(verdict)
-                    kept[group] += 1
-        assert all(kept.values())
-        assert len(detector) == sum(kept.values())

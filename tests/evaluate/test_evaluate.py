@@ -512,6 +512,7 @@ def test_the_report_for_a_person(folder):
         assert f"\nall pairs, by {sort}\n" in result.stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "begin"), [("p.svg", b"<?xml"), ("p.png", b"\x89PNG")])
 def test_the_plot_is_drawn(files, name, begin):
     """A picture of the figures is written, the same twice."""

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from browsing import MAY_CRASH, chromium, faults, kept, opened
 
+pytestmark = pytest.mark.long
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-@pytest.mark.long
 @MAY_CRASH
 def test_pages_build(tmp_path):
     """Sphinx builds the pages without a warning, with every page in the contents; they fit; axe finds no fault."""

@@ -283,17 +283,28 @@ def test_only_changes_are_embedded(tmp_path):
         assert run() == ["gone", "4 of 4 blocks embedded", "unchanged"]
 
 
-@pytest.mark.parametrize("name", ["asyncio_crawl.py", "embed_changes.py", "crawlee_crawl.py"])
-def test_an_example_is_short_and_says_its_usage(name):
-    """At most 80 lines; without arguments it ends with one line."""
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("asyncio_crawl.py", "usage: python examples/asyncio_crawl.py"),
+        ("embed_changes.py", "usage: python examples/embed_changes.py"),
+        ("stream.py", "usage: python examples/stream.py HOST:PORT"),
+        ("spark_job.py", "pip install 'crawl-dedup[spark]'"),
+        pytest.param(
+            "crawlee_crawl.py", "usage: python examples/crawlee_crawl.py", marks=pytest.mark.long
+        ),
+    ],
+)
+def test_an_example_is_short_and_says_what_it_needs(name, said):
+    """At most 80 lines; without arguments, or its extra, it ends with one line."""
     assert len((EXAMPLES / name).read_text("utf-8").splitlines()) <= 80
-    if name.startswith("crawlee") and importlib.util.find_spec("crawlee") is None:
-        pytest.skip("crawlee is not installed")
+    if name == "spark_job.py" and importlib.util.find_spec("pyspark"):
+        pytest.skip("pyspark is installed")
     done = subprocess.run(
         [sys.executable, EXAMPLES / name], capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
-    assert f"usage: python examples/{name}" in done.stderr
+    assert said in done.stderr
     assert "Traceback" not in done.stderr
 
 

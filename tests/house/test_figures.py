@@ -3,7 +3,6 @@
 import json
 import re
 
-import figure_pages
 import pytest
 from tools import figures
 
@@ -35,29 +34,3 @@ def test_every_table_of_readme_and_quality_is_from_the_file():
         outside = re.sub(r"<!-- ([\w -]+): begin -->.*?<!-- \1: end -->", "", text, flags=re.DOTALL)
         heads = re.findall(r"(?<!\|)\n(\|.+)\n\|[-| ]+\n", outside)
         assert [head for head in heads if head != "| file | what |"] == [], name
-
-
-def test_a_table_is_made_of_the_counts():
-    """Shares are of the pairs there are, and of those that were found."""
-    step = {"found": 9, "wrong": 1, "found_alone": 10, "wrong_alone": 10}
-    entry = {
-        "near_duplicates": 10,
-        "by_k": {str(k): step for k in figure_pages.STEPS},
-        "by_similarity": {str(s): step for s in figure_pages.SIMILARITIES},
-    }
-    held = {f"set-{name}": {"figures": {"all_real": entry}} for name in ("development", "second")}
-    lines = figure_pages.distance_steps(held).splitlines()
-    assert lines[2] == "| 1 | 10.0 % | 10.0 % | 90.0 % | 50.0 % | 50.0 % |"
-    assert lines[-3].startswith("| **8** | **10.0 %** |")
-
-
-def test_what_is_kept_of_a_measurement_is_counts():
-    """A run of the demo becomes an entry with what a page may use."""
-    found = {"urls": 500, "fetched": 318, "near_duplicates": 83, "found_percent": 98.8, "x": 1}
-    found["wrong"] = ["/a"]
-    if not (figures.ROOT / ".git").exists():
-        pytest.skip("this is no checkout")
-    entry = figures.entry("demo-1", found)
-    assert "x" not in entry["figures"]
-    assert entry["figures"]["fetched"] == 318
-    assert entry["figures"]["wrong"] == 1

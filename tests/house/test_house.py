@@ -21,15 +21,6 @@ from dedup.model.recipes import NEWEST
 ROOT = Path(__file__).parents[2]
 
 
-def test_imports_only_go_down():
-    """import-linter's contracts in pyproject.toml hold."""
-    program = Path(sys.executable).with_name("lint-imports")
-    done = subprocess.run(
-        [program, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout
-
-
 def test_what_is_public_is_there():
     """Every name in __all__ exists, once, and in order."""
     assert sorted(set(dedup.__all__)) == dedup.__all__
@@ -60,21 +51,6 @@ def test_no_pointer_to_a_file_that_does_not_exist():
 def test_a_total_that_grew_has_a_reason():
     """Lines, modules, calls and imports grew by at most 2 %, or the changelog names the total and why."""
     assert house.unexplained((ROOT / "CHANGELOG.md").read_text(encoding="utf-8")) == []
-
-
-def test_a_reason_is_looked_for_in_unreleased_only(monkeypatch):
-    """A total of which an older version speaks still needs its own reason."""
-    grown = house.Total("lines of dedup/", 200, 100)
-    monkeypatch.setattr(house, "totals", lambda: [grown, house.Total("modules", 102, 100)])
-    older = "\n## [0.1.0]\nlines of dedup/: more cases\n"
-    assert house.unexplained(f"## [Unreleased]\n{older}") == [grown]
-    assert house.unexplained(f"## [Unreleased]\nlines of dedup/: more cases\n{older}") == []
-
-
-def test_circles_are_found():
-    """Modules that import each other by way of others are one circle; a chain is none."""
-    graph = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": {"e"}, "e": set()}
-    assert house.circles(graph) == [["a", "b", "c"]]
 
 
 HEAVY = {"aiokafka", "hiredis", "lmdb", "numpy", "redis", "publicsuffixlist"}

@@ -38,26 +38,6 @@ def test_every_include_is_by_its_folder():
     assert wrong == []
 
 
-def test_circles_and_upward_includes_are_seen():
-    """A circle of four, an include that goes up and one between neighbours."""
-    graph = {
-        "base/a": {"base/b"},
-        "base/b": {"base/c"},
-        "base/c": {"base/a", "table/d"},
-        "table/d": {"base/a"},
-        "bulk/e": {"lmdb/f", "table/d"},
-        "lmdb/f": set(),
-        "cellar/g": set(),
-    }
-    assert house_native.circles(graph) == [["base/a", "base/b", "base/c", "table/d"]]
-    assert house_native.upward(graph) == [
-        "cellar is on no floor",
-        "base/c includes table/d",
-        "bulk/e includes lmdb/f",
-    ]
-    assert house_native.circles({"base/a": {"base/b"}, "base/b": set()}) == []
-
-
 def test_the_interface_is_that_of_the_headers():
     """dedup/core/native.py states the checksum of the declarations, so that a core of others is refused."""
     binding = runpy.run_path(str(house_native.NATIVE / "build_ffi.py"))

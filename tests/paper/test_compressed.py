@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from compressed import CODECS, Compressed, compress, load
-from hypothesis import given, settings
+from compressed import CODECS, Compressed, compress
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sizes import examples
 
-from dedup.model.errors import StoreDamaged, UsageError
+from dedup.model.errors import StoreDamaged
 
 pytestmark = pytest.mark.long
 
@@ -26,13 +26,13 @@ lists = st.lists(word | near_zero | near_all | crowded | power, max_size=300).ma
 @pytest.mark.parametrize("codec", CODECS)
 @settings(max_examples=examples(150), deadline=None)
 @given(values=lists)
+@example(values=[7] * 5000)
+@example(values=[0] * 300 + [ALL] * 300)
 def test_round_trip(codec, values):
     """Any fingerprints, equal ones, 0 and all ones included, come back in order."""
     made = compress(values, codec)
     assert made.decode().tolist() == values
-    opened = Compressed(made.bytes)
-    assert (len(opened), opened.codec) == (len(values), codec)
-    assert opened.decode().tolist() == values
+    assert Compressed(made.bytes).decode().tolist() == values
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -54,24 +54,6 @@ def test_a_probe_finds_what_a_scan_finds(codec, values, query, k, prefix_bits):
     assert compress(values, codec).probe(query, k, prefix_bits).tolist() == expected
 
 
-@pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("values", [[], [0], [ALL], [0, ALL], [7] * 5000, [0] * 300 + [ALL] * 300])
-def test_the_ends(codec, values):
-    """None, one, the extremes, and thousands of equal ones."""
-    assert compress(values, codec).decode().tolist() == values
-
-
-@pytest.mark.parametrize("codec", CODECS)
-def test_many_blocks(codec):
-    """200,000 fingerprints come back, and each is found by its prefix."""
-    rng = np.random.default_rng(1)
-    values = np.sort(rng.integers(0, 2**64, 200_000, dtype=np.uint64))
-    made = compress(values, codec)
-    assert np.array_equal(made.decode(), values)
-    for value in values[rng.integers(0, len(values), 200)].tolist():
-        assert made.probe(value, 0, 31).tolist() == [value]
-
-
 def test_sizes_near_the_bound():
     """Of evenly spread fingerprints, Elias-Fano is within 2 % of the entropy bound, Huffman within 8."""
     n = 200_000
@@ -85,11 +67,6 @@ def test_clustered_ones_are_no_larger():
     """Elias-Fano never takes more than 2 bits and a word more than the span of the values asks."""
     values = np.repeat(np.arange(100, dtype=np.uint64) * np.uint64(2**57), 1000)
     assert len(compress(values, "elias-fano").bytes) <= len(values) * (64 - 16 + 2) / 8 + 200
-
-
-def test_what_is_not_sorted_is_sorted_first():
-    """The order in which fingerprints are given does not change the bytes."""
-    assert bytes(compress([5, 1, 3]).bytes) == bytes(compress([1, 3, 5]).bytes)
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -116,30 +93,3 @@ def test_another_format_or_version_is_named():
     content[8] = 2
     with pytest.raises(StoreDamaged, match="version"):
         Compressed(bytes(content))
-
-
-def test_a_file_is_read_in_place(tmp_path):
-    """load() maps a file, and errors name it."""
-    path = tmp_path / "values"
-    path.write_bytes(compress([1, 2, 3], "huffman").bytes)
-    assert load(path).decode().tolist() == [1, 2, 3]
-    path.write_bytes(b"")
-    with pytest.raises(StoreDamaged, match=str(path)):
-        load(path)
-    with pytest.raises(FileNotFoundError):
-        load(tmp_path / "none")
-
-
-@pytest.mark.parametrize(
-    ("k", "prefix_bits"), [(-1, 5), (65, 5), (3, -1), (3, 65), ("3", 5), (3, True)]
-)
-def test_what_cannot_be_probed(k, prefix_bits):
-    """Distances and prefixes outside 0 .. 64 are refused."""
-    with pytest.raises(UsageError):
-        compress([1]).probe(1, k, prefix_bits)
-
-
-def test_a_codec_that_is_none():
-    """The codecs there are stand in the message."""
-    with pytest.raises(UsageError, match="huffman, elias-fano"):
-        compress([1], "zip")

@@ -1,16 +1,10 @@
 """DEDUP_DROPPED in real crawls: every page dropped or withheld is a line, in all modes, also after a kill and a resume."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections import Counter
 
-import pytest
 from command_line import call
-from crawling import Case, Page, article, hub, run_case, run_cases, serve, words
+from crawling import Case, Crawling, Page, article, hub, run_case, run_cases, serve, wait_for, words
 from picture_site import article as visited
 from picture_site import picture
 
@@ -170,53 +164,20 @@ def test_a_file_that_cannot_be_written_costs_no_page(tmp_path):
     assert crawls["nowhere"].parsed == crawls["without"].parsed
 
 
-SPIDER = """
-import sys
-import scrapy
-from scrapy.crawler import CrawlerProcess
-
-class Spider(scrapy.Spider):
-    name = "killed"
-    start_urls = [sys.argv[1] + "/"]
-    custom_settings = {
-        "ADDONS": {"dedup.scrapy.Addon": 500}, "DEDUP_DROPPED": sys.argv[2], "JOBDIR": sys.argv[3],
-        "DEDUP_PATH": sys.argv[4], "DOWNLOAD_DELAY": 0.05, "LOG_LEVEL": "ERROR",
-        "TELNETCONSOLE_ENABLED": False, "HTTPPROXY_ENABLED": False,
-    }
-    def parse(self, response):
-        yield {"begins": response.css("main p::text").get()[:20]}
-        yield from response.follow_all(css="a")
-
-process = CrawlerProcess()
-process.crawl(Spider)
-process.start()
-"""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
 def test_a_kill_loses_no_line(tmp_path):
     """kill -9 in the middle of a crawl: the lines so far are whole, and the resumed crawl appends."""
     file = tmp_path / "dropped.jsonl"
+    case = Case(PAGES, BEGINS, {"DEDUP_DROPPED": str(file), "JOBDIR": str(tmp_path / "job")})
     with serve(PAGES) as site:
-        command = [
-            sys.executable,
-            "-c",
-            SPIDER,
-            site.url,
-            file,
-            tmp_path / "job",
-            tmp_path / "store",
-        ]
-        process = subprocess.Popen([*map(str, command)], env=os.environ, start_new_session=True)
-        until = time.monotonic() + 120
-        while not file.exists() or file.read_bytes().count(b"\n") < 3:
-            assert process.poll() is None
-            assert time.monotonic() < until
-            time.sleep(0.01)
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
+        site.most = 15  # it is not over before it is killed
+        crawling = Crawling(tmp_path, {"only": (site, case)})
+        wait_for(lambda: file.exists() and file.read_bytes().count(b"\n") >= 3)
+        crawling.process.kill()
+        crawling.end(-9)
+        site.most = None
         before = file.read_bytes()
         assert before.endswith(b"\n")
-        subprocess.run([*map(str, command)], check=True, timeout=300)
+        Crawling(tmp_path, {"only": (site, case)}).end()
+    assert len(file.read_bytes()) > len(before)
     assert file.read_bytes().startswith(before)
     assert all(map(json.loads, file.read_text().splitlines()))

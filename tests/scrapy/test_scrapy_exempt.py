@@ -1,8 +1,22 @@
 """Pages that the Scrapy add-on keeps unjudged, each for its reason, which is counted."""
 
+import dataclasses
+import gzip
+
 import pytest
 from crawling import TEXT, Case, Page, article, hub, run_cases
 from crawling import words as words_of
+
+MOST = 30_000  # DEDUP_MAX_BYTES
+
+
+def sized(number: int, size: int, *, packed: bool = False) -> Page:
+    """An article of exactly so many bytes, as the spider gets it; packed is compressed on its way."""
+    page = article(number)
+    page = dataclasses.replace(page, body=page.body + b" " * (size - len(page.body)))
+    zipped = gzip.compress(page.body)
+    return Page(zipped, headers={"Content-Encoding": "gzip"}) if packed else page
+
 
 JSON = Page(f'{{"text": "{words_of(1)}"}}'.encode(), "application/json")
 XML = Page(f"<feed><p>{words_of(2)}</p></feed>".encode(), "application/xml")
@@ -17,7 +31,10 @@ KINDS = {
     "missing": article(10, status=404),
     "post": article(11),
     "short": article(12, count=5),
-    "large": article(13, text=words_of(13) + " " * 30_000),
+    "large": sized(13, MOST + 1),
+    "packedlarge": sized(18, MOST + 1, packed=True),
+    "most": sized(19, MOST),
+    "packed": sized(22, MOST, packed=True),
     "data": article(14, text=words_of(14, 60) + DATA),
     "menu": Page(f"<header>{'menu ' * 600}</header><p>{words_of(17, 40)}</p>".encode()),
 }
@@ -44,7 +61,7 @@ def parse(self, response):
         for request in self.links(response):
             yield request.replace(method="POST" if "/post" in request.url else "GET")
 """
-SETTINGS = {"ROBOTSTXT_OBEY": True, "DEDUP_MAX_BYTES": 30_000}
+SETTINGS = {"ROBOTSTXT_OBEY": True, "DEDUP_MAX_BYTES": MOST}
 PIPELINE = {"ITEM_PIPELINES": {"scrapy.pipelines.files.FilesPipeline": 1}}
 
 STARTS = {
@@ -84,6 +101,7 @@ REASONS = [
     ("post", "method"),
     ("short", "short"),
     ("large", "too_large"),
+    ("packedlarge", "too_large"),
     ("menu", "unread"),
 ]
 
@@ -94,6 +112,13 @@ def test_exempt(crawls, kind, reason):
     for path in (f"/{kind}", f"/{kind}/copy"):
         meta = crawls["exempt"].meta(path)
         assert (meta["status"], meta["reason"]) == ("exempt", reason)
+
+
+@pytest.mark.parametrize("kind", ["most", "packed"])
+def test_a_page_of_the_greatest_size_is_judged(crawls, kind):
+    """At exactly DEDUP_MAX_BYTES, as the spider gets it, a copy is dropped."""
+    assert f"/{kind}" in crawls["exempt"].parsed
+    assert f"/{kind}/copy" in crawls["exempt"].dropped
 
 
 def test_exempt_is_counted(crawls):
@@ -110,7 +135,7 @@ def test_exempt_is_counted(crawls):
 
 def test_exempt_pages_without_fingerprint_are_not_inserted(crawls):
     """Those of little text become originals, for copies of theirs, and the first of data; not the start page, which asks by POST."""
-    assert crawls["exempt"].stat("inserted") == 5
+    assert crawls["exempt"].stat("inserted") == 7
     assert (
         crawls["exempt"].stat("released") == 2
     )  # and the second page of data, which brings nothing new

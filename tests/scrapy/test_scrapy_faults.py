@@ -1,7 +1,7 @@
 """Faults of dedup in real crawls: whatever fails, no page is lost, and each fault is counted."""
 
 import pytest
-from crawling import Case, Page, article, hub, run_case, run_cases
+from crawling import Case, article, hub, run_case, run_cases
 
 import dedup
 
@@ -86,63 +86,23 @@ def test_fault_of_one_namespace_touches_no_other(crawls):
     assert crawls["healthy"].faults == {}
 
 
-# Each method of the detector breaks for the spider of its name.
+# Of every other call: test_scrapy_faults_everywhere.py and test_scrapy_faults_addon.py.
 BREAK = """
-import dedup.detector, dedup.scrapy.middlewares, dedup.scrapy.page.judge
+import dedup.detector
 
-def breaks(method, named):
-    real = getattr(dedup.detector.EmbeddedDetector, method)
-    def broken(self, *args, **kwargs):
-        if self.info()["namespace"] == named:
-            raise ZeroDivisionError(f"broken {method}")
-        return real(self, *args, **kwargs)
-    setattr(dedup.detector.EmbeddedDetector, method, broken)
-
-for method in ("release", "forget", "close"):
-    breaks(method, method)
-breaks("judge", "reserve")
-breaks("insert_many", "insert")
-
-real_read, real_forget = dedup.scrapy.page.judge.read_page, dedup.scrapy.middlewares.forget_copied
-
-def read_page(page, *, url, **options):
-    if b"UNREADABLE" in page:
-        raise MemoryError("broken reader")
-    return real_read(page, url=url, **options)
-
-def forget_copied(request):
-    if "UNCLEAN" in request.url:
-        raise TypeError("broken meta")
-    return real_forget(request)
-
-dedup.scrapy.page.judge.read_page = read_page
-dedup.scrapy.middlewares.forget_copied = forget_copied
+real = dedup.detector.EmbeddedDetector.insert_many
+def insert_many(self, verdicts):
+    if self.info()["namespace"] == "insert":
+        raise ZeroDivisionError("broken insert")
+    return real(self, verdicts)
+dedup.detector.EmbeddedDetector.insert_many = insert_many
 
 class Broken:
     def process_item(self, item, spider=None):
         raise ValueError("the pipeline is broken")
 """
-RAISE = """
-def parse(self, response):
-    self.note("parsed", response)
-    if not response.url.endswith("/"):
-        raise ValueError("the callback is broken")
-    return self.links(response)
-"""
 BROKEN = {
-    "reserve": Case(PAGES),
     "insert": Case(PAGES),
-    "release": Case(PAGES, RAISE, {"DEDUP_WAIT_SECONDS": 0.1}),
-    "forget": Case(PAGES | {"/": hub("/a", "/gone", "/c"), "/gone": Page(b"", status=410)}),
-    "close": Case(PAGES),
-    "reader": Case(
-        {"/": hub("/x", "/y"), "/x": article(1), "/y": article(1, frame="UNREADABLE")},
-        "def links(self, r): return super().links(r, errback=None)",
-    ),
-    "meta": Case(
-        {"/": hub("/x", "/UNCLEAN"), "/x": article(1), "/UNCLEAN": article(2)},
-        "def links(self, r): return super().links(r, meta=r.meta.copy())",
-    ),
     "foreign": Case(
         PAGES,
         """
@@ -152,6 +112,16 @@ BROKEN = {
                 yield request
         """,
     ),
+    "mine": Case(
+        {"/": article(1)},
+        """
+        def parse(self, response):
+            response.meta["dedup"] = "mine"
+            self.note("parsed", response)
+            yield {"url": response.url}
+        """,
+        {"ITEM_PIPELINES": {"spiders.Broken": 1}},
+    ),
 }
 
 
@@ -160,47 +130,26 @@ def broken(tmp_path_factory):
     return run_cases(tmp_path_factory.mktemp("broken"), BROKEN, setup=BREAK)
 
 
-@pytest.mark.parametrize("name", [name for name in BROKEN if name not in ("close", "forget")])
-def test_promise_1_nothing_is_lost_by_a_fault(broken, name):
-    """Whatever method of ours raises, every page is parsed."""
-    assert broken[name].parsed == set(BROKEN[name].pages)
-    assert broken[name].dropped == {}
-
-
 @pytest.mark.parametrize(
     ("name", "faults"),
-    [
-        ("reserve", {"zero_division_error": 4}),
-        ("insert", {"zero_division_error": 4}),
-        ("release", {"zero_division_error": 3}),
-        ("close", {"zero_division_error": 1}),
-        ("reader", {"memory_error": 1}),
-        ("meta", {"type_error": 1}),
-        ("foreign", {"type_error": 3}),
-    ],
+    [("insert", {"zero_division_error": 4}), ("foreign", {"type_error": 3}), ("mine", {})],
 )
-def test_fault_is_counted_for_each_page(broken, name, faults):
-    """dedup/error/KIND counts each page that a fault touched."""
+def test_promise_1_nothing_is_lost_by_a_fault(broken, name, faults):
+    """Inserts fail, a spider writes meta of its own, and to meta["dedup"]: every page is parsed, each fault counts."""
+    assert broken[name].parsed == set(BROKEN[name].pages)
+    assert broken[name].dropped == {}
     assert broken[name].faults == faults
 
 
 def test_fault_is_logged_once(broken):
-    """Of the faults of a kind the first one is logged, with its traceback, and only that."""
-    log = broken["reserve"].log
-    assert log.count("[dedup] failed (broken judge); ") == 1
-    assert "ZeroDivisionError: broken judge\n" in log
-
-
-def test_fault_at_insert_says_what_it_costs(broken):
-    """A page whose insert failed is said to be parsed, but not remembered."""
-    assert "was parsed, but is not remembered" in broken["insert"].log
+    """Of the faults of a kind the first one, with its traceback and what it costs; none of a signal handler."""
+    log = broken["insert"].log
+    assert log.count("[dedup] failed (broken insert); ") == 1
+    assert "ZeroDivisionError: broken insert\n" in log
+    assert "was parsed, but is not remembered" in log
     assert broken["insert"].stat("inserted") == 0
-
-
-def test_fault_at_forget_is_counted(broken):
-    """A page that is gone and cannot be forgotten is a fault that ends nothing."""
-    assert {"/", "/a", "/c"} == broken["forget"].parsed
-    assert broken["forget"].faults["zero_division_error"] >= 1
+    assert "the pipeline is broken" in log
+    assert not [line for line in broken["mine"].errors if "signal handler" in line]
 
 
 def test_store_without_documents_is_closed_with_its_crawl(tmp_path):
@@ -215,22 +164,6 @@ atexit.register(count)
     crawl = run_case(tmp_path, Case(PAGES, body), setup=setup)
     assert crawl.stat("released") == 1
     assert left.read_text() == "0"
-
-
-def test_meta_of_another_is_no_fault_when_an_item_fails(tmp_path):
-    """What a spider itself writes to meta["dedup"] does not break the item_error signal."""
-    body = """
-    def parse(self, response):
-        response.meta["dedup"] = "mine"
-        self.note("parsed", response)
-        yield {"url": response.url}
-    """
-    pages = {"/": article(1)}
-    case = Case(pages, body, {"ITEM_PIPELINES": {"spiders.Broken": 1}})
-    crawl = run_case(tmp_path, case, setup=BREAK)
-    assert "the pipeline is broken" in crawl.log
-    assert crawl.parsed == {"/"}
-    assert not [line for line in crawl.errors if "signal handler" in line]
 
 
 def test_reactor_without_asyncio_disables_the_addon(tmp_path):

@@ -106,6 +106,8 @@ def crawl(folder, site, plan: list[tuple[str, str, str]]) -> list[Crawl]:
             "CONCURRENT_ITEMS": 4,  # as in crawls without JOBDIR: nothing is killed here
             "DEDUP_NAMESPACE": "site",
             "DEDUP_WAIT_SECONDS": 0.05,
+            "DEDUP_REPORT": str(folder / f"report{number}.html"),
+            "DEDUP_DROPPED": str(folder / f"dropped{number}.jsonl"),
             "ITEM_PIPELINES": {"spiders.Write": 1},
         }
         body = faulting.armed(point, kind, None) + WAYS[way]

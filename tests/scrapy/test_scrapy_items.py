@@ -7,12 +7,14 @@ from functools import partial
 
 import pytest
 from crawling import (
+    WRITES,
     Case,
     Crawl,
     Crawling,
     Page,
     article,
     hub,
+    linked,
     run_case,
     run_cases,
     serve,
@@ -20,20 +22,6 @@ from crawling import (
     words,
 )
 from killing import verify_store
-
-PIPELINE = """
-class Write:
-    @classmethod
-    def from_crawler(cls, crawler):
-        self = cls()
-        self.crawler = crawler
-        return self
-
-    def process_item(self, item, spider=None):  # Scrapy 2.13 gives the spider
-        self.crawler.spider.note("item", None, item=dict(item))
-        return item
-"""
-WRITES = {"ITEM_PIPELINES": {"spiders.Write": 1}}
 
 ITEMS = """
 def parse(self, response):
@@ -45,7 +33,6 @@ def parse(self, response):
         yield {"name": name, "sku": sku, "url": response.url} | data
     yield from self.links(response)
 """
-SETUP = "import json\n" + PIPELINE
 
 
 def product(number: int, sku: str = "", price: int | None = None, frame: str = "") -> Page:
@@ -57,12 +44,8 @@ def product(number: int, sku: str = "", price: int | None = None, frame: str = "
     return Page(page.body.replace(b"</main>", data.encode() + b"</main>"))
 
 
-def site(pages: dict[str, Page]) -> dict[str, Page]:
-    return {"/": hub(*pages)} | pages
-
-
 def items(crawl: Crawl, *fields: str) -> list[tuple[object, ...]]:
-    return [tuple(e["item"].get(f) for f in fields) for e in crawl.of("item")]
+    return [tuple(item.get(f) for f in fields) for item in crawl.items]
 
 
 def shop(count: int) -> dict[str, Page]:
@@ -73,7 +56,7 @@ def shop(count: int) -> dict[str, Page]:
     for n in range(count):
         pages[f"/p/{n}?variant=2"] = product(n, f"{n}-2")
         pages[f"/p/{n}?utm_source=mail"] = product(n, f"{n}", frame="mail")
-    return site(pages)
+    return linked(pages)
 
 
 def rare(count: int, each: int) -> dict[str, Page]:
@@ -85,7 +68,7 @@ def rare(count: int, each: int) -> dict[str, Page]:
             pages[f"/p/{n}?ref=r{k}"] = product(
                 n, price=10_000 + number if number % 30 == 17 else n
             )
-    return site(pages)
+    return linked(pages)
 
 
 # Where a value may stand besides inline data, and how a spider finds it.
@@ -124,7 +107,7 @@ def rare_places(count: int, each: int) -> dict[str, Page]:
             path = f"/p/{n}?ref=r{k}" if k >= 0 else f"/p/{n}"
             pages[path] = article(n, text=f"{words(n)}</p>{html}<p>")
     assert next(odd, None) is None  # each place has its variant
-    return site(pages)
+    return linked(pages)
 
 
 def late(count: int, last: int) -> dict[str, Page]:
@@ -134,7 +117,7 @@ def late(count: int, last: int) -> dict[str, Page]:
         pages[f"/p/{n}?ref=x"] = product(n, price=n)
     for n in range(last):
         pages[f"/p/{n}?ref=y"] = product(n, price=5000 + n)
-    return site(pages)
+    return linked(pages)
 
 
 def counters(count: int) -> dict[str, Page | list[Page]]:
@@ -168,6 +151,7 @@ def parse(self, response):
     yield from self.links(response)
 """
 HOSTILE = """
+noted = ["sku"]
 def parse(self, response):
     self.note("parsed", response)
     for sku in response.css("main [data-sku]::attr(data-sku)").getall():
@@ -178,7 +162,6 @@ def parse(self, response):
         yield {"sku": sku, "odd": value}
     yield from self.links(response)
 """
-WRITES_SKU = PIPELINE.replace("item=dict(item)", 'item={"sku": item["sku"]}')
 FAILS = """
 def parse(self, response):
     self.note("parsed", response)
@@ -206,7 +189,7 @@ def crawls(tmp_path_factory):
         "ignoring": Case(shop(20), COUNTER, WRITES | {"DEDUP_ITEM_IGNORE": ["position"]}),
         "fails": Case(shop(10), FAILS, WRITES),
     }
-    return run_cases(tmp_path_factory.mktemp("items"), cases, setup=SETUP)
+    return run_cases(tmp_path_factory.mktemp("items"), cases)
 
 
 def test_no_fault(crawls):
@@ -306,9 +289,7 @@ def test_a_callback_that_raises_loses_no_item_that_it_yielded(crawls):
 def test_items_that_cannot_be_read_keep_their_pages(tmp_path):
     """Functions, recursion, generators: no evidence, nothing dropped, nothing lost."""
     pages = {f"/p/{n}{k}": product(n, str(n)) for n in range(12) for k in ("", "?utm_source=x")}
-    crawl = run_case(
-        tmp_path, Case(site(pages), HOSTILE, WRITES), setup="import json\n" + WRITES_SKU
-    )
+    crawl = run_case(tmp_path, Case(linked(pages), HOSTILE, WRITES))
     assert not crawl.faults
     assert not crawl.dropped
     assert len(items(crawl, "sku")) == 24
@@ -325,18 +306,18 @@ def test_evidence_lasts_with_the_memory(tmp_path):
             del new[path]
     with serve(pages) as server:
         case = Case(pages, ITEMS, settings)
-        Crawling(tmp_path, {"only": (server, case)}, setup=SETUP).end()
+        Crawling(tmp_path, {"only": (server, case)}).end()
         path = tmp_path / "dedup" / "only" / "learned"
         assert path.read_bytes()
-        server.pages = {p: [page] for p, page in site(new).items()}
-        second = Crawling(tmp_path, {"only": (server, case)}, setup=SETUP).end()["only"]
+        server.pages = {p: [page] for p, page in linked(new).items()}
+        second = Crawling(tmp_path, {"only": (server, case)}).end()["only"]
         copies = {p for p in second.dropped if "utm_source" in p}
         assert len(copies) >= 8
         path.write_bytes(b"\0" + path.read_bytes()[:100])
         last = {p.replace("/q/", "/r/"): page for p, page in new.items()}
         last = {p: product(int(p.split("/")[2].split("?")[0]) + 100, f"new {p}") for p in last}
-        server.pages = {p: [page] for p, page in site(last).items()}
-        third = Crawling(tmp_path, {"only": (server, case)}, setup=SETUP).end()["only"]
+        server.pages = {p: [page] for p, page in linked(last).items()}
+        third = Crawling(tmp_path, {"only": (server, case)}).end()["only"]
     assert {sku for (sku,) in items(third, "sku")} >= {f"new {p}" for p in last}
     assert "learned cannot be used" in third.log
     assert not third.faults
@@ -352,13 +333,13 @@ def test_promise_1_a_daily_page_with_other_numbers_is_no_copy_of_yesterdays(tmp_
             price = f"<main><b>{100 * day + n} EUR</b>".encode()
             page = Page(product(n, f"{n}").body.replace(b"<main>", price))
             pages |= {f"/day{day}/{n}": page, f"/day{day}/{n}?utm_source=mail": page}
-        return site(pages)
+        return linked(pages)
 
     with serve(day(1)) as server:
         case = Case(day(1), ITEMS, settings)
-        Crawling(tmp_path, {"only": (server, case)}, setup=SETUP).end()
+        Crawling(tmp_path, {"only": (server, case)}).end()
         server.pages = {path: [page] for path, page in day(2).items()}
-        second = Crawling(tmp_path, {"only": (server, case)}, setup=SETUP).end()["only"]
+        second = Crawling(tmp_path, {"only": (server, case)}).end()["only"]
     today = [url for (url,) in items(second, "url") if "/day2/" in str(url)]
     assert {str(url).partition("?")[0] for url in today} == {
         f"{second.url}/day2/{n}" for n in range(20)
@@ -376,7 +357,7 @@ def test_a_control_visit_waits_for_the_next_second_and_copies_for_the_visit(tmp_
         before = partial(lambda found: found.append(time.time()), found)
         many = [answers] if isinstance(answers, Page) else answers
         pages[path] = [Page(page.body, before=before) for page in many]
-    crawl = run_case(tmp_path, Case(pages, WHOLE_PAGES, WRITES), setup=SETUP)
+    crawl = run_case(tmp_path, Case(pages, WHOLE_PAGES, WRITES))
     assert crawl.stat("items/control")
     visited = [found for found in times.values() if len(found) == 2]
     assert visited
@@ -390,7 +371,7 @@ def test_what_scrapy_notes_in_a_request_is_not_handed_over(tmp_path, constant):
     paths = [f"/{place}/{n}" for n in range(10) for place in ("a", "print")]
     pages = {path: article(int(path[-1]), frame=path) for path in paths}
     body = WHOLE_PAGES.replace("}", f', "site": {constant!r}}}', 1)
-    crawl = run_case(tmp_path, Case({"/": hub(*paths), **pages}, body, WRITES), setup=SETUP)
+    crawl = run_case(tmp_path, Case({"/": hub(*paths), **pages}, body, WRITES))
     assert crawl.stat("items/by_text")
 
 
@@ -425,14 +406,14 @@ def test_promise_1_a_kill_between_a_look_and_its_insert_loses_nothing(tmp_path):
     pages = {f"/p/{n}": hidden(n, n) for n in range(6)}
     pages |= {f"/p/{n}?v=2": hidden(n, 100 + n) for n in range(6)}
     settings = WRITES | {"DEDUP_MEMORY": "ever", "CONCURRENT_REQUESTS": 4, "DEDUP_CONTROL": 0}
-    with serve(site(pages)) as server:
-        crawling = Crawling(tmp_path, {"only": (server, Case({}, WAITS, settings))}, setup=SETUP)
+    with serve(linked(pages)) as server:
+        crawling = Crawling(tmp_path, {"only": (server, Case({}, WAITS, settings))})
         wait_for(lambda: any(e["event"] == "looking" for e in crawling.events()))
         crawling.process.kill()
         killed = crawling.end(-signal.SIGKILL)["only"]
         assert verify_store(tmp_path / "dedup", "only").problems == []
         case = Case({}, LANGS, settings)
-        again = Crawling(tmp_path, {"only": (server, case)}, setup=SETUP).end()["only"]
+        again = Crawling(tmp_path, {"only": (server, case)}).end()["only"]
     looked = killed.paths("looking")
     assert looked
     assert not {(100 + int(path[3]),) for path in looked} & set(items(killed, "code"))
@@ -450,16 +431,16 @@ def test_promise_1_the_next_run_of_a_job_fetches_what_a_fallen_class_dropped(tmp
     pages |= {f"/p/{n}?ref=x": hidden(n, n) for n in range(40)}
     pages |= {f"/p/{n % 40}?ref=z{n}": hidden(n % 40, 1000 + n) for n in range(150)}
     settings = WRITES | {"JOBDIR": str(tmp_path / "job"), "DEDUP_WAIT_SECONDS": 60}
-    with serve(site(pages)) as server:
+    with serve(linked(pages)) as server:
         together = {"only": (server, Case({}, LANGS, settings))}
         server.most = 1 + 40 + 35
-        crawling = Crawling(tmp_path, together, setup=SETUP)
+        crawling = Crawling(tmp_path, together)
         wait_for(lambda: sum(e["event"] == "failed" for e in crawling.events()) >= 10)
         crawling.process.send_signal(signal.SIGTERM)
         wait_for(lambda: "SIGTERM" in (tmp_path / "log").read_text())
         server.most = None
         first = crawling.end()["only"]
-        second = Crawling(tmp_path, together, setup=SETUP).end()["only"]
+        second = Crawling(tmp_path, together).end()["only"]
     codes = [int(code) for crawl in (first, second) for (code,) in items(crawl, "code")]
     assert sorted(set(codes)) == [*range(40), *range(1000, 1150)]
     assert first.dropped
@@ -493,7 +474,7 @@ def test_promise_1_a_text_that_holds_the_page_is_compared_at_every_visit(tmp_pat
     dearer = {f"/a/{n}?v=2": article(n, text=f"{texts[n]} 99 euro") for n in texts}
     pages = {"/": hub(*plain, *copies, *dearer)} | plain | copies | dearer
     settings = WRITES | {"DEDUP_MODE": mode, "CONCURRENT_REQUESTS": 1, "DOWNLOAD_DELAY": 0.05}
-    crawl = run_case(tmp_path, Case(pages, VISITS, settings), setup=SETUP)
+    crawl = run_case(tmp_path, Case(pages, VISITS, settings))
     assert not crawl.faults
     assert {body for (body,) in items(crawl, "body") if body.endswith("99 euro")} == {
         f"{text} 99 euro" for text in texts.values()

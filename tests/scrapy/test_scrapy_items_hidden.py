@@ -7,6 +7,7 @@ from itertools import permutations
 
 import pytest
 from crawling import Answers, Case, Crawl, Page, article, hub, run_case, run_cases, words
+from sizes import FULL
 
 PAGES = 60
 LONG = 50  # rows of a list, more than are compared one by one
@@ -197,6 +198,15 @@ LISTS = """
 """
 
 
+# Variants of others, in test-long.
+LATER = ("header", "guid", "writer", "meta", "ranking", "flags", "markup", "numbers")
+
+
+def named(*names: str) -> list[object]:
+    """Return the parameters of a test."""
+    return [pytest.param(n, marks=pytest.mark.long if n in LATER else ()) for n in names]
+
+
 @pytest.fixture(scope="module")
 def crawls(tmp_path_factory):
     cases = {name: Case(things(), SPIDER.replace("{bring}", how)) for name, how in BRINGS.items()}
@@ -211,6 +221,7 @@ def crawls(tmp_path_factory):
         "relisted": Case(shuffled(), SPIDER.replace("{bring}", STARS)),
         "swapped": Case(lists(swapped=True), SPIDER.replace("{bring}", LISTS)),
     }
+    cases = {name: case for name, case in cases.items() if FULL or name not in LATER}
     return run_cases(tmp_path_factory.mktemp("hidden"), cases, setup=SETUP)
 
 
@@ -223,7 +234,7 @@ def test_no_fault(crawls):
     assert {name: crawl.faults for name, crawl in crawls.items() if crawl.faults} == {}
 
 
-@pytest.mark.parametrize("name", ["header", "guid", "hash"])
+@pytest.mark.parametrize("name", named("header", "guid", "hash"))
 def test_promise_1_hexadecimal_values_are_data(crawls, name):
     """From a header, from the page in another form, or made of its data: they are no random ids."""
     crawl = crawls[name]
@@ -237,17 +248,15 @@ def test_promise_1_the_class_of_an_item_is_a_datum(crawls):
     assert crawls["classes"].stats["item_scraped_count"] > 1
 
 
-@pytest.mark.parametrize(
-    ("name", "number"), [("writer", PAGES), ("batches", PAGES), ("arguments", 20), ("meta", 20)]
-)
-def test_promise_1_what_a_page_brings_may_be_kept(crawls, name, number):
+@pytest.mark.parametrize("name", named("writer", "batches", "arguments", "meta"))
+def test_promise_1_what_a_page_brings_may_be_kept(crawls, name):
     """In a file of the spider's own, for a later page, in an item that many pages fill."""
     crawl = crawls[name]
-    assert len(set(items(crawl))) == number
+    assert len(set(items(crawl))) == (PAGES if name in BRINGS else 20)
     assert not crawl.dropped
 
 
-@pytest.mark.parametrize("name", TOLD)
+@pytest.mark.parametrize("name", named(*TOLD))
 def test_promise_1_a_form_a_word_and_a_random_id_are_data(crawls, name):
     """How often a value is in a list, and in which order; one word of a long text; an id that stands in no page.
 

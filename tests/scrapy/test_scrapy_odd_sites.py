@@ -3,9 +3,10 @@
 import json
 
 import pytest
-from crawling import Case, Page, run_cases, words
+from crawling import WRITES, Case, Page, run_cases, words
 
-FINGERPRINTER = """
+SETUP = """
+import asyncio
 from scrapy.utils.request import fingerprint
 class ByLanguage:
     @classmethod
@@ -159,21 +160,7 @@ def reused():
             yield item
             await asyncio.sleep(0.01)
     """
-    return Case({"/": start(*found)} | found, body, {"ITEM_PIPELINES": {"spiders.Writes": 1}})
-
-
-WRITES = """
-import asyncio
-class Writes:
-    @classmethod
-    def from_crawler(cls, crawler):
-        self = cls()
-        self.crawler = crawler
-        return self
-    def process_item(self, item, spider=None):
-        self.crawler.spider.note("item", item=dict(item))
-        return item
-"""
+    return Case({"/": start(*found)} | found, body, WRITES)
 
 
 def towns():
@@ -210,7 +197,7 @@ def batches():
             rows, self.rows = self.rows, []
             yield {"rows": rows}
     """
-    return Case(found, body, {"ITEM_PIPELINES": {"spiders.Writes": 1}})
+    return Case(found, body, WRITES)
 
 
 MOST = 400  # weeks, which stand for those without end
@@ -263,7 +250,7 @@ CASES = {
 def crawls(tmp_path_factory):
     folder = tmp_path_factory.mktemp("odd_sites")
     cases = {name: made() for name, (made, _) in CASES.items()}
-    return run_cases(folder, cases, setup=FINGERPRINTER + WRITES)
+    return run_cases(folder, cases, setup=SETUP)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -293,9 +280,7 @@ def test_promise_1_a_fault_while_all_passes_neither_loses_nor_repeats_an_item(tm
     """The item that is one too many to hold is among what passes then, once."""
     pages = {f"/{path}": page(1) for path in ("a", "b", "c")}
     body = keeps("{'url': response.url, 'n': 0}", *(f"yield dict(item, n={n})" for n in (1, 2, 3)))
-    cases = {
-        "full": Case({"/": start(*pages), **pages}, body, {"ITEM_PIPELINES": {"spiders.Writes": 1}})
-    }
-    crawl = run_cases(tmp_path, cases, setup=FULL + WRITES)["full"]
+    cases = {"full": Case({"/": start(*pages), **pages}, body, WRITES)}
+    crawl = run_cases(tmp_path, cases, setup=FULL)["full"]
     assert crawl.faults
     assert crawl.stats["item_scraped_count"] == 12

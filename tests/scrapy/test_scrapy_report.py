@@ -147,43 +147,6 @@ def test_only_addresses_of_the_web_become_links():
         assert "<script" not in page
 
 
-FAULTS = """
-import itertools
-from dedup.report.drops import DropsFile
-from dedup.scrapy.report import Report
-from dedup.scrapy.report.journal import Journal
-
-calls = itertools.count(1)
-
-def armed(call):
-    def fails(*args, **kwargs):
-        if next(calls) % EVERY == 0:
-            raise ZeroDivisionError
-        return call(*args, **kwargs)
-    return fails
-
-for owner in (Report, Journal, DropsFile):
-    for name, call in list(vars(owner).items()):
-        if callable(call) and not name.startswith("__"):
-            setattr(owner, name, armed(call))
-"""
-
-
-@pytest.mark.parametrize("every", [1, 3])
-def test_a_fault_of_the_report_costs_no_item(tmp_path, crawl, every):
-    """Each call of the report and the journal fails, or every third: all titles come out, and each fault is counted."""
-    settings = {
-        "DEDUP_REPORT": str(tmp_path / "r.html"),
-        "DEDUP_DROPPED": str(tmp_path / "d.jsonl"),
-    }
-    setup = f"EVERY = {every}{FAULTS}"
-    failing = run_case(tmp_path, Case(PAGES, TITLES, settings), setup=setup)
-    assert failing.parsed >= crawl[0].parsed - {path for path in PAGES if "copy" in path}
-    assert failing.faults["zero_division_error"] > 10
-    assert failing.log.count("Traceback") == 1
-    assert "Spider error processing" not in failing.log
-
-
 def rows(html: str) -> list[tuple[bool, int]]:
     """Return of each row whether it is a part of the one above, and its number."""
     found = re.findall(r'<tr><td( class="part")?>[^<]*</td><td class="number">([\d,]+)', html)

@@ -1,12 +1,10 @@
 """Crawls that are stopped, killed and resumed, or repeated, on the same store."""
 
 import shutil
-import signal
 
 import pytest
-from crawling import TEXT, Case, Crawling, Page, article, hub, run_case, serve, wait_for
+from crawling import Case, article, hub, run_case, serve
 from killing import (
-    content,
     inserted,
     killed_and_resumed,
     lost,
@@ -80,51 +78,6 @@ def test_store_verifies_after_kill_and_resume(rounds):
 
 
 # ------------------------------------------------------------------- stopped and repeated
-
-UNCHANGED = {
-    "/": hub("/one", "/two", "/three", "/moved"),
-    "/one": article(1),
-    "/two": article(2),
-    "/three": article(3),
-    "/moved": Page(b"", status=302, headers={"Location": "/landed"}),
-    "/landed": article(4),
-}
-
-
-def test_promise_2_a_page_is_never_a_duplicate_of_itself_in_a_recrawl(tmp_path):
-    """A second crawl of an unchanged site fetches every page again and drops none."""
-    with serve(UNCHANGED) as site:
-        together = {"only": (site, Case(UNCHANGED, settings={"DEDUP_MEMORY": "ever"}))}
-        first = Crawling(tmp_path, together).end()["only"]
-        again = Crawling(tmp_path, together).end()["only"]
-    assert first.stat("unique") == again.stat("refetch") == 4
-    assert again.parsed == first.parsed == set(UNCHANGED) - {"/moved"}
-    assert again.stat("near_duplicate") == 0
-
-
-def test_stopped_and_resumed(tmp_path):
-    """A crawl that was stopped (SIGTERM) and resumed with JOBDIR parses each content once."""
-    pages = site_pages(20)
-    settings = TEXT | {
-        "JOBDIR": str(tmp_path / "job"),
-        "CONCURRENT_REQUESTS": 4,
-        "DEDUP_WAIT_SECONDS": 60,  # a page is in flight for as long as a busy machine has it
-    }
-    with serve(pages) as site:
-        together = {"only": (site, Case(pages, settings=settings))}
-        site.most = len(pages) - 8
-        stopped = Crawling(tmp_path, together)
-        wait_for(lambda: len(stopped.events()) > 15)
-        stopped.process.send_signal(signal.SIGTERM)
-        wait_for(lambda: "SIGTERM" in (tmp_path / "log").read_text())
-        site.most = None
-        first = stopped.end()["only"]
-        second = Crawling(tmp_path, together).end()["only"]
-    parsed = [
-        content(p) for p in first.paths("parsed") + second.paths("parsed") if p[1:2].isdigit()
-    ]
-    assert sorted(parsed) == sorted(map(str, range(20)))
-    assert first.stats["finish_reason"] == "shutdown"
 
 
 @pytest.mark.long

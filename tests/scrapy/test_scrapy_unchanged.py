@@ -4,7 +4,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from crawling import Case, Crawl, Crawling, Page, Site, article, hub, serve, words
+from crawling import WRITES, Case, Crawl, Crawling, Page, Site, article, hub, serve, words
 from services import Serving
 
 ONLY_NEW = {"DEDUP_MEMORY": "ever", "DEDUP_UNCHANGED": "drop"}
@@ -98,24 +98,10 @@ def test_in_the_mode_tag_every_item_comes(tmp_path):
 
 
 CODES = """
-custom_settings = dict(custom_settings, ITEM_PIPELINES={"spiders.Complete": 300})
-
 def parse(self, response):
     for code in response.css("main i::attr(lang)").getall():
         yield {"url": response.url, "code": f"code {code}"}
     yield from self.links(response)
-"""
-NOTES = """
-class Complete:
-    @classmethod
-    def from_crawler(cls, crawler):
-        self = cls()
-        self.crawler = crawler
-        return self
-
-    def process_item(self, item, spider=None):
-        self.crawler.spider.note("item", None, code=item["code"].removeprefix("code "))
-        return item
 """
 
 
@@ -145,10 +131,10 @@ def test_an_unchanged_page_brings_the_items_that_it_did_not_bring_before(tmp_pat
         for pages in (first, second):
             pages = {"/": hub(*pages)} | pages
             site.pages = {path: [page] for path, page in pages.items()}
-            case = Case(pages, CODES, ONLY_NEW)
-            done = Crawling(tmp_path, {"only": (site, case)}, setup=NOTES).end()["only"]
+            case = Case(pages, CODES, ONLY_NEW | WRITES)
+            done = Crawling(tmp_path, {"only": (site, case)}).end()["only"]
             assert not done.faults
-            found.append(sorted(e["code"] for e in done.of("item")))
+            found.append(sorted(item["code"].removeprefix("code ") for item in done.items))
     assert len(found[0]) == 1 + 1 + 2 + 60 + 60
     assert found[1] == sorted(["B", "D", *(f"x{n}" for n in range(1, 61))])
     assert done.stat("unchanged") == 5
@@ -161,6 +147,6 @@ def test_by_text_alone_an_unchanged_page_brings_nothing(tmp_path):
         for code in "ab":
             pages = {"/": hub("/one"), "/one": coded(1, code)}
             site.pages = {path: [page] for path, page in pages.items()}
-            case = Case(pages, CODES, ONLY_NEW | {"DEDUP_PROOF": "text"})
-            done = Crawling(tmp_path, {"only": (site, case)}, setup=NOTES).end()["only"]
+            case = Case(pages, CODES, ONLY_NEW | WRITES | {"DEDUP_PROOF": "text"})
+            done = Crawling(tmp_path, {"only": (site, case)}).end()["only"]
     assert not done.of("item")

@@ -16,7 +16,7 @@ from dedup.scrapy.memory.state import LEARNED, Learned, read
 from dedup.scrapy.page.request import is_ordinary, mark, mark_of
 from dedup.scrapy.urls import SiteUrls
 
-ARTICLES = 40
+ARTICLES = 25
 WAYS = ("off", "learn", "skip")
 
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scrapy import Request
 from scrapy.settings import Settings
+from sizes import examples
 
 from dedup.model.errors import UsageError
 from dedup.model.names import document_key
@@ -128,7 +129,7 @@ SOME_RULES = st.dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(URLS, SOME_RULES)
 def test_a_url_under_rules_is_itself_under_them(url, rules):
     """And without a rule that says something it is the URL."""
@@ -409,7 +410,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(STEPS, st.integers(1, 3))
 def test_no_rule_maps_what_differs(steps, needed):
     """Whatever the order: pairs that brought something new, and accepted pages of other texts, stay apart."""

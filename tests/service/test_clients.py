@@ -59,12 +59,6 @@ def test_a_line_of_text_is_no_command_and_what_is_empty_is_skipped(serving, sent
         assert said(serving, sent[:at], sent[at:]) == answer
 
 
-def test_a_page_cannot_make_a_browser_send_a_command(serving):
-    """The line of a request ends the connection, whatever its body holds."""
-    request = b"POST / HTTP/1.1\r\nHost: x\r\n\r\nDEDUP.FORGET d k\r\n" + command("PING")
-    assert said(serving, request) == NOT_RESP
-
-
 def test_a_bad_length_is_an_error_at_once(serving):
     """No client waits for 30 seconds to be told."""
     for length in ("999999999999", "2000000", "-5", "x", "00000000000000000001"):

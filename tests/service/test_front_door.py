@@ -6,7 +6,6 @@ import json
 import resource
 import socket
 import time
-from pathlib import Path
 
 import pytest
 import redis
@@ -30,11 +29,6 @@ def post(serving, path, body):
 
 def command(*words: bytes) -> bytes:
     return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(w), w) for w in words)
-
-
-def memory(serving) -> int:
-    pages = Path(f"/proc/{serving.process.pid}/statm").read_text().split()[1]
-    return int(pages) * resource.getpagesize()
 
 
 def lines(serving, since):
@@ -156,7 +150,7 @@ def test_answers_that_are_not_read_have_a_budget(tmp_path):
     ):
         crowd(client, "heavy", 400, 8000)
         asked = command(*[str(word).encode() for word in mprobe("heavy", 1)])
-        before = memory(service)
+        before = service.resident_bytes
         plains = [stack.enter_context(service.connect()) for _ in range(30)]
         for plain in plains:
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -165,7 +159,7 @@ def test_answers_that_are_not_read_have_a_budget(tmp_path):
         for i in range(200):
             assert probe(client, "heavy", spread(i + 1)) == []
         text = service.get("/metrics")[1].decode()
-        assert memory(service) - before < 120 << 20
+        assert service.resident_bytes - before < 120 << 20
         assert 'dedup_connections_ended_total{reason="memory"}' in text
         unread = float(text.partition("\ndedup_unread_bytes ")[2].split()[0])
         assert unread <= 16 << 20
@@ -180,7 +174,7 @@ def test_commands_that_are_not_whole_have_a_budget(tmp_path):
         contextlib.ExitStack() as stack,
     ):
         assert client.ping()
-        before = memory(service)
+        before = service.resident_bytes
         head = b"*2\r\n$4\r\nECHO\r\n$1000000\r\n"
         for i in range(200):
             if i % 2:
@@ -198,7 +192,7 @@ def test_commands_that_are_not_whole_have_a_budget(tmp_path):
             with contextlib.suppress(ConnectionError, TimeoutError):
                 plain.sendall(part)
         assert client.echo("y" * 300_000) == "y" * 300_000
-        assert memory(service) - before < 120 << 20
+        assert service.resident_bytes - before < 120 << 20
         assert 'reason="memory"' in service.get("/metrics")[1].decode()
 
 

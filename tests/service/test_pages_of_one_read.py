@@ -1,6 +1,7 @@
 """Pages of one read are carried out together, and judged as if each had come alone."""
 
 import asyncio
+import itertools
 from pathlib import Path
 
 import pytest
@@ -91,10 +92,16 @@ wrong = st.sampled_from(
 
 
 @settings(max_examples=examples(60), deadline=None)
-@given(commands=st.lists(st.one_of(pages, pages, pages, endings, wrong), max_size=50))
-def test_pages_of_one_read_are_judged_as_if_each_came_alone(tmp_path_factory, commands):
-    """The answers and the counts are the same, with errors, inserts and other commands in between."""
-    together = answered(tmp_path_factory.mktemp("together"), [MADE, b"".join(commands)])
+@given(
+    commands=st.lists(st.one_of(pages, pages, pages, endings, wrong), max_size=50),
+    cuts=st.sets(st.integers(1, 20_000), max_size=4),
+)
+def test_pages_of_one_read_are_judged_as_if_each_came_alone(tmp_path_factory, commands, cuts):
+    """The answers and the counts are the same, with errors, inserts and other commands in between, cut anywhere."""
+    whole = b"".join(commands)
+    edges = itertools.pairwise([0, *sorted(cuts), max(20_001, len(whole))])
+    reads = filter(None, [whole[a:b] for a, b in edges])
+    together = answered(tmp_path_factory.mktemp("together"), [MADE, *reads])
     assert together == answered(tmp_path_factory.mktemp("alone"), [MADE, *commands])
 
 

@@ -56,29 +56,25 @@ class Name(str):
         return b"n\xff\xfeme"
 
 
-def test_a_record_that_is_too_large_for_a_letter_is_buried_without_its_value(kafka, tmp_path):
+async def test_a_record_that_is_too_large_for_a_letter_is_buried_without_its_value(kafka, tmp_path):
     """It stops nothing, the letters of its batch are written once, and the log goes on."""
     config = log_config(kafka)
-
-    async def main():
-        await ensure_topic(config, partitions=1)
-        bad = [(b"bad %d" % i, b"no event", []) for i in range(20)]
-        large = os.urandom(1_048_200)  # with the headers of a letter it is over the topic's limit
-        await raw(config, [*bad[:10], (b"large", large, [("own", b"h" * 200)]), *bad[10:]])
-        await write(config, inserts(range(30)))
-        counts = await drained(config, tmp_path)
-        assert (counts["dead_letters"], counts["inserted"]) == (21, 30)
-        letters = await read(config, config.dead_letters)
-        assert sorted(letter.key for letter in letters) == sorted(
-            [b"large", *(key for key, _, _ in bad)]
-        )
-        (buried,) = [letter for letter in letters if letter.key == b"large"]
-        headers = dict(buried.headers)
-        assert buried.value is None
-        assert headers["dedup.error.value_bytes"] == b"1048200"
-        assert headers["dedup.error.offset"] == b"10"
-
-    asyncio.run(main())
+    await ensure_topic(config, partitions=1)
+    bad = [(b"bad %d" % i, b"no event", []) for i in range(20)]
+    large = os.urandom(1_048_200)  # with the headers of a letter it is over the topic's limit
+    await raw(config, [*bad[:10], (b"large", large, [("own", b"h" * 200)]), *bad[10:]])
+    await write(config, inserts(range(30)))
+    counts = await drained(config, tmp_path)
+    assert (counts["dead_letters"], counts["inserted"]) == (21, 30)
+    letters = await read(config, config.dead_letters)
+    assert sorted(letter.key for letter in letters) == sorted(
+        [b"large", *(key for key, _, _ in bad)]
+    )
+    (buried,) = [letter for letter in letters if letter.key == b"large"]
+    headers = dict(buried.headers)
+    assert buried.value is None
+    assert headers["dedup.error.value_bytes"] == b"1048200"
+    assert headers["dedup.error.offset"] == b"10"
 
 
 async def send_badly(config: KafkaConfig, events, compression, monkeypatch) -> None:
@@ -111,25 +107,23 @@ async def send_badly(config: KafkaConfig, events, compression, monkeypatch) -> N
 
 
 @pytest.mark.parametrize("compression", [None, "gzip"])
-def test_a_header_name_that_is_no_utf8_holds_nothing_up(kafka, tmp_path, compression, monkeypatch):
+async def test_a_header_name_that_is_no_utf8_holds_nothing_up(
+    kafka, tmp_path, compression, monkeypatch
+):
     """Its event is applied, what is no event is buried, and what comes behind is read."""
     config = log_config(kafka)
     events = inserts(range(30))
-
-    async def main():
-        await ensure_topic(config, partitions=1)
-        await send_badly(config, events, compression, monkeypatch)
-        await write(config, inserts(range(30, 40)))
-        counts = await drained(config, tmp_path)
-        assert (counts["inserted"], counts["dead_letters"]) == (40, 1)
-        assert held(tmp_path) == {"news": replayed([*events, *inserts(range(30, 40))])["news"]}
-        (letter,) = await read(config, config.dead_letters)
-        assert letter.headers[0] == ("n\ufffd\ufffdme", b"2")
-
-    asyncio.run(main())
+    await ensure_topic(config, partitions=1)
+    await send_badly(config, events, compression, monkeypatch)
+    await write(config, inserts(range(30, 40)))
+    counts = await drained(config, tmp_path)
+    assert (counts["inserted"], counts["dead_letters"]) == (40, 1)
+    assert held(tmp_path) == {"news": replayed([*events, *inserts(range(30, 40))])["news"]}
+    (letter,) = await read(config, config.dead_letters)
+    assert letter.headers[0] == ("n\ufffd\ufffdme", b"2")
 
 
-def test_aiokafka_alone_reads_none_of_the_records_behind_such_a_header(kafka, monkeypatch):
+async def test_aiokafka_alone_reads_none_of_the_records_behind_such_a_header(kafka, monkeypatch):
     """Not even from an offset behind it on, as it decodes whole batches: hence `read_leniently`."""
     from aiokafka import AIOKafkaConsumer, TopicPartition
     from aiokafka.consumer import fetcher
@@ -137,34 +131,25 @@ def test_aiokafka_alone_reads_none_of_the_records_behind_such_a_header(kafka, mo
 
     config = log_config(kafka)
     monkeypatch.setattr(fetcher, "MemoryRecords", MemoryRecords)
-
-    async def main():
-        await ensure_topic(config, partitions=1)
-        await send_badly(config, inserts(range(10)), None, monkeypatch)
-        place = TopicPartition(config.topic, 0)
-        async with AIOKafkaConsumer(**config.options(), group_id=None) as consumer:
-            consumer.assign([place])
-            consumer.seek(place, 7)  # the sixth record has the header
-            with pytest.raises(UnicodeDecodeError):
-                await consumer.getmany(timeout_ms=10_000)
-
-    asyncio.run(main())
+    await ensure_topic(config, partitions=1)
+    await send_badly(config, inserts(range(10)), None, monkeypatch)
+    place = TopicPartition(config.topic, 0)
+    async with AIOKafkaConsumer(**config.options(), group_id=None) as consumer:
+        consumer.assign([place])
+        consumer.seek(place, 7)  # the sixth record has the header
+        with pytest.raises(UnicodeDecodeError):
+            await consumer.getmany(timeout_ms=10_000)
 
 
-def test_partitions_that_are_added_while_events_flow_are_seen(kafka, tmp_path, monkeypatch):
+async def test_partitions_that_are_added_while_events_flow_are_seen(kafka, tmp_path, monkeypatch):
     """The log's identity is looked at by the clock: a stream of events does not put it off."""
     assert partition_reader.IDENTITY_SECONDS <= 5  # that events of the new ones may be missed
     monkeypatch.setattr(partition_reader, "IDENTITY_SECONDS", 0.5)
     monkeypatch.setattr(partition_reader, "WATCH_SECONDS", 0.2)
     config = log_config(kafka)
-
-    async def main():
-        await write(config, inserts(range(10)))
-        with pytest.raises(LogLost, match="5 partitions now"):
-            await seen(config, tmp_path)
-
-    async def seen(config, path):
-        async with following(config, path) as replica:
+    await write(config, inserts(range(10)))
+    with pytest.raises(LogLost, match="5 partitions now"):
+        async with following(config, tmp_path) as replica:
             await until_drained(replica)
             flowing = asyncio.ensure_future(flow(config))
             await add_partitions(config, 5)
@@ -172,8 +157,6 @@ def test_partitions_that_are_added_while_events_flow_are_seen(kafka, tmp_path, m
                 await asyncio.wait_for(replica.reached(Phase.FAILED), 60)
             finally:
                 flowing.cancel()
-
-    asyncio.run(main())
 
 
 async def flow(config: KafkaConfig) -> None:
@@ -196,78 +179,58 @@ async def add_partitions(config: KafkaConfig, count: int) -> None:
         await admin.close()
 
 
-def test_what_cannot_be_read_may_be_left_out(kafka, tmp_path):
+async def test_what_cannot_be_read_may_be_left_out(kafka, tmp_path):
     """With skip the reader goes on behind an offset; what was applied before stays."""
     config = log_config(kafka)
-
-    async def main():
-        await ensure_topic(config, partitions=1)
-        await write(config, inserts(range(10)))
-        async with following(config, tmp_path, skip={0: 6}) as replica:
-            await reached(replica, Phase.FOLLOWING)
-            await until_drained(replica)
-        assert len(held(tmp_path)["news"]) == 3
-
-    asyncio.run(main())
+    await ensure_topic(config, partitions=1)
+    await write(config, inserts(range(10)))
+    async with following(config, tmp_path, skip={0: 6}) as replica:
+        await reached(replica, Phase.FOLLOWING)
+        await until_drained(replica)
+    assert len(held(tmp_path)["news"]) == 3
 
 
-def test_a_key_that_no_letter_can_hold_stops_nothing(kafka, tmp_path):
+async def test_a_key_that_no_letter_can_hold_stops_nothing(kafka, tmp_path):
     """The letter of a tombstone with a key near the topic's limit has neither key nor value."""
     config = log_config(kafka)
-
-    async def main():
-        await ensure_topic(config, partitions=1)
-        await raw(config, [(os.urandom(1_048_300), None, [])])
-        await write(config, inserts(range(30)))
-        counts = await drained(config, tmp_path)
-        assert (counts["dead_letters"], counts["inserted"]) == (1, 30)
-        (letter,) = await read(config, config.dead_letters)
-        headers = dict(letter.headers)
-        assert (letter.key, letter.value) == (None, b"")
-        assert (headers["dedup.error.partition"], headers["dedup.error.offset"]) == (b"0", b"0")
-
-    asyncio.run(main())
+    await ensure_topic(config, partitions=1)
+    await raw(config, [(os.urandom(1_048_300), None, [])])
+    await write(config, inserts(range(30)))
+    counts = await drained(config, tmp_path)
+    assert (counts["dead_letters"], counts["inserted"]) == (1, 30)
+    (letter,) = await read(config, config.dead_letters)
+    headers = dict(letter.headers)
+    assert (letter.key, letter.value) == (None, b"")
+    assert (headers["dedup.error.partition"], headers["dedup.error.offset"]) == (b"0", b"0")
 
 
-def test_a_letter_that_no_topic_takes_is_named_and_passed(kafka, tmp_path, caplog):
+async def test_a_letter_that_no_topic_takes_is_named_and_passed(kafka, tmp_path, caplog):
     """A letter that Kafka refuses at any size is counted, named with its place, and holds nothing up."""
     config = log_config(kafka)
-
-    async def main():
-        settings = {"max.message.bytes": "100"}
-        await ensure_topic(config, partitions=1)
-        await ensure_topic(
-            config, config.dead_letters, partitions=1, compact=False, settings=settings
-        )
-        await write(config, inserts(range(7)))
-        await raw(config, [(b"bad", b"no event", [])])
-        await write(config, inserts(range(7, 30)))
-        counts = await drained(config, tmp_path)
-        assert (counts["dead_letters_lost"], counts["inserted"]) == (1, 30)
-        assert await read(config, config.dead_letters) == []
-
-    asyncio.run(main())
-    assert (
-        "partition 0, offset 7 is not an insert event, and its dead letter cannot be" in caplog.text
-    )
+    small = {"max.message.bytes": "100"}
+    await ensure_topic(config, partitions=1)
+    await ensure_topic(config, config.dead_letters, partitions=1, compact=False, settings=small)
+    await write(config, inserts(range(7)))
+    await raw(config, [(b"bad", b"no event", [])])
+    await write(config, inserts(range(7, 30)))
+    counts = await drained(config, tmp_path)
+    assert (counts["dead_letters_lost"], counts["inserted"]) == (1, 30)
+    assert await read(config, config.dead_letters) == []
+    assert "offset 7 is not an insert event, and its dead letter cannot be" in caplog.text
 
 
-def test_stores_are_not_emptied_where_partitions_were_added(kafka, tmp_path):
+async def test_stores_are_not_emptied_where_partitions_were_added(kafka, tmp_path):
     """A rebuild would find the events of the former partitions misplaced, and lose their documents."""
     config = log_config(kafka)
-
-    async def main():
-        await ensure_topic(config, partitions=2)
-        await write(config, inserts(range(40)))
-        await drained(config, tmp_path)
-        before = held(tmp_path)
-        await add_partitions(config, 5)
-        for rebuild in (False, True):
-            with pytest.raises(LogLost, match=r"5 partitions now.*--rebuild would lose.*new topic"):
-                await drained(config, tmp_path, rebuild=rebuild)
-            assert held(tmp_path) == before
-
-    asyncio.run(main())
+    await ensure_topic(config, partitions=2)
+    await write(config, inserts(range(40)))
+    await drained(config, tmp_path)
+    before = held(tmp_path)
+    await add_partitions(config, 5)
+    for rebuild in (False, True):
+        with pytest.raises(LogLost, match=r"5 partitions now.*--rebuild would lose.*new topic"):
+            await drained(config, tmp_path, rebuild=rebuild)
+        assert held(tmp_path) == before
 
 
 def test_a_broker_that_was_restored_from_an_older_copy_is_another_log(one_broker, tmp_path):

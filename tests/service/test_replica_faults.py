@@ -133,41 +133,37 @@ def quick(config):
     return msgspec.structs.replace(config, request_timeout_seconds=2.0)
 
 
-def test_a_broker_killed_under_load_takes_nothing_acknowledged_with_it(one_broker, tmp_path):
+async def test_a_broker_killed_under_load_takes_nothing_acknowledged_with_it(one_broker, tmp_path):
     """Two replicas serve what they have meanwhile, say so, and are equal once drained."""
     config = quick(log_config(one_broker.bootstrap))
-
-    async def main():
-        await ensure_topic(config, partitions=3)
-        async with (
-            following(config, tmp_path / "a") as one,
-            following(config, tmp_path / "b") as two,
-            Producing(config) as producing,
-        ):
-            await until(lambda: one.ready and two.ready and producing.acknowledged)
-            first = document(min(producing.acknowledged)).key
-            await until(lambda: (view := one.views.get("news")) is not None and view.get(first))
-            for _ in range(ROUNDS):
-                await asyncio.to_thread(one_broker.kill)
-                await until(lambda: one.state().status == two.state().status == "stale")
-                assert "Kafka has not answered" in one.state().reason
-                assert one.ready
-                assert one.state().away_seconds > 0
-                number = min(producing.acknowledged)
-                found = one.views.get("news").reserve(document(number).page, "copy")
-                assert found.of == document(number).key  # served on
-                before = len(producing.acknowledged)
-                await asyncio.to_thread(one_broker.start)
-                await until(lambda: len(producing.acknowledged) > before)  # noqa: B023
-                await until(lambda: one.state().status == two.state().status == "current")
-            producing._stop.set()
-            await producing._task
-            assert producing.refused
-            await until_drained(one)
-            await until_drained(two)
-        await check_equal(config, tmp_path, producing.acknowledged)
-
-    asyncio.run(main())
+    await ensure_topic(config, partitions=3)
+    async with (
+        following(config, tmp_path / "a") as one,
+        following(config, tmp_path / "b") as two,
+        Producing(config) as producing,
+    ):
+        await until(lambda: one.ready and two.ready and producing.acknowledged)
+        first = document(min(producing.acknowledged)).key
+        await until(lambda: (view := one.views.get("news")) is not None and view.get(first))
+        for _ in range(ROUNDS):
+            await asyncio.to_thread(one_broker.kill)
+            await until(lambda: one.state().status == two.state().status == "stale")
+            assert "Kafka has not answered" in one.state().reason
+            assert one.ready
+            assert one.state().away_seconds > 0
+            number = min(producing.acknowledged)
+            found = one.views.get("news").reserve(document(number).page, "copy")
+            assert found.of == document(number).key  # served on
+            before = len(producing.acknowledged)
+            await asyncio.to_thread(one_broker.start)
+            await until(lambda: len(producing.acknowledged) > before)  # noqa: B023
+            await until(lambda: one.state().status == two.state().status == "current")
+        producing._stop.set()
+        await producing._task
+        assert producing.refused
+        await until_drained(one)
+        await until_drained(two)
+    await check_equal(config, tmp_path, producing.acknowledged)
 
 
 async def check_equal(config, tmp_path, acknowledged: set[int]) -> None:
@@ -177,97 +173,83 @@ async def check_equal(config, tmp_path, acknowledged: set[int]) -> None:
     assert {document(i).key for i in acknowledged} <= expected["news"].keys()
 
 
-def test_a_leaders_death_among_three_brokers_is_survived(three_brokers, tmp_path):
+async def test_a_leaders_death_among_three_brokers_is_survived(three_brokers, tmp_path):
     """One after another is killed under load; acknowledged records and readers go on with the others."""
     config = quick(log_config(three_brokers.bootstrap))
-
-    async def main():
-        await ensure_topic(config, partitions=3)
-        async with (
-            following(config, tmp_path / "a") as one,
-            following(config, tmp_path / "b") as two,
-            Producing(config) as producing,
-        ):
-            await until(lambda: one.ready and two.ready and producing.acknowledged)
-            for number in range(1, min(3, ROUNDS + 1) + 1):
-                await asyncio.to_thread(three_brokers.kill, number)
-                before = len(producing.acknowledged)
-                await until(lambda: len(producing.acknowledged) > before + 100)  # noqa: B023
-                await asyncio.to_thread(three_brokers.start, number)
-            producing._stop.set()
-            await producing._task
-            await until_drained(one)
-            await until_drained(two)
-        await check_equal(config, tmp_path, producing.acknowledged)
-
-    asyncio.run(main())
+    await ensure_topic(config, partitions=3)
+    async with (
+        following(config, tmp_path / "a") as one,
+        following(config, tmp_path / "b") as two,
+        Producing(config) as producing,
+    ):
+        await until(lambda: one.ready and two.ready and producing.acknowledged)
+        for number in range(1, min(3, ROUNDS + 1) + 1):
+            await asyncio.to_thread(three_brokers.kill, number)
+            before = len(producing.acknowledged)
+            await until(lambda: len(producing.acknowledged) > before + 100)  # noqa: B023
+            await asyncio.to_thread(three_brokers.start, number)
+        producing._stop.set()
+        await producing._task
+        await until_drained(one)
+        await until_drained(two)
+    await check_equal(config, tmp_path, producing.acknowledged)
 
 
-def test_a_broker_that_stops_answering_is_told_from_an_idle_log(one_broker: Cluster, tmp_path):
+async def test_a_broker_that_stops_answering_is_told_from_an_idle_log(
+    one_broker: Cluster, tmp_path
+):
     """Its connections stay open and nothing comes: aiokafka says nothing, the replica is stale."""
     config = quick(log_config(one_broker.bootstrap))
-
-    async def main():
-        await write(config, inserts(range(10)))
-        async with following(config, tmp_path) as replica:
-            await reached(replica, *SERVING)
-            one_broker.pause()
-            try:
-                await reached(replica, Phase.STALE)
-            finally:
-                one_broker.resume()
-            await reached(replica, Phase.FOLLOWING)
-
-    asyncio.run(main())
+    await write(config, inserts(range(10)))
+    async with following(config, tmp_path) as replica:
+        await reached(replica, *SERVING)
+        one_broker.pause()
+        try:
+            await reached(replica, Phase.STALE)
+        finally:
+            one_broker.resume()
+        await reached(replica, Phase.FOLLOWING)
 
 
-def test_a_replica_ends_within_seconds_while_kafka_is_away(one_broker: Cluster, tmp_path):
+async def test_a_replica_ends_within_seconds_while_kafka_is_away(one_broker: Cluster, tmp_path):
     """With its manifest written; and one that never found Kafka ends as well."""
     config = quick(log_config(one_broker.bootstrap))
-
-    async def main():
-        await write(config, inserts(range(10)))
-        async with contextlib.AsyncExitStack() as stack:
-            replica = await stack.enter_async_context(following(config, tmp_path))
-            await until_drained(replica)
-            await reached(replica, *SERVING)
-            one_broker.kill()
-            await reached(replica, Phase.STALE)
-        assert len(held(tmp_path)["news"]) == 10
-        starting = asyncio.ensure_future(drained(config, tmp_path))
-        await asyncio.sleep(1.0)
-        starting.cancel()
-        await asyncio.wait({starting}, timeout=120)
-        assert starting.cancelled()
-        await asyncio.to_thread(one_broker.start)
-        assert await drained(config, tmp_path) == {}
-
-    asyncio.run(main())
+    await write(config, inserts(range(10)))
+    async with contextlib.AsyncExitStack() as stack:
+        replica = await stack.enter_async_context(following(config, tmp_path))
+        await until_drained(replica)
+        await reached(replica, *SERVING)
+        one_broker.kill()
+        await reached(replica, Phase.STALE)
+    assert len(held(tmp_path)["news"]) == 10
+    starting = asyncio.ensure_future(drained(config, tmp_path))
+    await asyncio.sleep(1.0)
+    starting.cancel()
+    await asyncio.wait({starting}, timeout=120)
+    assert starting.cancelled()
+    await asyncio.to_thread(one_broker.start)
+    assert await drained(config, tmp_path) == {}
 
 
-def test_a_full_disk_stops_the_view_and_not_the_service(kafka, tmp_path):
+async def test_a_full_disk_stops_the_view_and_not_the_service(kafka, tmp_path):
     """It says so, probes go on, and with room again it goes on where it was."""
     config = log_config(kafka)
+    await write(config, inserts(range(50)))
+    async with following(config, tmp_path) as replica:
+        await reached(replica, *SERVING)
+        detector = replica.views.get("news")
+        documents = detector._store._documents
+        sound, full = documents.change, OSError(28, "No space left on device", "documents.mdb")
 
-    async def main():
-        await write(config, inserts(range(50)))
-        async with following(config, tmp_path) as replica:
-            await reached(replica, *SERVING)
-            detector = replica.views.get("news")
-            documents = detector._store._documents
-            sound, full = documents.change, OSError(28, "No space left on device", "documents.mdb")
+        def refuse(*_):
+            raise full
 
-            def refuse(*_):
-                raise full
-
-            documents.change = refuse
-            await write(config, inserts(range(50, 60)))
-            await reached(replica, Phase.STALE)
-            assert "No space left on device" in replica.state().reason
-            assert replica.ready
-            assert detector.reserve(document(5).page, "copy").of == document(5).key
-            documents.change = sound
-            await until_drained(replica)
-        assert held(tmp_path) == replayed(await read(config))
-
-    asyncio.run(main())
+        documents.change = refuse
+        await write(config, inserts(range(50, 60)))
+        await reached(replica, Phase.STALE)
+        assert "No space left on device" in replica.state().reason
+        assert replica.ready
+        assert detector.reserve(document(5).page, "copy").of == document(5).key
+        documents.change = sound
+        await until_drained(replica)
+    assert held(tmp_path) == replayed(await read(config))

@@ -65,64 +65,54 @@ def is_consistent(path, partitions: set[int]) -> None:
         assert all(stores[name][p] >= offset for p, offset in noted.items())
 
 
-def test_shares_are_disjoint_and_together_the_log(kafka, tmp_path):
+async def test_shares_are_disjoint_and_together_the_log(kafka, tmp_path):
     """Each holds what lies in its partitions, tombstones gone; all of them, what the log comes to."""
     config = log_config(kafka)
-
-    async def main():
-        records = inserts(range(200)) + inserts(range(60), "other")
-        await write(config, records + [tombstone(i) for i in range(0, 200, 5)])
-        expected = replayed(await read(config))
-        for share, partitions in (("0", {0}), ("1-2", {1, 2})):
-            counts = await drained(config, tmp_path / share, share=share)
-            assert held(tmp_path / share) == of(expected, partitions) != {}
-            assert (
-                counts["repeated"] == counts.get("given_up", 0) == counts.get("misplaced", 0) == 0
-            )
-            is_consistent(tmp_path / share, partitions)
-        together = {ns: {} for ns in expected}
-        for share in ("0", "1-2"):
-            for ns, documents in held(tmp_path / share).items():
-                assert not together[ns].keys() & documents.keys()
-                together[ns] |= documents
-        assert together == expected
-
-    asyncio.run(main())
+    records = inserts(range(200)) + inserts(range(60), "other")
+    await write(config, records + [tombstone(i) for i in range(0, 200, 5)])
+    expected = replayed(await read(config))
+    for share, partitions in (("0", {0}), ("1-2", {1, 2})):
+        counts = await drained(config, tmp_path / share, share=share)
+        assert held(tmp_path / share) == of(expected, partitions) != {}
+        assert counts["repeated"] == counts.get("given_up", 0) == counts.get("misplaced", 0) == 0
+        is_consistent(tmp_path / share, partitions)
+    together = {ns: {} for ns in expected}
+    for share in ("0", "1-2"):
+        for ns, documents in held(tmp_path / share).items():
+            assert not together[ns].keys() & documents.keys()
+            together[ns] |= documents
+    assert together == expected
 
 
 @pytest.mark.long
-def test_a_smaller_share_gives_up_and_a_larger_one_reads_what_is_new(kafka, tmp_path):
+async def test_a_smaller_share_gives_up_and_a_larger_one_reads_what_is_new(kafka, tmp_path):
     """A restart reads on where it was; only what is taken on is read from the beginning of the log."""
     config = log_config(kafka)
+    await write(config, inserts(range(200)) + inserts(range(60), "other"))
+    await drained(config, tmp_path)
+    expected = replayed(await read(config))
+    everything = sum(map(len, expected.values()))
 
-    async def main():
-        await write(config, inserts(range(200)) + inserts(range(60), "other"))
-        await drained(config, tmp_path)
-        expected = replayed(await read(config))
-        everything = sum(map(len, expected.values()))
+    counts = await drained(config, tmp_path, share="1")
+    mine = of(expected, {1})
+    assert held(tmp_path) == mine
+    assert counts == {"given_up": everything - sum(map(len, mine.values()))}
+    assert {p for noted in offsets(tmp_path).values() for p in noted} == {1}
+    is_consistent(tmp_path, {1})
 
-        counts = await drained(config, tmp_path, share="1")
-        mine = of(expected, {1})
-        assert held(tmp_path) == mine
-        assert counts == {"given_up": everything - sum(map(len, mine.values()))}
-        assert {p for noted in offsets(tmp_path).values() for p in noted} == {1}
-        is_consistent(tmp_path, {1})
+    await write(config, [*inserts(range(200, 260)), tombstone(3), tombstone(4), tombstone(5)])
+    expected = replayed(await read(config))
+    assert of(expected, {0}) != of(expected, {1}) != {}
+    await drained(config, tmp_path, share="1")
+    assert held(tmp_path) == of(expected, {1})
 
-        await write(config, [*inserts(range(200, 260)), tombstone(3), tombstone(4), tombstone(5)])
-        expected = replayed(await read(config))
-        assert of(expected, {0}) != of(expected, {1}) != {}
-        await drained(config, tmp_path, share="1")
-        assert held(tmp_path) == of(expected, {1})
-
-        before = [r for r in await read(config) if r.partition != 1]
-        counts = await drained(config, tmp_path)
-        assert held(tmp_path) == expected
-        applied = sum(counts[name] for name in ("inserted", "replaced", "forgotten", "repeated"))
-        assert applied <= len(before)
-        assert counts["repeated"] == counts.get("given_up", 0) == 0
-        assert await drained(config, tmp_path) == {}
-
-    asyncio.run(main())
+    before = [r for r in await read(config) if r.partition != 1]
+    counts = await drained(config, tmp_path)
+    assert held(tmp_path) == expected
+    applied = sum(counts[name] for name in ("inserted", "replaced", "forgotten", "repeated"))
+    assert applied <= len(before)
+    assert counts["repeated"] == counts.get("given_up", 0) == 0
+    assert await drained(config, tmp_path) == {}
 
 
 KILLED = """
@@ -204,35 +194,27 @@ def test_a_kill_between_any_two_steps_of_giving_up_does_no_harm(kafka, tmp_path)
         is_consistent(path, partitions)
 
 
-def test_what_was_forgotten_meanwhile_does_not_come_back(kafka, tmp_path):
+async def test_what_was_forgotten_meanwhile_does_not_come_back(kafka, tmp_path):
     """Giving up was cut short, the log has lost record and tombstone since: the document goes all the same."""
     config = log_config(kafka)
-
-    async def main():
-        await write(config, inserts(range(30)))
-        await drained(config, tmp_path)
-        lost = next(i for i in range(30, 60) if partition("news", document(i).key) == 0)
-        namespaces = Namespaces(tmp_path)
-        namespaces.open_all()
-        detector = namespaces.get("news")
-        detector.apply([(document(lost).key, document(lost))], {0: 0})  # in no record of the log
-        namespaces.close()
-        write_manifest(tmp_path, read_manifest(tmp_path).only({1, 2}))
-        await drained(config, tmp_path)
-        assert held(tmp_path) == replayed(await read(config))
-
-    asyncio.run(main())
+    await write(config, inserts(range(30)))
+    await drained(config, tmp_path)
+    lost = next(i for i in range(30, 60) if partition("news", document(i).key) == 0)
+    namespaces = Namespaces(tmp_path)
+    namespaces.open_all()
+    detector = namespaces.get("news")
+    detector.apply([(document(lost).key, document(lost))], {0: 0})  # in no record of the log
+    namespaces.close()
+    write_manifest(tmp_path, read_manifest(tmp_path).only({1, 2}))
+    await drained(config, tmp_path)
+    assert held(tmp_path) == replayed(await read(config))
 
 
-def test_partitions_that_the_topic_has_not_are_refused_with_its_count(kafka, tmp_path):
+async def test_partitions_that_the_topic_has_not_are_refused_with_its_count(kafka, tmp_path):
     config = log_config(kafka)
-
-    async def main():
-        await write(config, inserts(range(3)))
-        with pytest.raises(UsageError, match="beyond the 3 partitions of the topic"):
-            await drained(config, tmp_path, share="2-4")
-
-    asyncio.run(main())
+    await write(config, inserts(range(3)))
+    with pytest.raises(UsageError, match="beyond the 3 partitions of the topic"):
+        await drained(config, tmp_path, share="2-4")
 
 
 def of_a_foreign_producer() -> tuple[list[Outgoing], list[Outgoing]]:
@@ -251,41 +233,33 @@ def of_a_foreign_producer() -> tuple[list[Outgoing], list[Outgoing]]:
 
 
 @pytest.mark.parametrize("share", [None, "0-1"])
-def test_records_of_another_partitioner_are_skipped_by_every_replica(
+async def test_records_of_another_partitioner_are_skipped_by_every_replica(
     kafka, tmp_path, caplog, share
 ):
     """So two that read the same log never differ, whatever they met first: it is said and counted."""
     config, (first, second) = log_config(kafka), of_a_foreign_producer()
     early, late = tmp_path / "early", tmp_path / "late"
     held_here = range(PARTITIONS) if share is None else range(2)
-
-    async def main():
-        await write(config, first)
-        await drained(config, early, share=share)
-        await write(config, second)
-        counts = await drained(config, early, share=share)
-        whole = await drained(config, late, share=share)
-        right = {document(i).key: document(i) for i in range(30)}
-        assert held(late) == held(early) == of({"news": right}, held_here)
-        assert "murmur2" in caplog.text
-        lying = [r for r in first + second if r.partition in held_here]
-        foreign = sum(decode(r.key, r.value)[2] != right[decode(r.key, r.value)[1]] for r in lying)
-        assert whole["misplaced"] == foreign > 0
-        assert 0 < counts["misplaced"] < foreign  # those that came since
-
-    asyncio.run(main())
+    await write(config, first)
+    await drained(config, early, share=share)
+    await write(config, second)
+    counts = await drained(config, early, share=share)
+    whole = await drained(config, late, share=share)
+    right = {document(i).key: document(i) for i in range(30)}
+    assert held(late) == held(early) == of({"news": right}, held_here)
+    assert "murmur2" in caplog.text
+    lying = [r for r in first + second if r.partition in held_here]
+    foreign = sum(decode(r.key, r.value)[2] != right[decode(r.key, r.value)[1]] for r in lying)
+    assert whole["misplaced"] == foreign > 0
+    assert 0 < counts["misplaced"] < foreign  # those that came since
 
 
-def test_a_tombstone_of_another_partitioner_forgets_nothing(kafka, tmp_path):
+async def test_a_tombstone_of_another_partitioner_forgets_nothing(kafka, tmp_path):
     """It is skipped by the same rule."""
     config = log_config(kafka)
-
-    async def main():
-        await write(config, inserts(range(5)))
-        home = partition("news", document(2).key)
-        await write(config, [tombstone(2)._replace(partition=(home + 1) % PARTITIONS)])
-        counts = await drained(config, tmp_path)
-        assert counts["misplaced"] == 1
-        assert len(held(tmp_path)["news"]) == 5
-
-    asyncio.run(main())
+    await write(config, inserts(range(5)))
+    home = partition("news", document(2).key)
+    await write(config, [tombstone(2)._replace(partition=(home + 1) % PARTITIONS)])
+    counts = await drained(config, tmp_path)
+    assert counts["misplaced"] == 1
+    assert len(held(tmp_path)["news"]) == 5

@@ -40,29 +40,6 @@ def test_a_page_is_reserved_inserted_and_found(client, ns):
     assert probe(client, ns, 0x0123456789ABCDEE, 0b111) == [["http://a/1", 1, "0.9960"]]
 
 
-def test_a_near_duplicate_names_its_original(client, ns):
-    """A page near an inserted one is a near-duplicate, of it, at its distance and similarity."""
-    insert(client, ns, "http://a/1")
-    answer = reserve(client, ns, "http://a/2", value=0x0123456789ABCDEE, bits=0b11)
-    assert answer == ["near_duplicate", None, "http://a/1", 1, "0.9980", None, "unknown"]
-
-
-def test_a_near_duplicate_of_a_page_in_flight_is_pending(client, ns):
-    """Until the first page is inserted or released, one like it is pending; then it is decided."""
-    token = reserve(client, ns, "http://a/1")[1]
-    assert reserve(client, ns, "http://a/2")[0] == "pending"
-    assert client.execute_command("DEDUP.RELEASE", ns, "http://a/1", token) == 1
-    assert reserve(client, ns, "http://a/2")[0] == "unique"
-
-
-def test_a_page_is_never_a_duplicate_of_itself(client, ns):
-    """The same key is a refetch, inserted or in flight."""
-    token = reserve(client, ns, "http://a/1")[1]
-    assert reserve(client, ns, "http://a/1")[0] == "refetch"
-    client.execute_command("DEDUP.INSERT", ns, "http://a/1", token)
-    assert reserve(client, ns, "http://a/1")[0] == "refetch"
-
-
 def test_inserting_twice_is_ok_and_releasing_twice_is_0(client, ns):
     """The first ending of a token stands."""
     token = reserve(client, ns, "http://a/1")[1]
@@ -105,14 +82,6 @@ def test_pin_is_refused_without_kafka(client, ns):
     assert client.execute_command("DEDUP.INSERT", ns, "http://a/1", token)
 
 
-def test_forget_removes_a_document(client, ns):
-    """FORGET answers 1 and then 0, and the page is unique again."""
-    insert(client, ns, "http://a/1")
-    forgotten = [client.execute_command("DEDUP.FORGET", ns, "http://a/1") for _ in range(2)]
-    assert forgotten == [1, 0]
-    assert reserve(client, ns, "http://a/2")[0] == "unique"
-
-
 # ------------------------------------------------------------------------------------- options
 
 
@@ -147,19 +116,6 @@ def test_scope_site_compares_within_a_domain(client, ns):
     assert not probe(client, ns, 0x0123456789ABCDEF, 0, "SCOPE", "site", "")
 
 
-def test_the_guard_keeps_another_page_by_its_own_word(client, ns):
-    """Another title than the match's: the page is exempt, unless GUARD is off."""
-    title, other = {"identity": 1 << 32}, {"identity": 2 << 32, "bits": 0b111}
-    insert(client, ns, "http://a/1", **title)
-    answer = reserve(client, ns, "http://a/2", **other)
-    assert (answer[0], answer[5]) == ("exempt", "other_title")
-    assert answer[1]
-    answer = reserve(client, ns, "http://a/3", "GUARD", "off", **other)
-    assert (answer[0], answer[6]) == ("near_duplicate", "other")
-    answer = reserve(client, ns, "http://a/4", bits=0b111, **title)
-    assert (answer[0], answer[6]) == ("near_duplicate", "same")
-
-
 def test_a_probe_says_what_the_pages_say_of_themselves(client, ns):
     """With IDENTITY and DOMAIN rows have the identity and the domain of the document, too."""
     insert(client, ns, "http://a/1", identity=1 << 32)
@@ -189,56 +145,6 @@ def test_the_service_finds_greater_distances_where_started_so(tmp_path):
 
 
 # -------------------------------------------------------------------------------------- probes
-
-
-def test_pipelined_inserts_answer_as_single_ones(client, ns):
-    """Those of one write are committed together; what is wrong with one is told to that one only."""
-    keys = [f"http://a/{i}" for i in range(40)]
-    tokens = [
-        reserve(client, ns, key, "EXEMPT", "start", value=spread(i))[1]
-        for i, key in enumerate(keys)
-    ]
-    client.execute_command("DEDUP.RELEASE", ns, keys[7], tokens[7])
-    pipeline = client.pipeline(transaction=False)
-    for key, token in zip(keys[:20], tokens[:20], strict=True):
-        pipeline.execute_command("DEDUP.INSERT", ns, key, token)
-    for command in (
-        ["DEDUP.INSERT", ns, keys[0], "unknown"],
-        ["DEDUP.INSERT", ns, keys[1]],
-        ["PING"],
-    ):
-        pipeline.execute_command(*command)
-    for key, token in zip(keys[20:], tokens[20:], strict=True):
-        pipeline.execute_command("DEDUP.INSERT", ns, key, token)
-    answers = [str(answer) for answer in pipeline.execute(raise_on_error=False)]
-    assert "was released" in answers[7]
-    assert answers[20].startswith("NOTOKEN ")
-    assert "wrong number of arguments" in answers[21]
-    others = [answer for i, answer in enumerate(answers) if i not in {7, 20, 21, 22}]
-    assert others == ["OK"] * 39
-    info = client.execute_command("DEDUP.INFO", ns)
-    assert "documents:39\r\n" in info
-    assert "in_flight:0\r\n" in info
-
-
-def test_pipelined_probes_answer_as_single_ones(client, serving, ns):
-    """Runs of probes alike, with others between them, are answered each as if it were alone."""
-    for i in range(50):
-        insert(client, ns, f"http://a/{i}", value=spread(i % 40), bits=i)
-    rng = np.random.default_rng(3)
-    asked = []
-    for i in rng.integers(0, 60, 3000).tolist():
-        value = spread(i) ^ (1 << i)
-        options = [[], [], [], ["COUNT", 1], ["DISTANCE", 0], ["SCOPE", "site", "example.com"]][
-            int(rng.integers(0, 6))
-        ]
-        asked.append((ns if i % 7 else "none", value, i, *options))
-    single = [probe(client, *each) for each in asked]
-    pipeline = client.pipeline(transaction=False)
-    for each in asked:
-        probe(pipeline, *each)
-    assert pipeline.execute() == single
-    assert sum(map(bool, single)) > 1000
 
 
 def test_mprobe_answers_as_probes_do(client, ns):

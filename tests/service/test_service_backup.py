@@ -26,11 +26,12 @@ def fill(detector, numbers):
 
 def test_promise_6_a_backup_under_load_has_every_document_of_its_beginning(tmp_path):
     """Inserts, replacements and removals go on meanwhile; a store made of it is as good as its service."""
+    with dedup.open(tmp_path / "served", namespace="news") as detector:
+        fill(detector, range(BEFORE))
     with Serving(tmp_path / "served") as serving:
         where = f"redis://127.0.0.1:{serving.port}"
         ended = threading.Event()
         with dedup.open(where, namespace="news", timeout_seconds=60) as detector:
-            fill(detector, range(BEFORE))
             accept(detector, page(5), key(0), kind="other")
 
             def load() -> None:
@@ -88,12 +89,11 @@ def test_a_backup_that_cannot_be_made_says_why_and_leaves_the_former_one(tmp_pat
 def test_a_running_service_is_verified(tmp_path):
     """Every document of every namespace, while it serves; a damaged record is named, and one that is not served."""
     served = tmp_path / "served"
+    for namespace in ("news", "shop", "lost"):
+        with dedup.open(served, namespace=namespace) as detector:
+            fill(detector, range(1100))
     with Serving(served) as serving:
-        where = f"redis://127.0.0.1:{serving.port}"
         url = f"http://127.0.0.1:{serving.http_port}"
-        for namespace in ("news", "shop", "lost"):
-            with dedup.open(where, namespace=namespace, timeout_seconds=60) as detector:
-                fill(detector, range(1100))
         done = call("store", "verify", url)
         assert done.exit_code == 0, done.output
         assert f"{url}, news: 1,100 documents: sound" in done.stdout

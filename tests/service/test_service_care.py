@@ -1,6 +1,5 @@
 """What the person who runs a service does while it serves: a namespace is dropped, the index is written."""
 
-import asyncio
 import os
 import stat
 import sys
@@ -57,31 +56,27 @@ def test_what_follows_a_drop_in_one_write_comes_after_it(tmp_path, transaction):
         assert "documents:1\r\n" in client.execute_command("DEDUP.INFO", "shop")
 
 
-def test_what_is_being_dropped_is_refused(tmp_path):
+async def test_what_is_being_dropped_is_refused(tmp_path):
     """From the command on, before any other turn of the loop; once the folder is away, all is new."""
-
-    async def main():
-        commands = Operations(Namespaces(tmp_path))
-        commands.not_ready = None
-        pages = [PageFingerprint(values(n), sketch(), 0, 300, NEWEST) for n in range(2)]
-        token = commands.reserve("shop", "a", pages[0], PolicyOverrides(), USUAL).token
-        done = commands.drop("shop")
-        for refused in (
-            lambda: commands.reserve("shop", "b", pages[1], PolicyOverrides(), USUAL),
-            lambda: commands.insert("shop", "a", token),
-            lambda: commands.detector("shop", NEWEST, PolicyOverrides()),
-            lambda: commands.forget("shop", "a"),
-            lambda: commands.drop("shop"),
-        ):
-            with pytest.raises(Refused, match="shop is being dropped") as error:
-                refused()
-            assert error.value.code == "NOTREADY"
-        assert await done
-        assert not await commands.drop("shop")
-        assert commands.reserve("shop", "b", pages[1], PolicyOverrides(), USUAL).status == "unique"
-        commands.namespaces.close()
-
-    asyncio.run(main())
+    commands = Operations(Namespaces(tmp_path))
+    commands.not_ready = None
+    pages = [PageFingerprint(values(n), sketch(), 0, 300, NEWEST) for n in range(2)]
+    token = commands.reserve("shop", "a", pages[0], PolicyOverrides(), USUAL).token
+    done = commands.drop("shop")
+    for refused in (
+        lambda: commands.reserve("shop", "b", pages[1], PolicyOverrides(), USUAL),
+        lambda: commands.insert("shop", "a", token),
+        lambda: commands.detector("shop", NEWEST, PolicyOverrides()),
+        lambda: commands.forget("shop", "a"),
+        lambda: commands.drop("shop"),
+    ):
+        with pytest.raises(Refused, match="shop is being dropped") as error:
+            refused()
+        assert error.value.code == "NOTREADY"
+    assert await done
+    assert not await commands.drop("shop")
+    assert commands.reserve("shop", "b", pages[1], PolicyOverrides(), USUAL).status == "unique"
+    commands.namespaces.close()
 
 
 def test_a_namespace_is_dropped_while_others_are_asked(tmp_path):

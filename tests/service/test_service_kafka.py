@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
-import threading
 import time
 
 import pytest
 import redis
 from commands import insert, page, probe, reserve, spread
-from log_services import VALUE, WAIT_SECONDS, client, event, ready, serving, until, write_records
+from log_services import VALUE, client, event, ready, serving, until, write_records
 from logs import RECIPE, inserts, log_config, read, replayed
 from services import Serving
-
-from dedup.wire.kafka import Writer, describe_topic
-from dedup.wire.kafka.writer import Outgoing
 
 
 def test_an_insert_goes_through_the_log_to_every_replica(kafka, tmp_path):
@@ -152,78 +147,6 @@ def test_an_insert_is_refused_at_once_while_kafka_hangs(one_broker, tmp_path):
         assert at.execute_command("DEDUP.INSERT", "d", "http://b/1", token) == "OK"
 
 
-def test_what_was_acknowledged_is_found_after_kill_9(kafka, tmp_path):
-    """Two services under load, one killed at random moments: no acknowledged insert is missing."""
-    config = log_config(kafka)
-    rng = random.Random(6)
-    acknowledged: set[int] = set()
-    ends = threading.Event()
-
-    def load(service: Serving, first: int) -> None:
-        number = first
-        while not ends.is_set():
-            number += 2
-            try:
-                with client(service) as at:
-                    while not ends.is_set():
-                        number += 2
-                        insert(at, "d", f"k{number}", value=spread(number))
-                        acknowledged.add(number)
-            except (redis.RedisError, OSError, AssertionError):
-                time.sleep(0.05)
-
-    with serving(tmp_path / "a", config) as a, serving(tmp_path / "b", config) as b:
-        threads = [
-            threading.Thread(target=load, args=(service, first), daemon=True)
-            for first, service in enumerate((a, b))
-        ]
-        for thread in threads:
-            thread.start()
-        for _ in range(3):
-            before = len(acknowledged)
-            until(lambda: len(acknowledged) > before + 10)  # noqa: B023
-            time.sleep(rng.uniform(0, 0.7))
-            b.kill()
-            b.start()
-        ends.set()
-        for thread in threads:
-            thread.join(WAIT_SECONDS)
-            assert not thread.is_alive()
-        assert len(acknowledged) > 20
-        for service in (a, b):
-            with client(service) as at:
-                for number in sorted(acknowledged):
-                    keys = {found[0] for found in probe(at, "d", spread(number))}
-                    if f"k{number}" not in keys:
-                        until(
-                            lambda at=at, n=number: (
-                                f"k{n}" in {f[0] for f in probe(at, "d", spread(n))}
-                            ),
-                            f"k{number} is missing",
-                        )
-        contents = []
-        for service in (a, b):
-            with client(service) as at:
-                until(lambda at=at: "log_lag_records:0" in at.execute_command("DEDUP.INFO"))
-                info = at.execute_command("DEDUP.INFO", "d")
-                contents.append(next(x for x in info.split() if x.startswith("documents:")))
-        assert contents[0] == contents[1]
-
-
-def test_an_event_of_a_newer_version_stops_nothing(kafka, tmp_path):
-    """It is counted, and the log says to upgrade; the service goes on."""
-    config = log_config(kafka)
-    with serving(tmp_path, config) as service, client(service) as at:
-        insert(at, "d", "http://a/1")
-        newer = Outgoing(b"d\0http://a/2", b'{"v":2,"ns":"d","key":"http://a/2"}')
-        write_records(config, [newer])
-        until(lambda: b'dedup_log_events_total{result="newer"} 1.0' in service.get("/metrics")[1])
-        assert ready(service)["code"] == 200
-        insert(at, "d", "http://a/3", value=spread(3))
-        until(lambda: probe(at, "d", spread(3)))
-    assert any("upgrade crawl-dedup" in line and "--rebuild" in line for line in service.log)
-
-
 @pytest.mark.long
 def test_a_recreated_topic_is_refused_and_rebuild_starts_over(kafka, tmp_path):
     """Another log than before ends the start with status 1 and words; --rebuild takes it."""
@@ -265,17 +188,3 @@ def test_sigterm_waits_for_kafkas_acknowledgements(kafka, tmp_path):
     assert acknowledged
     inserted = replayed(asyncio.run(read(config)))["d"]
     assert {f"k{i}" for i in range(acknowledged)} <= set(inserted)
-
-
-def test_the_topic_is_made_with_compaction(kafka, tmp_path):
-    """A service that finds no topic makes one that keeps the last record of each key."""
-    config = log_config(kafka)
-    with serving(tmp_path, config):
-        topic = asyncio.run(describe_topic(config))
-    assert topic.partitions == 8
-
-    async def write_one() -> None:
-        async with Writer(config) as writer:
-            await writer.send(b"d\0k", None)
-
-    asyncio.run(write_one())

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 import redis
-from commands import ONCE, TOKEN, insert, probe, reserve, spread
+from commands import ONCE, TOKEN, insert, reserve, spread
 from needing import program
 from services import Serving
 
@@ -27,22 +27,6 @@ def test_it_starts_beyond_loopback_with_a_token(tmp_path):
         service.client(password=TOKEN) as client,
     ):
         assert client.ping()
-
-
-def test_what_was_acknowledged_is_there_after_kill_9(tmp_path):
-    """Inserts that were answered OK survive kill -9; reservations do not, and say NOTOKEN."""
-    with Serving(tmp_path) as service:
-        with service.client(decode_responses=True) as client:
-            for i in range(100):
-                insert(client, "d", f"http://a/{i}", value=spread(i))
-            token = reserve(client, "d", "http://b/", value=spread(1000))[1]
-            service.kill()
-        service.start()
-        with service.client(decode_responses=True) as client:
-            found = [probe(client, "d", spread(i)) for i in range(100)]
-            assert found == [[[f"http://a/{i}", 0, "1.0000"]] for i in range(100)]
-            with pytest.raises(redis.ResponseError, match="^NOTOKEN "):
-                client.execute_command("DEDUP.INSERT", "d", "http://b/", token)
 
 
 def test_sigterm_answers_what_was_asked_and_writes_snapshots(tmp_path):

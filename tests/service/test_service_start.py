@@ -100,58 +100,50 @@ def test_a_log_that_was_replaced_is_refused_once_kafka_answers(kafka, tmp_path):
 
 
 @pytest.mark.parametrize("why", ["not whole", "another topic", "more partitions", "rebuild"])
-def test_what_was_no_whole_view_waits_for_kafka(kafka, tmp_path, monkeypatch, why):
+async def test_what_was_no_whole_view_waits_for_kafka(kafka, tmp_path, monkeypatch, why):
     """Stores that never had all of the log, or of what is asked for now, are not served before."""
     monkeypatch.setattr(replica, "PATIENCE_SECONDS", 0.0)
     config = log_config(kafka)
     away = msgspec.structs.replace(config, bootstrap=("127.0.0.1:1",))
     options = {"share": "0"} if why == "more partitions" else {}
-
-    async def main() -> None:
-        await write(config, inserts(range(9)))
-        await drained(config, tmp_path, **options)
-        await Replica(away, Namespaces(tmp_path), tmp_path, **options).prepare()  # all is well
-        manifest, asked, options["share"] = read_manifest(tmp_path), away, None
-        if why == "not whole":
-            write_manifest(tmp_path, msgspec.structs.replace(manifest, caught_up=False))
-        elif why == "another topic":
-            asked = msgspec.structs.replace(away, topic="another")
-        elif why == "rebuild":
-            options["rebuild"] = True
-        waiting = Replica(asked, Namespaces(tmp_path), tmp_path, **options).prepare()
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(waiting, 0.3)
-
-    asyncio.run(main())
+    await write(config, inserts(range(9)))
+    await drained(config, tmp_path, **options)
+    await Replica(away, Namespaces(tmp_path), tmp_path, **options).prepare()  # all is well
+    manifest, asked, options["share"] = read_manifest(tmp_path), away, None
+    if why == "not whole":
+        write_manifest(tmp_path, msgspec.structs.replace(manifest, caught_up=False))
+    elif why == "another topic":
+        asked = msgspec.structs.replace(away, topic="another")
+    elif why == "rebuild":
+        options["rebuild"] = True
+    waiting = Replica(asked, Namespaces(tmp_path), tmp_path, **options).prepare()
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(waiting, 0.3)
 
 
 @pytest.mark.parametrize("emptied", [False, True])
-def test_only_stores_with_documents_are_served_before_kafka_answers(
+async def test_only_stores_with_documents_are_served_before_kafka_answers(
     kafka, tmp_path, monkeypatch, emptied
 ):
     """All of them: where one of the manifest's namespaces is gone, the log is waited for."""
     monkeypatch.setattr(replica, "PATIENCE_SECONDS", 0.0)
     config = log_config(kafka)
     away = msgspec.structs.replace(config, bootstrap=("127.0.0.1:1",))
-
-    async def main() -> None:
-        await write(config, inserts(range(9)) + inserts(range(9), "other"))
-        await drained(config, tmp_path)
-        if emptied:
-            (tmp_path / "other" / "documents.mdb").unlink()
-        namespaces = Namespaces(tmp_path)
-        view = Replica(away, namespaces, tmp_path)
-        await view.prepare()
-        namespaces.open_all()
-        running = asyncio.ensure_future(view.run())
-        if not emptied:
-            assert await reached(view, Phase.RESUMED) is Phase.RESUMED
-        status = "connecting" if emptied else "stale"
-        await until_async(lambda: view.state().status == status)
-        assert view.ready is not emptied
-        view.stop()
-        await running
-        namespaces.close()
-        assert read_manifest(tmp_path).caught_up
-
-    asyncio.run(main())
+    await write(config, inserts(range(9)) + inserts(range(9), "other"))
+    await drained(config, tmp_path)
+    if emptied:
+        (tmp_path / "other" / "documents.mdb").unlink()
+    namespaces = Namespaces(tmp_path)
+    view = Replica(away, namespaces, tmp_path)
+    await view.prepare()
+    namespaces.open_all()
+    running = asyncio.ensure_future(view.run())
+    if not emptied:
+        assert await reached(view, Phase.RESUMED) is Phase.RESUMED
+    status = "connecting" if emptied else "stale"
+    await until_async(lambda: view.state().status == status)
+    assert view.ready is not emptied
+    view.stop()
+    await running
+    namespaces.close()
+    assert read_manifest(tmp_path).caught_up

@@ -171,36 +171,32 @@ def flooding(folder, count) -> tuple[Namespaces, Port, list[Connection], list[Wi
     return namespaces, port, connections, wires
 
 
-def test_a_flood_leaves_the_loop_to_others(folder):
+async def test_a_flood_leaves_the_loop_to_others(folder):
     """However many connections have long work, an iteration of the loop does a few slices of it, in turns.
 
     A new connection needs several iterations until it is answered; its own commands wait for none of the others.
     """
-
-    async def flooded() -> None:
-        namespaces, port, connections, wires = flooding(folder, 40)
-        slow = command("ECHO", "x" * 100) * 3000
-        left = [slow] * len(connections)
-        for connection, data in zip(connections, left, strict=True):
-            connection.data_received(data)
-        began = [len(wire.written) for wire in wires]
-        assert sum(size > 10 for size in began) <= 1  # the others wait for their turn
-        await asyncio.sleep(0)
-        moved = [len(wire.written) > size for wire, size in zip(wires, began, strict=True)]
-        assert any(moved)
-        assert not all(moved)
-        fresh, wire = Connection(port), Wire()
-        fresh.connection_made(wire)
-        fresh.data_received(command("PING"))
-        assert wire.written == b"+PONG\r\n"
-        await rest(connections)
-        assert {wire.written.count(b"$100") for wire in wires} == {3000}
-        namespaces.close()
-
-    asyncio.run(flooded())
+    namespaces, port, connections, wires = flooding(folder, 40)
+    slow = command("ECHO", "x" * 100) * 3000
+    left = [slow] * len(connections)
+    for connection, data in zip(connections, left, strict=True):
+        connection.data_received(data)
+    began = [len(wire.written) for wire in wires]
+    assert sum(size > 10 for size in began) <= 1  # the others wait for their turn
+    await asyncio.sleep(0)
+    moved = [len(wire.written) > size for wire, size in zip(wires, began, strict=True)]
+    assert any(moved)
+    assert not all(moved)
+    fresh, wire = Connection(port), Wire()
+    fresh.connection_made(wire)
+    fresh.data_received(command("PING"))
+    assert wire.written == b"+PONG\r\n"
+    await rest(connections)
+    assert {wire.written.count(b"$100") for wire in wires} == {3000}
+    namespaces.close()
 
 
-def test_a_backup_leaves_the_loop_to_others(tmp_path, monkeypatch):
+async def test_a_backup_leaves_the_loop_to_others(tmp_path, monkeypatch):
     """An answer of a backup, a verification or a search is made in parts, between which others have their turn."""
     monkeypatch.setattr(operations, "SLICE_SECONDS", 0.0)  # each part is a slice
     query = {"ns": "d", "prefix": "k"}
@@ -213,44 +209,37 @@ def test_a_backup_leaves_the_loop_to_others(tmp_path, monkeypatch):
             count += 1
         return count, (await answer).body
 
-    async def asked() -> None:
-        namespaces = Namespaces(tmp_path)
-        commands = Operations(namespaces)
-        commands.not_ready = None
-        detector = commands.detector("d", NEWEST, PolicyOverrides(), make=True)
-        detector.apply(
-            [(f"k{n}", document(f"k{n}", n << 40)) for n in range(EXPORTED)], {}, judge=False
-        )
-        do = _Endpoints(commands, None, None, None)
-        for answering, found in (
-            (do.export(request), b'"k%d"' % (EXPORTED - 1)),
-            (do.verify(request), b'"documents":%d' % EXPORTED),
-            (do.search(request), b'"k%d"' % (EXPORTED - 1)),
-        ):
-            count, body = await iterations(answering)
-            assert found in body
-            assert count > EXPORTED // PART // TURNS
-        namespaces.close()
-
-    asyncio.run(asked())
+    namespaces = Namespaces(tmp_path)
+    commands = Operations(namespaces)
+    commands.not_ready = None
+    detector = commands.detector("d", NEWEST, PolicyOverrides(), make=True)
+    detector.apply(
+        [(f"k{n}", document(f"k{n}", n << 40)) for n in range(EXPORTED)], {}, judge=False
+    )
+    do = _Endpoints(commands, None, None, None)
+    for answering, found in (
+        (do.export(request), b'"k%d"' % (EXPORTED - 1)),
+        (do.verify(request), b'"documents":%d' % EXPORTED),
+        (do.search(request), b'"k%d"' % (EXPORTED - 1)),
+    ):
+        count, body = await iterations(answering)
+        assert found in body
+        assert count > EXPORTED // PART // TURNS
+    namespaces.close()
 
 
-def test_a_flood_of_transactions_leaves_the_loop_to_others(folder):
+async def test_a_flood_of_transactions_leaves_the_loop_to_others(folder):
     """500 connections send EXEC at once: an iteration of the loop carries out a few of the queues, and ends them all."""
-
-    async def flooded() -> None:
-        namespaces, _, connections, wires = flooding(folder, 500)
-        for connection in connections:
-            connection.data_received(command("MULTI") + command("ECHO", "done"))
-        for connection in connections:
-            connection.data_received(command("EXEC"))
-        for iterations in range(1, 20):
-            await asyncio.sleep(0)
-            ended = sum(b"done" in wire.written for wire in wires)
-            assert ended <= TURNS * iterations
-        assert ended
-        await rest(connections)
-        assert all(wire.written.endswith(b"*1\r\n$4\r\ndone\r\n") for wire in wires)
-        namespaces.close()
-
-    asyncio.run(flooded())
+    namespaces, _, connections, wires = flooding(folder, 500)
+    for connection in connections:
+        connection.data_received(command("MULTI") + command("ECHO", "done"))
+    for connection in connections:
+        connection.data_received(command("EXEC"))
+    for iterations in range(1, 20):
+        await asyncio.sleep(0)
+        ended = sum(b"done" in wire.written for wire in wires)
+        assert ended <= TURNS * iterations
+    assert ended
+    await rest(connections)
+    assert all(wire.written.endswith(b"*1\r\n$4\r\ndone\r\n") for wire in wires)
+    namespaces.close()

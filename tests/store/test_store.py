@@ -3,9 +3,6 @@
 import threading
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from sizes import examples
 from stores import RECIPE, document, fill, spread, verified
 
 from dedup.model.errors import RecipeMismatch, UsageError
@@ -28,50 +25,6 @@ def test_a_document_comes_back_as_it_was_stored(tmp_path):
         assert (len(s), stored.key in s, "other" in s) == (1, True, False)
 
 
-@settings(max_examples=examples(15), deadline=None)
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from(["insert", "insert", "insert", "forget", "reopen", "widen"]),
-            st.integers(0, 9),
-            st.integers(0, 2**64 - 1).map(lambda v: v & 0xC000_0100_0001_0007),
-        ),
-        max_size=30,
-    )
-)
-def test_a_store_equals_a_dictionary(tmp_path_factory, steps):
-    """After any steps, get() and near() answer what a plain dictionary and a scan answer."""
-    path, model, k = tmp_path_factory.mktemp("store"), {}, 2
-    s = Store.open(path, k=k)
-    try:
-        for action, number, value in steps:
-            key = f"key {number}"
-            if action == "insert":
-                model[key] = document(key, value)
-                s.insert(model[key])
-            elif action == "forget":
-                assert s.forget(key) == (model.pop(key, None) is not None)
-            elif action == "widen":
-                k = max(k, number % 7)
-                s.widen(k)
-            else:
-                s.close()
-                s = Store.open(path, k=k)
-            assert len(s) == len(model)
-            assert s.get(key) == model.get(key)
-            expected = sorted(
-                ((d.page.value ^ value).bit_count(), name)
-                for name, d in model.items()
-                if (d.page.value ^ value).bit_count() <= k
-            )
-            found = s.near(value)
-            assert [d for _, d in found] == sorted(d for _, d in found)
-            assert sorted((d, found.key) for found, d in found) == expected
-        assert verified(s).problems == []
-    finally:
-        s.close()
-
-
 def test_keys_longer_than_lmdb_takes(tmp_path):
     """A URL of 20,000 characters is a key like any other."""
     long, other = "http://example.com/" + "a" * 20_000, "http://example.com/" + "a" * 19_999
@@ -83,16 +36,6 @@ def test_keys_longer_than_lmdb_takes(tmp_path):
     assert verify_store(tmp_path).problems == []
 
 
-def test_a_known_key_replaces_its_fingerprint(tmp_path):
-    """The old fingerprint is no longer found, the new one is, and the count stays."""
-    with Store.open(tmp_path) as s:
-        s.insert(document("a", 0))
-        s.insert(document("a", 2**64 - 1))
-        assert s.near(0) == []
-        assert [d.key for d, _ in s.near(2**64 - 1)] == ["a"]
-        assert len(s) == 1
-
-
 def test_ids_are_never_used_twice(tmp_path):
     """After the newest document was forgotten, the next one gets an id of its own."""
     with Store.open(tmp_path) as s:
@@ -101,17 +44,6 @@ def test_ids_are_never_used_twice(tmp_path):
     with Store.open(tmp_path) as s:
         s.insert(document("b", 2))
         assert s._documents.next_id == 2
-
-
-def test_forget_says_whether_there_was_something(tmp_path):
-    """forget() is True once; then the document is gone from every answer, also after reopening."""
-    with Store.open(tmp_path) as s:
-        s.insert(document("a", 5))
-        assert s.forget("a")
-        assert not s.forget("a")
-        assert (s.get("a"), s.near(5), len(s)) == (None, [], 0)
-    with Store.open(tmp_path) as s:
-        assert (s.get("a"), s.near(5), len(s)) == (None, [], 0)
 
 
 def test_near_is_bounded_to_the_nearest(tmp_path, monkeypatch):

@@ -4,11 +4,12 @@ import random
 import shutil
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from stores import document, is_sound, spread
 
 from dedup.model.errors import StoreDamaged
+from dedup.model.page import Document
 from dedup.store import Store
 from dedup.store import documents as documents_file
 from dedup.store.journal import ASIDE, JOURNAL
@@ -32,46 +33,66 @@ def content(path) -> dict:
 
 
 CHANGES = st.lists(
-    st.tuples(st.sampled_from(["insert", "forget", "batch", "fold", "index", "kill"]), st.integers(0, 12)),
+    st.tuples(
+        st.sampled_from(["insert", "forget", "batch", "fold", "index", "kill", "reopen", "widen"]),
+        st.integers(0, 12),
+    ),
     max_size=40,
-)  # fmt: skip
+)
+
+
+def some(i: int, step: int) -> Document:
+    """Return a document whose value is near those of others."""
+    return document(key(i), spread(step) & 0xC000_0100_0001_0007)
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(CHANGES)
+@example([("forget", 0), ("kill", 0), ("insert", 0), ("kill", 0)])
 def test_whatever_came_before_a_kill_nothing_is_lost(tmp_path_factory, changes):
     """Inserts, replacements and removals, in the journal or not: what a plain dictionary holds, after each kill."""
     path = tmp_path_factory.mktemp("journal")
-    model, offsets = {}, {}
-    store = Store.open(path)
+    model, offsets, k = {}, {}, 2
+    store = Store.open(path, k=k)
     for step, (what, i) in enumerate(changes):
         match what:
             case "insert":
-                model[key(i)] = document(key(i), spread(step))
+                model[key(i)] = some(i, step)
                 store.insert(model[key(i)])
             case "forget":
                 assert store.forget(key(i)) == (model.pop(key(i), None) is not None)
             case "batch":
-                some = [document(key(n), spread(step + n)) for n in range(i)]
+                batch = {key(n): some(n, step + n) for n in range(i)}
                 offsets |= {i: step}
-                store.apply([(each.key, each) for each in some], {i: step})
-                model |= {each.key: each for each in some}
+                store.apply([*batch.items()], {i: step})
+                model |= batch
             case "fold":
                 store._documents._fold()
             case "index":
                 store.write_index()
-            case "kill":
-                left = tmp_path_factory.mktemp("killed")
-                killed(store, left)
+            case "reopen":
                 store.close()
-                assert content(left) == model  # read only, with the journal
-                assert verify_store(left).problems == []
-                store = Store.open(left)
+                store = Store.open(path, k=k)
+            case "widen":
+                k = max(k, i % 7)
+                store.widen(k)
+            case "kill":
+                path = tmp_path_factory.mktemp("killed")
+                killed(store, path)
+                store.close()
+                assert content(path) == model  # read only, with the journal
+                assert verify_store(path).problems == []
+                store = Store.open(path, k=k)
         assert len(store) == len(model)
+        value = some(i, step).page.value
+        distances = ((each.page.value ^ value).bit_count() for each in model.values())
+        expected = sorted(pair for pair in zip(distances, model, strict=True) if pair[0] <= k)
+        found = [(distance, each.key) for each, distance in store.near(value)]
+        assert sorted(found) == expected
+        assert [distance for distance, _ in found] == [distance for distance, _ in expected]
     assert store.offsets() == offsets
     for name, each in model.items():
         assert store.get(name) == each
-        assert each in [found for found, _ in store.near(each.page.value, 0)]
     folder = store.path
     store.close()
     assert not (folder / JOURNAL).exists()
@@ -147,19 +168,27 @@ def test_a_journal_without_documents_is_refused(journal):
         Store.open(journal)
 
 
-def test_a_kill_between_the_commit_and_the_end_of_the_journal_applies_nothing_twice(tmp_path):
-    """documents.mdb has the entries already: they are skipped, in both files of a journal."""
+@pytest.mark.parametrize("lost", [False, True])
+@pytest.mark.parametrize("more", [0, 3])
+def test_entries_are_applied_once_whether_documents_mdb_has_them_or_a_power_cut_took_them(
+    tmp_path, more, lost
+):
+    """Between the commit and the end of the journal: they are skipped, in both its files, or read from them."""
     with Store.open(tmp_path / "live") as store:
         for i in range(9):
             store.insert(document(key(i), spread(i)))
         store.forget(key(0))
+        shutil.copy(store.path / "documents.mdb", tmp_path)
         store._documents._fold()
         assert (store.path / ASIDE).exists()
-        for i in range(9, 12):
+        for i in range(9, 9 + more):
             store.insert(document(key(i), spread(i)))
         killed(store, tmp_path / "dead")
-    with Store.open(tmp_path / "dead") as store:
-        assert len(store) == 11
+    if lost:
+        shutil.copy(tmp_path / "documents.mdb", tmp_path / "dead" / "default")
+    for _ in range(2):
+        with Store.open(tmp_path / "dead") as store:
+            assert len(store) == 8 + more
     assert verify_store(tmp_path / "dead").problems == []
 
 

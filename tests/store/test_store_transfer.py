@@ -249,13 +249,6 @@ def test_what_is_no_age_is_a_usage_error(tmp_path, age):
     assert "is neither an age" in result.stderr
 
 
-@pytest.mark.parametrize("command", ["export", "import", "prune"])
-def test_each_help_shows_an_example(command):
-    """The help of a command ends with an example that calls it."""
-    result = call("store", command, "--help")
-    assert f"dedup store {command}" in result.output.rpartition("Example:")[2]
-
-
 def test_export_leaves_out_a_damaged_document(tmp_path):
     """A record that is not readable is named by its id; the others are written; exit code 1."""
     fill(tmp_path, document("first"), document("second"), document("third"))

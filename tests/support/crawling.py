@@ -105,6 +105,11 @@ def hub(*links: str) -> Page:
     return article(0, *links, text="Start")
 
 
+def linked(pages: Mapping[str, Any]) -> dict[str, Any]:
+    """Return pages behind a start that links to all of them."""
+    return {"/": hub(*pages)} | pages
+
+
 # -------------------------------------------------------------------------------------- site
 
 
@@ -257,6 +262,24 @@ class Recorder(scrapy.Spider):
         )
 
 
+class Writes:
+    """The pipeline of WRITES: notes each item that gets through, or those of its fields that the spider names in `noted`."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> "Writes":
+        self = cls()
+        self.crawler = crawler
+        return self
+
+    def process_item(self, item: Any, spider: Any = None) -> Any:  # Scrapy 2.13 gives the spider
+        fields = getattr(self.crawler.spider, "noted", item)
+        self.crawler.spider.note("item", item={name: item[name] for name in fields})
+        return item
+
+
+WRITES = {"ITEM_PIPELINES": {"crawling.Writes": 1}}
+
+
 @dataclass
 class Crawl:
     """What a spider left behind: its events in order, stats, the paths its site was asked for.
@@ -277,6 +300,11 @@ class Crawl:
     def paths(self, event: str) -> list[str]:
         """Return what an event happened to, in order."""
         return [e["path"] for e in self.of(event)]
+
+    @property
+    def items(self) -> list[dict[str, Any]]:
+        """The items that got through, of a spider with WRITES."""
+        return [e["item"] for e in self.of("item")]
 
     @property
     def parsed(self) -> set[str]:
@@ -449,7 +477,7 @@ def wait_for(condition: Callable[[], object], seconds: float = 120) -> None:
         time.sleep(0.01)
 
 
-_IMPORTS = "import scrapy\nfrom crawling import Recorder"
+_IMPORTS = "import html, json\nimport scrapy\nfrom crawling import Recorder"
 
 
 def _loaded(name: str, path: Path) -> ModuleType:

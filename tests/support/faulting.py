@@ -1,7 +1,8 @@
 """Faults put into every call that a crawl makes into dedup, one call at a time.
 
     POINTS            functions and public methods of detector and store, by name
-    ADDON             every function and method of the add-on that a crawl with a store loads, but for the guard and what Scrapy calls
+    ADDON             every function and method of the add-on that a crawl with a store and reports loads, but for the guard
+                      and what Scrapy calls
     armed(...)        the __init__ of a spider, which arms a fault; stormy(...) arms all of them
     prepare()         in the crawl's process: wraps every point
 
@@ -97,16 +98,18 @@ POINTS = sorted(_FOUND)
 GUARD = (
     "scrapy.addon.", "scrapy.settings.", "scrapy.middlewares.", "scrapy.page.output.Output.",
     "scrapy.guard.Counts.", "scrapy.guard.kind_of", "scrapy.page.judge.Session.of", "scrapy.__getattr__",
+    "scrapy.report.journal._measured",
 )  # fmt: skip
 BY_HAND = {"scrapy.middlewares.DownloaderMiddleware._drop", "scrapy.middlewares._token"}
 
 
 def _addon() -> dict[str, tuple[Any, str]]:
     """Return owner and name of each function and method that is written in the add-on."""
-    import_module("dedup.scrapy.memory.embedded")
+    for name in ("memory.embedded", "report.journal", "report.summary"):
+        import_module(f"dedup.scrapy.{name}")  # as a crawl does that needs it
     found: dict[str, tuple[Any, str]] = {}
     for full, module in [*sys.modules.items()]:
-        if not full.startswith("dedup.scrapy"):
+        if not full.startswith(("dedup.scrapy", "dedup.report.drops")):
             continue
         short = full.removeprefix("dedup.")
         for name, value in vars(module).items():

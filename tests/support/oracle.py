@@ -660,15 +660,6 @@ class StartTag:
         runs = re.findall("[0-9a-z]+", lower(" ".join(self.values(*names))))
         return any(word in WORDS[words] for word in runs)
 
-    def is_beside(self) -> bool:
-        for value in self.values("class", "id"):
-            runs = set(re.findall("[0-9a-z]+", lower(value)))
-            if runs & {*WORDS["consent words"], *WORDS["beside words"]}:
-                return True
-            if runs & set(WORDS["cookie words"]) and runs & set(WORDS["notice words"]):
-                return True
-        return False
-
     def is_hidden(self) -> bool:
         return any(lower(value) != "until-found" for value in self.values("hidden"))
 
@@ -1120,7 +1111,7 @@ class Page:
                 marks.add("dropped")
             if tag.says("aside roles", "role"):
                 marks.add("aside")
-            if tag.has("BLOCK") and tag.is_beside():
+            if tag.has("BLOCK") and tag.says("beside words", "class", "id"):
                 marks.add("beside")
             if tag.has("BLOCK") and tag.says("comment words", "class", "id"):
                 marks.add("inner comments" if "comments" in self.context else "comments")

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import socket
 import ssl
@@ -180,6 +181,13 @@ class Serving:
         except urllib.error.HTTPError as error:
             with error:
                 return error.code, error.read()
+
+    @property
+    def resident_bytes(self) -> int:
+        """Its memory, where /proc tells."""
+        assert self.process is not None
+        pages = Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]
+        return int(pages) * resource.getpagesize()
 
     def kill(self) -> None:
         """Kill it with -9."""

@@ -1,4 +1,4 @@
-"""The service client where the service fails it: bounds, breakers, the next URL, late answers."""
+"""The service client where the service fails it: bounds, trials, the next URL, late answers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Coroutine
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from dedup.wire.client.command_codec import error_of, verdict_of
 from dedup.wire.client.services import (
     FIRST_PAUSE_SECONDS,
     LONGEST_PAUSE_SECONDS,
-    CircuitBreaker,
+    Address,
     Endpoint,
     addresses_of,
 )
@@ -110,7 +111,7 @@ def test_what_a_url_may_not_say_is_refused_without_its_secrets(url):
     assert "secret" not in str(raised.value)
 
 
-# --------------------------------------------------------------------------------------- breaker
+# ---------------------------------------------------------------------------- one service
 
 
 def test_a_busy_loop_connects(service):
@@ -130,34 +131,32 @@ def test_a_busy_loop_connects(service):
     assert in_loop(connects)
 
 
-def test_a_failure_opens_a_breaker_and_an_answer_closes_it():
-    """An answer of one that is closed changes nothing."""
-    breaker = CircuitBreaker()
-    for fails in (False, True, False, True):
-        breaker.failed(0.0) if fails else breaker.answered()
-        assert breaker.allows(0.0) is not fails
+def test_one_caller_tries_a_service_that_refused(monkeypatch):
+    """Once the pause is over, and each time after a longer one; an answer ends that for all."""
 
+    async def tries():
+        loop, now = asyncio.get_running_loop(), 0.0
+        endpoint = Endpoint(Address("127.0.0.1", 1), 1.0, nullcontext(), lambda: None)
+        endpoint.connection = object()
+        monkeypatch.setattr(endpoint, "_loop", SimpleNamespace(time=lambda: now))
+        pauses = []
+        for _ in range(8):
+            endpoint.refused("the disk is full")
+            pauses.append(endpoint._pause)
+            assert not endpoint.may_be_asked()
+            now += pauses[-1]
+            assert [endpoint.may_be_asked() for _ in range(3)] == [True, False, False]
+        endpoint.answered()
+        asked = [endpoint.may_be_asked() for _ in range(3)]
+        endpoint.connection = None
+        monkeypatch.setattr(endpoint, "_loop", loop)
+        await endpoint.close()
+        return pauses, asked
 
-def test_a_half_open_breaker_lets_one_through():
-    """Once the pause is over one caller may try; its answer closes the breaker for all."""
-    breaker = CircuitBreaker()
-    breaker.failed(0.0)
-    assert not breaker.allows(FIRST_PAUSE_SECONDS / 2)
-    assert [breaker.allows(FIRST_PAUSE_SECONDS) for _ in range(3)] == [True, False, False]
-    breaker.answered()
-    assert [breaker.allows(FIRST_PAUSE_SECONDS) for _ in range(3)] == [True, True, True]
-
-
-def test_a_breaker_pauses_ever_longer_up_to_a_bound():
-    """Each failed trial doubles the pause; none is longer than the longest."""
-    breaker, now, pauses = CircuitBreaker(), 0.0, []
-    for _ in range(10):
-        breaker.failed(now)
-        pauses.append(breaker.rests(now))
-        now += pauses[-1]
-        assert breaker.allows(now)
+    pauses, asked = in_loop(tries)
     assert pauses[:3] == [FIRST_PAUSE_SECONDS * 2**n for n in range(3)]
     assert pauses[-1] == LONGEST_PAUSE_SECONDS
+    assert asked == [True] * 3
 
 
 # --------------------------------------------------------------------------------------- answers

@@ -102,21 +102,16 @@ def test_of_two_copies_in_flight_one_waits(shards, opens, request):
         until(lambda: in_flight(shards, namespace) == [0, 0])
 
 
-def test_who_is_cancelled_leaves_no_reservation_at_any_shard(shards):
+async def test_who_is_cancelled_leaves_no_reservation_at_any_shard(shards):
     """A cancelled reserve() is released at each that it was asked of."""
-
-    async def work() -> None:
-        async with await dedup.open_async(
-            urls(*shards), namespace="cancelled", timeout_seconds=30
-        ) as detector:
-            asked = asyncio.ensure_future(detector.reserve(page(1), "http://example.com/"))
-            await asyncio.sleep(0)  # written in this turn of the loop
-            asked.cancel()
-            await asyncio.gather(asked, return_exceptions=True)
-            assert asked.cancelled()
-            assert (await detector.reserve(page(1), "http://example.com/2")).status == "unique"
-
-    asyncio.run(work())
+    opening = dedup.open_async(urls(*shards), namespace="cancelled", timeout_seconds=30)
+    async with opening as detector:
+        asked = asyncio.ensure_future(detector.reserve(page(1), "http://example.com/"))
+        await asyncio.sleep(0)  # written in this turn of the loop
+        asked.cancel()
+        await asyncio.gather(asked, return_exceptions=True)
+        assert asked.cancelled()
+        assert (await detector.reserve(page(1), "http://example.com/2")).status == "unique"
     until(lambda: in_flight(shards, "cancelled") == [1, 1])
 
 

@@ -111,53 +111,41 @@ def test_a_password_is_never_shown(one_broker):
 # ---------------------------------------------------------------------------- TLS, SASL, rights
 
 
-def test_tls_and_sasl_reach_every_client(one_broker):
+async def test_tls_and_sasl_reach_every_client(one_broker):
     """Admin, producer and consumer log in with the same settings."""
     config = logged_in(one_broker)
-
-    async def main():
-        await write(config, inserts(range(3)))
-        assert len(await read(config)) == 3
-
-    asyncio.run(main())
+    await write(config, inserts(range(3)))
+    assert len(await read(config)) == 3
 
 
-def test_a_wrong_password_is_told_within_the_bound(one_broker):
+async def test_a_wrong_password_is_told_within_the_bound(one_broker):
     config = logged_in(one_broker, password="wrong")
-
-    async def main():
-        with pytest.raises(KafkaUnavailable, match="or refuses the login"):
-            await describe_topic(config)
-        with pytest.raises(KafkaUnavailable, match="within 2 seconds"):
-            await Writer(config).start(within_seconds=2)
-
-    asyncio.run(main())
+    with pytest.raises(KafkaUnavailable, match="or refuses the login"):
+        await describe_topic(config)
+    with pytest.raises(KafkaUnavailable, match="within 2 seconds"):
+        await Writer(config).start(within_seconds=2)
 
 
-def test_a_wrong_password_ends_a_service_that_says_so(one_broker, tmp_path, monkeypatch):
+async def test_a_wrong_password_ends_a_service_that_says_so(one_broker, tmp_path, monkeypatch):
     """After a bounded time, with what the broker says; a broker that is away is waited for."""
     monkeypatch.setattr(login, "LOGIN_SECONDS", 0.5)
     config = logged_in(one_broker, password="wrong")
-
-    async def main():
-        for start in (
-            lambda: Writer(config).start(),
-            lambda: Replica(config, Namespaces(tmp_path), tmp_path).prepare(),
-        ):
-            with pytest.raises(login.LoginRefused, match="refuses the login of 'crawler'"):
-                await asyncio.wait_for(start(), 60)
-        away = kafka_config(
-            "127.0.0.1:1",
-            environ={
-                "DEDUP_KAFKA_SECURITY_PROTOCOL": "SASL_SSL",
-                "DEDUP_KAFKA_SASL_USERNAME": "crawler",
-                "DEDUP_KAFKA_SASL_PASSWORD": "x",
-            },
-        )
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(Writer(away).start(), 4)
-
-    asyncio.run(main())
+    for start in (
+        lambda: Writer(config).start(),
+        lambda: Replica(config, Namespaces(tmp_path), tmp_path).prepare(),
+    ):
+        with pytest.raises(login.LoginRefused, match="refuses the login of 'crawler'"):
+            await asyncio.wait_for(start(), 60)
+    away = kafka_config(
+        "127.0.0.1:1",
+        environ={
+            "DEDUP_KAFKA_SECURITY_PROTOCOL": "SASL_SSL",
+            "DEDUP_KAFKA_SASL_USERNAME": "crawler",
+            "DEDUP_KAFKA_SASL_PASSWORD": "x",
+        },
+    )
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(Writer(away).start(), 4)
 
 
 IMPATIENT = """
@@ -225,30 +213,22 @@ def test_a_topic_of_one_replica_says_so_when_it_is_made(one_broker, caplog):
         assert ("one replica" in caplog.text) is said
 
 
-def test_a_topic_that_this_user_may_not_see_or_make_is_named(one_broker):
+async def test_a_topic_that_this_user_may_not_see_or_make_is_named(one_broker):
     config = logged_in(one_broker, user="stranger")
-
-    async def main():
-        with pytest.raises(TopicUnfit, match=config.topic):
-            await ensure_topic(config)
-
-    asyncio.run(main())
+    with pytest.raises(TopicUnfit, match=config.topic):
+        await ensure_topic(config)
 
 
 # --------------------------------------------------------------------------------------- topics
 
 
-def test_a_topic_is_made_compacted_once_and_found_again(kafka):
+async def test_a_topic_is_made_compacted_once_and_found_again(kafka):
     config = log_config(kafka)
-
-    async def main():
-        assert await describe_topic(config) is None
-        made = await asyncio.gather(*(ensure_topic(config, partitions=3) for _ in range(3)))
-        assert {each.partitions for each in made} == {3}
-        assert await ensure_topic(config, partitions=5) == made[0]
-        assert len(made[0].cluster_id) == 22
-
-    asyncio.run(main())
+    assert await describe_topic(config) is None
+    made = await asyncio.gather(*(ensure_topic(config, partitions=3) for _ in range(3)))
+    assert {each.partitions for each in made} == {3}
+    assert await ensure_topic(config, partitions=5) == made[0]
+    assert len(made[0].cluster_id) == 22
 
 
 def test_compaction_keeps_the_last_record_of_a_key(one_broker, tmp_path):
@@ -293,18 +273,14 @@ def test_compaction_keeps_the_last_record_of_a_key(one_broker, tmp_path):
 # --------------------------------------------------------------------------------------- writer
 
 
-def test_records_lie_in_the_partition_that_murmur2_of_their_key_says(kafka):
+async def test_records_lie_in_the_partition_that_murmur2_of_their_key_says(kafka):
     """As those of every other client do; the two figures are of Kafka's own tests."""
     assert murmur2(b"21") == -973932308 % 2**32
     assert murmur2(b"foobar") == -790332482 % 2**32
     config = log_config(kafka)
-
-    async def main():
-        await write(config, inserts(range(50)))
-        for record in await read(config):
-            assert record.partition == (murmur2(record.key) & 0x7FFFFFFF) % 3
-
-    asyncio.run(main())
+    await write(config, inserts(range(50)))
+    for record in await read(config):
+        assert record.partition == (murmur2(record.key) & 0x7FFFFFFF) % 3
 
 
 @given(st.binary(max_size=100), st.integers(1, 40))
@@ -316,43 +292,35 @@ def test_a_record_goes_where_aiokafka_would_send_it(key, count):
     assert partition(None, everyone, []) in everyone
 
 
-def test_a_record_too_large_is_refused_and_the_next_goes_through(kafka):
+async def test_a_record_too_large_is_refused_and_the_next_goes_through(kafka):
     config = log_config(kafka)
-
-    async def main():
-        await ensure_topic(config, partitions=1)
-        async with Writer(config, compression=None) as writer:
-            with pytest.raises(KafkaUnavailable, match="TooLarge"):
-                await writer.send(b"k", b"x" * 2_000_000)
-            assert await writer.send(b"k", b"y") == (0, 0)
-            assert writer.unacknowledged == 0
-
-    asyncio.run(main())
+    await ensure_topic(config, partitions=1)
+    async with Writer(config, compression=None) as writer:
+        with pytest.raises(KafkaUnavailable, match="TooLarge"):
+            await writer.send(b"k", b"x" * 2_000_000)
+        assert await writer.send(b"k", b"y") == (0, 0)
+        assert writer.unacknowledged == 0
 
 
-def test_a_writer_goes_on_after_its_broker_was_away(one_broker):
+async def test_a_writer_goes_on_after_its_broker_was_away(one_broker):
     """While it is away every send is refused within a bound; afterwards the same writer works."""
     config = msgspec.structs.replace(log_config(one_broker.bootstrap), request_timeout_seconds=1.0)
-
-    async def main():
-        await ensure_topic(config, partitions=1)
-        async with Writer(config) as writer:
-            await writer.send(b"k", b"1")
-            await asyncio.to_thread(one_broker.kill)
-            for _ in range(2):
-                with pytest.raises(KafkaUnavailable):
-                    await asyncio.wait_for(writer.send(b"k", b"2"), HANG_SECONDS)
-            assert writer.unacknowledged == 0
-            await asyncio.to_thread(one_broker.start)
-            for _ in range(100):
-                try:
-                    await writer.send(b"k", b"3")
-                    break
-                except KafkaUnavailable:
-                    await asyncio.sleep(0.1)
-        assert (await read(config))[-1].value == b"3"
-
-    asyncio.run(main())
+    await ensure_topic(config, partitions=1)
+    async with Writer(config) as writer:
+        await writer.send(b"k", b"1")
+        await asyncio.to_thread(one_broker.kill)
+        for _ in range(2):
+            with pytest.raises(KafkaUnavailable):
+                await asyncio.wait_for(writer.send(b"k", b"2"), HANG_SECONDS)
+        assert writer.unacknowledged == 0
+        await asyncio.to_thread(one_broker.start)
+        for _ in range(100):
+            try:
+                await writer.send(b"k", b"3")
+                break
+            except KafkaUnavailable:
+                await asyncio.sleep(0.1)
+    assert (await read(config))[-1].value == b"3"
 
 
 # --------------------------------------------------------------------------------------- bounds
@@ -400,47 +368,39 @@ def test_a_stop_takes_no_longer_than_it_is_given():
     asyncio.run(asyncio.wait_for(main(), HANG_SECONDS))
 
 
-def test_a_reader_that_stands_still_is_made_anew(kafka, monkeypatch):
+async def test_a_reader_that_stands_still_is_made_anew(kafka, monkeypatch):
     """A consumer that returns nothing although there is something is replaced; nothing is missed."""
     from dedup.wire.kafka import reader as module
 
     monkeypatch.setattr(module, "WATCH_SECONDS", 0.1)
     monkeypatch.setattr(module, "STALL_SECONDS", 1.5)  # time enough for the one that is not dead
     config = log_config(kafka)
+    await write(config, inserts(range(5)))
+    async with Reader(config, await describe_topic(config)) as reader:
+        first = reader._consumer
 
-    async def main():
-        await write(config, inserts(range(5)))
-        async with Reader(config, await describe_topic(config)) as reader:
-            first = reader._consumer
+        async def nothing(*_, **__):
+            await asyncio.sleep(0.05)
+            return {}
 
-            async def nothing(*_, **__):
-                await asyncio.sleep(0.05)
-                return {}
-
-            first.getmany = nothing
-            found = []
-            deadline = time.monotonic() + HANG_SECONDS
-            while len(found) < 5:
-                assert time.monotonic() < deadline
-                for records in (await reader.batch(0.2)).values():
-                    found += [record.key for record in records]
-            assert reader._consumer is not first
-            assert sorted(found) == sorted(record.key for record in inserts(range(5)))
-
-    asyncio.run(main())
+        first.getmany = nothing
+        found = []
+        deadline = time.monotonic() + HANG_SECONDS
+        while len(found) < 5:
+            assert time.monotonic() < deadline
+            for records in (await reader.batch(0.2)).values():
+                found += [record.key for record in records]
+        assert reader._consumer is not first
+        assert sorted(found) == sorted(record.key for record in inserts(range(5)))
 
 
-def test_a_batch_never_waits_longer_than_it_is_told(kafka):
+async def test_a_batch_never_waits_longer_than_it_is_told(kafka):
     config = log_config(kafka)
-
-    async def main():
-        await write(config, [Outgoing(b"k", b"v")])
-        async with Reader(config, await describe_topic(config)) as reader:
-            while not reader.caught_up:
-                await reader.batch(0.1)
-            assert await asyncio.wait_for(reader.batch(0.1), HANG_SECONDS) == {}
-
-    asyncio.run(main())
+    await write(config, [Outgoing(b"k", b"v")])
+    async with Reader(config, await describe_topic(config)) as reader:
+        while not reader.caught_up:
+            await reader.batch(0.1)
+        assert await asyncio.wait_for(reader.batch(0.1), HANG_SECONDS) == {}
 
 
 UNREADABLE = """

@@ -95,35 +95,6 @@ OTHER, EXPIRED, SHORT, UNREAD = (
 )
 
 
-@pytest.mark.parametrize(
-    ("answers", "expected"),
-    [
-        ([UNIQUE, UNIQUE, UNIQUE], UNIQUE),
-        ([UNIQUE, NEAR, NEARER], NEARER),
-        ([UNIQUE, PENDING, NEAR], NEAR),
-        ([UNIQUE, PENDING, UNIQUE], PENDING),
-        ([REFETCH, NEAR, PENDING], REFETCH),
-        ([UNIQUE, REFETCH, UNIQUE], UNIQUE),  # only the home knows
-        ([EXPIRED, NEAR, None], EXPIRED),
-        ([SHORT, SHORT, SHORT], SHORT),
-        ([UNREAD, UNREAD, UNREAD], UNREAD),
-        ([UNREAD, UNREAD, None], None),  # who is silent may know a copy
-        ([UNREAD, NEAR, UNREAD], NEAR),
-        ([None, NEAR, NEAR], None),  # its home may hold the page itself
-        ([UNIQUE, NEAR, None], NEAR),
-        ([UNIQUE, UNIQUE, None], None),  # who is silent may know a near-duplicate
-        ([UNIQUE, PENDING, None], None),
-        ([UNIQUE, OTHER, UNIQUE], OTHER),
-        ([OTHER, NEAR, UNIQUE], NEAR),
-        ([NEAR, UNIQUE, UNIQUE], NEAR),
-        ([PENDING, OTHER, UNIQUE], PENDING),
-    ],
-)
-def test_answers_come_to_one_verdict(answers, expected):
-    """The first answer is the home's."""
-    assert merged(dict(enumerate(answers)), 0) == expected
-
-
 def test_what_is_to_be_inserted_has_the_token_of_its_home():
     """A verdict that another shard gave is reserved at home all the same."""
     other = msgspec.structs.replace(OTHER, token="theirs")

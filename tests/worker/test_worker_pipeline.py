@@ -17,7 +17,6 @@ from sizes import FULL
 import dedup
 from dedup.detector import AsyncEmbeddedDetector
 from dedup.model.errors import EventInvalid, RecipeMismatch, ServiceUnavailable
-from dedup.model.recipes import recipe_of
 from dedup.wire.kafka import RecordRefused
 from dedup.wire.kafka.writer import Outgoing, Sent
 from dedup.worker.adapters import FORMATS, adapter
@@ -156,26 +155,6 @@ def log(contents: int, copies: int, seed: int) -> list[InputRecord]:
     return [pagestream.record(i, *page) for i, page in enumerate(pages)]
 
 
-def test_one_page_of_each_content_is_unique(tmp_path):
-    """Without faults the first page of a content is unique and the others name it."""
-    topics = Topics(Chance(0))
-    records = log(8, 4, seed=1)
-    with working(tmp_path, topics) as worker:
-        batch = asyncio.run(worker.settle(records))
-    assert batch.offsets() == {("pages", 0): len(records)}
-    assert worker.counts == {"unique": 8, "near_duplicate": 24, "inserted": 8}
-    assert not worker.faults
-    uniques = {output.key for output in topics.of("unique")}
-    originals = {pagestream.url(*page) for page in pagestream.stream(8, 4, 1)}
-    for output in topics.of("duplicates"):
-        assert output.key not in uniques
-        assert header(output, "dedup.of") in originals
-        assert header(output, "dedup.status") == "near_duplicate"
-        assert int(header(output, "dedup.distance")) <= recipe_of().distance
-        assert recipe_of().similarity <= float(header(output, "dedup.similarity")) <= 1
-        assert header(output, "dedup.identity") == "same"
-
-
 def test_a_worker_learns_the_frames_of_sites(tmp_path):
     """A page that is its site's frame and nearly nothing else is kept, in whatever batches the pages come."""
     topics = Topics(Chance(0))
@@ -193,21 +172,6 @@ def test_a_worker_learns_the_frames_of_sites(tmp_path):
         reason = names.get("dedup.reason", b"").decode()
         found[json.loads(output.value)["url"]] = f"{said} {reason}".strip()
     assert learned_late([found[page["url"]] for page in pages])
-
-
-def test_records_pass_through_as_they_were(tmp_path):
-    """Key, value, timestamp and headers of each output are the input's, and ours come after them."""
-    topics = Topics(Chance(0))
-    records = [*log(3, 2, seed=2), InputRecord("pages", 0, 6, 5, b"bad", b"json failed to parse")]
-    with working(tmp_path, topics) as worker:
-        asyncio.run(worker.settle(records))
-    outputs = {output.key: output for output in topics.written}
-    assert len(outputs) == len(topics.written) == len(records)
-    for record in records:
-        output = outputs[record.key]
-        assert (output.value, output.timestamp_ms) == (record.value, record.timestamp_ms)
-        assert output.headers[: len(record.headers)] == record.headers
-        assert all(name.startswith("dedup.") for name, _ in output.headers[len(record.headers) :])
 
 
 def test_our_headers_of_an_earlier_worker_are_replaced(tmp_path):

@@ -313,53 +313,13 @@ LONGEST_PAUSE_SECONDS = 5.0
 CONNECT_SECONDS = 5.0
 
 
-class CircuitBreaker:
-    """When a service that failed is asked again, without a clock of its own.
-
-        closed --a failure--> open --its pause is over--> half-open --a trial--> closed or open
-
-    Times are seconds that never go back, passed in.
-    """
-
-    def __init__(self) -> None:
-        """Start closed."""
-        self._until: float | None = None  # open, or half-open once it is over
-        self._backoff = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
-        self._pause = 0.0  # the one since the last failure
-
-    def allows(self, now: float) -> bool:
-        """Whether to ask the service now. Once the pause is over one caller may, for a trial."""
-        if self._until is None:
-            return True
-        if now < self._until:
-            return False
-        self._until = (
-            now + self._pause
-        )  # others wait for the trial; as long, if its outcome never comes
-        return True
-
-    def rests(self, now: float) -> float:
-        """Return for how many seconds the service is not asked."""
-        return 0.0 if self._until is None else max(0.0, self._until - now)
-
-    def failed(self, now: float) -> None:
-        """Note that the service did not answer."""
-        self._pause = self._backoff.next()
-        self._until = now + self._pause
-
-    def answered(self) -> None:
-        """Note that the service answered."""
-        self._until = None
-        self._backoff.reset()
-
-
 class Endpoint:
     """One service's address and its connection, which is reconnected with back-off.
 
     connection  None while there is none
     holding     what the service holds
     tried       set once the first attempt to connect is over
-    on_trial    whether it answered lately that it cannot do its work, and is only tried
+    on_trial    whether it answered lately that it cannot do its work: one caller tries it, after ever longer pauses
     trouble     what is wrong, or was last
     """
 
@@ -381,16 +341,21 @@ class Endpoint:
         self._meter = meter
         self._changed = changed
         self._undelivered: deque[bytes] = deque(maxlen=UNDELIVERED_LIMIT)
-        self._refusals = CircuitBreaker()
+        self._refusals = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
+        self._pause, self._next_trial = 0.0, 0.0  # seconds of the loop's clock
         self._loop = asyncio.get_running_loop()
         self._once = SayOnce()
         self._task = self._loop.create_task(self._keep())
 
     def may_be_asked(self) -> bool:
         """Whether the service may be asked; one on trial, by one caller at a time."""
-        return self.connection is not None and (
-            not self.on_trial or self._refusals.allows(self._loop.time())
-        )
+        if self.connection is None or not self.on_trial:
+            return self.connection is not None
+        now = self._loop.time()
+        if now < self._next_trial:
+            return False
+        self._next_trial = now + self._pause  # for others, if the outcome of this trial never comes
+        return True
 
     def send(self, data: bytes) -> asyncio.Future[Any]:
         """Send a command; the future gets its reply. Never waits. Raises ServiceUnavailable."""
@@ -417,13 +382,14 @@ class Endpoint:
 
     def answered(self) -> None:
         """Note that the service did its work."""
-        self._refusals.answered()
+        self._refusals.reset()
         self.on_trial = False
 
     def refused(self, trouble: str) -> None:
         """Note that the service answers, but cannot do its work."""
         self.trouble = trouble
-        self._refusals.failed(self._loop.time())
+        self._pause = self._refusals.next()
+        self._next_trial = self._loop.time() + self._pause
         self.on_trial = True
         self._changed()
 
@@ -443,14 +409,13 @@ class Endpoint:
         await asyncio.sleep(0)  # the transport ends in the next turn of the loop
 
     async def _keep(self) -> None:
-        breaker = CircuitBreaker()
+        backoff = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
         while True:
             try:
                 async with asyncio.timeout(max(self._timeout, CONNECT_SECONDS)):
                     connection = await self._connect()
             except Exception as error:  # noqa: BLE001 - kept as the service's trouble; another one is asked
                 self.trouble = str(error) or "no connection in time"
-                breaker.failed(self._loop.time())
                 is_there = isinstance(error, DedupError) and error.code == UNAUTHORIZED
                 self._say(
                     f"{self.address} {'refuses the token' if is_there else 'is away'} ({self.trouble}); "
@@ -470,10 +435,9 @@ class Endpoint:
                 self._changed()
                 self._undelivered.extend(connection.undelivered)
                 if self._loop.time() - since > 1:
-                    breaker.answered()
-                breaker.failed(self._loop.time())
+                    backoff.reset()
             self.tried.set()
-            await asyncio.sleep(breaker.rests(self._loop.time()))
+            await asyncio.sleep(backoff.next())
 
     def _send_undelivered(self) -> None:
         waiting, self._undelivered = self._undelivered, deque(maxlen=UNDELIVERED_LIMIT)

@@ -54,27 +54,12 @@ static int has_token(const uint8_t *value, size_t n, const char *word) {
 
 static const char *const comment_words[] = {"comment", "comments", "disqus", "reply", "replies",
                                             "respond", "discussion", "livefyre", NULL};
-/* Words of a notice about cookies: of the first kind alone, of the second beside one of the third. */
-static const char *const consent_words[] = {"gdpr", "cookiebanner", "cookiebar", "cookieconsent", "cookielaw",
-                                            "cookienotice", NULL};
-static const char *const cookie_words[] = {"cookie", "cookies", NULL};
-static const char *const notice_words[] = {"alert", "banner", "bar", "consent", "info", "law", "message", "modal",
-                                           "notice", "overlay", "policy", "popup", NULL};
-
 /* Words of what stands in front of the text, or beside it and leads to another one. */
 static const char *const beside_words[] = {"modal", "newsletter", "popup", "related", "signup", NULL};
-
-/* Beside the marks of a context: a word that says something only beside another one. */
-#define OF_COOKIES (UINT32_C(1) << 31)
 
 /* What a word of a class or id says: hardly any does. n > 0. */
 static uint32_t word_says(const uint8_t *word, size_t n) {
     switch (word[0] | 0x20) {
-    case 'c':
-    case 'g':
-        if (one_of(word, n, consent_words)) return IN_BESIDE;
-        if (one_of(word, n, cookie_words)) return OF_COOKIES;
-        return one_of(word, n, comment_words) ? IN_COMMENTS : 0;
     case 'm':
     case 'n':
     case 'p':
@@ -82,6 +67,7 @@ static uint32_t word_says(const uint8_t *word, size_t n) {
     case 'r':
         if (one_of(word, n, beside_words)) return IN_BESIDE;
         return one_of(word, n, comment_words) ? IN_COMMENTS : 0;
+    case 'c':
     case 'd':
     case 'l': return one_of(word, n, comment_words) ? IN_COMMENTS : 0;
     default: return 0;
@@ -110,10 +96,8 @@ static uint32_t class_says(const uint8_t *value, size_t n, const uint8_t *end) {
     for (; i < n && (size_t)(end - value) - i >= NDD_CHUNK_BYTES + 2; i += NDD_CHUNK_BYTES) {
         __m128i first = _mm_or_si128(chunk_at(value + i), small);
         __m128i third = _mm_or_si128(chunk_at(value + i + 2), small);
-        __m128i com = _mm_or_si128(chunk_is(third, 'm'), chunk_is(third, 'o')); /* or coo */
-        com = _mm_and_si128(chunk_is(first, 'c'), com);
+        __m128i com = _mm_and_si128(chunk_is(first, 'c'), chunk_is(third, 'm'));
         __m128i dis = _mm_and_si128(chunk_is(first, 'd'), chunk_is(third, 's'));
-        __m128i gdp = _mm_and_si128(chunk_is(first, 'g'), chunk_is(third, 'p'));
         __m128i liv = _mm_and_si128(chunk_is(first, 'l'), chunk_is(third, 'v'));
         __m128i rep = _mm_or_si128(chunk_is(third, 'p'), _mm_or_si128(chunk_is(third, 's'), chunk_is(third, 'l')));
         rep = _mm_and_si128(chunk_is(first, 'r'), rep); /* or res, or rel */
@@ -121,7 +105,7 @@ static uint32_t class_says(const uint8_t *value, size_t n, const uint8_t *end) {
         __m128i new = _mm_and_si128(chunk_is(first, 'n'), chunk_is(third, 'w'));
         __m128i pop = _mm_and_si128(chunk_is(first, 'p'), chunk_is(third, 'p'));
         __m128i sig = _mm_and_si128(chunk_is(first, 's'), chunk_is(third, 'g'));
-        __m128i any = _mm_or_si128(_mm_or_si128(com, dis), _mm_or_si128(gdp, _mm_or_si128(liv, rep)));
+        __m128i any = _mm_or_si128(_mm_or_si128(com, dis), _mm_or_si128(liv, rep));
         any = _mm_or_si128(_mm_or_si128(any, mod), _mm_or_si128(new, _mm_or_si128(pop, sig)));
         uint32_t bits = chunk_bits(any);
         for (; bits != 0; bits &= bits - 1) {
@@ -136,8 +120,7 @@ static uint32_t class_says(const uint8_t *value, size_t n, const uint8_t *end) {
     (void)end;
 #endif
     if (i < n) said |= words_say(value + i, n - i);
-    if (said & OF_COOKIES && has_word(value, n, notice_words)) said |= IN_BESIDE;
-    return said & ~OF_COOKIES;
+    return said;
 }
 
 static const char *const dropped_roles[] = {"navigation", "banner", "contentinfo", "dialog", "alertdialog", NULL};

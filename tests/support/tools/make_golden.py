@@ -53,7 +53,7 @@ PAGES = {  # file -> its URL and that URL's directory
     "listing.html": ("https://shop.example/shop/rope/index.html?page=2", b"/shop/rope/"),
     **dict.fromkeys(("short.html", "markup.html", "webforms.html", "forum.html"), (None, b"")),
     **dict.fromkeys(("product.html", "hidden.html", "shirt.html", "index.html"), (None, b"")),
-    "consent.html": (None, b""),
+    "beside.html": (None, b""),
 }
 CHARACTERS = {
     "unicode": "15.1.0",

@@ -1,4 +1,4 @@
-"""A notice about cookies, and what else stands in front of a text or beside it, is not read (fingerprint-spec.md, "Attributes").
+"""What stands in front of a text or beside it is not read (fingerprint-spec.md, "Attributes").
 
 Invariant: every page is read by the native core and by the oracle, and both keep the same.
 """
@@ -12,14 +12,11 @@ from sizes import examples
 STORY = "".join(f"<p>story{i} of the harbour and its clock</p>" for i in range(20))
 NOTICE = "asks " * 30
 ASK = [
-    'div class="clever-cookielaw"',
-    'div id="cookie-notice"',
-    'li class="notice js-notice notice--primary notice--cookie"',
-    'div class="gdpr_modal"',
-    'section CLASS="Cookie_Consent-Bar  fixed"',
-    "div class='x-y-z-a-b-c-d-e-f-g-h-cookiebanner'",
-    'div class="x" id="CookieConsent"',
-    "div class=message-cookies",
+    'div class="clever-modal"',
+    'li class="notice js-notice notice--primary notice--popup"',
+    'section CLASS="Newsletter_Consent-Bar  fixed"',
+    "div class='x-y-z-a-b-c-d-e-f-g-h-signup'",
+    'div class="x" id="Popup"',
     'div class="modal fade"',
     "section id=newsletter-box",
     "div class=site__Popup",
@@ -27,15 +24,11 @@ ASK = [
     "div id=signup",
 ]
 SAY_NOTHING = [
-    'article class="post category-cookies tag-cookie"',
-    "div class=cookies",
-    "div class=cookie-jar",
-    "div class=notice",
-    "div class=cookie id=notice",
-    "div class=mycookielaw",
-    'div class="cookielaws gdpr2"',
-    "div data-x=cookie-notice",
-    "span class=gdpr",
+    'article class="post category-popups tag-modals"',
+    "div class=cookie-notice",
+    "div class=mymodal",
+    'div class="popups signup2"',
+    "div data-x=popup",
     "div class=modality",
     "div class=newsletters",
     "div class=unrelated",
@@ -56,20 +49,18 @@ def test_what_stands_in_front_of_the_text_is_not_read(tag: str) -> None:
 
 @pytest.mark.parametrize("tag", SAY_NOTHING)
 def test_other_names_with_such_words_are_read(tag: str) -> None:
-    """A recipe of cookies, the words in two attributes, parts of other words, an element within a line."""
+    """Another attribute, parts of other words, an element within a line."""
     assert "asks" in kept(f"<body><{tag}><p>{NOTICE}</p></{tag.split(maxsplit=1)[0]}>{STORY}")
 
 
 def test_a_page_that_is_all_notice_is_read() -> None:
-    """A policy about cookies is a page, too; and a class of the whole page says nothing of a part."""
-    assert "asks" in kept(
-        f"<body><div class=cookie-policy><p>{NOTICE * 8}</p></div><p>of the harbour</p>"
-    )
-    assert "story" in kept(f"<body class='gdpr cookie-notice'>{STORY}")
+    """It is a page, too; and a class of the whole page says nothing of a part."""
+    assert "asks" in kept(f"<body><div class=popup><p>{NOTICE * 8}</p></div><p>of the harbour</p>")
+    assert "story" in kept(f"<body class='modal popup-shown'>{STORY}")
 
 
 WORDS = st.sampled_from(
-    "gdpr cookie cookies Notice bar cookielaw comment reply x cookiebars Modal popup related newsletter signup -- _ c g r".split()
+    "Notice comment reply x comments2 Modal popup related newsletter signup -- _ c m r".split()
 )
 
 
