@@ -314,6 +314,7 @@ class Compared(Accepted):
         self._made = self.held  # by the callback, in its order
         self._found: list[Hashes | None] = []  # of the items, in their order
         self._full = False
+        self._is_copy = False  # whether its match brought all of the items
 
     def take(self, made: Any) -> Made:
         """Return what passes now."""
@@ -372,11 +373,12 @@ class Compared(Accepted):
 
         Where a list has a new item, that explains other numbers of its page: they say nothing of the items beside it.
         """
+        self._is_copy = self._is_whole(digest)
+        if self._is_copy:
+            return [True] * len(self._found)
         known = [self._is_met(each) for each in self._found]
         if all(known):
             return known
-        if self._is_whole(digest):
-            return [True for _ in known]
         apart = [self._is_met(each, apart=True) for each in self._found]
         page, session = self._page, self._session
         is_list = digest.number > 1 and page.name is not None and TITLE not in page.name.parts
@@ -440,7 +442,7 @@ class Compared(Accepted):
         if beyond:
             page.way = "accept"
             session.spoil(page, None)
-        elif digest.number and self._match is not None and not self._is_whole(digest):
+        elif digest.number and self._match is not None and not self._is_copy:
             session.spoil(page, self._differing(digest))
         elif not requests and (digest.number or self._beyond):
             session.counts.add("items/equal")
@@ -452,16 +454,12 @@ class Compared(Accepted):
 
     def _is_whole(self, digest: Digest) -> bool:
         """Whether the match brought all of the items, or they hold nothing but the page, after these items, too."""
-        session, page = self._session, self._page
-        if session.decides_by_text(page):
-            return True
-        volatile = session.visits.of(page.callback)
-        if volatile.fields and digest.number == 1:
+        volatile = self._session.visits.of(self._page.callback)
+        if volatile.fields and not volatile.tells and digest.number == 1:
             volatile.tell(what_is_left(digest.fields.items(), volatile.fields))
         fields = volatile.fields if volatile.tells else frozenset[int]()
-        return bool(
-            digest.number and self._match is not None and are_known(digest, self._match, fields)
-        )
+        are_all = digest.number and self._match and are_known(digest, self._match, fields)
+        return bool(are_all) or self._session.decides_by_text(self._page)
 
     def _brought(self, digest: Digest, known: list[bool]) -> Made:
         """Note that the page brought new items; return these, and its requests."""
