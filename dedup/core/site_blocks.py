@@ -3,8 +3,7 @@
     the list of a page's blocks (PageReading.blocks) -> count() -> tell() -> Share -> dedup.detector.rules
 
 A site's menus, slogans and notices stand on many of its pages; who crawls the site sees that. A page counts once, and
-only if no page of its title was counted before, or one of another template (its last block tells): print copies have a frame of
-their own; copies in one template, and pages of one template with one title, teach nothing.
+only if no page of its title was counted before: copies, and pages of one template without titles, teach nothing.
 
 Invariants: memory is bounded, by a table for each site that grows up to MOST_SETS (160 kB), and by MOST_BYTES for all
 sites, of which those that were not seen for the longest time are forgotten. What is forgotten is learned again. This
@@ -64,7 +63,7 @@ class SiteBlocks:
         return len(self._sites)
 
     def count(self, site: str, title: int, blocks: bytes) -> int:
-        """Count the blocks of a page, unless one of its title and template was; return how many pages of the site were.
+        """Count the blocks of a page, unless one of its title was counted; return how many pages of the site were.
 
         title is the hash of the page's title, 0 for none.
         """

@@ -201,8 +201,8 @@ void ndd_hash_set_list(const ndd_hash_set *set, uint64_t *hashes);
 #define NDD_SITE_SET 64
 
 /* Counts the blocks of a page (as ndd_reader_blocks lists them; as little-endian bytes, 8 for each), unless a page of
- * this title was counted before with the same last block, or two with others; of a page without title (0) a page with the
- * same blocks. Returns the number of pages counted so far. */
+ * this title was counted before; of a page without title (0) a page with the same blocks. Returns the number of pages
+ * counted so far. */
 uint32_t ndd_site_count(uint8_t *site, uint64_t sets, uint32_t title, const uint8_t *blocks, size_t n);
 
 /* What a page has of its site's blocks. */

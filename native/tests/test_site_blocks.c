@@ -67,30 +67,6 @@ static void test_without_title(void) {
     CHECK(share.read == 5 && share.frame == 5 && share.pages == 2 && share.own == 1 && share.left == 2);
 }
 
-/* A title counts once for each of two templates, as their last blocks tell; so it does in a larger table. */
-static void test_templates(void) {
-    uint8_t blocks[16];
-    memset(site, 0, sizeof site);
-    memset(larger, 0, sizeof larger);
-    for (uint32_t template = 1; template <= 3; template++) {
-        for (uint32_t title = 1; title <= 30; title++) {
-            uint32_t counted = 30 * (template < 3 ? template - 1 : 2) + (template < 3 ? title : 0);
-            list(blocks, 0, hashes[title], 5, 1);
-            list(blocks, 1, hashes[100 + template], 5, 0);
-            CHECK(ndd_site_count(site, SETS, title, blocks, 2) == counted);
-            CHECK(ndd_site_count(site, SETS, title, blocks, 2) == counted);
-        }
-    }
-    ndd_site_share share;
-    ndd_site_tell(site, SETS, blocks, 1, 1, 2, 2, &share);
-    CHECK(share.frame == 5 && share.pages == 2 && share.own == 3);
-    ndd_site_copy(site, SETS, larger, LARGER);
-    for (uint32_t template = 1; template <= 3; template++) {
-        list(blocks, 1, hashes[100 + template], 5, 0);
-        CHECK(ndd_site_count(larger, LARGER, 30, blocks, 2) == 60);
-    }
-}
-
 /* What stands on many pages stays, however many others come. */
 static void test_full(void) {
     uint64_t state = 11;
@@ -129,7 +105,6 @@ static void test_altered(void) {
 int main(void) {
     test_against_arrays();
     test_without_title();
-    test_templates();
     test_full();
     test_altered();
     return 0;

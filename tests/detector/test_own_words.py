@@ -231,30 +231,6 @@ def test_a_store_compares_own_words_if_asked_to(tmp_path: Path, own_words: bool)
         assert run(detector, VISITS) == (DROPPED if own_words else KEPT) | ALWAYS
 
 
-def story(number: int, beside: str = "") -> str:
-    """Return an article of ten paragraphs, with something beneath it and a footer of that template."""
-    told = "".join(f"<p>{text(1000 * number + i, 30)}.</p>" for i in range(10))
-    return f"<title>Story {number}</title><h1>Story {number}</h1>{told}{beside}<footer>{text(len(beside), 9)}</footer>"
-
-
-RECENT = "".join(f"<p>{text(77 + i, 30)}.</p>" for i in range(5))  # half as long as an article
-
-
-def test_copies_in_another_template_are_found_once_its_frame_is_known(tmp_path: Path) -> None:
-    """AMP copies, whose titles are never new, with teasers that all of them have: kept at first, later dropped by own words."""
-    with dedup.open(tmp_path, own_words=True) as detector:
-        pages = {
-            f"{n}{name}": story(n, beside)
-            for n in range(60)
-            for name, beside in (("", ""), ("/amp", RECENT))
-        }
-        found = run(detector, pages)
-    dropped = [n for n in range(60) if found[f"{n}/amp"][0] == "near_duplicate"]
-    assert all(found[f"{n}/amp"][1:] == ("own_words", f"{SITE}/{n}") for n in dropped)
-    assert dropped[0] >= 15  # from the site's 30th page on
-    assert len(dropped) >= 30  # but those whose words are too far apart to be found
-
-
 def test_own_words_are_stored_with_the_document(tmp_path: Path) -> None:
     """A store that is opened again compares with what it has; documents without own words are as they were."""
     with dedup.open(tmp_path, own_words=True) as detector:

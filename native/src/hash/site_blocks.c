@@ -3,15 +3,11 @@
  * are its frame).
  *
  *     first set   pages counted (4 bytes), blocks held (4 bytes), zeros
- *     others      8 hashes of blocks (4 bytes each, 0: none), their counts (2 bytes each), 4 titles (0: none): 3 bytes of
- *                 a hash, and in the lowest one of the page's template, its last block
+ *     others      8 hashes of blocks (4 bytes each, 0: none), their counts (2 bytes each), 4 hashes of titles
  *
  * Numbers are little-endian. A set is one line of a processor's cache, and a hash belongs to one set. Where it is full, a
  * block seen once makes room for another, or else the least count goes down by one: a block that stands on many
  * pages stays. The titles of a set push out the oldest of them: such a page is counted once more, which does no harm.
- *
- * A title counts once for each of two templates: the frame of print or AMP copies, whose titles are never new, is learned,
- * too, and copies in one template teach nothing.
  */
 #include <string.h>
 
@@ -20,7 +16,7 @@
 #include "hash/sketch.h"
 #include "ndd.h"
 
-enum { WAYS = 8, TITLES = 4, COUNTS_AT = 4 * WAYS, TITLES_AT = 6 * WAYS, TEMPLATE = 0xff, TEMPLATES = 2, COUNT_MOST = 0xffff, WORDS_MOST = 0x3fffffff };
+enum { WAYS = 8, TITLES = 4, COUNTS_AT = 4 * WAYS, TITLES_AT = 6 * WAYS, COUNT_MOST = 0xffff, WORDS_MOST = 0x3fffffff };
 
 _Static_assert(TITLES_AT + 4 * TITLES == NDD_SITE_SET, "a set is what the header says");
 
@@ -71,14 +67,11 @@ static void add_count(uint8_t *site, uint64_t sets, uint32_t hash, uint32_t coun
     set_count(set, least, count);
 }
 
-/* Notes a title with its template; 0 if it was noted before, or with TEMPLATES others. */
+/* Notes a title; 0 if it was noted before. */
 static int add_title(uint8_t *site, uint64_t sets, uint32_t title) {
-    uint8_t *titles = set_of(site, sets, title & ~(uint32_t)TEMPLATE) + TITLES_AT;
-    int noted = 0;
+    uint8_t *titles = set_of(site, sets, title) + TITLES_AT;
     for (int i = 0; i < TITLES; i++) {
-        uint32_t held = load4_le(titles + 4 * i);
-        if (held == 0 || (held ^ title) > TEMPLATE) continue;
-        if (held == title || ++noted == TEMPLATES) return 0;
+        if (load4_le(titles + 4 * i) == title) return 0;
     }
     memmove(titles + 4, titles, 4 * (TITLES - 1));
     store4_le(titles, title);
@@ -88,8 +81,7 @@ static int add_title(uint8_t *site, uint64_t sets, uint32_t title) {
 uint32_t ndd_site_count(uint8_t *site, uint64_t sets, uint32_t title, const uint8_t *blocks, size_t n) {
     uint64_t name = title;
     for (size_t i = 0; title == 0 && i < n; i++) name += hash_mix(load4_le(blocks + 8 * i));
-    uint32_t hash = (uint32_t)(hash_mix(name) >> 32) & ~(uint32_t)TEMPLATE;
-    if (n > 0) hash |= (uint32_t)(hash_mix(load4_le(blocks + 8 * (n - 1))) >> 56);
+    uint32_t hash = (uint32_t)(hash_mix(name) >> 32);
     if (n > 0 && add_title(site, sets, hash != 0 ? hash : 1)) {
         for (size_t i = 0; i < n; i++) add_count(site, sets, hash_at(blocks, i), 1);
         store4_le(site, load4_le(site) + 1);
