@@ -78,16 +78,23 @@ def copies_of_variants() -> dict[str, Page]:
     return linked(pages | {f"/a/{n}": page(1, n) for n in range(20, 24)})
 
 
-def lists(rows: Callable[[int], list[str]], *, counts: bool = False) -> dict[str, Page]:
-    """Lists with one heading, a number in each, and in what stands above them; counts: that is another at each visit."""
+def lists(
+    rows: Callable[[int], list[str]], *, above: str = "List number {}", counts: bool = False
+) -> dict[str, Page]:
+    """Lists with one heading, and their number above the rows; counts: that is another at each visit."""
     pages: dict[str, list[Page]] = {}
     for n in range(12):
         text = "".join(f"</p><p><b>{row}</b> {words(k, 12)}" for k, row in enumerate(rows(n)))
         visits = (n, 100 + n) if counts else (n,)
         pages[f"/a/{n}"] = [
-            article(1, text=f"List number {v} {text}", title="Lists") for v in visits
+            article(1, text=f"{above.format(v)} {text}", title="Lists") for v in visits
         ]
     return {"/": hub(*pages)} | pages
+
+
+def one_row_of_its_own(n: int) -> list[str]:
+    """Return the rows of a list, of which one is its own."""
+    return [f"row {k} of {90 + n if k == n else 10}" for k in range(12)]
 
 
 def random_rows() -> dict[str, Page]:
@@ -299,10 +306,11 @@ KINDS_OF_ROWS = ROWS_OF.replace('"source": response.url', '"kind": int(row) % 2'
 CASES = {
     "late_change": Case(late_change(), yields('{"name": 1, "value": value}'), WRITES | UNHURRIED),
     "variants": Case(copies_of_variants(), yields('{"value": value}'), WRITES | UNHURRIED),
-    "lists": Case(lists(lambda n: [f"row {k} of {90 + n if k == n else 10}" for k in range(12)]), ROWS_OF, WRITES | UNHURRIED),
+    "lists": Case(lists(one_row_of_its_own, above="All of them"), ROWS_OF, WRITES | UNHURRIED),
     "counted": Case(lists(lambda n: [f"row {k}" for k in range(12)], counts=True), ROWS_OF, WRITES | UNHURRIED),
     "random_rows": Case(random_rows(), KINDS_OF_ROWS, WRITES | UNHURRIED),
     "days_of": Case(lists(lambda n: [f"room {k}" for k in range(12)]), ROWS_OF, WRITES | UNHURRIED),
+    "programme": Case(lists(one_row_of_its_own, above="{} May"), ROWS_OF, WRITES | UNHURRIED),
     "long": Case(
         long_addresses(),
         yields('{"value": value, "url": response.url, "text": f"see {html.escape(response.url)}"}'),
@@ -373,7 +381,7 @@ def test_promise_1_an_item_that_is_known_of_another_page_than_the_match_shows_no
 
 
 def test_the_rows_of_a_list_come_once_each_also_where_they_have_its_address(crawls):
-    """Although a number of the page is another: one of its rows says why, or another visit does."""
+    """Although a number of the page is another: it stands in a new row, or is another at each visit."""
     found = [item["value"] for item in crawls["lists"].items]
     assert sorted(found) == sorted(f"row {k} of {v}" for k in range(12) for v in (10, 90 + k))
     found = [item["value"] for item in crawls["counted"].items]
@@ -387,9 +395,10 @@ def test_promise_1_rows_that_are_others_at_each_visit_are_no_noise(crawls):
     assert rows >= {10 * n + k for n in range(12) for k in range(4)}
 
 
-def test_promise_1_lists_of_the_same_rows_under_other_numbers_are_other_lists(crawls):
-    """Rooms by day, of which neither row nor heading say the day: only the page does."""
+def test_promise_1_lists_under_other_numbers_are_other_lists(crawls):
+    """Rooms and films by day, of which neither row nor heading say the day: only the page does."""
     assert len(crawls["days_of"].items) == 12 * 12
+    assert len(crawls["programme"].items) == 12 * 12
 
 
 def test_an_own_address_is_no_datum_however_it_is_written(crawls):

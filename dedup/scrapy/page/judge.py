@@ -509,6 +509,7 @@ class Session:
             lambda: getattr(response, "text", ""),
             len(response.body),
             reading,
+            lambda text: self._numbers_in(request, text),
             request.meta.get("dedup"),
             handed_over(request) if shows else (),
         )
@@ -522,6 +523,12 @@ class Session:
             shows,
         )
         return Digester(page, rules)
+
+    def _numbers_in(self, request: Request, text: str) -> bytes:
+        """Return the numbers in a text, as the reading of a request's page has them."""
+        space = self.space_of(request)
+        assert space is not None
+        return read_page(f"<main><p>{text}</p></main>", recipe=space.recipe, numbers=True).numbers
 
     def headed(self, page: Page) -> None:
         """Note the heading of a page: where headings tell pages apart, what stands beside them does not count."""
@@ -598,9 +605,8 @@ class Session:
 
     async def visited(self, callback: str, size: int) -> None:
         """Wait until no control visit of a callback is under way; size is what the page that waits holds in memory."""
-        if (
-            self._waiting_bytes + size > WAITING_BYTES
-        ):  # Scrapy fetches no page, and none again, with much in its hands
+        # with many bytes in its hands Scrapy fetches no page, and so not the visit
+        if self._waiting_bytes + size > WAITING_BYTES:
             return
         pauses = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
         self._waiting_bytes += size

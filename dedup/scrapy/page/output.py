@@ -45,9 +45,7 @@ from dedup.scrapy.report import Seen
 
 LEADS = 100  # accounts that are told of something new: a bound of memory, the last ones that paid on the way to it
 LOOKED = 10  # requests of a page that are compared with its links
-VISIT_SECONDS = (
-    30  # from the begin of a control visit, for which pages of its callback wait at most
-)
+VISIT_SECONDS = 30  # that pages of a callback wait at most, from the begin of its control visit
 HELD = 1000  # objects of a page that are held back until its callback ends; of more, all pass
 _SESSION_IN_PATH = re.compile(r";|/\([A-Za-z]\(")
 
@@ -371,7 +369,8 @@ class Compared(Accepted):
     def _known(self, digest: Digest) -> list[bool]:
         """Return of each item whether it is known.
 
-        Where a list has a new item, that explains other numbers of its page: they say nothing of the items beside it.
+        Where a list has a new item, that explains other numbers of its page if they stand in its items: they say nothing
+        of the items beside it.
         """
         self._is_copy = self._is_whole(digest)
         if self._is_copy:
@@ -380,10 +379,11 @@ class Compared(Accepted):
         if all(known):
             return known
         apart = [self._is_met(each, apart=True) for each in self._found]
-        page, session = self._page, self._session
-        is_list = digest.number > 1 and page.name is not None and TITLE not in page.name.parts
+        page, session, match = self._page, self._session, self._match
+        is_list = digest.rest and match is not None and digest.rest == match.rest
+        explains = is_list and page.name is not None and TITLE not in page.name.parts
         is_volatile = session.names[BESIDE_HEADING] in session.visits.of(page.callback).fields
-        return apart if is_volatile or (is_list and not all(apart)) else known
+        return apart if is_volatile or (explains and not all(apart)) else known
 
     def _is_met(self, item: Hashes | None, *, apart: bool = False) -> bool:
         """Whether the crawl knows an item, or the last visit of an unchanged page brought it."""
