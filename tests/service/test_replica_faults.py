@@ -133,9 +133,10 @@ def quick(config):
     return msgspec.structs.replace(config, request_timeout_seconds=2.0)
 
 
-async def test_a_broker_killed_under_load_takes_nothing_acknowledged_with_it(one_broker, tmp_path):
-    """Two replicas serve what they have meanwhile, say so, and are equal once drained."""
-    config = quick(log_config(one_broker.bootstrap))
+@contextlib.asynccontextmanager
+async def under_load(brokers, tmp_path):
+    """Yield configuration, two replicas that follow a log, and who produces to it."""
+    config = quick(log_config(brokers.bootstrap))
     await ensure_topic(config, partitions=3)
     async with (
         following(config, tmp_path / "a") as one,
@@ -143,6 +144,12 @@ async def test_a_broker_killed_under_load_takes_nothing_acknowledged_with_it(one
         Producing(config) as producing,
     ):
         await until(lambda: one.ready and two.ready and producing.acknowledged)
+        yield config, one, two, producing
+
+
+async def test_a_broker_killed_under_load_takes_nothing_acknowledged_with_it(one_broker, tmp_path):
+    """Two replicas serve what they have meanwhile, say so, and are equal once drained."""
+    async with under_load(one_broker, tmp_path) as (config, one, two, producing):
         first = document(min(producing.acknowledged)).key
         await until(lambda: (view := one.views.get("news")) is not None and view.get(first))
         for _ in range(ROUNDS):
@@ -175,14 +182,7 @@ async def check_equal(config, tmp_path, acknowledged: set[int]) -> None:
 
 async def test_a_leaders_death_among_three_brokers_is_survived(three_brokers, tmp_path):
     """One after another is killed under load; acknowledged records and readers go on with the others."""
-    config = quick(log_config(three_brokers.bootstrap))
-    await ensure_topic(config, partitions=3)
-    async with (
-        following(config, tmp_path / "a") as one,
-        following(config, tmp_path / "b") as two,
-        Producing(config) as producing,
-    ):
-        await until(lambda: one.ready and two.ready and producing.acknowledged)
+    async with under_load(three_brokers, tmp_path) as (config, one, two, producing):
         for number in range(1, min(3, ROUNDS + 1) + 1):
             await asyncio.to_thread(three_brokers.kill, number)
             before = len(producing.acknowledged)
