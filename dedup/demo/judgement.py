@@ -150,7 +150,8 @@ def judge(site: Site, crawl: DemoCrawl) -> DemoReport:
     variants: list[Pair] = []
     archives: list[Pair] = []
     wrong: list[Pair] = []
-    near = [o for o in pages if o.status == "near_duplicate"]
+    looked_at = {path for path, o in accepted.items() if o.reason in EVIDENCE}
+    near = [o for o in pages if o.status == "near_duplicate" and o.path not in looked_at]
     for outcome in near:
         pair = _pair(outcome)
         own, of = truth[pair.path], truth.get(pair.of)

@@ -23,6 +23,7 @@ STATS = {
     "items/control": "control visits (`DEDUP_CONTROL`)",
     "items/volatile": "fields that differed between two visits of one URL, and do not count",
     "items/again": "dropped pages that were requested again, since a page of their class brought something new",
+    "items/last_look": "dropped pages that were requested again when nothing else was left to do, one of a class",
     "requests/withheld": "requests of compared pages that were not sent: known, or waiting for something new",
     "requests/waiting": "those that wait for something new, since the budget of pages like theirs is spent",
     "requests/forgotten": "the same, beyond the number that can wait",

@@ -23,7 +23,7 @@ from dedup.scrapy.guard import logger
 from dedup.scrapy.page.in_flight import token_of
 from dedup.scrapy.page.judge import Session
 from dedup.scrapy.page.output import Output
-from dedup.scrapy.page.request import forget_copied, mark
+from dedup.scrapy.page.request import again, forget_copied, mark
 from dedup.scrapy.settings import has_pipelines
 
 FLAG = "near-duplicate"
@@ -209,6 +209,7 @@ class SpiderMiddleware(CallbackMiddleware):
         with self.session.counts.guard("waiting requests are not sent"):
             for space in self.session.spaces.values():
                 self.session.send(space.ledger.rest(), "requests/again")
+                self.session.send(map(again, space.ledger.last_looks()), "items/last_look")
 
     async def spider_closed(self, reason: str) -> None:
         """End the session (Scrapy's signal)."""

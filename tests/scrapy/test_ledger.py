@@ -13,6 +13,7 @@ from dedup.scrapy.evidence import ledger as ledgers
 from dedup.scrapy.evidence.ledger import (
     BUDGET,
     COMMON_BUDGET,
+    LONG,
     PRIOR,
     Account,
     Class,
@@ -85,6 +86,21 @@ def test_what_a_class_dropped_comes_back_when_a_page_of_it_brings_something_new(
     assert not ledger.may_drop(COPIES)
     assert [page for _, page in ledger.remembered()] == ["another"]
     assert ledger.classes[COPIES].again == number
+
+
+def test_a_class_that_dropped_many_without_a_look_has_one_at_the_end() -> None:
+    """Its last page, once: the next one of it is compared, whether that page came or not; a few are not worth a fetch."""
+    ledger = taught(100)
+    assert dropped(ledger, LONG - 1) == LONG - 1
+    assert ledger.last_looks() == []
+    ledger.drop(COPIES, "last")
+    assert ledger.last_looks() == ["last"]
+    assert not ledger.may_drop(COPIES)
+    assert ledger.last_looks() == []
+    ledger.look(COPIES)
+    assert dropped(ledger, LONG) == LONG
+    assert len(ledger.last_looks()) == 1
+    assert len(ledger.new(COPIES, EXAMPLE, None)) == 2 * LONG - 2
 
 
 def test_full_memory_compares_pages_until_some_come_back(monkeypatch: pytest.MonkeyPatch) -> None:

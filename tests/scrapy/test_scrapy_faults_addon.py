@@ -24,8 +24,14 @@ def thing(number: int, code: object, links: str = "", frame: str = "") -> Page:
     return Page(page.body.replace(b"<main>", f"<main><i lang='{code}'></i>".encode()))
 
 
+def rows(*codes: int) -> Page:
+    """Return a list of items under one heading."""
+    said = "".join(f"<p><i lang='{code}'>Row {code}</i></p>" for code in codes)
+    return Page(article(60).body.replace(b"<main>", f"<main>{said}".encode()))
+
+
 def site() -> dict[str, Any]:
-    """Originals, copies, variants, a class that falls at its end, counters, traps, and what is gone."""
+    """Originals, copies, variants, a class that falls at its end, counters, lists, traps, and what is gone."""
     pages: dict[str, Any] = {f"/a/{n}": thing(n, n, f"/a/{n}/more") for n in range(1, 9)}
     pages |= {f"/a/{n}?ref=x": thing(n, n, f"/a/{n}/more", "mail") for n in range(1, 9)}
     late = thing(1, 200, "/a/1/more", "mail").body
@@ -35,6 +41,7 @@ def site() -> dict[str, Any]:
     pages |= {f"/a/{n}?v=2": thing(n, 100 + n, f"/v/{n}") for n in range(1, 4)}
     pages |= {f"/a/{n}?seen=1": [thing(n, f"{n}+{k}") for k in range(3)] for n in (1, 2)}
     pages |= {f"/k/{n}": article(20 + n % 4) for n in range(8)}
+    pages |= {f"/l/{n}": rows(300, 301, 310 + n) for n in range(4)}
     pages |= {"/raises": article(30), "/gone": Page(b"", status=410), "/pipeline": thing(31, 31)}
     linked = {f"/a/{n}/more": article(40 + n) for n in range(1, 9)}
     linked |= {f"/v/{n}": thing(50 + n, 50 + n) for n in range(1, 4)}
@@ -47,6 +54,8 @@ WANTED = {
     *range(101, 104),
     200,
     *range(51, 54),
+    *(300, 301),
+    *range(310, 314),
 }  # codes; the pipeline drops that of /pipeline
 BODY = """
 {a}def parse(self, response):
@@ -57,11 +66,16 @@ BODY = """
     if code:
         number, _, seen = code.partition("+")
         yield {{"url": response.url, "code": number, "seen": seen}}
+    ways = {{"k": self.keep, "l": self.rows}}
     for request in self.links(response):
-        yield request.replace(callback=self.keep) if "/k/" in request.url else request
+        yield request.replace(callback=ways.get(request.url.split("/")[3], self.parse))
 
 {a}def keep(self, response):
     yield {{"url": response.url, "html": response.text}}
+
+{a}def rows(self, response):
+    for code in response.css("main i::attr(lang)").getall():
+        yield {{"url": response.url, "code": code}}
 """
 WAYS = {"sync": BODY.format(a=""), "async": BODY.format(a="async ")}
 

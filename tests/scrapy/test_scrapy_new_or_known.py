@@ -57,10 +57,10 @@ def values(crawl: Crawl, field: str = "value") -> set[object]:
 # --------------------------------------------------------------------------------- the sites
 
 
-def late_change() -> dict[str, Page]:
+def late_change(since: int, count: int) -> dict[str, Page]:
     """Copies, of which the last ones have another value, in a page that brings a new link, too."""
-    pages = {f"/a/{n}": page(n, n) for n in range(40)}
-    pages |= {f"/a/{n}?ref=x": page(n, n if n < 25 else 1000 + n) for n in range(40)}
+    pages = {f"/a/{n}": page(n, n) for n in range(count)}
+    pages |= {f"/a/{n}?ref=x": page(n, n if n < since else 1000 + n) for n in range(count)}
     return linked(pages)
 
 
@@ -304,7 +304,8 @@ def parse(self, response):
 KINDS_OF_ROWS = ROWS_OF.replace('"source": response.url', '"kind": int(row) % 2')
 
 CASES = {
-    "late_change": Case(late_change(), yields('{"name": 1, "value": value}'), WRITES | UNHURRIED),
+    "late_change": Case(late_change(25, 80), yields('{"name": 1, "value": value}'), WRITES | UNHURRIED),
+    "end": Case(late_change(12, 31), yields('{"name": 1, "value": value}'), WRITES | UNHURRIED | {"DEDUP_RISK": 0.99}),
     "variants": Case(copies_of_variants(), yields('{"value": value}'), WRITES | UNHURRIED),
     "lists": Case(lists(one_row_of_its_own, above="All of them"), ROWS_OF, WRITES | UNHURRIED),
     "counted": Case(lists(lambda n: [f"row {k}" for k in range(12)], counts=True), ROWS_OF, WRITES | UNHURRIED),
@@ -367,10 +368,12 @@ def test_no_fault(crawls):
 
 def test_promise_1_what_a_class_dropped_comes_again_once_it_proves_otherwise(crawls):
     """However late; a page that was sent again is not dropped another time."""
-    crawl = crawls["late_change"]
-    assert values(crawl) >= {str(n) for n in range(40)} | {str(1000 + n) for n in range(25, 40)}
-    assert crawl.dropped
-    assert crawl.stat("items/again") >= 1
+    for name, since, count in (("late_change", 25, 80), ("end", 12, 31)):
+        crawl = crawls[name]
+        changed = {str(1000 + n) for n in range(since, count)}
+        assert values(crawl) >= {str(n) for n in range(count)} | changed
+        assert crawl.dropped
+        assert crawl.stat("items/again") >= 1
 
 
 def test_promise_1_an_item_that_is_known_of_another_page_than_the_match_shows_nothing(crawls):

@@ -8,7 +8,8 @@ A class is the callback, the site, which parts of the two pages differ, and how 
 of a class that brought nothing new, and none that did, the next one is wanted with a chance of PRIOR / (n + PRIOR).
 A class drops pages until the sum of these chances exceeds `risk`; then one is compared. So `risk` bounds the number of
 wanted pages that are expected among those dropped since the last look. A class that brought something new once is
-compared from then on.
+compared from then on. When nothing else is left to do, the last page of each class that dropped LONG and more without
+a look is compared: sites change by section and by time, which no chance foresees.
 
 Accounts hold the budget for requests: one for each difference of a request's URL from its page's, one for all of a
 callback and site. Each new request that a look-alike makes costs one, until something new comes by way of such a request.
@@ -29,6 +30,7 @@ from dedup.scrapy.evidence.difference import LETTERS, in_words
 
 PRIOR = 0.1
 CLASSES = 10_000
+LONG = 10  # pages that a class dropped without a look, from which on one at the crawl's end is worth its fetch
 REMEMBERED = 5000  # dropped pages, of all classes
 EXAMPLES = 3
 
@@ -68,6 +70,7 @@ class Record(msgspec.Struct):
 
     same, new  how many brought nothing new, and something
     staked     the wanted pages to be expected among those dropped since the last look
+    unseen     pages that were dropped since the last look
     fields     of items in which those that brought something new differed, by the hashes of their names; None: in
                something else, too
     dropped, again  pages of this crawl that were dropped, and of these sent again
@@ -81,6 +84,7 @@ class Record(msgspec.Struct):
     dropped: int = 0
     again: int = 0
     examples: list[tuple[str, str, tuple[str, ...]]] = []
+    unseen: int = 0
 
     @property
     def risk(self) -> float:
@@ -120,6 +124,7 @@ class Ledger(Generic[R]):
         record = self._of(name)
         record.staked += record.risk
         record.dropped += 1
+        record.unseen += 1
         if page is not None:
             self._dropped.setdefault(name, []).append(page)
             self._count += 1
@@ -128,7 +133,18 @@ class Ledger(Generic[R]):
     def look(self, name: Class | None) -> None:
         """Note that a page of a class is compared."""
         if name in self.classes:
-            self.classes[name].staked = 0.0
+            self.classes[name].staked, self.classes[name].unseen = 0.0, 0
+
+    def last_looks(self) -> list[R]:
+        """Return the last page of each class that dropped many since its last look, to be sent and compared."""
+        found = []
+        for name, record in self.classes.items():
+            if record.unseen >= LONG and self._dropped.get(name):
+                record.staked, record.unseen = self._risk, 0
+                found.append(self._dropped[name].pop())
+                self._count -= 1
+                self.changed = True
+        return found
 
     def same(self, name: Class) -> None:
         """Note a page that brought known items, and nothing else."""
@@ -144,7 +160,7 @@ class Ledger(Generic[R]):
         """
         record = self._of(name)
         record.new += 1
-        record.staked = 0.0
+        record.staked, record.unseen = 0.0, 0
         if fields is None or record.fields is None:
             record.fields = None
         else:
