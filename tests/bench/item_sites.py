@@ -257,7 +257,6 @@ def _sizes() -> Round:
             text=lambda body=html: body,
             size=2500,
             reading=lambda found=reading: found,
-            tokens=lambda _: b"",
         )
         digester = Digester(page, Rules(Names()))
         digester.add(item)

@@ -39,11 +39,7 @@ PROSE = " ".join(f"w{chr(97 + n % 26)}{chr(97 + n // 26)}" for n in range(400))
 
 def page(url: str = URL, text: str = "", noted: object = None) -> Page:
     read = read_page(text, links=True)
-
-    def tokens(said):
-        return read_page(f"<p>{said}</p>", numbers=True).numbers
-
-    return Page((url,), lambda: text, len(text.encode()), lambda: read, tokens, noted)
+    return Page((url,), lambda: text, len(text.encode()), lambda: read, noted)
 
 
 def digest(*items: object, of: Page | None = None, **rules: Any) -> Digest | None:

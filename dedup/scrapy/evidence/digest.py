@@ -21,7 +21,6 @@ Invariants:
 
 import re
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import date, datetime, timedelta
 from enum import Enum
@@ -41,7 +40,7 @@ from dedup.model.page import PART, TEXT_HASH
 from dedup.scrapy.evidence.enough import MOST
 from dedup.scrapy.evidence.keeping import Shown
 
-VERSION = 9
+VERSION = 8
 BUDGET = 4 << 20  # characters of all items of a page that are normalised
 VALUES = 20_000  # values in all items of a page
 DEPTH = 16  # of nested values
@@ -56,7 +55,9 @@ PAGE_CHARACTERS = 200  # of a field that can hold a page
 CLOCK_SECONDS = 60  # by which a time may differ from now to be that of the crawl
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:")
-_DIGITS = re.compile(r"[0-9]+")
+_NUMBER = re.compile(r"[0-9]+")
+_NUMBER_IN_WORD = re.compile(r"[0-9]+[^\W0-9]\w*|[^\W0-9]\w*[0-9]\w*")
+_HOURS = {f"{hour:02}": str(hour % 12 or 12) for hour in (0, *range(13, 24))}  # of 24, as of 12
 _MARKUP = re.compile(r"<[a-zA-Z!/]")
 _TITLE = re.compile(r"<title[^>]*>(.*?)</title", re.IGNORECASE | re.DOTALL)
 _URL, _NOW, _HOST, _PAGE = "\0url", "\0now", "\0host", "\0page"
@@ -89,7 +90,6 @@ class Digest(NamedTuple):
     fields   by the 32-bit hash of a field's name, the 64-bit sum of its values' hashes over all items
     numbers  of a page that a field holds: for each number in its main text 16 bits of its place, and below 16 of its value
     holds    whether a field holds the page
-    rest     of a list with its page's address in its items: a hash of the numbers of the page that stand in none of them
     holders  the fields of this page that hold it, or several values: never volatile; not kept
     """
 
@@ -100,7 +100,6 @@ class Digest(NamedTuple):
     fields: Mapping[int, int] = {}
     numbers: frozenset[int] = frozenset()
     holds: bool = False
-    rest: int = 0
     holders: frozenset[int] = frozenset()
 
 
@@ -157,7 +156,6 @@ def encode(digest: Digest) -> bytes:
             pack(">" + "IQ" * len(digest.fields), *fields),
             pack(f">{len(digest.numbers)}I", *sorted(digest.numbers)),
             digest.holds,
-            digest.rest,
         )
     )
 
@@ -167,7 +165,7 @@ def decode(content: bytes) -> Digest | None:
     if not content:
         return None
     try:
-        version, number, says, whole, items, fields, numbers, holds, rest = _decoder.decode(content)
+        version, number, says, whole, items, fields, numbers, holds = _decoder.decode(content)
     except msgspec.MsgspecError:
         return None
     if version != VERSION or len(items) % 8 or len(fields) % 12 or len(numbers) % 4:
@@ -180,11 +178,10 @@ def decode(content: bytes) -> Digest | None:
         dict(iter_unpack(">IQ", fields)),
         frozenset(unpack(f">{len(numbers) // 4}I", numbers)),
         holds,
-        rest,
     )
 
 
-_decoder = msgspec.msgpack.Decoder(tuple[int, int, bool, bool, bytes, bytes, bytes, bool, int])
+_decoder = msgspec.msgpack.Decoder(tuple[int, int, bool, bool, bytes, bytes, bytes, bool])
 
 
 def numbers_of(reading: PageReading) -> frozenset[int]:
@@ -214,7 +211,6 @@ class Page(NamedTuple):
     text     returns its decoded body, "" if it has none
     size     bytes of its body
     reading  returns how dedup read it
-    tokens   returns the numbers in a text, as reading has those of the page
     noted    meta["dedup"], which says nothing of the page
     handed   what its request hands over, while it is open what items show
     """
@@ -223,7 +219,6 @@ class Page(NamedTuple):
     text: Callable[[], str]
     size: int
     reading: Callable[[], PageReading]
-    tokens: Callable[[str], bytes]
     noted: object = None
     handed: tuple[object, ...] = ()
 
@@ -550,22 +545,22 @@ class Digester:
         whole = any(item.inside for item in self.items)
         holders, holds = frozenset(self._holders), self._holds_page
         numbers = numbers_of(self._page.reading()) if holds else frozenset[int]()
-        rest = self._rest() if self.has_own and number > 1 else 0
-        return Digest(number, self._says, whole, items, fields, numbers, holds, rest, holders)
+        return Digest(number, self._says, whole, items, fields, numbers, holds, holders)
 
-    def _rest(self) -> int:
-        """Return a hash of the numbers in the page's main text that stand in none of its items, as often as there."""
-        said = _DIGITS.findall(" ".join(self._said))
-        text = " ".join((*said, *(each.lstrip("0") for each in said if each[0] == "0")))
-        left = Counter(_tokens(self._page.reading().numbers)) - Counter(
-            _tokens(self._page.tokens(text))
-        )
-        return _hash(sorted(left.items()))
+    def numbers(self) -> str:
+        """Return the numbers in all items, each as often as it stands there, in the forms that a page may have."""
+        text = " ".join(self._said)
+        said = _NUMBER.findall(text)
+        forms = (form for each in said for form in _other_forms(each))
+        return " ".join((*said, *forms, *_NUMBER_IN_WORD.findall(text)))
 
 
-def _tokens(numbers: bytes) -> Iterator[int]:
-    """Yield each token with digits of PageReading.numbers."""
-    return (each for _, *run in number_runs(numbers) for each in run)
+def _other_forms(number: str) -> Iterator[str]:
+    """Yield how a page may write a number of an item: without zeros before it, as an hour of twelve."""
+    if number[0] == "0":
+        yield number.lstrip("0") or "0"
+    if number in _HOURS:
+        yield _HOURS[number]
 
 
 def _without(fields: Iterable[tuple[int, int]], volatile: frozenset[int]) -> list[tuple[int, int]]:

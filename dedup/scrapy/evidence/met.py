@@ -8,6 +8,7 @@ from hashlib import blake2b
 from struct import pack
 
 from dedup.core.numbers import HashSet
+from dedup.scrapy.evidence.lists import Lists
 
 LINKS = 10_000_000  # 10 to 12.5 bytes each, as all of these
 ITEMS = 2_000_000
@@ -19,6 +20,7 @@ class Met:
     """What one namespace of a crawl has met; the hashes are those of PageReading.links, and of items.
 
     links  of accepted pages, and the addresses of these
+    lists  that were read last
     """
 
     def __init__(self, links: bytes = b"", items: bytes = b"") -> None:
@@ -27,6 +29,7 @@ class Met:
         self.links.add(links)
         self._items.add(items)
         self._forgotten: set[bytes] = set()  # items
+        self.lists = Lists()
 
     def is_new(self, links: bytes) -> bool:
         """Whether no accepted page had one of these links."""

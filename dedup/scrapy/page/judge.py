@@ -55,6 +55,7 @@ from dedup.scrapy.evidence.digest import (
 from dedup.scrapy.evidence.digest import Page as ItemPage
 from dedup.scrapy.evidence.keeping import CALLBACKS, Keeping
 from dedup.scrapy.evidence.ledger import Account, Class, Ledger
+from dedup.scrapy.evidence.lists import Numbers
 from dedup.scrapy.evidence.met import Met, Requests
 from dedup.scrapy.evidence.visits import Visits
 from dedup.scrapy.exceptions import KnownUrl
@@ -509,7 +510,6 @@ class Session:
             lambda: getattr(response, "text", ""),
             len(response.body),
             reading,
-            lambda text: self._numbers_in(request, text),
             request.meta.get("dedup"),
             handed_over(request) if shows else (),
         )
@@ -524,11 +524,11 @@ class Session:
         )
         return Digester(page, rules)
 
-    def _numbers_in(self, request: Request, text: str) -> bytes:
-        """Return the numbers in a text, as the reading of a request's page has them."""
-        space = self.space_of(request)
-        assert space is not None
-        return read_page(f"<main><p>{text}</p></main>", recipe=space.recipe, numbers=True).numbers
+    def listed(self, page: Page, digester: Digester) -> None:
+        """Note the numbers of a page with rows."""
+        text = f"<main><p>{digester.numbers()}</p></main>"
+        rows = read_page(text, recipe=page.space.recipe, numbers=True).numbers
+        page.space.met.lists.note(page.verdict.document.key, Numbers(page.reading.numbers, rows))
 
     def headed(self, page: Page) -> None:
         """Note the heading of a page: where headings tell pages apart, what stands beside them does not count."""

@@ -284,6 +284,8 @@ class Accepted:
             digest = self._digester.digest()
             if self._digester.has_own:
                 self._session.headed(self._page)
+                if digest is not None and digest.number > 1:
+                    self._session.listed(self._page, self._digester)
             if digest is not None:
                 self._page.brought = encode(digest)
                 if self._digester.shows:
@@ -369,8 +371,7 @@ class Compared(Accepted):
     def _known(self, digest: Digest) -> list[bool]:
         """Return of each item whether it is known.
 
-        Where a list has a new item, that explains other numbers of its page if they stand in its items: they say nothing
-        of the items beside it.
+        Numbers of its page that a new item of a list explains say nothing of the items beside it.
         """
         self._is_copy = self._is_whole(digest)
         if self._is_copy:
@@ -379,11 +380,16 @@ class Compared(Accepted):
         if all(known):
             return known
         apart = [self._is_met(each, apart=True) for each in self._found]
-        page, session, match = self._page, self._session, self._match
-        is_list = digest.rest and match is not None and digest.rest == match.rest
-        explains = is_list and page.name is not None and TITLE not in page.name.parts
+        session, page = self._session, self._page
         is_volatile = session.names[BESIDE_HEADING] in session.visits.of(page.callback).fields
-        return apart if is_volatile or (explains and not all(apart)) else known
+        return apart if is_volatile or (not all(apart) and self._rows_explain()) else known
+
+    def _rows_explain(self) -> bool:
+        """Whether new rows of a list explain that its page has other numbers than its match."""
+        page = self._page
+        if page.name is None or page.match is None or TITLE in page.name.parts:
+            return False
+        return page.space.met.lists.explain(page.verdict.document.key, page.match.document.key)
 
     def _is_met(self, item: Hashes | None, *, apart: bool = False) -> bool:
         """Whether the crawl knows an item, or the last visit of an unchanged page brought it."""
