@@ -19,6 +19,7 @@ from dedup.core.native import ffi, lib
 from dedup.model.recipes import NEWEST
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.long
 
 
 def test_what_is_public_is_there():
@@ -47,7 +48,6 @@ def test_no_pointer_to_a_file_that_does_not_exist():
     assert house.stale_pointers() == []
 
 
-@pytest.mark.long
 def test_a_total_that_grew_has_a_reason():
     """Lines, modules, calls and imports grew by at most 2 %, or the changelog names the total and why."""
     assert house.unexplained((ROOT / "CHANGELOG.md").read_text(encoding="utf-8")) == []

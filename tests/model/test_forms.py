@@ -34,6 +34,7 @@ def spelled(node: ast.AST) -> set[str]:
     return found & NAMES
 
 
+@pytest.mark.long
 def test_no_file_outside_the_model_names_five_fields_of_a_page():
     """A field that has to be spelled in several places is forgotten in one of them."""
     wrong = []

@@ -64,6 +64,7 @@ def test_every_layer_gives_each_document_once_whatever_the_limits(tmp_path):
         assert sorted(keys) == sorted(document.key for document, _ in all_at_once)
 
 
+@pytest.mark.long
 def test_pages_that_are_looked_up_together_find_what_they_find_alone(tmp_path):
     """Whatever was accepted, or replaced, since they were looked up; two pages of one value or key, too."""
     chance = random.Random(9)

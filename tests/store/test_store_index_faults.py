@@ -275,6 +275,7 @@ def open_files() -> int:
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
 def test_no_file_stays_open_after_many_merges(tmp_path):
     """300 segments are written and merged: neither files nor mappings are left of those that went."""

@@ -21,7 +21,7 @@ Invariants:
 
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import date, datetime, timedelta
 from enum import Enum
 from hashlib import blake2b
@@ -55,9 +55,10 @@ PAGE_CHARACTERS = 200  # of a field that can hold a page
 CLOCK_SECONDS = 60  # by which a time may differ from now to be that of the crawl
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:")
-_NUMBER = re.compile(r"[0-9]+")
-_NUMBER_IN_WORD = re.compile(r"[0-9]+[^\W0-9]\w*|[^\W0-9]\w*[0-9]\w*")
-_HOURS = {f"{hour:02}": str(hour % 12 or 12) for hour in (0, *range(13, 24))}  # of 24, as of 12
+_NUMBER = re.compile(r"[0-9]{1,50}")
+_NUMBER_IN_WORD = re.compile(
+    r"(?<![0-9A-Za-z])(?:[0-9]{1,50}[A-Za-z]|[A-Za-z]{1,50}[0-9])[0-9A-Za-z]{0,50}"
+)
 _MARKUP = re.compile(r"<[a-zA-Z!/]")
 _TITLE = re.compile(r"<title[^>]*>(.*?)</title", re.IGNORECASE | re.DOTALL)
 _URL, _NOW, _HOST, _PAGE = "\0url", "\0now", "\0host", "\0page"
@@ -547,20 +548,10 @@ class Digester:
         numbers = numbers_of(self._page.reading()) if holds else frozenset[int]()
         return Digest(number, self._says, whole, items, fields, numbers, holds, holders)
 
-    def numbers(self) -> str:
-        """Return the numbers in all items, each as often as it stands there, in the forms that a page may have."""
+    def numbers(self) -> list[str]:
+        """Return the numbers in all items, each as often as it stands there, words with one among them."""
         text = " ".join(self._said)
-        said = _NUMBER.findall(text)
-        forms = (form for each in said for form in _other_forms(each))
-        return " ".join((*said, *forms, *_NUMBER_IN_WORD.findall(text)))
-
-
-def _other_forms(number: str) -> Iterator[str]:
-    """Yield how a page may write a number of an item: without zeros before it, as an hour of twelve."""
-    if number[0] == "0":
-        yield number.lstrip("0") or "0"
-    if number in _HOURS:
-        yield _HOURS[number]
+        return [*_NUMBER.findall(text), *_NUMBER_IN_WORD.findall(text)]
 
 
 def _without(fields: Iterable[tuple[int, int]], volatile: frozenset[int]) -> list[tuple[int, int]]:

@@ -10,8 +10,9 @@ Invariants:
   - Memory is bounded: LISTS of at most LIST_BYTES, in this process only. What is forgotten explains nothing: its rows pass.
 """
 
+from array import array
 from collections import Counter, OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from dedup.core.fingerprint import number_runs
@@ -19,12 +20,48 @@ from dedup.core.fingerprint import number_runs
 LISTS = 200
 LIST_BYTES = 64 << 10
 
+_HOURS = {f"{hour:02}": str(hour % 12 or 12) for hour in (0, *range(13, 24))}  # of 24, as of 12
+
 
 class Numbers(NamedTuple):
-    """The numbers in a page's main text and those in its rows, as PageReading.numbers."""
+    """The numbers in a page's main text, and those in its rows: 8 bytes each, as often as they stand there."""
 
     page: bytes
     rows: bytes
+
+
+def numbers_of_list(numbers: bytes, said: Iterable[str], read: Callable[[str], bytes]) -> Numbers:
+    """Return the numbers of a page and of its rows.
+
+    numbers  of the page (PageReading.numbers)
+    said     the numbers in its rows; those that the page lacks may stand there in another form, too
+    read     returns the numbers in a text
+    """
+    page, counts = Counter(_tokens(numbers)), Counter(said)
+    rows, forms = Counter[int](), Counter[str]()
+    for (number, count), token in _with_tokens(counts, read):
+        rows[token] += count
+        for form in _other_forms(number):
+            forms[form] += max(0, count - page[token])
+    for (_, count), token in _with_tokens(forms, read):
+        rows[token] += count
+    return Numbers(_packed(page), _packed(rows))
+
+
+def _with_tokens(
+    counts: Counter[str], read: Callable[[str], bytes]
+) -> Iterator[tuple[tuple[str, int], int]]:
+    """Yield each number, how often it stands there, and its token; nothing if a text has others than its words."""
+    tokens = [*_tokens(read(" ".join(counts)))]
+    return zip(counts.items(), tokens if len(tokens) == len(counts) else (), strict=False)
+
+
+def _other_forms(number: str) -> Iterator[str]:
+    """Yield how a page may write a number of an item: without zeros before it, as an hour of twelve."""
+    if number[0] == "0":
+        yield number.lstrip("0") or "0"
+    if number in _HOURS:
+        yield _HOURS[number]
 
 
 class Lists:
@@ -47,14 +84,18 @@ class Lists:
         mine, theirs = self._lists.get(key), self._lists.get(other)
         if mine is None or theirs is None:
             return False
-        page, rows, their_page, their_rows = map(_counted, (*mine, *theirs))
+        page, rows, their_page, their_rows = map(_unpacked, (*mine, *theirs))
         return page - their_page <= rows - their_rows and their_page - page <= their_rows - rows
-
-
-def _counted(numbers: bytes) -> Counter[int]:
-    return Counter(_tokens(numbers))
 
 
 def _tokens(numbers: bytes) -> Iterator[int]:
     """Yield each token with digits."""
     return (each for _, *run in number_runs(numbers) for each in run)
+
+
+def _packed(numbers: Counter[int]) -> bytes:
+    return array("Q", numbers.elements()).tobytes()
+
+
+def _unpacked(numbers: bytes) -> Counter[int]:
+    return Counter(memoryview(numbers).cast("Q"))

@@ -55,7 +55,7 @@ from dedup.scrapy.evidence.digest import (
 from dedup.scrapy.evidence.digest import Page as ItemPage
 from dedup.scrapy.evidence.keeping import CALLBACKS, Keeping
 from dedup.scrapy.evidence.ledger import Account, Class, Ledger
-from dedup.scrapy.evidence.lists import Numbers
+from dedup.scrapy.evidence.lists import numbers_of_list
 from dedup.scrapy.evidence.met import Met, Requests
 from dedup.scrapy.evidence.visits import Visits
 from dedup.scrapy.exceptions import KnownUrl
@@ -526,9 +526,13 @@ class Session:
 
     def listed(self, page: Page, digester: Digester) -> None:
         """Note the numbers of a page with rows."""
-        text = f"<main><p>{digester.numbers()}</p></main>"
-        rows = read_page(text, recipe=page.space.recipe, numbers=True).numbers
-        page.space.met.lists.note(page.verdict.document.key, Numbers(page.reading.numbers, rows))
+        recipe = page.space.recipe
+        numbers = numbers_of_list(
+            page.reading.numbers,
+            digester.numbers(),
+            lambda text: read_page(f"<main><p>{text}", recipe=recipe, numbers=True).numbers,
+        )
+        page.space.met.lists.note(page.verdict.document.key, numbers)
 
     def headed(self, page: Page) -> None:
         """Note the heading of a page: where headings tell pages apart, what stands beside them does not count."""
