@@ -34,6 +34,7 @@ def numbers(said: str, *rows: str) -> Numbers:
         (("4 March at 1:30 PM", "2020-03-04 13:30"), ("5 March at 2:45 PM", "2020-03-05 14:45"), True),
         (("3 May, film at 03:00", "film at 03:00"), ("4 May, film at 04:00", "film at 04:00"), False),
         (("1 May, film at 13", "film at 13"), ("2 May, film at 14", "film at 14"), False),
+        (("4 March at 09:00PM", "2020-03-04 21:00"), ("5 March at 10:30AM", "2020-03-05 10:30"), True),
         (("12 AM", "00:00"), ("12 PM", "12:00"), True),
         (("act 152A", "act 152A"), ("act 252B", "act 252B"), True),
         (("5 of 9", "a"), ("5 of 9", "b"), True),

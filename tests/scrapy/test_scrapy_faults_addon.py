@@ -150,7 +150,7 @@ def faulty(tmp_path_factory, served, healthy):
         for n, (point, found) in enumerate(ways.items())
         if found
     ]
-    plan = [each for n, each in enumerate(plan) if bool(n % 13) == FULL]
+    plan = [each for n, each in enumerate(plan) if bool(n % 25) == FULL]
     found = []
     for part, first in enumerate(range(0, len(plan), 60)):
         folder = tmp_path_factory.mktemp(f"part{part}")

@@ -20,7 +20,9 @@ from dedup.core.fingerprint import number_runs
 LISTS = 200
 LIST_BYTES = 64 << 10
 
-_HOURS = {f"{hour:02}": str(hour % 12 or 12) for hour in (0, *range(13, 24))}  # of 24, as of 12
+_HOURS = {
+    f"{n:02}": (f"{n % 12 or 12}", f"{n % 12 or 12:02}") for n in (0, *range(13, 24))
+}  # of 12
 
 
 class Numbers(NamedTuple):
@@ -57,11 +59,11 @@ def _with_tokens(
 
 
 def _other_forms(number: str) -> Iterator[str]:
-    """Yield how a page may write a number of an item: without zeros before it, as an hour of twelve."""
-    if number[0] == "0":
-        yield number.lstrip("0") or "0"
-    if number in _HOURS:
-        yield _HOURS[number]
+    """Yield how a page may write a number of an item: without zeros before it, as an hour of twelve, as 30pm."""
+    forms = {number, number.lstrip("0") or "0", *_HOURS.get(number, ())}
+    if len(number) <= len("12"):
+        forms |= {form + half for form in forms for half in ("am", "pm")}
+    yield from forms - {number}
 
 
 class Lists:
