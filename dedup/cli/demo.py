@@ -174,7 +174,7 @@ def _totals_table(report: "DemoReport") -> str:
     row("  accepted and parsed", report.accepted)
     row(f"  near-duplicates {_BECAME[report.mode]}", report.near_duplicates)
     if again := report.fetched - report.accepted - report.near_duplicates:
-        row("  fetched a second time", again, "control visits and retries")
+        row("  fetched a second time", again, "control visits, last looks, retries")
     row("  repeated URLs (never dropped)", report.refetches)
     row("  kept as exempt", sum(report.exempt.values()), _listed(report.exempt))
     row("outlinks never requested", report.outlinks_never_requested, "linked from near-duplicates")
