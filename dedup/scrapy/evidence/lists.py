@@ -19,10 +19,7 @@ from dedup.core.fingerprint import number_runs
 
 LISTS = 200
 LIST_BYTES = 64 << 10
-
-_HOURS = {
-    f"{n:02}": (f"{n % 12 or 12}", f"{n % 12 or 12:02}") for n in (0, *range(13, 24))
-}  # of 12
+HOURS = 24
 
 
 class Numbers(NamedTuple):
@@ -43,8 +40,8 @@ def numbers_of_list(numbers: bytes, said: Iterable[str], read: Callable[[str], b
     rows, forms = Counter[int](), Counter[str]()
     for (number, count), token in _with_tokens(counts, read):
         rows[token] += count
-        for form in _other_forms(number):
-            forms[form] += max(0, count - page[token])
+        if count > page[token]:
+            forms.update(dict.fromkeys(_other_forms(number), count - page[token]))
     for (_, count), token in _with_tokens(forms, read):
         rows[token] += count
     return Numbers(_packed(page), _packed(rows))
@@ -58,12 +55,14 @@ def _with_tokens(
     return zip(counts.items(), tokens if len(tokens) == len(counts) else (), strict=False)
 
 
-def _other_forms(number: str) -> Iterator[str]:
-    """Yield how a page may write a number of an item: without zeros before it, as an hour of twelve, as 30pm."""
-    forms = {number, number.lstrip("0") or "0", *_HOURS.get(number, ())}
-    if len(number) <= len("12"):
-        forms |= {form + half for form in forms for half in ("am", "pm")}
-    yield from forms - {number}
+def _other_forms(number: str) -> set[str]:
+    """Return how a page may write a number of an item: with a zero before it or none, as an hour of twelve, as 30pm."""
+    if len(number) > len("12") or not number.isdigit():
+        return {number.lstrip("0")} - {number, ""}
+    value = int(number)
+    values = {value, value % 12 or 12} if value < HOURS else {value}
+    forms = {form for each in values for form in (f"{each}", f"{each:02}")}
+    return {f"{form}{half}" for form in forms for half in ("", "am", "pm")} - {number}
 
 
 class Lists:
