@@ -14,8 +14,11 @@ def numbers(said: str, *rows: str) -> Numbers:
     digester = Digester(Page(("http://a.example/",), lambda: "", 0, lambda: read), Rules(Names()))
     for row in rows:
         digester.add({"row": row})
-    found = read_page(f"<main><p>{digester.numbers()}</p></main>", numbers=True).numbers
-    return Numbers(read.numbers, found)
+    found = (
+        read_page(f"<main><p>{each}</p></main>", numbers=True).numbers
+        for each in digester.numbers()
+    )
+    return Numbers(read.numbers, *found)
 
 
 @pytest.mark.parametrize(
@@ -28,6 +31,8 @@ def numbers(said: str, *rows: str) -> Numbers:
         (("film 8", "film 8"), ("film 7 of 1999", "film 7"), False),
         (("4 March at 1:30 PM", "2020-03-04 13:30"), ("5 March at 2:45 PM", "2020-03-05 14:45"), True),
         (("12 AM", "00:00"), ("12 PM", "12:00"), True),
+        (("8 May at 20:15", "20:15"), ("9 May at 21:00", "21:00"), False),  # 20 is not 8 beside
+        (("5 May at 7:05", "7:05"), ("6 May at 7:06", "7:06"), False),
         (("act 152A", "act 152A"), ("act 252B", "act 252B"), True),
         (("5 of 9", "a"), ("5 of 9", "b"), True),
     ],

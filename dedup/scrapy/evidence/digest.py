@@ -547,12 +547,12 @@ class Digester:
         numbers = numbers_of(self._page.reading()) if holds else frozenset[int]()
         return Digest(number, self._says, whole, items, fields, numbers, holds, holders)
 
-    def numbers(self) -> str:
-        """Return the numbers in all items, each as often as it stands there, in the forms that a page may have."""
+    def numbers(self) -> tuple[str, str]:
+        """Return the numbers in all items, each as often as it stands there; and pairs: one with another form of it."""
         text = " ".join(self._said)
         said = _NUMBER.findall(text)
-        forms = (form for each in said for form in _other_forms(each))
-        return " ".join((*said, *forms, *_NUMBER_IN_WORD.findall(text)))
+        forms = (f"{each} {form}" for each in {*said} for form in _other_forms(each))
+        return " ".join((*said, *_NUMBER_IN_WORD.findall(text))), " ".join(forms)
 
 
 def _other_forms(number: str) -> Iterator[str]:

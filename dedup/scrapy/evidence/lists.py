@@ -3,7 +3,8 @@
     a page with several items was read -> note(); it is like another, and has new rows -> explain(): its other rows are known
 
 Rows without an address of their own are told apart by their page, too: rooms by day. But a new row changes the numbers of
-its page. It explains them if each number by which two pages differ stands in what their rows differ by.
+its page. It explains them if each number by which two pages differ stands in what their rows differ by: 20:15 as 20 or as 8,
+not as both.
 
 Invariants:
   - A number outside of the rows is never explained by rows that are the same in both.
@@ -21,10 +22,14 @@ LIST_BYTES = 64 << 10
 
 
 class Numbers(NamedTuple):
-    """The numbers in a page's main text and those in its rows, as PageReading.numbers."""
+    """The numbers in a page's main text and those in its rows, as PageReading.numbers.
+
+    forms  some numbers of rows, each with another form that a page may have of it behind it
+    """
 
     page: bytes
     rows: bytes
+    forms: bytes
 
 
 class Lists:
@@ -47,12 +52,27 @@ class Lists:
         mine, theirs = self._lists.get(key), self._lists.get(other)
         if mine is None or theirs is None:
             return False
-        page, rows, their_page, their_rows = map(_counted, (*mine, *theirs))
-        return page - their_page <= rows - their_rows and their_page - page <= their_rows - rows
+        forms = {*_pairs(mine.forms), *_pairs(theirs.forms)}
+        page, rows = (Counter(_tokens(each)) for each in (mine.page, mine.rows))
+        their_page, their_rows = (Counter(_tokens(each)) for each in (theirs.page, theirs.rows))
+        return _have(rows - their_rows, page - their_page, forms) and _have(
+            their_rows - rows, their_page - page, forms
+        )
 
 
-def _counted(numbers: bytes) -> Counter[int]:
-    return Counter(_tokens(numbers))
+def _have(rows: Counter[int], page: Counter[int], forms: set[tuple[int, int]]) -> bool:
+    """Whether rows have the numbers of a page, each as it is or in another form."""
+    rest, spare = page - rows, rows - page
+    for number, form in forms:
+        both = min(spare[number], rest[form])
+        spare[number] -= both
+        rest[form] -= both
+    return not any(rest.values())
+
+
+def _pairs(numbers: bytes) -> Iterator[tuple[int, int]]:
+    found = _tokens(numbers)
+    return zip(found, found, strict=True)
 
 
 def _tokens(numbers: bytes) -> Iterator[int]:

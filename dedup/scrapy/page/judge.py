@@ -328,7 +328,9 @@ class Session:
             way="compare",
             match=match,
             name=name,
-            digest=digest if NUMBERS not in parts or self._is_own(match) else None,
+            digest=digest
+            if theirs.paid and (NUMBERS not in parts or self._is_own(match))
+            else None,
         )
         page.by_text = self.decides_by_text(page)
         return page
@@ -526,9 +528,11 @@ class Session:
 
     def listed(self, page: Page, digester: Digester) -> None:
         """Note the numbers of a page with rows."""
-        text = f"<main><p>{digester.numbers()}</p></main>"
-        rows = read_page(text, recipe=page.space.recipe, numbers=True).numbers
-        page.space.met.lists.note(page.verdict.document.key, Numbers(page.reading.numbers, rows))
+        said = (
+            read_page(f"<main><p>{text}</p></main>", recipe=page.space.recipe, numbers=True).numbers
+            for text in digester.numbers()
+        )
+        page.space.met.lists.note(page.verdict.document.key, Numbers(page.reading.numbers, *said))
 
     def headed(self, page: Page) -> None:
         """Note the heading of a page: where headings tell pages apart, what stands beside them does not count."""
