@@ -36,6 +36,10 @@ def numbers(said: str, *rows: str) -> Numbers:
         (("1 May, film at 13", "film at 13"), ("2 May, film at 14", "film at 14"), False),
         (("4 March at 09:00PM", "2020-03-04 21:00"), ("5 March at 10:30AM", "2020-03-05 10:30"), True),
         (("12 AM", "00:00"), ("12 PM", "12:00"), True),
+        (("8 May at 20:15", "20:15"), ("9 May at 21:00", "21:00"), False),  # 20 is not 8 beside
+        (("5 May at 7:05", "7:05"), ("6 May at 7:06", "7:06"), False),
+        (("10/04/17", "2017-10-04"), ("10/04/18", "2018-10-04"), True),
+        (("lot 17", "film 1217"), ("lot 18", "film 1218"), False),
         (("act 152A", "act 152A"), ("act 252B", "act 252B"), True),
         (("5 of 9", "a"), ("5 of 9", "b"), True),
     ],

@@ -14,6 +14,19 @@ class ByLanguage:
         return cls()
     def fingerprint(self, request):
         return fingerprint(request, include_headers=["Accept-Language"])
+from scrapy.exceptions import DropItem
+class OwnAddresses:
+    def process_item(self, item, spider=None):
+        if "?ref" in item["url"]:
+            raise DropItem("a copy's address")
+        return item
+class Away:
+    calls = 0
+    def process_item(self, item, spider=None):
+        self.calls += 1
+        if self.calls <= 10:
+            raise DropItem("the database is away")
+        return item
 """
 
 
@@ -200,6 +213,38 @@ def batches():
     return Case(found, body, WRITES)
 
 
+IN_TURN = """
+noted = ("n",)
+def parse(self, response):
+    for place, link in enumerate(response.css("main a")):
+        yield response.follow(link, self.save, priority=-place)
+def save(self, response):
+    found = response.css("b").attrib
+    yield {{"url": response.url, "n": found["data-n"], {0}: found["data-" + {0}]}}
+"""
+
+
+def refused(pipeline, *, first):
+    """A pipeline refuses items for what they do not say; first: the copies are read first."""
+    places = [f"/doc/{n}" for n in range(30)]
+    found = {at: page(200 + n, more=f"<b data-n='{n}'></b>") for n, at in enumerate(places)}
+    copies = {at + "?ref=x": found[at] for at in places}
+    both = copies | found if first else found | copies
+    settings = {"ITEM_PIPELINES": {f"spiders.{pipeline}": 1, "crawling.Writes": 2}}
+    return Case({"/": start(*both)} | both, IN_TURN.format("'n'"), settings)
+
+
+def logged_out():
+    """A page that is asked for again is a login; every second copy has a value of its own."""
+    found = {}
+    login = page(18, title="Login", more="<b data-n='0' data-seen=''></b>")
+    for n in range(40):
+        for at, value in ((f"/doc/{n}", n), (f"/doc/{n}?ref=x", n + 1000 * (n % 2))):
+            more = f"<b data-n='{value}' data-seen='{len(found)}'></b>"
+            found[at] = [page(300 + n, more=more), login]
+    return Case({"/": start(*found)} | found, IN_TURN.format("'seen'"), WRITES)
+
+
 MOST = 400  # weeks, which stand for those without end
 EACH_WEEK = """
 def parse(self, response):
@@ -241,6 +286,9 @@ CASES = {
     "reused": (reused, 90),
     "towns": (towns, 13),
     "batches": (batches, 30),
+    "copies_refused": (lambda: refused("OwnAddresses", first=True), 30),
+    "some_refused": (lambda: refused("Away", first=False), 30),
+    "logged_out": (logged_out, 60),
     "few_words": (few_words, 4),
     "data_pages": (data_pages, 4),
 }

@@ -48,6 +48,10 @@ class Met:
         found = _of(callback, item)
         return not self._items.missing(found) and found not in self._forgotten
 
+    def was_forgotten(self, callback: str, item: bytes) -> bool:
+        """Whether an item that a page brought was forgotten, and not brought since."""
+        return _of(callback, item) in self._forgotten
+
     def forget_items(self, callback: str, items: Iterable[bytes]) -> None:
         """Forget items of a page that is forgotten: they may not have got through."""
         self._forgotten.update(_of(callback, each) for each in items)

@@ -13,10 +13,11 @@ from typing import NamedTuple
 
 import msgspec
 
+from dedup.core.fingerprint import similarities
 from dedup.model.page import PageFingerprint
 from dedup.scrapy.evidence.difference import HEADING, letters, undirected
 from dedup.scrapy.evidence.digest import Digest, differing, places, what_is_left
-from dedup.scrapy.evidence.enough import FEW
+from dedup.scrapy.evidence.enough import FEW, MOST
 from dedup.scrapy.evidence.ledger import Class
 
 VOLATILE = 200  # fields of a callback
@@ -137,6 +138,8 @@ class Visits:
         """Compare a page with its first visit; None if that cannot be done."""
         before = self._before.pop(key, None)
         if before is None or digest is None or not digest.number == before.digest.number > 0:
+            return None
+        if similarities(page.sketch, [before.page.sketch])[0] < MOST:  # it may be a login now
             return None
         name, known = before.name, self.callbacks[before.name.callback]
         odd = differing(digest, before.digest)

@@ -142,6 +142,8 @@ class PagesInFlight:
             return
         page.space.met.links.add(page.reading.links + page.reading.address)
         paid = page.paid or page.callback not in self._yielding
+        if not paid:  # the pipelines refused its items: those of a copy may get through
+            page.space.met.forget_items(page.callback, page.first)
         verdict = page.verdict.brought(paid=paid, items=page.brought)
         page.space.urls.accept(verdict.document)
         parsed = self._parsed.setdefault(page.space, [])

@@ -328,7 +328,9 @@ class Session:
             way="compare",
             match=match,
             name=name,
-            digest=digest if NUMBERS not in parts or self._is_own(match) else None,
+            digest=digest
+            if theirs.paid and (NUMBERS not in parts or self._is_own(match))
+            else None,
         )
         page.by_text = self.decides_by_text(page)
         return page

@@ -315,6 +315,7 @@ class Compared(Accepted):
         self._found: list[Hashes | None] = []  # of the items, in their order
         self._full = False
         self._is_copy = False  # whether its match brought all of the items
+        self._refused = False  # whether all that is new was brought before, and forgotten
 
     def take(self, made: Any) -> Made:
         """Return what passes now."""
@@ -417,6 +418,9 @@ class Compared(Accepted):
     def _passing(self, digest: Digest, known: list[bool]) -> Made:
         """Return what is new of the page."""
         page = self._page
+        new = [each for each, is_known in zip(self._found, known, strict=True) if not is_known]
+        met = page.space.met
+        self._refused = all(each and met.was_forgotten(page.callback, each.known) for each in new)
         if self._digester is not None:
             for item in self._digester.items:
                 self._take(item)
@@ -471,8 +475,8 @@ class Compared(Accepted):
         """Note that the page brought new items; return these, and its requests."""
         session, page = self._session, self._page
         session.counts.add("items/other")
-        # each page of an endless calendar is another item there: its requests are paid all the same
-        keeps = page.way == "compare" and session.keeping.keeps(page.callback)
+        # each page of an endless calendar is another item there, or one that the pipelines refuse: its requests are paid
+        keeps = page.way == "compare" and (self._refused or session.keeping.keeps(page.callback))
         was_refetch, page.way = page.way == "refetch", "accept"
         requests = [each for each in self._made if isinstance(each, Request)]
         if keeps:
