@@ -1,10 +1,12 @@
 """The numbers of lists: which ones new rows explain."""
 
+from typing import Any
+
 import pytest
 
 from dedup.core.fingerprint import read_page
 from dedup.scrapy.evidence import lists as module
-from dedup.scrapy.evidence.digest import Digester, Names, Page, Rules
+from dedup.scrapy.evidence.digest import Digester, Names, Page, Rules, placed
 from dedup.scrapy.evidence.lists import Lists, Numbers
 
 
@@ -18,7 +20,7 @@ def numbers(said: str, *rows: str) -> Numbers:
         read_page(f"<main><p>{each}</p></main>", numbers=True).numbers
         for each in digester.numbers()
     )
-    return Numbers(read.numbers, *found)
+    return Numbers(read.numbers, *found, frozenset(map(str.encode, rows)))
 
 
 @pytest.mark.parametrize(
@@ -39,11 +41,43 @@ def numbers(said: str, *rows: str) -> Numbers:
 )  # fmt: skip
 def test_numbers_are_explained_where_the_rows_differ_by_them(mine, theirs, explained):
     """By each of them, as often as the pages do; whatever else the rows say."""
+    for one, other in ((mine, theirs), (theirs, mine)):
+        assert known(numbers(*one), numbers(*other)) == (rows(*other[1:]) if explained else set())
+
+
+def rows(*said: str) -> frozenset[bytes]:
+    return frozenset(map(str.encode, said))
+
+
+def known(mine: Numbers, *others: Numbers, **options: Any) -> frozenset[bytes]:
+    """Return which rows of the other lists explain themselves in a list."""
     lists = Lists()
-    for key, said in (("mine", mine), ("theirs", theirs)):
-        lists.note(key, numbers(*said))
-    assert lists.explain("mine", "theirs") is explained
-    assert lists.explain("theirs", "mine") is explained
+    for place, other in enumerate(others):
+        lists.note(str(place), other)
+    every = frozenset().union(*(other.items for other in others))
+    return lists.explained(mine, every, **({"volatile": frozenset(), "titles": True} | options))
+
+
+def test_numbers_at_volatile_places_do_not_count():
+    """A counter, by the word before it."""
+    mine, copy, other = (
+        numbers(f"{day} May seen {times} times", "film 7")
+        for day, times in ((8, 5), (8, 7), (9, 7))
+    )
+    changed = frozenset(place for place, _ in placed(numbers("seen 5 times").page))
+    assert not known(mine, copy, other)
+    assert known(mine, copy, volatile=changed) == rows("film 7")
+    assert not known(mine, other, volatile=changed)
+
+
+def test_rows_of_all_lists_of_a_page_are_known_and_no_others():
+    """Those of a page with another title only where titles say nothing."""
+    mine, one, two = (numbers("8 May", f"film {n}") for n in (1, 2, 3))
+    another = numbers("9 May", "film 4")._replace(title=9)
+    assert known(mine, one, another, two) == rows("film 2", "film 3")
+    titled = one._replace(title=9)
+    assert not known(mine, titled)
+    assert known(mine, titled, titles=False) == rows("film 2")
 
 
 def test_what_is_forgotten_explains_nothing(monkeypatch):
@@ -51,11 +85,15 @@ def test_what_is_forgotten_explains_nothing(monkeypatch):
     monkeypatch.setattr(module, "LISTS", 2)
     monkeypatch.setattr(module, "LIST_BYTES", 200)
     lists = Lists()
-    for key in ("a", "b", "a", "c"):
-        lists.note(key, numbers("film 7", "film 7"))
-    assert lists.explain("a", "c")
-    assert not lists.explain("a", "b")
-    lists.note("a", numbers("film 7 1999", "film 7"))
-    assert not lists.explain("a", "c")
-    lists.note("c", numbers(" ".join(map(str, range(100))), "film 7"))
-    assert not lists.explain("c", "c")
+
+    def films() -> set[bytes]:
+        wanted = rows("film 1", "film 2", "film 3")
+        return lists.explained(numbers(""), wanted, frozenset(), titles=True)
+
+    for key, film in (("a", "film 1"), ("b", "film 2"), ("a", "film 1"), ("c", "film 3")):
+        lists.note(key, numbers("", film))
+    assert films() == rows("film 1", "film 3")
+    lists.note("a", numbers("1999", "film 1"))
+    assert films() == rows("film 3")
+    lists.note("c", numbers(" ".join(map(str, range(100))), "film 3"))
+    assert not films()

@@ -526,19 +526,21 @@ class Session:
         )
         return Digester(page, rules)
 
-    def listed(self, page: Page, digester: Digester) -> None:
-        """Note the numbers of a page with rows."""
-        said = (
+    def listed(self, page: Page, digester: Digester) -> Numbers:
+        """Return the numbers of a page with rows."""
+        numbers, forms = (
             read_page(f"<main><p>{text}</p></main>", recipe=page.space.recipe, numbers=True).numbers
             for text in digester.numbers()
         )
-        page.space.met.lists.note(page.verdict.document.key, Numbers(page.reading.numbers, *said))
+        items = frozenset(each.apart for each in digester.items)
+        title = page.reading.fingerprint.title
+        return Numbers(page.reading.numbers, numbers, forms, items, title)
 
     def headed(self, page: Page) -> None:
-        """Note the heading of a page: where headings tell pages apart, what stands beside them does not count."""
+        """Note the heading of a page: where headings tell pages apart, titles do not count."""
         callback, heading = page.callback, page.reading.fingerprint.parts[PART[HEADING]]
         if self.keeping.tells(callback, heading):
-            self.visits.let_go(callback, self.names[BESIDE_HEADING])
+            self.visits.let_go(callback, self.names[BESIDE_HEADING[0]])
 
     def news(self, lead: tuple[Account, ...]) -> None:
         """Note that something new came by way of requests that accounts paid for."""
