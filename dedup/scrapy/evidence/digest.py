@@ -47,8 +47,6 @@ DEPTH = 16  # of nested values
 ITEMS = 40  # items of a page that are compared one by one; of more, only all together, by their sum
 NUMBERS = 32  # numbers in a page's main text that are told apart; further ones count as one
 NAMES = 2000  # of fields that messages know
-# fields of an item that has its page's address
-BESIDE_HEADING = "title of the page", "numbers of the page"
 FIELDS = 32  # fields of an item that are told apart; further ones count as one
 MANY = 8  # texts of a list, from which on they are looked at together
 
@@ -69,6 +67,8 @@ _NO_ITEMS = (str, list, tuple, int, float, bytes, bytearray, memoryview, date)
 _SAYS_NOTHING = frozenset((_NOW, "", "\0None"))
 _OTHERS = 0  # the name of all fields beyond FIELDS, and of the sum of all items beyond ITEMS
 _MASK = (1 << 64) - 1
+# fields of an item that has its page's address
+BESIDE_HEADING = {_MASK >> 32: "title of the page", (_MASK >> 32) - 1: "numbers of the page"}
 _NONE: frozenset[int] = frozenset()
 _PLACE = 40_503  # by which the second number of a run differs from the first
 
@@ -121,7 +121,7 @@ class Names(dict[str, int]):
     def of(self, numbers: Iterable[int]) -> tuple[str, ...]:
         """Return the names of fields, or a word for one that is not known."""
         known = {number: name[:100] for name, number in reversed(self.items())}
-        known[_OTHERS] = "other fields"
+        known |= {_OTHERS: "other fields"} | BESIDE_HEADING
         return tuple(sorted({known.get(number, "a field") for number in numbers}))
 
 
@@ -264,9 +264,8 @@ class Digester:
     def __init__(self, page: Page, rules: Rules) -> None:
         """Begin without items."""
         self._page, self._rules = page, rules
-        self._beside = [rules.names[each] for each in BESIDE_HEADING]
         self._volatiles = rules.volatile.difference(
-            self._beside
+            BESIDE_HEADING
         )  # the fields of an item that are volatile
         self.items: list[Hashes] = []
         self.shown: list[Shown] = []
@@ -344,7 +343,7 @@ class Digester:
             return
         self.has_own = True
         page = self._page.reading().fingerprint
-        for name, part in zip(self._beside, (page.title, page.parts[PART["n"]]), strict=True):
+        for name, part in zip(BESIDE_HEADING, (page.title, page.parts[PART["n"]]), strict=True):
             if name not in self._rules.volatile:
                 fields[name] = exact = _hash(part)
                 wide.append((name, exact))
@@ -360,8 +359,8 @@ class Digester:
         if wide is not None:
             known = _hash(kind, _without(pairs, volatile))
         apart = known
-        if not fields.keys().isdisjoint(self._beside):
-            rest = [pair for pair in pairs if pair[0] not in self._beside]
+        if not fields.keys().isdisjoint(BESIDE_HEADING):
+            rest = [pair for pair in pairs if pair[0] not in BESIDE_HEADING]
             apart = _hash(kind, _without(rest, volatile))
         if digest not in self._distinct:
             self._distinct.add(digest)

@@ -540,7 +540,7 @@ class Session:
         """Note the heading of a page: where headings tell pages apart, titles do not count."""
         callback, heading = page.callback, page.reading.fingerprint.parts[PART[HEADING]]
         if self.keeping.tells(callback, heading):
-            self.visits.let_go(callback, self.names[BESIDE_HEADING[0]])
+            self.visits.let_go(callback, next(iter(BESIDE_HEADING)))
 
     def news(self, lead: tuple[Account, ...]) -> None:
         """Note that something new came by way of requests that accounts paid for."""

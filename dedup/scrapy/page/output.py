@@ -389,7 +389,7 @@ class Compared(Accepted):
         if all(known):
             return known
         page, volatile = self._page, self._session.visits.of(self._page.callback)
-        title, numbers = (self._session.names[each] for each in BESIDE_HEADING)
+        title, numbers = BESIDE_HEADING
         if numbers in volatile.fields:
             return [self._is_met(each, apart=True) for each in self._found]
         wanted = frozenset(
@@ -421,7 +421,7 @@ class Compared(Accepted):
         session.visits.note(page.name, digest, match)
         if page.again is None or not session.visits.wants(page.name):
             return
-        beside = frozenset(session.names[each] for each in BESIDE_HEADING)
+        beside = frozenset(BESIDE_HEADING)
         # the rows of a list may be others at each visit: that makes none of their fields volatile
         counts = self._digester is not None and self._digester.has_own
         if counts if digest.number > 1 else match.number == 1 and differing(digest, match):
