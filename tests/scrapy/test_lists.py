@@ -1,26 +1,34 @@
 """The numbers of lists: which ones new rows explain."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup.core.fingerprint import number_runs, read_page
+from dedup.core.fingerprint import PageReading, number_runs, read_page
 from dedup.scrapy.evidence import lists as module
-from dedup.scrapy.evidence.digest import Digester, Names, Page, Rules
-from dedup.scrapy.evidence.lists import Lists, Numbers, numbers_of_list
+from dedup.scrapy.evidence.digest import Digester, Names, Page, Rules, placed
+from dedup.scrapy.evidence.lists import Lists, Numbers, numbers_of_rows
+
+
+def reading(text: str) -> PageReading:
+    return read_page(f"<main><p>{text}", numbers=True)
+
+
+def said_in(*rows: str) -> list[str]:
+    """Return the numbers that items say."""
+    page = Page(("http://a.example/",), lambda: "", 0, lambda: reading(""))
+    digester = Digester(page, Rules(Names()))
+    for row in rows:
+        digester.add({"row": row})
+    return digester.numbers()
 
 
 def numbers(said: str, *rows: str) -> Numbers:
     """Return the numbers of a page that says something, and of its rows."""
-
-    def reading(text):
-        return read_page(f"<main><p>{text}", numbers=True)
-
-    read = reading(said)
-    digester = Digester(Page(("http://a.example/",), lambda: "", 0, lambda: read), Rules(Names()))
-    for row in rows:
-        digester.add({"row": row})
-    return numbers_of_list(read.numbers, digester.numbers(), lambda text: reading(text).numbers)
+    found = numbers_of_rows(said_in(*rows), lambda text: reading(text).numbers)
+    return Numbers(reading(said).numbers, *found, frozenset(map(str.encode, rows)))
 
 
 @pytest.mark.parametrize(
@@ -46,11 +54,43 @@ def numbers(said: str, *rows: str) -> Numbers:
 )  # fmt: skip
 def test_numbers_are_explained_where_the_rows_differ_by_them(mine, theirs, explained):
     """By each of them, as often as the pages do; whatever else the rows say."""
+    for one, other in ((mine, theirs), (theirs, mine)):
+        assert known(numbers(*one), numbers(*other)) == (rows(*other[1:]) if explained else set())
+
+
+def rows(*said: str) -> frozenset[bytes]:
+    return frozenset(map(str.encode, said))
+
+
+def known(mine: Numbers, *others: Numbers, **options: Any) -> frozenset[bytes]:
+    """Return which rows of the other lists explain themselves in a list."""
     lists = Lists()
-    for key, said in (("mine", mine), ("theirs", theirs)):
-        lists.note(key, numbers(*said))
-    assert lists.explain("mine", "theirs") is explained
-    assert lists.explain("theirs", "mine") is explained
+    for place, other in enumerate(others):
+        lists.note(str(place), other)
+    every = frozenset().union(*(other.items for other in others))
+    return lists.explained(mine, every, **({"volatile": frozenset(), "titles": True} | options))
+
+
+def test_numbers_at_volatile_places_do_not_count():
+    """A counter, by the word before it."""
+    mine, copy, other = (
+        numbers(f"{day} May seen {times} times", "film 7")
+        for day, times in ((8, 5), (8, 7), (9, 7))
+    )
+    changed = frozenset(place for place, _ in placed(numbers("seen 5 times").page))
+    assert not known(mine, copy, other)
+    assert known(mine, copy, volatile=changed) == rows("film 7")
+    assert not known(mine, other, volatile=changed)
+
+
+def test_rows_of_all_lists_of_a_page_are_known_and_no_others():
+    """Those of a page with another title only where titles say nothing."""
+    mine, one, two = (numbers("8 May", f"film {n}") for n in (1, 2, 3))
+    another = numbers("9 May", "film 4")._replace(title=9)
+    assert known(mine, one, another, two) == rows("film 2", "film 3")
+    titled = one._replace(title=9)
+    assert not known(mine, titled)
+    assert known(mine, titled, titles=False) == rows("film 2")
 
 
 def test_what_is_forgotten_explains_nothing(monkeypatch):
@@ -58,23 +98,23 @@ def test_what_is_forgotten_explains_nothing(monkeypatch):
     monkeypatch.setattr(module, "LISTS", 2)
     monkeypatch.setattr(module, "LIST_BYTES", 200)
     lists = Lists()
-    for key in ("a", "b", "a", "c"):
-        lists.note(key, numbers("film 7", "film 7"))
-    assert lists.explain("a", "c")
-    assert not lists.explain("a", "b")
-    lists.note("a", numbers("film 7 1999", "film 7"))
-    assert not lists.explain("a", "c")
-    lists.note("c", numbers(" ".join(map(str, range(100))), "film 7"))
-    assert not lists.explain("c", "c")
+
+    def films() -> set[bytes]:
+        wanted = rows("film 1", "film 2", "film 3")
+        return lists.explained(numbers(""), wanted, frozenset(), titles=True)
+
+    for key, film in (("a", "film 1"), ("b", "film 2"), ("a", "film 1"), ("c", "film 3")):
+        lists.note(key, numbers("", film))
+    assert films() == rows("film 1", "film 3")
+    lists.note("a", numbers("1999", "film 1"))
+    assert films() == rows("film 3")
+    lists.note("c", numbers(" ".join(map(str, range(100))), "film 3"))
+    assert not films()
 
 
 @given(st.lists(st.text(), max_size=5))
 def test_each_number_of_an_item_has_its_token(values):
     """Whatever an item says; so a page is explained by the numbers that it says, whatever stands between them."""
-    text = " ".join(values)
-    read = read_page("", numbers=True)
-    digester = Digester(Page(("http://a.example/",), lambda: "", 0, lambda: read), Rules(Names()))
-    digester.add({"row": text})
-    said = set(digester.numbers())
-    found = read_page(f"<main><p>{' '.join(said)}", numbers=True).numbers
-    assert sum(len(run) for _, *run in number_runs(found)) == len(said)
+    said = set(said_in(" ".join(values)))
+    found = number_runs(reading(" ".join(said)).numbers)
+    assert sum(len(run) for _, *run in found) == len(said)

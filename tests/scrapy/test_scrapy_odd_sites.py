@@ -245,6 +245,51 @@ def logged_out():
     return Case({"/": start(*found)} | found, IN_TURN.format("'seen'"), WRITES)
 
 
+ROWS = """
+def parse(self, response):
+    yield from response.follow_all(css="main a", callback=self.save)
+def save(self, response):
+    for row in response.css("b::text").getall():
+        yield {"row": row, "url": response.url}
+"""
+
+
+def rooms():
+    """Hotels, each with its heading; only a number says the day. One room changes."""
+    found = {}
+    for hotel in range(3):
+        for day in range(1, 11):
+            rows = "".join(
+                f"<p><b>{words(400 + (day if k == 5 else -k), 3)}</b></p>" for k in range(6)
+            )
+            more, heading = f"<p>Rooms for {day} May</p>{rows}", f"<h1>Hotel {words(hotel, 1)}</h1>"
+            found[f"/hotel/{hotel}?day={day}"] = page(19, more=more, heading=heading)
+    return Case({"/": start(*found)} | found, ROWS, WRITES)
+
+
+def stations():
+    """The same with one item a page."""
+    found = {}
+    for station in range(4):
+        for day in range(1, 11):
+            more, heading = f"<p>On {day} May</p><b>40</b>", f"<h1>At {words(station, 1)}</h1>"
+            found[f"/station/{station}?day={day}"] = page(20, more=more, heading=heading)
+    return Case({"/": start(*found)} | found, ROWS, WRITES)
+
+
+def counted():
+    """Rows by day, of pages with a counter that each visit changes."""
+    rows = "".join(f"<p><b>{words(420 + k, 3)}</b></p>" for k in range(6))
+    found = {
+        f"/day/{day}": [
+            page(21, more=f"<p>Classes on {day} May, seen {day * 9 + visit} times</p>{rows}")
+            for visit in range(3)
+        ]
+        for day in range(1, 13)
+    }
+    return Case({"/": start(*found)} | found, ROWS, WRITES)
+
+
 MOST = 400  # weeks, which stand for those without end
 EACH_WEEK = """
 def parse(self, response):
@@ -289,6 +334,9 @@ CASES = {
     "copies_refused": (lambda: refused("OwnAddresses", first=True), 30),
     "some_refused": (lambda: refused("Away", first=False), 30),
     "logged_out": (logged_out, 60),
+    "rooms": (rooms, 180),
+    "stations": (stations, 40),
+    "counted": (counted, 72),
     "few_words": (few_words, 4),
     "data_pages": (data_pages, 4),
 }

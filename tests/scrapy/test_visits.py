@@ -52,6 +52,22 @@ def test_what_two_visits_differ_in_is_volatile() -> None:
     assert visits.of("another") == Volatile()
 
 
+def test_of_a_list_numbers_are_volatile_if_its_rows_are_the_same() -> None:
+    """By the word before them; no field is."""
+    ours, theirs = (
+        read_page(f"<main><p>{TEXT} seen {n} times, room 7</p></main>", numbers=True)
+        for n in (1, 2)
+    )
+    beside = frozenset([9])
+    for row, same in ((1, True), (2, False)):
+        visits = Visits(3)
+        first, second = digest(number=2, f1=1, f9=5), digest(number=2, f1=row, f9=6)
+        visits.begin("key", Visit(NAME, first, page(1), 9.0, ours.numbers, beside))
+        found = visits.ended("key", second, page(2), theirs.numbers)
+        assert found == Found("parse", frozenset(), is_same=same)
+        assert len(visits.of("parse").places) == same
+
+
 def test_a_field_that_holds_the_page_is_never_volatile() -> None:
     """It would hide every other page."""
     found, _ = visited(digest(f1=1, f2=5), digest(frozenset([2]), f1=2, f2=6))

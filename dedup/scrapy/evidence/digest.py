@@ -6,7 +6,7 @@ Each field of an item becomes one exact hash. What does not count is replaced fi
 page's own whole address (also as HTML and as a parameter write it, and in a longer text), the host of the page in
 other addresses, and the time of the crawl. A part of the own address is a datum: /print/5 and /a/5 with the id "5" are
 equal, ?no=7 and ?no=8 with that number are not. Where the own address is a value, the page's heading stands for it, and
-beside it title and numbers (BESIDE_HEADING), which are volatile once two pages of the callback have different headings.
+beside it title and numbers (BESIDE_HEADING); the title is volatile once two pages of the callback have different headings.
 A field of markup that holds the page stands for what was read of it: words, headings, numbers, inline data, pictures
 and data attributes, but not the frame.
 
@@ -21,7 +21,7 @@ Invariants:
 
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import date, datetime, timedelta
 from enum import Enum
 from hashlib import blake2b
@@ -40,14 +40,13 @@ from dedup.model.page import PART, TEXT_HASH
 from dedup.scrapy.evidence.enough import MOST
 from dedup.scrapy.evidence.keeping import Shown
 
-VERSION = 8
+VERSION = 9
 BUDGET = 4 << 20  # characters of all items of a page that are normalised
 VALUES = 20_000  # values in all items of a page
 DEPTH = 16  # of nested values
 ITEMS = 40  # items of a page that are compared one by one; of more, only all together, by their sum
 NUMBERS = 32  # numbers in a page's main text that are told apart; further ones count as one
 NAMES = 2000  # of fields that messages know
-BESIDE_HEADING = "title or numbers of the page"  # a field of an item that has its page's address
 FIELDS = 32  # fields of an item that are told apart; further ones count as one
 MANY = 8  # texts of a list, from which on they are looked at together
 
@@ -69,6 +68,8 @@ _NO_ITEMS = (str, list, tuple, int, float, bytes, bytearray, memoryview, date)
 _SAYS_NOTHING = frozenset((_NOW, "", "\0None"))
 _OTHERS = 0  # the name of all fields beyond FIELDS, and of the sum of all items beyond ITEMS
 _MASK = (1 << 64) - 1
+# fields of an item that has its page's address
+BESIDE_HEADING = {_MASK >> 32: "title of the page", (_MASK >> 32) - 1: "numbers of the page"}
 _NONE: frozenset[int] = frozenset()
 _PLACE = 40_503  # by which the second number of a run differs from the first
 
@@ -121,7 +122,7 @@ class Names(dict[str, int]):
     def of(self, numbers: Iterable[int]) -> tuple[str, ...]:
         """Return the names of fields, or a word for one that is not known."""
         known = {number: name[:100] for name, number in reversed(self.items())}
-        known[_OTHERS] = "other fields"
+        known |= {_OTHERS: "other fields"} | BESIDE_HEADING
         return tuple(sorted({known.get(number, "a field") for number in numbers}))
 
 
@@ -187,14 +188,18 @@ _decoder = msgspec.msgpack.Decoder(tuple[int, int, bool, bool, bytes, bytes, byt
 
 def numbers_of(reading: PageReading) -> frozenset[int]:
     """Return the numbers in a page's main text, each with the word before it: Digest.numbers, at most NUMBERS."""
-    found: set[int] = set()
-    for before, *run in number_runs(reading.numbers):
-        for place, each in enumerate(run):
-            found.add((before + place * _PLACE & 0xFFFF) << 16 | each & 0xFFFF)
+    found = {place << 16 | token & 0xFFFF for place, token in placed(reading.numbers)}
     if len(found) <= NUMBERS:
         return frozenset(found)
     first = sorted(found)
     return frozenset((*first[: NUMBERS - 1], _hash(first[NUMBERS - 1 :]) & 0xFFFF))
+
+
+def placed(numbers: bytes) -> Iterator[tuple[int, int]]:
+    """Yield each token with digits of a page, and before it 16 bits of its place: of the word before it."""
+    for before, *run in number_runs(numbers):
+        for place, each in enumerate(run):
+            yield before + place * _PLACE & 0xFFFF, each
 
 
 def places(one: frozenset[int], other: frozenset[int]) -> frozenset[int]:
@@ -260,8 +265,9 @@ class Digester:
     def __init__(self, page: Page, rules: Rules) -> None:
         """Begin without items."""
         self._page, self._rules = page, rules
-        self._beside = rules.names[BESIDE_HEADING]
-        self._volatiles = rules.volatile - {self._beside}  # the fields of an item that are volatile
+        self._volatiles = rules.volatile.difference(
+            BESIDE_HEADING
+        )  # the fields of an item that are volatile
         self.items: list[Hashes] = []
         self.shown: list[Shown] = []
         self.shows = rules.shows
@@ -333,12 +339,15 @@ class Digester:
         return self._count(type(item).__qualname__, fields, wide if is_wide else None)
 
     def _add_beside_heading(self, fields: dict[int, int], wide: list[tuple[int, int]]) -> None:
-        """Add a field of what stands for the page's address beside its heading, unless headings tell pages apart."""
-        if self._is_own and self._beside not in self._rules.volatile:
-            self.has_own = True
-            page = self._page.reading().fingerprint
-            fields[self._beside] = exact = _hash(page.title, page.parts[PART["n"]])
-            wide.append((self._beside, exact))
+        """Add what stands for the page's address beside its heading, but for the title where headings tell pages apart."""
+        if not self._is_own:
+            return
+        self.has_own = True
+        page = self._page.reading().fingerprint
+        for name, part in zip(BESIDE_HEADING, (page.title, page.parts[PART["n"]]), strict=True):
+            if name not in self._rules.volatile:
+                fields[name] = exact = _hash(part)
+                wide.append((name, exact))
 
     def _count(
         self, kind: str, fields: dict[int, int], wide: list[tuple[int, int]] | None
@@ -351,15 +360,15 @@ class Digester:
         if wide is not None:
             known = _hash(kind, _without(pairs, volatile))
         apart = known
-        if self._beside in fields:
-            rest = [pair for pair in pairs if pair[0] != self._beside]
+        if not fields.keys().isdisjoint(BESIDE_HEADING):
+            rest = [pair for pair in pairs if pair[0] not in BESIDE_HEADING]
             apart = _hash(kind, _without(rest, volatile))
         if digest not in self._distinct:
             self._distinct.add(digest)
             self._sum = self._sum + digest & _MASK
             held = self._fields
             for number, exact in (*fields.items(), sort):
-                if number in held or len(held) <= FIELDS + 1:
+                if number in held or len(held) <= FIELDS + 2:
                     held[number] = held.get(number, 0) + exact & _MASK
                 else:  # of other items that are too many: they count as one
                     held[_OTHERS] = held.get(_OTHERS, 0) + _hash(number, exact) & _MASK

@@ -16,7 +16,7 @@ import msgspec
 from dedup.core.fingerprint import similarities
 from dedup.model.page import PageFingerprint
 from dedup.scrapy.evidence.difference import HEADING, letters, undirected
-from dedup.scrapy.evidence.digest import Digest, differing, places, what_is_left
+from dedup.scrapy.evidence.digest import Digest, differing, placed, places, what_is_left
 from dedup.scrapy.evidence.enough import FEW, MOST
 from dedup.scrapy.evidence.ledger import Class
 
@@ -77,14 +77,16 @@ class Visit(NamedTuple):
     """A visit of a page, and what it brought.
 
     until  when other pages wait no longer for the next one
-    odd    the fields in which its items differed from its original's: of a list no other can be volatile
+    numbers  of the page
+    beside   the fields of a list that no row says: if no other changes, the numbers that do are volatile
     """
 
     name: Class
     digest: Digest
     page: PageFingerprint
     until: float
-    odd: frozenset[int] = frozenset()
+    numbers: bytes = b""
+    beside: frozenset[int] = frozenset()
 
 
 class Found(NamedTuple):
@@ -134,7 +136,9 @@ class Visits:
         """Whether a page of a callback is being visited again."""
         return any(v.name.callback == callback and now < v.until for v in self._before.values())
 
-    def ended(self, key: str, digest: Digest | None, page: PageFingerprint) -> Found | None:
+    def ended(
+        self, key: str, digest: Digest | None, page: PageFingerprint, numbers: bytes = b""
+    ) -> Found | None:
         """Compare a page with its first visit; None if that cannot be done."""
         before = self._before.pop(key, None)
         if before is None or digest is None or not digest.number == before.digest.number > 0:
@@ -144,8 +148,12 @@ class Visits:
         name, known = before.name, self.callbacks[before.name.callback]
         odd = differing(digest, before.digest)
         fields = odd - known.fields - digest.holders
+        is_same = digest.holds
         if digest.number > 1:
-            fields &= before.odd
+            fields, is_same = frozenset(), odd <= before.beside
+            if is_same:
+                changes = {*placed(numbers)} ^ {*placed(before.numbers)}
+                known.places |= {place for place, _ in changes}
         if len(known.fields) + len(fields) > VOLATILE:
             fields = frozenset()
         known.fields |= fields
@@ -155,7 +163,7 @@ class Visits:
         changed = letters(before.page, page, other_title=False).replace(HEADING, "")
         shape = undirected(name.shape)
         known.parts[shape] = "".join(sorted({*known.parts.get(shape, ""), *changed}))
-        return Found(name.callback, fields, digest.holds or odd <= known.fields)
+        return Found(name.callback, fields, is_same or odd <= known.fields)
 
     def let_go(self, callback: str, field: int) -> None:
         """Note that a field of a callback's items does not count beside the others, which tell them apart."""

@@ -55,7 +55,7 @@ from dedup.scrapy.evidence.digest import (
 from dedup.scrapy.evidence.digest import Page as ItemPage
 from dedup.scrapy.evidence.keeping import CALLBACKS, Keeping
 from dedup.scrapy.evidence.ledger import Account, Class, Ledger
-from dedup.scrapy.evidence.lists import numbers_of_list
+from dedup.scrapy.evidence.lists import Numbers, numbers_of_rows
 from dedup.scrapy.evidence.met import Met, Requests
 from dedup.scrapy.evidence.visits import Visits
 from dedup.scrapy.exceptions import KnownUrl
@@ -526,21 +526,21 @@ class Session:
         )
         return Digester(page, rules)
 
-    def listed(self, page: Page, digester: Digester) -> None:
-        """Note the numbers of a page with rows."""
+    def listed(self, page: Page, digester: Digester) -> Numbers:
+        """Return the numbers of a page with rows."""
         recipe = page.space.recipe
-        numbers = numbers_of_list(
-            page.reading.numbers,
+        rows, forms = numbers_of_rows(
             digester.numbers(),
             lambda text: read_page(f"<main><p>{text}", recipe=recipe, numbers=True).numbers,
         )
-        page.space.met.lists.note(page.verdict.document.key, numbers)
+        items = frozenset(each.apart for each in digester.items)
+        return Numbers(page.reading.numbers, rows, forms, items, page.reading.fingerprint.title)
 
     def headed(self, page: Page) -> None:
-        """Note the heading of a page: where headings tell pages apart, what stands beside them does not count."""
+        """Note the heading of a page: where headings tell pages apart, titles do not count."""
         callback, heading = page.callback, page.reading.fingerprint.parts[PART[HEADING]]
         if self.keeping.tells(callback, heading):
-            self.visits.let_go(callback, self.names[BESIDE_HEADING])
+            self.visits.let_go(callback, next(iter(BESIDE_HEADING)))
 
     def news(self, lead: tuple[Account, ...]) -> None:
         """Note that something new came by way of requests that accounts paid for."""

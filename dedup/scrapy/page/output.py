@@ -24,7 +24,7 @@ from scrapy.http import Response
 
 from dedup.core.fingerprint import each_link, read_page
 from dedup.model.names import registrable_domain
-from dedup.scrapy.evidence.difference import NUMBERS, TITLE, WORDS, shape, undirected
+from dedup.scrapy.evidence.difference import NUMBERS, WORDS, shape, undirected
 from dedup.scrapy.evidence.digest import (
     BESIDE_HEADING,
     Digest,
@@ -37,6 +37,7 @@ from dedup.scrapy.evidence.digest import (
 )
 from dedup.scrapy.evidence.enough import MOST
 from dedup.scrapy.evidence.ledger import Account
+from dedup.scrapy.evidence.lists import Numbers
 from dedup.scrapy.evidence.visits import Visit
 from dedup.scrapy.page.in_flight import Page
 from dedup.scrapy.page.judge import Session
@@ -197,6 +198,7 @@ class Accepted:
         self._wanted: frozenset[str] | None = None  # once a request is yielded
         self._asked = False  # for something: the page is no content
         self._items = 0
+        self._list: Numbers | None = None  # of a page with rows
         self._silent = True  # neither items nor requests
         self._new = False  # whether an item is new
         self._seen = 0  # requests that were looked at
@@ -272,7 +274,13 @@ class Accepted:
     async def finish(self) -> Made:
         """Return what passes at the end."""
         self._digested()
+        self._note_list()
         return ()
+
+    def _note_list(self) -> None:
+        """Note the page's rows, now that they passed."""
+        if self._list is not None:
+            self._page.space.met.lists.note(self._page.verdict.document.key, self._list)
 
     def _digested(self) -> Digest | None:
         """Keep the digest of the page's items; None if they cannot be read."""
@@ -285,7 +293,7 @@ class Accepted:
             if self._digester.has_own:
                 self._session.headed(self._page)
                 if digest is not None and digest.number > 1:
-                    self._session.listed(self._page, self._digester)
+                    self._list = self._session.listed(self._page, self._digester)
             if digest is not None:
                 self._page.brought = encode(digest)
                 if self._digester.shows:
@@ -380,17 +388,23 @@ class Compared(Accepted):
         known = [self._is_met(each) for each in self._found]
         if all(known):
             return known
-        apart = [self._is_met(each, apart=True) for each in self._found]
-        session, page = self._session, self._page
-        is_volatile = session.names[BESIDE_HEADING] in session.visits.of(page.callback).fields
-        return apart if is_volatile or (not all(apart) and self._rows_explain()) else known
-
-    def _rows_explain(self) -> bool:
-        """Whether new rows of a list explain that its page has other numbers than its match."""
-        page = self._page
-        if page.name is None or page.match is None or TITLE in page.name.parts:
-            return False
-        return page.space.met.lists.explain(page.verdict.document.key, page.match.document.key)
+        page, volatile = self._page, self._session.visits.of(self._page.callback)
+        title, numbers = BESIDE_HEADING
+        if numbers in volatile.fields:
+            return [self._is_met(each, apart=True) for each in self._found]
+        wanted = frozenset(
+            each.apart
+            for each, is_known in zip(self._found, known, strict=True)
+            if not is_known and each is not None and self._is_met(each, apart=True)
+        )
+        if self._list is None or not wanted:
+            return known
+        titles = title not in volatile.fields
+        rows = page.space.met.lists.explained(self._list, wanted, volatile.places, titles=titles)
+        return [
+            is_known or (each is not None and each.apart in rows)
+            for each, is_known in zip(self._found, known, strict=True)
+        ]
 
     def _is_met(self, item: Hashes | None, *, apart: bool = False) -> bool:
         """Whether the crawl knows an item, or the last visit of an unchanged page brought it."""
@@ -407,16 +421,19 @@ class Compared(Accepted):
         session.visits.note(page.name, digest, match)
         if page.again is None or not session.visits.wants(page.name):
             return
-        odd = differing(digest, match) if match.number == digest.number else frozenset[int]()
+        beside = frozenset(BESIDE_HEADING)
         # the rows of a list may be others at each visit: that makes none of their fields volatile
-        if odd and (digest.number == 1 or odd == {session.names[BESIDE_HEADING]}):
+        counts = self._digester is not None and self._digester.has_own
+        if counts if digest.number > 1 else match.number == 1 and differing(digest, match):
             until = time.monotonic() + VISIT_SECONDS
-            visit = Visit(page.name, digest, page.verdict.page, until, odd)
+            numbers = page.reading.numbers
+            visit = Visit(page.name, digest, page.verdict.page, until, numbers, beside)
             session.visits.begin(page.verdict.key, visit)
             session.send((page.again,), "items/control")
 
     def _passing(self, digest: Digest, known: list[bool]) -> Made:
         """Return what is new of the page."""
+        self._note_list()
         page = self._page
         new = [each for each, is_known in zip(self._found, known, strict=True) if not is_known]
         met = page.space.met
@@ -688,8 +705,8 @@ class Visited:
     async def finish(self) -> Made:
         """Return what passes at the end."""
         session = self._session
-        page = self._reading().fingerprint
-        found = session.visits.ended(self._key, self._digester.digest(), page)
+        reading, digest = self._reading(), self._digester.digest()
+        found = session.visits.ended(self._key, digest, reading.fingerprint, reading.numbers)
         passing = [] if found is not None and found.is_same else [*self.held]
         self.held.clear()
         if found is not None and found.fields:
