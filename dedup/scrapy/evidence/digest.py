@@ -265,9 +265,7 @@ class Digester:
     def __init__(self, page: Page, rules: Rules) -> None:
         """Begin without items."""
         self._page, self._rules = page, rules
-        self._volatiles = rules.volatile.difference(
-            BESIDE_HEADING
-        )  # the fields of an item that are volatile
+        self._volatiles = rules.volatile.difference(BESIDE_HEADING)  # fields of an item
         self.items: list[Hashes] = []
         self.shown: list[Shown] = []
         self.shows = rules.shows
