@@ -267,16 +267,6 @@ def rooms():
     return Case({"/": start(*found)} | found, ROWS, WRITES)
 
 
-def stations():
-    """The same with one item a page."""
-    found = {}
-    for station in range(4):
-        for day in range(1, 11):
-            more, heading = f"<p>On {day} May</p><b>40</b>", f"<h1>At {words(station, 1)}</h1>"
-            found[f"/station/{station}?day={day}"] = page(20, more=more, heading=heading)
-    return Case({"/": start(*found)} | found, ROWS, WRITES)
-
-
 def counted():
     """Rows by day, of pages with a counter that each visit changes."""
     rows = "".join(f"<p><b>{words(420 + k, 3)}</b></p>" for k in range(6))
@@ -335,7 +325,6 @@ CASES = {
     "some_refused": (lambda: refused("Away", first=False), 30),
     "logged_out": (logged_out, 60),
     "rooms": (rooms, 180),
-    "stations": (stations, 40),
     "counted": (counted, 72),
     "few_words": (few_words, 4),
     "data_pages": (data_pages, 4),

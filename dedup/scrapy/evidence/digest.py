@@ -6,7 +6,8 @@ Each field of an item becomes one exact hash. What does not count is replaced fi
 page's own whole address (also as HTML and as a parameter write it, and in a longer text), the host of the page in
 other addresses, and the time of the crawl. A part of the own address is a datum: /print/5 and /a/5 with the id "5" are
 equal, ?no=7 and ?no=8 with that number are not. Where the own address is a value, the page's heading stands for it, and
-beside it title and numbers (BESIDE_HEADING); the title is volatile once two pages of the callback have different headings.
+beside it title and numbers (BESIDE_HEADING), which are volatile once two pages of the callback have different headings;
+the rows of a list are told apart by the numbers of their page all the same.
 A field of markup that holds the page stands for what was read of it: words, headings, numbers, inline data, pictures
 and data attributes, but not the frame.
 
@@ -70,6 +71,7 @@ _OTHERS = 0  # the name of all fields beyond FIELDS, and of the sum of all items
 _MASK = (1 << 64) - 1
 # fields of an item that has its page's address
 BESIDE_HEADING = {_MASK >> 32: "title of the page", (_MASK >> 32) - 1: "numbers of the page"}
+OF_LIST = (_MASK >> 32) - 2  # the same numbers, of a list: never volatile
 _NONE: frozenset[int] = frozenset()
 _PLACE = 40_503  # by which the second number of a run differs from the first
 
@@ -122,7 +124,7 @@ class Names(dict[str, int]):
     def of(self, numbers: Iterable[int]) -> tuple[str, ...]:
         """Return the names of fields, or a word for one that is not known."""
         known = {number: name[:100] for name, number in reversed(self.items())}
-        known |= {_OTHERS: "other fields"} | BESIDE_HEADING
+        known |= {_OTHERS: "other fields", OF_LIST: "numbers of the page"} | BESIDE_HEADING
         return tuple(sorted({known.get(number, "a field") for number in numbers}))
 
 
@@ -142,6 +144,8 @@ def are_known(mine: Digest, theirs: Digest, volatile: frozenset[int]) -> bool:
         return False
     if mine.number == theirs.number == 1 or mine.number > ITEMS:
         return mine.number == theirs.number and not differing(mine, theirs) - volatile
+    if OF_LIST in mine.fields and mine.fields[OF_LIST] != theirs.fields.get(OF_LIST):
+        return False
     return bool(mine.items) and mine.items <= theirs.items
 
 
@@ -249,12 +253,14 @@ class Hashes(NamedTuple):
 
     known   by which the crawl knows it: with the page's host
     apart   the same without what stands for the page's address beside its heading
+    row     the same with the numbers of its page in any case: in a list
     digest  in Digest.items
     inside  whether the page's address stands inside of a text of it
     """
 
     known: bytes
     apart: bytes
+    row: bytes
     digest: int
     inside: bool
 
@@ -337,7 +343,7 @@ class Digester:
         return self._count(type(item).__qualname__, fields, wide if is_wide else None)
 
     def _add_beside_heading(self, fields: dict[int, int], wide: list[tuple[int, int]]) -> None:
-        """Add what stands for the page's address beside its heading, but for the title where headings tell pages apart."""
+        """Add what stands for the page's address beside its heading, unless headings tell pages apart."""
         if not self._is_own:
             return
         self.has_own = True
@@ -370,7 +376,11 @@ class Digester:
                     held[number] = held.get(number, 0) + exact & _MASK
                 else:  # of other items that are too many: they count as one
                     held[_OTHERS] = held.get(_OTHERS, 0) + _hash(number, exact) & _MASK
-        hashes = Hashes(known.to_bytes(8, "big"), apart.to_bytes(8, "big"), digest, self._inside)
+        row = known
+        if self._is_own:
+            row = _hash(apart, fields.get(next(iter(BESIDE_HEADING)), 0), self._numbers())
+        ways = [number.to_bytes(8, "big") for number in (known, apart, row)]
+        hashes = Hashes(ways[0], ways[1], ways[2], digest, self._inside)
         self.items.append(hashes)
         return hashes
 
@@ -550,10 +560,15 @@ class Digester:
         items = frozenset(self._distinct if number <= ITEMS else ())
         if number > ITEMS:  # where values were swapped between items, the fields alone are the same
             fields = fields | {_OTHERS: self._sum}
+        if number > 1 and self.has_own:
+            fields = fields | {OF_LIST: _hash(self._numbers())}
         whole = any(item.inside for item in self.items)
         holders, holds = frozenset(self._holders), self._holds_page
         numbers = numbers_of(self._page.reading()) if holds else frozenset[int]()
         return Digest(number, self._says, whole, items, fields, numbers, holds, holders)
+
+    def _numbers(self) -> bytes:
+        return self._page.reading().fingerprint.parts[PART["n"]]
 
     def numbers(self) -> list[str]:
         """Return the numbers in all items, each as often as it stands there, words with one among them."""

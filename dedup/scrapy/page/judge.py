@@ -537,10 +537,11 @@ class Session:
         return Numbers(page.reading.numbers, rows, forms, items, page.reading.fingerprint.title)
 
     def headed(self, page: Page) -> None:
-        """Note the heading of a page: where headings tell pages apart, titles do not count."""
+        """Note the heading of a page: where headings tell pages apart, what stands beside them does not count."""
         callback, heading = page.callback, page.reading.fingerprint.parts[PART[HEADING]]
         if self.keeping.tells(callback, heading):
-            self.visits.let_go(callback, next(iter(BESIDE_HEADING)))
+            for field in BESIDE_HEADING:
+                self.visits.let_go(callback, field)
 
     def news(self, lead: tuple[Account, ...]) -> None:
         """Note that something new came by way of requests that accounts paid for."""

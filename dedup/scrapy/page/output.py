@@ -27,6 +27,7 @@ from dedup.model.names import registrable_domain
 from dedup.scrapy.evidence.difference import NUMBERS, WORDS, shape, undirected
 from dedup.scrapy.evidence.digest import (
     BESIDE_HEADING,
+    OF_LIST,
     Digest,
     Digester,
     Hashes,
@@ -223,7 +224,7 @@ class Accepted:
     def _take(self, item: Hashes) -> bool:
         """Note that the page brings an item; return whether no page did before."""
         page = self._page
-        met, brought = page.space.met, {item.known, item.apart}
+        met, brought = page.space.met, {item.known, item.apart, item.row}
         first = [each for each in brought if met.take_item(page.callback, each)]
         page.first += first
         return item.known in first
@@ -385,33 +386,31 @@ class Compared(Accepted):
         self._is_copy = self._is_whole(digest)
         if self._is_copy:
             return [True] * len(self._found)
-        known = [self._is_met(each) for each in self._found]
-        if all(known):
+        of_list = digest.number > 1
+        known = [self._is_met(e and (e.row if of_list else e.known), e) for e in self._found]
+        if all(known) or not of_list or self._list is None:
             return known
         page, volatile = self._page, self._session.visits.of(self._page.callback)
-        title, numbers = BESIDE_HEADING
-        if numbers in volatile.fields:
-            return [self._is_met(each, apart=True) for each in self._found]
         wanted = frozenset(
             each.apart
             for each, is_known in zip(self._found, known, strict=True)
-            if not is_known and each is not None and self._is_met(each, apart=True)
+            if not is_known and each is not None and self._is_met(each.apart, each)
         )
-        if self._list is None or not wanted:
+        if not wanted:
             return known
-        titles = title not in volatile.fields
+        titles = volatile.fields.isdisjoint(BESIDE_HEADING)
         rows = page.space.met.lists.explained(self._list, wanted, volatile.places, titles=titles)
         return [
             is_known or (each is not None and each.apart in rows)
             for each, is_known in zip(self._found, known, strict=True)
         ]
 
-    def _is_met(self, item: Hashes | None, *, apart: bool = False) -> bool:
-        """Whether the crawl knows an item, or the last visit of an unchanged page brought it."""
-        if item is None or item.inside:
+    def _is_met(self, name: bytes | None, item: Hashes | None) -> bool:
+        """Whether the crawl knows an item by a hash of it, or the last visit of an unchanged page brought it."""
+        if item is None or name is None or item.inside:
             return False
-        page, found = self._page, item.apart if apart else item.known
-        return item.digest in self._before or page.space.met.has_item(page.callback, found)
+        page = self._page
+        return item.digest in self._before or page.space.met.has_item(page.callback, name)
 
     def _visit(self, digest: Digest) -> None:
         """Begin a control visit, if it can show what differs to be volatile."""
@@ -421,7 +420,7 @@ class Compared(Accepted):
         session.visits.note(page.name, digest, match)
         if page.again is None or not session.visits.wants(page.name):
             return
-        beside = frozenset(BESIDE_HEADING)
+        beside = frozenset((*BESIDE_HEADING, OF_LIST))
         # the rows of a list may be others at each visit: that makes none of their fields volatile
         counts = self._digester is not None and self._digester.has_own
         if counts if digest.number > 1 else match.number == 1 and differing(digest, match):
