@@ -58,7 +58,7 @@ def values(crawl: Crawl, field: str = "value") -> set[object]:
 
 
 def late_change(since: int, count: int) -> dict[str, Page]:
-    """Copies, of which the last ones have another value, in a page that brings a new link, too."""
+    """Copies, of which those from `since` on have another value."""
     pages = {f"/a/{n}": page(n, n) for n in range(count)}
     pages |= {f"/a/{n}?ref=x": page(n, n if n < since else 1000 + n) for n in range(count)}
     return linked(pages)

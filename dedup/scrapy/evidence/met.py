@@ -7,11 +7,13 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from struct import pack
 
+from dedup.core.fingerprint import each_link
 from dedup.core.numbers import HashSet
 from dedup.scrapy.evidence.lists import Lists
 
 LINKS = 10_000_000  # 10 to 12.5 bytes each, as all of these
 ITEMS = 2_000_000
+FORGOTTEN = 100_000  # items; with more, all count as new
 REQUESTS = 5_000_000
 TOGETHER = 1000  # requests that are noted at once
 
@@ -55,10 +57,15 @@ class Met:
     def forget_items(self, callback: str, items: Iterable[bytes]) -> None:
         """Forget items of a page that is forgotten: they may not have got through."""
         self._forgotten.update(_of(callback, each) for each in items)
+        if len(self._forgotten) > FORGOTTEN:
+            self._items, self._forgotten = HashSet(ITEMS), set()
 
     def to_bytes(self) -> tuple[bytes, bytes]:
-        """Return the links and the items, for the next run."""
-        return self.links.to_bytes(), self._items.to_bytes()
+        """Return the links and the items, without those that were forgotten, for the next run."""
+        items = self._items.to_bytes()
+        if self._forgotten:
+            items = b"".join(each for each in each_link(items) if each not in self._forgotten)
+        return self.links.to_bytes(), items
 
 
 class Requests:

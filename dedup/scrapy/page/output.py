@@ -279,7 +279,7 @@ class Accepted:
         return ()
 
     def _note_list(self) -> None:
-        """Note the page's rows, now that they passed."""
+        """Note the page's rows, now that they pass."""
         if self._list is not None:
             self._page.space.met.lists.note(self._page.verdict.document.key, self._list)
 
