@@ -76,6 +76,7 @@ class DemoReport(msgspec.Struct, frozen=True):
     items                     the spider yielded, one for each page it parsed
     near_duplicates           pages that were not (mode drop: dropped before they were parsed)
     parsed_near_duplicates    those of them that the spider saw all the same (mode drop: 0)
+    looked_again              dropped pages that were fetched again before the crawl ended, and parsed
     refetches                 pages met again under their own key
     exempt                    pages kept by reason
     kinds                     the planted near-duplicates, by kind
@@ -101,6 +102,7 @@ class DemoReport(msgspec.Struct, frozen=True):
     items: int
     near_duplicates: int
     parsed_near_duplicates: int
+    looked_again: int
     refetches: int
     exempt: dict[str, int]
     kinds: dict[Kind, KindCount]
@@ -151,7 +153,8 @@ def judge(site: Site, crawl: DemoCrawl) -> DemoReport:
     archives: list[Pair] = []
     wrong: list[Pair] = []
     looked_at = {path for path, o in accepted.items() if o.reason in EVIDENCE}
-    near = [o for o in pages if o.status == "near_duplicate" and o.path not in looked_at]
+    dropped = [o for o in pages if o.status == "near_duplicate"]
+    near = [o for o in dropped if o.path not in looked_at]
     for outcome in near:
         pair = _pair(outcome)
         own, of = truth[pair.path], truth.get(pair.of)
@@ -188,6 +191,7 @@ def judge(site: Site, crawl: DemoCrawl) -> DemoReport:
         items=crawl.items,
         near_duplicates=len(near),
         parsed_near_duplicates=sum(o.parsed or o.path in accepted for o in near),
+        looked_again=len(dropped) - len(near),
         refetches=sum(o.status == "refetch" for o in pages),
         exempt=dict(Counter(o.reason for o in pages if o.status == "exempt").most_common()),
         kinds=kinds,

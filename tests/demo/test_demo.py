@@ -190,9 +190,13 @@ def test_misses_are_counted_by_kind(made_up: MadeUp) -> None:
 
 
 def test_the_rows_of_fetched_pages_add_up(made_up: MadeUp) -> None:
-    """A page that a control visit fetches once more has a row: accepted, dropped and such make the sum."""
-    made_up.outcomes["once more"] = Outcome("/", "exempt", "control")
+    """Pages that a control visit or a last look fetches once more have a row: all rows make the sum."""
+    made_up.outcomes["once more"] = Outcome("/", "exempt", reason="control")
+    looked_at = made_up.first("near_duplicate", "print")
+    made_up.outcomes["last look"] = Outcome(looked_at, "exempt", reason="compared")
     report = made_up.judged()
+    assert report.complaints == []
+    assert report.looked_again == 1
     lines: list[str] = []
     show(report, lines.append)
     numbers = {
@@ -206,7 +210,7 @@ def test_the_rows_of_fetched_pages_add_up(made_up: MadeUp) -> None:
         "near-duplicates dropped before parsing",
         "fetched a second time",
     )
-    assert numbers["fetched a second time"] == 1
+    assert numbers["fetched a second time"] == 2
     assert numbers["pages fetched"] == sum(numbers[part] for part in parts)
 
 
@@ -356,8 +360,8 @@ def test_the_demo(seed: int) -> None:
         report["near_duplicates"] + report["evidence"]
     )  # on a site of 500 URLs, about half and half
     assert told >= 0.7 * (told + len(report["misses"]))
-    visits = report["exempt"].get("control", 0)  # of pages that were fetched before
-    assert report["fetched"] == report["accepted"] + report["near_duplicates"] + visits
+    again = report["exempt"].get("control", 0) + report["looked_again"]
+    assert report["fetched"] == report["accepted"] + report["near_duplicates"] + again
     assert report["outlinks_never_requested"] > 20
     assert report["near_duplicates"] > 30
     assert report["parsed_near_duplicates"] == 0
