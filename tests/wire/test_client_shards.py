@@ -234,7 +234,7 @@ def test_a_partition_that_moves_takes_its_pages_along(kafka, tmp_path):
             until(lambda name=name: documents([b], name) == [1])
             until(lambda name=name: in_flight([a, b], name) == [2, 0])
         a.stop()
-        a.options += ["--partitions", LOW]
+        a.options += ["--partitions", LOW, "--rebuild"]
         a.start()
         for name, detector in detectors.items():
             for number, share in ((1, LOW), (2, HIGH)):
