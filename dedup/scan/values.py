@@ -24,7 +24,6 @@ class ScanJob(msgspec.Struct, frozen=True, kw_only=True):
     inputs      files, folders and globs, in the order that decides who is first; "-" is stdin
     format      how every input is to be read; None: by its name
     text_field  the field with plain text, in place of HTML in html_field; fields may be paths (`a.b`)
-    base        the folder that a list's paths are relative to; None: that of the list
     output      the file of verdicts (.jsonl or .parquet), "-" for stdout, None for none
     identity    keep pages that are other pages of their site by title or canonical URL
     keep        which page of a group stays (dedup/scan/keep.py)
@@ -41,7 +40,6 @@ class ScanJob(msgspec.Struct, frozen=True, kw_only=True):
 
     inputs: tuple[str, ...]
     format: Kind | None = None
-    base: str | None = None
     url_field: str = "url"
     html_field: str = "html"
     text_field: str | None = None

@@ -17,7 +17,6 @@ docs/reference/store-format.md describes the files.
 
 import contextlib
 import errno
-import itertools
 import math
 import os
 import shutil
@@ -460,28 +459,6 @@ class Store:
             self._check_open()
             first = first if first >= 0 else max(0, self._documents.next_id + first)
             return self._documents.batch(first, most)
-
-    def verify_from(self, first: int, most: int) -> tuple[int, int | None, list[str]]:
-        """Verify the next `most` documents with id >= first, and that the index has them, in some milliseconds.
-
-        Returns how many were verified, where to go on (None: that was all), and the problems.
-        """
-        with self._lock:
-            index = self._ready()
-            problems: list[str] = []
-            sound: list[Removal] = []
-            last = None
-            with contextlib.closing(self._documents.scan(first)) as scan:
-                for last, document in itertools.islice(scan, most):
-                    if isinstance(document, ValueError):
-                        problems.append(f"document {last}: {document}")
-                    else:
-                        sound.append((last, document.page.value, key_digest(document.key)))
-            if sound:
-                problems += [
-                    f"document {each} is missing in the index" for each in index.missing(sound)
-                ]
-            return len(sound), None if last is None else last + 1, problems
 
     def forget(self, key: str) -> bool:
         """Remove the document with this key; False if there is none. Committed on return.

@@ -9,17 +9,15 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from click.testing import CliRunner
 from fastwarc.stream_io import Lz4Writer
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scanning import judged, mixed, page, records, scanned, verdicts, write_lines, write_warc
+from scanning import judged, mixed, page, records, scanned, verdicts, write_warc
 from sizes import examples
 
 from dedup import fingerprint_text
-from dedup.cli import main
-from dedup.model.errors import DedupError, UsageError
+from dedup.model.errors import UsageError
 from dedup.model.recipes import recipe_of
 from dedup.scan import ScanJob, scan
 from dedup.scan.values import Broken, RawPage, ReadingOptions
@@ -148,37 +146,9 @@ def test_a_wet_file_has_texts(tmp_path):
     assert kinds.count(WarcRecordType.conversion) == 3
 
 
-def test_a_list_names_files(tmp_path):
-    """Paths and file:// URLs; one that is not there is named, and the exit code says so."""
-    folder = tmp_path / "files"
-    folder.mkdir()
-    write_warc(folder / "a.warc.gz", RECORDS[:50])
-    odd = write_lines(folder / "odd % name.jsonl", PAGES[50:])
-    listed = ["# comment", "", "files/a.warc.gz", "files/gone.warc.gz", odd.as_uri()]
-    paths = tmp_path / "all.paths.gz"
-    paths.write_bytes(gzip.compress("\n".join(listed).encode()))
-    output = tmp_path / "v.jsonl"
-    kept = tmp_path / "kept"
-    done = CliRunner().invoke(main, ["scan", str(paths), "-o", str(output), "--kept", str(kept)])
-    assert done.exit_code == 1
-    assert "gone.warc.gz: No such file" in done.stderr
-    assert verdicts(output) == judged(PAGES)
-    assert sorted(path.name for path in kept.iterdir()) == ["a.warc.gz", "odd % name.jsonl"]
-
-
-def test_a_list_that_cannot_be_followed_ends_the_scan(tmp_path):
-    """A URL that would have to be fetched, a name of no format, a list that is torn or missing."""
-    paths = tmp_path / "all.paths"
-    for line in ("https://a.example/x.warc.gz", "x.bin"):
-        paths.write_text(line)
-        with pytest.raises(UsageError):
-            scan(ScanJob(inputs=(str(paths),)))
+def test_a_url_that_would_have_to_be_fetched_is_refused():
     with pytest.raises(UsageError, match="download"):
         scan(ScanJob(inputs=("https://a.example/x.warc.gz",)))
-    (tmp_path / "torn.paths.gz").write_bytes(gzip.compress(b"x.warc\n" * 99)[:-9])
-    for name in ("torn.paths.gz", "gone.paths"):
-        with pytest.raises(DedupError, match=name):
-            scan(ScanJob(inputs=(str(tmp_path / name),)))
 
 
 WHOLE = {

@@ -219,7 +219,6 @@ async def test_a_backup_leaves_the_loop_to_others(tmp_path, monkeypatch):
     do = _Endpoints(commands, None, None, None)
     for answering, found in (
         (do.export(request), b'"k%d"' % (EXPORTED - 1)),
-        (do.verify(request), b'"documents":%d' % EXPORTED),
         (do.search(request), b'"k%d"' % (EXPORTED - 1)),
     ):
         count, body = await iterations(answering)

@@ -231,14 +231,6 @@ class Health(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str = ""
 
 
-class VerifyAnswer(msgspec.Struct, frozen=True):
-    """Some documents verified: how many are sound, what is wrong with others, and where the next ones begin (null: the end)."""
-
-    documents: int
-    problems: list[str]
-    next: int | None
-
-
 _to_http = to_http()
 probed = page_of_http(_PROBED)
 fingerprint = page_of_http(_OF_PAGE)
@@ -341,11 +333,6 @@ GETS = (
         "/v1/export",
         "Documents of a namespace, one a line, from an id on, as `dedup store import` takes them.",
         "application/x-ndjson", "admin", "ns [from]", "400 401 403 404 503",
-    ),
-    Get(
-        "/v1/verify",
-        "Verify documents of a namespace, and that the index has them, from an id on.",
-        VerifyAnswer, "admin", "ns [from]", "400 401 403 404 503",
     ),
     Get("/v1/overview", "What the dashboard shows; with ns, of one namespace.", Overview, "read", "[ns]", "401 403"),
     Get("/metrics", "Figures for Prometheus.", "text/plain", "read", "", "401 403"),

@@ -46,7 +46,7 @@ STATUS = {
     "ERR": 400,
 }
 INSERTED = 256  # inserts of one commit: others wait for it, some milliseconds
-EXPORTED = 500  # documents of one answer, and those that one verification looks at
+EXPORTED = 500  # documents of one answer
 SEARCHED = 1000  # documents that one search looks at
 PART = 25  # documents that are read before others may have their turn
 EXPORTED_BYTES = 1 << 20  # of their lines, from which on no more follow
@@ -300,24 +300,6 @@ class _Endpoints:
         if after is not None:
             answer.headers["x-dedup-next"] = str(after)
         return answer
-
-    async def verify(self, request: Request) -> Response:
-        """Answer with what is wrong with some documents, from an id on."""
-        namespace = request.query_params.get("ns")
-        if namespace is None:
-            raise Refused("ERR", "the query is ns=NAMESPACE and from=ID, from 0 on")
-        after: int | None = _first(request.query_params)
-        documents, problems = 0, []
-        async for _ in in_slices(range(EXPORTED // PART), self._commands.turns):
-            if after is None:
-                break
-            found = self._commands.verify_from(namespace, after, PART)
-            if found is None:
-                return _missing("namespace")
-            some, after, wrong = found
-            documents += some
-            problems += wrong
-        return _json(bodies.VerifyAnswer(documents, problems, after))
 
     async def livez(self, _: Request) -> Response:
         """Say that the process works."""
