@@ -5,7 +5,7 @@
     service -> /v1/export, some hundred documents an answer -> lines (backup)
 
 Invariants:
-  - info, verify, export and every --dry-run only read; all take the store's lock. A store that is in use or damaged is
+  - info, verify, export and prune --dry-run only read; all take the store's lock. A store that is in use or damaged is
     named, and does not hide the others.
   - The whole input of an import is checked before anything is written. A bad line is reported with its number
     and skipped; an error of the input as a whole stops the import.
@@ -370,9 +370,8 @@ async def _produce(config: "KafkaConfig", folder: Path, fault: Callable[[int, st
     default="-",
     help="Read the lines from a file. [default: stdin]",
 )
-@click.option("--dry-run", is_flag=True, help="Change nothing; only say what would happen.")
 @json_option()
-def import_(path: str, source: str, dry_run: bool, as_json: bool) -> None:
+def import_(path: str, source: str, as_json: bool) -> None:
     """Insert documents from JSON lines, as `export` writes them.
 
     Known keys are replaced. PATH is the folder of a store, or a folder with a store for each namespace;
@@ -389,28 +388,24 @@ def import_(path: str, source: str, dry_run: bool, as_json: bool) -> None:
         faults.close()
         folders = _targets(path, name, found.first)
         file.seek(0)
-        if dry_run:
-            counts = transfer.count_known(file, found, folders)
-        else:
-            stores = {
-                n: stack.enter_context(Store.open(f.parent, n, recipe_id=found.recipes[n]))
-                for n, f in folders.items()
-            }
-            counts = transfer.import_lines(file, found, stores, terminal.progress(name))
+        stores = {
+            n: stack.enter_context(Store.open(f.parent, n, recipe_id=found.recipes[n]))
+            for n, f in folders.items()
+        }
+        counts = transfer.import_lines(file, found, stores, terminal.progress(name))
     if as_json:
         stores_seen = [
             {"path": str(f), "namespace": n, "recipe": found.recipes[n]}
             | {"imported": counts[n][0], "replaced": counts[n][1]}
             for n, f in folders.items()
         ]
-        lines = {"dry_run": dry_run, "lines": found.lines, "bad_lines": found.bad}
+        lines = {"lines": found.lines, "bad_lines": found.bad}
         terminal.out_json({"path": path} | lines | {"stores": stores_seen})
     else:
-        verb = "would be imported" if dry_run else "imported"
         for n, folder in folders.items():
             imported, replaced = counts[n]
             documents = terminal.count(imported, "document")
-            terminal.out(f"{folder}: {documents} {verb}, {replaced:,} in place of another")
+            terminal.out(f"{folder}: {documents} imported, {replaced:,} in place of another")
     if found.bad:
         click.get_current_context().exit(1)
 

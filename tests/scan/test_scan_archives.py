@@ -69,20 +69,26 @@ def halves():
 
 
 @pytest.mark.parametrize(
-    ("name", "data"),
+    ("case", "name", "data"),
     [
-        ("p.warc.lz4", b"".join(map(lz4, RECORDS))),
-        ("p.warc.zst", with_dictionary(RECORDS, packed=False)),
-        ("p.warc.zst", with_dictionary(RECORDS, packed=True)),
+        ("lz4", "p.warc.lz4", b"".join(map(lz4, RECORDS))),
+        ("dictionary", "p.warc.zst", with_dictionary(RECORDS, packed=False)),
+        ("packed dictionary", "p.warc.zst", with_dictionary(RECORDS, packed=True)),
     ],
-    ids=["lz4", "dictionary", "packed dictionary"],
 )
-def test_a_warc_of_any_compression_is_read_from_any_record(tmp_path, name, data):
+def test_a_warc_of_any_compression_is_read_from_any_record(tmp_path, case, name, data):
     """The verdicts are those of the pages, and reading goes on where a scan was broken off."""
     path = tmp_path / name
     path.write_bytes(data)
     assert scanned(tmp_path, path) == judged(PAGES)
     every = list(read_warc(str(path), READING))
+    if "dictionary" in case:  # from the beginning, and up to a torn record
+        assert not begins(str(path), every[60].offset)
+        path.write_bytes(data[: len(data) // 2] + b"torn" + data[len(data) // 2 :])
+        *whole, torn = read_warc(str(path), READING)
+        assert whole == every[: len(whole)]
+        assert torn.rest
+        return
     for at in (0, 1, 60, len(every) - 2):
         raw = every[at]
         assert begins(str(path), raw.offset)
