@@ -11,7 +11,6 @@ from importlib.resources import files
 from typing import Any
 
 import msgspec
-import numpy as np
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -24,7 +23,7 @@ from dedup.model.page import Document, Neighbour
 from dedup.model.words import check_field
 from dedup.service.core.access import Tokens, audit
 from dedup.service.core.config import Limits
-from dedup.service.core.operations import Operations, in_slices, keys_size, probe_in_slices
+from dedup.service.core.operations import Operations, in_slices, keys_size
 from dedup.service.core.overview import Overview
 from dedup.service.core.refusal import Refused, code
 from dedup.service.http import bodies, judge
@@ -45,7 +44,6 @@ STATUS = {
     "ELSEWHERE": 421,
     "ERR": 400,
 }
-INSERTED = 256  # inserts of one commit: others wait for it, some milliseconds
 EXPORTED = 500  # documents of one answer
 SEARCHED = 1000  # documents that one search looks at
 PART = 25  # documents that are read before others may have their turn
@@ -125,25 +123,14 @@ class _Endpoints:
         check_field("recipe", asked.recipe)
         detector = commands.detector(asked.ns, asked.recipe, asked.asked)
         answers: list[list[Neighbour]] = [[] for _ in pages]
-        probed = [bodies.probed(page, asked.recipe) for page in pages]
-        if asked.scope == "site" or asked.fields or any(page.domain for page in pages):
-            count = size = 0
-            async for i, page in in_slices(enumerate(pages), commands.turns):
-                found = commands.probe(detector, probed[i], page.domain)
-                answers[i] = found[: asked.count]
-                count += len(answers[i])
-                size += keys_size({i: answers[i]})
-                commands.check_neighbours(count)
-                commands.check_answer(size)
-        else:
-            sketches = [page.sketch for page in probed]
-            array = np.array([page.value for page in probed], np.uint64)
-            for i, near in (
-                await probe_in_slices(
-                    commands, detector, array, sketches, asked.recipe, asked.count
-                )
-            ).items():
-                answers[i] = near
+        count = size = 0
+        async for i, page in in_slices(enumerate(pages), commands.turns):
+            found = commands.probe(detector, bodies.probed(page, asked.recipe), page.domain)
+            answers[i] = found[: asked.count]
+            count += len(answers[i])
+            size += keys_size({i: answers[i]})
+            commands.check_neighbours(count)
+            commands.check_answer(size)
         return bodies.ProbeAnswer(
             [[bodies.near(each, fields=asked.fields) for each in found] for found in answers]
         )
@@ -172,28 +159,12 @@ class _Endpoints:
         return bodies.ReserveAnswer(results)
 
     async def _insert(self, asked: bodies.InsertRequest) -> bodies.DoneAnswer:
-        commands = self._commands
-        if commands.log is not None or asked.pin:
-            return await self._each(asked.items, lambda held: self._insert_one(asked, held))
-        results: list[bodies.Done] = []
-        async for first in in_slices(range(0, len(asked.items), INSERTED), commands.turns):
-            some = asked.items[first : first + INSERTED]
-            try:
-                commands.insert_many(
-                    asked.ns, [(held.key, held.token, bodies.given(held)) for held in some]
-                )
-            except Exception:  # noqa: BLE001 - becomes the answer, with its code
-                results += (
-                    await self._each(some, lambda held: self._insert_one(asked, held))
-                ).results
-            else:
-                results += [bodies.Done(done=True)] * len(some)
-        return bodies.DoneAnswer(results)
+        def insert(held: Any) -> Any:
+            return self._commands.insert(
+                asked.ns, held.key, held.token, pin=asked.pin, given=bodies.given(held)
+            )
 
-    def _insert_one(self, asked: bodies.InsertRequest, held: Any) -> Any:
-        return self._commands.insert(
-            asked.ns, held.key, held.token, pin=asked.pin, given=bodies.given(held)
-        )
+        return await self._each(asked.items, insert)
 
     async def _release(self, asked: bodies.ReleaseRequest) -> bodies.DoneAnswer:
         return await self._each(
