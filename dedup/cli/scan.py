@@ -233,9 +233,6 @@ def _lines(summary: "Summary") -> list[str]:
         if counts:
             named = ", ".join(f"{n:,} {reason}" for reason, n in sorted(counts.items()))
             lines.append(f"{title}: {named}")
-    if s.siteless:
-        pages = terminal.count(s.siteless, "page")
-        lines.append(f"--identity does not apply to {pages}: their URLs name no site")
     if s.unread_files:
         lines.append(f"{terminal.count(s.unread_files, 'file')} could not be read to the end")
     if s.broken > s.unread_files:

@@ -776,7 +776,6 @@ class AsyncEmbeddedDetector(AsyncDetector):
     info = _at_once("info")
 
     def __init__(self, detector: EmbeddedDetector) -> None:
-        """Take over a detector."""
         self.recipe = detector.recipe
         self.policy = detector.policy
         self.frames = detector.frames

@@ -33,7 +33,6 @@ class Layer:
         self._number = 0
 
     def __contains__(self, key: object) -> bool:
-        """Tell whether a document with this key is held."""
         return key in self._documents
 
     def widen(self, k: int) -> None:
@@ -118,7 +117,6 @@ class AcceptedLayers:
         self._searched: tuple[int, int] = 0, 0  # within which distance, and how many at most
 
     def __contains__(self, key: object) -> bool:
-        """Tell whether a document with this key was accepted."""
         held = key in self._fresh
         if not held and isinstance(key, str):
             known = self._known.get(key)

@@ -263,7 +263,6 @@ class Summary(msgspec.Struct):
     similarities     and by their similarity, in whole per cent
     inserted         documents inserted into the store, if that was asked for
     uncopied_files   files of which a part could not be written once more, if that was asked for
-    siteless         pages whose URL names no site, to which --identity cannot apply, if that was asked for
     """
 
     files: int = 0
@@ -281,4 +280,3 @@ class Summary(msgspec.Struct):
     faults: list[BrokenRecord] = []
     inserted: int | None = None
     uncopied_files: int | None = None
-    siteless: int = 0

@@ -87,7 +87,6 @@ class ScanJudge:
 
     def _judged(self, found: PageToJudge) -> Row:
         verdict = self._detector.accept(found.page, found.key, options_of(found, self._identity))
-        self.summary.siteless += self._identity and not found.domain
         return verdict_row(verdict)
 
 

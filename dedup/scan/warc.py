@@ -183,7 +183,6 @@ class WarcPages(WarcRecords):
         *,
         texts: bool = False,
     ) -> None:
-        """Begin before the first record."""
         super().__init__(file, path, number)
         self._reading, self._texts = reading, texts
 

@@ -61,9 +61,6 @@ def scan(job: ScanJob, *, fault: Callable[[BrokenRecord], None] | None = None) -
         for row in others.toLocalIterator():
             result = _other(row)
             count_other(summary, result, fault)
-        if job.identity:
-            judged = found.where("kind in ('page', 'partly', 'unread')")
-            summary.siteless = judged.where("domain = ''").count()
         verdicts = judge_pages(
             found,
             distance=job.distance,

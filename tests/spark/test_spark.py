@@ -166,10 +166,7 @@ def test_what_is_no_page_is_told(spark):
 
 
 def test_the_engines_write_the_same(spark, tmp_path):
-    """`dedup scan --engine spark`: output, report and summary of the local engine, faults and all.
-
-    The summary counts the pages to which --identity does not apply, their URLs naming no site.
-    """
+    """`dedup scan --engine spark`: output, report and summary of the local engine, faults and all."""
     from dedup.cli import main
 
     folder = tmp_path / "in"
@@ -206,7 +203,6 @@ def test_the_engines_write_the_same(spark, tmp_path):
         assert on_spark == local
     summary = json.loads((tmp_path / "spark.json").read_bytes())["summary"]
     assert summary["broken"] == 2 and summary["exempt"]["too_large"] >= 1
-    assert summary["siteless"] == 1
 
 
 @pytest.mark.parametrize("options", [["--resume"], ["--store", "s"], ["--output", "-"]])

@@ -6,7 +6,7 @@ Invariant: the types in bodies.py say what requests and answers look like.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from importlib.resources import files
 from typing import Any
 
@@ -19,7 +19,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from dedup.model.errors import DedupError
-from dedup.model.page import Document, Neighbour
+from dedup.model.page import Neighbour
 from dedup.model.words import check_field
 from dedup.service.core.access import Tokens, audit
 from dedup.service.core.config import Limits
@@ -45,11 +45,8 @@ STATUS = {
     "ERR": 400,
 }
 EXPORTED = 500  # documents of one answer
-SEARCHED = 1000  # documents that one search looks at
 PART = 25  # documents that are read before others may have their turn
 EXPORTED_BYTES = 1 << 20  # of their lines, from which on no more follow
-
-Documents = list[tuple[int, Document]]  # by id
 
 
 def _json(value: Any, status: int = 200) -> Response:
@@ -212,59 +209,28 @@ class _Endpoints:
         return _missing("document") if found is None else _json(bodies.document(query["ns"], found))
 
     async def near_duplicates(self, request: Request) -> Response:
-        """Answer with the last near-duplicates, those of a key or fingerprint: stores have originals only."""
-        query, seen = request.query_params, self._commands.tally.seen
-        if "key" not in query:
-            return _json(bodies.SeenAnswer(seen.last(query.get("ns"), query.get("prefix", ""))))
-        if "ns" not in query:
-            raise Refused("ERR", "the query is ns=NAMESPACE and key=KEY or fingerprint")
-        return _json(bodies.SeenAnswer(seen.about(query["ns"], query["key"])))
-
-    async def search(self, request: Request) -> Response:
-        """Answer with documents whose keys begin so, among some from an id on: keys are in no order."""
+        """Answer with the last near-duplicates of a key or fingerprint: stores have originals only."""
         query = request.query_params
-        if not {"ns", "prefix"} <= query.keys():
-            raise Refused("ERR", "the query is ns=NAMESPACE, prefix=TEXT and from=ID, from 0 on")
-        prefix, hits, looked_at, after = query["prefix"], [], 0, None
-        async for found in self._parts(query["ns"], _first(query), SEARCHED):
-            if found is None:
-                return _missing("namespace")
-            looked_at += len(found)
-            after = found[-1][0] + 1 if looked_at == SEARCHED else None
-            hits += [
-                bodies.Found(document.key, document.inserted_seconds)
-                for _, document in found
-                if document.key.startswith(prefix)
-            ]
-        return _json(bodies.SearchAnswer(hits, looked_at, after))
-
-    async def _parts(
-        self, namespace: str, first: int, most: int
-    ) -> AsyncIterator[Documents | None]:
-        """Yield documents from an id on, some at a time, with turns of others between; None: no such namespace."""
-        async for _ in in_slices(range(most // PART), self._commands.turns):
-            found = self._commands.documents_from(namespace, first, PART)
-            if found or found is None:
-                yield found
-            if not found or len(found) < PART:
-                return
-            first = found[-1][0] + 1
+        if not {"ns", "key"} <= query.keys():
+            raise Refused("ERR", "the query is ns=NAMESPACE and key=KEY or fingerprint")
+        return _json(bodies.SeenAnswer(self._commands.tally.seen.about(query["ns"], query["key"])))
 
     async def export(self, request: Request) -> Response:
         """Answer with documents as lines, from an id on; a header says where the next ones begin."""
         namespace = request.query_params.get("ns")
         if namespace is None:
             raise Refused("ERR", "the query is ns=NAMESPACE and from=ID, from 0 on")
-        lines, after = bytearray(), None
-        async for found in self._parts(namespace, _first(request.query_params), EXPORTED):
+        lines, first, after = bytearray(), _first(request.query_params), None
+        async for _ in in_slices(range(EXPORTED // PART), self._commands.turns):
+            found = self._commands.documents_from(namespace, first, PART)
             if found is None:
                 return _missing("namespace")
             for last, document in found:
                 lines += encode_line(namespace, document)
-                after = last + 1
+                first = after = last + 1
                 if len(lines) > EXPORTED_BYTES:
                     break
-            if len(lines) > EXPORTED_BYTES:
+            if len(found) < PART or len(lines) > EXPORTED_BYTES:
                 break
         audit(request.state.caller, "EXPORT", namespace)
         answer = Response(bytes(lines), media_type="application/x-ndjson")
