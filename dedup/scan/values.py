@@ -127,23 +127,18 @@ def reading_of(job: ScanJob, recipe: Recipe) -> ReadingOptions:
 
 
 class Task(msgspec.Struct, frozen=True):
-    """A unit to be read from its result `skip` on; offset says where that is, or 0.
-
-    record is the number of the record at that offset.
-    """
+    """A unit to be read, without its first `skip` results."""
 
     number: int
     unit: Unit
-    skip: int
-    offset: int
-    record: int = 0
+    skip: int = 0
 
 
 class RawPage(NamedTuple):
     """A page as a reader found it.
 
     key     its document key, where it has no URL
-    offset  bytes of the unit read so far; a reader that can resume does so after this page
+    offset  bytes of the unit read so far
     place   where it is in its file, for a person
     record  its number in the unit, from 1, by which it is found there again: of a WARC record,
             a line, a row or a file
@@ -181,7 +176,6 @@ class Large(msgspec.Struct, frozen=True, array_like=True, tag=1):
 
     offset: int
     key: str
-    record: int = 0
 
 
 class Skipped(msgspec.Struct, frozen=True, array_like=True, tag=2):

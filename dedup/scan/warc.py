@@ -50,23 +50,13 @@ _PROBE_BYTES = 1 << 12  # of a gzip member that is unpacked to see how it begins
 Read = RawPage | Skipped | Broken
 
 
-def read_warc(
-    path: str, reading: ReadingOptions, offset: int = 0, number: int = 0, *, texts: bool = False
-) -> Iterator[Read]:
-    """Yield what each response of a file comes to; with an offset, those after the record there.
+def read_warc(path: str, reading: ReadingOptions, *, texts: bool = False) -> Iterator[Read]:
+    """Yield what each response of a file comes to. Raises OSError if the file cannot be opened.
 
-    The offset and the number of the record are those of a RawPage, and begins() says whether it can
-    be gone to. texts: yield the plain texts of a WET file instead. Raises OSError if the file cannot
-    be opened.
+    texts: yield the plain texts of a WET file instead.
     """
     with open(path, "rb") as file:  # noqa: PTH123 - a path as text
-        yield from WarcPages(file, path, reading, texts=texts).read(offset, number)
-
-
-def begins(path: str, offset: int) -> bool:
-    """Tell whether reading can begin at a record that was read there."""
-    with open(path, "rb") as file:  # noqa: PTH123 - a path as text
-        return _begins(file, _packing(file, path), offset)
+        yield from WarcPages(file, path, reading, texts=texts).read()
 
 
 class WarcRecords(ABC):
@@ -97,13 +87,11 @@ class WarcRecords(ABC):
     def result(self, record: Any) -> Read | None:
         """Return what a record comes to; None for nothing."""
 
-    def read(self, offset: int = 0, number: int = 0) -> Iterator[Read]:
-        """Yield what the records come to; with an offset, those after the record there."""
-        last, skip = -1, offset > 0
-        if skip:
-            self._number = number - 1
+    def read(self) -> Iterator[Read]:
+        """Yield what the records come to."""
+        offset, last = 0, -1
         while True:
-            reason = yield from self._run(offset, skip)
+            reason = yield from self._run(offset)
             if reason is None:
                 return
             if self._last < 0:  # not even one record was read from here
@@ -112,7 +100,7 @@ class WarcRecords(ABC):
             elif not self._torn:
                 place = f"after the record at byte {self._last}"
                 self._gap = Broken(self._last, self._name, place, reason)
-            last, skip = self._last, False
+            last = self._last
             found = self._next_start(last + 1)
             if found is None:
                 if self._gap:
@@ -121,7 +109,7 @@ class WarcRecords(ABC):
                 return
             offset = found
 
-    def _run(self, offset: int, skip: bool) -> Generator[Read, None, str | None]:
+    def _run(self, offset: int) -> Generator[Read, None, str | None]:
         """Yield results from an offset on, up to what is no record; return why, or None at the end."""
         self._last = -1
         records = self._records(offset)
@@ -140,8 +128,8 @@ class WarcRecords(ABC):
                 return None
             self._last = record.stream_pos
             self._number += 1
-            result = None if skip else self.result(record)
-            skip, self._torn = False, isinstance(result, Broken)
+            result = self.result(record)
+            self._torn = isinstance(result, Broken)
             if self._gap and not self._torn:
                 yield self._gap
             self._gap = None
