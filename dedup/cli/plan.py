@@ -87,7 +87,7 @@ def plan(documents: int, distance: int, memory: str | None, key_bytes: int, as_j
     """
     designs = plan_designs(documents, distance, memory)
     if as_json:
-        terminal.out_json([_json(design) for design in designs])
+        terminal.out_json([msgspec.to_builtins(design) for design in designs])
         return
     for line in _store(documents, distance, key_bytes):
         terminal.out(line)
@@ -118,11 +118,6 @@ def _store(documents: int, distance: int, key_bytes: int) -> list[str]:
         "",
         "Tables in memory:",
     ]
-
-
-def _json(design: Design) -> dict[str, Any]:
-    built: dict[str, Any] = msgspec.to_builtins(design)
-    return built
 
 
 def _row(design: Design) -> list[str | int]:

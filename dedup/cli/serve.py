@@ -17,8 +17,8 @@ import click
 
 from dedup.cli import terminal
 from dedup.cli.common_options import (
+    F,
     LogForm,
-    Option,
     distance_option,
     log_option,
     number_option,
@@ -67,7 +67,7 @@ def _size(least: str) -> Callable[[click.Context, click.Option, str], int]:
     return read
 
 
-def _file_option(flag: str, text: str) -> Option:
+def _file_option(flag: str, text: str) -> Callable[[F], F]:
     return click.option(flag, type=click.Path(path_type=Path), help=text)
 
 
