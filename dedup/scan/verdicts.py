@@ -22,7 +22,6 @@ from dedup.core.files import replacing
 from dedup.detector import EmbeddedDetector
 from dedup.model.errors import UsageError
 from dedup.model.forms import to_columns
-from dedup.model.names import count
 from dedup.model.page import ReserveOptions, Verdict, hex_fingerprint
 from dedup.report.parts import (
     Bar,
@@ -35,7 +34,6 @@ from dedup.report.parts import (
     ReportPage,
     Section,
     TablePart,
-    percent,
 )
 from dedup.report.texts import alike
 from dedup.scan.reading import learned
@@ -343,7 +341,6 @@ def _shown(report: ScanReport) -> ReportPage:
             [Bars(similarities)],
             "The estimated share of the word triples of both texts that are in both.",
         ),
-        *_distances(s),
         Section("Pages with most near-duplicates", _clusters(report.clusters), least),
         Section("Hosts with most near-duplicates", [hosts], least),
     ]
@@ -372,18 +369,3 @@ def _clusters(clusters: list[Count]) -> list[Part]:
 
 def _share(example: Example) -> str:
     return "" if example.similarity is None else alike(example.similarity)
-
-
-def _distances(s: Summary) -> Iterator[Section]:
-    """Yield how many near-duplicates a scan at each smaller distance would find."""
-    total, rows = 0, []
-    for bits in range(max(s.distances, default=-1) + 1):
-        total += (here := s.distances.get(bits, 0))
-        rows.append((count(bits, "bit"), here, total, percent(total, s.pages)))
-    if rows:
-        yield Section(
-            "What if: a smaller distance",
-            [TablePart(("distance", "pages at it", "up to it", "share"), rows)],
-            "Near-duplicates that a scan with --distance would find: those up to it. An estimate: "
-            "what is kept decides what later pages are compared with.",
-        )
