@@ -3,7 +3,8 @@
 import pytest
 
 from dedup.scrapy.evidence import keeping as module
-from dedup.scrapy.evidence.keeping import FEW, LOOKED, Keeping, Shown
+from dedup.scrapy.evidence.digest import Shown
+from dedup.scrapy.evidence.keeping import FEW, LOOKED, Keeping
 
 HOLDS = Shown(holds=True)
 NOTHING = Shown()

@@ -277,7 +277,7 @@ import dedup.scrapy.evidence.digest as digest
 real_hash_of = digest.Names.hash_of
 digest.Names.hash_of = lambda self, name: real_hash_of(self, name) % 2 + 1
 """
-FEW_HELD = "import dedup.scrapy.page.output\ndedup.scrapy.page.output.HELD = 200\n"
+FEW_HELD = "import dedup.scrapy.page.compared\ndedup.scrapy.page.compared.HELD = 200\n"
 ROWS = 220
 MANY = """
 def parse(self, response):

@@ -353,11 +353,11 @@ def test_pages_that_bring_nothing_new_end(crawls, name):
 
 
 FULL = """
-import dedup.scrapy.page.output as output
-output.HELD = 2
+import dedup.scrapy.page.compared as compared
+compared.HELD = 2
 def fails(self):
     raise RuntimeError("a fault of ours")
-output.Compared._release = fails
+compared.Compared._release = fails
 """
 
 

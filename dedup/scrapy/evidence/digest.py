@@ -39,7 +39,6 @@ from scrapy import Item
 from dedup.core.fingerprint import PageReading, number_runs
 from dedup.model.page import PART, TEXT_HASH
 from dedup.scrapy.evidence.enough import MOST
-from dedup.scrapy.evidence.keeping import Shown
 
 VERSION = 9
 BUDGET = 4 << 20  # characters of all items of a page that are normalised
@@ -246,6 +245,23 @@ class Rules(NamedTuple):
     volatile: frozenset[int] = frozenset()
     tells: Callable[[int], bool] = lambda _: True
     shows: bool = True
+
+
+class Shown(msgspec.Struct):
+    """What an item shows of its callback.
+
+    holds   whether a field holds the page
+    text    whether such a field is a text, not markup: it may stand anywhere in the page
+    says    whether a field says more than an address, a time or a truth value
+    data    the fields that do, and are no title, by name, with their values
+    handed  whether one of these is what the request handed over
+    """
+
+    holds: bool = False
+    text: bool = False
+    says: bool = False
+    data: dict[str, bytes] = {}
+    handed: bool = False
 
 
 class Hashes(NamedTuple):

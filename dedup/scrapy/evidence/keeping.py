@@ -11,27 +11,30 @@ over ("topic" in cb_kwargs or meta): the next list may hand over another one.
 
 import msgspec
 
+from dedup.core.fingerprint import PageReading
+from dedup.model.page import PART
+from dedup.scrapy.evidence.difference import (
+    ATTRIBUTES,
+    BESIDE,
+    DATA,
+    FRAME,
+    HEADING,
+    NUMBERS,
+    PICTURES,
+    TITLE,
+    UNKNOWN,
+    WORDS,
+)
+from dedup.scrapy.evidence.digest import Digest, Shown, numbers_of
 from dedup.scrapy.evidence.enough import FEW
+from dedup.scrapy.evidence.ledger import Class
+from dedup.scrapy.evidence.visits import Volatile
 
 LOOKED = 100  # requests of a callback that are looked at, if the pages have links to all of them
 CALLBACKS = 1000
-
-
-class Shown(msgspec.Struct):
-    """What an item shows of its callback.
-
-    holds   whether a field holds the page
-    text    whether such a field is a text, not markup: it may stand anywhere in the page
-    says    whether a field says more than an address, a time or a truth value
-    data    the fields that do, and are no title, by name, with their values
-    handed  whether one of these is what the request handed over
-    """
-
-    holds: bool = False
-    text: bool = False
-    says: bool = False
-    data: dict[str, bytes] = {}
-    handed: bool = False
+SAID = frozenset((HEADING, TITLE, UNKNOWN, WORDS))  # parts of a page that say what it is
+BESIDES = frozenset((FRAME, BESIDE))  # and what a text that holds the page may be taken from, too
+IN_MARKUP = (DATA, PICTURES, ATTRIBUTES)  # and a field of markup
 
 
 class _Callback(msgspec.Struct):
@@ -105,3 +108,25 @@ class Keeping:
         known = self._of(callback)
         known.requests += 1
         known.goes_beyond = known.goes_beyond or not linked
+
+
+def are_equal(
+    name: Class, reading: PageReading, theirs: Digest | None, volatile: Volatile, *, is_text: bool
+) -> bool:
+    """Whether a page of a class says what its match says, but for what each visit of such pages changes.
+
+    theirs   the digest of the match's items
+    is_text  whether the callback's items hold the page as a text
+    """
+    said = SAID
+    if is_text:
+        said |= BESIDES
+    else:  # of markup, what the page has: without any, a print copy lacks nothing
+        said |= {each for each in IN_MARKUP if any(reading.fingerprint.parts[PART[each]])}
+    if said & set(name.parts) - volatile.parts_of(name.shape):
+        return False
+    if NUMBERS not in name.parts:
+        return True
+    if theirs is None or not theirs.holds:
+        return False
+    return volatile.are_equal(name, Digest(1, numbers=numbers_of(reading)), theirs)
