@@ -11,7 +11,7 @@ from sizes import examples
 from w3lib.encoding import html_body_declared_encoding
 
 from dedup.core.encodings import plain_text
-from dedup.core.fingerprint import fingerprint, main_words, read_page
+from dedup.core.fingerprint import fingerprint, main_words
 from dedup.core.native import ffi, lib
 from dedup.model.errors import UsageError
 
@@ -228,9 +228,3 @@ def test_a_codec_that_is_no_encoding_is_a_usage_error(codec: str) -> None:
     """Given by the caller, they are unknown encodings."""
     with pytest.raises(UsageError, match="unknown encoding"):
         fingerprint("é".encode(), encoding=codec)
-
-
-def test_a_page_is_read_alike_with_and_without_its_reading() -> None:
-    """read_page() and fingerprint() guess the same."""
-    raw = page_of("greek").encode("iso-8859-7")
-    assert read_page(raw).fingerprint == fingerprint(raw)

@@ -1,16 +1,10 @@
 """The table service as Redis clients meet it: real processes, real sockets, real clients."""
 
-import subprocess
-
-import numpy as np
 import pytest
 import redis
 from commands import ONCE, TOKEN, insert, page, probe, reserve, spread
-from needing import program
 from services import RECIPE, Serving
 from sketches import sketch
-
-from dedup import Table
 
 VALUE, SKETCH = "0123456789abcdef", sketch().hex()
 
@@ -108,14 +102,6 @@ def test_options_of_reserve(client, ns):
     assert status("distance", 2, "scope", "global") == "unique"
 
 
-def test_scope_site_compares_within_a_domain(client, ns):
-    """With SCOPE site, only documents of the probe's domain count."""
-    insert(client, ns, "http://a/1")
-    assert probe(client, ns, 0x0123456789ABCDEF, 0, "SCOPE", "site", "example.com")
-    assert not probe(client, ns, 0x0123456789ABCDEF, 0, "SCOPE", "site", "example.org")
-    assert not probe(client, ns, 0x0123456789ABCDEF, 0, "SCOPE", "site", "")
-
-
 def test_a_probe_says_what_the_pages_say_of_themselves(client, ns):
     """With IDENTITY and DOMAIN rows have the identity and the domain of the document, too."""
     insert(client, ns, "http://a/1", identity=1 << 32)
@@ -158,24 +144,6 @@ def test_mprobe_answers_as_probes_do(client, ns):
             "DEDUP.MPROBE", ns, "RECIPE", RECIPE, *options, "VALUES", *arguments
         )
         assert together == [probe(client, ns, *pair, *options) for pair in pairs]
-
-
-def test_answers_are_a_scans(client, ns):
-    """What probes find is what a table beside it finds, and nothing else."""
-    rng = np.random.default_rng(5)
-    base = rng.integers(0, 2**64, 8, dtype=np.uint64).tolist()
-    table = Table(8)
-    for i in range(200):
-        value = base[i % 8]
-        for bit in rng.integers(0, 64, int(rng.integers(0, 6))).tolist():
-            value ^= 1 << bit
-        insert(client, ns, f"k{i}", value=value)
-        table.insert(value, i)
-    for value in base:
-        expected = {(f"k{m.document}", m.distance) for m in table.probe(value)}
-        found = probe(client, ns, value)
-        assert {(key, distance) for key, distance, _ in found} == expected
-        assert [d for _, d, _ in found] == sorted(d for _, d, _ in found)
 
 
 # -------------------------------------------------------------------------------------- errors
@@ -235,43 +203,6 @@ def test_another_recipe_is_an_error(client, ns):
 
 
 # ---------------------------------------------------------------------- what clients do at connection
-
-
-def test_redis_cli_works(serving):
-    """redis-cli connects, asks for COMMAND DOCS, and shows answers."""
-    done = subprocess.run(
-        [program("redis-cli"), "-3", "-p", str(serving.port)],
-        input=b"PING\nHELLO 3\nCLIENT ID\nDEDUP.INFO\nSELECT 0\nECHO hello\nQUIT\n",
-        capture_output=True,
-        check=True,
-        timeout=120,
-    )
-    lines = done.stdout.decode().splitlines()
-    assert lines[0] == "PONG"
-    assert "hello" in lines
-    assert any(line.startswith("documents:") for line in lines)
-    assert not done.stderr
-
-
-def test_redis_benchmark_works(serving, client, ns):
-    """redis-benchmark gets its answers: PING, and pipelined probes."""
-    insert(client, ns, "http://a/1")
-    command = [
-        program("redis-benchmark"),
-        "-p",
-        str(serving.port),
-        "-n",
-        "20000",
-        "-q",
-        "-P",
-        "16",
-    ]
-    for words in (["PING"], ["DEDUP.PROBE", ns, VALUE, SKETCH, "RECIPE", RECIPE]):
-        done = subprocess.run(
-            [*command, *words], capture_output=True, check=True, timeout=120, text=True
-        )
-        assert "requests per second" in done.stdout
-        assert "rror" not in done.stdout + done.stderr
 
 
 def test_connection_commands_of_redis_py(client):

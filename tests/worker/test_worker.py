@@ -73,23 +73,6 @@ def test_a_stream_is_told_apart(topic, tmp_path):
     assert (len(done.unique), len(done.duplicates)) == (40, 160)
 
 
-def test_another_page_by_its_title_is_kept_where_asked(topic, tmp_path):
-    """--identity: alike text under another title goes to the unique topic, and says why."""
-    pages = [("Red", "rope in red"), ("Blue", "rope in blue")]
-    topic.fill(
-        Message(title.encode(), json.dumps(
-            {"url": f"http://a.example/{title}",
-             "html": f"<title>{title}</title><p>{pagestream.story(1)} {text}</p>"}
-        ).encode())
-        for title, text in pages
-    )  # fmt: skip
-    finish(topic, "--path", tmp_path, "--identity")
-    done = outcome(topic)
-    assert {m.header("dedup.status") for m in done.unique} == {"unique", "exempt"}
-    assert "other_title" in {m.header("dedup.reason") for m in done.unique}
-    assert not done.duplicates
-
-
 def test_poison_is_a_dead_letter_and_the_rest_goes_on(topic, tmp_path):
     """Values that are no pages go unmodified to the dead letters, with where they were and why."""
     poison = [b"json failed to parse", None, b"\xff" * 50, b"[" * 50_000, b'{"url": 3}']

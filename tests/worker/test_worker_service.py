@@ -98,20 +98,6 @@ def test_a_service_that_is_killed_is_waited_for(topic, service):
     assert not wrongs(given, outcome(topic))
 
 
-@pytest.mark.long
-def test_it_waits_for_a_service_at_its_start(topic, service):
-    """Started before the service it says so and is not ready; then it works."""
-    topic.fill(messages([(1, 0)]))
-    service.kill()
-    options = ("--service", url_of(service), "--until-end")
-    with working(topic, *options, "--metrics", "127.0.0.1:0") as worker:
-        worker.wait_for("connect failed")
-        assert worker.get("/readyz")[0] == 503
-        service.start()
-        assert worker.end(None) == 0, worker.told()
-    assert len(outcome(topic).unique) == 1
-
-
 def test_a_wrong_token_ends_it_without_telling_it(topic, tmp_path):
     """A service that refuses the token is an error; the token stands in no line."""
     with (
