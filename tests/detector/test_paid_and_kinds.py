@@ -102,15 +102,6 @@ def test_a_page_that_brought_nothing_or_was_of_another_kind_is_not_unchanged(det
     assert detector.reserve(page(links=7), B, kind="a").reason == "unchanged"
 
 
-def test_a_store_keeps_links(tmp_path):
-    """A page is unchanged after the store was closed, too."""
-    with dedup.open(tmp_path) as detector:
-        accept(detector, page(links=2**64 - 1), A)
-    with dedup.open(tmp_path) as detector:
-        assert detector.get(A).page == page(links=2**64 - 1)
-        assert detector.reserve(page(links=2**64 - 1), A).reason == "unchanged"
-
-
 def test_promise_1_a_digest_of_items_tells_pages_of_one_text_apart(detector):
     """A page that brings another thing than those with its text is kept, and is then an original itself."""
     red = detector.reserve(page(), A)

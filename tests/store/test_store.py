@@ -1,9 +1,7 @@
 """The embedded store: documents in and out, recipes, and namespaces."""
 
-import threading
-
 import pytest
-from stores import RECIPE, document, fill, spread, verified
+from stores import RECIPE, document, fill
 
 from dedup.model.errors import RecipeMismatch, UsageError
 from dedup.model.recipes import recipe_of
@@ -98,24 +96,6 @@ def test_the_file_grows_past_its_map(tmp_path, monkeypatch):
     assert (tmp_path / "default" / "documents.mdb").stat().st_size > 256 * 1024
     report = verify_store(tmp_path)
     assert (report.documents, report.problems) == (3000, [])
-
-
-def test_many_threads_at_once(tmp_path):
-    """Inserts and probes from four threads leave a store that verifies."""
-
-    def work(thread: int) -> None:
-        for i in range(150):
-            s.insert(document(f"{thread}/{i}", spread(thread * 1000 + i)))
-            assert s.near(spread(thread * 1000 + i))
-
-    with Store.open(tmp_path) as s:
-        threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
-        for t in threads:
-            t.start()
-        for t in threads:
-            t.join()
-        assert len(s) == 600
-        assert verified(s).problems == []
 
 
 # ---------------------------------------------------------------------- recipes and namespaces

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
 import socket
 import subprocess
 import sys
-import textwrap
 import time
 from pathlib import Path
 
@@ -301,34 +299,6 @@ def test_the_example_runs(kafka, tmp_path):
         "https://example.org/bridge?sid=7f3a near_duplicate of https://example.org/bridge",
         "https://example.org/tram unique",
     ]
-
-
-def test_a_header_whose_name_is_no_utf_8_holds_nothing_up(topic, tmp_path):
-    """Kafka's client alone could not read it: the record passes, U+FFFD stands for the name's bytes."""
-    code = """
-        import asyncio, sys
-        from aiokafka import AIOKafkaProducer
-
-        class Name(str):
-            def encode(self, *_):
-                return bytes((255, 254))
-
-        async def main(kafka, topic):
-            async with AIOKafkaProducer(bootstrap_servers=kafka) as producer:
-                await producer.send_and_wait(topic, b"{}", headers=[(Name("x"), b"y")])
-
-        asyncio.run(main(*sys.argv[1:]))
-    """
-    environment = os.environ | {"AIOKAFKA_NO_EXTENSIONS": "1"}  # C code would not take the name
-    command = [sys.executable, "-c", textwrap.dedent(code), topic.bootstrap, topic.name]
-    subprocess.run(command, env=environment, check=True)
-    topic.fill(messages([(1, 0)]))
-    finish(topic, "--path", tmp_path)
-    done = outcome(topic)
-    (dead,) = done.dead  # {} is no page
-    assert dead.value == b"{}"
-    assert dead.headers[0] == ("\ufffd\ufffd", b"y")
-    assert len(done.unique) == 1
 
 
 def delete_before(topic: Topic, partition: int, offset: int) -> None:
