@@ -114,12 +114,6 @@ def test_any_batch_is_exact(queries, masks, others, k):
     assert rows(Queries(queries, k).probe(stream)) == scan(queries, stream, k)
 
 
-def test_repeated_queries_are_found_each():
-    """A query given three times matches three times, and so does a repeated fingerprint."""
-    index = Queries([5, 9, 5, 5], 0)
-    assert rows(index.probe([5, 1, 5])) == [(q, p, 0) for p in (0, 2) for q in (0, 2, 3)]
-
-
 def test_no_queries_find_nothing():
     """Without queries, or without a stream, there are no matches."""
     assert len(Queries([], 3).probe(generate(1, 5000))) == 0

@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from urllib.request import urlopen
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
+from crawling import wait_for
 
 from dedup.cli import main
 from dedup.cli.demo import show
@@ -415,13 +415,6 @@ def running(folder: str) -> list[str]:
         if folder in told:
             found.append(told)
     return found
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_site_only_serves_until_ctrl_c() -> None:

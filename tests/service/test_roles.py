@@ -210,13 +210,6 @@ def test_a_fifo_is_no_file_of_tokens(tmp_path, tokens):
         assert of(serving, CRAWL).ping()
 
 
-def test_tokens_let_it_listen_beyond_loopback(tmp_path, tokens):
-    """A file of tokens is as good as DEDUP_TOKEN."""
-    everywhere = ["--tokens", tokens, "--listen", "0.0.0.0:0"]
-    with Serving(tmp_path / "store", *everywhere) as serving, of(serving, READ) as client:
-        assert client.ping()
-
-
 def test_a_client_that_may_not_forget_goes_on(tmp_path, tokens):
     """The refusal is the caller's error: the service is not taken for one that is away."""
     with Serving(tmp_path / "store", "--tokens", tokens) as serving:
