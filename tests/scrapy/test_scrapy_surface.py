@@ -216,14 +216,10 @@ def test_callbacks_of_every_kind_make_originals(crawls, way):
     assert crawl.dropped[f"/{way}/copy"]["of"] == f"{crawl.url}/{way}"
 
 
-def test_requests_of_an_async_generator_go_on(crawls):
-    """What an asynchronous callback yields is followed."""
-    assert "/behind" in crawls["ways"].parsed
-
-
-def test_cb_kwargs_arrive(crawls):
-    """The callback's own arguments are left alone."""
+def test_what_a_callback_is_given_and_yields_is_left_alone(crawls):
+    """Its arguments arrive, and what an asynchronous one yields is followed."""
     assert crawls["ways"].event("/kwargs")["word"] == "given"
+    assert "/behind" in crawls["ways"].parsed
 
 
 @pytest.mark.parametrize("path", ["/head", "/post"])

@@ -168,26 +168,6 @@ def test_a_second_signal_ends_it_at_once(one_broker, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(2))
-def test_killed_at_random_nothing_is_lost(topic, tmp_path, seed):
-    """kill -9 under load, again and again: every page is in an output, every drop has its original."""
-    chance = random.Random(seed)
-    given = messages(pagestream.stream(500, 4, seed))
-    topic.fill(given)
-    options = ("--path", tmp_path, "--batch", 20, "--instance", "one")
-    for _ in range(4):
-        with working(topic, *options) as worker:
-            worker.wait_for("partitions of")
-            time.sleep(chance.random() * 0.6)
-            worker.end(signal.SIGKILL)
-    finish(topic, *options)
-    done = outcome(topic)
-    assert not wrongs(given, done)
-    repeats = len(done.unique) + len(done.duplicates) - len(given)
-    assert repeats >= 0
-
-
-@pytest.mark.long
 def test_two_workers_share_the_partitions(topic, tmp_path):
     """A second worker takes over a partition and gives it back; nothing is lost, little is repeated.
 
