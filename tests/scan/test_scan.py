@@ -88,8 +88,11 @@ def test_every_verdict_is_that_of_a_plain_slow_judge(tmp_path_factory, data):
     assert found == judged(pages, **options)
 
 
-@pytest.mark.parametrize("name", ["p.warc", "p.warc.gz", "p.warc.zst", "p.jsonl", "p.jsonl.gz"])
-@pytest.mark.parametrize("output", ["v.jsonl", "v.parquet"])
+@pytest.mark.parametrize(
+    ("name", "output"),
+    [(n, "v.jsonl") for n in ("p.warc", "p.warc.gz", "p.warc.zst", "p.jsonl", "p.jsonl.gz")]
+    + [("p.jsonl", "v.parquet")],
+)
 def test_every_format_gives_the_same_verdicts(tmp_path, name, output):
     """A page's verdict does not depend on what file it lies in, or on what it is written to."""
     path = tmp_path / name
@@ -109,7 +112,7 @@ def test_zstandard_lines_and_parquet_give_the_same_verdicts(tmp_path):
     assert scanned(tmp_path, swapped, url_field="html", html_field="url") == judged(PAGES)
 
 
-@pytest.mark.parametrize("processes", [1, 2, 5])
+@pytest.mark.parametrize("processes", [1, 3])
 def test_processes_change_nothing(tmp_path, processes):
     """Files are read side by side, and judged in the order of the input."""
     files = [write_warc(tmp_path / f"{i}.warc.gz", records(PAGES[i::9])) for i in range(9)]
@@ -337,9 +340,9 @@ def test_the_paper_at_a_greater_distance_is_warned_of(tmp_path):
     """No texts are compared then: allowed, and said on stderr; not at the preset's own distance."""
     file = write_lines(tmp_path / "p.jsonl", PAGES[:2])
     for distance, warned in ((8, True), (3, False)):
-        done = run(file, "--similarity", "paper", "--distance", distance)
-        assert (b"--similarity paper compares no texts" in done.stderr) == warned
-        assert done.returncode == 0
+        done = call(file, "--similarity", "paper", "--distance", distance)
+        assert ("--similarity paper compares no texts" in done.stderr) == warned
+        assert done.exit_code == 0
 
 
 def test_wrong_use_is_named(tmp_path):

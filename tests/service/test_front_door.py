@@ -349,7 +349,7 @@ def test_every_command_with_any_arguments_is_answered_in_one_line(serving):
     greetings = ["PING", "ECHO", "HELLO", "CLIENT", "CONFIG", "INFO", "SELECT", "COMMAND"]
     strange = [b"", b"x", b"\xff\xfe", b"a" * 70_000, b"-1", b"RECIPE", b"VALUES", b"0" * 16]
     for name in [*(f"DEDUP.{each}" for each in names), *greetings, "MULTI", "EXEC", "DISCARD"]:
-        for count in range(13):
+        for count in (0, 1, 2, 3, 4, 6, 9, 12):
             for word in strange:
                 try:
                     client.execute_command(name, *[word] * count)
