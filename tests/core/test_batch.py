@@ -158,13 +158,6 @@ def test_every_kind_of_stream_gives_the_same(stream, tmp_path, threads):
         assert collected(index.probe_stream(source, threads=threads)) == (expected, len(values))
 
 
-def test_each_hit_comes_with_its_fingerprint(stream):
-    """stored holds the fingerprint of the stream at the position of each hit."""
-    index, values, _ = stream
-    for piece in index.probe_stream(np.array_split(values, 3)):
-        assert piece.stored.tolist() == values[piece.hits["position"].astype(int)].tolist()
-
-
 def test_progress_counts_what_is_done(stream):
     """progress is called after each piece with what is done, and the total of an array."""
     index, values, _ = stream

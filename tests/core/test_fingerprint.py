@@ -30,7 +30,7 @@ from dedup.core.fingerprint import (
 )
 from dedup.core.simhash import simhash, token_hashes
 from dedup.model.errors import RecipeMismatch, UsageError
-from dedup.model.page import PageFingerprint, hex_fingerprint, identity_of
+from dedup.model.page import PageFingerprint, hex_fingerprint
 from dedup.model.recipes import Recipe, recipe_of
 
 ALL = 2**64 - 1
@@ -116,12 +116,6 @@ def test_text_and_its_bytes_hash_alike() -> None:
         token_hashes(["é", "\ud800"]).tolist()
         == token_hashes([b"\xc3\xa9", b"\xed\xa0\x80"]).tolist()
     )
-
-
-def test_no_tokens_have_no_hashes() -> None:
-    """An empty list gives an empty array."""
-    found = token_hashes([])
-    assert found.dtype == np.uint64 and found.shape == (0,)
 
 
 def test_an_unknown_hash_is_refused() -> None:
@@ -787,13 +781,6 @@ def test_titles_equal_the_oracle(title: str) -> None:
     assert fingerprint(f"<title>{title}</title>").title == oracle.title_of(title.encode())
 
 
-def test_sessions_and_campaigns_do_not_change_a_canonical_url() -> None:
-    """Two visits to one page find the same one, also relative and on another host."""
-    one = fingerprint("<link rel=canonical href='https://a/docs/x?b=1&sid=11'>")
-    other = fingerprint("<link rel=canonical href='x?b=1&utm_source=y#z'>", url="http://b/docs/p")
-    assert one.canonical == other.canonical != 0
-
-
 def test_url_changes_nothing_but_a_relative_canonical_url() -> None:
     """Words and title do not depend on where a page came from."""
     html = "<title>t</title><link rel=canonical href=x><p>one two <a href=/d/x>three</a>"
@@ -819,28 +806,6 @@ def test_promise_7_any_url_is_safe(url: str) -> None:
     """A complete canonical URL is what it is, whatever the page's own."""
     html = "<link rel=canonical href=/x>y"
     assert fingerprint(html, url=url) == fingerprint(html)
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "expected"),
-    [
-        ((0, 0), (0, 0), "unknown"),
-        ((1, 0), (0, 2), "unknown"),
-        ((1, 0), (1, 0), "same"),
-        ((1, 0), (2, 0), "other"),
-        ((0, 3), (0, 3), "same"),
-        ((0, 3), (0, 4), "other"),
-        ((1, 3), (1, 4), "other"),
-        ((1, 3), (2, 3), "other"),
-        ((1, 3), (0, 3), "same"),
-    ],
-)
-def test_what_two_pages_say_they_are(
-    one: tuple[int, int], other: tuple[int, int], expected: str
-) -> None:
-    """Another title or canonical URL is another page; what only one of them says counts not."""
-    a, b = made(*one).identity, made(*other).identity
-    assert identity_of(a, b) == identity_of(b, a) == expected
 
 
 # ------------------------------------------------------------------------------ near-duplicates
@@ -1139,17 +1104,6 @@ def test_a_page_leaves_nothing_to_the_next() -> None:
     assert after[1] == after[3] == before
     empty = PageFingerprint(0, bytes(37), 0, 0, "words-0-7", parts=bytes(32))
     assert after[2] == PageReading(empty, 0, 0, 0, 0)
-
-
-def test_text_bytes_counts_all_visible_words() -> None:
-    """Boilerplate included, markup, scripts and hidden parts not."""
-    html = "<nav>menu</nav><p>two words<script>no</script><b hidden>no</b>"
-    assert read_page(html).text_bytes == len("menutwowords")
-
-
-def test_text_bytes_counts_pairs_of_spaceless_scripts() -> None:
-    """Three characters are two tokens of two, 6 bytes each."""
-    assert read_page("中文字").text_bytes == 12
 
 
 @pytest.mark.parametrize(

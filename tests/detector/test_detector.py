@@ -88,12 +88,6 @@ def test_promise_2_a_page_is_never_a_duplicate_of_itself_when_crawled_again(dete
 # --------------------------------------------------------------------------- the decision
 
 
-def test_a_short_original_matches_nothing(detector):
-    """A short page that was inserted as a start request never drops another."""
-    accept(detector, page(features=7), A, exempt="start")
-    assert detector.reserve(page(), B).status == "unique"
-
-
 def test_an_inserted_match_comes_before_a_nearer_one_in_flight(detector):
     """With one match inserted and one in flight the page is a near-duplicate of the first."""
     accept(detector, page(bits(4)), A)
@@ -129,13 +123,6 @@ def test_an_expired_reservation_is_inserted_all_the_same(detector, clock):
     assert detector.insert(verdict) is True
     assert len(detector) == 2
     assert detector.reserve(page(), A).status == "refetch"
-
-
-def test_a_late_insert_alone_is_not_a_late_duplicate(detector, clock):
-    """Expired, but nothing alike came meanwhile: False."""
-    verdict = detector.reserve(page(), A)
-    clock.now += 600
-    assert detector.insert(verdict) is False
 
 
 def test_changes_of_the_log_are_read_back_for_a_sample_only(detector, monkeypatch):

@@ -34,16 +34,6 @@ def test_keys_longer_than_lmdb_takes(tmp_path):
     assert verify_store(tmp_path).problems == []
 
 
-def test_ids_are_never_used_twice(tmp_path):
-    """After the newest document was forgotten, the next one gets an id of its own."""
-    with Store.open(tmp_path) as s:
-        s.insert(document("a", 1))
-        s.forget("a")
-    with Store.open(tmp_path) as s:
-        s.insert(document("b", 2))
-        assert s._documents.next_id == 2
-
-
 def test_near_is_bounded_to_the_nearest(tmp_path, monkeypatch):
     """Of more matches than the limit the nearest are returned."""
     monkeypatch.setattr("dedup.store.store.NEAR_LIMIT", 3)

@@ -164,21 +164,6 @@ def test_a_superseded_event_of_a_batch_ends_its_reservation_too(tmp_path):
         assert (detector.info()["in_flight"], len(detector)) == (0, 0)
 
 
-def test_an_applied_document_is_an_original_at_once(tmp_path):
-    with dedup.open(tmp_path) as detector:
-        detector.apply([applied(PAGE, "k")], {0: 1})
-        verdict = detector.reserve(PAGE, "copy")
-        assert (verdict.status, verdict.of) == ("near_duplicate", "k")
-
-
-def test_a_unique_page_sees_that_an_event_was_faster(tmp_path):
-    """The insert of a page whose near-duplicate came by the log meanwhile is a late duplicate."""
-    with dedup.open(tmp_path) as detector:
-        verdict = detector.reserve(PAGE, "here")
-        detector.apply([applied(PAGE, "there")], {0: 1})
-        assert detector.insert(verdict)
-
-
 def test_late_duplicates_of_the_log_are_counted(tmp_path):
     """Near, of another key, and no other page by its own word; one page in eight is looked up, and counts for eight."""
     with dedup.open(tmp_path) as detector:
