@@ -13,10 +13,11 @@ from crawling import Case, Crawling, article, hub, run_case, scrapy_command, ser
 from scrapy import Request, Spider, version_info
 from scrapy.dupefilters import RFPDupeFilter
 from scrapy.http import Response
-from scrapy.utils.reactor import install_reactor, is_reactor_installed
 from scrapy.utils.test import get_crawler
 
 from dedup.scrapy import RequestFilter
+
+pytestmark = pytest.mark.usefixtures("reactor")
 
 CLASS = "dedup.scrapy.RequestFilter"
 
@@ -30,8 +31,6 @@ class Plain(Spider):
 
 def made(folder, **settings):
     """A filter as Scrapy makes it for a crawl."""
-    if not is_reactor_installed():  # which Scrapy 2.13 asks for
-        install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
     crawler = get_crawler(Plain, {"DEDUP_PATH": str(folder), **settings})
     crawler.crawling = True
     crawler.spider = crawler._create_spider()
