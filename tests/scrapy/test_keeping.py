@@ -74,10 +74,3 @@ def test_callbacks_beyond_the_bound_keep_no_pages(monkeypatch: pytest.MonkeyPatc
         keeping.note("another", [HOLDS])
     assert keeping.keeps("parse")
     assert not keeping.keeps("another")
-
-
-def test_a_text_that_holds_the_page_is_told_from_markup() -> None:
-    """It may be made of what stands beside the main text."""
-    assert not noted([HOLDS]).is_text("parse")
-    assert noted([HOLDS], [Shown(holds=True, text=True)]).is_text("parse")
-    assert not noted().is_text("parse")

@@ -465,7 +465,7 @@ def parse(self, response):
 """
 
 
-@pytest.mark.parametrize("mode", ["drop", "tag"])
+@pytest.mark.parametrize("mode", ["drop", pytest.param("tag", marks=pytest.mark.long)])
 def test_promise_1_a_text_that_holds_the_page_is_compared_at_every_visit(tmp_path, mode):
     """A control visit finds the counter volatile, not the text; in the mode "tag" a copy's text equals its original's."""
     texts = {n: f"{words(n)} sold for {n + 50} euro" for n in range(1, 31)}

@@ -200,13 +200,13 @@ def days() -> dict[str, Page]:
 def growing() -> dict[str, Page]:
     """Three pages with links that are relative to them: paths grow without end, and so far as they are served here."""
     names = ("first/one", "second/two", "third/three")
-    paths = [""]
-    pages: dict[str, Page] = {"/": article(0, *names)}
+    paths, alike = [""], [article(n, *names) for n in range(4)]
+    pages: dict[str, Page] = {"/": alike[0]}
     for _ in range(DEEP):
         paths = [f"{path}/{name.split('/')[0]}" for path in paths for name in names]
         for path in paths:
             for n, name in enumerate(names, 1):
-                pages[f"{path}/{name.split('/')[1]}"] = article(n, *names)
+                pages[f"{path}/{name.split('/')[1]}"] = alike[n]
     return pages
 
 

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import sizes
 from crawling import WRITES, Case, Page, run_cases, words
 
 SETUP = """
@@ -329,16 +330,20 @@ CASES = {
     "few_words": (few_words, 4),
     "data_pages": (data_pages, 4),
 }
+LATER = ("levels", "towns")  # of hundreds of pages: in test-long
 
 
 @pytest.fixture(scope="module")
 def crawls(tmp_path_factory):
     folder = tmp_path_factory.mktemp("odd_sites")
-    cases = {name: made() for name, (made, _) in CASES.items()}
+    chosen = {name: made for name, (made, _) in CASES.items() if sizes.FULL or name not in LATER}
+    cases = {name: made() for name, made in chosen.items()}
     return run_cases(folder, cases, setup=SETUP)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.long if n in LATER else ()) for n in CASES]
+)
 def test_promise_1_nothing_is_lost(crawls, name):
     """Each item of the spider comes."""
     events = [e for e in crawls[name].events if e["event"] == "item"]
