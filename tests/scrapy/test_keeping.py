@@ -31,6 +31,7 @@ def test_items_that_hold_nothing_but_the_page(page: list[Shown]) -> None:
     assert not noted(*[page] * (FEW - 1)).keeps("parse")
     assert noted(*[page] * FEW).keeps("parse")
     assert not noted(*[page] * FEW).keeps("another")
+    assert noted(*[page] * FEW).keeps_all("parse") == (not page[0].data)
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ def kept_markup():
     return Case({"/": start(*found)} | found, keeps("{'url': response.url, 'html': response.text}"))
 
 
-def topics():
+def topics(topic):
     """A list hands its topic over; a later one has articles of an earlier one, under other addresses."""
     found = {"/": start("/all", "/sport")}
     found |= {"/all": page(11, *(f"/all/{n}" for n in range(30)))}
@@ -151,14 +151,77 @@ def topics():
             yield response.follow("/" + topic, self.topic, priority=-place, cb_kwargs={"topic": topic})
     def topic(self, response, topic):
         first = 100 if topic == "all" else -100
-        links = response.css("main a")
-        yield from response.follow_all(links, self.save, priority=first, cb_kwargs={"topic": topic})
-    def save(self, response, topic):
-        text = " ".join(response.css("main p::text").getall())
-        self.note("item", item={"topic": topic, "url": response.url})
-        yield {"url": response.url, "topic": topic, "text": text}
+        links, over = response.css("main a"), {"item": {"topic": topic}}
+        yield from response.follow_all(links, self.save, priority=first, meta=over)
+    def save(self, response):
+        item = {"url": response.url, "topic": TOPIC, "text": " ".join(response.css("main p::text").getall())}
+        self.note("item", item={"topic": item["topic"], "url": response.url})
+        yield item
+    """
+    return Case(found, body.replace("TOPIC", topic))
+
+
+def sellers():
+    """Offers alike share their sellers' pages, each with an item handed over: Scrapy filters no request."""
+    found = {"/": start(*(f"/offer/{n}" for n in range(40)))}
+    for n in range(40):
+        found[f"/offer/{n}"] = page(24, f"/seller/{n % 4}", more=f"<b data-n='{n}'></b>")
+    found |= {f"/seller/{n}": page(500 + n) for n in range(4)}
+    body = """
+    def parse(self, response):
+        yield from response.follow_all(css="main a", callback=self.offer)
+    def offer(self, response):
+        item = {"n": response.css("b").attrib["data-n"]}
+        yield from response.follow_all(css="main a", callback=self.seller, cb_kwargs={"item": item})
+    def seller(self, response, item):
+        self.note("item", item=item)
+        yield item
+    """
+    return Case(found, body, {"DUPEFILTER_CLASS": "scrapy.dupefilters.BaseDupeFilter"})
+
+
+def by_month():
+    """Pages are kept, and each has many links, but one to the next month: the spider counts."""
+    menu = [f"/doc/{n}" for n in range(14)]
+    found = {"/": start(*menu)} | {path: page(520 + n, *menu) for n, path in enumerate(menu)}
+    for n in range(30):
+        event = f"<p>{words(540 + n, 30)}</p>" if n % 10 == 9 else ""
+        found[f"/month?n={n}"] = page(25, *menu, more=event)
+    body = """
+    def parse(self, response):
+        item = {"url": response.url, "html": response.text}
+        self.note("item", item={"html": response.text})
+        yield item
+        yield from response.follow_all(css="main a", callback=self.parse)
+        number = int(response.url.partition("n=")[2] or -1) + 1
+        if number < 30 and (number or response.url.endswith("/")):
+            yield response.follow(f"/month?n={number}", self.parse)
     """
     return Case(found, body)
+
+
+def motions(kept):
+    """Pages are kept; each visit counts, and versions differ in a word."""
+    results = ("approved", "rejected", "postponed")
+    found = {
+        f"/{result}/{n}": [
+            page(560 + n, more=f"<p>The motion was {result}.</p><p>{n * 9 + visit} visitors</p>")
+            for visit in range(3)
+        ]
+        for n in range(12)
+        for result in results
+    }
+    found |= {f"/print/{n}": found[f"/approved/{n}"] for n in range(12)}
+    item = f"{{'url': response.url, 'kept': {kept}}}"
+    body = f"""
+    def parse(self, response):
+        yield from response.follow_all(css="main a", callback=self.save)
+    def save(self, response):
+        said = response.css("main p::text").getall()
+        self.note("item", item={{"said": said[:2]}})
+        yield {item}
+    """
+    return Case({"/": start(*found)} | found, body)
 
 
 def reused():
@@ -318,7 +381,12 @@ CASES = {
     "flats": (flats, 40),
     "cars": (cars, 40),
     "kept_markup": (kept_markup, 50),
-    "topics": (topics, 38),
+    "topics": (lambda: topics("response.meta['item']['topic']"), 38),
+    "topics_of_urls": (lambda: topics("response.url.split('/')[3]"), 38),
+    "sellers": (sellers, 40),
+    "by_month": (by_month, 19),
+    "motions": (lambda: motions("response.text"), 36),
+    "motions_as_text": (lambda: motions("' '.join(response.css('main ::text').getall())"), 36),
     "reused": (reused, 90),
     "towns": (towns, 13),
     "batches": (batches, 30),

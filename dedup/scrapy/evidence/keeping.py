@@ -4,9 +4,9 @@
     a request -> has the page a link to it? -> Keeping.note_request()
 
 Where the items hold nothing but the page, equal pages are copies. A corpus builder yields {url, title, html}, or
-{url, text}; a link collector {url}. Comparing such items adds nothing to comparing the pages. A field with the same
-value in all items ("source": "docs") counts for nothing beside one that holds the page, but for what a request hands
-over ("topic" in cb_kwargs or meta): the next list may hand over another one.
+{url, text}; a link collector {url}. Comparing such items adds nothing to comparing the pages. Beside a field that holds
+the page, one with the same value in all items until now ("source": "docs") says as little of further ones, but the next
+page may bring another value: it is parsed.
 """
 
 import msgspec
@@ -68,7 +68,7 @@ class Keeping:
         if not known.pages and items:
             known.data = dict(items[0].data)
         known.keeps = known.keeps and all(
-            i.data == known.data and (i.holds or not i.data) and not i.handed for i in items
+            i.data == known.data and (i.holds or not i.data) for i in items
         )
         known.text = known.text or any(i.text for i in items)
         known.pages += bool(items)
@@ -89,6 +89,10 @@ class Keeping:
         """Whether the items of a callback hold nothing but the page itself, and it asks for nothing else."""
         known = self._known.get(callback)
         return known is not None and known.keeps and not known.goes_beyond and known.pages >= FEW
+
+    def keeps_all(self, callback: str) -> bool:
+        """Whether the same shows without parsing: its items have no field beside, constant until now."""
+        return self.keeps(callback) and not self._known[callback].data
 
     def is_text(self, callback: str) -> bool:
         """Whether items of a callback hold the page as a text: pages with another frame may be other items."""
@@ -123,10 +127,10 @@ def are_equal(
         said |= BESIDES
     else:  # of markup, what the page has: without any, a print copy lacks nothing
         said |= {each for each in IN_MARKUP if any(reading.fingerprint.parts[PART[each]])}
-    if said & set(name.parts) - volatile.parts_of(name.shape):
-        return False
+    others = set(name.parts) - volatile.parts_of(name.shape)
     if NUMBERS not in name.parts:
-        return True
-    if theirs is None or not theirs.holds:
+        return not said & others
+    if theirs is None or not theirs.holds or said & others - {WORDS}:
         return False
-    return volatile.are_equal(name, Digest(1, numbers=numbers_of(reading)), theirs)
+    mine = Digest(1, numbers=numbers_of(reading), others=reading.others)
+    return volatile.are_equal(name, mine, theirs)

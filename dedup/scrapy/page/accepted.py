@@ -23,7 +23,7 @@ from dedup.scrapy.evidence.ledger import Account
 from dedup.scrapy.evidence.lists import Numbers, numbers_of_rows
 from dedup.scrapy.page.in_flight import Page
 from dedup.scrapy.page.outlinks import Outlinks
-from dedup.scrapy.page.request import asks, handed_over, note_lead, wanted_urls
+from dedup.scrapy.page.request import asks, note_lead, wanted_urls
 from dedup.scrapy.page.session import Session
 
 Made = Iterable[Any]
@@ -133,6 +133,7 @@ class Accepted:
 
     async def finish(self) -> Made:
         """Return what passes at the end."""
+        self._outlinks.see_last()
         self._digested()
         self._note_list()
         return ()
@@ -202,7 +203,6 @@ def new_digester(
         len(response.body),
         reading,
         request.meta.get("dedup"),
-        handed_over(request) if shows else (),
     )
     config, volatile = session.config, session.visits.of(callback)
     rules = Rules(

@@ -207,7 +207,10 @@ class Compared(Accepted):
             volatile.tell(what_is_left(digest.fields.items(), volatile.fields))
         fields = volatile.fields if volatile.tells else frozenset[int]()
         are_all = digest.number and self._match and are_known(digest, self._match, fields)
-        return bool(are_all) or self._session.decides_by_text(self._page)
+        session, page = self._session, self._page
+        return (
+            bool(are_all) or session.decides_by_text(page) or session.are_equal_items(page, digest)
+        )
 
     def _brought(self, digest: Digest, known: list[bool]) -> Made:
         """Note that the page brought new items; return these, and its requests."""
@@ -334,7 +337,8 @@ class Visited:
         """Return what passes now."""
         if isinstance(made, Request):
             session = self._session
-            return () if session.requests.has(session.fingerprint(made)) else (made,)
+            is_known = not session.filters or session.requests.has(session.fingerprint(made))
+            return () if is_known else (made,)
         if made is not None:
             item = self._digester.add(made)
             if item is None or not self._met.has_item(self._callback, item.known):

@@ -64,10 +64,12 @@ class Outlinks:
         """Begin without any; lead: the accounts that paid on the way to the page."""
         self._session, self._response, self._page, self._lead = session, response, page, lead
         self._seen = 0
+        self._last: Request | None = None
         self.is_beyond = False
 
     def see(self, request: Request, *, has_items: bool) -> None:
         """Look at a request, if that may still show something of the callback; has_items: it yielded items."""
+        self._last = request
         keeping, callback = self._session.keeping, self._page.callback
         if self.is_beyond or self._seen >= LOOKED:
             return
@@ -77,6 +79,13 @@ class Outlinks:
             keeping.note_request(callback, linked=linked)
             self.is_beyond = not linked
 
+    def see_last(self) -> None:
+        """Look at the last request of all: spiders that count ask for the next page last."""
+        keeping, callback = self._session.keeping, self._page.callback
+        if self._last is not None and keeping.is_open(callback) and not self._is_linked(self._last):
+            self.is_beyond = True
+            keeping.note_request(callback, linked=False)
+
     def new(self, requests: Iterable[Request]) -> tuple[list[Request], bool]:
         """Return which pass, of a page that brought no new item; whether it has no link to one of them.
 
@@ -85,17 +94,17 @@ class Outlinks:
         session, met = self._session, self._page.space.met
         passing: list[Request] = []
         beyond = False
-        made: dict[bytes, Request] = {}
-        for each in requests:
-            made.setdefault(session.fingerprint(each), each)
+        made: dict[object, Request] = {}
+        for number, each in enumerate(requests):
+            made.setdefault(session.fingerprint(each) if session.filters else number, each)
         addresses = cache(lambda: Counter(self._address(each.url) for each in made.values()))
         # whose items are not the page may have other items under a link that an accepted page had
-        keeps, links = session.keeping.keeps(self._page.callback), self._page.reading.links
+        keeps, links = session.keeping.keeps_all(self._page.callback), self._page.reading.links
         # of a callback that passes over most links, those of accepted pages were not followed either
         follows = keeps and bool(links) and len(made) >= MOST * len([*each_link(links)])
         is_old = follows and not met.is_new(links)
         for fingerprint, request in made.items():
-            if session.requests.has(fingerprint):
+            if isinstance(fingerprint, bytes) and session.requests.has(fingerprint):
                 continue
             if not self._is_linked(request):
                 note_lead(request, self._lead)

@@ -28,8 +28,6 @@ _NONE_WANTED: frozenset[str] = frozenset()
 _LASTING = (FunctionType, type(None))
 _OF_RULES = getattr(CrawlSpider, "_callback", CrawlSpider)
 _HTML_TYPES = (b"text/html", b"application/xhtml+xml")
-# How names in meta begin that Scrapy, its middlewares and this add-on put there themselves.
-_SCRAPYS = ("depth", "download_", "redirect_", "retry_", "is_start_request", "proxy", "_", "dedup")
 # In the meta of requests whose URL alone does not decide.
 _OWN_WAYS = ("dont_dedup", "dedup_key", "redirect_urls", "retry_times", "splash", "cookiejar")
 
@@ -103,12 +101,6 @@ def again(request: Request, **fields: Any) -> Request:
     by_splash = "splash" in meta and _splash_arguments(request) is not None
     url = request.url if by_splash else first_url(request)
     return request.replace(url=url, dont_filter=True, meta=meta)
-
-
-def handed_over(request: Request) -> tuple[object, ...]:
-    """Return what a request hands its callback: in cb_kwargs, and in meta by names of the spider's own."""
-    own = (value for name, value in request.meta.items() if not str(name).startswith(_SCRAPYS))
-    return (*own, *request.cb_kwargs.values())
 
 
 def send(crawler: Crawler, request: Request) -> None:

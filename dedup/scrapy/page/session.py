@@ -11,9 +11,11 @@ from weakref import WeakKeyDictionary, WeakSet
 import msgspec
 from scrapy import Request
 from scrapy.crawler import Crawler
+from scrapy.dupefilters import BaseDupeFilter
 from scrapy.exceptions import NotConfigured
 from scrapy.http import Response, TextResponse
 from scrapy.utils.job import job_dir
+from scrapy.utils.misc import load_object
 
 from dedup.core.faults import Backoff
 from dedup.core.fingerprint import PageReading, read_page
@@ -21,7 +23,7 @@ from dedup.detector import AsyncDetector
 from dedup.model.names import namespace_of
 from dedup.model.page import Neighbour
 from dedup.model.recipes import Recipe
-from dedup.scrapy.evidence.digest import Names
+from dedup.scrapy.evidence.digest import BESIDE_HEADING, Digest, Names, differing
 from dedup.scrapy.evidence.keeping import CALLBACKS, Keeping, are_equal
 from dedup.scrapy.evidence.ledger import Account, Ledger
 from dedup.scrapy.evidence.met import Met, Requests
@@ -72,6 +74,8 @@ class Session:
         self.in_flight = PagesInFlight(self.counts)
         self.callback = Callbacks(crawler, config).of
         self.requests = Requests()
+        seen = load_object(crawler.settings["DUPEFILTER_CLASS"]).request_seen
+        self.filters = seen is not BaseDupeFilter.request_seen  # Scrapy makes no request twice
         self.keeping, self.names = Keeping(), Names()
         self.visits = Visits(config.control)
         self.job = Job(job_dir(crawler.settings) if is_crawl(crawler) else None)
@@ -144,8 +148,18 @@ class Session:
             return False
         if self.config.proof == "text" and match.identity != "other":
             return True
-        if not self.keeping.keeps(page.callback):
+        return self.keeping.keeps_all(page.callback) and self._are_equal(page)
+
+    def are_equal_items(self, page: Page, mine: Digest) -> bool:
+        """Whether the item of a page and its match's differ only in what holds the page, and the pages are equal."""
+        theirs = page.digest
+        if page.name is None or theirs is None or not mine.holds:
             return False
+        beside = differing(mine, theirs) - mine.holders
+        return beside <= BESIDE_HEADING.keys() and self._are_equal(page)
+
+    def _are_equal(self, page: Page) -> bool:
+        """Whether a page says what its match says, but for what each visit of such pages changes."""
         assert page.name is not None
         volatile, is_text = self.visits.of(page.callback), self.keeping.is_text(page.callback)
         return are_equal(page.name, page.reading, page.digest, volatile, is_text=is_text)
