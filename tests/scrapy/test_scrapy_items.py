@@ -365,9 +365,10 @@ def test_a_control_visit_waits_for_the_next_second_and_copies_for_the_visit(tmp_
     assert len(items(crawl, "url")) <= 31 + 3
 
 
-def test_a_constant_beside_the_page_is_compared(tmp_path):
-    """The next page may bring another value; a copy with the same one is withheld, whatever number it counts."""
-    body = WHOLE_PAGES.replace("}", ', "site": "news"}', 1)
+@pytest.mark.parametrize("value", ["'news'", "str(time.time_ns())"], ids=["constant", "volatile"])
+def test_what_stands_beside_the_page_is_compared(tmp_path, value):
+    """The next page may bring another constant; a copy with an equal one is withheld, whatever number it counts."""
+    body = "import time\n" + WHOLE_PAGES.replace("}", f', "more": {value}}}', 1)
     crawl = run_case(tmp_path, Case(counters(30), body, WRITES))
     assert not crawl.stat("items/by_text")
     assert len(items(crawl, "url")) <= 31 + 3

@@ -224,6 +224,61 @@ def motions(kept):
     return Case({"/": start(*found)} | found, body)
 
 
+def directory():
+    """Pages of four levels are alike but for their links, and the crawl goes breadth first."""
+    found = {}
+    levels = [[""]]
+    for _ in range(3):
+        levels.append([f"{path}/{n}" for path in levels[-1] for n in range(6)])
+    for path in (each for level in levels[:3] for each in level):
+        found[path or "/"] = page(26, *(f"{path}/{n}" for n in range(6)))
+    found |= {path: page(26, f"{path}/it") for path in levels[3]}
+    found |= {f"{path}/it": page(600 + n, more="<b></b>") for n, path in enumerate(levels[3])}
+    body = """
+    def parse(self, response):
+        for _ in response.css("b"):
+            self.note("item", item={"name": response.css("main p::text").get()})
+            yield {"name": response.css("main p::text").get()}
+        yield from response.follow_all(css="main a", callback=self.parse)
+    """
+    queue = "scrapy.squeues.FifoMemoryQueue"
+    return Case(found, body, {"DEPTH_PRIORITY": 1, "SCHEDULER_MEMORY_QUEUE": queue})
+
+
+def last_level():
+    """Pages are kept; each is met first where the crawl goes no deeper, then under another address, where it does."""
+    pages = range(20)
+    found = {"/": start("/old/0", *(f"/doc/{n}?from=start" for n in pages))}
+    found |= {"/old/0": page(27, "/old/1"), "/old/1": page(28, *(f"/doc/{n}" for n in pages))}
+    for n in pages:
+        found[f"/doc/{n}"] = found[f"/doc/{n}?from=start"] = page(850 + n, f"/more/{n}")
+    found |= {f"/more/{n}": page(880 + n) for n in pages}
+    body = """
+    def parse(self, response):
+        self.note("item", item={"html": response.text})
+        yield {"url": response.url, "html": response.text}
+        yield from response.follow_all(reversed(response.css("main a")), self.parse)
+    """
+    return Case(found, body, {"DEPTH_LIMIT": 3, "CONCURRENT_REQUESTS": 1})
+
+
+def insists():
+    """The errback asks again for each page that failed, without end."""
+    links = [f"/doc/{n}?s={s}" for s in range(3) for n in range(20)]
+    body = """
+    def parse(self, response):
+        for place, link in enumerate(response.css("main a")):
+            yield response.follow(link, self.save, errback=self.again, priority=-place)
+    def save(self, response):
+        self.note("item", item={"html": response.text})
+        yield {"html": response.text}
+    def again(self, failure):
+        yield failure.request.replace(dont_filter=True)
+    """
+    found = {"/": start(*links)} | {link: page(910 + n % 20) for n, link in enumerate(links)}
+    return Case(found, body, {"CLOSESPIDER_PAGECOUNT": MOST})
+
+
 def reused():
     """A callback waits between items, and goes on with the one that it yielded."""
     found = {f"/doc/{n}": page(13, more=f"<b data-n='{n}'></b>") for n in range(30)}
@@ -385,6 +440,9 @@ CASES = {
     "topics_of_urls": (lambda: topics("response.url.split('/')[3]"), 38),
     "sellers": (sellers, 40),
     "by_month": (by_month, 19),
+    "directory": (directory, 216),
+    "last_level": (last_level, 43),
+    "insists": (insists, 20),
     "motions": (lambda: motions("response.text"), 36),
     "motions_as_text": (lambda: motions("' '.join(response.css('main ::text').getall())"), 36),
     "reused": (reused, 90),
@@ -419,9 +477,9 @@ def test_promise_1_nothing_is_lost(crawls, name):
     assert crawls[name].stats.get("item_scraped_count", 0) >= CASES[name][1]
 
 
-@pytest.mark.parametrize("name", ["few_words", "data_pages"])
+@pytest.mark.parametrize("name", ["few_words", "data_pages", "insists"])
 def test_pages_that_bring_nothing_new_end(crawls, name):
-    """With few words, or with more data than text: their requests cost the budget."""
+    """With few words, or with more data than text: their requests cost the budget; asked for again: compared."""
     assert len(crawls[name].requested) < MOST / 2
 
 

@@ -105,6 +105,8 @@ class Judge:
             if space is None:
                 return None
             reading = session.read(space.recipe, response)
+            if 0 < session.depth <= request.meta.get("depth", 0):  # no link of it is followed
+                reading = reading._replace(links=b"")
             self._counts.add("probed")
             kind = request.meta.get("dedup_kind")
             is_start = noted.copied is None and request.meta.get("is_start_request")
@@ -220,7 +222,8 @@ class Judge:
     def _may_drop(self, page: Page) -> bool:
         """Whether a page that looks like an accepted one is dropped unparsed."""
         reading = page.reading
-        if page.verdict.reason == "in_flight" or page.space.met.is_new(reading.links):
+        met, key = page.space.met, page.verdict.document.key
+        if page.verdict.reason == "in_flight" or met.is_new(reading.links) or met.was_dropped(key):
             return False
         if "data_page" in self._session.config.exempt and reading.data_bytes > reading.text_bytes:
             return False
@@ -235,6 +238,7 @@ class Judge:
         """Note a page that is dropped unparsed, or would be."""
         assert page.name is not None
         assert page.match is not None
+        page.space.met.drop(page.verdict.document.key)
         if page.by_text:
             self._counts.add("items/by_text")
         else:

@@ -88,6 +88,7 @@ class Session:
         self._memory: Memory | None = None
         self._name = config.namespace
         self._begun = time.time()
+        self.depth = crawler.settings.getint("DEPTH_LIMIT")
         self._waiting_bytes = 0  # of pages that wait for a control visit
         # whether the text alone decides, so that what a site repeats on its pages must not
         self.learns_frame = config.proof == "text" and "unread" in config.exempt
@@ -155,7 +156,8 @@ class Session:
         theirs = page.digest
         if page.name is None or theirs is None or not mine.holds:
             return False
-        beside = differing(mine, theirs) - mine.holders
+        volatile = self.visits.of(page.callback).fields
+        beside = differing(mine, theirs) - mine.holders - volatile
         return beside <= BESIDE_HEADING.keys() and self._are_equal(page)
 
     def _are_equal(self, page: Page) -> bool:
