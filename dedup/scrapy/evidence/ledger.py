@@ -105,9 +105,8 @@ class Ledger(Generic[R]):
         self._spent: OrderedDict[Account, int] = OrderedDict()
         self._waiting: dict[Account, deque[R]] = {}
         self._waits = 0
-        self._last: Counter[Account] = (
-            Counter()
-        )  # how often the newest waiting requests were sent, since the last news
+        # how often the newest waiting requests of a callback and site were sent since the last news
+        self._last: Counter[Account] = Counter()
         self.changed = False  # since that was last set to False
 
     # --------------------------------------------------------------------------------- pages
@@ -231,7 +230,7 @@ class Ledger(Generic[R]):
         for account in self._waiting:
             held.setdefault(account._replace(shape=""), []).append(account)
         for whole, accounts in held.items():
-            if self._last[whole] < FEW:
+            if self._last[whole] < FEW and len(self._last) <= ACCOUNTS:
                 self._last[whole] += 1
                 for account in accounts:
                     found += self._send(account, -(-AT_ONCE // len(accounts)), newest=True)
