@@ -64,6 +64,7 @@
 #define scratch_drop portable_scratch_drop
 #define scratch_grow portable_scratch_grow
 #define scratch_trim portable_scratch_trim
+#define simhash_ways portable_simhash_ways
 #define sketch_end portable_sketch_end
 #define sketch_mark portable_sketch_mark
 #define tag_attributes portable_tag_attributes
