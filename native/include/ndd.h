@@ -58,6 +58,11 @@ typedef struct ndd_key {
 /* The recipe's own token hash (docs/reference/fingerprint-spec.md, "Token hash"). */
 uint64_t ndd_hash_token(const uint8_t *bytes, size_t n, ndd_key key);
 
+/* Published hashes, for those who compute fingerprints compatible with other tools. */
+uint64_t ndd_hash_fnv1(const uint8_t *bytes, size_t n);
+uint64_t ndd_hash_fnv1a(const uint8_t *bytes, size_t n);
+uint64_t ndd_hash_jenkins(const uint8_t *bytes, size_t n, uint64_t seed); /* lookup3 hashlittle2 */
+
 /* MurmurHash2 by Austin Appleby (2008), the 32-bit one, of little-endian words on every processor.
  * With the seed 0x9747b28c and the top bit off, modulo the number of partitions, it is the partition
  * in which Kafka's own producer puts a record with these bytes for a key. */

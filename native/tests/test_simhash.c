@@ -74,6 +74,13 @@ static void test_small_weights_each_way(void) {
 #define BYTES(text) (const uint8_t *)text, sizeof text - 1
 
 static void test_published_hashes(void) {
+    CHECK(ndd_hash_fnv1a(BYTES("")) == UINT64_C(0xcbf29ce484222325));
+    CHECK(ndd_hash_fnv1a(BYTES("a")) == UINT64_C(0xaf63dc4c8601ec8c));
+    CHECK(ndd_hash_fnv1a(BYTES("foobar")) == UINT64_C(0x85944171f73967e8));
+    CHECK(ndd_hash_fnv1(BYTES("test string")) == UINT64_C(8811532157352841348));
+    CHECK(ndd_hash_jenkins(BYTES(""), 0) == UINT64_C(0xdeadbeefdeadbeef));
+    CHECK(ndd_hash_jenkins(BYTES("Four score and seven years ago"), 0) == UINT64_C(0x17770551ce7226e6));
+    CHECK(ndd_hash_jenkins(BYTES("Four score and seven years ago"), 1) == UINT64_C(0xe3607caebd371de4));
     /* of Kafka's own tests (UtilsTest.testMurmur2) */
     CHECK(ndd_hash_murmur2(BYTES("21"), KAFKA_SEED) == (uint32_t)INT32_C(-973932308));
     CHECK(ndd_hash_murmur2(BYTES("foobar"), KAFKA_SEED) == (uint32_t)INT32_C(-790332482));

@@ -98,6 +98,25 @@ def test_shingle_hashes_are_golden(vector: dict[str, Any]) -> None:
     assert hex_fingerprint(oracle.shingle_hash(*hashes[:3])) == vector["hash"]
 
 
+@pytest.mark.parametrize(
+    ("token", "algorithm", "seed", "expected"),
+    [
+        ("", "fnv1a", 0, 0xCBF29CE484222325),
+        ("a", "fnv1a", 0, 0xAF63DC4C8601EC8C),
+        ("foobar", "fnv1a", 0, 0x85944171F73967E8),
+        ("test string", "fnv1", 0, 8811532157352841348),
+        ("", "jenkins", 0, 0xDEADBEEFDEADBEEF),
+        ("Four score and seven years ago", "jenkins", 0, 0x17770551CE7226E6),
+        ("Four score and seven years ago", "jenkins", 1, 0xE3607CAEBD371DE4),
+    ],
+)
+def test_published_hashes_give_their_published_values(
+    token: str, algorithm: Any, seed: int, expected: int
+) -> None:
+    """FNV-1, FNV-1a and Jenkins' lookup3 are those of everyone else."""
+    assert token_hashes([token], algorithm, seed=seed).tolist() == [expected]
+
+
 def test_text_and_its_bytes_hash_alike() -> None:
     """A token given as text counts as its UTF-8 bytes, and a lone surrogate does no harm."""
     assert (
@@ -110,6 +129,12 @@ def test_no_tokens_have_no_hashes() -> None:
     """An empty list gives an empty array."""
     found = token_hashes([])
     assert found.dtype == np.uint64 and found.shape == (0,)
+
+
+def test_an_unknown_hash_is_refused() -> None:
+    """The error names those that are known."""
+    with pytest.raises(UsageError, match="'md5'; known are recipe, fnv1, fnv1a, jenkins"):
+        token_hashes(["a"], "md5")  # type: ignore[arg-type]
 
 
 # -------------------------------------------------------------------------------------- simhash
@@ -186,6 +211,12 @@ def test_a_tie_gives_0() -> None:
 def test_one_hash_repeated_is_its_own_simhash() -> None:
     """A hundred times the same is the same."""
     assert simhash([0xDEADBEEF] * 100) == 0xDEADBEEF
+
+
+def test_compatible_fingerprints_can_be_made() -> None:
+    """FNV-1 words and simhash give what mfonda/simhash gives, where there is no tie."""
+    assert simhash(token_hashes("this is a test phrase".split(), "fnv1")) == 0x8C3A5F7E9ECB3F35
+    assert simhash(token_hashes("this is a test phrass".split(), "fnv1")) == 0x8C3A5F7E9ECB3F21
 
 
 @pytest.mark.parametrize(
