@@ -109,7 +109,7 @@ def _audit(
 ) -> "Audit":
     from dedup.model.recipes import recipe_of
     from dedup.scan.audit.judging import judge
-    from dedup.scan.audit.removals import CLUSTERS, read_removals
+    from dedup.scan.audit.removals import read_removals
     from dedup.scan.audit.sample import draw, find_documents
     from dedup.scan.values import ReadingOptions, ScanJob
 
@@ -122,8 +122,6 @@ def _audit(
     id_field = options["id_field"] or _ID_FIELDS.get(listed.tool)
     if options["positions"] or (listed.tool == "text-dedup" and id_field is None):
         ids = "position"
-    elif listed.tool == CLUSTERS:
-        ids = "task"
     else:
         ids = "url" if id_field is None else "field"
     job = ScanJob(
@@ -172,7 +170,6 @@ _IDS = {
     "url": "URLs",
     "field": "those of --id-field",
     "position": "positions",
-    "task": "numbers of files and of documents in them",
 }
 
 

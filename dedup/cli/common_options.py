@@ -10,7 +10,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 from msgspec.inspect import FloatType, IntType
@@ -30,14 +30,7 @@ else:  # click 8.1 has it without a parameter
     ParameterType = click.ParamType
 
 
-class Option(Protocol):
-    """Gives a command an option."""
-
-    def __call__(self, command: F, /) -> F:
-        """Return the command with it."""
-
-
-def json_option(text: str = "Print one JSON object instead of text.") -> Option:
+def json_option(text: str = "Print one JSON object instead of text.") -> Callable[[F], F]:
     """Return the option --json."""
     return click.option("--json", "as_json", is_flag=True, help=text)
 
@@ -50,7 +43,7 @@ def number_option(
     least: float | None = None,
     most: float | None = None,
     **more: Any,
-) -> Option:
+) -> Callable[[F], F]:
     """Return a number's option with its range; where the default is a float it takes fractions."""
     form = click.FloatRange if isinstance(default, float) else click.IntRange
     kind: Any = form(least, most)  # type: ignore[arg-type]
@@ -58,7 +51,7 @@ def number_option(
     return click.option(flag, type=kind, default=default, show_default=shown, help=text, **more)
 
 
-def output_option(what: str) -> Option:
+def output_option(what: str) -> Callable[[F], F]:
     """Return the option -o, --output; what it writes, in words."""
     text = f"Write {what} to a file. [default: stdout]"
     return click.option("-o", "--output", metavar="FILE", default="-", help=text)
@@ -76,7 +69,7 @@ def log_option(command: F) -> F:
     )(command)
 
 
-def setting_option(name: str, *, environment: bool = False, **changed: Any) -> Option:
+def setting_option(name: str, *, environment: bool = False, **changed: Any) -> Callable[[F], F]:
     """Return the flag of a setting: its type, range, default and help, unless they are changed.
 
     environment  the flag is also read from the variable DEDUP_NAME
@@ -101,7 +94,7 @@ def _flag_type(setting: Setting) -> Any:
     return click.FloatRange(form.ge, form.le) if isinstance(form, FloatType) else None
 
 
-def distance_option(text: str | None = None, default: int | None = None) -> Option:
+def distance_option(text: str | None = None, default: int | None = None) -> Callable[[F], F]:
     """Return the option --distance; without a default it is None where it is not given."""
     return setting_option("distance", default=default, help=text or SETTINGS["distance"].help)
 

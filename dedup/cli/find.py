@@ -10,7 +10,6 @@ plain; otherwise Python reads it line by line and finds the wrong one. A negativ
 """
 
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -300,27 +299,12 @@ def _chunks(file: IO[bytes], name: str) -> Iterator[tuple[int, bytes]]:
 def _plain_decimal(chunk: bytes) -> Numbers | None:
     """Return the numbers of a chunk of digits and newlines only, or None for another chunk."""
     if chunk.translate(None, b"0123456789\n"):
-        return _plain_signed(chunk)
+        return None
     if not chunk.strip():
         return np.empty(0, np.uint64)
     numbers = np.fromstring(chunk.decode("ascii"), dtype=np.uint64, sep="\n")
     # A number that is too large is read as the largest.
     return None if np.any(numbers == LARGEST) else numbers
-
-
-def _plain_signed(chunk: bytes) -> Numbers | None:
-    """Return the numbers of a chunk of signed 64-bit integers, one a line and no blank ones, or None."""
-    if chunk.translate(None, b"0123456789\n-") or not _SIGNED.fullmatch(chunk):
-        return None
-    numbers = np.fromstring(chunk.decode("ascii"), dtype=np.int64, sep="\n")
-    # A number that does not fit is read as the greatest or the least.
-    bounds = np.iinfo(np.int64)
-    if np.any((numbers == bounds.max) | (numbers == bounds.min)):
-        return None
-    return numbers.view(np.uint64)
-
-
-_SIGNED = re.compile(rb"(?:-?[0-9]{1,19}\n)*+(?:-?[0-9]{1,19})?")
 
 
 def _plain_hex(chunk: bytes) -> Numbers | None:

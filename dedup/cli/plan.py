@@ -15,7 +15,7 @@ import msgspec
 from dedup.cli import terminal
 from dedup.cli.common_options import ParameterType, distance_option, json_option, number_option
 from dedup.cli.terminal import scaled_text, size_text, time_text
-from dedup.core.bulk.designs import Design, fewest_tables
+from dedup.core.bulk.designs import Design
 from dedup.core.bulk.designs import plan as plan_designs
 from dedup.core.memory import memory_bytes
 from dedup.model.recipes import NEWEST, recipe_of
@@ -23,7 +23,6 @@ from dedup.store.index import MEMORY_FULL
 from dedup.store.segmented_table import MERGED_MOST, RATIO
 
 SUFFIXES = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-WIDTH = 64
 HEADERS = (
     "design",
     "tables",
@@ -88,13 +87,12 @@ def plan(documents: int, distance: int, memory: str | None, key_bytes: int, as_j
     """
     designs = plan_designs(documents, distance, memory)
     if as_json:
-        terminal.out_json([_json(design) for design in designs])
+        terminal.out_json([msgspec.to_builtins(design) for design in designs])
         return
     for line in _store(documents, distance, key_bytes):
         terminal.out(line)
     terminal.out(terminal.table(HEADERS, [_row(design) for design in designs]))
     terminal.out("")
-    terminal.out(_fewest(distance))
     terminal.out(
         "Candidates are those of the shortest prefix, for evenly spread fingerprints; times are"
     )
@@ -122,11 +120,6 @@ def _store(documents: int, distance: int, key_bytes: int) -> list[str]:
     ]
 
 
-def _json(design: Design) -> dict[str, Any]:
-    built: dict[str, Any] = msgspec.to_builtins(design)
-    return built
-
-
 def _row(design: Design) -> list[str | int]:
     least, most = design.prefix_bits
     return [
@@ -138,16 +131,6 @@ def _row(design: Design) -> list[str | int]:
         time_text(design.latency_ns),
         "recommended" if design.recommended else "",
     ]
-
-
-def _fewest(distance: int) -> str:
-    """Return the answer to section 3.1.2: how long a prefix a number of tables can have."""
-    steps: dict[int, int] = {}
-    for bits in range(1, WIDTH + 1):
-        if (found := fewest_tables(distance, bits)) is not None:
-            steps[found[0]] = bits
-    parts = [f"{tables} for {bits}" for tables, bits in list(steps.items())[:6]]
-    return f"The fewest tables for a prefix length in bits: {', '.join(parts)}."
 
 
 def _candidates(number: float) -> str:

@@ -73,11 +73,6 @@ STDOUT = "-"
     help="Format of the inputs. [default: by their names]",
 )
 @click.option(
-    "--base",
-    metavar="FOLDER",
-    help="What the files of a list of paths are relative to. [default: its folder]",
-)
-@click.option(
     "--url-field",
     default="url",
     show_default=True,
@@ -123,7 +118,7 @@ def scan(
 ) -> None:
     """Find the near-duplicates in WARC, WACZ, WET, Parquet, JSONL or HTML files, in folders and globs.
 
-    An INPUT of - is JSON lines on stdin, and a .paths file lists files. Of several similar pages, the
+    An INPUT of - is JSON lines on stdin. Of several similar pages, the
     first in the order of the input is kept (or see --keep); the verdicts of the others name it. Broken records are reported and
     skipped. The exit code is 1 if a file could not be read, or every record is broken.
     """
@@ -238,9 +233,6 @@ def _lines(summary: "Summary") -> list[str]:
         if counts:
             named = ", ".join(f"{n:,} {reason}" for reason, n in sorted(counts.items()))
             lines.append(f"{title}: {named}")
-    if s.siteless:
-        pages = terminal.count(s.siteless, "page")
-        lines.append(f"--identity does not apply to {pages}: their URLs name no site")
     if s.unread_files:
         lines.append(f"{terminal.count(s.unread_files, 'file')} could not be read to the end")
     if s.broken > s.unread_files:

@@ -17,14 +17,15 @@ import click
 
 from dedup.cli import terminal
 from dedup.cli.common_options import (
+    F,
     LogForm,
-    Option,
     distance_option,
     log_option,
     number_option,
     set_up_logs,
     setting_option,
 )
+from dedup.core.memory import memory_bytes
 from dedup.model.errors import UsageError
 from dedup.model.policy import age_seconds
 
@@ -55,20 +56,18 @@ def _size(least: str) -> Callable[[click.Context, click.Option, str], int]:
     """Return what reads a size in bytes, such as 512M, of at least so much."""
 
     def read(_context: click.Context, _option: click.Option, text: str) -> int:
-        size = _bytes(text)
-        if size < _bytes(least):
+        try:
+            size = memory_bytes(text)
+        except UsageError:
+            size = 0
+        if size < memory_bytes(least):
             raise click.BadParameter(f"{text!r} is not a size from {least} on: 512M, 4G, or bytes.")
         return size
 
     return read
 
 
-def _bytes(text: str) -> int:
-    found = re.fullmatch(r"([0-9]{1,9})([KMG]?)", text.upper().removesuffix("IB").removesuffix("B"))
-    return int(found[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[found[2]] if found else 0
-
-
-def _file_option(flag: str, text: str) -> Option:
+def _file_option(flag: str, text: str) -> Callable[[F], F]:
     return click.option(flag, type=click.Path(path_type=Path), help=text)
 
 

@@ -5,7 +5,7 @@
     service -> /v1/export, some hundred documents an answer -> lines (backup)
 
 Invariants:
-  - info, verify, export and every --dry-run only read; all take the store's lock. A store that is in use or damaged is
+  - info, verify, export and prune --dry-run only read; all take the store's lock. A store that is in use or damaged is
     named, and does not hide the others.
   - The whole input of an import is checked before anything is written. A bad line is reported with its number
     and skipped; an error of the input as a whole stops the import.
@@ -48,7 +48,7 @@ from dedup.store import Store
 from dedup.store.documents import FORMAT
 from dedup.store.index import KEYS, VALUES
 from dedup.store.store import DOCUMENTS, locked_documents
-from dedup.store.verify import LISTED, verify_store
+from dedup.store.verify import verify_store
 
 if TYPE_CHECKING:
     from dedup.wire.kafka import KafkaConfig
@@ -162,21 +162,15 @@ def info(path: str, as_json: bool) -> None:
 
 
 @store.command(epilog="Example: dedup store verify .scrapy/dedup/my-spider")
-@click.argument("path", type=click.Path(), metavar="PATH|URL")
+@click.argument("path", type=click.Path())
 @json_option()
 def verify(path: str, as_json: bool) -> None:
-    """Check the stores at PATH, or of the running service at URL, its HTTP port. Nothing is changed.
+    """Check the stores at PATH. Nothing is changed.
 
-    Every document is read, and looked up in the index; damage gives exit code 1. A service goes on serving; its token,
-    if it has one, is read from DEDUP_TOKEN.
+    Every document is read, and looked up in the index; damage gives exit code 1. Of a service that runs,
+    `dedup store backup` reads every document.
     """
-    if urlsplit(path).scheme in {"http", "https"}:
-        stores = [_verify_served(path, name) for name in _documents(path)]
-        health = json.loads(get(path, "/readyz")[0])
-        if failed := health["status"] == "partial":
-            terminal.error(health["reason"])
-    else:
-        stores, failed = each(path, _verify)
+    stores, failed = each(path, _verify)
     unsound = [s for s in stores if not s.get("sound")]
     if as_json:
         terminal.out_json({"path": path, "sound": not unsound, "stores": stores})
@@ -184,8 +178,7 @@ def verify(path: str, as_json: bool) -> None:
         if "error" not in s and not as_json:
             documents = terminal.count(s["documents"], "document")
             state = "sound" if s["sound"] else terminal.count(s["problem_count"], "problem")
-            on_disk = f", {s['indexed']:,} indexed on disk" if "indexed" in s else ""
-            terminal.out(f"{s['path']}: {documents}{on_disk}: {state}")
+            terminal.out(f"{s['path']}: {documents}, {s['indexed']:,} indexed on disk: {state}")
             for problem in s["problems"]:
                 terminal.out(f"  {problem}")
             if (more := s["problem_count"] - len(s["problems"])) > 0:
@@ -198,24 +191,6 @@ def verify(path: str, as_json: bool) -> None:
             )
     if failed or unsound:
         click.get_current_context().exit(1)
-
-
-def _verify_served(url: str, namespace: str) -> Seen:
-    """Verify a namespace of a running service, some hundred documents a time."""
-    first: int | None = 0
-    documents, problems = 0, []
-    while first is not None:
-        query = urlencode({"ns": namespace, "from": first})
-        answer = json.loads(get(url, f"/v1/verify?{query}")[0])
-        documents, first = documents + answer["documents"], answer["next"]
-        problems += answer["problems"]
-    return {
-        "path": f"{url}, {namespace}",
-        "documents": documents,
-        "sound": not problems,
-        "problems": problems[:LISTED],
-        "problem_count": len(problems),
-    }
 
 
 def _age(_context: click.Context, _option: click.Parameter, text: str) -> float:
@@ -395,9 +370,8 @@ async def _produce(config: "KafkaConfig", folder: Path, fault: Callable[[int, st
     default="-",
     help="Read the lines from a file. [default: stdin]",
 )
-@click.option("--dry-run", is_flag=True, help="Change nothing; only say what would happen.")
 @json_option()
-def import_(path: str, source: str, dry_run: bool, as_json: bool) -> None:
+def import_(path: str, source: str, as_json: bool) -> None:
     """Insert documents from JSON lines, as `export` writes them.
 
     Known keys are replaced. PATH is the folder of a store, or a folder with a store for each namespace;
@@ -414,28 +388,24 @@ def import_(path: str, source: str, dry_run: bool, as_json: bool) -> None:
         faults.close()
         folders = _targets(path, name, found.first)
         file.seek(0)
-        if dry_run:
-            counts = transfer.count_known(file, found, folders)
-        else:
-            stores = {
-                n: stack.enter_context(Store.open(f.parent, n, recipe_id=found.recipes[n]))
-                for n, f in folders.items()
-            }
-            counts = transfer.import_lines(file, found, stores, terminal.progress(name))
+        stores = {
+            n: stack.enter_context(Store.open(f.parent, n, recipe_id=found.recipes[n]))
+            for n, f in folders.items()
+        }
+        counts = transfer.import_lines(file, found, stores, terminal.progress(name))
     if as_json:
         stores_seen = [
             {"path": str(f), "namespace": n, "recipe": found.recipes[n]}
             | {"imported": counts[n][0], "replaced": counts[n][1]}
             for n, f in folders.items()
         ]
-        lines = {"dry_run": dry_run, "lines": found.lines, "bad_lines": found.bad}
+        lines = {"lines": found.lines, "bad_lines": found.bad}
         terminal.out_json({"path": path} | lines | {"stores": stores_seen})
     else:
-        verb = "would be imported" if dry_run else "imported"
         for n, folder in folders.items():
             imported, replaced = counts[n]
             documents = terminal.count(imported, "document")
-            terminal.out(f"{folder}: {documents} {verb}, {replaced:,} in place of another")
+            terminal.out(f"{folder}: {documents} imported, {replaced:,} in place of another")
     if found.bad:
         click.get_current_context().exit(1)
 

@@ -307,7 +307,6 @@ class Rate:
     """The speed and the remaining time of something, measured since the first call."""
 
     def __init__(self) -> None:
-        """Begin before the first step."""
         self._begun: tuple[float, int, int] | None = None  # seconds, done by then, of how many
         self._last = 0
 

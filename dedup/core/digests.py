@@ -218,7 +218,6 @@ class _SlotFile:
     """One mapped file of slots."""
 
     def __init__(self, path: Path) -> None:
-        """Open a file, or make an empty one."""
         self.path = path
         beside = path.with_suffix(".new")
         if not path.exists() and beside.exists():  # a kill in grow(), after the copy was complete

@@ -11,28 +11,25 @@ from collections import Counter
 
 
 class Backoff:
-    """The pauses of one retry loop: first_seconds, then factor times the one before, up to a bound.
+    """The pauses of one retry loop: first_seconds, then twice the one before, up to a bound.
 
     >>> backoff = Backoff(0.5, 3.0)
     >>> [backoff.next() for _ in range(5)]
     [0.5, 1.0, 2.0, 3.0, 3.0]
     """
 
-    __slots__ = ("_factor", "_first", "_longest", "_pause")
+    __slots__ = ("_first", "_longest", "_pause")
 
-    def __init__(
-        self, first_seconds: float, longest_seconds: float, *, factor: float = 2.0
-    ) -> None:
+    def __init__(self, first_seconds: float, longest_seconds: float) -> None:
         """No pause is shorter than first_seconds or longer than longest_seconds."""
         self._first = min(first_seconds, longest_seconds)
         self._longest = longest_seconds
-        self._factor = factor
         self._pause = self._first
 
     def next(self) -> float:
         """Return the seconds to wait now; the pause after it is longer."""
         pause = self._pause
-        self._pause = min(pause * self._factor, self._longest)
+        self._pause = min(2 * pause, self._longest)
         return pause
 
     def reset(self) -> None:

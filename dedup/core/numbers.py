@@ -156,7 +156,6 @@ class HashSet:
     """
 
     def __init__(self, most: int) -> None:
-        """Make an empty set."""
         made = ffi.new("ndd_hash_set **")
         check(lib.ndd_hash_set_open(most, made), "a set of hashes")
         self._set = ffi.gc(made[0], lib.ndd_hash_set_close)

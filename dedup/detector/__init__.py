@@ -90,7 +90,6 @@ class Opening(Coroutine[Any, Any, AsyncDetector]):
     """The result of open_async(): `await` it for a detector, or use it in `async with`, which closes that."""
 
     def __init__(self, opening: Coroutine[Any, Any, AsyncDetector]) -> None:
-        """Wrap a coroutine that opens a detector."""
         self._opening = opening
 
     def send(self, value: Any) -> Any:

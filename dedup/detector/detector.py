@@ -110,9 +110,6 @@ class Accepted(Protocol):
     def insert(self, document: Document) -> object:
         """Insert a document; one with the same key is replaced."""
 
-    def insert_many(self, documents: Sequence[Document]) -> object:
-        """Insert documents in their order."""
-
 
 class OpenStore:
     """A store, its pages in flight, its lock, and the number of its users."""
@@ -160,8 +157,8 @@ class EmbeddedDetector(Detector):
     ) -> Self:
         """Return a detector over documents that are not a store, such as a part of one.
 
-        frames is what is known of the sites' frames, by default nothing. The documents must find distances up to the policy's; the caller closes them. Only these methods may be
-        called: probe, reserve, insert, insert_many, release and accept.
+        frames is what is known of the sites' frames, by default nothing. The documents must find distances up to the
+        policy's; the caller closes them. Only accept() may be called.
         """
         held = OpenStore(cast("Store", documents), frames or Frames(recipe.id))
         return cls(held, recipe, policy, clock)
@@ -779,7 +776,6 @@ class AsyncEmbeddedDetector(AsyncDetector):
     info = _at_once("info")
 
     def __init__(self, detector: EmbeddedDetector) -> None:
-        """Take over a detector."""
         self.recipe = detector.recipe
         self.policy = detector.policy
         self.frames = detector.frames

@@ -125,18 +125,6 @@ class Detector(_Fingerprints):
         Raises RecipeMismatch, StoreDamaged, and ServiceUnavailable.
         """
 
-    def probe_items(
-        self, page: PageFingerprint, items: bytes, *, domain: str | None = None
-    ) -> list[Neighbour]:
-        """Return the stored near-duplicates of a page that brought the same, by a digest of yours.
-
-        items  1 to 1024 bytes made of what you take from a page; given at insert with verdict.brought(items=...)
-
-        If there is none, the page brings something else than those with its text: keep it with
-        exempt="items". Raises what probe() raises.
-        """
-        return [near for near in self.probe(page, domain=domain) if near.document.items == items]
-
     def reserve(
         self, page: PageFingerprint, key: str, **options: Unpack[ReserveKeywords]
     ) -> Verdict:
@@ -244,13 +232,6 @@ class AsyncDetector(_Fingerprints):
     @abstractmethod
     async def probe(self, page: PageFingerprint, *, domain: str | None = None) -> list[Neighbour]:
         """Return the stored near-duplicates of a page."""
-
-    async def probe_items(
-        self, page: PageFingerprint, items: bytes, *, domain: str | None = None
-    ) -> list[Neighbour]:
-        """Return the stored near-duplicates of a page that brought the same."""
-        near = await self.probe(page, domain=domain)
-        return [each for each in near if each.document.items == items]
 
     async def reserve(
         self, page: PageFingerprint, key: str, **options: Unpack[ReserveKeywords]

@@ -21,7 +21,6 @@ class UnreadPages:
     MOST = 16_384
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._documents: OrderedDict[str, Document] = OrderedDict()
         self._keys: dict[bytes, dict[str, None]] = {}  # of documents, by their links
 

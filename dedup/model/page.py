@@ -311,11 +311,6 @@ class Neighbour(msgspec.Struct, frozen=True, gc=False):
         return self.document.domain
 
     @property
-    def kind(self) -> str:
-        """The document's kind."""
-        return self.document.kind
-
-    @property
     def paid(self) -> bool:
         """Whether the document's page brought what it was fetched for."""
         return self.document.paid
@@ -359,16 +354,6 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     def domain(self) -> str:
         """The page's registrable domain, "" if it has none."""
         return self.document.domain
-
-    @property
-    def kind(self) -> str:
-        """What the page was read for, "" if that was not given."""
-        return self.document.kind
-
-    @property
-    def paid(self) -> bool:
-        """Whether the page brought what it was fetched for."""
-        return self.document.paid
 
     @property
     def of(self) -> str | None:

@@ -32,12 +32,7 @@ class Layer:
         self._probed: dict[int, list[tuple[int, int]]] = {}  # answers of the table, by value
         self._number = 0
 
-    def __len__(self) -> int:
-        """Return the number of documents."""
-        return len(self._documents)
-
     def __contains__(self, key: object) -> bool:
-        """Tell whether a document with this key is held."""
         return key in self._documents
 
     def widen(self, k: int) -> None:
@@ -103,10 +98,6 @@ class Layer:
             self._table.insert_many(values, numbers)
             self._newest = {}
 
-    def insert_many(self, documents: Sequence[Document]) -> int:
-        """Take documents in their order; return how many replaced another."""
-        return sum(map(self.insert, documents))
-
     def documents(self) -> list[Document]:
         """Return the documents, the newest last."""
         return [document for _, document in self._documents.values()]
@@ -125,12 +116,7 @@ class AcceptedLayers:
         self._below: list[Store] = []  # these stores
         self._searched: tuple[int, int] = 0, 0  # within which distance, and how many at most
 
-    def __len__(self) -> int:
-        """Return the number of documents, those that are hidden by a newer one among them."""
-        return (0 if self._base is None else len(self._base)) + len(self._work) + len(self._fresh)
-
     def __contains__(self, key: object) -> bool:
-        """Tell whether a document with this key was accepted."""
         held = key in self._fresh
         if not held and isinstance(key, str):
             known = self._known.get(key)
@@ -213,13 +199,6 @@ class AcceptedLayers:
         self._asked = "", False
         if not self._fresh.insert(document):
             self._replaced += hides
-
-    def insert_many(self, documents: Sequence[Document]) -> int:
-        """Take documents in their order; return how many replaced another."""
-        before = self._replaced
-        for document in documents:
-            self.insert(document)
-        return self._replaced - before
 
     def commit(self, number: int = 0) -> None:
         """Move the fresh documents to the work store, in one transaction that also stores the commit's number."""

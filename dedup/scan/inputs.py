@@ -1,20 +1,17 @@
 """Which files an input means, and in which order: as given; globs and folders by name.
 
 Invariants: the same arguments give the same units every time; files are listed as they are
-needed, never all at once; hidden files, and the scan's own output, are left out. A list of paths
-names what lies elsewhere: it counts where it is given, not where a folder has it.
+needed, never all at once; hidden files, and the scan's own output, are left out.
 """
 
 import glob
 import os
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from dedup.model.errors import DedupError, UsageError
-from dedup.scan.records import opened
 from dedup.scan.values import STDIN, Kind, ScanJob, Unit
 
 FILES_A_UNIT = 64  # HTML files that one process reads in one go
@@ -33,8 +30,6 @@ _KINDS: dict[str, Kind] = {
 ARCHIVES: frozenset[Kind] = frozenset(("warc", "wet", "wacz"))  # what FastWARC reads
 _COMPRESSED: frozenset[Kind] = frozenset(("warc", "wet", "jsonl"))
 _PACKED = (".gz", ".zst", ".lz4")
-_LIST = ".paths"
-_LONGEST_PATH = 1 << 16  # bytes of a line in a list
 
 
 class _InputFile(NamedTuple):
@@ -79,9 +74,6 @@ def _files(job: ScanJob) -> Iterator[_InputFile]:
             yield _InputFile(STDIN, "jsonl", 0)
             continue
         given = local_path(given)  # noqa: PLW2901
-        if is_list(given):
-            yield from _listed(given, job)
-            continue
         paths = [given] if os.path.lexists(given) else sorted(glob.iglob(given, recursive=True))  # noqa: PTH207
         if not paths:
             raise DedupError(f"{given}: there is no such file or folder; check the path")
@@ -108,49 +100,6 @@ def local_path(given: str) -> str:
 
 
 _URL = re.compile("[a-zA-Z][a-zA-Z0-9+.-]+://")
-
-
-def is_list(path: str) -> bool:
-    """Tell whether a file is a list of paths, by its name."""
-    base, suffix = os.path.splitext(path.lower())  # noqa: PTH122
-    return _LIST in {suffix, os.path.splitext(base)[1] if suffix in _PACKED else ""}  # noqa: PTH122
-
-
-def listed_paths(path: str, base: str | None) -> Iterator[str]:
-    """Yield the files that a list names, a path or file:// URL a line; # begins a comment.
-
-    Relative ones are relative to the base, or else to the folder of the list. Raises DedupError for
-    a list that cannot be read, and UsageError for another URL in it.
-    """
-    folder = os.path.dirname(path) if base is None else base  # noqa: PTH120
-    try:
-        with opened(path) as (lines, _, unpacked):
-            number = 0
-            while line := lines.readline(_LONGEST_PATH):
-                number += 1
-                if len(line) == _LONGEST_PATH:
-                    raise UsageError(f"{path} line {number}: no path has {_LONGEST_PATH:,} bytes")
-                named = os.fsdecode(line.strip())
-                if named and not named.startswith("#"):
-                    yield os.path.join(folder, local_path(named))  # noqa: PTH118
-            if unpacked is not None and unpacked.error:
-                raise DedupError(f"{path}: the compressed data is damaged ({unpacked.error})")
-    except OSError as error:
-        raise DedupError(f"{path}: {error.strerror or error}; check the path") from error
-
-
-def _listed(path: str, job: ScanJob) -> Iterator[_InputFile]:
-    """Yield the files of a list. One that is not there is a broken file, and does not end the scan."""
-    for named in listed_paths(path, job.base):
-        kind = job.format or kind_of(named)
-        if kind is None:
-            raise UsageError(
-                f"{path}: the format of {named} is not known by its name; give --format"
-            )
-        size = 0
-        with suppress(OSError):
-            size = os.stat(named).st_size  # noqa: PTH116
-        yield _InputFile(named, kind, size)
 
 
 def _below(path: str, kind: Kind | None, own: set[str]) -> Iterator[_InputFile]:

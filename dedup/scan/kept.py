@@ -12,7 +12,7 @@ Invariants:
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -20,7 +20,7 @@ import msgspec
 from dedup.core.files import replace_file, sync_folder
 from dedup.model.errors import DedupError, UsageError
 from dedup.scan.copies import Copy, Drops, copy_lines, copy_parquet, copy_wacz, copy_warc
-from dedup.scan.inputs import is_list, kind_of, list_units, listed_paths, local_path
+from dedup.scan.inputs import kind_of, list_units, local_path
 from dedup.scan.values import STDIN, BrokenRecord, Kind, ScanJob, ScanProgress, Summary, Unit, shown
 
 _MAGIC = re.compile(r"[*?[]")
@@ -201,10 +201,7 @@ def _unreadable(source: str) -> str | None:
 def _is_one_file(job: ScanJob) -> bool:
     given = local_path(job.inputs[0])
     return (
-        len(job.inputs) == 1
-        and not is_list(given)
-        and os.path.lexists(given)
-        and not os.path.isdir(given)  # noqa: PTH112
+        len(job.inputs) == 1 and os.path.lexists(given) and not os.path.isdir(given)  # noqa: PTH112
     )
 
 
@@ -215,17 +212,10 @@ def _is_empty(path: Path) -> bool:
 def _root(job: ScanJob) -> str:
     """Return the folder that all inputs lie in: below the target, files have their path from there."""
     try:
-        return os.path.commonpath([os.path.abspath(base) for base in _bases(job)])  # noqa: PTH100
+        bases = [_base(local_path(given)) for given in job.inputs]
+        return os.path.commonpath([os.path.abspath(base) for base in bases])  # noqa: PTH100
     except ValueError as error:  # Windows: of two drives
         raise UsageError(f"--kept: the inputs have no common folder ({error})") from error
-
-
-def _bases(job: ScanJob) -> Iterator[str]:
-    for given in map(local_path, job.inputs):
-        if is_list(given):
-            yield from map(os.path.dirname, listed_paths(given, job.base))
-        else:
-            yield _base(given)
 
 
 def _base(given: str) -> str:

@@ -3,8 +3,7 @@
     tasks, in order -> a thread for each worker process -> a bounded queue for each unit -> in input order
 
 Invariants:
-  - The results of a unit are the same however often and from wherever it is read; `skip` counts them
-    from its beginning.
+  - The results of a unit are the same however often it is read; `skip` counts them from its beginning.
   - A worker process reads one unit at a time. A full queue blocks its worker; beyond AHEAD_BATCHES no
     further unit is begun.
   - A worker that dies ends the scan with an error; nothing is skipped. It ends with its stdin, so that a
@@ -49,7 +48,7 @@ from dedup.scan.values import (
     Unit,
     shown,
 )
-from dedup.scan.warc import begins, read_wacz, read_warc
+from dedup.scan.warc import read_wacz, read_warc
 
 KEY_BYTES = 1 << 16
 FILES = "files"  # the site of pages without a URL: the files of one input are of one site
@@ -74,13 +73,9 @@ def batches(task: Task, reading: ReadingOptions) -> Iterator[ResultBatch]:
 
 def read_task(task: Task, reading: ReadingOptions) -> Iterator[Result]:
     """Yield the results of a unit from number task.skip on."""
-    path, name = os.fsdecode(task.unit.paths[0]), shown(task.unit.paths[0])
+    name = shown(task.unit.paths[0])
     try:
-        raws, left = raw_records(task.unit, reading), task.skip
-        if task.unit.kind in {"warc", "wet"} and task.offset and begins(path, task.offset):
-            texts = task.unit.kind == "wet"
-            raws, left = read_warc(path, reading, task.offset, task.record, texts=texts), 0
-        for raw in islice(raws, left, None):
+        for raw in islice(raw_records(task.unit, reading), task.skip, None):
             yield result_of(raw, name, reading) if isinstance(raw, RawPage) else raw
     except OSError as error:
         yield Broken(0, name, "", error.strerror or str(error), rest=True)
@@ -118,7 +113,7 @@ def result_of(raw: RawPage, name: str, reading: ReadingOptions) -> PageToJudge |
     if isinstance(html, str):
         html, encoding = html.encode("utf-8", "surrogatepass"), "utf-8"
     if len(html) > reading.max_bytes:
-        return Large(raw.offset, key, raw.record)
+        return Large(raw.offset, key)
     domain = registrable_domain(raw.url) if raw.url else FILES
     if raw.is_text:
         found = fingerprint_text(html, recipe=reading.recipe), raw.record, b""

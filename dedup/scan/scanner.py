@@ -51,7 +51,6 @@ from dedup.scan.reading import read_all
 from dedup.scan.values import (
     STDIN,
     BrokenRecord,
-    Large,
     PageToJudge,
     Result,
     Row,
@@ -269,9 +268,9 @@ def _tasks(job: ScanJob, begin: "Position") -> Iterator[Task]:
                     f"{unit.paths[0].decode('utf-8', 'backslashreplace')} has changed since "
                     "the scan was interrupted; remove the work beside the output to start over"
                 )
-            yield Task(number, unit, begin.done, begin.offset, begin.record)
+            yield Task(number, unit, begin.done)
         else:
-            yield Task(number, unit, 0, 0)
+            yield Task(number, unit)
 
 
 def _advance(position: "Position", task: Task, results: list[Result], end: bool) -> "Position":
@@ -281,18 +280,14 @@ def _advance(position: "Position", task: Task, results: list[Result], end: bool)
             unit=task.number + 1,
             done=0,
             offset=0,
-            record=0,
             stamp=("", 0),
             behind_bytes=position.behind_bytes + task.unit.bytes,
         )
-    last = results[-1]
-    offset, record = (last.offset, last.record) if isinstance(last, PageToJudge | Large) else (0, 0)
     return msgspec.structs.replace(
         position,
         unit=task.number,
         done=position.done + len(results),
-        offset=offset,
-        record=record,
+        offset=results[-1].offset,
         stamp=(task.unit.paths[0].hex(), task.unit.bytes),
     )
 
@@ -361,8 +356,7 @@ class Position(msgspec.Struct, frozen=True):
     """Where a scan is.
 
     unit, done      number of the unit that is read, and how many of its results were taken
-    offset          where in it reading can resume, or 0: its results are counted from the start
-    record          the number of the record there
+    offset          how many bytes of it were read
     stamp           the unit's first path (in hex) and its size, to know it again
     behind_bytes    bytes of the units that were read
     verdict_bytes   length of verdicts.jsonl; dropped_bytes of dropped.jsonl, member_bytes of members.jsonl
@@ -373,7 +367,6 @@ class Position(msgspec.Struct, frozen=True):
     unit: int
     done: int
     offset: int
-    record: int
     stamp: tuple[str, int]
     behind_bytes: int
     verdict_bytes: int
@@ -389,7 +382,7 @@ class _JobFile(msgspec.Struct, frozen=True):
     job: ScanJob
 
 
-_START = Position(0, 0, 0, 0, 0, ("", 0), 0, 0, 0, 0, "scan", Summary())
+_START = Position(0, 0, 0, 0, ("", 0), 0, 0, 0, 0, "scan", Summary())
 
 
 def work_folder(output: str) -> Path:

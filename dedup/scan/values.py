@@ -24,7 +24,6 @@ class ScanJob(msgspec.Struct, frozen=True, kw_only=True):
     inputs      files, folders and globs, in the order that decides who is first; "-" is stdin
     format      how every input is to be read; None: by its name
     text_field  the field with plain text, in place of HTML in html_field; fields may be paths (`a.b`)
-    base        the folder that a list's paths are relative to; None: that of the list
     output      the file of verdicts (.jsonl or .parquet), "-" for stdout, None for none
     identity    keep pages that are other pages of their site by title or canonical URL
     keep        which page of a group stays (dedup/scan/keep.py)
@@ -41,7 +40,6 @@ class ScanJob(msgspec.Struct, frozen=True, kw_only=True):
 
     inputs: tuple[str, ...]
     format: Kind | None = None
-    base: str | None = None
     url_field: str = "url"
     html_field: str = "html"
     text_field: str | None = None
@@ -129,23 +127,18 @@ def reading_of(job: ScanJob, recipe: Recipe) -> ReadingOptions:
 
 
 class Task(msgspec.Struct, frozen=True):
-    """A unit to be read from its result `skip` on; offset says where that is, or 0.
-
-    record is the number of the record at that offset.
-    """
+    """A unit to be read, without its first `skip` results."""
 
     number: int
     unit: Unit
-    skip: int
-    offset: int
-    record: int = 0
+    skip: int = 0
 
 
 class RawPage(NamedTuple):
     """A page as a reader found it.
 
     key     its document key, where it has no URL
-    offset  bytes of the unit read so far; a reader that can resume does so after this page
+    offset  bytes of the unit read so far
     place   where it is in its file, for a person
     record  its number in the unit, from 1, by which it is found there again: of a WARC record,
             a line, a row or a file
@@ -183,7 +176,6 @@ class Large(msgspec.Struct, frozen=True, array_like=True, tag=1):
 
     offset: int
     key: str
-    record: int = 0
 
 
 class Skipped(msgspec.Struct, frozen=True, array_like=True, tag=2):
@@ -265,7 +257,6 @@ class Summary(msgspec.Struct):
     similarities     and by their similarity, in whole per cent
     inserted         documents inserted into the store, if that was asked for
     uncopied_files   files of which a part could not be written once more, if that was asked for
-    siteless         pages whose URL names no site, to which --identity cannot apply, if that was asked for
     """
 
     files: int = 0
@@ -283,4 +274,3 @@ class Summary(msgspec.Struct):
     faults: list[BrokenRecord] = []
     inserted: int | None = None
     uncopied_files: int | None = None
-    siteless: int = 0

@@ -76,7 +76,8 @@ class ScanJudge:
     def take(self, result: Result) -> Row | None:
         """Return the verdict on what learned() returned; None for what is no page. Raises what the store raises."""
         if isinstance(result, PageToJudge):
-            row = self._judged(result)
+            asked = options_of(result, self._identity)
+            row = verdict_row(self._detector.accept(result.page, result.key, asked))
         elif isinstance(result, Large):
             row = large_row(result.key)
         else:
@@ -84,11 +85,6 @@ class ScanJudge:
             return None
         count_row(self.summary, row)
         return row
-
-    def _judged(self, found: PageToJudge) -> Row:
-        verdict = self._detector.accept(found.page, found.key, options_of(found, self._identity))
-        self.summary.siteless += self._identity and not found.domain
-        return verdict_row(verdict)
 
 
 def options_of(found: PageToJudge, identity: bool) -> ReserveOptions:

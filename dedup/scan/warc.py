@@ -5,7 +5,7 @@
     the members of a WACZ -> the same
 
 A Zstandard file may begin with the dictionary of all its members (the IIPC's proposal
-"Zstandard Compression for WARC Files 1.0").
+"Zstandard Compression for WARC Files 1.0"): it is read from the beginning only, and ends at a torn record.
 
 Invariants:
   - A body is read up to a limit; the rest of it is never held. A body that is not in the encoding that
@@ -26,8 +26,9 @@ import zipfile
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator
-from functools import lru_cache
 from typing import IO, Any, cast
+
+import msgspec
 
 from dedup.scan.inputs import kind_of
 from dedup.scan.records import FileRegion, is_damage
@@ -42,7 +43,6 @@ _MARKS = {
 }
 _SUFFIXES = {"gzip": ".gz", "zstd": ".zst", "lz4": ".lz4"}
 _DICTIONARY = b"\x5d\x2a\x4d\x18"  # the skippable frame that holds it
-_MOST_DICTIONARY = 1 << 24
 _START = b"WARC/"
 _SEARCH_BYTES = 1 << 20
 _PROBE_BYTES = 1 << 12  # of a gzip member that is unpacked to see how it begins
@@ -50,23 +50,13 @@ _PROBE_BYTES = 1 << 12  # of a gzip member that is unpacked to see how it begins
 Read = RawPage | Skipped | Broken
 
 
-def read_warc(
-    path: str, reading: ReadingOptions, offset: int = 0, number: int = 0, *, texts: bool = False
-) -> Iterator[Read]:
-    """Yield what each response of a file comes to; with an offset, those after the record there.
+def read_warc(path: str, reading: ReadingOptions, *, texts: bool = False) -> Iterator[Read]:
+    """Yield what each response of a file comes to. Raises OSError if the file cannot be opened.
 
-    The offset and the number of the record are those of a RawPage, and begins() says whether it can
-    be gone to. texts: yield the plain texts of a WET file instead. Raises OSError if the file cannot
-    be opened.
+    texts: yield the plain texts of a WET file instead.
     """
     with open(path, "rb") as file:  # noqa: PTH123 - a path as text
-        yield from WarcPages(file, path, reading, texts=texts).read(offset, number)
-
-
-def begins(path: str, offset: int) -> bool:
-    """Tell whether reading can begin at a record that was read there."""
-    with open(path, "rb") as file:  # noqa: PTH123 - a path as text
-        return _begins(file, _packing(file, path), offset)
+        yield from WarcPages(file, path, reading, texts=texts).read()
 
 
 class WarcRecords(ABC):
@@ -84,7 +74,6 @@ class WarcRecords(ABC):
         self._file, self._path = file, path
         self._name = shown(os.fsencode(path))
         self._number = number
-        self._shift = 0  # from FastWARC's places to those of the file
         self._last = -1  # where the last record began; -1 if none was read in this run
         self._torn = False  # it was named as broken
         self._gap: Broken | None = None  # what is wrong after it, until it is known where
@@ -98,13 +87,11 @@ class WarcRecords(ABC):
     def result(self, record: Any) -> Read | None:
         """Return what a record comes to; None for nothing."""
 
-    def read(self, offset: int = 0, number: int = 0) -> Iterator[Read]:
-        """Yield what the records come to; with an offset, those after the record there."""
-        last, skip = -1, offset > 0
-        if skip:
-            self._number = number - 1
+    def read(self) -> Iterator[Read]:
+        """Yield what the records come to."""
+        offset, last = 0, -1
         while True:
-            reason = yield from self._run(offset, skip)
+            reason = yield from self._run(offset)
             if reason is None:
                 return
             if self._last < 0:  # not even one record was read from here
@@ -113,15 +100,16 @@ class WarcRecords(ABC):
             elif not self._torn:
                 place = f"after the record at byte {self._last}"
                 self._gap = Broken(self._last, self._name, place, reason)
-            last, skip = self._last, False
+            last = self._last
             found = self._next_start(last + 1)
             if found is None:
                 if self._gap:
-                    yield self._gap
+                    rest = _has_dictionary(self._file)
+                    yield msgspec.structs.replace(self._gap, rest=rest)
                 return
             offset = found
 
-    def _run(self, offset: int, skip: bool) -> Generator[Read, None, str | None]:
+    def _run(self, offset: int) -> Generator[Read, None, str | None]:
         """Yield results from an offset on, up to what is no record; return why, or None at the end."""
         self._last = -1
         records = self._records(offset)
@@ -138,10 +126,10 @@ class WarcRecords(ABC):
                 return None
             if record is None:
                 return None
-            self._last = record.stream_pos + self._shift
+            self._last = record.stream_pos
             self._number += 1
-            result = None if skip else self.result(record)
-            skip, self._torn = False, isinstance(result, Broken)
+            result = self.result(record)
+            self._torn = isinstance(result, Broken)
             if self._gap and not self._torn:
                 yield self._gap
             self._gap = None
@@ -151,13 +139,8 @@ class WarcRecords(ABC):
     def _records(self, offset: int) -> Iterator[Any]:
         from fastwarc.warc import ArchiveIterator
 
-        file: Any = self._file
-        frame = _dictionary_frame(file) if offset else b""
-        file.seek(offset)
-        self._shift = 0
-        if frame:
-            file, self._shift = _Spliced(frame, file), offset - len(frame)
-        return iter(ArchiveIterator(file, inplace=True, parse_http=False))
+        self._file.seek(offset)
+        return iter(ArchiveIterator(self._file, inplace=True, parse_http=False))
 
     def _next_start(self, offset: int) -> int | None:
         """Return where the next record begins, at an offset or after it."""
@@ -188,7 +171,6 @@ class WarcPages(WarcRecords):
         *,
         texts: bool = False,
     ) -> None:
-        """Begin before the first record."""
         super().__init__(file, path, number)
         self._reading, self._texts = reading, texts
 
@@ -275,6 +257,11 @@ def _packing(file: IO[bytes], path: str) -> str:
     return "zstd" if head == _DICTIONARY else "plain"
 
 
+def _has_dictionary(file: IO[bytes]) -> bool:
+    file.seek(0)
+    return file.read(4) == _DICTIONARY
+
+
 def _begins(file: IO[bytes], packing: str, offset: int) -> bool:
     """Tell whether a record begins at an offset."""
     if packing == "plain":
@@ -290,67 +277,14 @@ def _begins(file: IO[bytes], packing: str, offset: int) -> bool:
         if packing == "lz4":
             file.seek(offset)
             return bool(Lz4Reader(file).read(5) == _START)
-        frame = _dictionary_frame(file)
-        file.seek(offset)
-        dictionary = _dictionary(frame) if frame else None
-        if dictionary is not None and not _is_sound(dictionary):
+        if _has_dictionary(file):  # which FastWARC heeds from the beginning only
             return False
-        return bool(ZstdReader(file, dictionary=dictionary).read(5) == _START)
+        file.seek(offset)
+        return bool(ZstdReader(file).read(5) == _START)
     except BaseException as error:
         if not (isinstance(error, OSError) or is_damage(error)):
             raise
         return False
-
-
-def _dictionary_frame(file: IO[bytes]) -> bytes:
-    """Return the frame at the beginning of a file that holds its dictionary; empty if there is none."""
-    file.seek(0)
-    head = file.read(8)
-    if not head.startswith(_DICTIONARY) or len(head) < 8:
-        return b""
-    size = int.from_bytes(head[4:], "little")
-    return head + file.read(size) if size <= _MOST_DICTIONARY else b""
-
-
-def _dictionary(frame: bytes) -> bytes:
-    """Return the dictionary in a frame, in which it may be packed itself."""
-    from fastwarc.stream_io import ZstdReader
-
-    held = frame[8:]
-    if not held.startswith(_ZSTD):
-        return held
-    return read_up_to(ZstdReader(io.BytesIO(held)), _MOST_DICTIONARY)
-
-
-@lru_cache(maxsize=2)
-def _is_sound(dictionary: bytes) -> bool:
-    """Tell whether a dictionary can be used. FastWARC panics, and says so on stderr, each time it cannot."""
-    from fastwarc.stream_io import ZstdReader
-
-    try:
-        ZstdReader(io.BytesIO(b""), dictionary=dictionary)
-    except BaseException as error:
-        if not is_damage(error):
-            raise
-        return False
-    return True
-
-
-class _Spliced:
-    """The rest of a file, preceded by the frame with its dictionary. FastWARC heeds it only at 0."""
-
-    def __init__(self, frame: bytes, file: Any) -> None:
-        self._frame, self._file = frame, file
-
-    def tell(self) -> int:
-        return 0  # asked for before the first byte
-
-    def read(self, size: int) -> bytes:
-        if self._frame:
-            part, self._frame = self._frame[:size], self._frame[size:]
-            return part
-        data: bytes = self._file.read(size)
-        return data
 
 
 _CHUNK = re.compile(rb"[0-9a-fA-F]{1,16}[ \t]*(;[^\r\n]{0,200})?\r?\n")

@@ -166,15 +166,8 @@ class Applying:
         self._once.log(log, kind, text, *values)
 
     def note_applied(self) -> None:
-        """Read the offsets that the stores noted, of the partitions held here."""
-        noted = {name: detector.store.offsets() for name, detector in self._views}
-        if self.share is not None:
-            held = self.share.partitions
-            noted = {
-                name: {p: n for p, n in offsets.items() if p in held}
-                for name, offsets in noted.items()
-            }
-        self.applied = noted
+        """Read the offsets that the stores noted."""
+        self.applied = {name: detector.store.offsets() for name, detector in self._views}
 
     async def batch(self, batch: Mapping[int, list[Any]], *, judge: bool) -> dict[int, int]:
         """Apply {partition: records}; return the next offsets.

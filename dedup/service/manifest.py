@@ -22,6 +22,7 @@ from dedup.detector import EmbeddedDetector
 from dedup.store import empty
 from dedup.wire.kafka import LogLost, Topic
 from dedup.wire.kafka.reader import MOVE, RecordMark
+from dedup.wire.shards import PartitionShare
 
 MANIFEST = "log.json"
 FORMAT = 2
@@ -143,6 +144,16 @@ def check_unknown(path: Path, views: Iterable[tuple[str, EmbeddedDetector]]) -> 
             raise LogLost(
                 f"the store {path / name} holds {len(detector):,} documents, and nothing "
                 f"says which log they came from ({MANIFEST} is missing). {ADVICE}"
+            )
+
+
+def check_held(path: Path, share: PartitionShare, applied: Applied) -> None:
+    """Raise LogLost if a store has documents of a partition that is not held."""
+    for name, offsets in applied.items():
+        if others := offsets.keys() - set(share.partitions):
+            raise LogLost(
+                f"the store {path / name} has documents of partitions other than {share}, "
+                f"{min(others)} among them: give --path an empty folder, or --rebuild once"
             )
 
 

@@ -20,8 +20,7 @@ Invariants: the log is the truth; another log than before, or one with a gap, is
 checked as soon as Kafka answers, before the stores are changed. Only Lifecycle.move() changes the state,
 along these arrows: a replica that serves does so until it fails or is stopped, so that readiness does not
 flap when Kafka restarts.
-A document of a partition that was given up is never an answer. Wherever a kill interrupted its removal, it is
-gone before the partition is read again, so that a document whose tombstone came meanwhile does not come back.
+A store with documents of a partition that is not held is refused.
 """
 
 import asyncio
@@ -49,6 +48,7 @@ from dedup.service.manifest import (
     MANIFEST,
     LogManifest,
     check_ends,
+    check_held,
     check_unknown,
     empty_stores,
     missing,
@@ -65,10 +65,8 @@ from dedup.wire.kafka import (
     ensure_topic,
 )
 from dedup.wire.kafka.login import started
-from dedup.wire.shards import PartitionShare, partition_of
+from dedup.wire.shards import PartitionShare
 
-PAUSE_FACTOR = 4.0  # the pause after removing some documents, as a multiple of the time it took
-RETRY_SECONDS = 10.0  # after a store took no changes
 MANIFEST_SECONDS = 10.0  # between two checkpoints
 
 log = logging.getLogger(__name__)
@@ -166,8 +164,7 @@ class ReplicaState(msgspec.Struct, frozen=True):
     ends             {partition: end offset}, as last heard
     counts           inserted, replaced, forgotten, late_duplicate, repeated, other_recipe,
                      dead_letters, newer (dead letters of a later event version), dead_letters_lost (which could not be written), refused (of
-                     namespaces that cannot be created), given_up (documents of other shards),
-                     misplaced (events in another partition than their key's, which are skipped)
+                     namespaces that cannot be created), misplaced (events in another partition than their key's, which are skipped)
     """
 
     status: str
@@ -226,12 +223,10 @@ class Replica(Lifecycle):
         self._written = time.monotonic()  # the manifest
         self._topic: Topic | None = None  # once the log is identified
         self._reader: Reader | None = None  # once the log is known to be the stores' own
-        self._clearing: asyncio.Task[None] | None = None  # of documents of other shards
         self._stop = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
         self._offsets: dict[int, int] = {}
         self._goal: dict[int, int] | None = None  # where the log ended when it was nearly read
-        self._progress = ""  # of giving partitions up
         self._began = self._current_at = time.monotonic()
 
     @property
@@ -287,7 +282,7 @@ class Replica(Lifecycle):
             return self.reason
         away = f"Kafka has not answered for {away_seconds:.0f} s"
         if reader is None:
-            reason = self._progress or (away if away_seconds else "Kafka answers")
+            reason = away if away_seconds else "Kafka answers"
         elif not reader.alive:
             reason = reader.unreadable or away
         else:
@@ -388,8 +383,6 @@ class Replica(Lifecycle):
                 return
             while not self._stop.is_set():
                 await self._step()
-                if self._clearing is not None and self._clearing.done():
-                    self._clearing.result()  # raises what it failed by
         except Stopped:
             pass
         except Exception as error:
@@ -419,11 +412,12 @@ class Replica(Lifecycle):
         return True
 
     async def _connect(self) -> None:
-        """Check the stores against the log, drop partitions that this service no longer holds, open the reader."""
+        """Check the stores against the log, open the reader."""
         applying, path = self._applying, self._path
         assert self._manifest is not None
         assert self.share is not None
         self._note_applied()
+        check_held(path, self.share, applying.applied)
         if self._topic is None:
             gone = missing(path, self._manifest, applying.applied)
             if not gone and any(len(detector) for _, detector in self._views):
@@ -437,13 +431,10 @@ class Replica(Lifecycle):
             check_unknown(path, self._views)
         manifest = self._manifest.only(share.partitions)
         manifest = manifest.without(missing(path, manifest, applying.applied))
-        # Written before a store drops a partition or is rebuilt, so that what it lacks then is expected.
+        # Written before a store is rebuilt, so that what it lacks then is expected.
         if manifest != written:
             write_manifest(path, manifest)
         self._adopt(manifest)
-        await asyncio.to_thread(self._give_up, share)
-        self._progress = ""
-        self._note_applied()
         reader = Reader(
             self._config,
             self._topic,
@@ -471,32 +462,6 @@ class Replica(Lifecycle):
         for name in self._views.unserved:
             if offsets := self._manifest.namespaces.get(name):
                 self._applying.applied[name] = dict(offsets)
-
-    def _give_up(self, share: PartitionShare) -> None:
-        """Give up the partitions outside a share: mostly documents are marked only, and _clear() removes them."""
-        for name, detector in self._views:
-
-            def partition(key: str, name: str = name) -> int:
-                return partition_of(record_key(name, key), share.count)
-
-            def progress(done: int, count: int, name: str = name) -> None:
-                self._progress = (
-                    f"documents of other shards are being removed from {name}: {done:,} of {count:,} "
-                    "were looked at"
-                )
-
-            gone = detector.store.give_up(share.partitions, partition, progress)
-            if gone:
-                self.counts["given_up"] += gone
-                self._say_removed(name, gone, share)
-
-    def _say_removed(self, name: str, count: int, share: PartitionShare) -> None:
-        log.warning(
-            "%s: %s documents of partitions other than %s were removed",
-            self._path / name,
-            f"{count:,}",
-            share,
-        )
 
     async def _step(self) -> None:
         reader = self._reader
@@ -539,39 +504,12 @@ class Replica(Lifecycle):
             return
         self.move(Phase.FOLLOWING)
         self._look()
-        self._clearing = asyncio.create_task(self._clear())
         self._current_at = time.monotonic()
         reader.limit(SERVING_RECORDS)
         log.info("the log is applied up to its end: %s", dict(self.counts))
         if not self._caught_up:
             self._caught_up = True
             await self.checkpoint()
-
-    async def _clear(self) -> None:
-        """Remove the documents of other shards, a few at a time, while the service answers for the rest.
-
-        Raises StoreDamaged; a store that takes no changes is tried again. May be cancelled: the next start goes on.
-        """
-        assert self.share is not None
-        for name, detector in list(self._views):
-            gone = 0
-            while True:
-                began = time.monotonic()
-                try:
-                    count = await asyncio.to_thread(detector.store.give_up_more)
-                except OSError as error:
-                    text = "%s: documents of other shards cannot be removed yet: %s"
-                    log.error(text, self._path / name, error)
-                    await asyncio.sleep(RETRY_SECONDS)
-                    continue
-                if count is None:
-                    break
-                gone += count
-                self.counts["given_up"] += count
-                self._applying.touched.add(name)
-                await asyncio.sleep(PAUSE_FACTOR * (time.monotonic() - began))
-            if gone:
-                self._say_removed(name, gone, self.share)
 
     async def _apply(self, batch: dict[int, list[Any]]) -> None:
         self._offsets.update(await self._applying.batch(batch, judge=self.phase in CAUGHT_UP))
@@ -609,9 +547,6 @@ class Replica(Lifecycle):
             applying.log_once("manifest", "%s was not written: %s", self._path / MANIFEST, error)
 
     async def _end(self) -> None:
-        if self._clearing is not None:
-            self._clearing.cancel()
-            await asyncio.gather(self._clearing, return_exceptions=True)
         if self._reader is not None:
             with contextlib.suppress(Exception):
                 await self.checkpoint()

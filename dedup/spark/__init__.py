@@ -1,7 +1,6 @@
 """Near-duplicates on Apache Spark: more pages than one machine scans.
 
     pages -> fingerprint_pages -> found -> judge_pages -> verdicts -> accepted_pages (for tomorrow)
-    probe_fingerprints: the paper's batch job, queries broadcast and a stream of fingerprints scanned
 
 Invariants:
   - A verdict is that of `dedup scan` over the same pages in the same order: pages that could meet are
@@ -12,7 +11,7 @@ Invariants:
 docs/use/spark.md is the users' page. Python workers must be those of the driver (PYSPARK_PYTHON).
 """
 
-from dedup.spark.fingerprints import fingerprint_pages, probe_fingerprints
+from dedup.spark.fingerprints import fingerprint_pages
 from dedup.spark.verdicts import accepted_pages, judge_pages
 
-__all__ = ["accepted_pages", "fingerprint_pages", "judge_pages", "probe_fingerprints"]
+__all__ = ["accepted_pages", "fingerprint_pages", "judge_pages"]

@@ -61,9 +61,6 @@ def scan(job: ScanJob, *, fault: Callable[[BrokenRecord], None] | None = None) -
         for row in others.toLocalIterator():
             result = _other(row)
             count_other(summary, result, fault)
-        if job.identity:
-            judged = found.where("kind in ('page', 'partly', 'unread')")
-            summary.siteless = judged.where("domain = ''").count()
         verdicts = judge_pages(
             found,
             distance=job.distance,
@@ -110,7 +107,7 @@ def _found(
     for number, unit in enumerate(list_units(job)):
         summary.files += len(unit.paths)
         summary.bytes += unit.bytes
-        tasks.append((msgspec.msgpack.encode(Task(number, unit, 0, 0)),))
+        tasks.append((msgspec.msgpack.encode(Task(number, unit)),))
     folder = str(Path.cwd())  # paths are relative to it, wherever a worker runs
     frame = spark.createDataFrame(spark.sparkContext.parallelize(tasks, len(tasks)), "task binary")
 

@@ -1,8 +1,4 @@
-"""Fingerprint pages with mapInArrow, and search fingerprints; the columns that the steps exchange.
-
-probe_fingerprints() is the batch job of Manku, Jain and Das Sarma (WWW 2007), section 3.3: the paper builds
-tables of the queries and sends them to every mapper, which scans its chunk of what is stored; so here.
-"""
+"""Fingerprint pages with mapInArrow; the columns that the steps exchange."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -14,10 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
-from pyspark.sql.types import IntegerType, LongType, StructType
 
-from dedup.core.bulk.batch import Queries
-from dedup.core.numbers import Numbers, many
 from dedup.detector.frames import Frames
 from dedup.model.forms import FIELDS
 from dedup.model.page import PageFingerprint
@@ -189,42 +182,3 @@ def words(column: Any) -> npt.NDArray[np.uint64]:
     """Return a column of bigints as fingerprints, without a copy."""
     array: npt.NDArray[np.int64] = column.to_numpy(zero_copy_only=False)
     return array.view(np.uint64)
-
-
-# ---------------------------------------------------------------------------------------- probes
-
-FILTER_BYTES = 1 << 28  # in each worker
-
-
-def probe_fingerprints(
-    queries: Numbers, fingerprints: DataFrame, k: int, *, value: str = "value"
-) -> DataFrame:
-    """Return a row for each pair of a query and a fingerprint within k bits.
-
-    queries       a batch of unsigned 64-bit fingerprints; each worker indexes them once
-    fingerprints  with a column of bigints named by `value`; its columns come back, and beside them
-                  query (the index in queries, bigint) and distance (bits, int)
-    """
-    spark = fingerprints.sparkSession
-    sent = spark.sparkContext.broadcast(many(queries, "queries").tobytes())
-    schema = (
-        StructType(list(fingerprints.schema.fields))
-        .add("query", LongType())
-        .add("distance", IntegerType())
-    )
-    place = fingerprints.columns.index(value)
-
-    def probe(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        index: Any = None
-        for part in parts:
-            if index is None:
-                index = Queries(np.frombuffer(sent.value, np.uint64), k, FILTER_BYTES)
-            hits = index.probe(words(part.column(place)))
-            if len(hits):
-                rows = part.take(pa.array(hits["position"].astype(np.int64)))
-                query = pa.array(hits["query"].astype(np.int64))
-                distance = pa.array(hits["distance"].astype(np.int32))
-                names = [*part.schema.names, "query", "distance"]
-                yield pa.RecordBatch.from_arrays([*rows.columns, query, distance], names=names)
-
-    return fingerprints.mapInArrow(probe, schema)

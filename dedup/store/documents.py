@@ -649,16 +649,6 @@ class Documents:
         """Return {partition: next offset} of the log that was applied; {}: none was."""
         return dict(self._offsets)
 
-    def note_offsets(self, offsets: Mapping[int, int]) -> None:
-        """Note how far a log is applied, in the place of all that was noted."""
-
-        def write(txn: Any, _state: StoreState) -> tuple[None, Changes]:
-            txn.put(b"offsets", encode_offsets(offsets), db=self._meta)
-            return None, {}
-
-        self._write(write)
-        self._offsets = dict(offsets)
-
     def index_written(self, note: int, removed: Sequence[int]) -> None:
         """Note that an index of all documents with id < note lies safely on disk.
 

@@ -11,21 +11,18 @@ Invariants:
   - Changes of a log are counted as if they were applied one by one.
   - Documents are removed in bulk batch by batch, each a transaction, and the store answers in between.
     Interrupted at any point, that leaves a sound store without some of them.
-  - A document of a partition that was given up is not found from that moment on; one that is stored later
-    under the same key is found.
 
 docs/reference/store-format.md describes the files.
 """
 
 import contextlib
 import errno
-import itertools
 import math
 import os
 import shutil
 import threading
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -159,29 +156,6 @@ class Removed(NamedTuple):
     removed: int
 
 
-class GivenUp:
-    """Partitions of the log whose documents are being removed.
-
-    first   the id from which documents are still to be looked at
-    before  the id of the next document at the time when they were given up
-    """
-
-    __slots__ = ("_partition_of", "before", "first", "partitions")
-
-    def __init__(
-        self, partitions: Collection[int], partition_of: Callable[[str], int], before: int
-    ) -> None:
-        """partition_of returns the partition of a document's key."""
-        self.partitions = frozenset(partitions)
-        self.first = 0
-        self.before = before
-        self._partition_of = partition_of
-
-    def has(self, document_id: int, key: str) -> bool:
-        """Return whether the document with this id and key was given up."""
-        return document_id < self.before and self._partition_of(key) in self.partitions
-
-
 class Store:
     """The documents of one namespace, exactly searchable. Safe for many threads.
 
@@ -198,7 +172,6 @@ class Store:
         self._folder_lock = lock
         self._lock = threading.RLock()
         self._closed = False
-        self._given_up: GivenUp | None = None  # documents that are not found any more
         self._fits = True  # whether the index covers every committed change
         # Each key that __contains__() or held() looked up: its document, or the key's digest if there was
         # none; until the key changes. So the insert that follows a reservation does not look it up again.
@@ -283,7 +256,7 @@ class Store:
             if len(looked_up) >= LOOKED_UP:
                 del looked_up[next(iter(looked_up))]
             looked_up[key] = digest if found is None else found
-            return found is not None and self._is_found(found[0], key)
+            return found is not None
 
     def held(self, keys: Sequence[str]) -> set[str]:
         """Return those of some keys that documents have. Raises StoreDamaged."""
@@ -296,7 +269,7 @@ class Store:
             if len(keys) <= LOOKED_UP:
                 looked_up.update(digests)
                 looked_up.update(found)
-            return {key for key, (i, _) in found.items() if self._is_found(i, key)}
+            return set(found)
 
     @property
     def k(self) -> int:
@@ -320,10 +293,7 @@ class Store:
         with self._lock:
             self._check_open()
             found = self._ready().find(key)
-            return found[1] if found is not None and self._is_found(found[0], key) else None
-
-    def _is_found(self, document_id: int, key: str) -> bool:
-        return self._given_up is None or not self._given_up.has(document_id, key)
+            return None if found is None else found[1]
 
     def near(
         self, value: int, k: int | None = None, limit: int | None = None, skip: int = 0
@@ -390,12 +360,10 @@ class Store:
         """Return the answer of what was found, of which some are kept: those of the first documents."""
         answer: Near = Nearest()
         answer.cut = found.cut and found[-1].distance <= bound
-        given_up = self._given_up is not None
         for match, document in zip(kept, documents, strict=False):
             if document.page.value != match.value:
                 raise self._documents.damaged("its documents do not match the index")
-            if not given_up or self._is_found(match.document, document.key):
-                answer.append((document, match.distance))
+            answer.append((document, match.distance))
         return answer
 
     def _ready(self) -> Index:
@@ -492,28 +460,6 @@ class Store:
             first = first if first >= 0 else max(0, self._documents.next_id + first)
             return self._documents.batch(first, most)
 
-    def verify_from(self, first: int, most: int) -> tuple[int, int | None, list[str]]:
-        """Verify the next `most` documents with id >= first, and that the index has them, in some milliseconds.
-
-        Returns how many were verified, where to go on (None: that was all), and the problems.
-        """
-        with self._lock:
-            index = self._ready()
-            problems: list[str] = []
-            sound: list[Removal] = []
-            last = None
-            with contextlib.closing(self._documents.scan(first)) as scan:
-                for last, document in itertools.islice(scan, most):
-                    if isinstance(document, ValueError):
-                        problems.append(f"document {last}: {document}")
-                    else:
-                        sound.append((last, document.page.value, key_digest(document.key)))
-            if sound:
-                problems += [
-                    f"document {each} is missing in the index" for each in index.missing(sound)
-                ]
-            return len(sound), None if last is None else last + 1, problems
-
     def forget(self, key: str) -> bool:
         """Remove the document with this key; False if there is none. Committed on return.
 
@@ -529,7 +475,14 @@ class Store:
         After an error or a kill, some of them are removed. progress is called with the documents looked
         at and the documents in all. Raises as insert() does.
         """
-        return self._remove_all(lambda _, each: each.inserted_seconds < seconds, progress)
+        first = looked_at = removed = 0
+        while (batch := self._remove_next(first, BATCH, seconds, math.inf)) is not None:
+            first = batch.last + 1
+            looked_at += batch.looked_at
+            removed += batch.removed
+            if progress:
+                progress(looked_at, len(self) + removed)
+        return removed
 
     def forget_more_before(
         self, seconds: float, first: int, latest: float = math.inf
@@ -539,84 +492,9 @@ class Store:
         Those inserted after `latest`, too. It takes milliseconds, during which other threads wait. Raises
         as insert() does.
         """
-        return self._remove_next(
-            first, SMALL_BATCH, lambda _, each: not seconds <= each.inserted_seconds <= latest
-        )
+        return self._remove_next(first, SMALL_BATCH, seconds, latest)
 
-    def give_up(
-        self,
-        held: Collection[int],
-        partition_of: Callable[[str], int],
-        progress: Progress | None = None,
-    ) -> int:
-        """Give up every partition of the log but those held; return how many documents were removed.
-
-        partition_of returns the partition of a document's key. The partitions' offsets become 0, and from
-        then on their documents are not found; give_up_more() removes them, and then the offsets. If
-        that is interrupted, the next call resumes it. If one of them is held again by then, its documents
-        are read from the beginning of the log: so all of them are removed before this returns, and
-        progress is called with the documents looked at and the documents in all. Raises as insert() does.
-        """
-        given_up = {p for p, offset in self.offsets().items() if p not in held or not offset}
-        if not given_up:
-            return 0
-        with self._lock:
-            self._check_open()
-            noted = self._documents.offsets()
-            self._documents.note_offsets(noted | dict.fromkeys(given_up, 0))
-            removing = GivenUp(given_up, partition_of, self._documents.next_id)
-            self._given_up = removing
-        if given_up.isdisjoint(held):
-            return 0
-        removed = self._remove_all(lambda i, document: removing.has(i, document.key), progress)
-        self._end_giving_up(removing)
-        return removed
-
-    def give_up_more(self) -> int | None:
-        """Remove some documents of given-up partitions; return how many, or None if there are none left.
-
-        It takes milliseconds, during which other threads wait. Raises as insert() does.
-        """
-        with self._lock:
-            self._check_open()
-            removing = self._given_up
-        if removing is None:
-            return None
-        batch = self._remove_next(
-            removing.first, SMALL_BATCH, lambda i, document: removing.has(i, document.key)
-        )
-        if batch is None or batch.looked_at < SMALL_BATCH or batch.last >= removing.before:
-            self._end_giving_up(removing)
-        else:
-            removing.first = batch.last + 1
-        return 0 if batch is None else batch.removed
-
-    def _end_giving_up(self, removed: GivenUp) -> None:
-        """Forget the offsets of partitions whose documents are all removed."""
-        with self._lock:
-            self._check_open()
-            noted = self._documents.offsets()
-            self._documents.note_offsets(
-                {p: offset for p, offset in noted.items() if p not in removed.partitions}
-            )
-            self._given_up = None
-
-    def _remove_all(
-        self, of: Callable[[int, Document], bool], progress: Progress | None = None
-    ) -> int:
-        """Remove every document for which `of` is true; return how many."""
-        first = looked_at = removed = 0
-        while (batch := self._remove_next(first, BATCH, of)) is not None:
-            first = batch.last + 1
-            looked_at += batch.looked_at
-            removed += batch.removed
-            if progress:
-                progress(looked_at, len(self) + removed)
-        return removed
-
-    def _remove_next(
-        self, first: int, most: int, of: Callable[[int, Document], bool]
-    ) -> Removed | None:
+    def _remove_next(self, first: int, most: int, seconds: float, latest: float) -> Removed | None:
         """Do so among the next `most` documents with id >= first, in one transaction; None at the end."""
         with self._lock:
             self._check_writable()
@@ -624,7 +502,7 @@ class Store:
             batch = self._documents.batch(first, most)
             if not batch:
                 return None
-            going = [each for each in batch if of(*each)]
+            going = [each for each in batch if not seconds <= each[1].inserted_seconds <= latest]
             if going:
                 self._change((), [document.key for _, document in going], {}, going)
             return Removed(batch[-1][0], len(batch), len(going))

@@ -7,7 +7,6 @@ every line was checked. Input is read twice, so it must be seekable.
 docs/reference/store-format.md describes a line.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
@@ -19,7 +18,7 @@ from dedup.model.events import decode_value, encode_value
 from dedup.model.page import Document
 from dedup.model.recipes import recipe_of
 from dedup.store.documents import key_digest
-from dedup.store.store import DOCUMENTS, Progress, Store, locked_documents
+from dedup.store.store import Progress, Store, locked_documents
 
 Fault = Callable[[int, str], None]  # number of a line, or id of a document; what is wrong with it
 
@@ -176,29 +175,6 @@ def import_lines(
     if progress:
         progress(found.lines, found.lines)
     return counts
-
-
-def count_known(
-    file: IO[bytes], found: Survey, folders: dict[str, Path]
-) -> dict[str, tuple[int, int]]:
-    """Return what import_lines() would, and write nothing. A folder without a store is an empty one.
-
-    Keeps a digest of every key in memory. Raises StoreLocked, StoreDamaged and OSError.
-    """
-    total: Counter[str] = Counter()
-    keys: dict[str, set[int]] = {namespace: set() for namespace in folders}
-    replaced: Counter[str] = Counter()
-    for _, _, namespace, document in _documents(file, found):
-        total[namespace] += 1
-        keys[namespace].add(key_digest(document.key))
-    for namespace, folder in folders.items():
-        replaced[namespace] = total[namespace] - len(keys[namespace])  # twice in the input
-        if (folder / DOCUMENTS).exists():
-            with locked_documents(folder) as documents:
-                for _, held in documents.scan():
-                    if not isinstance(held, ValueError):
-                        replaced[namespace] += key_digest(held.key) in keys[namespace]
-    return {namespace: (total[namespace], replaced[namespace]) for namespace in folders}
 
 
 def _documents(file: IO[bytes], found: Survey) -> Iterator[tuple[int, bytes, str, Document]]:

@@ -38,7 +38,6 @@ from dedup.core.fingerprint import fingerprint_text, read_page
 from dedup.detector import AsyncDetector, AsyncEmbeddedDetector, open_embedded
 from dedup.model.addresses import HostPort
 from dedup.model.errors import DedupError, EventInvalid, ServiceUnavailable, UsageError
-from dedup.model.names import site_of
 from dedup.model.page import PageFingerprint
 from dedup.model.recipes import Recipe
 from dedup.wire.kafka import (
@@ -67,7 +66,6 @@ class WorkerMetrics:
     """The figures of one worker."""
 
     def __init__(self) -> None:
-        """Start at zero."""
         self.registry = registry = CollectorRegistry()
         self.pages = Counter(
             "dedup_worker_pages",
@@ -129,7 +127,6 @@ class WorkerHealth:
     """The faults that hinder a worker, by kind; it is ready once it joined its group, without faults."""
 
     def __init__(self) -> None:
-        """Start as not ready, and alive."""
         self.joined = False
         self.hindered: dict[str, str] = {}
         self.alive: Callable[[], bool] = lambda: True
@@ -328,7 +325,6 @@ class PartitionProgress:
     """
 
     def __init__(self, config: WorkerConfig, metrics: WorkerMetrics) -> None:
-        """Start with no partition."""
         self.at_hand = 0
         self.done: dict[str, int] = {}
         self._begin = config.begin
@@ -442,7 +438,6 @@ class Worker:
     """One worker, from its start to its end: run()."""
 
     def __init__(self, config: WorkerConfig, metrics: WorkerMetrics, health: WorkerHealth) -> None:
-        """Make a worker. Nothing is opened yet."""
         self._config = config
         self._metrics = metrics
         self._health = health
@@ -636,8 +631,6 @@ class Worker:
             if epoch != member.epoch:
                 self._progress.at_hand -= len(readings)
                 continue
-            if self._config.identity:
-                self._warn_of_siteless(readings)
             self._settling = asyncio.create_task(
                 self._take(
                     Batch(readings, self._config.topics, guard=self._config.identity), member
@@ -646,19 +639,6 @@ class Worker:
             await asyncio.wait({self._settling})
             if not self._settling.cancelled():
                 self._settling.result()  # raises what must end the worker
-
-    def _warn_of_siteless(self, readings: Sequence[ReadRecord]) -> None:
-        """Say once that identity cannot apply to pages of which no site is known."""
-        for reading in readings:
-            if reading.page is not None and not site_of(reading.key, reading.url):
-                self._once.log(
-                    log,
-                    "siteless",
-                    "identity does not apply to %r: neither its key nor its URL names a site",
-                    reading.key[:200],
-                    level=logging.WARNING,
-                )
-                return
 
     async def _take(self, batch: Batch, member: GroupMember) -> None:
         begun = time.monotonic()

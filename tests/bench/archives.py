@@ -62,8 +62,6 @@ def open_case(
             else:
                 write_archives(folder, pages, FILES)
             files = sorted(folder.glob("*.warc.gz"))
-        listed = folder / "files.paths"
-        listed.write_text("".join(f"{file.resolve()}\n" for file in files))
         sizes, texts = _texts_of(files)
         _write_texts(folder, texts)
         facts = {
@@ -76,7 +74,7 @@ def open_case(
             facts["left out"] = f"{', '.join(PEERS)}: give --peers, a Python that has them"
 
         def measure() -> Round:
-            rows = dict(_reading(listed, files, folder, len(sizes)))
+            rows = dict(_reading(files, folder, len(sizes)))
             rows |= _texts(folder, texts, peers)
             for count in documents:
                 found = _documents(folder, count)
@@ -114,14 +112,14 @@ def _costs(found: Run, pages: int) -> dict[str, float]:
 
 
 def _reading(
-    listed: Path, files: Sequence[Path], folder: Path, pages: int
+    files: Sequence[Path], folder: Path, pages: int
 ) -> Iterator[tuple[str, dict[str, float]]]:
     for way, name in WAYS.items():
         for processes in (1, 2) if way == "records" else (1,):
             found = run(sys.executable, CONTENDERS, way, processes, *files)
             yield name + ", 2 processes" * (processes > 1), _costs(found, pages)
     for processes in (1, 2):
-        found = scan(listed, folder / "verdicts.jsonl", processes)
+        found = scan(files[0], folder / "verdicts.jsonl", processes, *files[1:])
         yield f"dedup scan, {processes} process{'es' * (processes > 1)}", _costs(found, pages)
 
 

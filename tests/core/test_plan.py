@@ -15,7 +15,7 @@ import dedup.core.memory
 from dedup.cli import main
 from dedup.cli.plan import store_size
 from dedup.cli.terminal import size_text
-from dedup.core.bulk.designs import fewest_tables, plan
+from dedup.core.bulk.designs import plan
 from dedup.core.memory import memory_bytes
 from dedup.core.native import lib
 from dedup.model.errors import UsageError
@@ -115,7 +115,7 @@ def shortest_prefix(levels, k, bits=64):
 
 @pytest.mark.parametrize("k", [1, 2, 3, 5])
 def test_no_fewer_tables_have_so_long_a_prefix(k):
-    """fewest_tables agrees with a search through all designs of up to three levels, 40 tables."""
+    """The paper's designs of a plan agree with a search through all of up to three levels, 40 tables."""
     designs = []
     for depth in (1, 2, 3):
         for levels in itertools.product(range(k + 1, 12), repeat=depth):
@@ -123,23 +123,15 @@ def test_no_fewer_tables_have_so_long_a_prefix(k):
             if tables <= 40:
                 designs.append((tables, shortest_prefix(levels, k)))
     assert designs
-    for bits in range(1, max(prefix for _, prefix in designs) + 1):
+    papers = [d for d in reversed(plan(2**63, k)) if d.kind == "paper"]  # the fewest tables first
+    longest = min(max(prefix for _, prefix in designs), papers[-1].prefix_bits[0])
+    for bits in range(1, longest + 1):
         least = min(tables for tables, prefix in designs if prefix >= bits)
-        found = fewest_tables(k, bits)
-        assert found is not None
-        assert found[0] <= least
-        assert shortest_prefix(found[1], k) >= bits
-        if found[0] < least:  # only by blocks or levels that the search above does not try
-            assert max(found[1]) >= 12 or len(found[1]) > 3
-
-
-def test_fewest_tables_at_the_ends():
-    """No prefix takes one table; equal fingerprints take one; what takes too many is not there."""
-    assert fewest_tables(3, 0) == (1, ())
-    assert fewest_tables(0, 64) == (1, (1,))
-    assert fewest_tables(3, 64) is None
-    assert fewest_tables(3, 16) == (4, (4,))
-    assert fewest_tables(3, 17) == (10, (5,))
+        found = next(design for design in papers if design.prefix_bits[0] >= bits)
+        assert found.tables <= least
+        assert shortest_prefix(found.levels, k) >= bits
+        if found.tables < least:  # only by blocks or levels that the search above does not try
+            assert max(found.levels) >= 12 or len(found.levels) > 3
 
 
 # --------------------------------------------------------------------------------- recommendations

@@ -145,11 +145,11 @@ class Crawl(RuleBasedStateMachine):
         verdicts, late = [], []
         for choice in choices[: len(self.verdicts)]:
             verdict = self.verdicts.pop(choice % len(self.verdicts)).brought(paid=paid)
-            stored = self.stored_near(verdict.page, verdict.key, verdict.kind)
+            stored = self.stored_near(verdict.page, verdict.key, verdict.document.kind)
             counts = [not told and other_paid for *_, told, other_paid in stored]
             late.append(verdict.status == "unique" and any(counts))
             verdicts.append(verdict)
-            self.inserted[verdict.key] = verdict.page, verdict.kind, paid
+            self.inserted[verdict.key] = verdict.page, verdict.document.kind, paid
             self.accepted.add(verdict.key)
             self.in_flight.pop(verdict.token, None)
         if len(verdicts) == 1:

@@ -87,9 +87,9 @@ def test_promise_1_a_digest_of_items_tells_pages_of_one_text_apart(detector):
     red = detector.reserve(page(), A)
     detector.insert(red.brought(items=b"red"))
     assert detector.reserve(page(), B).status == "near_duplicate"
-    assert [near.key for near in detector.probe_items(page(), b"red")] == [A]
-    assert detector.probe_items(page(), b"blue") == []
+    assert [(near.key, near.document.items) for near in detector.probe(page())] == [(A, b"red")]
     blue = detector.reserve(page(), B, exempt="items")
     assert (blue.status, blue.reason) == ("exempt", "items")
     detector.insert(blue.brought(items=b"blue"))
-    assert [near.key for near in detector.probe_items(page(), b"blue")] == [B]
+    items = {near.key: near.document.items for near in detector.probe(page())}
+    assert items == {A: b"red", B: b"blue"}

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import random
-import struct
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 from sizes import examples
 
-from dedup.model.errors import DedupError, UsageError
+from dedup.model.errors import DedupError
 from dedup.scan.audit.judging import wilson
 from dedup.scan.audit.removals import RemovalFormat, hash_of, of_members, of_pairs, read_removals
 from dedup.scan.audit.sample import draw, jaccard
@@ -71,14 +70,6 @@ def table(path: Path, names: list[str], rows: list[tuple]) -> Path:
     return path
 
 
-def datatrove(folder: Path) -> Path:
-    """As MinhashDedupCluster writes it: pairs of 32-bit numbers, little-endian, one file a task."""
-    folder.mkdir()
-    (folder / "000000.clusters").write_bytes(b"".join(struct.pack("<2I", *pair) for pair in GROUPS))
-    (folder / "000000.remove").write_bytes(struct.pack("<3I", 1, 2, 4))
-    return folder
-
-
 FORMS = {
     "pairs": lambda d: (
         lines(d / "a.jsonl", [{"kept": a, "removed": b} for a, b in PAIRS]),
@@ -131,7 +122,6 @@ FORMS = {
         ),
         [],
     ),
-    "datatrove, clusters": lambda d: (datatrove(d / "clusters"), []),
 }
 
 
@@ -205,16 +195,6 @@ def test_bad_input_is_named(tmp_path, documents, name, data, named):
     result = call("audit", tmp_path / name, "-d", documents, "--text-field", "text")
     assert result.exit_code in {1, 2}
     assert named in result.stderr
-
-
-def test_datatrove_without_clusters_is_refused(tmp_path):
-    """Its .remove files do not say in favour of what."""
-    (tmp_path / "000000.remove").write_bytes(struct.pack("<I", 1))
-    with pytest.raises(UsageError, match="save_cluster_id=True"):
-        read_removals([str(tmp_path)])
-    (tmp_path / "000000.clusters").write_bytes(b"abc")
-    with pytest.raises(DedupError, match="truncated"):
-        read_removals([str(tmp_path)])
 
 
 def hashes(*names: object) -> np.ndarray:

@@ -445,7 +445,7 @@ def test_what_waits_for_its_turn_is_bounded(tmp_path, monkeypatch):
     for i in range(8):
         path = write_lines(tmp_path / f"{i}.jsonl", PAGES[i::8])
         units.append(Unit("jsonl", (os.fsencode(path),), 0))
-    tasks = (Task(n, unit, 0, 0) for n, unit in enumerate(units))
+    tasks = (Task(n, unit) for n, unit in enumerate(units))
     reading = ReadingOptions("url", "html", 1 << 20, recipe_of())
     parts = list(read_all(tasks, reading, 3))
     keys = [r.key for _, results, _ in parts for r in results]
@@ -468,7 +468,7 @@ def test_a_fault_in_the_listing_reaches_the_caller(tmp_path):
 
     def tasks():
         path = write_lines(tmp_path / "p.jsonl", PAGES[:2])
-        yield Task(0, Unit("jsonl", (os.fsencode(path),), 0), 0, 0)
+        yield Task(0, Unit("jsonl", (os.fsencode(path),), 0))
         raise UsageError("as asked")
 
     with pytest.raises(UsageError, match="as asked"):

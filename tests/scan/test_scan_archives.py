@@ -9,21 +9,19 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from click.testing import CliRunner
 from fastwarc.stream_io import Lz4Writer
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scanning import judged, mixed, records, scanned, verdicts, write_lines, write_warc
+from scanning import judged, mixed, records, scanned, verdicts, write_warc
 from sizes import examples
 
 from dedup import fingerprint_text
-from dedup.cli import main
-from dedup.model.errors import DedupError, UsageError
+from dedup.model.errors import UsageError
 from dedup.model.recipes import recipe_of
 from dedup.scan import ScanJob, scan
 from dedup.scan.values import ReadingOptions
-from dedup.scan.warc import begins, read_warc
+from dedup.scan.warc import read_warc
 
 PAGES = mixed(120, 7)
 RECORDS = records(PAGES)
@@ -71,26 +69,24 @@ def halves():
 
 
 @pytest.mark.parametrize(
-    ("name", "data"),
+    ("case", "name", "data"),
     [
-        ("p.warc.lz4", b"".join(map(lz4, RECORDS))),
-        ("p.warc.zst", with_dictionary(RECORDS, packed=False)),
-        ("p.warc.zst", with_dictionary(RECORDS, packed=True)),
+        ("lz4", "p.warc.lz4", b"".join(map(lz4, RECORDS))),
+        ("dictionary", "p.warc.zst", with_dictionary(RECORDS, packed=False)),
+        ("packed dictionary", "p.warc.zst", with_dictionary(RECORDS, packed=True)),
     ],
-    ids=["lz4", "dictionary", "packed dictionary"],
 )
-def test_a_warc_of_any_compression_is_read_from_any_record(tmp_path, name, data):
-    """The verdicts are those of the pages, and reading goes on where a scan was broken off."""
+def test_a_warc_of_any_compression_is_read(tmp_path, case, name, data):
+    """The verdicts are those of the pages; with a dictionary it is read up to a torn record."""
     path = tmp_path / name
     path.write_bytes(data)
     assert scanned(tmp_path, path) == judged(PAGES)
-    every = list(read_warc(str(path), READING))
-    for at in (0, 1, 60, len(every) - 2):
-        raw = every[at]
-        assert begins(str(path), raw.offset)
-        rest = list(read_warc(str(path), READING, raw.offset, raw.record))
-        assert rest == every[at + bool(raw.offset) :]
-    assert not begins(str(path), every[5].offset + 1)
+    if "dictionary" in case:
+        every = list(read_warc(str(path), READING))
+        path.write_bytes(data[: len(data) // 2] + b"torn" + data[len(data) // 2 :])
+        *whole, torn = read_warc(str(path), READING)
+        assert whole == every[: len(whole)]
+        assert torn.rest
 
 
 @pytest.mark.parametrize("compress", [False, True], ids=["stored", "deflated"])
@@ -148,37 +144,9 @@ def test_a_wet_file_has_texts(tmp_path):
     assert kinds.count(WarcRecordType.conversion) == 3
 
 
-def test_a_list_names_files(tmp_path):
-    """Paths and file:// URLs; one that is not there is named, and the exit code says so."""
-    folder = tmp_path / "files"
-    folder.mkdir()
-    write_warc(folder / "a.warc.gz", RECORDS[:50])
-    odd = write_lines(folder / "odd % name.jsonl", PAGES[50:])
-    listed = ["# comment", "", "files/a.warc.gz", "files/gone.warc.gz", odd.as_uri()]
-    paths = tmp_path / "all.paths.gz"
-    paths.write_bytes(gzip.compress("\n".join(listed).encode()))
-    output = tmp_path / "v.jsonl"
-    kept = tmp_path / "kept"
-    done = CliRunner().invoke(main, ["scan", str(paths), "-o", str(output), "--kept", str(kept)])
-    assert done.exit_code == 1
-    assert "gone.warc.gz: No such file" in done.stderr
-    assert verdicts(output) == judged(PAGES)
-    assert sorted(path.name for path in kept.iterdir()) == ["a.warc.gz", "odd % name.jsonl"]
-
-
-def test_a_list_that_cannot_be_followed_ends_the_scan(tmp_path):
-    """A URL that would have to be fetched, a name of no format, a list that is torn or missing."""
-    paths = tmp_path / "all.paths"
-    for line in ("https://a.example/x.warc.gz", "x.bin"):
-        paths.write_text(line)
-        with pytest.raises(UsageError):
-            scan(ScanJob(inputs=(str(paths),)))
+def test_a_url_that_would_have_to_be_fetched_is_refused():
     with pytest.raises(UsageError, match="download"):
         scan(ScanJob(inputs=("https://a.example/x.warc.gz",)))
-    (tmp_path / "torn.paths.gz").write_bytes(gzip.compress(b"x.warc\n" * 99)[:-9])
-    for name in ("torn.paths.gz", "gone.paths"):
-        with pytest.raises(DedupError, match=name):
-            scan(ScanJob(inputs=(str(tmp_path / name),)))
 
 
 WHOLE = {

@@ -38,7 +38,8 @@ def test_a_crowd_hides_no_original(tmp_path, layer, count):
         memory = AcceptedLayers(base, work)
         for number, (name, store) in enumerate((("base", base), ("work", work), ("fresh", memory))):
             crowd = documents(number * count, count)
-            store.insert_many(crowd + [near_and_alike()] * (name == layer))
+            for each in crowd + [near_and_alike()] * (name == layer):
+                store.insert(each)
         detector = EmbeddedDetector.over(memory, RECIPE, Options().policy(RECIPE))
         found = detector.reserve(page(), "http://example.com/copy", domain="example.com")
         assert (found.status, found.of) == ("near_duplicate", ORIGINAL)
@@ -49,9 +50,10 @@ def test_every_layer_gives_each_document_once_whatever_the_limits(tmp_path):
     with Store.open(tmp_path / "base") as base, Store.open(tmp_path / "work") as work:
         memory = AcceptedLayers(base, work)
         for number, store in enumerate((base, work, memory)):
-            store.insert_many(documents(number * 30, 10 * (number + 1)))
-        memory.insert_many(documents(0, 5))  # which hide those of the base
-        memory.insert_many(documents(30, 5))  # and of the work store
+            for each in documents(number * 30, 10 * (number + 1)):
+                store.insert(each)
+        for each in (*documents(0, 5), *documents(30, 5)):  # which hide those of the stores
+            memory.insert(each)
         all_at_once = memory.near(0, 3, 1000)
         assert not all_at_once.cut
         steps: Nearest[Document] = Nearest()

@@ -190,7 +190,7 @@ def test_a_file_that_cannot_be_read_does_not_end_the_scan(tmp_path):
     reading = ReadingOptions("url", "html", 1 << 20, recipe_of())
     for kind in ("warc", "jsonl", "parquet", "html"):
         unit = Unit(kind, (bytes(tmp_path / "gone\udcff"),), 0)
-        (result,) = read_task(Task(0, unit, 0, 0), reading)
+        (result,) = read_task(Task(0, unit), reading)
         assert isinstance(result, Broken) and result.rest
         assert "No such file" in result.reason
         assert result.path.encode().endswith(b"gone\\xff")

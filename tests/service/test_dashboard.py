@@ -127,27 +127,6 @@ def test_a_namespace_is_chosen(browser, service):
     assert not page.errors
 
 
-def test_documents_are_searched_by_the_beginning_of_their_key(browser, service):
-    """What is stored and what was found to be a near-duplicate; a search of the whole store ends."""
-    page = shown(browser, service)
-    page.select_option("#where", NAMESPACE)
-    page.fill("#what", "http://site1.")
-    page.press("#what", "Enter")
-    expect(page.locator("#found")).to_contain_text("but 10 pages whose key begins so")
-    expect(page.locator("#found tbody tr")).to_have_count(10)
-    page.fill("#what", "http://copies.example/1")
-    page.press("#what", "Enter")  # itself, and 10 to 19 by their beginning
-    expect(page.locator("#found article").first).to_contain_text("Not stored")
-    page.fill("#what", "http://copies.exam")
-    page.press("#what", "Enter")
-    expect(page.locator("#found tbody tr")).to_have_count(20)
-    expect(page.locator("#found tbody tr").first).to_contain_text("near-duplicate, judged 20")
-    status, told = answered(service, f"/v1/search?ns={NAMESPACE}&prefix=http://kept")
-    assert (status, told["next"], len(told["results"])) == (200, None, 1)
-    assert answered(service, f"/v1/search?ns={NAMESPACE}&prefix=a&from=-1")[0] == 400
-    assert answered(service, "/v1/search?ns=none&prefix=a")[0] == 404
-
-
 def test_what_was_crawled_is_never_markup(browser, service):
     """A document key that is markup is shown as text, wherever it appears."""
     page = shown(browser, service)

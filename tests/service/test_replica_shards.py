@@ -1,13 +1,6 @@
-"""Replicas of some partitions: what they hold, what they give up and take on, and kills on the way."""
+"""Replicas of some partitions: what they hold and take on."""
 
 from __future__ import annotations
-
-import asyncio
-import shutil
-import signal
-import subprocess
-import sys
-import textwrap
 
 import pytest
 from logs import (
@@ -26,7 +19,8 @@ from logs import (
 from dedup.model.errors import UsageError
 from dedup.model.events import decode, encode, record_key
 from dedup.service.core.namespaces import Namespaces
-from dedup.service.manifest import read_manifest, write_manifest
+from dedup.service.manifest import read_manifest
+from dedup.wire.kafka import LogLost
 from dedup.wire.kafka.writer import Outgoing
 
 PARTITIONS = 3  # of logs.write
@@ -74,7 +68,7 @@ async def test_shares_are_disjoint_and_together_the_log(kafka, tmp_path):
     for share, partitions in (("0", {0}), ("1-2", {1, 2})):
         counts = await drained(config, tmp_path / share, share=share)
         assert held(tmp_path / share) == of(expected, partitions) != {}
-        assert counts["repeated"] == counts.get("given_up", 0) == counts.get("misplaced", 0) == 0
+        assert counts["repeated"] == counts.get("misplaced", 0) == 0
         is_consistent(tmp_path / share, partitions)
     together = {ns: {} for ns in expected}
     for share in ("0", "1-2"):
@@ -84,130 +78,30 @@ async def test_shares_are_disjoint_and_together_the_log(kafka, tmp_path):
     assert together == expected
 
 
-@pytest.mark.long
-async def test_a_smaller_share_gives_up_and_a_larger_one_reads_what_is_new(kafka, tmp_path):
-    """A restart reads on where it was; only what is taken on is read from the beginning of the log."""
+async def test_a_smaller_share_is_refused_and_a_larger_one_reads_what_is_new(kafka, tmp_path):
+    """A store of more than is held is rebuilt; what is taken on is read from the beginning of the log."""
     config = log_config(kafka)
-    await write(config, inserts(range(200)) + inserts(range(60), "other"))
+    await write(config, inserts(range(60)) + inserts(range(20), "other"))
     await drained(config, tmp_path)
+    with pytest.raises(LogLost, match="partitions other than 1, 0 among them.*--rebuild"):
+        await drained(config, tmp_path, share="1")
     expected = replayed(await read(config))
-    everything = sum(map(len, expected.values()))
+    assert held(tmp_path) == expected
 
-    counts = await drained(config, tmp_path, share="1")
-    mine = of(expected, {1})
-    assert held(tmp_path) == mine
-    assert counts == {"given_up": everything - sum(map(len, mine.values()))}
-    assert {p for noted in offsets(tmp_path).values() for p in noted} == {1}
+    counts = await drained(config, tmp_path, share="1", rebuild=True)
+    assert held(tmp_path) == of(expected, {1})
     is_consistent(tmp_path, {1})
 
-    await write(config, [*inserts(range(200, 260)), tombstone(3), tombstone(4), tombstone(5)])
+    await write(config, [*inserts(range(60, 90)), tombstone(3), tombstone(4), tombstone(5)])
     expected = replayed(await read(config))
-    assert of(expected, {0}) != of(expected, {1}) != {}
-    await drained(config, tmp_path, share="1")
-    assert held(tmp_path) == of(expected, {1})
-
     before = [r for r in await read(config) if r.partition != 1]
+    await drained(config, tmp_path, share="1")
     counts = await drained(config, tmp_path)
     assert held(tmp_path) == expected
     applied = sum(counts[name] for name in ("inserted", "replaced", "forgotten", "repeated"))
     assert applied <= len(before)
-    assert counts["repeated"] == counts.get("given_up", 0) == 0
+    assert counts["repeated"] == 0
     assert await drained(config, tmp_path) == {}
-
-
-KILLED = """
-    import asyncio, os, signal, sys
-    from pathlib import Path
-    from dedup.wire.kafka import kafka_config
-    from dedup.service import replica
-    from dedup.service import replica as checkpoint
-    from dedup.service.core.namespaces import Namespaces
-    from dedup.store import store
-    from dedup.store.documents import Documents
-
-    bootstrap, topic, path, left = *sys.argv[1:4], iter(range(int(sys.argv[4])))
-    store.BATCH = store.SMALL_BATCH = 40
-    checkpoint.MANIFEST_SECONDS = 1e9
-
-    def fatal(step):
-        def killed_before(*arguments):
-            if next(left, None) is None:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return step(*arguments)
-        return killed_before
-
-    replica.write_manifest = fatal(replica.write_manifest)
-    Documents.note_offsets = fatal(Documents.note_offsets)
-    Documents.change = fatal(Documents.change)
-
-    async def main():
-        namespaces = Namespaces(Path(path))
-        config = kafka_config(bootstrap, topic, environ={})
-        view = replica.Replica(config, namespaces, Path(path), share="1")
-        await view.prepare()
-        namespaces.open_all()
-        await view.run()
-
-    asyncio.run(main())
-"""
-
-
-@pytest.mark.long
-def test_a_kill_between_any_two_steps_of_giving_up_does_no_harm(kafka, tmp_path):
-    """kill -9 before the offsets, a batch, the end: the next start ends right, whatever it holds."""
-    config = log_config(kafka)
-    whole = tmp_path / "whole"
-
-    by_home: dict[bool, list[int]] = {True: [], False: []}
-    for i in range(300):
-        by_home[partition("news", document(i).key) == 1].append(i)
-    numbers = by_home[True][:10] + by_home[False][:90]  # each batch has some that go
-
-    async def expected():
-        await write(config, inserts(numbers))
-        await drained(config, whole)
-        return replayed(await read(config))
-
-    content = asyncio.run(expected())
-    whole_topic = {0, 1, 2}
-    for step, share, partitions in (  # of manifest, offsets, three batches, offsets
-        (1, "1", {1}),
-        (2, None, whole_topic),
-        (4, "0-1", {0, 1}),
-        (5, None, whole_topic),
-    ):
-        path = tmp_path / f"{step}"
-        shutil.copytree(whole, path)
-        command = [sys.executable, "-c", textwrap.dedent(KILLED)]
-        command += [config.bootstrap[0], config.topic, str(path), str(step)]
-        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
-        assert done.returncode == -signal.SIGKILL, done.stderr
-        noted = offsets(path)["news"]
-        given_up = {p for p in (0, 2) if not noted[p]}
-        assert given_up == (set() if step < 2 else {0, 2})
-        is_consistent(path, {1})
-        left = held(path)["news"]
-        assert of(content, {1})["news"].keys() <= left.keys()
-        assert (len(left) < 100) == (step > 2)
-        asyncio.run(drained(config, path, share=share))
-        assert held(path) == of(content, partitions), step
-        is_consistent(path, partitions)
-
-
-async def test_what_was_forgotten_meanwhile_does_not_come_back(kafka, tmp_path):
-    """Giving up was cut short, the log has lost record and tombstone since: the document goes all the same."""
-    config = log_config(kafka)
-    await write(config, inserts(range(30)))
-    await drained(config, tmp_path)
-    lost = next(i for i in range(30, 60) if partition("news", document(i).key) == 0)
-    namespaces = Namespaces(tmp_path)
-    namespaces.open_all()
-    detector = namespaces.get("news")
-    detector.apply([(document(lost).key, document(lost))], {0: 0})  # in no record of the log
-    namespaces.close()
-    write_manifest(tmp_path, read_manifest(tmp_path).only({1, 2}))
-    await drained(config, tmp_path)
-    assert held(tmp_path) == replayed(await read(config))
 
 
 async def test_partitions_that_the_topic_has_not_are_refused_with_its_count(kafka, tmp_path):

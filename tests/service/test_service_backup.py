@@ -1,6 +1,5 @@
 """`dedup store backup`: the documents of a service while it serves, and the store made of them."""
 
-import os
 import socket
 import stat
 import threading
@@ -84,31 +83,6 @@ def test_a_backup_that_cannot_be_made_says_why_and_leaves_the_former_one(tmp_pat
         assert "no namespace 'shops'" in fails(url, "--namespace", "shops", env=shown)
     assert "does not answer" in fails(url)
     assert "dedup store export" in fails(str(tmp_path / "served"))
-
-
-def test_a_running_service_is_verified(tmp_path):
-    """Every document of every namespace, while it serves; a damaged record is named, and one that is not served."""
-    served = tmp_path / "served"
-    for namespace in ("news", "shop", "lost"):
-        with dedup.open(served, namespace=namespace) as detector:
-            fill(detector, range(1100))
-    with Serving(served) as serving:
-        url = f"http://127.0.0.1:{serving.http_port}"
-        done = call("store", "verify", url)
-        assert done.exit_code == 0, done.output
-        assert f"{url}, news: 1,100 documents: sound" in done.stdout
-        assert f"{url}, shop: 1,100 documents: sound" in done.stdout
-    with (served / "news" / "documents.mdb").open("r+b") as file:
-        at = file.read().rindex(key(650).encode())  # in the record of the last tree
-        os.pwrite(file.fileno(), b"H", at)
-    (served / "lost" / "documents.mdb").write_bytes(b"lost")
-    with Serving(served) as serving:
-        url = f"http://127.0.0.1:{serving.http_port}"
-        done = call("store", "verify", url)
-        assert done.exit_code == 1
-        assert "document 650" in done.stdout
-        assert "the namespace lost is not served" in done.stderr
-        assert f"{url}, shop: 1,100 documents: sound" in done.stdout
 
 
 def test_an_answer_of_long_keys_is_cut_and_goes_on(tmp_path):

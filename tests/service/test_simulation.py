@@ -71,15 +71,12 @@ def test_the_simulation_finds_what_is_wrong(folder, mutation, wrong):
         pytest.param("release early", "is unique, beside", marks=pytest.mark.long),
         ("do not ask the home", "which accepted it"),
         ("take the first answer", "is unique, beside"),
-        ("keep the offset", "was acknowledged and is not at"),
-        ("answer for what was given up", "which it gave up"),
     ],
 )
 def test_the_simulation_finds_what_is_wrong_with_shards(folder, mutation, wrong):
     """With a rule of shards broken on purpose, some schedule shows it."""
-    faults = mutation in {"keep the offset", "answer for what was given up"}  # the others need none
     found = (
-        simulation.run(seed, folder, mutation, shards=0, faults=faults).wrongs
+        simulation.run(seed, folder, mutation, shards=0, faults=False).wrongs
         for seed in range(2000)
     )
     assert any(wrong in text for wrongs in found for text in wrongs)

@@ -32,7 +32,7 @@ from scanning import (
 )
 
 from dedup.core.pairs import find_clusters
-from dedup.spark import accepted_pages, fingerprint_pages, judge_pages, probe_fingerprints
+from dedup.spark import accepted_pages, fingerprint_pages, judge_pages
 from dedup.spark.fingerprints import signed, unsigned
 from dedup.spark.verdicts import components, edges_within
 
@@ -149,26 +149,6 @@ def test_components_are_those_of_all_pairs(spark, seed, k):
     assert {v: found.get(v, v) for v in map(signed, set(values))} == expected
 
 
-def test_probes_find_every_pair_within_k(spark):
-    """The paper's batch job gives every pair of a query and a fingerprint within k, and no other."""
-    rng = random.Random(3)
-    stored = chains(rng, 3000, 7)
-    queries = chains(rng, 20, 3) + rng.sample(stored, 30) + [v ^ 0b1011 for v in stored[:20]]
-    frame = spark.createDataFrame(
-        [(signed(v), str(i)) for i, v in enumerate(stored)], "value bigint, name string"
-    ).repartition(3)
-    for k in (0, 3, 7):
-        found = probe_fingerprints(queries, frame, k).collect()
-        expected = {
-            (i, str(n), (q ^ v).bit_count())
-            for i, q in enumerate(queries)
-            for n, v in enumerate(stored)
-            if (q ^ v).bit_count() <= k
-        }
-        assert {(r["query"], r["name"], r["distance"]) for r in found} == expected
-        assert len(found) == len(expected)
-
-
 def test_what_is_no_page_is_told(spark):
     """Null columns and pages beyond the limit."""
     rows = [
@@ -186,10 +166,7 @@ def test_what_is_no_page_is_told(spark):
 
 
 def test_the_engines_write_the_same(spark, tmp_path):
-    """`dedup scan --engine spark`: output, report and summary of the local engine, faults and all.
-
-    The summary counts the pages to which --identity does not apply, their URLs naming no site.
-    """
+    """`dedup scan --engine spark`: output, report and summary of the local engine, faults and all."""
     from dedup.cli import main
 
     folder = tmp_path / "in"
@@ -226,7 +203,6 @@ def test_the_engines_write_the_same(spark, tmp_path):
         assert on_spark == local
     summary = json.loads((tmp_path / "spark.json").read_bytes())["summary"]
     assert summary["broken"] == 2 and summary["exempt"]["too_large"] >= 1
-    assert summary["siteless"] == 1
 
 
 @pytest.mark.parametrize("options", [["--resume"], ["--store", "s"], ["--output", "-"]])

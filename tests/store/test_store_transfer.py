@@ -107,26 +107,15 @@ def test_a_new_folder_with_the_namespaces_name_is_the_store(tmp_path):
         assert verify_store(path, "spider").documents == 1
 
 
-def test_a_known_key_is_replaced_and_a_dry_run_says_so(tmp_path):
-    """A dry run gives the figures of the import that follows, and writes nothing."""
+def test_a_known_key_is_replaced(tmp_path):
+    """Also by a later line of the same input; the others stay."""
     fill(tmp_path, document("k", 1), document("other", 2))
     data = lines({}, {"key": "new"}, {"key": "new"})
-    args = ("store", "import", tmp_path, "--json")
-    dry = json.loads(call(*args, "--dry-run", data=data).stdout)
-    with Store.open(tmp_path, "spider", create=False) as store:
-        assert len(store) == 2
-    done = json.loads(call(*args, data=data).stdout)
-    assert dry["stores"] == done["stores"]
+    done = json.loads(call("store", "import", tmp_path, "--json", data=data).stdout)
     assert (done["stores"][0]["imported"], done["stores"][0]["replaced"]) == (3, 2)
     with Store.open(tmp_path, "spider", create=False) as store:
         assert store.get("k").page.value == 15
         assert len(store) == 3
-
-
-def test_a_dry_run_makes_no_store(tmp_path):
-    """Nothing is made where there is no store yet."""
-    assert call("store", "import", tmp_path / "a", "--dry-run", data=lines({})).exit_code == 0
-    assert list(tmp_path.iterdir()) == []
 
 
 BAD = [{"v": 2}, {"value": "F" * 16}, {"sketch": "0" * 73}, {"identity": 5}, {"features": -1}]

@@ -17,8 +17,10 @@ from sharding import (
     documents,
     in_flight,
     key_in,
+    log_of,
     page,
     partition,
+    shard,
     sharded,
     until,
     urls,
@@ -216,3 +218,28 @@ def reserved(service: Serving) -> int:
     _, text = service.get("/metrics")
     found = re.findall(r'^dedup_results_total\{.*"unique".*\} (\S+)$', text.decode(), re.MULTILINE)
     return int(sum(map(float, found)))
+
+
+@pytest.mark.long
+def test_a_partition_that_moves_takes_its_pages_along(kafka, tmp_path):
+    """From one service of all to two shards while pages are in flight: found, inserted, not doubled."""
+    config = log_of(kafka)
+    with (
+        shard(tmp_path, config, "*") as a,
+        shard(tmp_path, config, HIGH) as b,
+        both((a, b), 10) as detectors,
+    ):
+        held = {name: _before_the_kill(name, detector) for name, detector in detectors.items()}
+        for name in detectors:
+            until(lambda name=name: documents([b], name) == [1])
+            until(lambda name=name: in_flight([a, b], name) == [2, 0])
+        a.stop()
+        a.options += ["--partitions", LOW, "--rebuild"]
+        a.start()
+        for name, detector in detectors.items():
+            for number, share in ((1, LOW), (2, HIGH)):
+                copy = answers(lambda d=detector, n=number: d.reserve(page(n, 1), "http://copy/"))
+                assert (copy.status, copy.of) == ("near_duplicate", key_in(share, number, name))
+            detector.insert_many(held[name])
+            until(lambda name=name: documents([a, b], name) == [2, 2])
+            until(lambda name=name: in_flight([a, b], name) == [0, 0])

@@ -6,8 +6,7 @@
 The paper is Manku, Jain and Das Sarma, "Detecting Near-Duplicates for Web Crawling" (WWW 2007). Its
 designs (section 3.1) cut the 64 bits into r blocks and have a table for each choice of r - k of them
 to stand first; what is left out may be cut and chosen from again. Longer prefixes leave fewer
-candidates and take more tables: X(f, k, d), the fewest tables that leave few enough, is section
-3.1.2, answered here by trying every cut into whole bits.
+candidates and take more tables (section 3.1.2), found here by trying every cut into whole bits.
 
 Invariants:
   - Tables, bits, bytes and candidates follow from the design and are exact, or expected values for
@@ -101,24 +100,6 @@ def plan(documents: int, k: int, memory: int | str | None = None) -> list[Design
         msgspec.structs.replace(design, recommended=True) if design is best else design
         for design in designs
     ]
-
-
-def fewest_tables(k: int, prefix_bits: int) -> tuple[int, tuple[int, ...]] | None:
-    """Return the fewest tables whose prefixes have at least prefix_bits bits, and the blocks a level.
-
-    This is X(f, k, d) of section 3.1.2 for f = 64, where prefix_bits is the d bits of 2**d documents
-    less those that may be left to compare; over cuts into whole bits, so that it can be built. None
-    when it would take more than 128 tables. Raises UsageError for k outside 0 .. 15 and bits
-    outside 0 .. 64.
-    """
-    k = max_distance(k)
-    if not 0 <= (bits := number(prefix_bits, "prefix_bits")) <= WIDTH:
-        raise UsageError(f"prefix_bits is {prefix_bits!r}; it must be an int in 0 .. {WIDTH}")
-    if bits == 0:
-        return 1, ()
-    return next(
-        ((tables, levels) for tables, shortest, levels in _front(k) if shortest >= bits), None
-    )
 
 
 # ------------------------------------------------------------------------------ the paper's designs

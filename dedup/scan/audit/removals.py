@@ -12,7 +12,6 @@ names that it has.
 import csv
 import io
 import json
-import struct
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -36,7 +35,6 @@ from dedup.scan.records import (
 Hashes = npt.NDArray[np.int64]
 
 LINE_BYTES = 1 << 26  # of JSON; documents may stand in it, too
-CLUSTERS = "datatrove, clusters"  # its own files of them
 JUMPS = 64  # doublings of the way to the document that was kept at last
 _LINES, _TABLES = (".jsonl", ".ndjson", ".json"), (".csv", ".tsv")
 _PACKED = (".gz", ".zst", ".lz4")
@@ -106,8 +104,6 @@ def read_removals(
     Raises UsageError for a file that has not the fields, DedupError for one that cannot be read.
     """
     paths = list(paths)
-    if len(paths) == 1 and Path(paths[0]).is_dir() and (found := _datatrove(Path(paths[0]))):
-        return found
     files = [file for path in paths for file in _files(path)]
     form = form or _form_of(files[0])
     gone = _ids(removed, form)
@@ -218,8 +214,8 @@ def _files(path: str) -> list[str]:
     known = [str(each) for each in sorted(Path(path).rglob("*")) if _kind(str(each))]
     if not known:
         raise DedupError(
-            f"{path}: no file of pairs or groups in it; known are {', '.join((*_LINES, *_TABLES, '.parquet'))}, "
-            "and datatrove's *.clusters"
+            f"{path}: no file of pairs or groups in it; known are {', '.join((*_LINES, *_TABLES, '.parquet'))}. (Of "
+            "datatrove give what MinhashDedupFilter writes with load_cluster_ids=True)"
         )
     return known
 
@@ -377,46 +373,3 @@ def _ids(paths: Iterable[str], form: RemovalFormat) -> Hashes | None:
             given = True
             found.extend(hash_of(row["removed"]) for row in _rows(file, {"removed": form.removed}))
     return np.unique(np.array(found, np.int64)) if given else None
-
-
-# ----------------------------------------------------------------------------------------- datatrove
-
-
-def _datatrove(folder: Path) -> Removals | None:
-    """Return the clusters of datatrove's MinhashDedupCluster in a folder; None if there are none.
-
-    An id is "task:number": the number of a document in its task, from 0.
-    """
-    if clusters := sorted(folder.rglob("*.clusters")):
-        ids, groups, gone = array("q"), array("q"), array("q")
-        for path in clusters:
-            task = int(path.stem)
-            for number, cluster in struct.iter_unpack("<2I", _whole(path, 8)):
-                ids.append(hash_of(f"{task}:{number}"))
-                groups.append(cluster)
-            removed = path.with_suffix(".remove")
-            if removed.exists():
-                gone.extend(
-                    hash_of(f"{task}:{n}") for (n,) in struct.iter_unpack("<I", _whole(removed, 4))
-                )
-        return of_members(
-            CLUSTERS,
-            np.array(ids, np.int64),
-            np.array(groups, np.int64),
-            gone=np.unique(np.array(gone, np.int64)),
-        )
-    if any(each.suffix in {".remove", ".dups"} for each in folder.rglob("*")):
-        raise UsageError(
-            f"{folder}: datatrove's .remove and .dups do not say in favour of what a document was removed; run "
-            "MinhashDedupCluster once more with save_cluster_id=True, and give its output"
-        )
-    return None
-
-
-def _whole(path: Path, size: int) -> bytes:
-    data = path.read_bytes()
-    if len(data) % size:
-        raise DedupError(
-            f"{path} is truncated: {len(data):,} bytes are no whole number of records of {size}"
-        )
-    return data

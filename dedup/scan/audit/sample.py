@@ -32,7 +32,7 @@ from dedup.scan.values import Broken, RawPage, ReadingOptions, ScanJob
 GROUPS = 100  # groups of three and more in which chains are looked for
 MEMBERS = 8  # of each such group
 
-Ids = str  # how a list names documents: "url", "field", "position", "task"
+Ids = str  # how a list names documents: "url", "field", "position"
 
 
 class Draw(NamedTuple):
@@ -93,17 +93,16 @@ def find_documents(
     """Return the documents with these hashes, and how many documents were read.
 
     ids: "url" (as it was given, or its document key), "field" (reading.id_field), "position" (from 0, over
-    all inputs), "task" (of datatrove: the number of a file and of a document in it). Calls fault for what
-    cannot be read. Raises what list_units() raises, and OSError.
+    all inputs). Calls fault for what cannot be read. Raises what list_units() raises, and OSError.
     """
     found: dict[int, Sampled] = {}
     position = 0
-    for task, unit in enumerate(list_units(job)):
-        for number, raw in enumerate(raw_records(unit, reading)):
+    for unit in list_units(job):
+        for raw in raw_records(unit, reading):
             if isinstance(raw, Broken):
                 fault(raw)
             if isinstance(raw, RawPage):
-                for name in _names(raw, ids, position, task, number):
+                for name in _names(raw, ids, position):
                     if (at := hash_of(name)) in wanted and at not in found:
                         found[at] = _sampled(name, raw, reading)
             position += 1
@@ -112,12 +111,10 @@ def find_documents(
     return found, position
 
 
-def _names(raw: RawPage, ids: Ids, position: int, task: int, number: int) -> Iterator[str]:
+def _names(raw: RawPage, ids: Ids, position: int) -> Iterator[str]:
     """Yield what a list may call a document."""
     if ids == "position":
         yield str(position)
-    elif ids == "task":
-        yield f"{task}:{number}"
     elif raw.key is not None:
         yield raw.key
     else:

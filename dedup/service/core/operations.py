@@ -332,13 +332,6 @@ class Operations:
         detector = self._existing(namespace)
         return None if detector is None else detector.store.documents_from(first, most)
 
-    def verify_from(
-        self, namespace: str, first: int, most: int
-    ) -> tuple[int, int | None, list[str]] | None:
-        """Verify some documents of a namespace, see Store.verify_from(); None: no such namespace."""
-        detector = self._existing(namespace)
-        return None if detector is None else detector.store.verify_from(first, most)
-
     def partitions(self) -> tuple[str, int]:
         """Return what partitions_held() does, once the service is ready. Raises Refused (NOTREADY)."""
         self.check_ready()

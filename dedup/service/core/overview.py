@@ -78,15 +78,13 @@ class NearDuplicatesSeen:
             if of == namespace and (text in (key, seen.of) or seen.page.value == value)
         )
 
-    def last(
-        self, namespace: str | None, prefix: str = "", most: int = ANSWERED
-    ) -> list[NearDuplicateView]:
-        """Return the last near-duplicates, those of a namespace, or whose keys begin so."""
+    def last(self, namespace: str | None, most: int) -> list[NearDuplicateView]:
+        """Return the last near-duplicates, of all namespaces or of one."""
         return self._last(
             (
                 (place, page)
                 for place, page in reversed(self._pages.items())
-                if namespace in (None, place[0]) and place[1].startswith(prefix)
+                if namespace in (None, place[0])
             ),
             most,
         )
@@ -441,7 +439,7 @@ def overview(
         tally.hosts(only),
         tally.hot(only),
         tally.history(only),
-        tally.seen.last(only, most=SHOWN),
+        tally.seen.last(only, SHOWN),
         nlargest(CLIENTS, shown, lambda client: (client.judged, client.connected_seconds)),
         *commands.partitions_held(),
         reason,

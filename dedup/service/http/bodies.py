@@ -209,34 +209,11 @@ class SeenAnswer(msgspec.Struct, frozen=True):
     results: list[NearDuplicateView]
 
 
-class Found(msgspec.Struct, frozen=True):
-    """The key of a stored document, and when it was inserted (Unix time)."""
-
-    key: str
-    inserted_seconds: float
-
-
-class SearchAnswer(msgspec.Struct, frozen=True):
-    """Documents whose keys begin with the prefix, among those looked at; next is where to go on, null at the end."""
-
-    results: list[Found]
-    looked_at: int
-    next: int | None
-
-
 class Health(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether the service is ready; the reason says why not, why answers may be stale, or which namespaces are refused."""
 
     status: Literal["ok", "not_ready", "stale", "partial"]
     reason: str = ""
-
-
-class VerifyAnswer(msgspec.Struct, frozen=True):
-    """Some documents verified: how many are sound, what is wrong with others, and where the next ones begin (null: the end)."""
-
-    documents: int
-    problems: list[str]
-    next: int | None
 
 
 _to_http = to_http()
@@ -328,24 +305,13 @@ GETS = (
     Get("/v1/documents", "A stored document.", DocumentAnswer, "read", "ns key", "400 401 403 404 421 503"),
     Get(
         "/v1/near-duplicates",
-        "Near-duplicates judged lately; with key: with this key or fingerprint, or of this document; "
-        "with prefix: whose keys begin so.",
-        SeenAnswer, "read", "[ns] [key] [prefix]", "400 401 403",
-    ),
-    Get(
-        "/v1/search",
-        "Stored documents whose keys begin with a text, among some of them, from an id on.",
-        SearchAnswer, "read", "ns prefix [from]", "400 401 403 404 503",
+        "Near-duplicates judged lately, with this key or fingerprint, or of this document.",
+        SeenAnswer, "read", "ns key", "400 401 403",
     ),
     Get(
         "/v1/export",
         "Documents of a namespace, one a line, from an id on, as `dedup store import` takes them.",
         "application/x-ndjson", "admin", "ns [from]", "400 401 403 404 503",
-    ),
-    Get(
-        "/v1/verify",
-        "Verify documents of a namespace, and that the index has them, from an id on.",
-        VerifyAnswer, "admin", "ns [from]", "400 401 403 404 503",
     ),
     Get("/v1/overview", "What the dashboard shows; with ns, of one namespace.", Overview, "read", "[ns]", "401 403"),
     Get("/metrics", "Figures for Prometheus.", "text/plain", "read", "", "401 403"),

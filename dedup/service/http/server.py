@@ -6,12 +6,11 @@ Invariant: the types in bodies.py say what requests and answers look like.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from importlib.resources import files
 from typing import Any
 
 import msgspec
-import numpy as np
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -20,11 +19,11 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from dedup.model.errors import DedupError
-from dedup.model.page import Document, Neighbour
+from dedup.model.page import Neighbour
 from dedup.model.words import check_field
 from dedup.service.core.access import Tokens, audit
 from dedup.service.core.config import Limits
-from dedup.service.core.operations import Operations, in_slices, keys_size, probe_in_slices
+from dedup.service.core.operations import Operations, in_slices, keys_size
 from dedup.service.core.overview import Overview
 from dedup.service.core.refusal import Refused, code
 from dedup.service.http import bodies, judge
@@ -45,13 +44,9 @@ STATUS = {
     "ELSEWHERE": 421,
     "ERR": 400,
 }
-INSERTED = 256  # inserts of one commit: others wait for it, some milliseconds
-EXPORTED = 500  # documents of one answer, and those that one verification looks at
-SEARCHED = 1000  # documents that one search looks at
+EXPORTED = 500  # documents of one answer
 PART = 25  # documents that are read before others may have their turn
 EXPORTED_BYTES = 1 << 20  # of their lines, from which on no more follow
-
-Documents = list[tuple[int, Document]]  # by id
 
 
 def _json(value: Any, status: int = 200) -> Response:
@@ -125,25 +120,14 @@ class _Endpoints:
         check_field("recipe", asked.recipe)
         detector = commands.detector(asked.ns, asked.recipe, asked.asked)
         answers: list[list[Neighbour]] = [[] for _ in pages]
-        probed = [bodies.probed(page, asked.recipe) for page in pages]
-        if asked.scope == "site" or asked.fields or any(page.domain for page in pages):
-            count = size = 0
-            async for i, page in in_slices(enumerate(pages), commands.turns):
-                found = commands.probe(detector, probed[i], page.domain)
-                answers[i] = found[: asked.count]
-                count += len(answers[i])
-                size += keys_size({i: answers[i]})
-                commands.check_neighbours(count)
-                commands.check_answer(size)
-        else:
-            sketches = [page.sketch for page in probed]
-            array = np.array([page.value for page in probed], np.uint64)
-            for i, near in (
-                await probe_in_slices(
-                    commands, detector, array, sketches, asked.recipe, asked.count
-                )
-            ).items():
-                answers[i] = near
+        count = size = 0
+        async for i, page in in_slices(enumerate(pages), commands.turns):
+            found = commands.probe(detector, bodies.probed(page, asked.recipe), page.domain)
+            answers[i] = found[: asked.count]
+            count += len(answers[i])
+            size += keys_size({i: answers[i]})
+            commands.check_neighbours(count)
+            commands.check_answer(size)
         return bodies.ProbeAnswer(
             [[bodies.near(each, fields=asked.fields) for each in found] for found in answers]
         )
@@ -172,28 +156,12 @@ class _Endpoints:
         return bodies.ReserveAnswer(results)
 
     async def _insert(self, asked: bodies.InsertRequest) -> bodies.DoneAnswer:
-        commands = self._commands
-        if commands.log is not None or asked.pin:
-            return await self._each(asked.items, lambda held: self._insert_one(asked, held))
-        results: list[bodies.Done] = []
-        async for first in in_slices(range(0, len(asked.items), INSERTED), commands.turns):
-            some = asked.items[first : first + INSERTED]
-            try:
-                commands.insert_many(
-                    asked.ns, [(held.key, held.token, bodies.given(held)) for held in some]
-                )
-            except Exception:  # noqa: BLE001 - becomes the answer, with its code
-                results += (
-                    await self._each(some, lambda held: self._insert_one(asked, held))
-                ).results
-            else:
-                results += [bodies.Done(done=True)] * len(some)
-        return bodies.DoneAnswer(results)
+        def insert(held: Any) -> Any:
+            return self._commands.insert(
+                asked.ns, held.key, held.token, pin=asked.pin, given=bodies.given(held)
+            )
 
-    def _insert_one(self, asked: bodies.InsertRequest, held: Any) -> Any:
-        return self._commands.insert(
-            asked.ns, held.key, held.token, pin=asked.pin, given=bodies.given(held)
-        )
+        return await self._each(asked.items, insert)
 
     async def _release(self, asked: bodies.ReleaseRequest) -> bodies.DoneAnswer:
         return await self._each(
@@ -241,83 +209,34 @@ class _Endpoints:
         return _missing("document") if found is None else _json(bodies.document(query["ns"], found))
 
     async def near_duplicates(self, request: Request) -> Response:
-        """Answer with the last near-duplicates, those of a key or fingerprint: stores have originals only."""
-        query, seen = request.query_params, self._commands.tally.seen
-        if "key" not in query:
-            return _json(bodies.SeenAnswer(seen.last(query.get("ns"), query.get("prefix", ""))))
-        if "ns" not in query:
-            raise Refused("ERR", "the query is ns=NAMESPACE and key=KEY or fingerprint")
-        return _json(bodies.SeenAnswer(seen.about(query["ns"], query["key"])))
-
-    async def search(self, request: Request) -> Response:
-        """Answer with documents whose keys begin so, among some from an id on: keys are in no order."""
+        """Answer with the last near-duplicates of a key or fingerprint: stores have originals only."""
         query = request.query_params
-        if not {"ns", "prefix"} <= query.keys():
-            raise Refused("ERR", "the query is ns=NAMESPACE, prefix=TEXT and from=ID, from 0 on")
-        prefix, hits, looked_at, after = query["prefix"], [], 0, None
-        async for found in self._parts(query["ns"], _first(query), SEARCHED):
-            if found is None:
-                return _missing("namespace")
-            looked_at += len(found)
-            after = found[-1][0] + 1 if looked_at == SEARCHED else None
-            hits += [
-                bodies.Found(document.key, document.inserted_seconds)
-                for _, document in found
-                if document.key.startswith(prefix)
-            ]
-        return _json(bodies.SearchAnswer(hits, looked_at, after))
-
-    async def _parts(
-        self, namespace: str, first: int, most: int
-    ) -> AsyncIterator[Documents | None]:
-        """Yield documents from an id on, some at a time, with turns of others between; None: no such namespace."""
-        async for _ in in_slices(range(most // PART), self._commands.turns):
-            found = self._commands.documents_from(namespace, first, PART)
-            if found or found is None:
-                yield found
-            if not found or len(found) < PART:
-                return
-            first = found[-1][0] + 1
+        if not {"ns", "key"} <= query.keys():
+            raise Refused("ERR", "the query is ns=NAMESPACE and key=KEY or fingerprint")
+        return _json(bodies.SeenAnswer(self._commands.tally.seen.about(query["ns"], query["key"])))
 
     async def export(self, request: Request) -> Response:
         """Answer with documents as lines, from an id on; a header says where the next ones begin."""
         namespace = request.query_params.get("ns")
         if namespace is None:
             raise Refused("ERR", "the query is ns=NAMESPACE and from=ID, from 0 on")
-        lines, after = bytearray(), None
-        async for found in self._parts(namespace, _first(request.query_params), EXPORTED):
+        lines, first, after = bytearray(), _first(request.query_params), None
+        async for _ in in_slices(range(EXPORTED // PART), self._commands.turns):
+            found = self._commands.documents_from(namespace, first, PART)
             if found is None:
                 return _missing("namespace")
             for last, document in found:
                 lines += encode_line(namespace, document)
-                after = last + 1
+                first = after = last + 1
                 if len(lines) > EXPORTED_BYTES:
                     break
-            if len(lines) > EXPORTED_BYTES:
+            if len(found) < PART or len(lines) > EXPORTED_BYTES:
                 break
         audit(request.state.caller, "EXPORT", namespace)
         answer = Response(bytes(lines), media_type="application/x-ndjson")
         if after is not None:
             answer.headers["x-dedup-next"] = str(after)
         return answer
-
-    async def verify(self, request: Request) -> Response:
-        """Answer with what is wrong with some documents, from an id on."""
-        namespace = request.query_params.get("ns")
-        if namespace is None:
-            raise Refused("ERR", "the query is ns=NAMESPACE and from=ID, from 0 on")
-        after: int | None = _first(request.query_params)
-        documents, problems = 0, []
-        async for _ in in_slices(range(EXPORTED // PART), self._commands.turns):
-            if after is None:
-                break
-            found = self._commands.verify_from(namespace, after, PART)
-            if found is None:
-                return _missing("namespace")
-            some, after, wrong = found
-            documents += some
-            problems += wrong
-        return _json(bodies.VerifyAnswer(documents, problems, after))
 
     async def livez(self, _: Request) -> Response:
         """Say that the process works."""

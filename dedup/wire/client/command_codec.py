@@ -88,7 +88,6 @@ class Route:
     __slots__ = ("_homes", "_only", "complete", "count", "services", "trouble")
 
     def __init__(self) -> None:
-        """Begin without any."""
         self.services: tuple[int, ...] = ()
         self.complete = False
         self.trouble: str | None = None
@@ -179,7 +178,6 @@ class Commands:
     """The commands of one detector."""
 
     def __init__(self, options: Options, recipe: Recipe) -> None:
-        """Speak for a namespace, with the options of its detector."""
         self.namespace = options.namespace
         self._encoded_namespace = options.namespace.encode()
         self._recipe_id = recipe.id
@@ -460,7 +458,6 @@ class Request:
         token: str | None = None,
         allowed: Collection[int] | None = None,
     ) -> None:
-        """Make a request that was not sent yet."""
         self.command = command
         self.data = pack(command)
         self.namespace = namespace

@@ -4,8 +4,8 @@
 
     log -> services -> spiders | sharded -> promises, in a world of its own clock
 
-The real parts are Operations, Namespaces, Detector, the store, LogInserts, Replica (connecting, giving
-partitions up, applying, its manifest) and merged(). The rest is here: a clock that jumps to the next
+The real parts are Operations, Namespaces, Detector, the store, LogInserts, Replica (connecting,
+applying, its manifest) and merged(). The rest is here: a clock that jumps to the next
 thing to happen, a log that takes, refuses or loses acknowledgements, services that crash and come
 back, also with other partitions, and messages that are late or lost.
 """
@@ -20,9 +20,8 @@ from typing import NamedTuple
 from unittest import mock
 
 from dedup.detector.reservations import Reservation
-from dedup.store.store import GivenUp, Store
 from simulation.log import Reader
-from simulation.services import give_up, here
+from simulation.services import here
 from simulation.world import World
 
 __all__ = ["Found", "run"]
@@ -39,8 +38,6 @@ def broken(mutation: str) -> AbstractContextManager[object]:
     """Break a rule below the services."""
     if mutation == "accepted pages do not count":
         return mock.patch.object(Reservation, "accepted", new=False)
-    if mutation == "answer for what was given up":
-        return mock.patch.object(GivenUp, "has", lambda *_: False)
     return nullcontext()
 
 
@@ -70,9 +67,6 @@ def run(
             mock.patch(f"{replica}.asyncio.to_thread", here),
             mock.patch(f"{replica}.ensure_topic", world.log.topic),
             mock.patch(f"{replica}.Reader", partial(Reader, world.log)),
-            mock.patch("dedup.store.store.BATCH", 1),
-            mock.patch("dedup.store.store.SMALL_BATCH", 1),
-            mock.patch.object(Store, "give_up", give_up(world, Store.give_up)),
             broken(mutation),
         ):
             await world.run()

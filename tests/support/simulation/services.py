@@ -1,5 +1,6 @@
 """Services: replicas of the log, or of some of its partitions, that crash and come back."""
 
+import shutil
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
 RESERVATION_SECONDS = 20.0
 
 
-class Crash(Exception):
-    """The process ends here."""
-
-
 class Service:
     """One service: it crashes and comes back, with what its store has.
 
@@ -41,7 +38,7 @@ class Service:
         self.start()
 
     def start(self) -> None:
-        """Come up; or crash while partitions are given up, and stay down."""
+        """Come up."""
         world, text = self.world, None
         self.life += 1
         clock = lambda: world.now  # noqa: E731
@@ -50,22 +47,18 @@ class Service:
         )
         inserts: Log | None = LogInserts(world.log) if world.with_log else None  # type: ignore[arg-type]
         self.commands = Operations(self.namespaces, inserts)
-        try:
-            if world.with_log:
-                if self.partitions is not None:
-                    text = str(PartitionShare(frozenset(self.partitions), world.log.count))
-                config = KafkaConfig(("nowhere:1",))
-                self.replica = Replica(config, self.namespaces, self.path, share=text)
-                at_once(self.replica.prepare())
-                self.share = self.namespaces.share = self.replica.share
-                self.namespaces.open_all()
-                at_once(self.replica._connect())
-                self.reader: Any = self.replica._reader
-            else:
-                self.namespaces.open_all()
-        except Crash:
-            self.namespaces.close()
-            return
+        if world.with_log:
+            if self.partitions is not None:
+                text = str(PartitionShare(frozenset(self.partitions), world.log.count))
+            config = KafkaConfig(("nowhere:1",))
+            self.replica = Replica(config, self.namespaces, self.path, share=text)
+            at_once(self.replica.prepare())
+            self.share = self.namespaces.share = self.replica.share
+            self.namespaces.open_all()
+            at_once(self.replica._connect())
+            self.reader: Any = self.replica._reader
+        else:
+            self.namespaces.open_all()
         self.up = True
         if self.partitions is not None:
             self.accepted &= world.log.content(self.partitions).keys()
@@ -95,15 +88,18 @@ class Service:
                 await world.sleep(rng.expovariate(0.5))
             elif world.with_log:
                 await self.apply()
-                self.clear()
                 if rng.random() < 0.3:
                     await self.replica.checkpoint()
 
     async def restart(self, partitions: set[int]) -> None:
-        """Stop, and come back with other partitions."""
+        """Stop, and come back with other partitions; with fewer, on an empty folder."""
+        assert self.partitions is not None
+        narrower = bool(self.partitions - partitions)
         self.partitions = partitions
         if self.up:
             self.end()
+        if narrower:
+            shutil.rmtree(self.path)
         await self.world.sleep(self.world.rng.expovariate(1.0))
         if not self.up:
             self.start()
@@ -116,13 +112,6 @@ class Service:
                 batch.popitem()
             await self.replica._apply(batch)
         self._see_whether_ready()
-
-    def clear(self) -> bool:
-        """Remove a little of what was given up, if anything is left of it."""
-        detector = self.namespaces.get(NS)
-        removed = None if detector is None else detector.store.give_up_more()
-        self.world.counts["given up"] += removed or 0
-        return removed is not None
 
     def lag(self) -> int:
         return self.reader.lag() if self.world.with_log else 0
@@ -178,30 +167,3 @@ def at_once(work: Coroutine[Any, Any, None]) -> None:
     except StopIteration:
         return
     raise AssertionError(f"it waits for {asked_for}")
-
-
-def give_up(world: "World", real: Callable[..., int]) -> Callable[..., int]:
-    """Return give_up() that a crash may cut short after every step."""
-    kept: dict[Path, dict[int, int]] = {}
-
-    def chance() -> None:
-        if world.faults and not world.calm and world.rng.random() < 0.15:
-            raise Crash
-
-    def give_up(store: Any, held: Any, partition_of: Any, progress: Any = None) -> int:
-        def step(done: int, count: int) -> None:
-            chance()
-            if progress:
-                progress(done, count)
-
-        chance()
-        noted = kept.setdefault(store.path, {})
-        noted |= store.offsets()
-        removed = real(store, held, partition_of, step)
-        if world.mutation == "keep the offset":
-            store._documents.note_offsets({p: n for p, n in noted.items() if p in held})
-        world.counts["given up"] += removed
-        chance()
-        return removed
-
-    return give_up

@@ -115,8 +115,6 @@ class World:
                     service.start()
                 while service.lag():
                     await service.apply()
-                while service.clear():
-                    pass
             self.promises.compare()
         finally:
             doomed = (*tasks, *others, *self.works)

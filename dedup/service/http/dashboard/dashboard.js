@@ -260,40 +260,9 @@ function shownCopies(namespace, copies) {
     table(["near-duplicate", "bits apart", "similar", "judged"], rows, "")];
 }
 
-// Keys are stored in no order: documents are looked through, SEARCHED at a time of the service, until SHOWN are found.
-const SHOWN = 50, ANSWERS = 200;
-let searching = null;
-
-async function search(namespace, prefix, from, before = []) {
-  const mine = searching = {}, shown = $("found"), query = `ns=${encodeURIComponent(namespace)}&prefix=${encodeURIComponent(prefix)}`;
-  const copies = from ? [] : (await ask(`/v1/near-duplicates?${query}`)).results.map((copy) => ({ ...copy, copy: true }));
-  const hits = [...before, ...copies];
-  let next = from, looked = 0;
-  for (let n = 0; n < ANSWERS && next !== null && hits.length - before.length < SHOWN; n += 1) {
-    const told = await ask(`/v1/search?${query}&from=${next}`);
-    if (searching !== mine) return;
-    hits.push(...told.results);
-    next = told.next;
-    looked += told.looked_at;
-    shown.replaceChildren(made("p", `${counted(hits.length, "page")} found among ${counted(from + looked, "document")}`));
-  }
-  const rows = hits.map((hit) => [made("td", [leads(namespace, hit.key)], { class: "key" }),
-    hit.copy ? `near-duplicate, judged ${moment(hit.judged_seconds)}` : `stored ${moment(hit.inserted_seconds)}`]);
-  const parts = [made("p", `There is no document with this key${hits.length ? `, but ${counted(hits.length, "page")} whose key begins so.`
-    : ", and none whose key begins so, nor among the near-duplicates judged lately."}`),
-    table(["page", ""], rows, "")];
-  if (next !== null) {
-    const more = made("button", "Search on", { type: "button" });
-    more.addEventListener("click", () => search(namespace, prefix, next, hits).catch((error) => more.after(made("p", problem(error)))));
-    parts.push(more);
-  }
-  shown.replaceChildren(...parts);
-}
-
 async function lookUp() {
   const namespace = $("where").value, what = $("what").value.trim(), shown = $("found");
   shown.replaceChildren(made("p", "looking"));
-  searching = null;
   try {
     const found = await documentOf(namespace, what);
     const isFingerprint = /^[0-9a-f]{16}$/i.test(what), asked = isFingerprint ? what.toLowerCase() : what;
@@ -301,7 +270,7 @@ async function lookUp() {
     const seen = (await ask(`/v1/near-duplicates?${query}`)).results;
     const copies = seen.filter((copy) => copy.of === what), itself = seen.filter((copy) => copy.of !== what);
     if (!found && !isFingerprint && !itself.length) {
-      await search(namespace, what, 0);
+      shown.replaceChildren(made("p", "There is no document with this key, nor was a near-duplicate with it judged lately."));
       return;
     }
     const value = found ? found.value : itself.length ? itself[0].value : asked;
