@@ -38,13 +38,9 @@ class Met:
         """Whether no accepted page had one of these links."""
         return self.links.missing(links) > 0
 
-    def drop(self, key: str) -> None:
-        """Note a page that is dropped: if it is asked for again, the spider insists on it."""
-        self._dropped.add(_page(key))
-
-    def was_dropped(self, key: str) -> bool:
-        """Whether a page was dropped before."""
-        return not self._dropped.missing(_page(key))
+    def drop(self, key: str) -> bool:
+        """Whether a page is dropped for the first time: if it is asked for again, the spider insists on it."""
+        return self._dropped.take(_page(key)) > 0
 
     def take_item(self, callback: str, item: bytes) -> bool:
         """Whether no page of a callback brought an item, by its hash; from now on one did."""

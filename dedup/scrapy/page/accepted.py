@@ -1,7 +1,6 @@
 """The ways of a page that looks like no accepted one: all that its callback yields passes."""
 
 from collections.abc import Callable, Iterable
-from functools import cached_property
 from typing import Any
 
 from scrapy import Request
@@ -79,6 +78,7 @@ class Accepted:
         self._list: Numbers | None = None  # of a page with rows
         self._silent = True  # neither items nor requests
         self._new = False  # whether an item is new
+        self._outlinks: Outlinks | None = None  # once a request is yielded
 
     def take(self, made: Any) -> Made:
         """Return what passes now."""
@@ -115,11 +115,13 @@ class Accepted:
         if self._wanted is None:
             self._wanted = wanted_urls(self._request, self._response)
         self._asked = self._asked or asks(request, self._wanted)
+        if self._outlinks is None:
+            self._outlinks = Outlinks(self._session, self._response, self._page, self._lead)
         self._outlinks.see(request, has_items=self._items > 0)
 
-    @cached_property
-    def _outlinks(self) -> Outlinks:
-        return Outlinks(self._session, self._response, self._page, self._lead)
+    def _is_beyond(self) -> bool:
+        """Whether the page has no link to one of the requests that were looked at."""
+        return self._outlinks is not None and self._outlinks.is_beyond
 
     def _read(self, item: Any) -> Hashes | None:
         """Add an item to the digest; return its hashes, None if it cannot be read."""
@@ -133,7 +135,8 @@ class Accepted:
 
     async def finish(self) -> Made:
         """Return what passes at the end."""
-        self._outlinks.see_last()
+        if self._outlinks is not None:
+            self._outlinks.see_last()
         self._digested()
         self._note_list()
         return ()
@@ -141,6 +144,8 @@ class Accepted:
     def _note_heading(self) -> None:
         """Note the heading of a page: where headings tell pages apart, what stands beside them does not count."""
         page, session = self._page, self._session
+        if BESIDE_HEADING.keys() <= session.visits.of(page.callback).fields:
+            return  # they do not count any more
         if session.keeping.tells(page.callback, page.reading.fingerprint.parts[PART[HEADING]]):
             for field in BESIDE_HEADING:
                 session.visits.let_go(page.callback, field)
@@ -163,7 +168,7 @@ class Accepted:
     def _digested(self) -> Digest | None:
         """Keep the digest of the page's items; None if they cannot be read."""
         if self._digester is None:
-            nothing = Digest(0, says=self._outlinks.is_beyond)
+            nothing = Digest(0, says=self._is_beyond())
             self._page.brought = encode(nothing)
             return nothing
         with self._session.counts.meter:

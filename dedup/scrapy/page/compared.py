@@ -183,7 +183,7 @@ class Compared(Accepted):
         If its match did not bring them, but another page, it is no copy of its match: pages of its class are none.
         """
         session, page = self._session, self._page
-        requests, beyond = self._outlinks.new(self._requests())
+        requests, beyond = self._new_requests()
         self._withhold(items, len(self._made) - items - len(requests))
         if page.name is None:  # it is like no other
             return requests
@@ -192,7 +192,7 @@ class Compared(Accepted):
             session.spoil(page, None)
         elif digest.number and self._match is not None and not self._is_copy:
             session.spoil(page, self._differing(digest))
-        elif not requests and (digest.number or self._outlinks.is_beyond):
+        elif not requests and (digest.number or self._is_beyond()):
             session.counts.add("items/equal")
             page.space.ledger.same(page.name)
             if page.match is not None:
@@ -221,7 +221,7 @@ class Compared(Accepted):
         was_refetch, page.way = page.way == "refetch", "accept"
         requests = self._requests()
         if keeps:
-            requests, _ = self._outlinks.new(requests)
+            requests, _ = self._new_requests()
         else:
             self._new = True
             session.news(self._lead)
@@ -247,6 +247,10 @@ class Compared(Accepted):
         match = self._match
         comparable = match is not None and match.number == digest.number == 1
         return differing(digest, match) if match is not None and comparable else None
+
+    def _new_requests(self) -> tuple[list[Request], bool]:
+        """Return which requests pass (Outlinks.new)."""
+        return ([], False) if self._outlinks is None else self._outlinks.new(self._requests())
 
     def _requests(self) -> list[Request]:
         return [each for each in self._made if isinstance(each, Request)]

@@ -176,7 +176,7 @@ class Judge:
                     await self._refetched(page)
         else:
             page = like = self._like(fetched, verdict, verdict.match)
-            if self._may_drop(page):
+            if self._may_drop(page) and space.met.drop(verdict.document.key):
                 self._drop(page, request)
                 page = None
             else:
@@ -222,8 +222,7 @@ class Judge:
     def _may_drop(self, page: Page) -> bool:
         """Whether a page that looks like an accepted one is dropped unparsed."""
         reading = page.reading
-        met, key = page.space.met, page.verdict.document.key
-        if page.verdict.reason == "in_flight" or met.is_new(reading.links) or met.was_dropped(key):
+        if page.verdict.reason == "in_flight" or page.space.met.is_new(reading.links):
             return False
         if "data_page" in self._session.config.exempt and reading.data_bytes > reading.text_bytes:
             return False
@@ -238,7 +237,6 @@ class Judge:
         """Note a page that is dropped unparsed, or would be."""
         assert page.name is not None
         assert page.match is not None
-        page.space.met.drop(page.verdict.document.key)
         if page.by_text:
             self._counts.add("items/by_text")
         else:
