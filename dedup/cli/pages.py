@@ -9,6 +9,7 @@ near_duplicate(); titles and canonical URLs are compared and shown beside it.
 
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
@@ -36,7 +37,7 @@ from dedup.core.fingerprint import (
 )
 from dedup.core.fingerprint import fingerprint as fingerprint_html
 from dedup.core.site_blocks import Share
-from dedup.detector.frames import Frames
+from dedup.detector.frames import SITE_BLOCKS, Frames, in_words
 from dedup.detector.rules import is_partly, is_unread
 from dedup.model.errors import DedupError, RecipeMismatch, UsageError
 from dedup.model.forms import FIELDS
@@ -195,6 +196,7 @@ class _Result(NamedTuple):
     rule: str
     hunks: list[Hunk]
     alone: tuple[Share, Share]  # of A beside B, and of B beside A: what the other one does not have
+    known: tuple[Share, Share] | None  # of A and B, by what a store has learned of their site
 
 
 @click.command(epilog="Example: dedup compare yesterday.html today.html")
@@ -206,6 +208,11 @@ class _Result(NamedTuple):
     "same_site",
     default=None,
     help="The pages are of one registrable domain, or of two. [default: as two URLs say; else unknown, as strict as one]",
+)
+@click.option(
+    "--store",
+    metavar="FOLDER",
+    help="Say what a store (the folder of its namespace) has learned of the pages' site.",
 )
 @click.option(
     "--all", "show_all", is_flag=True, help=f"Show all differences, not only the first {HUNKS}."
@@ -224,6 +231,7 @@ def compare(
     encoding: str | None,
     secret: str | None,
     same_site: bool | None,
+    store: str | None,
     show_all: bool,
     tells_by_code: bool,
     page: str | None,
@@ -243,7 +251,7 @@ def compare(
     if same_site is None and is_url(a) and is_url(b):
         same_site = registrable_domain(a) == registrable_domain(b)
     side_a, side_b = (_side(path, encoding, recipe) for path in (a, b))
-    result = _judge(side_a, side_b, recipe, same_site)
+    result = _judge(side_a, side_b, recipe, same_site, store)
     shown = result.hunks if show_all else result.hunks[:HUNKS]
     if page is not None:
         _write_page(page, result)
@@ -286,7 +294,25 @@ def _alone(page: _Side, beside: _Side, recipe: Recipe) -> Share:
     return frames.share(page.blocks, site)
 
 
-def _judge(one: _Side, other: _Side, recipe: Recipe, same_site: bool | None) -> _Result:
+def _known(store: str, sides: tuple[_Side, _Side], recipe: Recipe) -> tuple[Share, Share]:
+    """Return how much of two pages a store knows of their site. Raises UsageError if it has none of it."""
+    file = Path(store) / SITE_BLOCKS
+    if not file.is_file():
+        raise UsageError(f"there is no {file}; give the folder of a store's namespace")
+    frames = Frames(recipe.id, begin=Path(store))
+    urls = {registrable_domain(side.path) for side in sides if is_url(side.path)}
+    names = sorted(urls or frames.sites())
+    if len(names) != 1:
+        raise UsageError(
+            f"{file} is of {terminal.count(len(names), 'site')}; give the pages by their URLs, of one site"
+        )
+    a, b = (frames.share(side.blocks, names[0]) for side in sides)
+    return a, b
+
+
+def _judge(
+    one: _Side, other: _Side, recipe: Recipe, same_site: bool | None, store: str | None
+) -> _Result:
     a, b = one.page, other.page
     policy = Options().policy(recipe)
     bits, similar = distance(a.value, b.value), similarity(a, b)
@@ -318,6 +344,7 @@ def _judge(one: _Side, other: _Side, recipe: Recipe, same_site: bool | None) -> 
         rule,
         differences(one.words, other.words),
         (_alone(one, other, recipe), _alone(other, one, recipe)),
+        None if store is None else _known(store, (one, other), recipe),
     )
 
 
@@ -437,6 +464,9 @@ def _verdict(result: _Result) -> tuple[str, str]:
 def _notes(result: _Result) -> Iterator[str]:
     a, b = result.a.page, result.b.page
     equal = are_equal(a, b, result.similarity)
+    if result.known is not None:
+        for name, share in zip("AB", result.known, strict=True):
+            yield f"{name}: {in_words(share)}"
     left = max(share.left for share in result.alone)
     if result.similarity == 1 and a.value == b.value and not equal:
         differ = (

@@ -28,8 +28,8 @@ class PageReading(NamedTuple):
     behind the fingerprint. links, if asked for, are the distinct hashes of where its main content and
     its pagination lead, 8 bytes for each, little-endian: without session and tracking parameters, and
     none to the page itself (native/src/reader/links.c); address is the hash that such a link would have.
-    They are no part of the fingerprint. numbers, if asked for, is what number_runs() reads; blocks, if asked
-    for, the list of its blocks (docs/reference/fingerprint-spec.md), 8 bytes for each, little-endian; shingles, if asked
+    They are no part of the fingerprint. numbers, if asked for, is what number_runs() reads, and others two hashes
+    of the other tokens of the main text: of their order, and the sum of those of its blocks; blocks, if asked for, the list of its blocks (docs/reference/fingerprint-spec.md), 8 bytes for each, little-endian; shingles, if asked
     for, hashes of their shingles, 4 bytes for each.
     """
 
@@ -41,6 +41,7 @@ class PageReading(NamedTuple):
     links: bytes = b""
     address: bytes = b""
     numbers: bytes = b""
+    others: tuple[int, int] = (0, 0)
     blocks: bytes = b""
     shingles: bytes = b""
 
@@ -259,7 +260,7 @@ def distance(a: int, b: int) -> int:
 class _NativeReader:
     """A native reader, which keeps its scratch memory, and the places of its answers."""
 
-    __slots__ = ("address", "hashes", "n", "native", "page", "parts", "sketch")
+    __slots__ = ("address", "hashes", "n", "native", "others", "page", "parts", "sketch")
 
     def __init__(self) -> None:
         made = ffi.new("ndd_reader **")
@@ -268,7 +269,7 @@ class _NativeReader:
         self.page = ffi.new("ndd_page *")
         self.sketch, self.parts = ffi.buffer(self.page.sketch), ffi.buffer(self.page.parts)
         self.hashes, self.n = ffi.new("uint64_t const **"), ffi.new("size_t *")
-        self.address = ffi.new("uint64_t *")
+        self.address, self.others = ffi.new("uint64_t *"), ffi.new("uint64_t[2]")
 
 
 _idle: list[_NativeReader] = []  # taking from a list and adding to it are atomic
@@ -339,19 +340,20 @@ def _read(
 
 def _gathered(
     reader: _NativeReader, *, links: bool, numbers: bool, blocks: bool, shingles: bool
-) -> tuple[bytes, ...]:
-    """Return links, address, numbers, blocks and shingles of the reader's last page (PageReading), empty unless asked for."""
+) -> tuple[bytes, bytes, bytes, tuple[int, int], bytes, bytes]:
+    """Return what of PageReading is empty unless asked for, of the reader's last page."""
     hashes, n = reader.hashes, reader.n
-    led_to, address, numbered, listed, runs = b"", b"", b"", b"", b""
+    led_to, address, numbered, others, listed, runs = b"", b"", b"", (0, 0), b"", b""
     if links:
         lib.ndd_reader_links(reader.native, hashes, n, reader.address)
         led_to = little_endian(bytes(ffi.buffer(hashes[0], 8 * n[0]))) if n[0] else b""
         address = reader.address[0].to_bytes(8, "little")
     if numbers:
-        status = lib.ndd_reader_numbers(reader.native, hashes, n)
+        status = lib.ndd_reader_numbers(reader.native, hashes, n, reader.others)
         if status != lib.NDD_OK:
             check(status)
         numbered = bytes(ffi.buffer(hashes[0], 8 * n[0])) if n[0] else b""
+        others = reader.others[0], reader.others[1]
     if blocks:
         status = lib.ndd_reader_blocks(reader.native, hashes, n)
         if status != lib.NDD_OK:
@@ -361,7 +363,7 @@ def _gathered(
         found = ffi.new("const uint8_t **")
         check(lib.ndd_reader_shingles(reader.native, found, n))
         runs = bytes(ffi.buffer(found[0], 4 * n[0])) if n[0] else b""
-    return led_to, address, numbered, listed, runs
+    return led_to, address, numbered, others, listed, runs
 
 
 def _page(reader: _NativeReader, recipe: Recipe) -> PageFingerprint:

@@ -4,7 +4,7 @@ fingerprint() does both inside the native core for a page; here are the two step
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from dedup.core.fingerprint import keyed_recipe
 from dedup.core.native import check, ffi, lib
@@ -44,14 +44,32 @@ def simhash(hashes: Numbers, weights: "ArrayLike | None" = None) -> int:
     return int(value[0])
 
 
-def token_hashes(tokens: Sequence[str | bytes], *, recipe: Recipe | str | None = None) -> Array:
-    """Return a recipe's hash of each token (text as UTF-8), ready for simhash(): (n,) uint64."""
+def token_hashes(
+    tokens: Sequence[str | bytes],
+    algorithm: Literal["recipe", "fnv1", "fnv1a", "jenkins"] = "recipe",
+    *,
+    seed: int = 0,
+    recipe: Recipe | str | None = None,
+) -> Array:
+    """Return a 64-bit hash for each token (text as UTF-8), ready for simhash(): (n,) uint64.
+
+    "recipe" is the mixed hash of this package's fingerprints. "fnv1" and "fnv1a" (64 bits) and
+    "jenkins" (lookup3 hashlittle2, takes a seed) are for fingerprints compatible with other tools;
+    raw FNV hashes of short words have bits that move together and make poor fingerprints.
+    """
     key = keyed_recipe(recipe).key
+    functions = {
+        "recipe": lambda data: lib.ndd_hash_token(data, len(data), key),
+        "fnv1": lambda data: lib.ndd_hash_fnv1(data, len(data)),
+        "fnv1a": lambda data: lib.ndd_hash_fnv1a(data, len(data)),
+        "jenkins": lambda data: lib.ndd_hash_jenkins(data, len(data), seed),
+    }
+    if algorithm not in functions:
+        raise UsageError(f"algorithm is {algorithm!r}; known are {', '.join(functions)}")
     encoded = (t if isinstance(t, bytes) else t.encode("utf-8", "surrogatepass") for t in tokens)
     import numpy as np
 
-    hashes = (lib.ndd_hash_token(data, len(data), key) for data in encoded)
-    return np.fromiter(hashes, dtype=np.uint64, count=len(tokens))
+    return np.fromiter(map(functions[algorithm], encoded), dtype=np.uint64, count=len(tokens))
 
 
 def _weights(weights: "ArrayLike") -> "NDArray[np.uint32]":

@@ -83,6 +83,10 @@ class SiteBlocks:
             self.bytes -= len(self._sites.pop(next(iter(self._sites))))
         return pages
 
+    def sites(self) -> list[str]:
+        """Return their names."""
+        return list(self._sites)
+
     def pages(self, site: str) -> int:
         """Return how many pages of a site were counted."""
         return int.from_bytes(self._sites.get(site, b"")[:4], "little")

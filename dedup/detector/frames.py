@@ -75,6 +75,11 @@ class Frames:
             return page
         return replace(page, unread=unread, partly=partly, own=own)
 
+    def sites(self) -> list[str]:
+        """Return the sites of which something is known."""
+        with self._lock:
+            return self._blocks.sites()
+
     def share(self, blocks: bytes, site: str) -> Share:
         """Return how much of a page is known of its site, without counting it."""
         with self._lock:

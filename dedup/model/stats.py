@@ -27,7 +27,7 @@ STATS = {
     "requests/withheld": "requests of compared pages that were not sent: known, or waiting for something new",
     "requests/waiting": "those that wait for something new, since the budget of pages like theirs is spent",
     "requests/forgotten": "the same, beyond the number that can wait",
-    "requests/again": "waiting requests that were sent, since something new came",
+    "requests/again": "waiting requests that were sent: something new came, or nothing else was left to do",
     "requests/not_saved": "dropped pages and waiting requests that the next run of a JOBDIR lacks: they cannot be "
     "serialised",
     "requests/resumed": "requests that an earlier process left unfetched, and that were made again "

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from dedup.scrapy.addon import Addon
 from dedup.scrapy.exceptions import KnownUrl, NearDuplicate, near_duplicate_dropped
 from dedup.scrapy.middlewares import CallbackMiddleware, DownloaderMiddleware, SpiderMiddleware
-from dedup.scrapy.page.judge import forget
+from dedup.scrapy.page.session import forget
 
 if TYPE_CHECKING:
     from dedup.scrapy.requests.filter import RequestFilter

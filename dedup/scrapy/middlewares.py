@@ -21,9 +21,10 @@ from dedup.model.page import Verdict
 from dedup.scrapy.exceptions import NearDuplicate, near_duplicate_dropped
 from dedup.scrapy.guard import logger
 from dedup.scrapy.page.in_flight import token_of
-from dedup.scrapy.page.judge import Session
+from dedup.scrapy.page.judge import Judge
 from dedup.scrapy.page.output import Output
 from dedup.scrapy.page.request import again, forget_copied, mark
+from dedup.scrapy.page.session import Session
 from dedup.scrapy.settings import has_pipelines
 
 FLAG = "near-duplicate"
@@ -44,6 +45,11 @@ class _Middleware:
 class DownloaderMiddleware(_Middleware):
     """Judges pages in process_response, at 545: decoded bodies, final responses, no page objects yet."""
 
+    def __init__(self, session: Session) -> None:
+        """Private: from_crawler() makes it."""
+        super().__init__(session)
+        self._judge = Judge(session)
+
     def process_request(
         self,
         request: Request,
@@ -56,7 +62,7 @@ class DownloaderMiddleware(_Middleware):
         session, known, pause = self.session, None, None
         try:
             noted = forget_copied(request)
-            known = session.known_url(request, noted)
+            known = self._judge.known_url(request, noted)
             if noted.control:
                 pause = asyncio.sleep(1 - time.time() % 1)
         except Exception as error:  # noqa: BLE001 - a fault of ours never stops a request
@@ -74,7 +80,7 @@ class DownloaderMiddleware(_Middleware):
         """Return the page, or raise NearDuplicate. No other exception leaves this method."""
         session, drop = self.session, None
         try:
-            verdict = await session.judge(request, response)
+            verdict = await self._judge.judge(request, response)
             if verdict is not None and verdict.reason in {"compared", "in_flight"}:
                 response.flags.append(FLAG_PARSED)
             elif verdict is not None and verdict.status == "near_duplicate":

@@ -8,6 +8,16 @@
 
 #define PADDING 16
 
+static uint64_t plain_fnv(const uint8_t *bytes, size_t n, int xor_first) {
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < n; i++) {
+        if (xor_first) hash ^= bytes[i];
+        hash *= UINT64_C(0x100000001b3);
+        if (!xor_first) hash ^= bytes[i];
+    }
+    return hash;
+}
+
 static uint64_t plain_simhash(const uint64_t *hashes, const uint32_t *weights, size_t n) {
     uint64_t value = 0;
     for (int bit = 0; bit < 64; bit++) {
@@ -34,6 +44,9 @@ static void must_hash(const uint8_t *bytes, size_t n, ndd_key key) {
         memset(padded + n, fill, PADDING);
         MUST(hash_token_padded(padded, n, key) == hash);
     }
+    MUST(ndd_hash_fnv1(low, n) == plain_fnv(bytes, n, 0));
+    MUST(ndd_hash_fnv1a(low, n) == plain_fnv(bytes, n, 1));
+    MUST(ndd_hash_jenkins(low, n, key.k0) == ndd_hash_jenkins(high, n, key.k0));
     free(padded);
     fuzz_drop(low, 0);
     fuzz_drop(high, 5);

@@ -171,8 +171,9 @@ static void must_be_links(ndd_reader *reader, size_t n) {
 /* The numbers of the page come in runs: the token before them, at least one, and a 0. */
 static void must_be_runs(ndd_reader *reader, size_t most) {
     const uint64_t *hashes;
+    uint64_t others[2];
     size_t n, of_run = 0;
-    MUST(ndd_reader_numbers(reader, &hashes, &n) == NDD_OK && n <= 3 * most);
+    MUST(ndd_reader_numbers(reader, &hashes, &n, others) == NDD_OK && n <= 3 * most);
     for (size_t i = 0; i < n; i++) {
         if (hashes[i] == 0) MUST(of_run >= 2);
         of_run = hashes[i] == 0 ? 0 : of_run + 1;

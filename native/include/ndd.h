@@ -58,6 +58,11 @@ typedef struct ndd_key {
 /* The recipe's own token hash (docs/reference/fingerprint-spec.md, "Token hash"). */
 uint64_t ndd_hash_token(const uint8_t *bytes, size_t n, ndd_key key);
 
+/* Published hashes, for those who compute fingerprints compatible with other tools. */
+uint64_t ndd_hash_fnv1(const uint8_t *bytes, size_t n);
+uint64_t ndd_hash_fnv1a(const uint8_t *bytes, size_t n);
+uint64_t ndd_hash_jenkins(const uint8_t *bytes, size_t n, uint64_t seed); /* lookup3 hashlittle2 */
+
 /* MurmurHash2 by Austin Appleby (2008), the 32-bit one, of little-endian words on every processor.
  * With the seed 0x9747b28c and the top bit off, modulo the number of partitions, it is the partition
  * in which Kafka's own producer puts a record with these bytes for a key. */
@@ -143,8 +148,9 @@ ndd_status ndd_reader_words(ndd_reader *reader, const uint8_t **words, size_t *n
 
 /* The tokens with a digit in the last page's main content, by their hashes and in their order: of each run of
  * them the token before it (1: none), the run, and a 0. No token's hash is 0 here. The memory is the reader's
- * and holds until its next page. */
-ndd_status ndd_reader_numbers(ndd_reader *reader, const uint64_t **hashes, size_t *n);
+ * and holds until its next page. others are two hashes of all other tokens of the main content: one of their order, and
+ * the sum of those of its blocks. */
+ndd_status ndd_reader_numbers(ndd_reader *reader, const uint64_t **hashes, size_t *n, uint64_t others[2]);
 
 /* The blocks of the last page (docs/reference/fingerprint-spec.md, "List of blocks"): the hash of each in the lower
  * 32 bits, the

@@ -20,6 +20,9 @@
 #define links_is_number portable_links_is_number
 #define links_settle portable_links_settle
 #define ndd_distance portable_distance
+#define ndd_hash_fnv1 portable_hash_fnv1
+#define ndd_hash_fnv1a portable_hash_fnv1a
+#define ndd_hash_jenkins portable_hash_jenkins
 #define ndd_hash_murmur2 portable_hash_murmur2
 #define ndd_hash_set_add portable_hash_set_add
 #define ndd_hash_set_close portable_hash_set_close
@@ -64,6 +67,7 @@
 #define scratch_drop portable_scratch_drop
 #define scratch_grow portable_scratch_grow
 #define scratch_trim portable_scratch_trim
+#define simhash_ways portable_simhash_ways
 #define sketch_end portable_sketch_end
 #define sketch_mark portable_sketch_mark
 #define tag_attributes portable_tag_attributes

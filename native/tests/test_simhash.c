@@ -51,19 +51,21 @@ static void test_against_plain_counters(void) {
     CHECK(ndd_simhash_weighted(hashes, weights, ((size_t)1 << 31) + 1, &value) == NDD_TOO_LARGE);
 }
 
-static void test_small_weights(void) {
+/* Each way that this processor has, not only the one that it takes. */
+static void test_small_weights_each_way(void) {
     static uint64_t hashes[1000];
     static uint32_t weights[1000];
     unsigned long long state = 11;
+    simhash_way ways[NDD_SIMHASH_WAYS];
+    int count = simhash_ways(ways);
+    CHECK(count <= NDD_SIMHASH_WAYS);
     for (int i = 0; i < 1000; i++) hashes[i] = random_bits(&state);
     for (int heavy = 0; heavy < 2; heavy++) {
         for (int i = 0; i < 1000; i++) {
             weights[i] = heavy ? NDD_SIMHASH_SMALL : (uint32_t)(random_bits(&state) % (NDD_SIMHASH_SMALL + 1));
         }
         for (size_t n = 0; n <= 1000; n += n < 130 ? 1 : 87) {
-            uint64_t value = 1;
-            CHECK(ndd_simhash_weighted(hashes, weights, n, &value) == NDD_OK);
-            CHECK(value == plain(hashes, weights, n));
+            for (int way = 0; way < count; way++) CHECK(ways[way](hashes, weights, n) == plain(hashes, weights, n));
         }
     }
 }
@@ -72,6 +74,13 @@ static void test_small_weights(void) {
 #define BYTES(text) (const uint8_t *)text, sizeof text - 1
 
 static void test_published_hashes(void) {
+    CHECK(ndd_hash_fnv1a(BYTES("")) == UINT64_C(0xcbf29ce484222325));
+    CHECK(ndd_hash_fnv1a(BYTES("a")) == UINT64_C(0xaf63dc4c8601ec8c));
+    CHECK(ndd_hash_fnv1a(BYTES("foobar")) == UINT64_C(0x85944171f73967e8));
+    CHECK(ndd_hash_fnv1(BYTES("test string")) == UINT64_C(8811532157352841348));
+    CHECK(ndd_hash_jenkins(BYTES(""), 0) == UINT64_C(0xdeadbeefdeadbeef));
+    CHECK(ndd_hash_jenkins(BYTES("Four score and seven years ago"), 0) == UINT64_C(0x17770551ce7226e6));
+    CHECK(ndd_hash_jenkins(BYTES("Four score and seven years ago"), 1) == UINT64_C(0xe3607caebd371de4));
     /* of Kafka's own tests (UtilsTest.testMurmur2) */
     CHECK(ndd_hash_murmur2(BYTES("21"), KAFKA_SEED) == (uint32_t)INT32_C(-973932308));
     CHECK(ndd_hash_murmur2(BYTES("foobar"), KAFKA_SEED) == (uint32_t)INT32_C(-790332482));
@@ -96,7 +105,7 @@ static void test_every_status_has_words(void) {
 int main(void) {
     test_majority();
     test_against_plain_counters();
-    test_small_weights();
+    test_small_weights_each_way();
     test_published_hashes();
     test_distance();
     test_every_status_has_words();

@@ -144,7 +144,7 @@ class _Steps:
         from dedup.detector import EmbeddedDetector
         from dedup.detector.detector import AsyncEmbeddedDetector
         from dedup.scrapy.guard import Counts
-        from dedup.scrapy.page.judge import Session
+        from dedup.scrapy.page.session import Session
 
         steps: dict[str, tuple[tuple[Any, str], ...]] = {  # in the order of a page's way
             "page to fingerprint": ((Session, "read"),),

@@ -6,10 +6,9 @@ import subprocess
 import sys
 
 import pytest
-from click import Context
 from command_line import call, fill, run
 
-from dedup.cli import _COMMANDS, _GROUPS, main, terminal
+from dedup.cli import _COMMANDS, _GROUPS, terminal
 
 
 def test_version():
@@ -76,14 +75,6 @@ def test_each_help_shows_an_example(command):
     result = call(*command.split(), "--help")
     assert result.exit_code == 0
     assert f"dedup {command}" in result.output.rpartition("Example:")[2]
-
-
-@pytest.mark.parametrize("name", list(_COMMANDS))
-def test_each_command_is_found_by_its_name(name):
-    """Every name in the list loads a command that is called so."""
-    command = main.get_command(Context(main), name)
-    assert command is not None
-    assert command.name == name
 
 
 def test_an_unknown_command_gets_the_list():
@@ -190,13 +181,6 @@ def test_a_wrong_option_names_the_help_of_its_command():
     """Also where click does not say whose option it is."""
     assert call("scan", "-j").stderr.splitlines()[1] == "Try 'dedup scan --help'."
     assert call("no-such").stderr.splitlines()[1] == "Try 'dedup --help'."
-
-
-def test_a_missing_extra_is_named():
-    """A package that is not installed is named with the extra that brings it."""
-    message = terminal.describe(ModuleNotFoundError("no", name="scrapy.http"))
-    assert message.endswith("pip install 'crawl-dedup[scrapy]'")
-    assert "[scrapy]" in terminal.describe(ModuleNotFoundError("no", name="scrapy"))
 
 
 def test_exit_codes_of_a_process(tmp_path):

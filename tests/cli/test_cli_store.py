@@ -62,17 +62,6 @@ def test_no_store_is_an_error(tmp_path, command):
     )
 
 
-def test_store_verify_sound(tmp_path):
-    """A sound store is called so, by text and by JSON, with nothing on stderr."""
-    fill(tmp_path, count=2)
-    result = call("store", "verify", tmp_path)
-    assert (result.exit_code, result.stderr) == (0, "")
-    assert result.stdout == f"{tmp_path / 'default'}: 2 documents, 0 indexed on disk: sound\n"
-    seen = json.loads(call("store", "verify", "--json", tmp_path).stdout)
-    assert seen["sound"] is True
-    assert seen["stores"][0]["problems"] == []
-
-
 def test_store_verify_names_a_damaged_index(tmp_path):
     """A changed byte in the index is a problem with its file's name, and exit code 1."""
     fill(tmp_path, "good")

@@ -24,11 +24,6 @@ def test_main_text_is_the_main_content_in_order():
     assert main_text(PAGE) == TEXT
 
 
-def test_a_page_without_content_has_no_text():
-    """Nothing in, nothing out."""
-    assert main_text("") == ""
-
-
 @pytest.mark.parametrize("name", ["english", "russian", "chinese", "thai", "arabic", "forum"])
 def test_its_words_are_those_of_the_fingerprint(name):
     """Read as plain text again, it has the tokens of main_words and the same similarity sketch."""
@@ -68,10 +63,3 @@ def test_json_has_the_weights(tmp_path):
     assert found["path"] == str(path)
     assert [block["text"] for block in found["blocks"]] == TEXT.split("\n")
     assert [block["weight"] for block in found["blocks"]] == [b.weight for b in main_words(PAGE)]
-
-
-def test_an_unknown_encoding_is_named():
-    """It is wrong for every file: one error."""
-    result = call("text", "--encoding", "klingon", "-", data=b"<p>a")
-    assert result.exit_code == 2
-    assert "klingon" in result.stderr

@@ -190,12 +190,6 @@ def test_a_service_that_is_not_there_is_named():
     )
 
 
-def test_one_bit_is_one_bit():
-    """The advice has the right number: 1 bit, 2 bits."""
-    near = msgspec.structs.replace(SHIRT, distance=1)
-    assert "DEDUP_DISTANCE = 0 (1 bit apart)" in advice(near)
-
-
 def test_numbers_are_told_from_words():
     """A difference counts as numbers only if every differing word has a digit."""
     text = "the price of this is {} and nothing else differs here".format

@@ -31,11 +31,6 @@ def pages(tmp_path):
     return tmp_path / "a.html", tmp_path / "b.html"
 
 
-def test_a_difference_is_a_line(pages):
-    """Each difference is one line, with the words around it."""
-    assert "word49 [-word50-] {+fresh+} word51" in call(*pages).stdout
-
-
 @given(
     st.lists(st.sampled_from(["a", "b", "cc", "北京", "京大", "ไท", "longer" * 9]), max_size=40),
     st.lists(st.sampled_from(["a", "b", "cc", "北京", "京大", "ไท", "longer" * 9]), max_size=40),

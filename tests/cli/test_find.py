@@ -111,14 +111,6 @@ def test_the_input_is_compared_with_what_is_stored(values, form, tmp_path):
     assert len(found) > 200
 
 
-def test_stored_lines_may_be_hex(values, tmp_path):
-    """With --hex the file has hex digits too."""
-    file = tmp_path / "stored"
-    file.write_text("".join(f"{value:016x}\n" for value in values[:300].tolist()))
-    found = lines("find-all", values[:50], True, "--stored", str(file))
-    assert found == near(values[:50], values[:300], 2)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -132,10 +124,3 @@ def test_options_that_do_not_go_together_are_named(options, message):
     done = CliRunner().invoke(main, ["find-all", *options], input="1\n")
     assert (done.exit_code, done.stdout) == (2, "")
     assert message in done.stderr
-
-
-def test_a_stored_file_that_is_not_there_is_named(tmp_path):
-    """An error names the file; nothing is written."""
-    done = CliRunner().invoke(main, ["find-all", "--stored", str(tmp_path / "none")], input="1\n")
-    assert (done.exit_code, done.stdout) == (1, "")
-    assert str(tmp_path / "none") in done.stderr

@@ -114,12 +114,6 @@ def test_any_batch_is_exact(queries, masks, others, k):
     assert rows(Queries(queries, k).probe(stream)) == scan(queries, stream, k)
 
 
-def test_repeated_queries_are_found_each():
-    """A query given three times matches three times, and so does a repeated fingerprint."""
-    index = Queries([5, 9, 5, 5], 0)
-    assert rows(index.probe([5, 1, 5])) == [(q, p, 0) for p in (0, 2) for q in (0, 2, 3)]
-
-
 def test_no_queries_find_nothing():
     """Without queries, or without a stream, there are no matches."""
     assert len(Queries([], 3).probe(generate(1, 5000))) == 0
@@ -162,13 +156,6 @@ def test_every_kind_of_stream_gives_the_same(stream, tmp_path, threads):
         (part for part in np.array_split(values, 3)),
     ):
         assert collected(index.probe_stream(source, threads=threads)) == (expected, len(values))
-
-
-def test_each_hit_comes_with_its_fingerprint(stream):
-    """stored holds the fingerprint of the stream at the position of each hit."""
-    index, values, _ = stream
-    for piece in index.probe_stream(np.array_split(values, 3)):
-        assert piece.stored.tolist() == values[piece.hits["position"].astype(int)].tolist()
 
 
 def test_progress_counts_what_is_done(stream):

@@ -11,7 +11,7 @@ from sizes import examples
 from w3lib.encoding import html_body_declared_encoding
 
 from dedup.core.encodings import plain_text
-from dedup.core.fingerprint import fingerprint, main_words, read_page
+from dedup.core.fingerprint import fingerprint, main_words
 from dedup.core.native import ffi, lib
 from dedup.model.errors import UsageError
 
@@ -42,17 +42,12 @@ class TestEncodings:
         """So is the one that the page declares."""
         page = page_of(language, declaration.format(encoding))
         assert fingerprint(encoded(page, encoding)) == fingerprint(page)
+        assert main_words(encoded(page, encoding)) == main_words(page)
 
     def test_xml_declaration(self, language: str, encoding: str) -> None:
         """In the manner of XHTML too."""
         page = f"<?xml version='1.0' encoding='{encoding}'?>" + page_of(language)
         assert fingerprint(encoded(page, encoding)) == fingerprint(page)
-
-    def test_words(self, language: str, encoding: str) -> None:
-        """main_words() reads the same."""
-        page = page_of(language, meta(encoding))
-        words = main_words(encoded(page, encoding))
-        assert words == main_words(page) and len(words) >= 3
 
 
 @pytest.mark.parametrize("language", TEXTS)
@@ -228,9 +223,3 @@ def test_a_codec_that_is_no_encoding_is_a_usage_error(codec: str) -> None:
     """Given by the caller, they are unknown encodings."""
     with pytest.raises(UsageError, match="unknown encoding"):
         fingerprint("é".encode(), encoding=codec)
-
-
-def test_a_page_is_read_alike_with_and_without_its_reading() -> None:
-    """read_page() and fingerprint() guess the same."""
-    raw = page_of("greek").encode("iso-8859-7")
-    assert read_page(raw).fingerprint == fingerprint(raw)

@@ -5,7 +5,6 @@ import json
 import random
 import struct
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -31,14 +30,13 @@ from dedup.core.fingerprint import (
 )
 from dedup.core.simhash import simhash, token_hashes
 from dedup.model.errors import RecipeMismatch, UsageError
-from dedup.model.page import PageFingerprint, hex_fingerprint, identity_of
+from dedup.model.page import PageFingerprint, hex_fingerprint
 from dedup.model.recipes import Recipe, recipe_of
 
 ALL = 2**64 - 1
 GOLDEN: dict[str, Any] = json.loads((oracle.GOLDEN / "golden.json").read_text("utf-8"))
 SECRET = GOLDEN["secrets"][0]["secret"]
 KEYED = recipe_of(secret=SECRET)
-STABLE = oracle.stable()
 
 UINT64 = st.integers(0, ALL)
 SKETCH = st.builds(
@@ -67,16 +65,11 @@ def words(html: bytes | str) -> list[oracle.Block]:
 # --------------------------------------------------------------------------------------- hashes
 
 
-@given(st.binary(max_size=80))
-def test_token_hashes_equal_the_oracle(token: bytes) -> None:
-    """The public hash of any bytes is that of the specification."""
-    assert token_hashes([token]).tolist() == [oracle.token_hash(token)]
-
-
-@given(st.lists(st.binary(max_size=40)))
-def test_keyed_token_hashes_equal_the_oracle(tokens: list[bytes]) -> None:
-    """So is the hash with a secret's key."""
+@given(st.lists(st.binary(max_size=80)))
+def test_token_hashes_equal_the_oracle(tokens: list[bytes]) -> None:
+    """The public hash of any bytes is that of the specification, and so is that with a secret's key."""
     key = key_of(KEYED)
+    assert token_hashes(tokens).tolist() == [oracle.token_hash(token) for token in tokens]
     expected = [oracle.token_hash(token, key) for token in tokens]
     assert token_hashes(tokens, recipe=KEYED).tolist() == expected
 
@@ -98,6 +91,25 @@ def test_shingle_hashes_are_golden(vector: dict[str, Any]) -> None:
     assert hex_fingerprint(oracle.shingle_hash(*hashes[:3])) == vector["hash"]
 
 
+@pytest.mark.parametrize(
+    ("token", "algorithm", "seed", "expected"),
+    [
+        ("", "fnv1a", 0, 0xCBF29CE484222325),
+        ("a", "fnv1a", 0, 0xAF63DC4C8601EC8C),
+        ("foobar", "fnv1a", 0, 0x85944171F73967E8),
+        ("test string", "fnv1", 0, 8811532157352841348),
+        ("", "jenkins", 0, 0xDEADBEEFDEADBEEF),
+        ("Four score and seven years ago", "jenkins", 0, 0x17770551CE7226E6),
+        ("Four score and seven years ago", "jenkins", 1, 0xE3607CAEBD371DE4),
+    ],
+)
+def test_published_hashes_give_their_published_values(
+    token: str, algorithm: Any, seed: int, expected: int
+) -> None:
+    """FNV-1, FNV-1a and Jenkins' lookup3 are those of everyone else."""
+    assert token_hashes([token], algorithm, seed=seed).tolist() == [expected]
+
+
 def test_text_and_its_bytes_hash_alike() -> None:
     """A token given as text counts as its UTF-8 bytes, and a lone surrogate does no harm."""
     assert (
@@ -106,10 +118,10 @@ def test_text_and_its_bytes_hash_alike() -> None:
     )
 
 
-def test_no_tokens_have_no_hashes() -> None:
-    """An empty list gives an empty array."""
-    found = token_hashes([])
-    assert found.dtype == np.uint64 and found.shape == (0,)
+def test_an_unknown_hash_is_refused() -> None:
+    """The error names those that are known."""
+    with pytest.raises(UsageError, match="'md5'; known are recipe, fnv1, fnv1a, jenkins"):
+        token_hashes(["a"], "md5")  # type: ignore[arg-type]
 
 
 # -------------------------------------------------------------------------------------- simhash
@@ -121,19 +133,13 @@ def test_simhash_equals_the_oracle(hashes: list[int]) -> None:
     assert simhash(np.array(hashes, dtype=np.uint64)) == oracle.simhash(hashes)
 
 
-@given(st.lists(st.tuples(UINT64, st.integers(0, 2**32 - 1)), max_size=40))
-def test_weighted_simhash_equals_the_oracle(pairs: list[tuple[int, int]]) -> None:
-    """Integer weights count exactly, up to the greatest."""
+@pytest.mark.parametrize(("kind", "most"), [(np.uint32, 2**32 - 1), (np.uint8, 3)])
+@given(data=st.data())
+def test_weighted_simhash_equals_the_oracle(data: st.DataObject, kind: Any, most: int) -> None:
+    """Integer weights count exactly, up to the greatest; ties of small ones are no exception."""
+    pairs = data.draw(st.lists(st.tuples(UINT64, st.integers(0, most)), max_size=40))
     hashes, weights = [h for h, _ in pairs], [w for _, w in pairs]
-    found = simhash(np.array(hashes, dtype=np.uint64), np.array(weights, dtype=np.uint32))
-    assert found == oracle.simhash(hashes, weights)
-
-
-@given(st.lists(st.tuples(UINT64, st.integers(0, 3)), max_size=40))
-def test_small_weights_equal_the_oracle(pairs: list[tuple[int, int]]) -> None:
-    """Ties of small weights are no exception."""
-    hashes, weights = [h for h, _ in pairs], [w for _, w in pairs]
-    found = simhash(np.array(hashes, dtype=np.uint64), np.array(weights, dtype=np.uint8))
+    found = simhash(np.array(hashes, dtype=np.uint64), np.array(weights, dtype=kind))
     assert found == oracle.simhash(hashes, weights)
 
 
@@ -172,20 +178,16 @@ def test_simhash_is_golden(vector: dict[str, Any]) -> None:
     assert hex_fingerprint(simhash(hashes, vector["weights"])) == vector["value"]
 
 
-def test_no_hashes_give_0() -> None:
-    """No features, no fingerprint."""
-    assert simhash([]) == simhash([], []) == 0
-
-
 def test_a_tie_gives_0() -> None:
     """A hash and its complement have no majority in any bit, whatever their equal weight."""
     hashes = np.array([5, ALL - 5], dtype=np.uint64)
     assert simhash(hashes) == simhash(hashes, [7, 7]) == 0
 
 
-def test_one_hash_repeated_is_its_own_simhash() -> None:
-    """A hundred times the same is the same."""
-    assert simhash([0xDEADBEEF] * 100) == 0xDEADBEEF
+def test_compatible_fingerprints_can_be_made() -> None:
+    """FNV-1 words and simhash give what mfonda/simhash gives, where there is no tie."""
+    assert simhash(token_hashes("this is a test phrase".split(), "fnv1")) == 0x8C3A5F7E9ECB3F35
+    assert simhash(token_hashes("this is a test phrass".split(), "fnv1")) == 0x8C3A5F7E9ECB3F21
 
 
 @pytest.mark.parametrize(
@@ -193,24 +195,18 @@ def test_one_hash_repeated_is_its_own_simhash() -> None:
     [
         ([[1, 2]], None, "hashes must be integers"),
         (7, None, "hashes must be integers"),
-        ([-1], None, "hashes must be integers in 0"),
         (np.array([[1, 2]]), None, r"hashes has shape \(1, 2\)"),
         (np.array([1.0]), None, "hashes is an array of float64"),
         (np.array([-1]), None, "hashes holds -1"),
         ([2**64], None, "hashes must be integers in 0"),
-        ([1.0], None, "hashes must be integers"),
-        (["a"], None, "hashes must be integers"),
         ([True], None, "hashes must be integers"),
         ([1, 2], [1], r"weights has shape \(1,\), hashes \(2,\)"),
-        ([1], [[1]], r"weights has shape \(1, 1\)"),
         ([1], [[1.0]], "weights must be integers"),
         ([1, 2], [[1], [2, 3]], "weights must be numbers"),
         ([1], [-1], "weights holds -1"),
         ([1], [-0.5], "weights holds a negative or non-finite"),
         ([1], [float("nan")], "weights holds a negative or non-finite"),
-        ([1], [float("inf")], "weights holds a negative or non-finite"),
         ([1], [2**32], "above"),
-        ([1], ["a"], "weights must be integers"),
     ],
 )
 def test_bad_simhash_input_is_a_usage_error(hashes: Any, weights: Any, message: str) -> None:
@@ -252,7 +248,7 @@ TEXTS = st.lists(
         st.sampled_from(
             "aZ _9-éßĲıİΣςжЙאعकกํあア中国한ᄀ\u00ad\u200b\u200d\u0301\ufe0f\ufeff\u3000'\n"
         ),
-        st.sampled_from(STABLE),
+        st.deferred(lambda: st.sampled_from(oracle.stable())),
         st.sampled_from(["w" * 127, "é" * 64, "\U00010400" * 33, "a中", "中b", " the "]),
     ),
     max_size=60,
@@ -785,13 +781,6 @@ def test_titles_equal_the_oracle(title: str) -> None:
     assert fingerprint(f"<title>{title}</title>").title == oracle.title_of(title.encode())
 
 
-def test_sessions_and_campaigns_do_not_change_a_canonical_url() -> None:
-    """Two visits to one page find the same one, also relative and on another host."""
-    one = fingerprint("<link rel=canonical href='https://a/docs/x?b=1&sid=11'>")
-    other = fingerprint("<link rel=canonical href='x?b=1&utm_source=y#z'>", url="http://b/docs/p")
-    assert one.canonical == other.canonical != 0
-
-
 def test_url_changes_nothing_but_a_relative_canonical_url() -> None:
     """Words and title do not depend on where a page came from."""
     html = "<title>t</title><link rel=canonical href=x><p>one two <a href=/d/x>three</a>"
@@ -800,33 +789,23 @@ def test_url_changes_nothing_but_a_relative_canonical_url() -> None:
     assert a.canonical != b.canonical
 
 
-@pytest.mark.parametrize("url", ["", "http://h", "http://h/", "page", "http://h/é/x", "data:,x"])
-def test_any_url_may_be_given(url: str) -> None:
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "http://h",
+        "http://h/",
+        "page",
+        "http://h/é/x",
+        "data:,x",
+        "http://[",
+        "http://h/\ud800/x",
+    ],
+)
+def test_promise_7_any_url_is_safe(url: str) -> None:
     """A complete canonical URL is what it is, whatever the page's own."""
     html = "<link rel=canonical href=/x>y"
     assert fingerprint(html, url=url) == fingerprint(html)
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "expected"),
-    [
-        ((0, 0), (0, 0), "unknown"),
-        ((1, 0), (0, 2), "unknown"),
-        ((1, 0), (1, 0), "same"),
-        ((1, 0), (2, 0), "other"),
-        ((0, 3), (0, 3), "same"),
-        ((0, 3), (0, 4), "other"),
-        ((1, 3), (1, 4), "other"),
-        ((1, 3), (2, 3), "other"),
-        ((1, 3), (0, 3), "same"),
-    ],
-)
-def test_what_two_pages_say_they_are(
-    one: tuple[int, int], other: tuple[int, int], expected: str
-) -> None:
-    """Another title or canonical URL is another page; what only one of them says counts not."""
-    a, b = made(*one).identity, made(*other).identity
-    assert identity_of(a, b) == identity_of(b, a) == expected
 
 
 # ------------------------------------------------------------------------------ near-duplicates
@@ -1092,12 +1071,6 @@ def test_promise_7_a_large_hostile_page_ends() -> None:
     assert fingerprint(html) == fingerprint(html)
 
 
-@pytest.mark.parametrize("url", ["http://[", "http://h/\ud800/x", "http://h]/x"])
-def test_promise_7_any_url_is_safe(url: str) -> None:
-    """A URL that is none changes nothing."""
-    assert fingerprint("<a href=/x>y", url=url) == fingerprint("<a href=/x>y")
-
-
 # -------------------------------------------------------------------------------------- readers
 
 
@@ -1133,22 +1106,6 @@ def test_a_page_leaves_nothing_to_the_next() -> None:
     assert after[2] == PageReading(empty, 0, 0, 0, 0)
 
 
-def test_an_empty_page_has_no_words() -> None:
-    """main_words() of nothing is an empty list."""
-    assert main_words(b"") == main_words("<p></p>") == []
-
-
-def test_text_bytes_counts_all_visible_words() -> None:
-    """Boilerplate included, markup, scripts and hidden parts not."""
-    html = "<nav>menu</nav><p>two words<script>no</script><b hidden>no</b>"
-    assert read_page(html).text_bytes == len("menutwowords")
-
-
-def test_text_bytes_counts_pairs_of_spaceless_scripts() -> None:
-    """Three characters are two tokens of two, 6 bytes each."""
-    assert read_page("中文字").text_bytes == 12
-
-
 @pytest.mark.parametrize(
     ("kind", "counts"),
     [
@@ -1169,12 +1126,3 @@ def test_data_bytes_counts_inline_json(kind: str, counts: bool) -> None:
 def test_a_recipe_may_be_given_by_id() -> None:
     """An id and its recipe are the same."""
     assert fingerprint("a b", recipe="words-0-7") == fingerprint("a b", recipe=recipe_of())
-
-
-@pytest.mark.parametrize("make", [fingerprint, fingerprint_text])
-def test_fingerprints_of_everything_are_64_bits(make: Callable[[str], PageFingerprint]) -> None:
-    """value has 64 bits, the sketch 37 bytes, and what a page says it is 32 bits each."""
-    found = make("<title>one</title> two three <link rel=canonical href=/x>")
-    assert 0 <= found.value <= ALL and len(found.sketch) == 37
-    assert 0 <= found.title < 2**32 and 0 <= found.canonical < 2**32
-    assert found.features >= 2

@@ -153,35 +153,3 @@ def test_a_store_is_exact_while_another_thread_inserts(tmp_path: Path) -> None:
             done.set()
         for thread in threads:
             thread.result()
-
-
-def test_the_lock_of_a_table_is_what_keeps_the_rule() -> None:
-    """A writer and a reader are never inside together; readers are."""
-    lock = Table(K)._lock
-    inside, most, together = {"readers": 0, "writers": 0}, 0, threading.Lock()
-    barrier = threading.Barrier(2, timeout=300)
-
-    def enter(kind: str, change: int) -> None:
-        nonlocal most
-        with together:
-            inside[kind] += change
-            assert inside["writers"] <= 1
-            assert not (inside["writers"] and inside["readers"])
-            most = max(most, inside["readers"])
-
-    def work(kind: str) -> None:
-        for _ in range(3_000):
-            with lock.writing if kind == "writers" else lock.reading:
-                enter(kind, 1)
-                enter(kind, -1)
-
-    def meet(_: int) -> None:
-        with lock.reading:
-            enter("readers", 1)
-            barrier.wait()  # two readers at the same time, or this never ends
-            enter("readers", -1)
-
-    with ThreadPoolExecutor(5) as pool:
-        list(pool.map(work, ["readers"] * 3 + ["writers"] * 2))
-        list(pool.map(meet, range(2)))
-    assert most >= 2

@@ -80,9 +80,7 @@ def test_a_distance_beyond_a_segments_design_is_refused(tmp_path):
     [
         ([1], [1, 2], 3),
         ([1], [1], 16),
-        ([1], [1], -1),
         ([-1], [1], 3),
-        ([2**64], [1], 3),
         ([1.5], [1], 3),
         (np.zeros((2, 2), np.uint64), [1], 3),
         (np.zeros(1), [1], 3),

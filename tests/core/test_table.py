@@ -181,16 +181,3 @@ def test_results_are_the_callers_own() -> None:
     first = table.probe_many([1])
     table.probe_many([2])
     assert [part.tolist() for part in first] == [[0, 1], [10], [0]]
-
-
-def test_removing_everything_leaves_an_empty_table() -> None:
-    """What was removed is not found again, and the table can be filled anew."""
-    values = clustered(np.random.default_rng(3), 3_000)
-    table = Table(4)
-    for _ in range(2):
-        assert table.insert_many(values, np.arange(3_000)) == 3_000
-        assert all(table.remove(value, i) for i, value in enumerate(values.tolist()))
-        assert not table.remove(int(values[0]), 0)
-        assert len(table) == 0
-        assert table.stats().values == 0
-        assert table.probe(int(values[0])) == []

@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from urllib.request import urlopen
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
+from crawling import wait_for
 
 from dedup.cli import main
 from dedup.cli.demo import show
@@ -342,10 +342,13 @@ def run(*arguments: str, **options: Any) -> "subprocess.Popen[str]":
     )
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
-def test_the_demo(seed: int) -> None:
+@pytest.mark.parametrize(
+    ("seed", "pages"), [(1, 300), pytest.param(2, 500, marks=pytest.mark.long)]
+)
+def test_the_demo(seed: int, pages: int) -> None:
     """Real Scrapy drops planted near-duplicates, but for those that it compares, and nothing else."""
-    with run("--json", f"--seed={seed}") as process:
+    more = [] if pages == 500 else [f"--pages={pages}"]  # 500 is the usual number
+    with run("--json", f"--seed={seed}", *more) as process:
         stdout, stderr = process.communicate(timeout=600)
     assert process.returncode == 0, stdout + stderr
     assert stderr == ""
@@ -353,7 +356,7 @@ def test_the_demo(seed: int) -> None:
     print({name: report[name] for name in ("fetched", "near_duplicates", "found_percent")})
     assert report["ok"] is True
     assert report["seed"] == seed
-    assert report["urls"] == 500
+    assert report["urls"] == pages
     assert report["wrong"] == report["unreached"] == []
     assert report["lost_links"] == report["failed"] == report["faults"] == {}
     told = (
@@ -415,13 +418,6 @@ def running(folder: str) -> list[str]:
         if folder in told:
             found.append(told)
     return found
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_site_only_serves_until_ctrl_c() -> None:

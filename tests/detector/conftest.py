@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from detecting import InLoop
+from detecting import Clock, InLoop
 from services import Serving
 
 import dedup
@@ -57,6 +57,11 @@ def opens(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     yield opening
     for detector in opened:
         detector.__exit__(None, None, None)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from detecting import ONES, A, B, C, accept, bits, flat_neighbours, page, saying
 from sketches import differing
 
-from dedup.model.errors import RecipeMismatch, UsageError
+from dedup.model.errors import UsageError
 from dedup.model.recipes import recipe_of
 
 DETECTORS = ["folder", "service in a loop"]
@@ -161,12 +161,6 @@ def test_a_sketch_of_another_length_is_refused(detector, size):
     assert detector.info().get("in_flight", 0) == 0
 
 
-def test_an_unread_page_of_another_recipe_is_refused(detector):
-    """As any other is."""
-    with pytest.raises(RecipeMismatch):
-        detector.reserve(page(unread=True, recipe="words-0-0"), A)
-
-
 def test_min_features_may_be_zero(opens):
     """With min_features=0 even empty pages are judged."""
     detector = opens(min_features=0)
@@ -296,11 +290,3 @@ def test_site_scope_matches_only_within_a_registrable_domain(opens):
     assert detector.reserve(page(ONES), "http://example.co.uk/d").of == flying.key
     assert len(detector.probe(page(), domain="example.co.uk")) == 1
     assert detector.probe(page(), domain="example.com") == detector.probe(page()) == []
-
-
-def test_a_replaced_content_is_no_longer_matched(detector):
-    """After a refetch with new content the old one is free again."""
-    accept(detector, page(0), A)
-    accept(detector, page(ONES), A)
-    assert detector.reserve(page(0), B).status == "unique"
-    assert detector.reserve(page(ONES), C).of == A

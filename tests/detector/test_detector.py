@@ -21,14 +21,9 @@ import dedup
 import dedup.detector.reservations
 import dedup.model.names
 from dedup.detector.detector import LATE_SAMPLE
-from dedup.model.errors import RecipeMismatch, StoreLocked, UsageError
+from dedup.model.errors import RecipeMismatch, UsageError
 from dedup.model.recipes import recipe_of
 from dedup.store.verify import verify_store
-
-
-@pytest.fixture
-def clock():
-    return Clock()
 
 
 @pytest.fixture
@@ -93,12 +88,6 @@ def test_promise_2_a_page_is_never_a_duplicate_of_itself_when_crawled_again(dete
 # --------------------------------------------------------------------------- the decision
 
 
-def test_a_short_original_matches_nothing(detector):
-    """A short page that was inserted as a start request never drops another."""
-    accept(detector, page(features=7), A, exempt="start")
-    assert detector.reserve(page(), B).status == "unique"
-
-
 def test_an_inserted_match_comes_before_a_nearer_one_in_flight(detector):
     """With one match inserted and one in flight the page is a near-duplicate of the first."""
     accept(detector, page(bits(4)), A)
@@ -134,13 +123,6 @@ def test_an_expired_reservation_is_inserted_all_the_same(detector, clock):
     assert detector.insert(verdict) is True
     assert len(detector) == 2
     assert detector.reserve(page(), A).status == "refetch"
-
-
-def test_a_late_insert_alone_is_not_a_late_duplicate(detector, clock):
-    """Expired, but nothing alike came meanwhile: False."""
-    verdict = detector.reserve(page(), A)
-    clock.now += 600
-    assert detector.insert(verdict) is False
 
 
 def test_changes_of_the_log_are_read_back_for_a_sample_only(detector, monkeypatch):
@@ -193,31 +175,6 @@ def test_late_duplicates_are_told_however_pages_are_inserted(values, sizes, rece
 
 
 # ------------------------------------------------------------------------------------- opening
-
-
-def test_two_detectors_of_a_process_share_a_store(tmp_path, clock):
-    """They see each other's documents and pages in flight; the last one closes the store."""
-    first = dedup.open(tmp_path, clock=clock)
-    second = dedup.open(tmp_path / ".." / tmp_path.name, clock=clock)
-    verdict = first.reserve(page(), A)
-    assert second.reserve(page(), B).status == "pending"
-    first.insert(verdict)
-    first.close()
-    first.close()
-    assert second.reserve(page(), B).status == "near_duplicate"
-    second.close()
-    with dedup.open(tmp_path) as third:
-        assert len(third) == 1
-
-
-def test_a_second_process_is_refused(tmp_path):
-    """Another process gets StoreLocked; the shared registry does not reach that far."""
-    with dedup.open(tmp_path):
-        code = "import sys, dedup.detector; dedup.open(sys.argv[1])"
-        command = [sys.executable, "-c", code, str(tmp_path)]
-        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
-        assert StoreLocked.__name__ in done.stderr
-        assert "dedup serve" in done.stderr
 
 
 FORKED = """
@@ -313,12 +270,6 @@ def test_a_verdict_put_together_by_hand_is_not_inserted(detector):
     assert len(detector) == 0
 
 
-def test_a_url_is_no_folder():
-    """Of another scheme than a service's it is refused, and no folder is made."""
-    with pytest.raises(UsageError, match="neither a folder nor a service URL"):
-        dedup.open("http://localhost:7700")
-
-
 def test_secrets_belong_to_a_store(tmp_path):
     """A keyed store judges without its secret, makes fingerprints only with it, refuses others."""
     with dedup.open(tmp_path, secret="one") as keyed:
@@ -334,11 +285,3 @@ def test_secrets_belong_to_a_store(tmp_path):
             dedup.open(tmp_path, recipe=RECIPE)
         with pytest.raises(RecipeMismatch):
             dedup.open(tmp_path, recipe=recipe_of(RECIPE))
-
-
-def test_info_says_everything_at_once(detector):
-    """info() tells the store, the policy, and the pages in flight."""
-    detector.reserve(page(), A)
-    info = detector.info()
-    assert (info["documents"], info["in_flight"], info["distance"]) == (0, 1, 8)
-    assert (info["recipe"], info["scope"]) == (RECIPE, "global")

@@ -3,21 +3,15 @@
 import random
 
 import pytest
-from detecting import ONES, RECIPE, Clock, bits, page
+from detecting import ONES, RECIPE, bits, page
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sizes import examples
 from sketches import sketch
 
 import dedup
-from dedup.model.errors import RecipeMismatch
 from dedup.model.page import PageFingerprint
 from dedup.store import TooMany
-
-
-@pytest.fixture
-def clock():
-    return Clock()
 
 
 @pytest.fixture
@@ -66,12 +60,6 @@ def test_a_batch_with_too_many_neighbours_is_refused(detector):
     assert len(detector.probe_many([7, ONES], [sketch()] * 2, RECIPE, limit=20)[0]) == 20
     with pytest.raises(TooMany, match="more than 39 documents"):
         detector.probe_many([7, 7], [sketch()] * 2, RECIPE, limit=39)
-
-
-def test_a_batch_of_another_recipe_is_refused(detector):
-    """As a single probe is."""
-    with pytest.raises(RecipeMismatch):
-        detector.probe_many([7], [sketch()], RECIPE + ".abcdef01")
 
 
 def test_a_token_brings_back_its_verdict(detector):

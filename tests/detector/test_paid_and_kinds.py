@@ -3,8 +3,6 @@
 import pytest
 from detecting import A, B, C, accept, bits, page, saying
 
-import dedup
-
 DETECTORS = ["folder", "service in a loop"]
 
 
@@ -40,13 +38,6 @@ def test_a_page_in_flight_may_pay(detector):
     assert detector.reserve(page(), C).of == B
 
 
-def test_what_was_paid_is_what_the_last_insert_says(detector):
-    """A page that is fetched again and brings something shuts out others from then on."""
-    accept_unpaid(detector, page(), A)
-    accept(detector, page(), A)
-    assert detector.reserve(page(), B).status == "near_duplicate"
-
-
 @pytest.mark.parametrize("inserted", [True, False])
 @pytest.mark.parametrize(
     ("mine", "theirs", "compared"),
@@ -60,17 +51,6 @@ def test_pages_of_one_kind_are_compared(detector, inserted, mine, theirs, compar
     verdict = detector.reserve(page(), B, kind=mine)
     assert (verdict.status != "unique") == compared
     assert detector.probe(page())[:1] != [] or not inserted
-
-
-def test_a_store_keeps_kind_and_paid(tmp_path):
-    """What was inserted is there after the store was closed."""
-    with dedup.open(tmp_path) as detector:
-        accept_unpaid(detector, page(), A, kind="parse")
-    with dedup.open(tmp_path) as detector:
-        stored = detector.get(A)
-        assert (stored.kind, stored.paid) == ("parse", False)
-        assert detector.reserve(page(), B, kind="parse").of == A
-        assert detector.reserve(page(), C, kind="other").status == "unique"
 
 
 @pytest.mark.parametrize(
@@ -100,15 +80,6 @@ def test_a_page_that_brought_nothing_or_was_of_another_kind_is_not_unchanged(det
     assert detector.reserve(page(links=7), A, kind="a").reason == ""
     assert detector.reserve(page(links=7), B, kind="b").reason == ""
     assert detector.reserve(page(links=7), B, kind="a").reason == "unchanged"
-
-
-def test_a_store_keeps_links(tmp_path):
-    """A page is unchanged after the store was closed, too."""
-    with dedup.open(tmp_path) as detector:
-        accept(detector, page(links=2**64 - 1), A)
-    with dedup.open(tmp_path) as detector:
-        assert detector.get(A).page == page(links=2**64 - 1)
-        assert detector.reserve(page(links=2**64 - 1), A).reason == "unchanged"
 
 
 def test_promise_1_a_digest_of_items_tells_pages_of_one_text_apart(detector):

@@ -29,32 +29,6 @@ def reserve(held: Reservations, key: str, value: int, now: float, seconds: float
     return held.reserve(Document(key, page(value), "example.com"), now=now, seconds=seconds)
 
 
-def keys_near(held: Reservations, value: int, k: int, now: float) -> list[str]:
-    return [reservation.document.key for reservation, _ in held.near(value, k, now)]
-
-
-def test_a_reservation_is_found_by_value_key_and_token():
-    """What was reserved is found within k, by its key, and by its token."""
-    held = Reservations(3)
-    token = reserve(held, "a", 0b1111, now=0)
-    assert [(r.document.key, d) for r, d in held.near(0b1000, 3, 1)] == [("a", 3)]
-    assert held.near(0, 3, 1) == []
-    assert held.holds("a", 1)
-    assert not held.holds("b", 1)
-    assert held.get(token).document.key == "a"
-    assert len(held) == 1
-
-
-def test_ending_takes_a_reservation_out_once():
-    """end() returns the reservation, then nothing; the first ending is remembered."""
-    held = Reservations(3)
-    token = reserve(held, "a", 1, now=0)
-    assert held.end(token, "released").document.key == "a"
-    assert held.end(token, "inserted") is None
-    assert held.ending(token) == "released"
-    assert (len(held), held.holds("a", 1), held.near(1, 3, 1)) == (0, False, [])
-
-
 def test_expired_reservations_are_taken_out_in_bounded_steps(monkeypatch):
     """Each reserve takes out at most SWEPT expired ones, and in the end all of them."""
     monkeypatch.setattr(module, "SWEPT", 4)
@@ -66,17 +40,6 @@ def test_expired_reservations_are_taken_out_in_bounded_steps(monkeypatch):
         reserve(held, f"new {i}", i << 40, now=100)
         sizes.append(len(held))
     assert sizes == [17, 14, 11, 8, 5, 6]
-
-
-def test_lifetimes_do_not_wait_for_each_other():
-    """A short reservation behind a long one expires and is taken out in its own time."""
-    held = Reservations(3)
-    reserve(held, "long", 1 << 20, now=0, seconds=1000)
-    reserve(held, "short", 1 << 40, now=1, seconds=1)
-    reserve(held, "next", 1 << 60, now=5)
-    assert not held.holds("short", 5)
-    assert held.holds("long", 5)
-    assert len(held) == 2
 
 
 def test_tokens_cannot_be_guessed():
@@ -189,16 +152,6 @@ def test_the_number_of_remembered_endings_is_bounded(monkeypatch):
     for token in ("a", "b", "c"):
         held.end(token, "released")
     assert [held.ending(t) for t in ("a", "b", "c")] == [None, "released", "released"]
-
-
-def test_widening_finds_what_was_reserved_before():
-    """A greater k also holds for reservations made with the smaller one."""
-    held = Reservations(1)
-    reserve(held, "a", 0b111, now=0)
-    assert keys_near(held, 0, 3, 0) == []
-    held.widen(3)
-    assert keys_near(held, 0, 3, 0) == ["a"]
-    assert keys_near(held, 0, 2, 0) == []
 
 
 steps = st.lists(

@@ -427,16 +427,6 @@ def test_a_cut_or_false_archive_is_named(files, change, message):
     assert message in result.stderr
 
 
-def test_an_archive_of_several_frames_is_one_set(files):
-    """Frames one after another are read as one file, as zstd itself does."""
-    compress = zstandard.ZstdCompressor().compress
-    plain = json.loads(call("--set", files, "--json").stdout)
-    parts = (files / "pages.jsonl").read_bytes().splitlines(keepends=True)
-    (files / "pages.jsonl").unlink()
-    (files / "pages.jsonl.zst").write_bytes(b"".join(map(compress, [*parts, b""])))
-    assert json.loads(call("--set", files, "--json").stdout) == plain
-
-
 def test_what_is_missing_is_a_usage_error(files, tmp_path, monkeypatch):
     """No set, half a set, two sets, an empty folder, missing extras: exit code 2, with the way out."""
     empty = tmp_path / "empty"

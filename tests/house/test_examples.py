@@ -21,7 +21,7 @@ from dedup.demo.site import Site
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 BUILT = Path(__file__).parents[2] / "build" / "examples"
-PAGES = 200
+PAGES = 140
 DROPPED = re.compile(r"^drop  (\S+): near-duplicate of (\S+)$", re.MULTILINE)
 KEPT = re.compile(r"^keep  (\S+): (.+)$", re.MULTILINE)
 KEPT_ANYHOW = re.compile(r"^keep  (\S+):", re.MULTILINE)
@@ -234,12 +234,6 @@ def test_curl(site, tmp_path):
         check=False,
     )
     assert (done.returncode, "service_away" in done.stdout) == (0, True)
-
-
-@pytest.mark.parametrize("name", ["judge.sh", *OTHER_LANGUAGES])
-def test_an_example_in_another_language_is_short(name):
-    """At most 60 lines."""
-    assert len((EXAMPLES / name).read_text("utf-8").splitlines()) <= 60
 
 
 def test_only_changes_are_embedded(tmp_path):

@@ -41,8 +41,9 @@ def quick_tests(tree: ast.Module) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def names() -> list[str]:
     """The tests of Python that `make test` runs."""
-    trees = (ast.parse(path.read_text("utf-8")) for path in TESTS.rglob("test_*.py"))
-    return [name for tree in trees for name in quick_tests(tree)]
+    texts = (path.read_text("utf-8") for path in TESTS.rglob("test_*.py"))
+    named = (text for text in texts if "def test_promise_" in text)
+    return [name for text in named for name in quick_tests(ast.parse(text))]
 
 
 @pytest.mark.parametrize("number", PROMISES, ids=PROMISES.get)

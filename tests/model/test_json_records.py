@@ -26,11 +26,6 @@ def test_a_record_is_read_as_it_was_meant(line):
     assert vars(read(line)) == {"url": "u", "text": "t"}
 
 
-def test_half_of_a_surrogate_pair_stays():
-    """The text is not changed."""
-    assert read(b'{"url":"\\ud83d"}').url == "\ud83d"
-
-
 @pytest.mark.parametrize("line", [b"{}", b'{"meta":1}', b'{"meta":null}', b'{"meta":[{"text":1}]}'])
 def test_what_is_not_there_is_unset(line):
     """Also where the path meets something else than an object."""

@@ -99,20 +99,6 @@ def test_hosts_and_folders_are_what_urlsplit_makes_of_a_url(begin, host, rest):
 
 
 @pytest.mark.parametrize(
-    "url",
-    [
-        "http://example.com/",
-        "https://www.example.com:8080/2025/11/a_page-1.html",
-        "http://example.com/~someone/a/?id=2&page=1",
-    ],
-)
-def test_plain_urls_need_no_w3lib(monkeypatch, url):
-    """What most crawled URLs look like is seen to be canonical without taking it apart."""
-    monkeypatch.setattr("w3lib.url.canonicalize_url", None)
-    assert document_key(url) == url
-
-
-@pytest.mark.parametrize(
     ("name", "namespace"),
     [("news", "news"), ("my spider/é", "my-spider--"), (".x", "-x"), ("a" * 70, "a" * 64)],
 )

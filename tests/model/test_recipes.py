@@ -12,16 +12,10 @@ from hypothesis import strategies as st
 from dedup.core.fingerprint import fingerprint, fingerprint_text, main_words
 from dedup.core.simhash import token_hashes
 from dedup.model.errors import RecipeMismatch, UsageError
-from dedup.model.recipes import NEWEST, Recipe, recipe_of, same_recipe
+from dedup.model.recipes import NEWEST, recipe_of, same_recipe
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "golden.json").read_text("utf-8"))
 SECRETS = st.text(st.characters(codec="utf-8"), min_size=1)
-
-
-def test_the_newest_recipe_is_the_default() -> None:
-    """Without an id, and with an empty one, the newest recipe is meant."""
-    assert recipe_of() == recipe_of("") == recipe_of(NEWEST) == Recipe("words-0-7")
-    assert recipe_of().key == (0, 0)
 
 
 def test_a_recipe_has_the_distances_of_the_specification() -> None:
@@ -111,13 +105,6 @@ def test_a_secret_changes_every_fingerprint_and_no_count() -> None:
     assert public.identity % 2**32 != keyed.identity % 2**32
     assert 0 not in (public.identity >> 32, public.identity % 2**32)
     assert public.features == keyed.features
-
-
-def test_a_secret_does_not_show_in_the_recipe_id() -> None:
-    """Of the secret, the id has 8 hexadecimal digits of a digest."""
-    base, _, mark = recipe_of(secret="cafe").id.partition(".")
-    assert base == NEWEST
-    assert len(mark) == 8 and set(mark) <= set("0123456789abcdef")
 
 
 def test_same_recipe_names_both_ids() -> None:

@@ -201,12 +201,6 @@ def hashes(*names: object) -> np.ndarray:
     return np.array([hash_of(name) for name in names], np.int64)
 
 
-def test_pairs_that_hang_together_are_one_group():
-    """b for a, c for b, d for a: a group of four, and one was removed for a removed one."""
-    found = of_pairs("", hashes("b", "c", "d"), hashes("a", "b", "a"))
-    assert (found.sizes.tolist(), found.superseded, found.lost) == ([4], 1, 0)
-
-
 def test_a_group_that_lost_all_members_is_found():
     """b for a, a for b: none is left. So where all members of a group are listed as removed."""
     found = of_pairs("", hashes("b", "a", "d"), hashes("a", "b", "c"))

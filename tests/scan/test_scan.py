@@ -36,7 +36,6 @@ from dedup.model.recipes import recipe_of
 from dedup.scan import ScanJob, scan
 from dedup.scan.reading import read_all
 from dedup.scan.values import ReadingOptions, Task, Unit
-from dedup.scan.verdicts import COUNTED, EXAMPLES, EXEMPLIFIED, Example, _Most
 from dedup.store import Store
 
 PAGES = mixed(150)
@@ -89,8 +88,11 @@ def test_every_verdict_is_that_of_a_plain_slow_judge(tmp_path_factory, data):
     assert found == judged(pages, **options)
 
 
-@pytest.mark.parametrize("name", ["p.warc", "p.warc.gz", "p.warc.zst", "p.jsonl", "p.jsonl.gz"])
-@pytest.mark.parametrize("output", ["v.jsonl", "v.parquet"])
+@pytest.mark.parametrize(
+    ("name", "output"),
+    [(n, "v.jsonl") for n in ("p.warc", "p.warc.gz", "p.warc.zst", "p.jsonl", "p.jsonl.gz")]
+    + [("p.jsonl", "v.parquet")],
+)
 def test_every_format_gives_the_same_verdicts(tmp_path, name, output):
     """A page's verdict does not depend on what file it lies in, or on what it is written to."""
     path = tmp_path / name
@@ -110,13 +112,7 @@ def test_zstandard_lines_and_parquet_give_the_same_verdicts(tmp_path):
     assert scanned(tmp_path, swapped, url_field="html", html_field="url") == judged(PAGES)
 
 
-def test_a_warc_in_one_member_gives_the_same_verdicts(tmp_path):
-    """A WARC compressed as a whole is read as one compressed record by record."""
-    path = write_warc(tmp_path / "p.warc.gz", [b"".join(records(PAGES))])
-    assert scanned(tmp_path, path) == judged(PAGES)
-
-
-@pytest.mark.parametrize("processes", [1, 2, 5])
+@pytest.mark.parametrize("processes", [1, 3])
 def test_processes_change_nothing(tmp_path, processes):
     """Files are read side by side, and judged in the order of the input."""
     files = [write_warc(tmp_path / f"{i}.warc.gz", records(PAGES[i::9])) for i in range(9)]
@@ -344,9 +340,9 @@ def test_the_paper_at_a_greater_distance_is_warned_of(tmp_path):
     """No texts are compared then: allowed, and said on stderr; not at the preset's own distance."""
     file = write_lines(tmp_path / "p.jsonl", PAGES[:2])
     for distance, warned in ((8, True), (3, False)):
-        done = run(file, "--similarity", "paper", "--distance", distance)
-        assert (b"--similarity paper compares no texts" in done.stderr) == warned
-        assert done.returncode == 0
+        done = call(file, "--similarity", "paper", "--distance", distance)
+        assert ("--similarity paper compares no texts" in done.stderr) == warned
+        assert done.exit_code == 0
 
 
 def test_wrong_use_is_named(tmp_path):
@@ -434,20 +430,6 @@ def test_pairs_are_printed(tmp_path):
     assert call(file, "-q").output == ""
 
 
-@pytest.mark.long
-def test_a_report_counts_in_bounded_memory():
-    """Beyond its limit it forgets what is rare, keeps what is common, and says so."""
-    most = _Most()
-    for i in range(3 * COUNTED):
-        most.add("often", Example(f"copy {i}", 0.9))
-        most.add(str(i), Example("copy", 0.9))
-    assert most.most()[0].name == "often"
-    assert len(most.most()[0].examples) == EXAMPLES
-    assert len(most._examples) <= EXEMPLIFIED
-    assert len(most._counts) <= 2 * COUNTED + 1
-    assert not most.exact
-
-
 # ------------------------------------------------------------------------------------ the processes
 
 
@@ -499,16 +481,6 @@ def test_without_a_charset_the_page_says_its_own(tmp_path, headers):
     text = '<html><meta charset="koi8-r"><p>' + " ".join(
         f"слово{chr(0x430 + i)}" for i in range(32)
     )
-    ((_, value, *_),) = body_of(
-        tmp_path, response("http://a/", text.encode("koi8-r"), headers=headers)
-    )
-    assert value == f"{fingerprint(text).value:016x}"
-
-
-def test_a_quoted_charset_counts(tmp_path):
-    """charset="koi8-r", in quotes, is the same."""
-    text = "<p>" + " ".join(f"слово{chr(0x430 + i)}" for i in range(32))
-    headers = ['Content-Type: text/html; charset="koi8-r"']
     ((_, value, *_),) = body_of(
         tmp_path, response("http://a/", text.encode("koi8-r"), headers=headers)
     )

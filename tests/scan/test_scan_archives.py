@@ -13,14 +13,14 @@ from fastwarc.stream_io import Lz4Writer
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scanning import judged, mixed, page, records, scanned, verdicts, write_warc
+from scanning import judged, mixed, records, scanned, verdicts, write_warc
 from sizes import examples
 
 from dedup import fingerprint_text
 from dedup.model.errors import UsageError
 from dedup.model.recipes import recipe_of
 from dedup.scan import ScanJob, scan
-from dedup.scan.values import Broken, RawPage, ReadingOptions
+from dedup.scan.values import ReadingOptions
 from dedup.scan.warc import read_warc
 
 PAGES = mixed(120, 7)
@@ -227,16 +227,3 @@ def test_the_name_of_a_member_is_never_trusted(tmp_path, name):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["deep", "in.wacz"]
     assert summary.faults
     assert not any("\x1b" in f"{fault.path} {fault.place}" for fault in summary.faults)
-
-
-def test_the_copy_of_an_lz4_warc(tmp_path):
-    """It has a member for each record, and revisits."""
-    pages = [page("http://a.example/1", 1), page("http://a.example/2", 1)]
-    (tmp_path / "in.warc.lz4").write_bytes(b"".join(map(lz4, records(pages))))
-    target = tmp_path / "out.warc.lz4"
-    scan(ScanJob(inputs=(str(tmp_path / "in.warc.lz4"),), kept=str(target)))
-    results = list(read_warc(str(target), READING))
-    assert isinstance(results[0], RawPage)
-    assert [getattr(r, "reason", None) for r in results] == [None, "revisit"]
-    assert target.read_bytes().count(b"\x04\x22\x4d\x18") == 2
-    assert not any(isinstance(r, Broken) for r in results)

@@ -90,16 +90,6 @@ def test_a_wrong_length_costs_its_record_and_no_other(tmp_path):
     assert places[0][0].startswith("after the record")
 
 
-def test_a_warc_that_ends_early_is_named(tmp_path):
-    """The last record of a file that was cut is broken, the others are read."""
-    for suffix in (".warc.gz", ".warc", ".warc.zst"):
-        path = write_warc(tmp_path / f"p{suffix}", records(PAGES))
-        path.write_bytes(path.read_bytes()[:-150])
-        summary, places = faults(path)
-        assert summary.broken == 1, (suffix, places)
-        assert scanned(tmp_path, path) == judged(PAGES[:-1])
-
-
 def test_every_cut_and_every_flipped_byte_leaves_the_other_records(tmp_path):
     """A WARC cut or changed anywhere: the records before are read, and those after a change."""
     found = records([page(f"http://a/{i}", i) for i in range(3)])

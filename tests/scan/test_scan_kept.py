@@ -104,15 +104,6 @@ def test_a_revisit_names_the_page_it_resembles(tmp_path):
     assert "WARC-Block-Digest" not in fields
 
 
-def test_a_warc_that_is_one_gzip_member(tmp_path):
-    """Its copy has a member for each record."""
-    source = write_warc(tmp_path / "in.warc.gz", [b"".join(records(PAGES))])
-    target = tmp_path / "out.warc.gz"
-    rows, _ = scanned(target, source)
-    assert target.read_bytes().count(b"\x1f\x8b\x08") >= len(PAGES)
-    is_in_order(tmp_path, target, rows)
-
-
 def test_a_damaged_warc_is_copied_without_what_is_torn(tmp_path):
     """Wherever bytes are lost, the copy has every record that was judged and kept, and no other."""
     whole = write_warc(tmp_path / "in.warc.gz", records(PAGES[:40])).read_bytes()

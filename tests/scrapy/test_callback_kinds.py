@@ -1,7 +1,5 @@
 """The kind of a page: which callback it is for (dedup/scrapy/responses.py)."""
 
-from functools import partial
-
 import pytest
 import scrapy
 from scrapy.spiders import CrawlSpider, Rule
@@ -29,12 +27,6 @@ def test_the_callback_of_a_page_is_that_of_its_rule(callback, meta, name):
         )
         == name
     )
-
-
-def test_a_callback_with_arguments_is_known_by_its_function():
-    """functools.partial has no name of its own."""
-    request = scrapy.Request("http://a/", partial(Ruled().thing, number=1))
-    assert callback_name(request, Ruled()) == "thing"
 
 
 class Ruled(CrawlSpider):

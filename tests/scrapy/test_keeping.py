@@ -3,7 +3,8 @@
 import pytest
 
 from dedup.scrapy.evidence import keeping as module
-from dedup.scrapy.evidence.keeping import FEW, LOOKED, Keeping, Shown
+from dedup.scrapy.evidence.digest import Shown
+from dedup.scrapy.evidence.keeping import FEW, LOOKED, Keeping
 
 HOLDS = Shown(holds=True)
 NOTHING = Shown()
@@ -30,6 +31,7 @@ def test_items_that_hold_nothing_but_the_page(page: list[Shown]) -> None:
     assert not noted(*[page] * (FEW - 1)).keeps("parse")
     assert noted(*[page] * FEW).keeps("parse")
     assert not noted(*[page] * FEW).keeps("another")
+    assert noted(*[page] * FEW).keeps_all("parse") == (not page[0].data)
 
 
 @pytest.mark.parametrize(
@@ -73,10 +75,3 @@ def test_callbacks_beyond_the_bound_keep_no_pages(monkeypatch: pytest.MonkeyPatc
         keeping.note("another", [HOLDS])
     assert keeping.keeps("parse")
     assert not keeping.keeps("another")
-
-
-def test_a_text_that_holds_the_page_is_told_from_markup() -> None:
-    """It may be made of what stands beside the main text."""
-    assert not noted([HOLDS]).is_text("parse")
-    assert noted([HOLDS], [Shown(holds=True, text=True)]).is_text("parse")
-    assert not noted().is_text("parse")

@@ -7,7 +7,7 @@ import pytest
 from scrapy.http import HtmlResponse, TextResponse
 from w3lib.url import canonicalize_url
 
-from dedup.scrapy.page.request import PageLinks
+from dedup.scrapy.page.outlinks import PageLinks
 
 BASE = "http://site.example/a/b?q=1"
 PATHS = (

@@ -74,12 +74,6 @@ def test_locked_store_names_the_way_out(crawls, folder):
     assert 'DEDUP_SERVICE = "auto"' in way_out
 
 
-def test_faults_stand_in_the_summary(crawls):
-    """The summary at the end tells the faults."""
-    said = "\n[dedup] faults of dedup, what they concerned was kept: store_locked"
-    assert f"{said} ({len(PAGES)})\n" in crawls["locked"].log
-
-
 def test_fault_of_one_namespace_touches_no_other(crawls):
     """A spider of the same process with a store of its own goes on dropping."""
     assert len(crawls["healthy"].dropped) == 1

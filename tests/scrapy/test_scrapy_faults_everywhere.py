@@ -47,13 +47,13 @@ DROPPED = {"/b", "/gone-copy"}
 HARMLESS_AT_OPENING = {"SegmentedTable.__init__"}
 # Fails in a thread of its own, at any time: the next insert says so.
 FLUSHED = "Documents.sync"
-NAMED = "scrapy.page.judge.namespace_of"  # called where the namespace is the spider's name
+NAMED = "scrapy.page.session.namespace_of"  # called where the namespace is the spider's name
 
 KINDS = itertools.cycle(faulting.KINDS)
 # A map that is full once is enlarged, and nothing failed.
 ONCE = itertools.cycle(kind for kind in faulting.KINDS if kind != "map")
 OUTER = [
-    "scrapy.memory.embedded.open_embedded", "scrapy.page.judge.read_page", "EmbeddedDetector.judge", "EmbeddedDetector.insert_many",
+    "scrapy.memory.embedded.open_embedded", "scrapy.page.session.read_page", "EmbeddedDetector.judge", "EmbeddedDetector.insert_many",
     "EmbeddedDetector.release", "EmbeddedDetector.forget", "EmbeddedDetector.close",
 ]  # fmt: skip
 

@@ -123,19 +123,6 @@ def test_a_crawl_through_kafka_drops_what_an_embedded_one_drops(tmp_path, kafka,
 
 
 @pytest.mark.long
-def test_two_services_of_one_log_remember_what_either_was_told(tmp_path, kafka, topic):
-    """A second service, started on nothing, drops the copy of a page that a spider of the first kept."""
-    copies = {"/": hub("/copy"), "/copy": article(2, frame="copy")}
-    with following(tmp_path / "one", kafka, topic) as one:
-        case = Case(PAGES, RAISE, asks(one, kafka, topic))
-        first = run_case(tmp_path / "first", case, setup=PATIENT)
-    with following(tmp_path / "two", kafka, topic) as two:
-        settings = asks(two, kafka, topic)
-        second = run_case(tmp_path / "second", Case(copies, settings=settings), setup=PATIENT)
-    assert second.dropped["/copy"]["of"] == first.url + "/c"
-
-
-@pytest.mark.long
 def test_a_page_that_is_gone_is_forgotten_through_kafka(tmp_path, kafka, topic):
     """A page that was accepted and is a 404 later is on the log as a tombstone, after its event."""
     body = """

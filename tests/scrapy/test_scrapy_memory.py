@@ -43,16 +43,6 @@ def test_a_memory_of_an_age_forgets_what_is_older(tmp_path):
 
 
 @pytest.mark.long
-def test_a_store_that_was_kept_is_not_emptied_for_want_of_a_setting(tmp_path):
-    """After "ever" a crawl without the setting goes on with what is there, and says so."""
-    first = crawl(tmp_path, Case(DAY_1, settings={"DEDUP_MEMORY": "ever"}))
-    second = crawl(tmp_path, Case(DAY_2))
-    assert first.stat("inserted") == 3
-    assert set(second.dropped) == {"/a?sid=2", "/b?sid=2"}
-    assert "which another setting or program filled" in second.log
-
-
-@pytest.mark.long
 def test_a_crawl_that_resumes_remembers(tmp_path):
     """With the JOBDIR of the crawl that was stopped the store is kept; with another one it is emptied."""
     settings = {"JOBDIR": str(tmp_path / "job")}

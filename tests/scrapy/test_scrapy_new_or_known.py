@@ -200,13 +200,13 @@ def days() -> dict[str, Page]:
 def growing() -> dict[str, Page]:
     """Three pages with links that are relative to them: paths grow without end, and so far as they are served here."""
     names = ("first/one", "second/two", "third/three")
-    paths = [""]
-    pages: dict[str, Page] = {"/": article(0, *names)}
+    paths, alike = [""], [article(n, *names) for n in range(4)]
+    pages: dict[str, Page] = {"/": alike[0]}
     for _ in range(DEEP):
         paths = [f"{path}/{name.split('/')[0]}" for path in paths for name in names]
         for path in paths:
             for n, name in enumerate(names, 1):
-                pages[f"{path}/{name.split('/')[1]}"] = article(n, *names)
+                pages[f"{path}/{name.split('/')[1]}"] = alike[n]
     return pages
 
 
@@ -277,7 +277,7 @@ import dedup.scrapy.evidence.digest as digest
 real_hash_of = digest.Names.hash_of
 digest.Names.hash_of = lambda self, name: real_hash_of(self, name) % 2 + 1
 """
-FEW_HELD = "import dedup.scrapy.page.output\ndedup.scrapy.page.output.HELD = 200\n"
+FEW_HELD = "import dedup.scrapy.page.compared\ndedup.scrapy.page.compared.HELD = 200\n"
 ROWS = 220
 MANY = """
 def parse(self, response):

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import sizes
 from crawling import WRITES, Case, Page, run_cases, words
 
 SETUP = """
@@ -137,7 +138,7 @@ def kept_markup():
     return Case({"/": start(*found)} | found, keeps("{'url': response.url, 'html': response.text}"))
 
 
-def topics():
+def topics(topic):
     """A list hands its topic over; a later one has articles of an earlier one, under other addresses."""
     found = {"/": start("/all", "/sport")}
     found |= {"/all": page(11, *(f"/all/{n}" for n in range(30)))}
@@ -150,14 +151,132 @@ def topics():
             yield response.follow("/" + topic, self.topic, priority=-place, cb_kwargs={"topic": topic})
     def topic(self, response, topic):
         first = 100 if topic == "all" else -100
-        links = response.css("main a")
-        yield from response.follow_all(links, self.save, priority=first, cb_kwargs={"topic": topic})
-    def save(self, response, topic):
-        text = " ".join(response.css("main p::text").getall())
-        self.note("item", item={"topic": topic, "url": response.url})
-        yield {"url": response.url, "topic": topic, "text": text}
+        links, over = response.css("main a"), {"item": {"topic": topic}}
+        yield from response.follow_all(links, self.save, priority=first, meta=over)
+    def save(self, response):
+        item = {"url": response.url, "topic": TOPIC, "text": " ".join(response.css("main p::text").getall())}
+        self.note("item", item={"topic": item["topic"], "url": response.url})
+        yield item
+    """
+    return Case(found, body.replace("TOPIC", topic))
+
+
+def sellers():
+    """Offers alike share their sellers' pages, each with an item handed over: Scrapy filters no request."""
+    found = {"/": start(*(f"/offer/{n}" for n in range(40)))}
+    for n in range(40):
+        found[f"/offer/{n}"] = page(24, f"/seller/{n % 4}", more=f"<b data-n='{n}'></b>")
+    found |= {f"/seller/{n}": page(500 + n) for n in range(4)}
+    body = """
+    def parse(self, response):
+        yield from response.follow_all(css="main a", callback=self.offer)
+    def offer(self, response):
+        item = {"n": response.css("b").attrib["data-n"]}
+        yield from response.follow_all(css="main a", callback=self.seller, cb_kwargs={"item": item})
+    def seller(self, response, item):
+        self.note("item", item=item)
+        yield item
+    """
+    return Case(found, body, {"DUPEFILTER_CLASS": "scrapy.dupefilters.BaseDupeFilter"})
+
+
+def by_month():
+    """Pages are kept, and each has many links, but one to the next month: the spider counts."""
+    menu = [f"/doc/{n}" for n in range(14)]
+    found = {"/": start(*menu)} | {path: page(520 + n, *menu) for n, path in enumerate(menu)}
+    for n in range(30):
+        event = f"<p>{words(540 + n, 30)}</p>" if n % 10 == 9 else ""
+        found[f"/month?n={n}"] = page(25, *menu, more=event)
+    body = """
+    def parse(self, response):
+        item = {"url": response.url, "html": response.text}
+        self.note("item", item={"html": response.text})
+        yield item
+        yield from response.follow_all(css="main a", callback=self.parse)
+        number = int(response.url.partition("n=")[2] or -1) + 1
+        if number < 30 and (number or response.url.endswith("/")):
+            yield response.follow(f"/month?n={number}", self.parse)
     """
     return Case(found, body)
+
+
+def motions(kept):
+    """Pages are kept; each visit counts, and versions differ in a word."""
+    results = ("approved", "rejected", "postponed")
+    found = {
+        f"/{result}/{n}": [
+            page(560 + n, more=f"<p>The motion was {result}.</p><p>{n * 9 + visit} visitors</p>")
+            for visit in range(3)
+        ]
+        for n in range(12)
+        for result in results
+    }
+    found |= {f"/print/{n}": found[f"/approved/{n}"] for n in range(12)}
+    item = f"{{'url': response.url, 'kept': {kept}}}"
+    body = f"""
+    def parse(self, response):
+        yield from response.follow_all(css="main a", callback=self.save)
+    def save(self, response):
+        said = response.css("main p::text").getall()
+        self.note("item", item={{"said": said[:2]}})
+        yield {item}
+    """
+    return Case({"/": start(*found)} | found, body)
+
+
+def directory():
+    """Pages of four levels are alike but for their links, and the crawl goes breadth first."""
+    found = {}
+    levels = [[""]]
+    for _ in range(3):
+        levels.append([f"{path}/{n}" for path in levels[-1] for n in range(6)])
+    for path in (each for level in levels[:3] for each in level):
+        found[path or "/"] = page(26, *(f"{path}/{n}" for n in range(6)))
+    found |= {path: page(26, f"{path}/it") for path in levels[3]}
+    found |= {f"{path}/it": page(600 + n, more="<b></b>") for n, path in enumerate(levels[3])}
+    body = """
+    def parse(self, response):
+        for _ in response.css("b"):
+            self.note("item", item={"name": response.css("main p::text").get()})
+            yield {"name": response.css("main p::text").get()}
+        yield from response.follow_all(css="main a", callback=self.parse)
+    """
+    queue = "scrapy.squeues.FifoMemoryQueue"
+    return Case(found, body, {"DEPTH_PRIORITY": 1, "SCHEDULER_MEMORY_QUEUE": queue})
+
+
+def last_level():
+    """Pages are kept; each is met first where the crawl goes no deeper, then under another address, where it does."""
+    pages = range(20)
+    found = {"/": start("/old/0", *(f"/doc/{n}?from=start" for n in pages))}
+    found |= {"/old/0": page(27, "/old/1"), "/old/1": page(28, *(f"/doc/{n}" for n in pages))}
+    for n in pages:
+        found[f"/doc/{n}"] = found[f"/doc/{n}?from=start"] = page(850 + n, f"/more/{n}")
+    found |= {f"/more/{n}": page(880 + n) for n in pages}
+    body = """
+    def parse(self, response):
+        self.note("item", item={"html": response.text})
+        yield {"url": response.url, "html": response.text}
+        yield from response.follow_all(reversed(response.css("main a")), self.parse)
+    """
+    return Case(found, body, {"DEPTH_LIMIT": 3, "CONCURRENT_REQUESTS": 1})
+
+
+def insists():
+    """The errback asks again for each page that failed, without end."""
+    links = [f"/doc/{n}?s={s}" for s in range(3) for n in range(20)]
+    body = """
+    def parse(self, response):
+        for place, link in enumerate(response.css("main a")):
+            yield response.follow(link, self.save, errback=self.again, priority=-place)
+    def save(self, response):
+        self.note("item", item={"html": response.text})
+        yield {"html": response.text}
+    def again(self, failure):
+        yield failure.request.replace(dont_filter=True)
+    """
+    found = {"/": start(*links)} | {link: page(910 + n % 20) for n, link in enumerate(links)}
+    return Case(found, body, {"CLOSESPIDER_PAGECOUNT": MOST})
 
 
 def reused():
@@ -317,7 +436,15 @@ CASES = {
     "flats": (flats, 40),
     "cars": (cars, 40),
     "kept_markup": (kept_markup, 50),
-    "topics": (topics, 38),
+    "topics": (lambda: topics("response.meta['item']['topic']"), 38),
+    "topics_of_urls": (lambda: topics("response.url.split('/')[3]"), 38),
+    "sellers": (sellers, 40),
+    "by_month": (by_month, 19),
+    "directory": (directory, 216),
+    "last_level": (last_level, 43),
+    "insists": (insists, 20),
+    "motions": (lambda: motions("response.text"), 36),
+    "motions_as_text": (lambda: motions("' '.join(response.css('main ::text').getall())"), 36),
     "reused": (reused, 90),
     "towns": (towns, 13),
     "batches": (batches, 30),
@@ -329,16 +456,20 @@ CASES = {
     "few_words": (few_words, 4),
     "data_pages": (data_pages, 4),
 }
+LATER = ("levels", "towns")  # of hundreds of pages: in test-long
 
 
 @pytest.fixture(scope="module")
 def crawls(tmp_path_factory):
     folder = tmp_path_factory.mktemp("odd_sites")
-    cases = {name: made() for name, (made, _) in CASES.items()}
+    chosen = {name: made for name, (made, _) in CASES.items() if sizes.FULL or name not in LATER}
+    cases = {name: made() for name, made in chosen.items()}
     return run_cases(folder, cases, setup=SETUP)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.long if n in LATER else ()) for n in CASES]
+)
 def test_promise_1_nothing_is_lost(crawls, name):
     """Each item of the spider comes."""
     events = [e for e in crawls[name].events if e["event"] == "item"]
@@ -346,18 +477,18 @@ def test_promise_1_nothing_is_lost(crawls, name):
     assert crawls[name].stats.get("item_scraped_count", 0) >= CASES[name][1]
 
 
-@pytest.mark.parametrize("name", ["few_words", "data_pages"])
+@pytest.mark.parametrize("name", ["few_words", "data_pages", "insists"])
 def test_pages_that_bring_nothing_new_end(crawls, name):
-    """With few words, or with more data than text: their requests cost the budget."""
+    """With few words, or with more data than text: their requests cost the budget; asked for again: compared."""
     assert len(crawls[name].requested) < MOST / 2
 
 
 FULL = """
-import dedup.scrapy.page.output as output
-output.HELD = 2
+import dedup.scrapy.page.compared as compared
+compared.HELD = 2
 def fails(self):
     raise RuntimeError("a fault of ours")
-output.Compared._release = fails
+compared.Compared._release = fails
 """
 
 

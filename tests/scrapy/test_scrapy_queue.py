@@ -3,13 +3,15 @@
 import pickle
 import signal
 
+import pytest
 from crawling import Case, Crawling, article, hub, serve, wait_for
 from queuelib import LifoDiskQueue
 from scrapy import Spider
-from scrapy.utils.reactor import install_reactor, is_reactor_installed
 from scrapy.utils.test import get_crawler
 
 from dedup.scrapy.requests.queue import mend_queue
+
+pytestmark = pytest.mark.usefixtures("reactor")
 
 REQUESTS = [b"one", b"2", b"three" * 9, b"four"]
 PAGES = {"/": hub(*(f"/{i}" for i in range(8)))} | {
@@ -18,8 +20,6 @@ PAGES = {"/": hub(*(f"/{i}" for i in range(8)))} | {
 
 
 def mend(job):
-    if not is_reactor_installed():  # which Scrapy 2.13 asks for
-        install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
     crawler = get_crawler(Spider, {"JOBDIR": str(job)})
     crawler.crawling = True
     mend_queue(crawler)

@@ -35,7 +35,7 @@ PAGES = {
 }
 TITLES = """
     def parse(self, response):
-        sum(range(300_000))
+        sum(range(100_000))
         self.note("parsed", response)
         yield {"begins": response.css("main p::text").get()[:20]}
         yield from self.links(response)
@@ -47,7 +47,7 @@ ASYNC = """
         yield {"begins": response.css("main p::text").get()[:20]}
         for found in self.links(response):
             await asyncio.sleep(0)
-            sum(range(100_000))
+            sum(range(30_000))
             yield found
 """
 

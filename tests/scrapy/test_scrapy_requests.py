@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import logging
 import pickle
-import shutil
 import signal
 from dataclasses import dataclass
 from hashlib import sha1
-from pathlib import Path
 
 import pytest
 from crawling import Case, Crawling, article, hub, run_case, scrapy_command, serve, wait_for
 from scrapy import Request, Spider, version_info
 from scrapy.dupefilters import RFPDupeFilter
 from scrapy.http import Response
-from scrapy.utils.reactor import install_reactor, is_reactor_installed
 from scrapy.utils.test import get_crawler
 
 from dedup.scrapy import RequestFilter
+
+pytestmark = pytest.mark.usefixtures("reactor")
 
 CLASS = "dedup.scrapy.RequestFilter"
 
@@ -32,8 +31,6 @@ class Plain(Spider):
 
 def made(folder, **settings):
     """A filter as Scrapy makes it for a crawl."""
-    if not is_reactor_installed():  # which Scrapy 2.13 asks for
-        install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
     crawler = get_crawler(Plain, {"DEDUP_PATH": str(folder), **settings})
     crawler.crawling = True
     crawler.spider = crawler._create_spider()
@@ -190,26 +187,6 @@ def test_with_a_jobdir_the_state_lies_in_it(tmp_path):
     ours.close("shutdown")
 
 
-def test_a_copy_of_the_requests_is_as_good(tmp_path):
-    """Of a folder that nothing uses: what a job has seen, and what crawls remember."""
-    remembered = made(tmp_path / "store", DEDUP_MEMORY="ever")
-    assert not fetched(remembered, REQUESTS[0])
-    remembered.close("finished")
-    job = made(tmp_path / "other", JOBDIR=str(tmp_path / "job"))
-    assert not job.request_seen(REQUESTS[0])
-    job.close("shutdown")
-    requests = Path("plain") / "requests"
-    shutil.copytree(tmp_path / "store" / requests, tmp_path / "store2" / requests)
-    shutil.copytree(tmp_path / "job" / "dedup-requests", tmp_path / "job2" / "dedup-requests")
-    for ours in (
-        made(tmp_path / "store2", DEDUP_MEMORY="ever"),
-        made(tmp_path / "other", JOBDIR=str(tmp_path / "job2")),
-    ):
-        assert ours.request_seen(REQUESTS[0])
-        assert not ours.request_seen(REQUESTS[-1])
-        ours.close("finished")
-
-
 def test_without_a_jobdir_it_ends_with_the_crawl(tmp_path):
     """It is in files, each crawl has its own, and what a killed one left goes with the next."""
     one, two = made(tmp_path), made(tmp_path)
@@ -324,14 +301,6 @@ def test_what_cannot_be_taken_over_is_said(tmp_path, caplog):
     assert ours._crawler.stats.get_value("dedup/error/requests") == 1
     assert ours._own is not None
     ours.close("finished")
-
-
-def test_with_a_service_each_crawl_filters_for_itself(tmp_path):
-    """DEDUP_SERVICE is about pages: requests are filtered here, whether it answers or not."""
-    for folder in ("one", "two"):
-        ours = made(tmp_path / folder, DEDUP_SERVICE="redis://127.0.0.1:1")
-        assert [ours.request_seen(REQUESTS[0]) for _ in range(2)] == [False, True]
-        ours.close("finished")
 
 
 @pytest.mark.parametrize("reason", ["shutdown", "finished"])

@@ -216,14 +216,10 @@ def test_callbacks_of_every_kind_make_originals(crawls, way):
     assert crawl.dropped[f"/{way}/copy"]["of"] == f"{crawl.url}/{way}"
 
 
-def test_requests_of_an_async_generator_go_on(crawls):
-    """What an asynchronous callback yields is followed."""
-    assert "/behind" in crawls["ways"].parsed
-
-
-def test_cb_kwargs_arrive(crawls):
-    """The callback's own arguments are left alone."""
+def test_what_a_callback_is_given_and_yields_is_left_alone(crawls):
+    """Its arguments arrive, and what an asynchronous one yields is followed."""
     assert crawls["ways"].event("/kwargs")["word"] == "given"
+    assert "/behind" in crawls["ways"].parsed
 
 
 @pytest.mark.parametrize("path", ["/head", "/post"])
@@ -285,22 +281,3 @@ def test_sitemap_spider(tmp_path):
     assert len(crawl.parsed & {"/a", "/b"}) == 1
     assert "/c" in crawl.parsed
     assert crawl.stat("near_duplicate") == 1
-
-
-@pytest.mark.long
-def test_http_cache(tmp_path):
-    """A second crawl from the HTTP cache parses what the first did: refetches."""
-    settings = TEXT | {
-        "DEDUP_MEMORY": "ever",
-        "HTTPCACHE_ENABLED": True,
-        "HTTPCACHE_DIR": str(tmp_path / "cache"),
-    }
-    with serve(SPIDERS) as site:
-        case = (site, Case(SPIDERS, settings=settings))
-        first = Crawling(tmp_path / "crawl", {"only": case}).end()["only"]
-        second = Crawling(tmp_path / "crawl", {"only": case}).end()["only"]
-    # a link of /b, which is compared while /a is in flight: its `sid` may be no session
-    assert set(second.requested) <= {"/c?sid=2"}
-    assert first.parsed == {"/", "/a", "/c"} <= second.parsed
-    assert all("cached" in e["flags"] for e in second.of("parsed") if e["path"] != "/c?sid=2")
-    assert second.meta("/a")["status"] == "refetch"

@@ -67,7 +67,7 @@ def items(crawl: Crawl) -> int:
     return crawl.stats.get("item_scraped_count", 0) + crawl.stats.get("item_dropped_count", 0)
 
 
-@pytest.mark.parametrize("memory", ["embedded", "service"])
+@pytest.mark.parametrize("memory", ["embedded", pytest.param("service", marks=pytest.mark.long)])
 def test_only_pages_that_are_new_or_changed_bring_items(tmp_path, memory):
     """Text, title and links count, the shell does not; what an unchanged page leads to is followed."""
     service = nullcontext() if memory == "embedded" else Serving(tmp_path / "service")

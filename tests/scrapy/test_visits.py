@@ -47,7 +47,7 @@ def test_what_two_visits_differ_in_is_volatile() -> None:
     assert found == Found("parse", frozenset([2]), is_same=True)
     known = visits.of("parse")
     assert (known.fields, known.places) == ({2}, {8})
-    assert known.parts_of(NAME.shape) == {"w", "n"}
+    assert known.parts_of(NAME.shape) == {"n"}  # words are not
     assert known.parts_of("?+sid") == frozenset()
     assert visits.of("another") == Volatile()
 
@@ -97,6 +97,28 @@ def test_a_number_that_all_pages_of_a_class_add_says_nothing() -> None:
     assert not known.are_equal(NAME, digest(numbers=at((9, 77), date)), theirs)
     visits.note(NAME, digest(numbers=at((9, 5))), theirs)
     assert not known.are_equal(NAME, mine, theirs)
+
+
+def test_words_that_all_pages_of_a_class_add_say_nothing() -> None:
+    """Those beside such a date. Other ones, or the same in another order, are another edition."""
+    visits, none = Visits(3), digest(numbers=at((9, 1)))
+    pages = [
+        (none._replace(others=(n, n + 5)), none._replace(others=(n + 99, n))) for n in range(9)
+    ]
+    for mine, theirs in pages[: module.FEW]:
+        assert not visits.of("parse").are_equal(NAME, mine, theirs)
+        visits.note(NAME, mine, theirs)
+    known = visits.of("parse")
+    mine, theirs = pages[-1]
+    assert known.are_equal(NAME, mine, theirs)
+    assert known.are_equal(NAME, theirs, mine)
+    assert not known.are_equal(NAME, mine._replace(others=(1, mine.others[1] + 1)), theirs)
+    visits.note(NAME, theirs, theirs)
+    assert not known.are_equal(NAME, mine, theirs)
+    for _ in range(module.FEW):
+        visits.note(NAME._replace(shape="?+sid"), mine, mine)
+    ordered = mine._replace(others=(1, mine.others[1]))
+    assert not known.are_equal(NAME._replace(shape="?+sid"), mine, ordered)
 
 
 @pytest.mark.parametrize(

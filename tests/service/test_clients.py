@@ -2,20 +2,14 @@
 
 import contextlib
 import shutil
-import signal
 import socket
 import subprocess
 
 import pytest
 import redis
-from commands import ONCE, insert, page, probe, spread
+from commands import ONCE, command, insert, page, probe, spread
 from services import RECIPE
 from sketches import sketch
-
-
-def command(*words) -> bytes:
-    encoded = [w if isinstance(w, bytes) else str(w).encode() for w in words]
-    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(w), w) for w in encoded)
 
 
 def said(serving, *parts: bytes) -> bytes:
@@ -57,15 +51,6 @@ def test_a_line_of_text_is_no_command_and_what_is_empty_is_skipped(serving, sent
     assert said(serving, *[sent[i : i + 1] for i in range(len(sent))]) == answer
     for at in range(1, len(sent), 7):
         assert said(serving, sent[:at], sent[at:]) == answer
-
-
-def test_a_bad_length_is_an_error_at_once(serving):
-    """No client waits for 30 seconds to be told."""
-    for length in ("999999999999", "2000000", "-5", "x", "00000000000000000001"):
-        with serving.connect() as plain:
-            plain.settimeout(10)
-            plain.sendall(f"*2\r\n$4\r\nECHO\r\n${length}\r\n".encode())
-            assert plain.recv(100).startswith(b"-ERR Protocol error"), length
 
 
 def test_a_transaction_runs_in_order_at_its_end(client):
@@ -152,14 +137,6 @@ def test_what_clients_send_is_answered(serving, words):
     """Fixed words are read in any case, and what clients insist on is no error."""
     with serving.client(**ONCE) as client:
         client.execute_command(*words)
-
-
-def test_a_hang_up_keeps_the_service(serving, client):
-    """SIGHUP ends nothing: it reads certificate and token again."""
-    assert client.ping()
-    serving.process.send_signal(signal.SIGHUP)
-    assert client.ping()
-    assert serving.process.poll() is None
 
 
 # -------------------------------------------------------------------------------------------- tools

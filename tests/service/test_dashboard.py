@@ -240,19 +240,6 @@ def test_a_wrong_token_shows_nothing(browser, service):
     assert page.locator("#facts div").count() == 0
 
 
-def test_everything_is_reached_by_keyboard(browser, service):
-    """Tab goes from the links of the tables to the form and its button."""
-    page = shown(browser, service)
-    expect(page.locator("#hot a").first).to_be_visible()
-    reached = set()
-    for _ in range(40):
-        page.keyboard.press("Tab")
-        reached.add(
-            page.evaluate("document.activeElement.id || document.activeElement.textContent")
-        )
-    assert {"what", "where", "within", "Look up", EVIL} <= reached
-
-
 def test_who_reads_a_table_by_keyboard_stays_there(browser, service):
     """What is in focus is still there, and in focus, after the figures were asked for again."""
     page = shown(browser, service)

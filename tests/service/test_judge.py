@@ -3,8 +3,6 @@
 import gzip
 import http.client
 import json
-import shutil
-import subprocess
 import urllib.request
 from contextlib import closing, suppress
 from itertools import count
@@ -245,18 +243,6 @@ def test_another_recipe_is_refused(serving, ns):
     assert (status, answer["error"]["code"]) == (409, "RECIPE")
 
 
-def test_roles_hold(tmp_path):
-    """Judging reserves: it needs the role crawl."""
-    tokens = tmp_path / "tokens"
-    tokens.write_text("crawl a-token-that-crawls-12345\nread a-token-that-reads-1234567\n")
-    tokens.chmod(0o600)
-    body = {"ns": "a", "url": "http://a.example/1", "html": PAGE}
-    with Serving(tmp_path / "store", "--tokens", tokens) as service:
-        assert ask(service, "/v1/judge", body, JSON, "a-token-that-crawls-12345")[0] == 200
-        assert ask(service, "/v1/judge", body, JSON, "a-token-that-reads-1234567")[0] == 403
-        assert ask(service, "/v1/judge", body, JSON)[0] == 401
-
-
 def test_a_redis_client_ends_what_was_judged(serving, ns):
     """Insert and release take the token on either port."""
     _, found = judge(serving, ns=ns, url="http://a.example/1", html=PAGE)
@@ -264,17 +250,6 @@ def test_a_redis_client_ends_what_was_judged(serving, ns):
         assert (
             client.execute_command("DEDUP.INSERT", ns, "http://a.example/1", found["token"]) == "OK"
         )
-
-
-@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
-def test_curl(serving, ns, tmp_path):
-    """A page from a file, as docs/use/other-crawlers.md has it."""
-    path = tmp_path / "page.html"
-    path.write_text(PAGE)
-    url = f"http://127.0.0.1:{serving.http_port}/v1/judge?ns={ns}&url=http://a.example/1"
-    command = ["curl", "-s", "-H", "Content-Type: text/html", "--data-binary", f"@{path}", url]
-    done = subprocess.run(command, capture_output=True, check=True, timeout=60)
-    assert json.loads(done.stdout)["status"] == "unique"
 
 
 @given(st.binary(max_size=200) | st.builds(gzip.compress, st.binary(max_size=200)))

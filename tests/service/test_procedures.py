@@ -63,7 +63,7 @@ PRODUCE = the(KAFKA, "store produce ")
 SHARES = [each for each in commands(KAFKA) if "--partitions" in each and each != CREATE]
 ELSEWHERE = {
     "dedup serve --help": "service/test_operations.py",
-    "kill -9": "service/test_service_alone_faults.py",
+    "kill -9": "service/test_random_run.py",
 }
 
 

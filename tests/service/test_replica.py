@@ -7,7 +7,6 @@ import json
 import shutil
 
 import pytest
-from command_line import call
 from logs import (
     document,
     drained,
@@ -30,7 +29,6 @@ from dedup.model.events import encode
 from dedup.service.core.namespaces import Namespaces
 from dedup.service.manifest import MANIFEST, read_manifest
 from dedup.service.replica import SERVING, Phase, Replica
-from dedup.store import Store
 from dedup.wire.kafka import LogLost, TopicUnfit, describe_topic, ensure_topic
 from dedup.wire.kafka.writer import Outgoing
 
@@ -342,24 +340,3 @@ async def test_a_transactions_marks_do_not_keep_it_from_catching_up(kafka, tmp_p
         await until(lambda: replica.ready and not replica.state().lag_records, replica)
         assert replica.state().offsets == {0: 11}
     assert held(tmp_path) == {"news": {document(i).key: document(i) for i in range(5)}}
-
-
-def test_stores_are_moved_to_a_new_topic_by_one_command(kafka, tmp_path):
-    """docs/use/service-kafka.md: `dedup store produce`, then a service that starts over from the new topic."""
-    config = log_config(kafka)
-    for namespace in ("news", "shop"):
-        with Store.open(tmp_path / "old", namespace) as store:
-            store.insert_many([document(i) for i in range(1500)])
-            store.forget(document(7).key)
-    done = call(
-        *("store", "produce", str(tmp_path / "old")),
-        *("--kafka", config.bootstrap[0], "--topic", config.topic),
-    )
-    assert done.exit_code == 0, done.output
-    assert done.stdout.count(f"1,499 documents written to {config.topic}") == 2
-    before = held(tmp_path / "old")
-    asyncio.run(drained(config, tmp_path / "new"))
-    after = held(tmp_path / "new")
-    assert {name: each.keys() for name, each in after.items()} == {
-        name: each.keys() for name, each in before.items()
-    }

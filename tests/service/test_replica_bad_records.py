@@ -123,24 +123,6 @@ async def test_a_header_name_that_is_no_utf8_holds_nothing_up(
     assert letter.headers[0] == ("n\ufffd\ufffdme", b"2")
 
 
-async def test_aiokafka_alone_reads_none_of_the_records_behind_such_a_header(kafka, monkeypatch):
-    """Not even from an offset behind it on, as it decodes whole batches: hence `read_leniently`."""
-    from aiokafka import AIOKafkaConsumer, TopicPartition
-    from aiokafka.consumer import fetcher
-    from aiokafka.record.memory_records import MemoryRecords
-
-    config = log_config(kafka)
-    monkeypatch.setattr(fetcher, "MemoryRecords", MemoryRecords)
-    await ensure_topic(config, partitions=1)
-    await send_badly(config, inserts(range(10)), None, monkeypatch)
-    place = TopicPartition(config.topic, 0)
-    async with AIOKafkaConsumer(**config.options(), group_id=None) as consumer:
-        consumer.assign([place])
-        consumer.seek(place, 7)  # the sixth record has the header
-        with pytest.raises(UnicodeDecodeError):
-            await consumer.getmany(timeout_ms=10_000)
-
-
 async def test_partitions_that_are_added_while_events_flow_are_seen(kafka, tmp_path, monkeypatch):
     """The log's identity is looked at by the clock: a stream of events does not put it off."""
     assert partition_reader.IDENTITY_SECONDS <= 5  # that events of the new ones may be missed

@@ -1,9 +1,7 @@
 """What the person who runs a service does while it serves: a namespace is dropped, the index is written."""
 
-import os
 import stat
 import sys
-import tempfile
 import threading
 from pathlib import Path
 
@@ -13,7 +11,6 @@ from crawling import wait_for
 from detecting import accept, page
 from services import Serving
 from sketches import sketch
-from stores import run
 
 import dedup
 from dedup.model.errors import UsageError
@@ -118,41 +115,6 @@ def test_a_store_itself_is_no_folder_of_namespaces(tmp_path):
         accept(detector, page(values(1)), "http://example.com/1")
     with pytest.raises(UsageError, match=f"news is a store itself.*--path {tmp_path}"):
         Namespaces(tmp_path / "news").open_all()
-
-
-@pytest.mark.skipif(
-    not hasattr(os, "fork") or os.getuid() != 0, reason="only root may become another user"
-)
-def test_a_folder_that_was_restored_by_another_user_is_named():
-    """The namespace is refused, not taken for missing; the others are served."""
-    code = """
-        import os, sys
-        from pathlib import Path
-        import dedup
-        from dedup.service.core.namespaces import Namespaces
-        from dedup.service.core.refusal import Refused
-        path = Path(sys.argv[1])
-        dedup.open(path, namespace="root-s").close()
-        os.chown(path, 65534, 65534)
-        os.setgid(65534)
-        os.setuid(65534)
-        dedup.open(path, namespace="own").close()
-        namespaces = Namespaces(path)
-        namespaces.open_all()
-        print([name for name, _ in namespaces], namespaces.trouble)
-        try:
-            namespaces.detector("root-s", recipe="words-0-5")
-        except Refused as error:
-            print(error.code)
-        namespaces.close()
-    """
-    with tempfile.TemporaryDirectory(prefix="dedup-care-") as path:
-        Path(path).chmod(0o755)
-        done = run(code, path)
-    assert done.returncode == 0, done.stderr
-    assert "['own'] the namespace root-s is not served" in done.stdout
-    assert "Permission denied" in done.stdout
-    assert done.stdout.splitlines()[-1] == "STORE"
 
 
 def test_a_removal_that_a_kill_cut_short_is_ended_at_the_next_start(tmp_path):

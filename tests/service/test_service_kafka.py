@@ -10,7 +10,7 @@ import pytest
 import redis
 from commands import insert, page, probe, reserve, spread
 from log_services import VALUE, client, event, ready, serving, until, write_records
-from logs import RECIPE, inserts, log_config, read, replayed
+from logs import RECIPE, log_config, read, replayed
 from services import Serving
 
 
@@ -64,21 +64,6 @@ def test_pin_keeps_the_reservation_without_producing(kafka, tmp_path):
         write_records(config, [event("http://a/1")])
         until(lambda: reserve(at, "d", "http://a/2")[0] == "near_duplicate")
         assert int(at.execute_command("DEDUP.INFO").split("in_flight:")[1].split()[0]) == 0
-
-
-@pytest.mark.long
-def test_it_answers_once_the_log_is_read(kafka, tmp_path):
-    """A service that starts finds all that was in the log when it says ready."""
-    config = log_config(kafka)
-    write_records(config, inserts(range(20_000), "d"))
-    with serving(tmp_path, config) as service, client(service) as at:
-        found = [at.execute_command("DEDUP.INFO", "d")]
-        assert "documents:20000" in found[0]
-        assert ready(service)["status"] == "ok"
-        _, text = service.get("/metrics")
-        figures = dict(line.rsplit(" ", 1) for line in text.decode().splitlines() if line[0] != "#")
-        assert float(figures["dedup_log_lag_records"]) == 0
-        assert float(figures['dedup_log_events_total{result="inserted"}']) == 20_000
 
 
 def test_without_kafka_it_is_not_ready_and_says_why(tmp_path):

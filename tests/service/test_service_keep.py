@@ -75,17 +75,6 @@ def test_a_round_prunes_what_is_older_and_nothing_else(tmp_path):
     assert keys(tmp_path, "c") == {"new": 5}
 
 
-def test_what_grows_old_goes_when_the_clock_moves_on(tmp_path):
-    """A later round prunes what was kept before."""
-    clock = Moved()
-    fill(tmp_path, "a", ("first", 5, NEW - 10), ("second", 5, NEW))
-    assert not pruned(tmp_path, 100, clock)["pruned"]
-    clock.now += 95
-    assert pruned(tmp_path, 100, clock) == {"pruned": 5}
-    clock.now += 10
-    assert pruned(tmp_path, 100, clock) == {"pruned": 5}
-
-
 def test_a_command_waits_for_one_small_batch(tmp_path, monkeypatch):
     """No more than 128 documents are looked at in one transaction, and others run in between."""
     fill(tmp_path, "a", ("old", MANY, OLD))

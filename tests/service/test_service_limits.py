@@ -16,10 +16,10 @@ import time
 import fuzzing
 import pytest
 import redis
-from commands import insert, page, probe, reserve, spread
+from commands import command, insert, page, probe, reserve, spread
 from crawling import wait_for
 from needing import linux_only
-from services import RECIPE, Serving
+from services import RECIPE, Serving, few_files
 from sketches import sketch
 
 from dedup.detector import TooManyReserved
@@ -68,10 +68,6 @@ def rest(plain: socket.socket) -> bytes:
     return b"".join(parts)
 
 
-def command(*words: bytes) -> bytes:
-    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(w), w) for w in words)
-
-
 PING = command(b"PING")
 
 
@@ -79,27 +75,21 @@ PING = command(b"PING")
     "garbage",
     [
         b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        b"POST / HTTP/1.1\r\nHost: localhost\r\n\r\nDEDUP.FORGET d k\r\n",
         b"*2\r\n$4\r\nECHO\r\n$999999999999\r\n",
         b"*2\r\n$4\r\nECHO\r\n$2000000\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-        b"*1\r\n:5\r\n",
         b"*1\r\n*1\r\n$4\r\nPING\r\n",
         b"*1\r\n*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nPING\r\n",
         b"*2\r\n$4\r\nPING\r\n$-1\r\n",
         b"$4\r\nPING\r\n",
         b"+PING\r\n",
-        b":1\r\n",
         b"%1\r\n$4\r\nPING\r\n$1\r\na\r\n",
         b"*1\r\n$-5\r\n",
         b"*1\r\n$999999999999999999999\r\n",
         b"*1000000000\r\n",
-        b"*2147483647\r\n",
         b">1000000000\r\n",
-        b"~1000000000\r\n",
         b"*1\r\n*1000000000\r\n",
         b"(" + b"9" * 5000 + b"\r\n",
-        b"\0" * 100,
         bytes(range(256)),
     ],
     ids=lambda garbage: repr(garbage[:24]),
@@ -364,14 +354,6 @@ def read_lines(plain: socket.socket, count: int) -> list[bytes]:
     return got.split(b"\r\n")[:count]
 
 
-def with_files(path, files: int, *options: object) -> Serving:
-    """A service whose process may open only so many files."""
-    service = Serving(path, *options)
-    code = f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({files}, {files}))\n"
-    service.program = code + "from dedup.cli import main; main()"
-    return service
-
-
 @linux_only
 def test_more_namespaces_than_files_are_refused_at_the_start(tmp_path):
     """Where they were asked for: the message says how many can be served, if any can."""
@@ -380,7 +362,7 @@ def test_more_namespaces_than_files_are_refused_at_the_start(tmp_path):
         (1024, ["--max-namespaces", 100000], "give --max-namespaces 224"),
         (130, [], "needs 1152 open files"),
     ):
-        service = with_files(tmp_path, files, *options)
+        service = Serving(tmp_path, *options, setup=few_files(files))
         with pytest.raises(AssertionError, match="did not start") as raised:
             service.start()
         assert said in str(raised.value)
@@ -391,7 +373,7 @@ def test_more_namespaces_than_files_are_refused_at_the_start(tmp_path):
 @linux_only
 def test_the_defaults_fit_into_the_files_that_may_be_open(tmp_path):
     """With 256 files 32 namespaces are served, which the log says; the 33rd is refused and leaves no folder."""
-    with with_files(tmp_path, 256) as serving:
+    with Serving(tmp_path, setup=few_files(256)) as serving:
         assert any(
             "up to 32 namespaces are served, in place of 256" in line for line in serving.log
         )

@@ -105,7 +105,8 @@ def test_only_who_has_a_certificate_of_the_authority_comes_in(tmp_path):
                 if welcome:
                     assert client.ping()
                     assert serving.get("/readyz", context)[0] == 200
-                    assert dedup.open(url, namespace="d", timeout_seconds=60).probe(page()) == []
+                    with dedup.open(url, namespace="d", timeout_seconds=60) as detector:
+                        assert detector.probe(page()) == []
                     continue
                 with pytest.raises(redis.RedisError):
                     client.ping()

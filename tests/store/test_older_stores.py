@@ -5,15 +5,11 @@ The store's recipe, words-0-4, is retired: its documents can be exported, and co
 
 from __future__ import annotations
 
-import json
 import tarfile
 from pathlib import Path
 
 import pytest
-import redis
 from click.testing import CliRunner
-from commands import insert
-from services import Serving
 
 import dedup
 from dedup.cli import main
@@ -79,26 +75,6 @@ def test_lines_of_a_retired_recipe_are_not_imported(folder, tmp_path):
     for part in ("old.jsonl: line 1", "words-0-4", "words-0-7", "new path"):
         assert part in done.stderr
     assert not (tmp_path / "new").exists()
-
-
-def test_a_service_with_a_store_of_a_retired_recipe_says_so(folder):
-    """It serves the others: the error, /readyz, /metrics and each answer name the namespace, and what to do."""
-    with Serving(folder) as serving, serving.client() as client:
-        insert(client, "new", "http://a/1")
-        with pytest.raises(
-            redis.ResponseError, match="^RECIPE the namespace old is not served: .*words-0-4"
-        ):
-            insert(client, "old", "http://a/1")
-        status, answer = serving.get("/readyz")
-        assert status == 200
-        health = json.loads(answer)
-        assert health["status"] == "partial"
-        assert "the namespace old is not served" in health["reason"]
-        assert b'dedup_unserved{namespace="old"} 1.0' in serving.get("/metrics")[1]
-    said = "".join(serving.log)
-    assert "recipe 'words-0-4' is retired" in said
-    assert "dedup store export" in said
-    assert str(folder / "old") in said
 
 
 def test_a_record_without_later_fields_is_the_bytes_of_before():

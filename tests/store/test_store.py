@@ -1,9 +1,7 @@
 """The embedded store: documents in and out, recipes, and namespaces."""
 
-import threading
-
 import pytest
-from stores import RECIPE, document, fill, spread, verified
+from stores import RECIPE, document, fill
 
 from dedup.model.errors import RecipeMismatch, UsageError
 from dedup.model.recipes import recipe_of
@@ -34,16 +32,6 @@ def test_keys_longer_than_lmdb_takes(tmp_path):
         assert s.get(long).page.value == 1
         assert s.get(other).page.value == 2
     assert verify_store(tmp_path).problems == []
-
-
-def test_ids_are_never_used_twice(tmp_path):
-    """After the newest document was forgotten, the next one gets an id of its own."""
-    with Store.open(tmp_path) as s:
-        s.insert(document("a", 1))
-        s.forget("a")
-    with Store.open(tmp_path) as s:
-        s.insert(document("b", 2))
-        assert s._documents.next_id == 2
 
 
 def test_near_is_bounded_to_the_nearest(tmp_path, monkeypatch):
@@ -98,24 +86,6 @@ def test_the_file_grows_past_its_map(tmp_path, monkeypatch):
     assert (tmp_path / "default" / "documents.mdb").stat().st_size > 256 * 1024
     report = verify_store(tmp_path)
     assert (report.documents, report.problems) == (3000, [])
-
-
-def test_many_threads_at_once(tmp_path):
-    """Inserts and probes from four threads leave a store that verifies."""
-
-    def work(thread: int) -> None:
-        for i in range(150):
-            s.insert(document(f"{thread}/{i}", spread(thread * 1000 + i)))
-            assert s.near(spread(thread * 1000 + i))
-
-    with Store.open(tmp_path) as s:
-        threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
-        for t in threads:
-            t.start()
-        for t in threads:
-            t.join()
-        assert len(s) == 600
-        assert verified(s).problems == []
 
 
 # ---------------------------------------------------------------------- recipes and namespaces

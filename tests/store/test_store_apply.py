@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
-import textwrap
-
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -21,7 +16,6 @@ from dedup.model.errors import RecipeMismatch, StoreDamaged, UsageError
 from dedup.model.page import PageFingerprint
 from dedup.model.recipes import NEWEST
 from dedup.store import Applied, Store
-from dedup.store.verify import verify_store
 
 KEYS = st.integers(0, 7).map(str)
 VALUES = st.integers(0, 40).map(spread)
@@ -90,50 +84,6 @@ def test_a_batch_with_a_wrong_document_changes_nothing(tmp_path):
                 store.apply([("c", document("c", 3)), (wrong.key, wrong), ("a", None)], {0: 4})
         assert store.offsets() == {0: 1}
         assert (len(store), "a" in store, "c" in store) == (1, True, False)
-
-
-APPLIER = """
-    import sys
-    from dedup.store import Store
-    from dedup.model.recipes import NEWEST
-    from dedup.model.page import Document, PageFingerprint
-    store = Store.open(sys.argv[1])
-    at = store.offsets().get(0, 0)
-    while True:
-        changes = []
-        for i in range(at, at + 50):
-            page = PageFingerprint(i * 0x9E3779B97F4A7C15 % 2**64, bytes([255, 7]) + bytes(35), 9, 300, NEWEST)
-            key = f"http://example.com/{i % 3000}"
-            changes.append((key, None if i % 7 == 6 else Document(key, page, "example.com", 1.5)))
-        at += 50
-        store.apply(changes, {0: at})
-        print(at, flush=True)
-"""
-
-
-def test_kill_9_leaves_a_batch_and_its_offset_or_neither(tmp_path):
-    """What is found is exactly the log up to the offset, and the offset is not behind the last batch."""
-    for more in (1, 90, 170):
-        command = [sys.executable, "-c", textwrap.dedent(APPLIER), str(tmp_path)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
-            for line in child.stdout:
-                told = int(line)
-                if (more := more - 1) <= 0 and child.poll() is None:
-                    child.send_signal(signal.SIGKILL)
-        assert child.returncode == -signal.SIGKILL
-        with Store.open(tmp_path) as store:
-            offset = store.offsets()[0]
-            assert offset in {told, told + 50}
-            model: dict[str, int] = {}
-            for i in range(offset):
-                key = f"http://example.com/{i % 3000}"
-                one_by_one(model, [(key, None if i % 7 == 6 else spread(i))])
-            assert len(store) == len(model)
-            for key, value in model.items():
-                found = store.get(key)
-                assert found is not None
-                assert found.page.value == value
-        assert verify_store(tmp_path).problems == []
 
 
 def test_a_full_disk_takes_neither_changes_nor_offsets(tmp_path):
@@ -212,21 +162,6 @@ def test_a_superseded_event_of_a_batch_ends_its_reservation_too(tmp_path):
         detector.reserve(PAGE, "k")
         detector.apply([applied(PAGE, "k"), ("k", None)], {0: 2})
         assert (detector.info()["in_flight"], len(detector)) == (0, 0)
-
-
-def test_an_applied_document_is_an_original_at_once(tmp_path):
-    with dedup.open(tmp_path) as detector:
-        detector.apply([applied(PAGE, "k")], {0: 1})
-        verdict = detector.reserve(PAGE, "copy")
-        assert (verdict.status, verdict.of) == ("near_duplicate", "k")
-
-
-def test_a_unique_page_sees_that_an_event_was_faster(tmp_path):
-    """The insert of a page whose near-duplicate came by the log meanwhile is a late duplicate."""
-    with dedup.open(tmp_path) as detector:
-        verdict = detector.reserve(PAGE, "here")
-        detector.apply([applied(PAGE, "there")], {0: 1})
-        assert detector.insert(verdict)
 
 
 def test_late_duplicates_of_the_log_are_counted(tmp_path):

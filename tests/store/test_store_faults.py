@@ -237,14 +237,6 @@ def test_another_file_in_its_place_is_refused(tmp_path):
         Store.open(tmp_path)
 
 
-def test_lost_documents_are_not_taken_for_a_new_store(tmp_path):
-    """A snapshot without its documents is a damaged store, never an empty one."""
-    fill(tmp_path, 1200)
-    (tmp_path / "default" / "documents.mdb").unlink()
-    with pytest.raises(StoreDamaged, match="missing"):
-        Store.open(tmp_path)
-
-
 @pytest.mark.parametrize(
     ("version", "advice"),
     [

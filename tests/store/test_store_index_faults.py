@@ -108,25 +108,6 @@ def test_a_manifest_that_is_refused_leaves_no_segment_behind(tmp_path, monkeypat
         assert verified(s).problems == []
 
 
-def test_a_merge_that_is_refused_leaves_no_segment_behind(tmp_path, monkeypatch):
-    """The same for the segment that a merge makes."""
-    table = SegmentedTable(tmp_path, 3, threading.RLock())
-    for start in (0, 100):
-        numbers = np.arange(start, start + 100, dtype=np.uint64)
-        table.append(numbers, numbers)
-        table.freeze(start + 100, Table(3))
-        table.write(start + 100)
-    before = sorted(tmp_path.iterdir())
-    with monkeypatch.context() as full:
-        full.setattr(segmented_table, "write_checked", refuse)
-        for _ in range(3):
-            with pytest.raises(OSError, match="No space"):
-                table.merge()
-    assert sorted(tmp_path.iterdir()) == before
-    assert table.merge()
-    assert len(table) == 200
-
-
 def test_a_store_opens_on_a_full_disk_whatever_its_tail(tmp_path, monkeypatch, caplog):
     """What cannot be written stays in memory, and every document is found."""
     monkeypatch.setattr(store, "TAIL_AT_CLOSE", 10**9)

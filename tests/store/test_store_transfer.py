@@ -1,7 +1,6 @@
 """`dedup store export`, `import` and `prune`: documents out as lines, in again, and away."""
 
 import json
-import signal
 import subprocess
 import sys
 import time
@@ -167,42 +166,6 @@ def test_another_namespace_than_the_stores_is_refused(tmp_path):
     assert result.exit_code == 1
     assert "line 2 is of the namespace 'other'" in result.stderr
     assert verify_store(tmp_path, "spider").documents == 1
-
-
-KILLED = """
-import os, signal, sys, threading, time
-from dedup.cli import main
-from dedup.store import Store
-
-real, calls = Store.insert_many, []
-
-def insert_many(self, documents):
-    calls.append(documents)
-    if len(calls) < 3:
-        return real(self, documents)
-    threading.Timer(0.002, os.kill, [os.getpid(), signal.SIGKILL]).start()
-    real(self, documents)
-    time.sleep(3600)  # the kill comes now, if it did not come in the middle
-
-Store.insert_many = insert_many
-main()
-"""
-
-
-@pytest.mark.long
-def test_kill_9_during_an_import_leaves_a_sound_store(tmp_path):
-    """The store verifies at once, and importing once more completes it."""
-    file = tmp_path / "documents.jsonl"
-    count = 20_000
-    file.write_text(lines(*({"key": str(i), "value": f"{i:016x}"} for i in range(count))))
-    command = [sys.executable, "-c", KILLED, "store", "import", tmp_path / "a", "--input", file]
-    child = subprocess.run(command, check=False)
-    assert child.returncode == -signal.SIGKILL
-    report = verify_store(tmp_path / "a", "spider")
-    assert report.problems == []
-    assert 0 < report.documents < count
-    assert call("store", "import", tmp_path / "a", "--input", file).exit_code == 0
-    assert verify_store(tmp_path / "a", "spider").documents == count
 
 
 @pytest.mark.parametrize(("age", "pruned"), [("2d", 1), ("36h", 1), ("30m", 2), ("0", 3)])

@@ -17,6 +17,12 @@ def page(
     return [*values, features, "example.com", "RECIPE", RECIPE]
 
 
+def command(*words: object) -> bytes:
+    """The bytes of a command; a word that is no bytes is written as text."""
+    encoded = [w if isinstance(w, bytes) else str(w).encode() for w in words]
+    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(w), w) for w in encoded)
+
+
 def spread(i: int) -> int:
     """Values far from each other."""
     return i * 0x9E3779B97F4A7C15 % 2**64

@@ -49,7 +49,7 @@ FUNCTIONS = {
     "dedup.detector.detector": "site_of agreed_recipe",
     "dedup.scrapy.memory.embedded": "open_embedded",
     "dedup.scrapy.page.request": "document_key",
-    "dedup.scrapy.page.judge": "read_page namespace_of",
+    "dedup.scrapy.page.session": "read_page namespace_of",
     "dedup.store.documents": (
         "encode_records decode_record decode_removal pack_number unpack_number "
         "encode_state decode_state wrote read_structure"
@@ -97,7 +97,7 @@ POINTS = sorted(_FOUND)
 # What stands between Scrapy and the rest, and what is called before a crawl, where an error is told to the user.
 GUARD = (
     "scrapy.addon.", "scrapy.settings.", "scrapy.middlewares.", "scrapy.page.output.Output.",
-    "scrapy.guard.Counts.", "scrapy.guard.kind_of", "scrapy.page.judge.Session.of", "scrapy.__getattr__",
+    "scrapy.guard.Counts.", "scrapy.guard.kind_of", "scrapy.page.session.Session.of", "scrapy.__getattr__",
     "scrapy.report.journal._measured",
 )  # fmt: skip
 BY_HAND = {"scrapy.middlewares.DownloaderMiddleware._drop", "scrapy.middlewares._token"}
@@ -305,7 +305,7 @@ def prepare_addon() -> None:
 
 
 def _disarm_at_close() -> None:
-    from dedup.scrapy.page.judge import Session
+    from dedup.scrapy.page.session import Session
 
     real_close = Session.close
 
@@ -322,8 +322,8 @@ def prepare() -> None:
     """Wrap every point, and every call by Scrapy."""
     from dedup.scrapy.middlewares import DownloaderMiddleware
     from dedup.scrapy.page.in_flight import PagesInFlight
-    from dedup.scrapy.page.judge import Session
     from dedup.scrapy.page.output import Output
+    from dedup.scrapy.page.session import Session
     from dedup.store.index import Index
 
     _marked(Session, "_open", "opening")

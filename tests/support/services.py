@@ -210,6 +210,11 @@ class Serving:
         return code
 
 
+def few_files(count: int) -> str:
+    """Setup of a service that may open only so many files."""
+    return f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({count}, {count}))"
+
+
 def _read(pipe, take) -> None:
     with pipe:
         for line in pipe:

@@ -290,23 +290,6 @@ def test_who_is_cancelled_leaves_no_reservation(service):
     in_loop(work)
 
 
-def test_many_are_under_way_at_once(service):
-    """A thousand reservations on one connection, answered each to its asker."""
-
-    async def work() -> None:
-        async with await dedup.open_async(
-            url(service), namespace="many", timeout_seconds=30
-        ) as detector:
-            pages = [page(n * 0x9E3779B97F4A7C15 % 2**64) for n in range(1000)]
-            keys = [f"http://example.com/{n}" for n in range(1000)]
-            verdicts = await asyncio.gather(*map(detector.reserve, pages, keys))
-            assert [(v.key, v.page) for v in verdicts] == list(zip(keys, pages, strict=True))
-            await detector.insert_many([v for v in verdicts if v.token])
-            assert await detector.count() == sum(v.token is not None for v in verdicts)
-
-    in_loop(work)
-
-
 def test_a_service_that_comes_back_is_asked_again(tmp_path: Path):
     """Killed and started again, it is found by the same detector, with what it acknowledged."""
     with Serving(tmp_path) as service:

@@ -57,20 +57,6 @@ def test_a_service_that_holds_everything_is_asked_alone(first):
     assert {route.home("news", key) for key in KEYS} == {0}
 
 
-def test_the_first_that_holds_a_partition_is_its_home():
-    """Overlaps go to the one that is named first; one that adds nothing is not asked."""
-    route = routed(shard("0-3"), shard("2-9"), shard("4-8"), shard("10-15"), EVERYTHING)
-    assert (route.services, route.complete) == ((0, 1, 3), True)
-    homes = [0] * 4 + [1] * 6 + [3] * 6
-    assert [route.home("news", key) for key in KEYS] == [homes[partition(key)] for key in KEYS]
-
-
-def test_a_service_that_holds_everything_takes_the_rest():
-    """Named after shards, it is the home of what they do not hold."""
-    route = routed(shard("0-3"), EVERYTHING)
-    assert [route.home("news", key) for key in KEYS] == [int(partition(key) > 3) for key in KEYS]
-
-
 @given(st.lists(st.sets(st.integers(0, 15), min_size=1), max_size=6))
 def test_any_shares_route_each_partition_to_its_first_holder(shares):
     """Complete if and only if every partition is held; what nobody holds has no home, and is named."""

@@ -32,7 +32,7 @@ from dedup.wire.kafka import (
     login,
 )
 from dedup.wire.kafka.login import ended, started
-from dedup.wire.kafka.writer import Outgoing, partition
+from dedup.wire.kafka.writer import partition
 
 HANG_SECONDS = 120.0  # whatever has a bound of its own is over by then
 
@@ -392,15 +392,6 @@ async def test_a_reader_that_stands_still_is_made_anew(kafka, monkeypatch):
                 found += [record.key for record in records]
         assert reader._consumer is not first
         assert sorted(found) == sorted(record.key for record in inserts(range(5)))
-
-
-async def test_a_batch_never_waits_longer_than_it_is_told(kafka):
-    config = log_config(kafka)
-    await write(config, [Outgoing(b"k", b"v")])
-    async with Reader(config, await describe_topic(config)) as reader:
-        while not reader.caught_up:
-            await reader.batch(0.1)
-        assert await asyncio.wait_for(reader.batch(0.1), HANG_SECONDS) == {}
 
 
 UNREADABLE = """

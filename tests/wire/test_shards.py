@@ -6,7 +6,6 @@ import itertools
 
 import msgspec
 import pytest
-from aiokafka.partitioner import DefaultPartitioner
 from detecting import verdict_on
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,13 +24,6 @@ PAGE = PageFingerprint(1, sketch(2), 3, 300, NEWEST)
 def test_a_key_lies_where_kafkas_own_producer_puts_it(key, count):
     """The native murmur2 is that of the plain one, which the tests of the writer hold to Kafka."""
     assert partition_of(key, count) == (murmur2(key) & 0x7FFFFFFF) % count
-
-
-@given(st.binary(min_size=1, max_size=200), st.integers(1, 10_000))
-def test_a_key_lies_where_aiokafka_puts_it(key, count):
-    """Spiders with an outbox and services write through aiokafka."""
-    partitions = list(range(count))
-    assert partition_of(key, count) == DefaultPartitioner()(key, partitions, partitions)
 
 
 def test_the_hash_is_that_of_kafkas_own_tests():

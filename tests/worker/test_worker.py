@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
 import socket
 import subprocess
 import sys
-import textwrap
 import time
 from pathlib import Path
 
@@ -71,23 +69,6 @@ def test_a_stream_is_told_apart(topic, tmp_path):
     done = outcome(topic)
     assert not wrongs(given, done)
     assert (len(done.unique), len(done.duplicates)) == (40, 160)
-
-
-def test_another_page_by_its_title_is_kept_where_asked(topic, tmp_path):
-    """--identity: alike text under another title goes to the unique topic, and says why."""
-    pages = [("Red", "rope in red"), ("Blue", "rope in blue")]
-    topic.fill(
-        Message(title.encode(), json.dumps(
-            {"url": f"http://a.example/{title}",
-             "html": f"<title>{title}</title><p>{pagestream.story(1)} {text}</p>"}
-        ).encode())
-        for title, text in pages
-    )  # fmt: skip
-    finish(topic, "--path", tmp_path, "--identity")
-    done = outcome(topic)
-    assert {m.header("dedup.status") for m in done.unique} == {"unique", "exempt"}
-    assert "other_title" in {m.header("dedup.reason") for m in done.unique}
-    assert not done.duplicates
 
 
 def test_poison_is_a_dead_letter_and_the_rest_goes_on(topic, tmp_path):
@@ -184,26 +165,6 @@ def test_a_second_signal_ends_it_at_once(one_broker, tmp_path):
         worker.process.send_signal(signal.SIGTERM)
         worker.wait_for("stopping: finishing")
         assert worker.end(signal.SIGTERM) == 128 + signal.SIGTERM
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("seed", range(2))
-def test_killed_at_random_nothing_is_lost(topic, tmp_path, seed):
-    """kill -9 under load, again and again: every page is in an output, every drop has its original."""
-    chance = random.Random(seed)
-    given = messages(pagestream.stream(500, 4, seed))
-    topic.fill(given)
-    options = ("--path", tmp_path, "--batch", 20, "--instance", "one")
-    for _ in range(4):
-        with working(topic, *options) as worker:
-            worker.wait_for("partitions of")
-            time.sleep(chance.random() * 0.6)
-            worker.end(signal.SIGKILL)
-    finish(topic, *options)
-    done = outcome(topic)
-    assert not wrongs(given, done)
-    repeats = len(done.unique) + len(done.duplicates) - len(given)
-    assert repeats >= 0
 
 
 @pytest.mark.long
@@ -318,34 +279,6 @@ def test_the_example_runs(kafka, tmp_path):
         "https://example.org/bridge?sid=7f3a near_duplicate of https://example.org/bridge",
         "https://example.org/tram unique",
     ]
-
-
-def test_a_header_whose_name_is_no_utf_8_holds_nothing_up(topic, tmp_path):
-    """Kafka's client alone could not read it: the record passes, U+FFFD stands for the name's bytes."""
-    code = """
-        import asyncio, sys
-        from aiokafka import AIOKafkaProducer
-
-        class Name(str):
-            def encode(self, *_):
-                return bytes((255, 254))
-
-        async def main(kafka, topic):
-            async with AIOKafkaProducer(bootstrap_servers=kafka) as producer:
-                await producer.send_and_wait(topic, b"{}", headers=[(Name("x"), b"y")])
-
-        asyncio.run(main(*sys.argv[1:]))
-    """
-    environment = os.environ | {"AIOKAFKA_NO_EXTENSIONS": "1"}  # C code would not take the name
-    command = [sys.executable, "-c", textwrap.dedent(code), topic.bootstrap, topic.name]
-    subprocess.run(command, env=environment, check=True)
-    topic.fill(messages([(1, 0)]))
-    finish(topic, "--path", tmp_path)
-    done = outcome(topic)
-    (dead,) = done.dead  # {} is no page
-    assert dead.value == b"{}"
-    assert dead.headers[0] == ("\ufffd\ufffd", b"y")
-    assert len(done.unique) == 1
 
 
 def delete_before(topic: Topic, partition: int, offset: int) -> None:

@@ -16,7 +16,7 @@ from sizes import FULL
 
 import dedup
 from dedup.detector import AsyncEmbeddedDetector
-from dedup.model.errors import EventInvalid, RecipeMismatch, ServiceUnavailable
+from dedup.model.errors import RecipeMismatch, ServiceUnavailable
 from dedup.wire.kafka import RecordRefused
 from dedup.wire.kafka.writer import Outgoing, Sent
 from dedup.worker.adapters import FORMATS, adapter
@@ -339,26 +339,6 @@ def test_a_record_that_no_topic_takes_is_a_dead_letter_and_no_original(tmp_path,
     assert header(dead, "dedup.error.offset") == "0"
     assert [output.key for output in topics.of("unique")] == [copy.key]
     assert not topics.of("duplicates")
-
-
-def test_dead_letters_say_where_they_come_from(tmp_path, caplog):
-    """Topic, partition, offset, stage, class and message stand in the headers, the bytes unmodified."""
-    topics = Topics(Chance(0))
-    record = InputRecord("pages", 3, 17, 99, None, b"json failed to parse", (("a", b"b"),))
-    with working(tmp_path, topics) as worker:
-        asyncio.run(worker.settle([record]))
-    (dead,) = topics.of("dead")
-    assert (dead.key, dead.value, dead.timestamp_ms) == (None, record.value, 99)
-    assert dict(dead.headers) == {
-        "a": b"b",
-        "dedup.error.topic": b"pages",
-        "dedup.error.partition": b"3",
-        "dedup.error.offset": b"17",
-        "dedup.error.stage": b"read",
-        "dedup.error.class": EventInvalid.__name__.encode(),
-        "dedup.error.message": b"the crawler could not write this page: a failed dump",
-    }
-    assert "pages, partition 3, offset 17: written to the dead letters" in caplog.text
 
 
 def test_a_page_that_breaks_the_detector_is_kept(tmp_path):

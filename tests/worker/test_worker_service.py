@@ -98,20 +98,6 @@ def test_a_service_that_is_killed_is_waited_for(topic, service):
     assert not wrongs(given, outcome(topic))
 
 
-@pytest.mark.long
-def test_it_waits_for_a_service_at_its_start(topic, service):
-    """Started before the service it says so and is not ready; then it works."""
-    topic.fill(messages([(1, 0)]))
-    service.kill()
-    options = ("--service", url_of(service), "--until-end")
-    with working(topic, *options, "--metrics", "127.0.0.1:0") as worker:
-        worker.wait_for("connect failed")
-        assert worker.get("/readyz")[0] == 503
-        service.start()
-        assert worker.end(None) == 0, worker.told()
-    assert len(outcome(topic).unique) == 1
-
-
 def test_a_wrong_token_ends_it_without_telling_it(topic, tmp_path):
     """A service that refuses the token is an error; the token stands in no line."""
     with (
@@ -147,29 +133,6 @@ def test_a_replica_takes_over_from_a_killed_service(topic, kafka, tmp_path):
             )
             assert worker.end() == 0, worker.told()
     assert not wrongs(given, outcome(topic))
-
-
-@pytest.mark.long
-def test_two_workers_drop_over_shards_what_one_service_would(topic, kafka, tmp_path):
-    """Documents lie at three services, each content is unique once, and nothing stays reserved."""
-    given = messages(pagestream.stream(100, 4, seed=3))
-    topic.fill(given)
-    with sharding.sharded(tmp_path, kafka, "0-2", "3-5", "6-7") as shards:
-        options = ("--service", sharding.urls(*shards), "--batch", 25, "--wait-seconds", 100)
-        with working(topic, *options) as first, working(topic, *options) as second:
-            first.wait_for("partitions of")
-            second.wait_for("partitions of")
-            seen = lambda: len(read(topic.bootstrap, topic.duplicates))  # noqa: E731
-            first.wait_for(lambda: seen() >= 100 * 3)
-            assert (first.end(), second.end()) == (0, 0)
-        done = outcome(topic)
-        assert not wrongs(given, done)
-        assert set(contents_of(done.unique).values()) == {1}
-        assert len(done.unique) + len(done.duplicates) == len(given)
-        held = lambda: sum(sharding.documents(shards))  # noqa: E731
-        sharding.until(lambda: held() == len(done.unique), "events that were not applied")
-        assert all(sharding.documents(shards))
-        sharding.until(lambda: not any(sharding.in_flight(shards)), "reserved for nobody")
 
 
 @pytest.mark.long

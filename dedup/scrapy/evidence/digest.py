@@ -39,9 +39,8 @@ from scrapy import Item
 from dedup.core.fingerprint import PageReading, number_runs
 from dedup.model.page import PART, TEXT_HASH
 from dedup.scrapy.evidence.enough import MOST
-from dedup.scrapy.evidence.keeping import Shown
 
-VERSION = 9
+VERSION = 10
 BUDGET = 4 << 20  # characters of all items of a page that are normalised
 VALUES = 20_000  # values in all items of a page
 DEPTH = 16  # of nested values
@@ -94,6 +93,7 @@ class Digest(NamedTuple):
     fields   by the 32-bit hash of a field's name, the 64-bit sum of its values' hashes over all items
     numbers  of a page that a field holds: for each number in its main text 16 bits of its place, and below 16 of its value
     holds    whether a field holds the page
+    others   of such a page: PageReading.others
     holders  the fields of this page that hold it, or several values: never volatile; not kept
     """
 
@@ -104,6 +104,7 @@ class Digest(NamedTuple):
     fields: Mapping[int, int] = {}
     numbers: frozenset[int] = frozenset()
     holds: bool = False
+    others: tuple[int, int] = (0, 0)
     holders: frozenset[int] = frozenset()
 
 
@@ -162,6 +163,7 @@ def encode(digest: Digest) -> bytes:
             pack(">" + "IQ" * len(digest.fields), *fields),
             pack(f">{len(digest.numbers)}I", *sorted(digest.numbers)),
             digest.holds,
+            digest.others,
         )
     )
 
@@ -171,7 +173,9 @@ def decode(content: bytes) -> Digest | None:
     if not content:
         return None
     try:
-        version, number, says, whole, items, fields, numbers, holds = _decoder.decode(content)
+        version, number, says, whole, items, fields, numbers, holds, others = _decoder.decode(
+            content
+        )
     except msgspec.MsgspecError:
         return None
     if version != VERSION or len(items) % 8 or len(fields) % 12 or len(numbers) % 4:
@@ -184,10 +188,13 @@ def decode(content: bytes) -> Digest | None:
         dict(iter_unpack(">IQ", fields)),
         frozenset(unpack(f">{len(numbers) // 4}I", numbers)),
         holds,
+        others,
     )
 
 
-_decoder = msgspec.msgpack.Decoder(tuple[int, int, bool, bool, bytes, bytes, bytes, bool])
+_decoder = msgspec.msgpack.Decoder(
+    tuple[int, int, bool, bool, bytes, bytes, bytes, bool, tuple[int, int]]
+)
 
 
 def numbers_of(reading: PageReading) -> frozenset[int]:
@@ -222,7 +229,6 @@ class Page(NamedTuple):
     size     bytes of its body
     reading  returns how dedup read it
     noted    meta["dedup"], which says nothing of the page
-    handed   what its request hands over, while it is open what items show
     """
 
     urls: tuple[str, ...]
@@ -230,7 +236,6 @@ class Page(NamedTuple):
     size: int
     reading: Callable[[], PageReading]
     noted: object = None
-    handed: tuple[object, ...] = ()
 
 
 class Rules(NamedTuple):
@@ -246,6 +251,21 @@ class Rules(NamedTuple):
     volatile: frozenset[int] = frozenset()
     tells: Callable[[int], bool] = lambda _: True
     shows: bool = True
+
+
+class Shown(msgspec.Struct):
+    """What an item shows of its callback.
+
+    holds   whether a field holds the page
+    text    whether such a field is a text, not markup: it may stand anywhere in the page
+    says    whether a field says more than an address, a time or a truth value
+    data    the fields that do, and are no title, by name, with their values
+    """
+
+    holds: bool = False
+    text: bool = False
+    says: bool = False
+    data: dict[str, bytes] = {}
 
 
 class Hashes(NamedTuple):
@@ -327,7 +347,6 @@ class Digester:
             elif found not in _SAYS_NOTHING and found != self._url:
                 shown.says = shown.says or not isinstance(value, bool)
                 if rules.shows and not (isinstance(value, str) and self._is_title(found)):
-                    shown.handed = shown.handed or self._is_handed(value)
                     shown.data[name] = found.encode("utf-8", "surrogatepass")[:PAGE_CHARACTERS]
             self._said.append(found)
             exact = _hash(found)
@@ -431,12 +450,6 @@ class Digester:
             self._title = "" if found is None else " ".join(unescape(found[1]).split())
         is_most = len(text) >= MOST * len(self._title)
         return self._title.startswith(text) or (is_most and text in self._title)
-
-    def _is_handed(self, value: object) -> bool:
-        """Whether the request handed a value over."""
-        if not isinstance(value, str | int | float):
-            return False
-        return any(type(each) is type(value) and each == value for each in self._page.handed)
 
     def _value(self, value: object, depth: int) -> str:
         """Return a text that is the same for equal values; of one that is no text it begins with a zero character.
@@ -564,8 +577,9 @@ class Digester:
             fields = fields | {OF_LIST: _hash(self._numbers())}
         whole = any(item.inside for item in self.items)
         holders, holds = frozenset(self._holders), self._holds_page
-        numbers = numbers_of(self._page.reading()) if holds else frozenset[int]()
-        return Digest(number, self._says, whole, items, fields, numbers, holds, holders)
+        reading = self._page.reading() if holds else None
+        numbers, others = (numbers_of(reading), reading.others) if reading else (_NONE, (0, 0))
+        return Digest(number, self._says, whole, items, fields, numbers, holds, others, holders)
 
     def _numbers(self) -> bytes:
         return self._page.reading().fingerprint.parts[PART["n"]]

@@ -4,34 +4,37 @@
     a request -> has the page a link to it? -> Keeping.note_request()
 
 Where the items hold nothing but the page, equal pages are copies. A corpus builder yields {url, title, html}, or
-{url, text}; a link collector {url}. Comparing such items adds nothing to comparing the pages. A field with the same
-value in all items ("source": "docs") counts for nothing beside one that holds the page, but for what a request hands
-over ("topic" in cb_kwargs or meta): the next list may hand over another one.
+{url, text}; a link collector {url}. Comparing such items adds nothing to comparing the pages. Beside a field that holds
+the page, one with the same value in all items until now ("source": "docs") says as little of further ones, but the next
+page may bring another value: it is parsed.
 """
 
 import msgspec
 
+from dedup.core.fingerprint import PageReading
+from dedup.model.page import PART
+from dedup.scrapy.evidence.difference import (
+    ATTRIBUTES,
+    BESIDE,
+    DATA,
+    FRAME,
+    HEADING,
+    NUMBERS,
+    PICTURES,
+    TITLE,
+    UNKNOWN,
+    WORDS,
+)
+from dedup.scrapy.evidence.digest import Digest, Shown, numbers_of
 from dedup.scrapy.evidence.enough import FEW
+from dedup.scrapy.evidence.ledger import Class
+from dedup.scrapy.evidence.visits import Volatile
 
 LOOKED = 100  # requests of a callback that are looked at, if the pages have links to all of them
 CALLBACKS = 1000
-
-
-class Shown(msgspec.Struct):
-    """What an item shows of its callback.
-
-    holds   whether a field holds the page
-    text    whether such a field is a text, not markup: it may stand anywhere in the page
-    says    whether a field says more than an address, a time or a truth value
-    data    the fields that do, and are no title, by name, with their values
-    handed  whether one of these is what the request handed over
-    """
-
-    holds: bool = False
-    text: bool = False
-    says: bool = False
-    data: dict[str, bytes] = {}
-    handed: bool = False
+SAID = frozenset((HEADING, TITLE, UNKNOWN, WORDS))  # parts of a page that say what it is
+BESIDES = frozenset((FRAME, BESIDE))  # and what a text that holds the page may be taken from, too
+IN_MARKUP = (DATA, PICTURES, ATTRIBUTES)  # and a field of markup
 
 
 class _Callback(msgspec.Struct):
@@ -65,7 +68,7 @@ class Keeping:
         if not known.pages and items:
             known.data = dict(items[0].data)
         known.keeps = known.keeps and all(
-            i.data == known.data and (i.holds or not i.data) and not i.handed for i in items
+            i.data == known.data and (i.holds or not i.data) for i in items
         )
         known.text = known.text or any(i.text for i in items)
         known.pages += bool(items)
@@ -87,6 +90,10 @@ class Keeping:
         known = self._known.get(callback)
         return known is not None and known.keeps and not known.goes_beyond and known.pages >= FEW
 
+    def keeps_all(self, callback: str) -> bool:
+        """Whether the same shows without parsing: its items have no field beside, constant until now."""
+        return self.keeps(callback) and not self._known[callback].data
+
     def is_text(self, callback: str) -> bool:
         """Whether items of a callback hold the page as a text: pages with another frame may be other items."""
         known = self._known.get(callback)
@@ -105,3 +112,25 @@ class Keeping:
         known = self._of(callback)
         known.requests += 1
         known.goes_beyond = known.goes_beyond or not linked
+
+
+def are_equal(
+    name: Class, reading: PageReading, theirs: Digest | None, volatile: Volatile, *, is_text: bool
+) -> bool:
+    """Whether a page of a class says what its match says, but for what each visit of such pages changes.
+
+    theirs   the digest of the match's items
+    is_text  whether the callback's items hold the page as a text
+    """
+    said = SAID
+    if is_text:
+        said |= BESIDES
+    else:  # of markup, what the page has: without any, a print copy lacks nothing
+        said |= {each for each in IN_MARKUP if any(reading.fingerprint.parts[PART[each]])}
+    others = set(name.parts) - volatile.parts_of(name.shape)
+    if NUMBERS not in name.parts:
+        return not said & others
+    if theirs is None or not theirs.holds or said & others - {WORDS}:
+        return False
+    mine = Digest(1, numbers=numbers_of(reading), others=reading.others)
+    return volatile.are_equal(name, mine, theirs)

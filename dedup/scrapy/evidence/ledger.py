@@ -27,6 +27,7 @@ from typing import Generic, NamedTuple, TypeVar
 import msgspec
 
 from dedup.scrapy.evidence.difference import LETTERS, in_words
+from dedup.scrapy.evidence.enough import FEW
 
 PRIOR = 0.1
 CLASSES = 10_000
@@ -104,6 +105,8 @@ class Ledger(Generic[R]):
         self._spent: OrderedDict[Account, int] = OrderedDict()
         self._waiting: dict[Account, deque[R]] = {}
         self._waits = 0
+        # how often the newest waiting requests of a callback and site were sent since the last news
+        self._last: Counter[Account] = Counter()
         self.changed = False  # since that was last set to False
 
     # --------------------------------------------------------------------------------- pages
@@ -207,22 +210,39 @@ class Ledger(Generic[R]):
         """Note that a request of an account led to something new; return waiting ones, to be sent."""
         for each in (account, account._replace(shape="")):
             self._spent.pop(each, None)
+            self._last.pop(each, None)
         return self._send(account, AT_ONCE)
 
     def rest(self) -> list[R]:
-        """Return the waiting requests that their accounts can pay, to be sent when nothing else is left to do."""
-        return [
+        """Return waiting requests, to be sent when nothing else is left to do.
+
+        Those that their accounts can pay; where there are none, FEW times the newest ones of a callback and site: in a
+        crawl that goes breadth first, what is new may lie below.
+        """
+        found = [
             request
             for account in [*self._waiting]
             for request in self._send(account, self.afford(account))
         ]
+        if found:
+            return found
+        held: dict[Account, list[Account]] = {}
+        for account in self._waiting:
+            held.setdefault(account._replace(shape=""), []).append(account)
+        for whole, accounts in held.items():
+            if self._last[whole] < FEW and len(self._last) <= ACCOUNTS:
+                self._last[whole] += 1
+                for account in accounts:
+                    found += self._send(account, -(-AT_ONCE // len(accounts)), newest=True)
+        return found
 
-    def _send(self, account: Account, most: int) -> list[R]:
+    def _send(self, account: Account, most: int, *, newest: bool = False) -> list[R]:
         """Charge waiting requests of an account, at most so many, and return them."""
         waiting = self._waiting.get(account)
         if not waiting or not most:
             return []
-        found = [waiting.popleft() for _ in range(min(most, len(waiting)))]
+        take = waiting.pop if newest else waiting.popleft
+        found = [take() for _ in range(min(most, len(waiting)))]
         if not waiting:
             del self._waiting[account]
         self._waits -= len(found)

@@ -31,11 +31,16 @@ class Met:
         self.links.add(links)
         self._items.add(items)
         self._forgotten: set[bytes] = set()  # items
+        self._dropped = HashSet(REQUESTS)  # pages, in this process only
         self.lists = Lists()
 
     def is_new(self, links: bytes) -> bool:
         """Whether no accepted page had one of these links."""
         return self.links.missing(links) > 0
+
+    def drop(self, key: str) -> bool:
+        """Whether a page is dropped for the first time: if it is asked for again, the spider insists on it."""
+        return self._dropped.take(_page(key)) > 0
 
     def take_item(self, callback: str, item: bytes) -> bool:
         """Whether no page of a callback brought an item, by its hash; from now on one did."""
@@ -89,6 +94,10 @@ class Requests:
     def _flush(self) -> None:
         last, self._last = self._last, []
         self._known.add(pack(f"<{len(last)}q", *last))
+
+
+def _page(key: str) -> bytes:
+    return blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 def _of(callback: str, item: bytes) -> bytes:

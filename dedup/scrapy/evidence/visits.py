@@ -3,8 +3,9 @@
     a look-alike brought other items than its original -> begin(): the page is fetched once more -> ended()
 
 A counter, a date, a position, the order of a shuffled list: noise is told from data without a list of names. It is found
-in the fields of items, in the numbers of the page by the words before them, and in its words, there for pages whose URLs
-differ in the same way from their originals'. At most `most` visits of a callback (DEDUP_CONTROL), one for each such way.
+in the fields of items, in the numbers of the page by the words before them, and in what stands beside its text, there for
+pages whose URLs differ in the same way from their originals'. Words are never volatile: others are another
+edition, but for those that all pages of a class add. At most `most` visits of a callback (DEDUP_CONTROL), one for each such way.
 A field that holds the page is never volatile.
 """
 
@@ -15,13 +16,14 @@ import msgspec
 
 from dedup.core.fingerprint import similarities
 from dedup.model.page import PageFingerprint
-from dedup.scrapy.evidence.difference import HEADING, letters, undirected
+from dedup.scrapy.evidence.difference import HEADING, WORDS, letters, undirected
 from dedup.scrapy.evidence.digest import Digest, differing, placed, places, what_is_left
 from dedup.scrapy.evidence.enough import FEW, MOST
 from dedup.scrapy.evidence.ledger import Class
 
 VOLATILE = 200  # fields of a callback
 _NO_NUMBERS: frozenset[int] = frozenset()
+_HASHES = 1 << 64
 WAITING = 100  # pages that wait for their second visit
 
 
@@ -32,7 +34,7 @@ class Volatile(msgspec.Struct):
     places  of numbers in the main text (digest.places)
     parts   letters of the parts that differ in two visits of a page, by how its URL differs from its original's, whichever
             of the two came first
-    added   by the same: pages, and the numbers in which all of them differed from their originals
+    added   by the same: pages, and the numbers and words in which all of them differed from their originals
     visits  how URLs differed of the pages that were visited (Class.shape)
     first   the hash of what is not volatile in the first item since; 0: there was none
     tells   whether another item had something else there: what is the same in all items tells none apart
@@ -41,7 +43,7 @@ class Volatile(msgspec.Struct):
     fields: frozenset[int] = frozenset()
     places: frozenset[int] = frozenset()
     parts: dict[str, str] = {}
-    added: dict[str, tuple[int, frozenset[int]]] = {}
+    added: dict[str, tuple[int, frozenset[int], int]] = {}
     visits: list[str] = []
     first: int = 0
     tells: bool = False
@@ -57,20 +59,30 @@ class Volatile(msgspec.Struct):
         return frozenset(self.parts.get(undirected(shape), ""))
 
     def are_equal(self, name: Class, mine: Digest, theirs: Digest) -> bool:
-        """Whether the numbers of two pages of a class are the same, but for volatile places, and what all of them add."""
-        pages, added = self.added.get(undirected(name.shape), (0, _NO_NUMBERS))
+        """Whether the texts of two pages of a class are the same, but for volatile numbers, and what all of them add."""
+        pages, numbers, words = self.added.get(undirected(name.shape), (0, _NO_NUMBERS, 0))
         odd = mine.numbers ^ theirs.numbers
         if pages >= FEW:
-            odd -= added
+            odd -= numbers
+        if mine.others[0] != theirs.others[0] and (
+            pages < FEW or words != _added(mine, theirs) or not words
+        ):
+            return False
         return all(number >> 16 in self.places for number in odd)
 
     def note(self, name: Class, mine: Digest, theirs: Digest) -> None:
-        """Note the numbers in which a page of a class differs from its original."""
-        odd = mine.numbers ^ theirs.numbers
+        """Note in what a page of a class differs from its original."""
+        odd, words = mine.numbers ^ theirs.numbers, _added(mine, theirs)
         shape = undirected(name.shape)
-        pages, added = self.added.get(shape, (0, odd))
+        pages, numbers, others = self.added.get(shape, (0, odd, words))
         if shape in self.added or len(self.added) < VOLATILE:
-            self.added[shape] = pages + 1, added & odd
+            self.added[shape] = pages + 1, numbers & odd, others if others == words else 0
+
+
+def _added(one: Digest, other: Digest) -> int:
+    """Return a hash of the blocks that one of two pages has and the other has not."""
+    found = one.others[1] - other.others[1]
+    return min(found % _HASHES, -found % _HASHES)
 
 
 class Visit(NamedTuple):
@@ -160,7 +172,7 @@ class Visits:
         if digest.number == 1:
             known.tell(what_is_left(digest.fields.items(), known.fields))
         known.places |= places(digest.numbers, before.digest.numbers)
-        changed = letters(before.page, page, other_title=False).replace(HEADING, "")
+        changed = {*letters(before.page, page, other_title=False)} - {HEADING, WORDS}
         shape = undirected(name.shape)
         known.parts[shape] = "".join(sorted({*known.parts.get(shape, ""), *changed}))
         return Found(name.callback, fields, is_same or odd <= known.fields)

@@ -29,7 +29,7 @@ from dedup.scrapy.guard import Counts, logger
 from dedup.scrapy.page.request import MARK, mark
 
 if TYPE_CHECKING:
-    from dedup.scrapy.page.judge import Space
+    from dedup.scrapy.page.session import Space
 
 LEARNED = "learned"
 SAVE_SECONDS = 10.0  # least time between two writes

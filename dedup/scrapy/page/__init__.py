@@ -1,7 +1,9 @@
 """The way of a page, in its order.
 
 request.py    who a page is, and whether it is judged
-judge.py      a fetched page is accepted, compared or dropped: Session
-output.py     what its callback yields passes, or is withheld
+session.py    what the crawl knows
+judge.py      a fetched page is accepted, compared or dropped
+output.py     what its callback yields passes, or is withheld: accepted.py, compared.py
+outlinks.py   which of its requests are new
 in_flight.py  inserted when callback and pipelines are through, else released
 """

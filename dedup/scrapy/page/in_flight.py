@@ -24,7 +24,7 @@ from dedup.scrapy.evidence.ledger import Class
 from dedup.scrapy.guard import Counts
 
 if TYPE_CHECKING:
-    from dedup.scrapy.page.judge import Space
+    from dedup.scrapy.page.session import Space
 
 COMMIT_SECONDS = 0.1  # how long a parsed page waits for others to be inserted with
 COMMIT_PAGES = 16  # parsed pages that are inserted without waiting

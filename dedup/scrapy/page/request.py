@@ -5,7 +5,6 @@ copy meta from a response to new requests; that must not give a page another pag
 URL, or status of a start request. So what is ours stands in one key of meta, and says whose it is.
 """
 
-from contextlib import suppress
 from types import FunctionType
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -22,7 +21,6 @@ from dedup.model.names import document_key
 from dedup.scrapy.evidence.ledger import Account
 from dedup.scrapy.settings import Config
 
-MOST_LINKED = 2000  # links of a page whose URLs are compared with those of requests
 KIND_CHARACTERS = 32  # of a kind's name; a longer one is cut
 
 _NONE_WANTED: frozenset[str] = frozenset()
@@ -30,8 +28,6 @@ _NONE_WANTED: frozenset[str] = frozenset()
 _LASTING = (FunctionType, type(None))
 _OF_RULES = getattr(CrawlSpider, "_callback", CrawlSpider)
 _HTML_TYPES = (b"text/html", b"application/xhtml+xml")
-# How names in meta begin that Scrapy, its middlewares and this add-on put there themselves.
-_SCRAPYS = ("depth", "download_", "redirect_", "retry_", "is_start_request", "proxy", "_", "dedup")
 # In the meta of requests whose URL alone does not decide.
 _OWN_WAYS = ("dont_dedup", "dedup_key", "redirect_urls", "retry_times", "splash", "cookiejar")
 
@@ -71,6 +67,12 @@ def mark(request: Request, **fields: Any) -> Mark:
     return noted
 
 
+def note_lead(request: Request, lead: tuple[Account, ...]) -> None:
+    """Note in a request which accounts paid for it, and for those that led to its page; else remove such a note."""
+    if lead or mark_of(request).lead:
+        mark(request, lead=lead)
+
+
 def forget_copied(request: Request) -> Mark:
     """Remove another page's verdict and identity from a request's meta; return what is noted in it now.
 
@@ -99,12 +101,6 @@ def again(request: Request, **fields: Any) -> Request:
     by_splash = "splash" in meta and _splash_arguments(request) is not None
     url = request.url if by_splash else first_url(request)
     return request.replace(url=url, dont_filter=True, meta=meta)
-
-
-def handed_over(request: Request) -> tuple[object, ...]:
-    """Return what a request hands its callback: in cb_kwargs, and in meta by names of the spider's own."""
-    own = (value for name, value in request.meta.items() if not str(name).startswith(_SCRAPYS))
-    return (*own, *request.cb_kwargs.values())
 
 
 def send(crawler: Crawler, request: Request) -> None:
@@ -186,32 +182,6 @@ def asks(yielded: Request, wanted: frozenset[str]) -> bool:
         or isinstance(yielded, FormRequest)
         or yielded.url in wanted
     )
-
-
-class PageLinks:
-    """The links of a page, navigation and footer included; of the first MOST_LINKED."""
-
-    def __init__(self, response: Response) -> None:
-        """Gather them."""
-        self._urls: set[str] = set()
-        self._keys: set[str] | None = None  # their canonical forms, which take their time
-        if not isinstance(response, TextResponse):
-            return
-        found = response.selector.root.xpath("//a/@href | //area/@href | //link/@href")
-        for href in {href.strip().partition("#")[0] for href in found[:MOST_LINKED]}:
-            with suppress(ValueError):  # no URL
-                self._urls.add(response.urljoin(href))
-
-    def lead_to(self, url: str) -> bool:
-        """Whether one of them leads to a URL."""
-        if url in self._urls:
-            return True
-        if self._keys is None:
-            self._keys = set()
-            for each in self._urls:
-                with suppress(ValueError):
-                    self._keys.add(document_key(each))
-        return document_key(url) in self._keys
 
 
 # -------------------------------------------------------------------------- whether it is judged

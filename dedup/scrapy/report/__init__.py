@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from dedup.report.crawl import Crawl
     from dedup.scrapy.page.in_flight import Page
-    from dedup.scrapy.page.judge import Session, Space
+    from dedup.scrapy.page.session import Session, Space
     from dedup.scrapy.report.journal import Journal
 
 SHAPES = 1000  # of URL differences that are counted

@@ -148,6 +148,7 @@ def _shown(url: str) -> str:
 
 # ------------------------------------------------------------------------------------ a connection
 
+GOODBYE_SECONDS = 0.5  # for a connection that is closed
 LATER_SECONDS = 0.02  # for other commands: one alone costs the service twice as much
 WAITING_LIMIT = 10_000  # commands without a reply; beyond it a command is refused
 
@@ -181,6 +182,7 @@ class ServiceConnection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._heard = 0.0
         self.lost: asyncio.Future[str] = self._loop.create_future()
+        self._gone = asyncio.Event()  # nothing of it is in the loop any more
         self.undelivered: list[bytes] = []  # of send_later(), once the connection ended
 
     def send(self, data: bytes) -> asyncio.Future[Any]:
@@ -217,6 +219,14 @@ class ServiceConnection(asyncio.Protocol):
             self._transport.close()
         self._end("it was closed")
 
+    async def wait_closed(self) -> None:
+        """Wait until a connection that was closed has left the loop: with TLS it says good-bye before."""
+        if self._transport is not None:
+            try:
+                await asyncio.wait_for(self._gone.wait(), GOODBYE_SECONDS)
+            except TimeoutError:
+                self._transport.abort()
+
     # ------------------------------------------------------------------ called by the loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -237,6 +247,7 @@ class ServiceConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """End (asyncio's interface)."""
         self._end(f"the connection broke ({exc})" if exc else "it closed the connection")
+        self._gone.set()
 
     def _hand_out(self, reply: Any) -> None:
         caller = self._waiting.popleft()
@@ -403,10 +414,11 @@ class Endpoint:
         self._task.cancel()
         with suppress(asyncio.CancelledError):
             await self._task
-        if self.connection is not None:
-            self.connection.close()
-            self.connection = None
-        await asyncio.sleep(0)  # the transport ends in the next turn of the loop
+        connection, self.connection = self.connection, None
+        if connection is not None:
+            connection.close()
+            await connection.wait_closed()
+        await asyncio.sleep(0)  # one that was aborted ends in the next turn of the loop
 
     async def _keep(self) -> None:
         backoff = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)

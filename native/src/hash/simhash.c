@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "base/chunk.h"
 
 /* Full adder on 64 lanes: a + b + *low = 2 * result + *low. */
 static inline uint64_t carry_save(uint64_t *low, uint64_t a, uint64_t b) {
@@ -105,12 +104,11 @@ ndd_status ndd_simhash_weighted(const uint64_t *hashes, const uint32_t *weights,
     if (n > (size_t)1 << 31) return NDD_TOO_LARGE;
     uint32_t used = 0;
     for (size_t i = 0; i < n; i++) used |= weights[i];
-#ifdef NDD_CHUNKS
-    if (used <= NDD_SIMHASH_SMALL) {
-        *value = simhash_lanes(hashes, weights, n);
+    simhash_way ways[NDD_SIMHASH_WAYS];
+    if (used <= NDD_SIMHASH_SMALL && simhash_ways(ways) > 0) {
+        *value = ways[0](hashes, weights, n);
         return NDD_OK;
     }
-#endif
     *value = simhash_sliced(hashes, weights, n, used);
     return NDD_OK;
 }

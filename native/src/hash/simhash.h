@@ -24,8 +24,11 @@ static inline void bit_counter_add(struct bit_counter *counter, uint64_t hash) {
 /* The simhash of all hashes added; `added` is their number. */
 uint64_t bit_counter_majority(struct bit_counter *counter, uint64_t added);
 
-/* Simhash of weights up to NDD_SIMHASH_SMALL, as page readers give them; with NDD_CHUNKS only (base/chunk.h). */
+/* Simhash of weights up to NDD_SIMHASH_SMALL, as page readers give them (simhash_lanes.c). simhash_ways()
+ * fills in those ways that this processor has, the fastest first, and returns how many: maybe none. */
 #define NDD_SIMHASH_SMALL 511
-uint64_t simhash_lanes(const uint64_t *hashes, const uint32_t *weights, size_t n);
+#define NDD_SIMHASH_WAYS 2
+typedef uint64_t (*simhash_way)(const uint64_t *hashes, const uint32_t *weights, size_t n);
+int simhash_ways(simhash_way ways[NDD_SIMHASH_WAYS]);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * Simhash of small weights: 64 sums of 16 bits side by side, 8 to a register of SSE2. What a hash adds is its weight
- * in the lanes of its set bits and 0 in all others. It gives what simhash.c's counters give.
+ * Simhash of small weights: 64 sums of 16 bits side by side. What a hash adds is its weight in the lanes of
+ * its set bits and 0 in all others. Two ways to do so, by what the processor has; both give what
+ * simhash.c's counters give.
  */
 #include <string.h>
 
@@ -10,7 +11,21 @@
 #ifdef NDD_CHUNKS
 #define ROUND 128 /* weights of NDD_SIMHASH_SMALL whose sum fits into 16 bits */
 
-uint64_t simhash_lanes(const uint64_t *hashes, const uint32_t *weights, size_t n) {
+/* Adds a round to the sums. */
+static inline void end_round(uint64_t *sum, const void *lanes) {
+    uint16_t round[64];
+    memcpy(round, lanes, sizeof round);
+    for (int j = 0; j < 64; j++) sum[j] += round[j];
+}
+
+static inline uint64_t majority(const uint64_t *sum, uint64_t total) {
+    uint64_t value = 0;
+    for (int j = 0; j < 64; j++) value |= (uint64_t)(sum[j] > total / 2) << j;
+    return value;
+}
+
+/* SSE2: 8 lanes to a register, a mask made for each. */
+static uint64_t by_comparison(const uint64_t *hashes, const uint32_t *weights, size_t n) {
     const __m128i bit = _mm_setr_epi16(1, 2, 4, 8, 16, 32, 64, 128);
     uint64_t sum[64] = {0}, total = 0;
     for (size_t i = 0; i < n;) {
@@ -38,12 +53,45 @@ uint64_t simhash_lanes(const uint64_t *hashes, const uint32_t *weights, size_t n
             ADD(7, four[1]);
 #undef ADD
         }
-        uint16_t round[64];
-        memcpy(round, lanes, sizeof round);
-        for (int j = 0; j < 64; j++) sum[j] += round[j];
+        end_round(sum, lanes);
     }
-    uint64_t value = 0;
-    for (int j = 0; j < 64; j++) value |= (uint64_t)(sum[j] > total / 2) << j;
-    return value;
+    return majority(sum, total);
+}
+
+#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+#define HAS_MASKS 1
+#include <immintrin.h>
+
+/* AVX-512: the hash is the mask. Registers of 256 bits, for those of 512 slow down the processors that had
+ * them first. */
+__attribute__((target("avx512bw,avx512vl")))
+static uint64_t by_mask(const uint64_t *hashes, const uint32_t *weights, size_t n) {
+    uint64_t sum[64] = {0}, total = 0;
+    for (size_t i = 0; i < n;) {
+        __m256i lanes[4];
+        for (int j = 0; j < 4; j++) lanes[j] = _mm256_setzero_si256();
+        for (size_t stop = n - i < ROUND ? n : i + ROUND; i < stop; i++) {
+            total += weights[i];
+            __m256i weight = _mm256_set1_epi16((short)weights[i]);
+            for (int j = 0; j < 4; j++) {
+                lanes[j] = _mm256_mask_add_epi16(lanes[j], (__mmask16)(hashes[i] >> 16 * j), lanes[j], weight);
+            }
+        }
+        end_round(sum, lanes);
+    }
+    return majority(sum, total);
 }
 #endif
+#endif
+
+int simhash_ways(simhash_way ways[NDD_SIMHASH_WAYS]) {
+    int n = 0;
+#ifdef HAS_MASKS
+    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) ways[n++] = by_mask;
+#endif
+#ifdef NDD_CHUNKS
+    ways[n++] = by_comparison;
+#endif
+    (void)ways;
+    return n;
+}

@@ -133,17 +133,28 @@ static void hand_out(struct ndd_reader *reader, uint64_t hash) {
     if (NDD_ROOM(reader, reader->numbers, 1)) reader->numbers.at[reader->numbers.n++] = hash;
 }
 
-ndd_status ndd_reader_numbers(ndd_reader *reader, const uint64_t **hashes, size_t *n) {
-    if (reader == NULL || hashes == NULL || n == NULL) return NDD_BAD_ARGUMENT;
+/* Joins the tokens of a block from one to another. */
+static uint64_t join_between(const struct ndd_reader *reader, uint64_t sum, const struct block *block, uint32_t from,
+                             uint32_t to) {
+    struct block between = *block;
+    between.first_token += from;
+    between.tokens = to - from;
+    return parts_join(reader, sum, &between);
+}
+
+ndd_status ndd_reader_numbers(ndd_reader *reader, const uint64_t **hashes, size_t *n, uint64_t others[2]) {
+    if (reader == NULL || hashes == NULL || n == NULL || others == NULL) return NDD_BAD_ARGUMENT;
     uint64_t before = 1; /* the last token of the blocks until now */
     int follows = 0;     /* whether it is a number */
     size_t next = 0;
     reader->numbers.n = 0;
+    others[0] = others[1] = 0;
     for (size_t i = 0; i < reader->blocks.n; i++) {
         const struct block *block = &reader->blocks.at[i];
         const uint64_t *tokens = reader->tokens.at + block->first_token;
         if (block->weight == 0 || block->tokens == 0) continue;
         uint32_t behind = 0; /* the last number of this block */
+        uint64_t words = 0;  /* of it */
         for (; are_within(reader, block, &next); next++) {
             struct digits of = reader->digits.at[next];
             while (of.digits & OF_BYTES) {
@@ -153,8 +164,14 @@ ndd_status ndd_reader_numbers(ndd_reader *reader, const uint64_t **hashes, size_
                     hand_out(reader, at == 0 ? before : tokens[at - 1] + !tokens[at - 1]);
                 }
                 hand_out(reader, tokens[at] + !tokens[at]);
+                words = join_between(reader, words, block, behind, at);
                 behind = at + 1;
             }
+        }
+        words = join_between(reader, words, block, behind, block->tokens);
+        if (words != 0) {
+            others[0] = join(others[0], words);
+            others[1] += hash_mix(words);
         }
         follows = behind == block->tokens;
         before = tokens[block->tokens - 1] + !tokens[block->tokens - 1];
