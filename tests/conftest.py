@@ -55,6 +55,7 @@ SET_HERE = (
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[FIGURES] = []
+    gc.disable()  # until all is imported and collected, which stays
     for name in SET_HERE:
         os.environ.pop(name, None)
     leftovers.watch()
@@ -89,6 +90,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.long)
     places = {name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path.stem, len(places)))
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)
