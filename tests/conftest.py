@@ -55,6 +55,7 @@ SET_HERE = (
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[FIGURES] = []
+    gc.disable()  # until all is imported and collected, which stays
     for name in SET_HERE:
         os.environ.pop(name, None)
     leftovers.watch()
@@ -65,11 +66,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 # Files that take longest: begun first, so that none is left for one process while the others have ended.
 LONGEST = (
-    "test_store_millions test_scrapy_faults_addon test_scrapy_new_or_known test_hostile test_simulation test_docs "
-    "test_docs_build test_scrapy_items test_examples test_scrapy_odd_sites test_replica test_scrapy_kafka "
-    "test_worker test_packaging test_real_site test_pages test_bench test_scrapy_plugins "
-    "test_scrapy_faults_everywhere test_scrapy_resume test_fingerprint test_scrapy_requests test_kafka test_demo "
-    "test_scrapy_urls test_scrapy_items_hidden test_scan_resume test_cli_ends test_store_index test_segments_kept"
+    "test_store_millions test_docs_build test_packaging test_real_site test_pages test_bench test_scrapy_plugins "
+    "test_replica test_scrapy_items test_scrapy_faults_addon test_scrapy_items_hidden test_scrapy_urls "
+    "test_scrapy_new_or_known test_service_limits test_fingerprint test_batch test_scan test_procedures "
+    "test_scan_resume test_table test_front_door test_worker test_scrapy_requests test_simulation test_hostile "
+    "test_scrapy_odd_sites test_examples test_demo test_docs test_scrapy_unchanged test_store_index test_cli_ends "
+    "test_scrapy_faults_everywhere test_scrapy_resume test_scrapy_kafka test_kafka test_segments_kept"
 ).split()
 
 
@@ -89,6 +91,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.long)
     places = {name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path.stem, len(places)))
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -166,13 +166,16 @@ def test_compare_tells_by_exit_code_when_asked(pages, a, b, code):
     ("command", "module", "extra"),
     [
         (["worker", "--kafka", "x:1", "--input", "t", "--path", "s"], "aiokafka", "worker"),
-        (
+        pytest.param(
             ["worker", "--kafka", "x:1", "--input", "t", "--path", "s"],
             "prometheus_client",
             "worker",
+            marks=pytest.mark.long,
         ),
         (["scan", "p.jsonl", "--engine", "spark"], "pyspark", "spark"),
-        (["scan", "p.jsonl", "--engine", "spark"], "pyarrow", "spark"),
+        pytest.param(
+            ["scan", "p.jsonl", "--engine", "spark"], "pyarrow", "spark", marks=pytest.mark.long
+        ),
         (["serve", "--path", "s"], "uvicorn", "service"),
         (["serve", "--path", "s", "--kafka", "x:1"], "aiokafka", "kafka"),
         (["demo"], "scrapy", "scrapy"),

@@ -7,9 +7,11 @@ from itertools import permutations
 
 import pytest
 from crawling import Answers, Case, Crawl, Page, article, hub, run_case, run_cases, words
-from sizes import FULL
+from sizes import FULL, sized
 
-PAGES = 60
+pytestmark = pytest.mark.sized
+
+PAGES = sized(quick=40, full=60)
 LONG = 50  # rows of a list, more than are compared one by one
 
 SETUP = """

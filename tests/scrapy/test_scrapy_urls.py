@@ -11,12 +11,15 @@ import pytest
 from crawling import Case, Crawl, Crawling, Page, article, hub, run_cases, serve
 from item_pages import ITEMS, item
 from scrapy import FormRequest, Request
+from sizes import sized
 
 from dedup.scrapy.memory.state import LEARNED, Learned, read
 from dedup.scrapy.page.request import is_ordinary, mark, mark_of
 from dedup.scrapy.urls import SiteUrls
 
-ARTICLES = 25
+pytestmark = pytest.mark.sized
+
+ARTICLES = sized(quick=16, full=25)
 WAYS = ("off", "learn", "skip")
 
 

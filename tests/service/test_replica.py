@@ -64,6 +64,7 @@ async def test_a_restart_goes_on_and_applies_nothing_twice(kafka, tmp_path):
     assert held(tmp_path) == replayed(await read(config))
 
 
+@pytest.mark.long
 async def test_records_of_an_old_manifest_are_not_applied_again(kafka, tmp_path):
     """Each namespace knows its own offsets: what the manifest does not cover yet is skipped."""
     config = log_config(kafka)
@@ -158,6 +159,7 @@ async def test_a_topic_that_was_made_again_is_refused_and_rebuilt_from_when_told
     assert await drained(config, tmp_path) == {}
 
 
+@pytest.mark.long
 async def test_a_topic_that_is_made_again_under_a_running_replica_is_seen(
     kafka, tmp_path, monkeypatch
 ):
@@ -174,6 +176,7 @@ async def test_a_topic_that_is_made_again_under_a_running_replica_is_seen(
     assert document(100).key not in held(tmp_path)["news"]
 
 
+@pytest.mark.long
 async def test_offsets_that_the_log_has_no_more_are_refused(kafka, tmp_path):
     """Records that were deleted before they were read."""
     from aiokafka import TopicPartition
@@ -241,6 +244,7 @@ async def test_a_namespace_that_is_gone_is_made_anew_and_the_others_skip_what_th
     assert await drained(config, tmp_path) == {}
 
 
+@pytest.mark.long
 async def test_a_namespace_that_is_made_anew_may_be_cut_short(kafka, tmp_path, monkeypatch):
     """A kill before the next manifest: the namespace that has less than it had is no older copy."""
     config = log_config(kafka)
@@ -264,6 +268,7 @@ async def test_a_namespace_that_is_made_anew_may_be_cut_short(kafka, tmp_path, m
     assert held(tmp_path) == replayed(await read(config))
 
 
+@pytest.mark.long
 async def test_an_older_copy_of_one_store_is_refused(kafka, tmp_path):
     """Between its offsets and those of log.json it would miss what the others have."""
     config = log_config(kafka)
