@@ -279,6 +279,28 @@ def insists():
     return Case(found, body, {"CLOSESPIDER_PAGECOUNT": MOST})
 
 
+def strengths():
+    """A datum and the page's length, which each visit changes, are nested in one field."""
+    found = {
+        f"/drug/{n}/{mg}": [
+            page(940 + n, more=f"<p>{mg} mg</p><p>{'reader ' * (1 + n % 3 + visit)}</p>")
+            for visit in range(3)
+        ]
+        for n in range(12)
+        for mg in (5, 10, 20)
+    }
+    item = "{'drug': text[0], 'more': {'mg': text[1], 'page': {'length': len(response.text)}}}"
+    body = f"""
+    def parse(self, response):
+        yield from response.follow_all(css="main a", callback=self.save)
+    def save(self, response):
+        text = response.css("main p::text").getall()
+        self.note("item", item={{"text": text[:2]}})
+        yield {item}
+    """
+    return Case({"/": start(*found)} | found, body)
+
+
 def reused():
     """A callback waits between items, and goes on with the one that it yielded."""
     found = {f"/doc/{n}": page(13, more=f"<b data-n='{n}'></b>") for n in range(30)}
@@ -443,6 +465,7 @@ CASES = {
     "directory": (directory, 216),
     "last_level": (last_level, 43),
     "insists": (insists, 20),
+    "strengths": (strengths, 36),
     "motions": (lambda: motions("response.text"), 36),
     "motions_as_text": (lambda: motions("' '.join(response.css('main ::text').getall())"), 36),
     "reused": (reused, 90),

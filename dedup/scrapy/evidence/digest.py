@@ -2,7 +2,7 @@
 
     items of a callback -> Digester (one page) -> Digest -> bytes, kept with the page's document -> compare()
 
-Each field of an item becomes one exact hash. What does not count is replaced first: white space between words, the
+Each field of an item, also of a nested one, becomes one exact hash. What does not count is replaced first: white space between words, the
 page's own whole address (also as HTML and as a parameter write it, and in a longer text), the host of the page in
 other addresses, and the time of the crawl. A part of the own address is a datum: /print/5 and /a/5 with the id "5" are
 equal, ?no=7 and ?no=8 with that number are not. Where the own address is a value, the page's heading stands for it, and
@@ -331,12 +331,7 @@ class Digester:
         is_wide = False  # whether fields say less
         shown = Shown(data={})
         self._inside = self._is_own = False
-        for field, value in list(item.items()) if type(item) is dict else pairs_of(item):
-            name = str(field)
-            if name in rules.ignored or (rules.only and name not in rules.only):
-                continue
-            if isinstance(value, dict) and value and value == self._page.noted:
-                continue
+        for name, value in self._leaves(item):
             number = names[name] if len(fields) < FIELDS else _OTHERS
             found, origin = self._field(value)
             if self._holds or isinstance(value, _COLLECTIONS):
@@ -360,6 +355,17 @@ class Digester:
         self._says = self._says or shown.says or shown.holds
         self.shown.append(shown)
         return self._count(type(item).__qualname__, fields, wide if is_wide else None)
+
+    def _leaves(self, item: object) -> Iterator[tuple[str, Any]]:
+        """Yield the fields of an item that count: what is nested is told apart like the other fields, not as one."""
+        rules, noted = self._rules, self._page.noted
+        for field, value in list(item.items()) if type(item) is dict else pairs_of(item):
+            name = str(field)
+            if name in rules.ignored or (rules.only and name not in rules.only):
+                continue
+            if isinstance(value, dict) and value and value == noted:
+                continue
+            yield from _nested(name, value)
 
     def _add_beside_heading(self, fields: dict[int, int], wide: list[tuple[int, int]]) -> None:
         """Add what stands for the page's address beside its heading, unless headings tell pages apart."""
@@ -599,6 +605,15 @@ def _without(fields: Iterable[tuple[int, int]], volatile: frozenset[int]) -> lis
 def what_is_left(fields: Iterable[tuple[int, int]], volatile: frozenset[int]) -> int:
     """Return a hash of the fields of an item, its class among them, that are not volatile."""
     return _hash(sorted(pair for pair in fields if pair[0] not in volatile))
+
+
+def _nested(name: str, value: object, depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """Yield what an item or a dict holds, each by the names on the way to it; another value by its own name."""
+    found = pairs_of(value) if not isinstance(value, _COLLECTIONS) and is_item(value) else []
+    if not found or depth >= DEPTH:
+        yield name, value
+    for each, held in found if depth < DEPTH else ():
+        yield from _nested(f"{name}.{each}", held, depth + 1)
 
 
 def is_item(value: object) -> bool:
