@@ -216,7 +216,7 @@ class Ledger(Generic[R]):
     def rest(self) -> list[R]:
         """Return waiting requests, to be sent when nothing else is left to do.
 
-        Those that their accounts can pay; where there are none, FEW times the newest ones of a callback and site: in a
+        Those that their accounts can pay; where there are none, FEW times the newest FEW of a callback and site: in a
         crawl that goes breadth first, what is new may lie below.
         """
         found = [
@@ -233,7 +233,7 @@ class Ledger(Generic[R]):
             if self._last[whole] < FEW and len(self._last) <= ACCOUNTS:
                 self._last[whole] += 1
                 for account in accounts:
-                    found += self._send(account, -(-AT_ONCE // len(accounts)), newest=True)
+                    found += self._send(account, -(-FEW // len(accounts)), newest=True)
         return found
 
     def _send(self, account: Account, most: int, *, newest: bool = False) -> list[R]:
