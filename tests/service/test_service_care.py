@@ -122,8 +122,8 @@ def test_a_removal_that_a_kill_cut_short_is_ended_at_the_next_start(tmp_path):
     left = tmp_path / ".dropped-news-0123"
     left.mkdir()
     (left / "documents.mdb").write_bytes(b"half")
-    with Serving(tmp_path) as serving:
-        assert serving.client().ping()
+    with Serving(tmp_path) as serving, serving.client() as client:
+        assert client.ping()
     assert not left.exists()
 
 

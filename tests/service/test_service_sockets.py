@@ -54,7 +54,8 @@ def test_a_socket_that_a_kill_left_is_replaced_and_others_are_not(short):
         serving.kill()
         assert place.is_socket()
         serving.start()
-        assert redis.Redis(unix_socket_path="s").ping()
+        with redis.Redis(unix_socket_path="s") as client:
+            assert client.ping()
         for taken in (place, written(short / "file")):
             done = subprocess.run(
                 [sys.executable, "-m", "dedup", "serve", "--path", short / "other", "--listen",
@@ -64,7 +65,8 @@ def test_a_socket_that_a_kill_left_is_replaced_and_others_are_not(short):
             assert done.returncode == 1
             assert str(taken) in done.stderr
             assert "Traceback" not in done.stderr
-        assert redis.Redis(unix_socket_path="s").ping()
+        with redis.Redis(unix_socket_path="s") as client:
+            assert client.ping()
     assert (short / "file").read_text() == "mine"
 
 
@@ -77,11 +79,15 @@ def test_without_tcp_the_token_is_asked_for_all_the_same(short):
     """--listen none leaves the Unix socket alone; the token is in the URL as redis-py has it."""
     with Serving(short / "store", "--unix", "s", "--listen", "none", token=TOKEN) as serving:
         assert serving.port == 0
-        with pytest.raises(redis.AuthenticationError):
-            redis.Redis(unix_socket_path="s", **ONCE).execute_command("DEDUP.PARTITIONS")
+        with (
+            redis.Redis(unix_socket_path="s", **ONCE) as client,
+            pytest.raises(redis.AuthenticationError),
+        ):
+            client.execute_command("DEDUP.PARTITIONS")
         secret = TOKEN.replace(" ", "%20")
         for url in (f"unix://:{secret}@{short}/s", f"unix://{short}/s?password={secret}"):
-            assert redis.Redis.from_url(url).ping()
+            with redis.Redis.from_url(url) as client:
+                assert client.ping()
             with dedup.open(url, namespace="d", timeout_seconds=60) as detector:
                 assert detector.probe(page()) == []
             assert TOKEN not in str(addresses_of(url)[0])

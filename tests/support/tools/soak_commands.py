@@ -317,7 +317,7 @@ def main() -> None:
         soak.wrong += stage.wrong
         for client in clients:
             soak.wrong += client.wrongs(path)
-        for namespace in sorted(each.name for each in path.iterdir() if each.is_dir()):
+        for namespace in sorted(each.parent.name for each in path.glob("*/documents.mdb")):
             soak.wrong += verify_store(path, namespace).problems
 
 
