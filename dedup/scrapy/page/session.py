@@ -40,7 +40,9 @@ from dedup.scrapy.urls import Known, SiteUrls
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-WAITING_BYTES = 1 << 20  # of pages that wait for a control visit
+WAITING_BYTES = (
+    1 << 20
+)  # of pages that wait for a control visit; at most a fifth of what Scrapy parses at once
 FIRST_PAUSE_SECONDS = 0.005  # between two looks at whether a control visit has ended
 LONGEST_PAUSE_SECONDS = 0.1
 # Of each judged page its session, and its items that no page brought before.
@@ -90,6 +92,8 @@ class Session:
         self._begun = time.time()
         self.depth = crawler.settings.getint("DEPTH_LIMIT")
         self._waiting_bytes = 0  # of pages that wait for a control visit
+        most = crawler.settings.getint("SCRAPER_SLOT_MAX_ACTIVE_SIZE")
+        self._most_waiting = min(WAITING_BYTES, most // 5)
         # whether the text alone decides, so that what a site repeats on its pages must not
         self.learns_frame = config.proof == "text" and "unread" in config.exempt
 
@@ -277,7 +281,7 @@ class Session:
     async def visited(self, callback: str, size: int) -> None:
         """Wait until no control visit of a callback is under way; size is what the page that waits holds in memory."""
         # with many bytes in its hands Scrapy fetches no page, and so not the visit
-        if self._waiting_bytes + size > WAITING_BYTES:
+        if self._waiting_bytes + size > self._most_waiting:
             return
         pauses = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
         self._waiting_bytes += size
