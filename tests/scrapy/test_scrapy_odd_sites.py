@@ -301,6 +301,27 @@ def strengths():
     return Case({"/": start(*found)} | found, body)
 
 
+def looked_at(room):
+    """A text says a room, and how many look at it: each visit counts. Another field has the hotel."""
+    found = {
+        f"/{n}/{k}": [
+            page(960 + n, more=f"<b>{room(k)}, {n + 7 * visit} people look at it</b>")
+            for visit in range(3)
+        ]
+        for n in range(10)
+        for k in range(5)
+    }
+    body = """
+    def parse(self, response):
+        yield from response.follow_all(css="main a", callback=self.save)
+    def save(self, response):
+        item = {"hotel": response.css("main p::text").get(), "room": response.css("b::text").get()}
+        self.note("item", item=item | {"room": item["room"].partition(",")[0]})
+        yield item
+    """
+    return Case({"/": start(*found)} | found, body)
+
+
 def reused():
     """A callback waits between items, and goes on with the one that it yielded."""
     found = {f"/doc/{n}": page(13, more=f"<b data-n='{n}'></b>") for n in range(30)}
@@ -466,6 +487,11 @@ CASES = {
     "last_level": (last_level, 43),
     "insists": (insists, 20),
     "strengths": (strengths, 36),
+    "looked_at_by_word": (
+        lambda: looked_at(("Single", "Double", "Twin", "Suite", "Studio").__getitem__),
+        50,
+    ),
+    "looked_at_by_number": (lambda: looked_at("Room {}".format), 50),
     "motions": (lambda: motions("response.text"), 36),
     "motions_as_text": (lambda: motions("' '.join(response.css('main ::text').getall())"), 36),
     "reused": (reused, 90),

@@ -47,7 +47,7 @@ DEPTH = 16  # of nested values
 ITEMS = 40  # items of a page that are compared one by one; of more, only all together, by their sum
 NUMBERS = 32  # numbers in a page's main text that are told apart; further ones count as one
 NAMES = 2000  # of fields that messages know
-FIELDS = 32  # fields of an item that are told apart; further ones count as one
+FIELDS = 48  # fields of an item that are told apart; further ones count as one
 MANY = 8  # texts of a list, from which on they are looked at together
 
 PAGE_CHARACTERS = 200  # of a field that can hold a page
@@ -334,6 +334,7 @@ class Digester:
         for name, value in self._leaves(item):
             number = names[name] if len(fields) < FIELDS else _OTHERS
             found, origin = self._field(value)
+            is_text = isinstance(value, str) and not self._holds and " " in found
             if self._holds or isinstance(value, _COLLECTIONS):
                 self._holders.add(number)
             if self._holds:
@@ -344,6 +345,12 @@ class Digester:
                 if rules.shows and not (isinstance(value, str) and self._is_title(found)):
                     shown.data[name] = found.encode("utf-8", "surrogatepass")[:PAGE_CHARACTERS]
             self._said.append(found)
+            if is_text and number != _OTHERS and origin is None and _NUMBER.search(found):
+                found, numbers = _parted(found)
+                for place, held in numbers.items() if number not in rules.volatile else ():
+                    key = names[f"{name} {place}"]
+                    fields[key] = fields.get(key, 0) + _hash(held) & _MASK
+                    wide.append((key, fields[key]))
             exact = _hash(found)
             wide.append((number, exact if number != _OTHERS else _hash(name, found)))
             if origin is not None:
@@ -594,6 +601,29 @@ class Digester:
         """Return the numbers in all items, each as often as it stands there, words with one among them."""
         text = " ".join(self._said)
         return [*_NUMBER.findall(text), *_NUMBER_IN_WORD.findall(text)]
+
+
+def _parted(text: str) -> tuple[str, dict[str, list[str]]]:
+    """Return the words of a text, and its numbers by the word behind them: what is volatile is told from what is none.
+
+    A long text has one place for all of them.
+    """
+    if len(text) >= PAGE_CHARACTERS:
+        return _NUMBER.sub("#", text), {"": _NUMBER.findall(text)}
+    words: list[str] = []
+    run: list[str] = []
+    numbers: dict[str, list[str]] = {}
+    for token in (*text.split(" "), ""):
+        if _NUMBER.search(token):
+            run.append(token)
+            continue
+        place = token or (words[-1] if words else "")
+        for index, each in enumerate(run):
+            numbers.setdefault(f"{index} {place}", []).append(each)
+        words += ["#"] * len(run)
+        words.append(token)
+        run.clear()
+    return " ".join(words), numbers
 
 
 def _without(fields: Iterable[tuple[int, int]], volatile: frozenset[int]) -> list[tuple[int, int]]:
