@@ -156,9 +156,14 @@ class Session:
         return self.keeping.keeps_all(page.callback) and self._are_equal(page)
 
     def are_equal_items(self, page: Page, mine: Digest) -> bool:
-        """Whether the item of a page and its match's differ only in what holds the page, and the pages are equal."""
-        theirs = page.digest
+        """Whether the item of a page and its match's differ only in what holds the page, and the pages are equal.
+
+        Of a text beside data it is not known what it is taken from: it counts as it is.
+        """
+        theirs, keeping = page.digest, self.keeping
         if page.name is None or theirs is None or not mine.holds:
+            return False
+        if keeping.is_text(page.callback) and not keeping.keeps(page.callback):
             return False
         volatile = self.visits.of(page.callback).fields
         beside = differing(mine, theirs) - mine.holders - volatile
