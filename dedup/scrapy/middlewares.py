@@ -10,6 +10,7 @@ Scrapy passes the spider to their methods up to 2.13, not later.
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable
+from functools import cached_property
 from typing import Any, Self
 
 from scrapy import Request, Spider, signals
@@ -45,10 +46,9 @@ class _Middleware:
 class DownloaderMiddleware(_Middleware):
     """Judges pages in process_response, at 545: decoded bodies, final responses, no page objects yet."""
 
-    def __init__(self, session: Session) -> None:
-        """Private: from_crawler() makes it."""
-        super().__init__(session)
-        self._judge = Judge(session)
+    @cached_property
+    def _judge(self) -> Judge:
+        return Judge(self.session)
 
     def process_request(
         self,

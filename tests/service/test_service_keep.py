@@ -82,9 +82,9 @@ def test_a_command_waits_for_one_small_batch(tmp_path, monkeypatch):
     turns: list[int] = []
     remove_next = Store._remove_next
 
-    def watched(self, first, most, of):
+    def watched(self, first, most, seconds, latest):
         looked_at.append(most)
-        return remove_next(self, first, most, of)
+        return remove_next(self, first, most, seconds, latest)
 
     monkeypatch.setattr(Store, "_remove_next", watched)
 

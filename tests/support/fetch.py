@@ -17,7 +17,7 @@ from dedup.core.faults import Backoff
 __all__ = ["fetched"]
 
 TRIES = 4
-FIRST_PAUSE_SECONDS = 5.0  # before the second try; three times as long before each one after it
+FIRST_PAUSE_SECONDS = 5.0  # before the second try; twice as long before each one after it
 LONGEST_PAUSE_SECONDS = 45.0
 
 
@@ -29,7 +29,7 @@ def fetched(
     Returns the last run, with what it wrote; its returncode says whether it worked. Raises OSError
     if there is no such program.
     """
-    backoff = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, factor=3.0)
+    backoff = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
     for left in reversed(range(TRIES)):
         with _alone():
             done = subprocess.run(

@@ -331,7 +331,7 @@ class Digester:
         is_wide = False  # whether fields say less
         shown = Shown(data={})
         self._inside = self._is_own = False
-        for name, value in self._leaves(item):
+        for name, value, is_nested in self._leaves(item):
             number = names[name] if len(fields) < FIELDS else _OTHERS
             found, origin = self._field(value)
             is_text = isinstance(value, str) and not self._holds and " " in found
@@ -351,7 +351,7 @@ class Digester:
                     key = names[f"{name} {place}"]
                     fields[key] = fields.get(key, 0) + _hash(held) & _MASK
                     wide.append((key, fields[key]))
-            exact = _hash(found)
+            exact = _hash(name, found) if is_nested else _hash(found)
             wide.append((number, exact if number != _OTHERS else _hash(name, found)))
             if origin is not None:
                 exact, is_wide = _hash(origin), True
@@ -363,8 +363,11 @@ class Digester:
         self.shown.append(shown)
         return self._count(type(item).__qualname__, fields, wide if is_wide else None)
 
-    def _leaves(self, item: object) -> Iterator[tuple[str, Any]]:
-        """Yield the fields of an item that count: what is nested is told apart like the other fields, not as one."""
+    def _leaves(self, item: object) -> Iterator[tuple[str, Any, bool]]:
+        """Yield the fields of an item that count: what is nested is told apart like the other fields, not as one.
+
+        Name and value of each, and whether it is nested.
+        """
         rules, noted = self._rules, self._page.noted
         for field, value in list(item.items()) if type(item) is dict else pairs_of(item):
             name = str(field)
@@ -372,7 +375,8 @@ class Digester:
                 continue
             if isinstance(value, dict) and value and value == noted:
                 continue
-            yield from _nested(name, value)
+            for path, held in _nested(name, value):
+                yield path, held, path is not name
 
     def _add_beside_heading(self, fields: dict[int, int], wide: list[tuple[int, int]]) -> None:
         """Add what stands for the page's address beside its heading, unless headings tell pages apart."""
