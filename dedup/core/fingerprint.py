@@ -29,8 +29,9 @@ class PageReading(NamedTuple):
     its pagination lead, 8 bytes for each, little-endian: without session and tracking parameters, and
     none to the page itself (native/src/reader/links.c); address is the hash that such a link would have.
     They are no part of the fingerprint. numbers, if asked for, is what number_runs() reads, and others two hashes
-    of the other tokens of the main text: of their order, and the sum of those of its blocks; blocks, if asked for, the list of its blocks (docs/reference/fingerprint-spec.md), 8 bytes for each, little-endian; shingles, if asked
-    for, hashes of their shingles, 4 bytes for each.
+    of the other tokens of the main text: one of their order, and the sum of those of its blocks; blocks, if asked
+    for, the list of its blocks (docs/reference/fingerprint-spec.md), 8 bytes for each, little-endian; shingles, if
+    asked for, hashes of their shingles, 4 bytes for each.
     """
 
     fingerprint: PageFingerprint

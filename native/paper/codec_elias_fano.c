@@ -45,8 +45,8 @@ static int lay_out(struct layout *layout, const ndd_compressed *compressed) {
     layout->low_words = (n * low_bits + 63) / 64;
     layout->words = (layout->bits + 63) / 64;
     layout->chunks = (layout->words + CHUNK_WORDS - 1) / CHUNK_WORDS;
-    layout->directory = compressed->bytes + NDD_PAPER_HEADER;
-    if (compressed->bytes != NULL) {
+    if (compressed->bytes != NULL) { /* else it is planned only */
+        layout->directory = compressed->bytes + NDD_PAPER_HEADER;
         layout->lows = layout->directory + 8 * layout->chunks;
         layout->highs = layout->lows + 8 * layout->low_words;
     }

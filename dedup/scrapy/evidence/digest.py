@@ -2,12 +2,13 @@
 
     items of a callback -> Digester (one page) -> Digest -> bytes, kept with the page's document -> compare()
 
-Each field of an item, also of a nested one, becomes one exact hash. What does not count is replaced first: white space between words, the
-page's own whole address (also as HTML and as a parameter write it, and in a longer text), the host of the page in
-other addresses, and the time of the crawl. A part of the own address is a datum: /print/5 and /a/5 with the id "5" are
-equal, ?no=7 and ?no=8 with that number are not. Where the own address is a value, the page's heading stands for it, and
-beside it title and numbers (BESIDE_HEADING), which are volatile once two pages of the callback have different headings;
-the rows of a list are told apart by the numbers of their page all the same.
+Each field of an item, and of what it nests, becomes one exact hash; a text becomes several, of its words and of its
+numbers by their places. What does not count is replaced first: white space between words, the page's own whole address
+(also as HTML and as a parameter write it, and in a longer text), the host of the page in other addresses, and the time
+of the crawl. A part of the own address is a datum: /print/5 and /a/5 with the id "5" are equal, ?no=7 and ?no=8 with
+that number are not. Where the own address is a value, the page's heading stands for it, and beside it title and numbers
+(BESIDE_HEADING), which are volatile once two pages of the callback have different headings; the rows of a list are told
+apart by the numbers of their page all the same.
 A field of markup that holds the page stands for what was read of it: words, headings, numbers, inline data, pictures
 and data attributes, but not the frame.
 
@@ -608,9 +609,9 @@ class Digester:
 
 
 def _parted(text: str) -> tuple[str, dict[str, list[str]]]:
-    """Return the words of a text, and its numbers by the word behind them: what is volatile is told from what is none.
+    """Return the words of a text, and its numbers by their places: their order in a run of numbers, and the word behind it.
 
-    A long text has one place for all of them.
+    So "Room 101, 3 people look" has a number that visits change, and one that they do not. A long text has one place.
     """
     if len(text) >= PAGE_CHARACTERS:
         return _NUMBER.sub("#", text), {"": _NUMBER.findall(text)}

@@ -76,7 +76,7 @@ class Session:
         self.in_flight = PagesInFlight(self.counts)
         self.callback = Callbacks(crawler, config).of
         self.requests = Requests()
-        seen = load_object(crawler.settings["DUPEFILTER_CLASS"]).request_seen
+        seen = getattr(load_object(crawler.settings["DUPEFILTER_CLASS"]), "request_seen", None)
         self.filters = seen is not BaseDupeFilter.request_seen  # Scrapy makes no request twice
         self.keeping, self.names = Keeping(), Names()
         self.visits = Visits(config.control)
