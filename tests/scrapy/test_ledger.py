@@ -204,7 +204,10 @@ def test_a_ledger_survives_its_files(tmp_path: Any) -> None:
     space.ledger.wait(PAYS, again.replace(url="http://a.example/?page=9"))
     space.ledger.drop(COPIES, scrapy.Request("http://a.example/", lambda _: None))  # no method
     visits.callbacks["parse"] = found = Volatile(
-        frozenset([7]), frozenset([8]), {COPIES.shape: "n"}, {COPIES.shape: (3, frozenset([9]), 5)}
+        frozenset([7]),
+        frozenset([8]),
+        {COPIES.shape: "n"},
+        {COPIES.shape: (3, frozenset([9, 1 << 63]))},
     )
     found.visits.append(COPIES.shape)
     saving.close([space], visits, job, finished=False)

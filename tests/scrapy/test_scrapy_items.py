@@ -23,6 +23,8 @@ from crawling import (
 )
 from killing import verify_store
 
+from dedup.scrapy.evidence.enough import FEW
+
 ITEMS = """
 def parse(self, response):
     self.note("parsed", response)
@@ -363,6 +365,51 @@ def test_a_control_visit_waits_for_the_next_second_and_copies_for_the_visit(tmp_
     assert visited
     assert all(int(second) > int(first) for first, second in visited)
     assert len(items(crawl, "url")) <= 31 + 3
+
+
+class Printed:
+    """A print copy that says when it is printed; its clock goes on after each 10 of them."""
+
+    content_type, status, headers, before, served = "text/html", 200, {}, None, 0
+
+    def __init__(self, page: Page, *, clock: bool) -> None:
+        self.page, self.clock = page, clock
+
+    @property
+    def body(self) -> bytes:
+        Printed.served += 1
+        said = (
+            f"Printed at 10:{10 + Printed.served // 10}"
+            if self.clock
+            else "The print edition of it"
+        )
+        banner = f"<nav>Print</nav><main><p>{said}</p>"
+        return self.page.body.replace(b"<main>", banner.encode())
+
+
+@pytest.mark.parametrize("clock", [True, False], ids=["clock", "words"])
+@pytest.mark.parametrize("field", ["html", "text"])
+def test_what_all_copies_of_a_class_add_says_nothing(tmp_path, field, clock):
+    """Words, menu and a clock: a corpus builder gets three of its print copies at most."""
+    pages = {f"/d/{n}": product(n, f"{n}") for n in range(40)}
+    copies = {f"/print/d/{n}": [Printed(pages[f"/d/{n}"], clock=clock)] for n in range(40)}
+    kept = "response.text" if field == "html" else "' '.join(response.css('body ::text').getall())"
+    body = WHOLE_PAGES.replace('"html": response.text', f'"{field}": {kept}')
+    crawl = run_case(tmp_path, Case(linked(pages | copies), body, WRITES))
+    assert len(items(crawl, "url")) <= 41 + FEW
+    assert len(crawl.requested) <= 81 + 6
+
+
+@pytest.mark.parametrize("sizes", [("38", "40"), ("small", "large"), ("none", "one of them")])
+def test_promise_1_what_stands_in_place_of_something_else_is_no_copy(tmp_path, sizes):
+    """Two editions of each page, told apart by the same word or number in all."""
+    pages = {
+        f"/p/{n}?{size.partition(' ')[0]}": article(n, text=f"{words(n)}</p><p>Size: {size}.")
+        for n in range(20)
+        for size in sizes
+    }
+    crawl = run_case(tmp_path, Case(linked(pages), WHOLE_PAGES, WRITES))
+    assert len(items(crawl, "url")) == 41
 
 
 @pytest.mark.parametrize("value", ["'news'", "str(time.time_ns())"], ids=["constant", "volatile"])

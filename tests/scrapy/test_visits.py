@@ -6,9 +6,19 @@ import pytest
 
 from dedup.core.fingerprint import read_page
 from dedup.scrapy.evidence import visits as module
-from dedup.scrapy.evidence.digest import Digest
+from dedup.scrapy.evidence.digest import Digest, held_by
+from dedup.scrapy.evidence.enough import FEW
 from dedup.scrapy.evidence.ledger import Class
-from dedup.scrapy.evidence.visits import Found, Visit, Visits, Volatile
+from dedup.scrapy.evidence.visits import (
+    CONSTANT,
+    Departures,
+    Found,
+    Side,
+    Visit,
+    Visits,
+    Volatile,
+    departures,
+)
 
 NAME = Class("parse", "a.example", "n", "?+ref")
 TEXT = " ".join(f"word{chr(97 + n % 26)}{chr(97 + n // 26)}" for n in range(100))
@@ -32,6 +42,16 @@ def digest(
 def at(*numbers: tuple[int, int]) -> frozenset[int]:
     """Return numbers of a page by their places: Digest.numbers."""
     return frozenset(place << 16 | value for place, value in numbers)
+
+
+def side(found: Digest, numbers: str = "") -> Side:
+    """Return a page whose items have this digest."""
+    html = f"<html><body><nav>{numbers}</nav><p>{TEXT}</p></body></html>"
+    return Side("key", read_page(html).fingerprint, found)
+
+
+def departs(mine: Digest, theirs: Digest) -> Departures:
+    return departures(side(mine), side(theirs), CONSTANT)
 
 
 def visited(first: Digest, second: Digest | None, visits: Visits | None = None) -> Any:
@@ -79,46 +99,93 @@ def test_numbers_are_equal_but_at_volatile_places() -> None:
     first = digest(numbers=at((7, 1), (8, 2)))
     _, visits = visited(first, digest(numbers=at((7, 1), (8, 3))))
     known = visits.of("parse")
-    assert known.are_equal(NAME, first, digest(numbers=at((7, 1), (8, 9))))
-    assert not known.are_equal(NAME, first, digest(numbers=at((7, 2), (8, 2))))
-    assert not known.are_equal(NAME, first, digest(numbers=at((8, 2))))
+    assert known.says_nothing(NAME, departs(first, digest(numbers=at((7, 1), (8, 9)))))
+    assert not known.says_nothing(NAME, departs(first, digest(numbers=at((7, 2), (8, 2)))))
+    assert not known.says_nothing(NAME, departs(first, digest(numbers=at((8, 2)))))
 
 
 def test_a_number_that_all_pages_of_a_class_add_says_nothing() -> None:
     """The date of a print copy, once FEW pages had it; what one of them does not add still counts."""
     visits, date = Visits(3), (7, 26)
-    for n in range(module.FEW):
+    for n in range(FEW):
         mine, theirs = digest(numbers=at((9, n), date)), digest(numbers=at((9, n)))
-        assert not visits.of("parse").are_equal(NAME, mine, theirs)
-        visits.note(NAME, mine, theirs)
+        found = departs(mine, theirs)
+        assert not visits.of("parse").says_nothing(NAME, found)
+        assert not visits.note(NAME, side(mine), side(theirs))
     known = visits.of("parse")
-    assert known.are_equal(NAME, mine, theirs)
-    assert not known.are_equal(NAME._replace(shape="?+sid"), mine, theirs)
-    assert not known.are_equal(NAME, digest(numbers=at((9, 77), date)), theirs)
-    visits.note(NAME, digest(numbers=at((9, 5))), theirs)
-    assert not known.are_equal(NAME, mine, theirs)
+    assert known.says_nothing(NAME, found)
+    assert not known.says_nothing(NAME._replace(shape="?+sid"), found)
+    assert not known.says_nothing(NAME, departs(digest(numbers=at((9, 77), date)), theirs))
+    assert visits.note(NAME, side(digest(numbers=at((9, 5)))), side(theirs)) == found.added
+    assert not known.says_nothing(NAME, found)
+
+
+def test_a_number_in_place_of_another_one_is_another_edition() -> None:
+    """Of sizes 38 and 40, too, where all pages of a class have the same two."""
+    visits = Visits(3)
+    mine, theirs = digest(numbers=at((7, 38), (9, 1))), digest(numbers=at((7, 40), (9, 1)))
+    for _ in range(FEW + 1):
+        visits.note(NAME, side(mine), side(theirs))
+    assert not visits.of("parse").says_nothing(NAME, departs(mine, theirs))
 
 
 def test_words_that_all_pages_of_a_class_add_say_nothing() -> None:
-    """Those beside such a date. Other ones, or the same in another order, are another edition."""
+    """A banner of print copies. Words in place of others, or the same in another order, are another edition."""
     visits, none = Visits(3), digest(numbers=at((9, 1)))
-    pages = [
-        (none._replace(others=(n, n + 5)), none._replace(others=(n + 99, n))) for n in range(9)
+    added = [
+        (none._replace(others=(n, n + 5, 100)), none._replace(others=(n + 99, n, 90)))
+        for n in range(9)
     ]
-    for mine, theirs in pages[: module.FEW]:
-        assert not visits.of("parse").are_equal(NAME, mine, theirs)
-        visits.note(NAME, mine, theirs)
+    for mine, theirs in added[:FEW]:
+        assert not visits.of("parse").says_nothing(NAME, departs(mine, theirs))
+        visits.note(NAME, side(mine), side(theirs))
     known = visits.of("parse")
-    mine, theirs = pages[-1]
-    assert known.are_equal(NAME, mine, theirs)
-    assert known.are_equal(NAME, theirs, mine)
-    assert not known.are_equal(NAME, mine._replace(others=(1, mine.others[1] + 1)), theirs)
-    visits.note(NAME, theirs, theirs)
-    assert not known.are_equal(NAME, mine, theirs)
-    for _ in range(module.FEW):
-        visits.note(NAME._replace(shape="?+sid"), mine, mine)
-    ordered = mine._replace(others=(1, mine.others[1]))
-    assert not known.are_equal(NAME._replace(shape="?+sid"), mine, ordered)
+    mine, theirs = added[-1]
+    assert known.says_nothing(NAME, departs(mine, theirs))
+    assert known.says_nothing(NAME, departs(theirs, mine))
+    other = mine._replace(others=(1, mine.others[1] + 1, 100))
+    assert not known.says_nothing(NAME, departs(other, theirs))
+    replaced = NAME._replace(shape="?~strength")
+    for n in range(9):
+        mine, theirs = (none._replace(others=(n * 7 + k, n + k * 5, 90 + k)) for k in (0, 1))
+        visits.note(replaced, side(mine), side(theirs))
+        assert not known.says_nothing(replaced, departs(mine, theirs))
+
+
+def test_a_part_in_which_all_pages_of_a_class_differ_alike_says_nothing() -> None:
+    """Menu and footer of print copies; not where each has its own."""
+    found = digest(numbers=at((9, 1)))
+    for own, says in ((False, False), (True, True)):
+        visits = Visits(3)
+        for n in range(FEW + 1):
+            mine, theirs = side(found, f"print {n * own}"), side(found, "menu")
+            odd = departures(mine, theirs, CONSTANT)
+            assert odd.added
+            known = visits.of("parse").says_nothing(NAME, odd)
+            visits.note(NAME, mine, theirs)
+        assert known is not says
+
+
+def test_pages_are_read_again_once_what_all_of_a_class_had_is_gone() -> None:
+    """A clock that went on is volatile then; a page with other words, a login, shows nothing."""
+    html = "<html><body><main><p>{} at 10:{}</p></main></body></html>".format
+    before, now, login = (
+        read_page(html(words, minute), numbers=True)
+        for words, minute in ((TEXT, 41), (TEXT, 42), (TEXT[9:], 43))
+    )
+    first = Side("one", before.fingerprint, held_by(Digest(1), before))
+    other = Side("two", now.fingerprint, held_by(Digest(1), now))
+    plain = side(held_by(Digest(1), read_page(html(TEXT, ""), numbers=True)))
+    visits = Visits(2)
+    assert not visits.note(NAME, plain, first)
+    gone = visits.note(NAME, plain, other)
+    assert gone
+    assert visits.to_read(NAME, other, gone) == [first, other]
+    visits.read_again("parse", first, login)
+    assert not visits.of("parse").places
+    visits.read_again("parse", first, now)
+    assert visits.of("parse").says_nothing(NAME, departures(plain, other, ()))
+    assert not visits.to_read(NAME, other, gone)  # its place is known, and two pages were read
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ from dedup.core.fingerprint import PageReading, number_runs
 from dedup.model.page import PART, TEXT_HASH
 from dedup.scrapy.evidence.enough import MOST
 
-VERSION = 10
+VERSION = 11
 BUDGET = 4 << 20  # characters of all items of a page that are normalised
 VALUES = 20_000  # values in all items of a page
 DEPTH = 16  # of nested values
@@ -94,7 +94,7 @@ class Digest(NamedTuple):
     fields   by the 32-bit hash of a field's name, the 64-bit sum of its values' hashes over all items
     numbers  of a page that a field holds: for each number in its main text 16 bits of its place, and below 16 of its value
     holds    whether a field holds the page
-    others   of such a page: PageReading.others
+    others   of such a page: PageReading.others, and the number of words read
     holders  the fields of this page that hold it, or several values: never volatile; not kept
     """
 
@@ -105,7 +105,7 @@ class Digest(NamedTuple):
     fields: Mapping[int, int] = {}
     numbers: frozenset[int] = frozenset()
     holds: bool = False
-    others: tuple[int, int] = (0, 0)
+    others: tuple[int, int, int] = (0, 0, 0)
     holders: frozenset[int] = frozenset()
 
 
@@ -194,7 +194,7 @@ def decode(content: bytes) -> Digest | None:
 
 
 _decoder = msgspec.msgpack.Decoder(
-    tuple[int, int, bool, bool, bytes, bytes, bytes, bool, tuple[int, int]]
+    tuple[int, int, bool, bool, bytes, bytes, bytes, bool, tuple[int, int, int]]
 )
 
 
@@ -205,6 +205,12 @@ def numbers_of(reading: PageReading) -> frozenset[int]:
         return frozenset(found)
     first = sorted(found)
     return frozenset((*first[: NUMBERS - 1], _hash(first[NUMBERS - 1 :]) & 0xFFFF))
+
+
+def held_by(digest: Digest, reading: PageReading) -> Digest:
+    """Return a digest of items that hold a page."""
+    others = (*reading.others, reading.words_read)
+    return digest._replace(numbers=numbers_of(reading), holds=True, others=others)
 
 
 def placed(numbers: bytes) -> Iterator[tuple[int, int]]:
@@ -595,9 +601,8 @@ class Digester:
             fields = fields | {OF_LIST: _hash(self._numbers())}
         whole = any(item.inside for item in self.items)
         holders, holds = frozenset(self._holders), self._holds_page
-        reading = self._page.reading() if holds else None
-        numbers, others = (numbers_of(reading), reading.others) if reading else (_NONE, (0, 0))
-        return Digest(number, self._says, whole, items, fields, numbers, holds, others, holders)
+        found = Digest(number, self._says, whole, items, fields, holders=holders)
+        return held_by(found, self._page.reading()) if holds else found
 
     def _numbers(self) -> bytes:
         return self._page.reading().fingerprint.parts[PART["n"]]

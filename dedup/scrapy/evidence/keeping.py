@@ -25,14 +25,14 @@ from dedup.scrapy.evidence.difference import (
     UNKNOWN,
     WORDS,
 )
-from dedup.scrapy.evidence.digest import Digest, Shown, numbers_of
+from dedup.scrapy.evidence.digest import Digest, Shown, held_by
 from dedup.scrapy.evidence.enough import FEW
 from dedup.scrapy.evidence.ledger import Class
-from dedup.scrapy.evidence.visits import Volatile
+from dedup.scrapy.evidence.visits import CONSTANT, Side, Volatile, departures
 
 LOOKED = 100  # requests of a callback that are looked at, if the pages have links to all of them
 CALLBACKS = 1000
-SAID = frozenset((HEADING, TITLE, UNKNOWN, WORDS))  # parts of a page that say what it is
+SAID = frozenset((HEADING, NUMBERS, TITLE, UNKNOWN, WORDS))  # parts of a page that say what it is
 BESIDES = frozenset((FRAME, BESIDE))  # and what a text that holds the page may be taken from, too
 IN_MARKUP = (DATA, PICTURES, ATTRIBUTES)  # and a field of markup
 
@@ -115,22 +115,22 @@ class Keeping:
 
 
 def are_equal(
-    name: Class, reading: PageReading, theirs: Digest | None, volatile: Volatile, *, is_text: bool
+    name: Class, reading: PageReading, match: Side | None, volatile: Volatile, *, is_text: bool
 ) -> bool:
-    """Whether a page of a class says what its match says, but for what each visit of such pages changes.
+    """Whether a page of a class says what its match says, but for what each visit of such pages changes, or all of them add.
 
-    theirs   the digest of the match's items
+    match    None if nothing is known of its items
     is_text  whether the callback's items hold the page as a text
     """
-    said = SAID
+    counts = SAID
     if is_text:
-        said |= BESIDES
+        counts |= BESIDES
     else:  # of markup, what the page has: without any, a print copy lacks nothing
-        said |= {each for each in IN_MARKUP if any(reading.fingerprint.parts[PART[each]])}
-    others = set(name.parts) - volatile.parts_of(name.shape)
-    if NUMBERS not in name.parts:
-        return not said & others
-    if theirs is None or not theirs.holds or said & others - {WORDS}:
+        counts |= {each for each in IN_MARKUP if any(reading.fingerprint.parts[PART[each]])}
+    differ = counts & set(name.parts) - volatile.parts_of(name.shape)
+    if not differ:
+        return True
+    if match is None or not match.digest.holds or not differ <= {WORDS, NUMBERS, *CONSTANT}:
         return False
-    mine = Digest(1, numbers=numbers_of(reading), others=reading.others)
-    return volatile.are_equal(name, mine, theirs)
+    mine = Side("", reading.fingerprint, held_by(Digest(1), reading))
+    return volatile.says_nothing(name, departures(mine, match, differ - {WORDS, NUMBERS}))

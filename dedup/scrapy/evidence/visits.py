@@ -8,24 +8,50 @@ for pages whose URLs differ in the same way from their originals'. Words of the 
 another edition, but for those that all pages of a class add. At most `most` visits of a callback (DEDUP_CONTROL), one
 for each such way.
 A field that holds the page is never volatile.
+
+A clock shows in two visits only if it went on between them. So once a number changes that all pages of a class had added,
+pages that had it are read again, without a callback: note() -> to_read() -> read_again().
 """
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import msgspec
 
-from dedup.core.fingerprint import similarities
-from dedup.model.page import PageFingerprint
-from dedup.scrapy.evidence.difference import HEADING, WORDS, letters, undirected
-from dedup.scrapy.evidence.digest import Digest, differing, placed, places, what_is_left
+from dedup.core.fingerprint import PageReading, similarities
+from dedup.model.page import PART, PageFingerprint
+from dedup.scrapy.evidence.difference import (
+    ATTRIBUTES,
+    BESIDE,
+    DATA,
+    FRAME,
+    HEADING,
+    PICTURES,
+    WORDS,
+    letters,
+    undirected,
+)
+from dedup.scrapy.evidence.digest import Digest, differing, held_by, placed, places, what_is_left
 from dedup.scrapy.evidence.enough import FEW, MOST
 from dedup.scrapy.evidence.ledger import Class
 
 VOLATILE = 200  # fields of a callback
-_NO_NUMBERS: frozenset[int] = frozenset()
+_NONE: frozenset[int] = frozenset()
+_NOTHING_ADDED: tuple[int, frozenset[int]] = (0, _NONE)
+CONSTANT = (DATA, PICTURES, ATTRIBUTES, BESIDE, FRAME)  # parts that all pages of a class may have
 _HASHES = 1 << 64
+_OF_WORDS = 1 << 63
 WAITING = 100  # pages that wait for their second visit
+
+
+class Side(NamedTuple):
+    """One of two pages that look alike: its key, its fingerprint, and the digest of its items, which hold it."""
+
+    key: str
+    page: PageFingerprint
+    digest: Digest
 
 
 class Volatile(msgspec.Struct):
@@ -35,7 +61,7 @@ class Volatile(msgspec.Struct):
     places  of numbers in the main text (digest.places)
     parts   letters of the parts that differ in two visits of a page, by how its URL differs from its original's, whichever
             of the two came first
-    added   by the same: pages, and the numbers and words in which all of them differed from their originals
+    added   by the same: pages, and what all of them had and their originals had not, or these alone (Departures)
     visits  how URLs differed of the pages that were visited (Class.shape)
     first   the hash of what is not volatile in the first item since; 0: there was none
     tells   whether another item had something else there: what is the same in all items tells none apart
@@ -44,7 +70,7 @@ class Volatile(msgspec.Struct):
     fields: frozenset[int] = frozenset()
     places: frozenset[int] = frozenset()
     parts: dict[str, str] = {}
-    added: dict[str, tuple[int, frozenset[int], int]] = {}
+    added: dict[str, tuple[int, frozenset[int]]] = {}
     visits: list[str] = []
     first: int = 0
     tells: bool = False
@@ -59,31 +85,54 @@ class Volatile(msgspec.Struct):
         """Return the parts that each visit changes of pages whose URLs differ so."""
         return frozenset(self.parts.get(undirected(shape), ""))
 
-    def are_equal(self, name: Class, mine: Digest, theirs: Digest) -> bool:
-        """Whether the texts of two pages of a class are the same, but for volatile numbers, and what all of them add."""
-        pages, numbers, words = self.added.get(undirected(name.shape), (0, _NO_NUMBERS, 0))
-        odd = mine.numbers ^ theirs.numbers
-        if pages >= FEW:
-            odd -= numbers
-        if mine.others[0] != theirs.others[0] and (
-            pages < FEW or words != _added(mine, theirs) or not words
-        ):
-            return False
-        return all(number >> 16 in self.places for number in odd)
+    def says_nothing(self, name: Class, found: "Departures") -> bool:
+        """Whether two pages of a class depart from each other in volatile numbers only, and in what all of them add."""
+        pages, common = self.added.get(undirected(name.shape), _NOTHING_ADDED)
+        rest = found.added - common if pages >= FEW else found.added
+        return all(each >> 16 in self.places for each in rest | found.replaced)
 
-    def note(self, name: Class, mine: Digest, theirs: Digest) -> None:
-        """Note in what a page of a class differs from its original."""
-        odd, words = mine.numbers ^ theirs.numbers, _added(mine, theirs)
+    def note(self, name: Class, added: frozenset[int]) -> frozenset[int]:
+        """Note what a page of a class adds; return what all until now added, and this one does not."""
         shape = undirected(name.shape)
-        pages, numbers, others = self.added.get(shape, (0, odd, words))
+        pages, common = self.added.get(shape, (0, added))
         if shape in self.added or len(self.added) < VOLATILE:
-            self.added[shape] = pages + 1, numbers & odd, others if others == words else 0
+            self.added[shape] = pages + 1, common & added
+        return common - added
 
 
-def _added(one: Digest, other: Digest) -> int:
-    """Return a hash of the blocks that one of two pages has and the other has not."""
-    found = one.others[1] - other.others[1]
-    return min(found % _HASHES, -found % _HASHES)
+class Departures(NamedTuple):
+    """In what two pages differ, a number for each: numbers in their texts, words, parts.
+
+    added     what only one of them has; the same numbers, if all pages of a class add the same
+    replaced  what stands in place of something else: it may be what tells the two apart
+    """
+
+    added: frozenset[int]
+    replaced: frozenset[int]
+
+
+def departures(one: Side, other: Side, letters: Iterable[str]) -> Departures:
+    """Return in what two pages differ: numbers, words, and these parts; the frame is none of the page's own."""
+    mine, theirs = one.digest, other.digest
+    odd = mine.numbers ^ theirs.numbers  # each below 1 << 32
+    both = places(mine.numbers - theirs.numbers, _NONE) & places(
+        theirs.numbers - mine.numbers, _NONE
+    )
+    found = {
+        False: {n for n in odd if n >> 16 in both},
+        True: {n for n in odd if n >> 16 not in both},
+    }
+    for letter in letters:
+        part = PART[letter]
+        first, second = (int.from_bytes(each.page.parts[part]) for each in (one, other))
+        if first != second:
+            adds = not (first and second) or letter == FRAME
+            found[adds].add(part.stop << 32 | first ^ second)
+    if mine.others[0] != theirs.others[0]:
+        words = mine.others[1] - theirs.others[1]
+        adds = abs(mine.others[2] - theirs.others[2]) >= FEW
+        found[adds].add(_OF_WORDS | min(words % _HASHES, -words % _HASHES))
+    return Departures(frozenset(found[True]), frozenset(found[False]))
 
 
 class Visit(NamedTuple):
@@ -123,15 +172,48 @@ class Visits:
         self._most = most
         self.callbacks: dict[str, Volatile] = {}
         self._before: OrderedDict[str, Visit] = OrderedDict()  # by document key
+        self._first: dict[tuple[str, str], tuple[Side, Side]] = {}  # pair of pages of a class
+        self._read: Counter[str] = Counter()  # how many pages were read again, by callback
+        self._reading: Counter[str] = Counter()  # how many are, now
 
     def of(self, callback: str) -> Volatile:
         """Return what is volatile in the pages of a callback."""
         return self.callbacks.get(callback, _NOTHING)
 
-    def note(self, name: Class, mine: Digest, theirs: Digest) -> None:
-        """Note a page of a class that brought another item than its original, where items hold the pages."""
-        if mine.holds and theirs.holds:
-            self.callbacks.setdefault(name.callback, Volatile()).note(name, mine, theirs)
+    def note(self, name: Class, mine: Side, theirs: Side) -> frozenset[int]:
+        """Note a page of a class that brought another item than its original, where items hold the pages.
+
+        Returns what all pages of the class added until now, and this one does not.
+        """
+        if not (mine.digest.holds and theirs.digest.holds):
+            return _NONE
+        self._first.setdefault((name.callback, undirected(name.shape)), (mine, theirs))
+        known = self.callbacks.setdefault(name.callback, Volatile())
+        return known.note(name, departures(mine, theirs, CONSTANT).added)
+
+    def to_read(self, name: Class, theirs: Side, gone: frozenset[int]) -> list[Side]:
+        """Return the pages to be read again, at most `most` of a callback: they had one of the numbers that are gone."""
+        changed = {each >> 16 for each in gone} - self.of(name.callback).places
+        pages = (*self._first[name.callback, undirected(name.shape)], theirs) if changed else ()
+        had = [e for e in pages if not changed.isdisjoint(n >> 16 for n in e.digest.numbers)]
+        found = had[: self._most - self._read[name.callback]]
+        self._read[name.callback] += len(found)
+        return found
+
+    @contextmanager
+    def reading(self, callback: str) -> Iterator[None]:
+        """Let other pages of a callback wait."""
+        self._reading[callback] += 1
+        try:
+            yield
+        finally:
+            self._reading[callback] -= 1
+
+    def read_again(self, callback: str, page: Side, reading: PageReading) -> None:
+        """Compare a page with what it was; with other words it may be a login now."""
+        now = held_by(page.digest, reading)
+        if now.others == page.digest.others:
+            self.callbacks[callback].places |= places(now.numbers, page.digest.numbers)
 
     def wants(self, name: Class) -> bool:
         """Whether a page of a class is to be visited again."""
@@ -147,7 +229,9 @@ class Visits:
 
     def is_open(self, callback: str, now: float) -> bool:
         """Whether a page of a callback is being visited again."""
-        return any(v.name.callback == callback and now < v.until for v in self._before.values())
+        return self._reading[callback] > 0 or any(
+            v.name.callback == callback and now < v.until for v in self._before.values()
+        )
 
     def ended(
         self, key: str, digest: Digest | None, page: PageFingerprint, numbers: bytes = b""

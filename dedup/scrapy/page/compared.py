@@ -23,10 +23,16 @@ from dedup.scrapy.evidence.digest import (
     differing,
     what_is_left,
 )
-from dedup.scrapy.evidence.visits import Visit
+from dedup.scrapy.evidence.visits import Side, Visit
 from dedup.scrapy.page.accepted import Accepted, Lead, Made, new_digester
 from dedup.scrapy.page.in_flight import Page
-from dedup.scrapy.page.request import mark_of, note_lead
+from dedup.scrapy.page.request import (
+    fetch,
+    is_closing,
+    mark_of,
+    note_lead,
+    visit_of,
+)
 from dedup.scrapy.page.session import Session
 from dedup.scrapy.report import Seen
 
@@ -95,9 +101,12 @@ class Compared(Accepted):
             return self._release()
         known = self._known(digest)
         if not all(known):
-            self._visit(digest)
+            gone = self._visit(digest)
             await self._session.visited(self._page.callback, len(self._response.body))
             known = self._known(digest)
+            if gone and not all(known):
+                await self._read_again(gone)
+                known = self._known(digest)
         return self._passing(digest, known)
 
     def _known(self, digest: Digest) -> list[bool]:
@@ -134,14 +143,16 @@ class Compared(Accepted):
         page = self._page
         return item.digest in self._before or page.space.met.has_item(page.callback, name)
 
-    def _visit(self, digest: Digest) -> None:
-        """Begin a control visit, if it can show what differs to be volatile."""
-        session, page, match = self._session, self._page, self._match
-        if page.name is None or match is None:
-            return
-        session.visits.note(page.name, digest, match)
+    def _visit(self, digest: Digest) -> frozenset[int]:
+        """Begin a control visit, if it can show what differs to be volatile; return what Visits.note() does."""
+        session, page, original = self._session, self._page, self._page.original
+        if page.name is None or original is None:
+            return frozenset()
+        match = original.digest
+        mine = Side(page.verdict.key, page.verdict.page, digest)
+        gone = session.visits.note(page.name, mine, original)
         if page.again is None or not session.visits.wants(page.name):
-            return
+            return gone
         beside = frozenset((*BESIDE_HEADING, OF_LIST))
         # the rows of a list may be others at each visit: that makes none of their fields volatile
         counts = self._digester is not None and self._digester.has_own
@@ -151,6 +162,22 @@ class Compared(Accepted):
             visit = Visit(page.name, digest, page.verdict.page, until, numbers, beside)
             session.visits.begin(page.verdict.key, visit)
             session.send((page.again,), "items/control")
+        return gone
+
+    async def _read_again(self, gone: frozenset[int]) -> None:
+        """Read pages of the class again that had what is gone: a clock went on."""
+        session, page, original = self._session, self._page, self._page.original
+        assert page.name is not None
+        assert original is not None
+        with session.visits.reading(page.callback):
+            for each in session.visits.to_read(page.name, original, gone):
+                if is_closing(session.crawler):
+                    return
+                session.counts.add("items/control")
+                response = await fetch(session.crawler, visit_of(self._request, each.key))
+                if response is not None:
+                    reading = session.read(page.space.recipe, response)
+                    session.visits.read_again(page.callback, each, reading)
 
     def _passing(self, digest: Digest, known: list[bool]) -> Made:
         """Return what is new of the page."""

@@ -21,6 +21,7 @@ from dedup.core.fingerprint import PageReading
 from dedup.model.page import Neighbour, Verdict
 from dedup.scrapy.evidence.digest import Digest
 from dedup.scrapy.evidence.ledger import Class
+from dedup.scrapy.evidence.visits import Side
 from dedup.scrapy.guard import Counts
 
 if TYPE_CHECKING:
@@ -71,6 +72,13 @@ class Page(msgspec.Struct, eq=False):
     called_back: bool = False
     token: str = ""
     request: _Request | None = None
+
+    @property
+    def original(self) -> Side | None:
+        """The match and its items; None if they are not known."""
+        if self.match is None or self.digest is None:
+            return None
+        return Side(self.match.key, self.match.document.page, self.digest)
 
 
 class PagesInFlight:

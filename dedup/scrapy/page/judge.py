@@ -248,8 +248,7 @@ class Judge:
     def _visit(self, page: Page, request: Request) -> Request | None:
         """Return a request for another visit of a page, before its callback can change this one."""
         assert page.name is not None
-        wants = self._session.config.mode == "drop" and not self._session.config.item_fields
-        if not wants or request.method != "GET" or not self._session.visits.wants(page.name):
+        if request.method != "GET" or not self._session.visits.wants(page.name):
             return None
         try:
             visit = again(request, control=page.verdict.document.key)

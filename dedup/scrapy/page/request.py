@@ -15,6 +15,7 @@ from scrapy.crawler import Crawler
 from scrapy.http import HtmlResponse, Response, TextResponse
 from scrapy.http.request import NO_CALLBACK
 from scrapy.spiders import CrawlSpider
+from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
 from dedup.model.names import document_key
@@ -107,6 +108,28 @@ def send(crawler: Crawler, request: Request) -> None:
     """Schedule a request that no callback makes."""
     assert crawler.engine is not None
     crawler.engine.crawl(request)
+
+
+def visit_of(request: Request, key: str) -> Request:
+    """Return a request for another page of the same site, which no callback gets."""
+    meta = {name: value for name, value in request.meta.items() if name not in _OF_ONE_VISIT}
+    meta[MARK] = Mark(control=key)
+    return request.replace(
+        url=key, dont_filter=True, callback=NO_CALLBACK, errback=None, cb_kwargs={}, meta=meta
+    )
+
+
+async def fetch(crawler: Crawler, request: Request) -> Response | None:
+    """Fetch a page that no callback gets; None if that fails."""
+    engine: Any = crawler.engine
+    try:
+        if hasattr(engine, "download_async"):
+            response = await engine.download_async(request)
+        else:  # up to 2.13
+            response = await maybe_deferred_to_future(engine.download(request))
+    except Exception:  # noqa: BLE001 - any that a downloader or another middleware raises
+        return None
+    return response if response.status == 200 else None
 
 
 def is_closing(crawler: Crawler) -> bool:

@@ -79,7 +79,8 @@ class Session:
         seen = getattr(load_object(crawler.settings["DUPEFILTER_CLASS"]), "request_seen", None)
         self.filters = seen is not BaseDupeFilter.request_seen  # Scrapy makes no request twice
         self.keeping, self.names = Keeping(), Names()
-        self.visits = Visits(config.control)
+        makes = config.mode == "drop" and not config.item_fields
+        self.visits = Visits(config.control if makes else 0)
         self.job = Job(job_dir(crawler.settings) if is_crawl(crawler) else None)
         self.saving = Saving(self.counts)
         self.report: Report = new_report(config, self.job, self.counts)
@@ -173,7 +174,7 @@ class Session:
         """Whether a page says what its match says, but for what each visit of such pages changes."""
         assert page.name is not None
         volatile, is_text = self.visits.of(page.callback), self.keeping.is_text(page.callback)
-        return are_equal(page.name, page.reading, page.digest, volatile, is_text=is_text)
+        return are_equal(page.name, page.reading, page.original, volatile, is_text=is_text)
 
     def is_own(self, match: Neighbour) -> bool:
         """Whether this crawl stored a match."""
