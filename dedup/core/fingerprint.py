@@ -28,10 +28,10 @@ class PageReading(NamedTuple):
     behind the fingerprint. links, if asked for, are the distinct hashes of where its main content and
     its pagination lead, 8 bytes for each, little-endian: without session and tracking parameters, and
     none to the page itself (native/src/reader/links.c); address is the hash that such a link would have.
-    They are no part of the fingerprint. numbers, if asked for, is what number_runs() reads, and others two hashes
-    of the other tokens of the main text: one of their order, and the sum of those of its blocks; blocks, if asked
-    for, the list of its blocks (docs/reference/fingerprint-spec.md), 8 bytes for each, little-endian; shingles, if
-    asked for, hashes of their shingles, 4 bytes for each.
+    They are no part of the fingerprint. numbers, if asked for, is what number_runs() reads, and others says of
+    the other tokens of the main text a hash of their order, the sum of the hashes of its blocks, and the number of
+    these; blocks, if asked for, the list of its blocks (docs/reference/fingerprint-spec.md), 8 bytes for each,
+    little-endian; shingles, if asked for, hashes of their shingles, 4 bytes for each.
     """
 
     fingerprint: PageFingerprint
@@ -42,7 +42,7 @@ class PageReading(NamedTuple):
     links: bytes = b""
     address: bytes = b""
     numbers: bytes = b""
-    others: tuple[int, int] = (0, 0)
+    others: tuple[int, int, int] = (0, 0, 0)
     blocks: bytes = b""
     shingles: bytes = b""
 
@@ -270,7 +270,7 @@ class _NativeReader:
         self.page = ffi.new("ndd_page *")
         self.sketch, self.parts = ffi.buffer(self.page.sketch), ffi.buffer(self.page.parts)
         self.hashes, self.n = ffi.new("uint64_t const **"), ffi.new("size_t *")
-        self.address, self.others = ffi.new("uint64_t *"), ffi.new("uint64_t[2]")
+        self.address, self.others = ffi.new("uint64_t *"), ffi.new("uint64_t[3]")
 
 
 _idle: list[_NativeReader] = []  # taking from a list and adding to it are atomic
@@ -341,10 +341,10 @@ def _read(
 
 def _gathered(
     reader: _NativeReader, *, links: bool, numbers: bool, blocks: bool, shingles: bool
-) -> tuple[bytes, bytes, bytes, tuple[int, int], bytes, bytes]:
+) -> tuple[bytes, bytes, bytes, tuple[int, int, int], bytes, bytes]:
     """Return what of PageReading is empty unless asked for, of the reader's last page."""
     hashes, n = reader.hashes, reader.n
-    led_to, address, numbered, others, listed, runs = b"", b"", b"", (0, 0), b"", b""
+    led_to, address, numbered, others, listed, runs = b"", b"", b"", (0, 0, 0), b"", b""
     if links:
         lib.ndd_reader_links(reader.native, hashes, n, reader.address)
         led_to = little_endian(bytes(ffi.buffer(hashes[0], 8 * n[0]))) if n[0] else b""
@@ -354,7 +354,7 @@ def _gathered(
         if status != lib.NDD_OK:
             check(status)
         numbered = bytes(ffi.buffer(hashes[0], 8 * n[0])) if n[0] else b""
-        others = reader.others[0], reader.others[1]
+        others = reader.others[0], reader.others[1], reader.others[2]
     if blocks:
         status = lib.ndd_reader_blocks(reader.native, hashes, n)
         if status != lib.NDD_OK:

@@ -171,7 +171,7 @@ static void must_be_links(ndd_reader *reader, size_t n) {
 /* The numbers of the page come in runs: the token before them, at least one, and a 0. */
 static void must_be_runs(ndd_reader *reader, size_t most) {
     const uint64_t *hashes;
-    uint64_t others[2];
+    uint64_t others[3];
     size_t n, of_run = 0;
     MUST(ndd_reader_numbers(reader, &hashes, &n, others) == NDD_OK && n <= 3 * most);
     for (size_t i = 0; i < n; i++) {

@@ -148,9 +148,9 @@ ndd_status ndd_reader_words(ndd_reader *reader, const uint8_t **words, size_t *n
 
 /* The tokens with a digit in the last page's main content, by their hashes and in their order: of each run of
  * them the token before it (1: none), the run, and a 0. No token's hash is 0 here. The memory is the reader's
- * and holds until its next page. others are two hashes of all other tokens of the main content: one of their order, and
- * the sum of those of its blocks. */
-ndd_status ndd_reader_numbers(ndd_reader *reader, const uint64_t **hashes, size_t *n, uint64_t others[2]);
+ * and holds until its next page. others are of all other tokens of the main content a hash of their order, the sum of
+ * the hashes of its blocks, and the number of these. */
+ndd_status ndd_reader_numbers(ndd_reader *reader, const uint64_t **hashes, size_t *n, uint64_t others[3]);
 
 /* The blocks of the last page (docs/reference/fingerprint-spec.md, "List of blocks"): the hash of each in the lower
  * 32 bits, the

@@ -353,10 +353,10 @@ static void test_hostile(void) {
 /* The runs of tokens with digits, behind the token before each; without those of navigation. */
 static void test_numbers(void) {
     const uint64_t *hashes;
-    uint64_t others[2], same[2], banner[2], sum;
+    uint64_t others[3], same[3], banner[3], sum;
     size_t n;
     read_page("<p>7 seven 1 2<p>a3<nav>4 5</nav><p>end");
-    CHECK(ndd_reader_numbers(reader, &hashes, &n, others) == NDD_OK && n == 8);
+    CHECK(ndd_reader_numbers(reader, &hashes, &n, others) == NDD_OK && n == 8 && others[2] == 2);
     CHECK(hashes[0] == 1 && hashes[2] == 0 && hashes[7] == 0);
     const char *expected[] = {"", "7", "", "seven", "1", "2", "a3"};
     for (size_t i = 0; i < n - 1; i++) {
@@ -371,13 +371,14 @@ static void test_numbers(void) {
     CHECK(ndd_reader_numbers(reader, &hashes, &n, same) == NDD_OK && same[0] != others[0] && same[1] == others[1]);
     read_page("<p>Printed 5<p>7 seven 1 2<p>a3<p>end");
     CHECK(ndd_reader_numbers(reader, &hashes, &n, banner) == NDD_OK && banner[0] != others[0]);
+    CHECK(banner[2] == others[2] + 1);
     sum = banner[1] - others[1];
     read_page("<p>other");
     CHECK(ndd_reader_numbers(reader, &hashes, &n, others) == NDD_OK);
     read_page("<p>Printed 6<p>other");
     CHECK(ndd_reader_numbers(reader, &hashes, &n, banner) == NDD_OK && banner[1] - others[1] == sum);
     read_page("<p>8 9<p>b3");
-    CHECK(ndd_reader_numbers(reader, &hashes, &n, others) == NDD_OK && others[0] == 0 && others[1] == 0);
+    CHECK(ndd_reader_numbers(reader, &hashes, &n, others) == NDD_OK && others[0] == 0 && others[1] == 0 && others[2] == 0);
     CHECK(ndd_reader_numbers(NULL, &hashes, &n, others) == NDD_BAD_ARGUMENT);
 }
 

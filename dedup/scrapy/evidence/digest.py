@@ -94,7 +94,7 @@ class Digest(NamedTuple):
     fields   by the 32-bit hash of a field's name, the 64-bit sum of its values' hashes over all items
     numbers  of a page that a field holds: for each number in its main text 16 bits of its place, and below 16 of its value
     holds    whether a field holds the page
-    others   of such a page: PageReading.others, and the number of words read
+    others   of such a page: PageReading.others
     holders  the fields of this page that hold it, or several values: never volatile; not kept
     """
 
@@ -209,8 +209,7 @@ def numbers_of(reading: PageReading) -> frozenset[int]:
 
 def held_by(digest: Digest, reading: PageReading) -> Digest:
     """Return a digest of items that hold a page."""
-    others = (*reading.others, reading.words_read)
-    return digest._replace(numbers=numbers_of(reading), holds=True, others=others)
+    return digest._replace(numbers=numbers_of(reading), holds=True, others=reading.others)
 
 
 def placed(numbers: bytes) -> Iterator[tuple[int, int]]:

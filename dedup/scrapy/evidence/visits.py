@@ -130,7 +130,7 @@ def departures(one: Side, other: Side, letters: Iterable[str]) -> Departures:
             found[adds].add(part.stop << 32 | first ^ second)
     if mine.others[0] != theirs.others[0]:
         words = mine.others[1] - theirs.others[1]
-        adds = abs(mine.others[2] - theirs.others[2]) >= FEW
+        adds = mine.others[2] != theirs.others[2]  # blocks
         found[adds].add(_OF_WORDS | min(words % _HASHES, -words % _HASHES))
     return Departures(frozenset(found[True]), frozenset(found[False]))
 

@@ -142,13 +142,13 @@ static uint64_t join_between(const struct ndd_reader *reader, uint64_t sum, cons
     return parts_join(reader, sum, &between);
 }
 
-ndd_status ndd_reader_numbers(ndd_reader *reader, const uint64_t **hashes, size_t *n, uint64_t others[2]) {
+ndd_status ndd_reader_numbers(ndd_reader *reader, const uint64_t **hashes, size_t *n, uint64_t others[3]) {
     if (reader == NULL || hashes == NULL || n == NULL || others == NULL) return NDD_BAD_ARGUMENT;
     uint64_t before = 1; /* the last token of the blocks until now */
     int follows = 0;     /* whether it is a number */
     size_t next = 0;
     reader->numbers.n = 0;
-    others[0] = others[1] = 0;
+    others[0] = others[1] = others[2] = 0;
     for (size_t i = 0; i < reader->blocks.n; i++) {
         const struct block *block = &reader->blocks.at[i];
         const uint64_t *tokens = reader->tokens.at + block->first_token;
@@ -172,6 +172,7 @@ ndd_status ndd_reader_numbers(ndd_reader *reader, const uint64_t **hashes, size_
         if (words != 0) {
             others[0] = join(others[0], words);
             others[1] += hash_mix(words);
+            others[2]++;
         }
         follows = behind == block->tokens;
         before = tokens[block->tokens - 1] + !tokens[block->tokens - 1];
