@@ -174,16 +174,3 @@ def test_redis_cli_asks(serving, client):
     )  # fmt: skip
     assert "QUEUED" in done.stdout
     assert probe(client, "asks", spread(77))
-
-
-@pytest.mark.skipif(shutil.which("redis-benchmark") is None, reason="it is not installed")
-def test_redis_benchmark_runs(serving):
-    """With a PING that is an array, and with a command of our own."""
-    for options in (["-t", "ping_mbulk"], ["-P", "16", "DEDUP.PARTITIONS"]):
-        done = subprocess.run(
-            ["redis-benchmark", "-p", str(serving.port), "-n", "2000", "-c", "10", "-q", *options],
-            capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done
-        assert "requests per second" in done.stdout, done
-        assert "rror" not in done.stdout + done.stderr.replace("WARNING", ""), done

@@ -6,7 +6,6 @@ import random
 import time
 import urllib.error
 import urllib.request
-from urllib.parse import quote
 
 import pytest
 from browsing import MAY_CRASH, opened
@@ -175,18 +174,6 @@ def test_a_near_duplicate_is_looked_up(browser, service):
     assert not [error for error in page.errors if "404" not in error]
 
 
-def test_what_is_said_of_near_duplicates_is_bounded_and_of_one_namespace(service):
-    """Another namespace has none of them; a question without its words is refused."""
-    asked = f"key={quote(EVIL, safe='')}"
-    status, found = answered(service, f"/v1/near-duplicates?ns={NAMESPACE}&{asked}")
-    assert status == 200
-    assert [each["key"] for each in found["results"]] == [
-        f"http://copies.example/{i}" for i in reversed(range(12))
-    ]
-    assert answered(service, f"/v1/near-duplicates?ns=other&{asked}")[1] == {"results": []}
-    assert answered(service, f"/v1/near-duplicates?{asked}")[0] == 400
-
-
 def test_charts_read_out_the_time_that_is_pointed_at(browser, service):
     """They have axes with units; the pointer or the arrow keys choose a time, in all of them."""
     page = shown(browser, service)
@@ -238,20 +225,6 @@ def test_a_wrong_token_shows_nothing(browser, service):
     expect(page.locator("#state")).to_have_text("the token is wrong")
     assert page.locator("#main").is_hidden()
     assert page.locator("#facts div").count() == 0
-
-
-def test_who_reads_a_table_by_keyboard_stays_there(browser, service):
-    """What is in focus is still there, and in focus, after the figures were asked for again."""
-    page = shown(browser, service)
-    page.locator("#hot a").first.focus()
-    with page.expect_response("**/v1/overview"):
-        pass
-    with page.expect_response("**/v1/overview"):  # the one before it has been drawn
-        pass
-    assert page.evaluate("document.activeElement.textContent") == EVIL
-    page.keyboard.press("Enter")
-    expect(page.locator("#found h3").first).to_have_text(EVIL)
-    assert page.evaluate("document.activeElement.id") == "found"
 
 
 def test_a_service_that_is_gone_is_said_to_be(browser, tmp_path):

@@ -35,33 +35,6 @@ def lines(serving, since):
 # ------------------------------------------------------------------------------------------- tokens
 
 
-def test_no_client_can_claim_the_token_of_another(client):
-    """Whatever follows from a token that was answered, claimed or released: others go on."""
-    token = reserve(client, "claims", "a")[1]
-    head, _, number = token.rpartition("-")
-    for i in range(1, 200):
-        with contextlib.suppress(redis.ResponseError, ValueError):
-            claimed = f"{head}-{int(number, 16) + i:x}"
-            reserve(client, "claims", f"claimed {i}", "TOKEN", claimed, "EXEMPT", "start")
-    for i in range(200, 400):
-        with contextlib.suppress(redis.ResponseError, ValueError):
-            released = f"{head}-{int(number, 16) + i:x}"
-            client.execute_command("DEDUP.RELEASE", "claims", f"released {i}", released)
-    for i in range(500):
-        insert(client, "claims", f"stranger {i}", value=spread(i + 1))
-    for token in ("_" + "0" * 32, "a" * 65, "a" * 15, "a_" * 10):
-        with pytest.raises(redis.ResponseError):
-            reserve(client, "claims", "b", "TOKEN", token)
-
-
-def test_a_lifetime_of_its_own_makes_no_policy_of_its_own(serving, client):
-    """Many different SECONDS open nothing, and cost as much as one."""
-    for i in range(300):
-        assert reserve(client, "lifetimes", f"k{i}", "SECONDS", 1 + i / 100, value=spread(i))[1]
-    counted = sum(1 for line in serving.log if "policy" in line)
-    assert counted == 0
-
-
 # -------------------------------------------------------------------------------------------- bytes
 
 

@@ -105,18 +105,16 @@ def reserve(call, ns, *pages, **more):
 
 
 def test_a_page_goes_its_way(call, ns):
-    """Reserve, insert, probe, the document, forget: each answers as described."""
+    """Reserve, insert, release, probe, the document, forget: each answers as described."""
     (verdict,) = reserve(call, ns, a_page())
     assert verdict["status"] == "unique"
     held = {"key": "http://a/1", "token": verdict["token"]}
     status, answer = call("POST", "/v1/insert", {"ns": ns, "items": [held, held]})
     assert (status, answer) == (200, {"results": [{"done": True}, {"done": True}]})
-    probed = {
-        "ns": ns,
-        "recipe": RECIPE,
-        "pages": [{"value": v, "sketch": SKETCH} for v in (VALUE, FAR)],
-    }
-    status, answer = call("POST", "/v1/probe", probed)
+    status, answer = call("POST", "/v1/release", {"ns": ns, "items": [held]})
+    assert (status, answer) == (200, {"results": [{"done": False}]})
+    pages = [{"value": value, "sketch": SKETCH} for value in (VALUE, FAR)]
+    status, answer = call("POST", "/v1/probe", {"ns": ns, "recipe": RECIPE, "pages": pages})
     near = {"key": "http://a/1", "distance": 0, "similarity": 1.0}
     assert (status, answer) == (200, {"results": [[near], []]})
     status, answer = call("GET", f"/v1/documents?ns={ns}&key=http%3A%2F%2Fa%2F1")
@@ -124,13 +122,8 @@ def test_a_page_goes_its_way(call, ns):
     assert (answer["value"], answer["sketch"], answer["identity"]) == (VALUE, SKETCH, VALUE)
     assert (answer["recipe"], answer["domain"], answer["features"]) == (RECIPE, "a", 300)
     (duplicate,) = reserve(call, ns, a_page("http://a/2"))
-    assert duplicate == {
-        "status": "near_duplicate",
-        "of": "http://a/1",
-        "distance": 0,
-        "similarity": 1.0,
-        "identity": "same",
-    }
+    of = {"of": "http://a/1", "distance": 0, "similarity": 1.0, "identity": "same"}
+    assert duplicate == {"status": "near_duplicate"} | of
     forgotten = {"ns": ns, "keys": ["http://a/1", "http://a/1"]}
     status, answer = call("POST", "/v1/forget", forgotten)
     assert (status, answer) == (200, {"results": [{"done": True}, {"done": False}]})
@@ -156,19 +149,6 @@ def test_inserts_of_one_request_are_one_commit_and_errors_their_own(call, ns):
     for n in (3, 9, 10):
         found = call("GET", f"/v1/documents?ns={ns}&key=http%3A%2F%2Fa%2F{n}")[1]
         assert (found["items"], found["paid"]) == (f"{n:02x}", bool(n % 2))
-
-
-def test_release_gives_back(call, ns):
-    """A released reservation is gone; a second release says there was none."""
-    (verdict,) = reserve(call, ns, a_page())
-    held = {"key": "http://a/1", "token": verdict["token"]}
-    status, answer = call("POST", "/v1/release", {"ns": ns, "items": [held, held]})
-    assert (status, answer) == (200, {"results": [{"done": True}, {"done": False}]})
-    status, answer = call("POST", "/v1/insert", {"ns": ns, "items": [held]})
-    assert (status, answer["results"][0]["error"]["code"]) == (200, "ERR")
-    unknown = {"key": "http://a/1", "token": "unknown"}
-    status, answer = call("POST", "/v1/insert", {"ns": ns, "items": [unknown]})
-    assert (status, answer["results"][0]["error"]["code"]) == (200, "NOTOKEN")
 
 
 def test_options_are_those_of_resp(call, ns):
@@ -256,21 +236,14 @@ def test_metrics_are_prometheus_and_count(serving, call, ns):
     assert 'dedup_command_seconds_bucket{le="+Inf"}' in figures
 
 
-@pytest.mark.parametrize(
-    "host", ["evil.example", "localhost.evil.example", "evil.example:80", "", "[::1"]
-)
+OTHERS = ["evil.example", "localhost.evil.example", "evil.example:80", "", "[::1"]
+OURS = ["localhost", "LOCALHOST:7780", "127.0.0.1", "[::1]:7780", "10.0.0.7"]
+
+
+@pytest.mark.parametrize("host", [*OURS, *OTHERS])
 def test_another_host_is_refused_even_on_loopback(call, host):
-    """A web page that has its own name lead to this port gets nothing."""
-    status, answer = call("GET", "/readyz", Host=host)
-    assert (status, answer["error"]["code"]) == (403, "ERR")
-
-
-@pytest.mark.parametrize(
-    "host", ["localhost", "LOCALHOST:7780", "127.0.0.1", "[::1]:7780", "10.0.0.7"]
-)
-def test_addresses_and_localhost_are_served(call, host):
-    """Addresses are nobody else's names."""
-    assert call("GET", "/readyz", Host=host)[0] == 200
+    """A web page that has its own name lead to this port gets nothing; addresses are nobody else's names."""
+    assert call("GET", "/readyz", Host=host)[0] == (200 if host in OURS else 403)
 
 
 def test_names_of_its_own_are_given_at_the_start(tmp_path):

@@ -7,7 +7,7 @@ from collections import Counter
 import msgspec
 import pytest
 from click.testing import CliRunner
-from commands import insert, probe, spread
+from commands import insert, spread
 from services import Serving
 from stores import document
 
@@ -124,23 +124,6 @@ def test_a_store_that_fails_costs_the_others_nothing(tmp_path, monkeypatch, capl
 
 def test_pause_is_an_hour_or_a_share_of_the_age():
     assert [pause_seconds(seconds) for seconds in (30 * DAY, 10 * 3600, 600)] == [3600, 3600, 60]
-
-
-def test_service_prunes_at_its_start_and_answers(tmp_path):
-    """Documents that were imported with old times go; what is inserted now stays, and is found."""
-    fill(tmp_path, "d", ("old", 3000, time.time() - 31 * DAY), ("new", 50, time.time() - 29 * DAY))
-    with (
-        Serving(tmp_path, "--keep", "30d") as service,
-        service.client(decode_responses=True) as client,
-    ):
-        for i in range(200):  # while it prunes
-            insert(client, "d", f"now/{i}", value=spread(10_000 + i))
-            assert [f"now/{i}", 0, "1.0000"] in probe(client, "d", spread(10_000 + i))
-        while not any("old documents pruned: 3,000" in line for line in service.log):
-            time.sleep(0.05)
-        assert count(client) == 250
-        assert b'dedup_results_total{result="pruned"} 3000.0' in service.get("/metrics")[1]
-    assert keys(tmp_path, "d") == {"new": 50, "now": 200}
 
 
 def test_service_prunes_again(tmp_path):

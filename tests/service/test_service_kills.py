@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import signal
-import subprocess
-import sys
 import uuid
-from pathlib import Path
-from subprocess import PIPE
 
 import pytest
 from crawling import PATIENT, TEXT, Crawling, serve
@@ -73,21 +67,3 @@ def test_promise_6_what_was_acknowledged_survives_kills_of_kafka_too(
     seed, topic = seed_of("SERVICE_KILLS"), f"inserts-{uuid.uuid4().hex[:12]}"
     tell(f"service, spiders and broker killed, SERVICE_KILLS_SEED={seed}")
     assert list(wrongs(killed_round(tmp_path, site, seed, one_broker, topic))) == []
-
-
-def test_a_soak_that_is_ended_says_how_many_kills_it_did_and_what_was_lost():
-    """SIGTERM, as of `timeout`: a verdict and figures, and the signal's exit code."""
-    program = Path(__file__).parents[1] / "support"
-    with subprocess.Popen(
-        [sys.executable, program, "soak_commands"], stdout=PIPE, stderr=PIPE, text=True
-    ) as soak:
-        line = soak.stderr.readline()
-        soak.send_signal(signal.SIGTERM)
-        out, told = soak.communicate()
-    assert line.startswith("round 1 of 300, 1 kills, nothing lost: "), line + told
-    assert "ended by SIGTERM: " in told.splitlines()[-1]
-    assert told.endswith(" of a service), nothing lost\n"), told
-    figures = json.loads(out)
-    assert figures["killed"]["service"] >= 1
-    assert figures["wrong"] == []
-    assert soak.returncode == 128 + signal.SIGTERM

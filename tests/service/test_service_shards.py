@@ -11,9 +11,8 @@ import sys
 import pytest
 import redis
 from click.testing import CliRunner
+from log_services import client
 from logs import document, inserts, log_config, murmur2, write
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 from services import RECIPE, Serving
 
 from dedup.cli import main
@@ -30,12 +29,6 @@ def partition(key: str) -> int:
 def keys_of(partitions: set[int], count: int) -> list[str]:
     keys = (f"http://new.example/{i}" for i in range(1000))
     return [key for key in keys if partition(key) in partitions][:count]
-
-
-def client(service: Serving) -> redis.Redis:
-    return redis.Redis(
-        port=service.port, decode_responses=True, retry=Retry(NoBackoff(), 0), socket_timeout=120
-    )
 
 
 def found(service: Serving, numbers: range) -> set[int]:
@@ -190,7 +183,7 @@ def test_a_token_of_ones_own_can_be_released_and_asked_again(tmp_path):
         [late] = posted(service, "/v1/reserve", asked)["results"]
         assert "used before" in late["error"]["message"]
         assert "in_flight:0\r\n" in at.execute_command("DEDUP.INFO", NS)
-        for bad in ("short", "with a space in it", "x" * 65):
+        for bad in ("short", "with a space in it", "x" * 65, "_" + "0" * 32):
             with pytest.raises(redis.ResponseError, match="TOKEN .* not allowed"):
                 words = ["0" * 16, "00" * 37, "0" * 16, 300, "", "RECIPE", RECIPE, "TOKEN", bad]
                 at.execute_command("DEDUP.RESERVE", NS, "k", *words)
