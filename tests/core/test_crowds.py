@@ -73,18 +73,6 @@ def test_a_probe_of_a_crowd_finds_what_a_scan_finds(shape, seed, k, preset, flip
     check(table, values[gone:], documents[gone:], queries)
 
 
-def test_a_saved_crowd_is_loaded_as_it_was(tmp_path):
-    """A file knows nothing of crowds; a table loaded from it answers as before, for another k too."""
-    values = crowd("leading bits", 5)
-    documents = np.arange(len(values), dtype=np.uint64)
-    table = Table(3)
-    table.insert_many(values, documents)
-    table.save(tmp_path / "table")
-    for k in (3, 6):
-        loaded = Table.load(tmp_path / "table", k)
-        check(loaded, values, documents, values[::2_000].tolist())
-
-
 @pytest.mark.parametrize("order", ["ascending", "descending", "random"])
 def test_a_limit_gives_the_first_documents_of_a_fingerprint_with_very_many(order):
     """Nearest first, then by document: of 50,000 in any order the smallest, and `cut` says so."""

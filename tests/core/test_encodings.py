@@ -20,11 +20,6 @@ from dedup.model.errors import UsageError
 class TestEncodings:
     """The same page, in an encoding and in UTF-8."""
 
-    def test_http_charset(self, language: str, encoding: str) -> None:
-        """The encoding that the HTTP header gives is right."""
-        page = page_of(language)
-        assert fingerprint(encoded(page, encoding), encoding=encoding) == fingerprint(page)
-
     def test_http_charset_goes_before_the_page(self, language: str, encoding: str) -> None:
         """It is, whatever the page says of itself."""
         page = page_of(language, meta("utf-8"))
@@ -175,11 +170,6 @@ def test_the_quick_look_at_encodings_agrees_with_the_careful_one(pieces: list[st
     html = "".join(pieces).encode("latin-1")
     if lib.ndd_seems_utf8(ffi.from_buffer(html), len(html)):
         assert html_body_declared_encoding(html) in (None, "utf-8")
-
-
-def test_an_unknown_declared_encoding_means_utf8() -> None:
-    """What a page says wrongly does not stop it."""
-    assert fingerprint("<meta charset=nonsense>é".encode()).value == fingerprint("é").value
 
 
 def test_a_declaration_does_not_change_a_page_given_as_text() -> None:

@@ -110,14 +110,6 @@ def test_published_hashes_give_their_published_values(
     assert token_hashes([token], algorithm, seed=seed).tolist() == [expected]
 
 
-def test_text_and_its_bytes_hash_alike() -> None:
-    """A token given as text counts as its UTF-8 bytes, and a lone surrogate does no harm."""
-    assert (
-        token_hashes(["é", "\ud800"]).tolist()
-        == token_hashes([b"\xc3\xa9", b"\xed\xa0\x80"]).tolist()
-    )
-
-
 def test_an_unknown_hash_is_refused() -> None:
     """The error names those that are known."""
     with pytest.raises(UsageError, match="'md5'; known are recipe, fnv1, fnv1a, jenkins"):
@@ -150,20 +142,6 @@ def test_float_weights_equal_the_oracle(pairs: list[tuple[int, float]]) -> None:
     assert simhash(np.array(hashes, dtype=np.uint64), weights) == oracle.simhash(hashes, weights)
 
 
-@given(st.lists(st.tuples(UINT64, st.floats(0, 100)), min_size=1, max_size=30), st.randoms())
-def test_the_order_of_hashes_never_matters(
-    pairs: list[tuple[int, float]], order: random.Random
-) -> None:
-    """Features may come in any order, with weights of any kind."""
-
-    def found(rows: list[tuple[int, float]]) -> int:
-        return simhash(np.array([h for h, _ in rows], dtype=np.uint64), [w for _, w in rows])
-
-    shuffled = pairs.copy()
-    order.shuffle(shuffled)
-    assert found(shuffled) == found(pairs)
-
-
 def test_simhash_of_many_hashes_equals_the_oracle() -> None:
     """Counters of many bits carry as they should."""
     hashes = np.random.default_rng(1).integers(0, ALL, 20_011, dtype=np.uint64, endpoint=True)
@@ -176,12 +154,6 @@ def test_simhash_is_golden(vector: dict[str, Any]) -> None:
     """The examples of the specification, those of research/peers.md among them."""
     hashes = np.array([int(digits, 16) for digits in vector["hashes"]], dtype=np.uint64)
     assert hex_fingerprint(simhash(hashes, vector["weights"])) == vector["value"]
-
-
-def test_a_tie_gives_0() -> None:
-    """A hash and its complement have no majority in any bit, whatever their equal weight."""
-    hashes = np.array([5, ALL - 5], dtype=np.uint64)
-    assert simhash(hashes) == simhash(hashes, [7, 7]) == 0
 
 
 def test_compatible_fingerprints_can_be_made() -> None:
@@ -264,13 +236,6 @@ def test_fingerprints_of_text_equal_the_oracle(text: str) -> None:
     assert fingerprint_text(text) == as_reading(page).fingerprint
 
 
-@given(TEXTS)
-def test_words_of_text_equal_the_oracle(text: str) -> None:
-    """The tokens themselves are the same."""
-    plain = text.replace("<", " ").replace("&", " ")
-    assert words(plain) == oracle.read_text(plain).blocks
-
-
 @pytest.mark.parametrize("vector", GOLDEN["texts"], ids=lambda vector: vector["text"][:20])
 def test_texts_are_golden(vector: dict[str, Any]) -> None:
     """The texts of the specification, in many scripts, public and keyed."""
@@ -327,13 +292,6 @@ def test_every_character_has_the_class_of_the_specification() -> None:
     assert digest == GOLDEN["characters"]["sha256"]
 
 
-def test_text_without_words_gives_0() -> None:
-    """No features: everything is 0."""
-    assert fingerprint_text(" - . ") == PageFingerprint(
-        0, bytes(37), 0, 0, "words-0-7", parts=bytes(32)
-    )
-
-
 def test_markup_in_plain_text_is_text() -> None:
     """fingerprint_text() knows no tags and no references."""
     assert fingerprint_text("a<b>c &amp; d") == fingerprint_text("a b c amp d")
@@ -379,30 +337,10 @@ def tags(draw: st.DrawFn) -> str:
     return start + draw(st.sampled_from([">", ">", ">", ">", " >", "/>"]))
 
 
-BEGINNINGS = st.sampled_from(
-    [
-        "",
-        "",
-        "",
-        "<?xml version='1.0'?>",
-        "\ufeff\n<?xml ",
-        "<?xmlx ?>",
-        "<svg>",
-        "<math>",
-        "{",
-        '\ufeff { "',
-        "{}",
-        "[ 1",
-        "[x",
-        "\n[[",
-        "<p><pre>{ }",
-        "<pre>\n[-1",
-        "a<pre>{}",
-    ]
-)
+BEGINNINGS = """|||<?xml version='1.0'?>|\ufeff\n<?xml |<?xmlx ?>|<svg>|<math>|{|\ufeff { "|{}|[ 1|[x|\n[[|<p><pre>{ }|<pre>\n[-1|a<pre>{}"""
 PAGES = st.builds(
     lambda beginning, pieces: "".join([beginning, *pieces]).encode(),
-    BEGINNINGS,
+    st.sampled_from(BEGINNINGS.split("|")),
     st.lists(st.one_of(tags(), st.sampled_from(PIECES)), max_size=80),
 )
 URLS = st.sampled_from([None, "http://h/d/page?x", "https://h/d/e/"])
@@ -458,20 +396,7 @@ def test_long_pages_equal_the_oracle(seed: int) -> None:
 NAMES = "sku SKU gtin gtin13 gtin123 isbn mpn productID identifier @id @type @graph mainEntity offers value name"
 STRINGS = r"""a|A1|007-12|Product|WebPage|urn:x:1|https://h/x?y=1#z|/x;sid=1/y|x/y|#a|_:b|\u0041|\ud83d\ude00|\ud83d\u00"""
 SCALARS = ["12", "0012", "1.5 ", "null", "TRUE", "1 2", "-"]
-ODD = [
-    *'{}[],:"',
-    "\\",
-    "\\u",
-    " ",
-    "\n",
-    "é",
-    "\0",
-    '"sku"',
-    '"@id"',
-    '"offers":',
-    '"@graph":[',
-    '"value":',
-]
+ODD = [*'{}[],:"\\ \né\0', "\\u", '"sku"', '"@id"', '"offers":', '"@graph":[', '"value":']
 
 
 def json_values() -> st.SearchStrategy[str]:
@@ -611,24 +536,6 @@ class TestGoldenPages:
         html = (oracle.GOLDEN / page["file"]).read_bytes()
         expected = [Block(weight, tokens.split(" ")) for weight, tokens in page["blocks"]]
         assert main_words(html, encoding="utf-8") == expected
-
-    def test_the_blocks_make_the_fingerprint(self, page: dict[str, Any]) -> None:
-        """value, sketch and features follow from the blocks and the title, the sketch's end from the page."""
-        found = self.reading(page).fingerprint
-        blocks = [(weight, tokens.split(" ")) for weight, tokens in page["blocks"]]
-        html = (oracle.GOLDEN / page["file"]).read_bytes()
-        judged, title = oracle.judged_page(html)
-        value, sketch, features = oracle.fingerprint_blocks(blocks, (0, 0), title, judged.own)
-        if features < 8:
-            sketch = sketch[:33] + oracle.token_hash(html).to_bytes(8, "little")[:4]
-        assert (found.value, found.sketch, found.features) == (value, sketch, features)
-
-    def test_text_and_bytes_give_the_same(self, page: dict[str, Any]) -> None:
-        """A page as text is the page as bytes."""
-        html = (oracle.GOLDEN / page["file"]).read_bytes()
-        text = html.decode("utf-8", "replace")
-        found = read_page(text, url=page["url"])
-        assert found == self.reading(page)
 
 
 TWENTY = " ".join(f"w{i}" for i in range(20))
@@ -781,27 +688,19 @@ def test_titles_equal_the_oracle(title: str) -> None:
     assert fingerprint(f"<title>{title}</title>").title == oracle.title_of(title.encode())
 
 
-def test_url_changes_nothing_but_a_relative_canonical_url() -> None:
-    """Words and title do not depend on where a page came from."""
-    html = "<title>t</title><link rel=canonical href=x><p>one two <a href=/d/x>three</a>"
-    a, b = fingerprint(html), fingerprint(html, url="http://h/d/")
-    assert (a.value, a.sketch, a.title) == (b.value, b.sketch, b.title)
-    assert a.canonical != b.canonical
+URLS_OF_ALL_KINDS = [
+    "",
+    "http://h",
+    "http://h/",
+    "page",
+    "http://h/é/x",
+    "data:,x",
+    "http://[",
+    "http://h/\ud800/x",
+]
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "",
-        "http://h",
-        "http://h/",
-        "page",
-        "http://h/é/x",
-        "data:,x",
-        "http://[",
-        "http://h/\ud800/x",
-    ],
-)
+@pytest.mark.parametrize("url", URLS_OF_ALL_KINDS)
 def test_promise_7_any_url_is_safe(url: str) -> None:
     """A complete canonical URL is what it is, whatever the page's own."""
     html = "<link rel=canonical href=/x>y"

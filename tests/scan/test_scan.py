@@ -1,16 +1,14 @@
 """`dedup scan`: what it says of pages, whatever files hold them and however many processes read them."""
 
-import inspect
 import itertools
 import json
 import os
 import re
-import subprocess
-import sys
+from functools import partial
 
+import command_line
 import msgspec
 import pytest
-from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scanning import (
@@ -30,7 +28,6 @@ from scanning import (
 from sizes import examples
 
 from dedup import fingerprint
-from dedup.cli import main
 from dedup.model.errors import DedupError, UsageError
 from dedup.model.recipes import recipe_of
 from dedup.scan import ScanJob, scan
@@ -41,17 +38,7 @@ from dedup.store import Store
 PAGES = mixed(150)
 STATUS = FIELDS.index("status")
 
-_MIXES = "mix_stderr" in inspect.signature(CliRunner).parameters
-RUNNER = CliRunner(**{"mix_stderr": False} if _MIXES else {})
-
-
-def call(*args: object, data: bytes | None = None) -> Result:
-    return RUNNER.invoke(main, ["scan", *map(str, args)], input=data, prog_name="dedup")
-
-
-def run(*args: object, **options: object) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "dedup", "scan", *map(str, args)]
-    return subprocess.run(command, check=False, capture_output=True, timeout=600, **options)
+call = partial(command_line.call, "scan")
 
 
 def test_the_pages_hold_every_case():
@@ -88,26 +75,24 @@ def test_every_verdict_is_that_of_a_plain_slow_judge(tmp_path_factory, data):
     assert found == judged(pages, **options)
 
 
+FORMATS = ".warc .warc.gz .warc.zst .jsonl .jsonl.gz .jsonl.zst .parquet".split()
+
+
 @pytest.mark.parametrize(
-    ("name", "output"),
-    [(n, "v.jsonl") for n in ("p.warc", "p.warc.gz", "p.warc.zst", "p.jsonl", "p.jsonl.gz")]
-    + [("p.jsonl", "v.parquet")],
+    ("suffix", "output"), [*((each, "v.jsonl") for each in FORMATS), (".jsonl", "v.parquet")]
 )
-def test_every_format_gives_the_same_verdicts(tmp_path, name, output):
+def test_every_format_gives_the_same_verdicts(tmp_path, suffix, output):
     """A page's verdict does not depend on what file it lies in, or on what it is written to."""
-    path = tmp_path / name
-    if ".warc" in name:
+    path = tmp_path / f"p{suffix}"
+    if "warc" in suffix:
         write_warc(path, records(PAGES))
     else:
-        write_lines(path, PAGES)
+        (write_parquet if suffix == ".parquet" else write_lines)(path, PAGES)
     assert scanned(tmp_path, path, output=output) == judged(PAGES)
 
 
-def test_zstandard_lines_and_parquet_give_the_same_verdicts(tmp_path):
-    """So do .jsonl.zst, and Parquet with columns of other names."""
-    path = write_lines(tmp_path / "p.jsonl.zst", PAGES)
-    assert scanned(tmp_path, path) == judged(PAGES)
-    assert scanned(tmp_path, write_parquet(tmp_path / "p.parquet", PAGES)) == judged(PAGES)
+def test_columns_may_have_other_names(tmp_path):
+    """Here each has the name of the other."""
     swapped = write_parquet(tmp_path / "q.parquet", [Page(p.html, p.url) for p in PAGES])
     assert scanned(tmp_path, swapped, url_field="html", html_field="url") == judged(PAGES)
 
@@ -323,7 +308,7 @@ def test_the_summary_counts_every_page(tmp_path):
 def test_stdin_to_stdout(tmp_path):
     """JSON lines on stdin give verdicts on stdout, and the summary on stderr."""
     data = write_lines(tmp_path / "p.jsonl", PAGES).read_bytes()
-    done = run("-", "--output", "-", input=data)
+    done = command_line.run("scan", "-", "--output", "-", input=data)
     (tmp_path / "v.jsonl").write_bytes(done.stdout)
     assert verdicts(tmp_path / "v.jsonl") == judged(PAGES)
     assert b"150 pages of 1 file" in done.stderr
@@ -332,8 +317,8 @@ def test_stdin_to_stdout(tmp_path):
 
 def test_a_broken_line_of_stdin_is_named():
     """It has the name that a person knows, not the dash of the command line."""
-    done = run("-", input=b"not json\n")
-    assert b"dedup: stdin line 1: not a JSON object" in done.stderr
+    done = call("-", data=b"not json\n")
+    assert "dedup: stdin line 1: not a JSON object" in done.stderr
 
 
 def test_the_paper_at_a_greater_distance_is_warned_of(tmp_path):
@@ -485,25 +470,6 @@ def test_without_a_charset_the_page_says_its_own(tmp_path, headers):
         tmp_path, response("http://a/", text.encode("koi8-r"), headers=headers)
     )
     assert value == f"{fingerprint(text).value:016x}"
-
-
-def test_a_terminal_shows_rate_and_remaining_time(tmp_path, monkeypatch, capsys):
-    """How far it is, how fast, and how long it takes yet; nothing of it where nobody looks."""
-    from dedup.cli import scan as command
-    from dedup.cli import terminal
-    from dedup.scan import ScanProgress
-
-    assert command._progress() is None
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    now = [0.0]
-    monkeypatch.setattr("time.monotonic", lambda: now[0])
-    show = command._progress()
-    show(ScanProgress(bytes=1000, total_bytes=9000, pages=500, pages_now=0))
-    now[0] = 20.0  # seconds
-    show(ScanProgress(bytes=3000, total_bytes=9000, pages=1500, pages_now=1000))
-    line = capsys.readouterr().err.split("\r")[-1]
-    assert "1,500 pages, 50 a second, 33 %, 1:00 left" in line
-    terminal.status.clear()
 
 
 def test_files_are_of_one_site(tmp_path):

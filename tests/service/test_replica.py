@@ -52,13 +52,8 @@ async def test_a_restart_goes_on_and_applies_nothing_twice(kafka, tmp_path):
     await write(config, inserts(range(100)))
     await drained(config, tmp_path)
     await write(config, inserts(range(100, 130)))
-    assert await drained(config, tmp_path) == {
-        "inserted": 30,
-        "late_duplicate": 0,
-        "replaced": 0,
-        "forgotten": 0,
-        "repeated": 0,
-    }
+    counts = await drained(config, tmp_path)
+    assert {name: count for name, count in counts.items() if count} == {"inserted": 30}
     assert await drained(config, tmp_path) == {}
     assert held(tmp_path) == replayed(await read(config))
 

@@ -215,34 +215,25 @@ async def test_stores_are_not_emptied_where_partitions_were_added(kafka, tmp_pat
         assert held(tmp_path) == before
 
 
-def test_a_broker_that_was_restored_from_an_older_copy_is_another_log(one_broker, tmp_path):
+async def test_a_broker_that_was_restored_from_an_older_copy_is_another_log(one_broker, tmp_path):
     """Though its log has grown past what was applied: other records are at the offsets that were read."""
     config = log_config(one_broker.bootstrap)
     data, copy = one_broker.nodes[1].folder / "data", tmp_path / "copy"
     path = tmp_path / "stores"
 
-    async def before():
-        await ensure_topic(config, partitions=1)
-        await write(config, inserts(range(20)))
-
-    async def main():
-        await write(config, inserts(range(20, 30)))
-        await drained(config, path)
-
-    async def after():
-        await write(config, inserts(range(100, 150)))
-        with pytest.raises(LogLost, match="another record at offset 29"):
-            await drained(config, path)
-        counts = await drained(config, path, rebuild=True)
-        assert counts["inserted"] == 70
-
-    asyncio.run(before())
-    one_broker.kill()
+    await ensure_topic(config, partitions=1)
+    await write(config, inserts(range(20)))
+    await asyncio.to_thread(one_broker.kill)
     shutil.copytree(data, copy)
-    one_broker.start()
-    asyncio.run(main())
-    one_broker.kill()
+    await asyncio.to_thread(one_broker.start)
+    await write(config, inserts(range(20, 30)))
+    await drained(config, path)
+    await asyncio.to_thread(one_broker.kill)
     shutil.rmtree(data)
     shutil.copytree(copy, data)
-    one_broker.start()
-    asyncio.run(after())
+    await asyncio.to_thread(one_broker.start)
+    await write(config, inserts(range(100, 150)))
+    with pytest.raises(LogLost, match="another record at offset 29"):
+        await drained(config, path)
+    counts = await drained(config, path, rebuild=True)
+    assert counts["inserted"] == 70

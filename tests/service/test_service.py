@@ -120,9 +120,7 @@ def test_a_token_is_asked_for(tmp_path, protocol):
     with Serving(tmp_path, token=TOKEN) as service:
         with service.client(protocol=protocol, password=TOKEN) as client:
             assert client.ping()
-        with redis.Redis(
-            port=service.port, protocol=protocol, username="default", password=TOKEN
-        ) as client:
+        with service.client(protocol=protocol, username="default", password=TOKEN) as client:
             assert client.ping()
         for wrong in ({}, {"password": "wrong"}, {"username": "other", "password": TOKEN}):
             with (

@@ -6,12 +6,11 @@ from collections import Counter
 
 import msgspec
 import pytest
-from click.testing import CliRunner
+from command_line import call
 from commands import insert, spread
 from services import Serving
 from stores import document
 
-from dedup.cli import main
 from dedup.service.core.namespaces import Namespaces, Pruning, pause_seconds
 from dedup.store import Store
 from dedup.store.store import locked_documents
@@ -141,7 +140,7 @@ def test_service_prunes_again(tmp_path):
 @pytest.mark.parametrize("age", ["soon", "0", "-1d", ""])
 def test_wrong_age(age):
     """It names itself and what is allowed."""
-    told = CliRunner().invoke(main, ["serve", "--path", "x", "--keep", age])
+    told = call("serve", "--path", "x", "--keep", age)
     assert told.exit_code == 2
     assert f"{age!r} is not an age: 30d, 12h, 90m, or seconds" in told.output
 

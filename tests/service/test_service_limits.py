@@ -9,8 +9,6 @@ import random
 import re
 import resource
 import socket
-import subprocess
-import sys
 import threading
 import time
 
@@ -19,6 +17,7 @@ import pytest
 import redis
 from commands import command, insert, page, probe, reserve, spread
 from crawling import wait_for
+from forking import completed
 from needing import linux_only
 from services import RECIPE, Serving, few_files
 from sketches import sketch
@@ -426,11 +425,8 @@ def test_empty_lines_keep_no_connection_open(hasty):
 def test_a_folder_belongs_to_one_service(tmp_path):
     """A second one ends with an error that names the first; after kill -9 the folder is free."""
     with Serving(tmp_path) as serving:
-        given = ["serve", "--path", str(tmp_path), "--listen", "127.0.0.1:0", "--http", "none"]
-        done = subprocess.run(
-            [sys.executable, "-m", "dedup", *given],
-            capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
+        given = ["serve", "--path", tmp_path, "--listen", "127.0.0.1:0", "--http", "none"]
+        done = completed("from dedup.cli import main; main()", given)
         assert done.returncode == 1, done.stderr
         assert serving.process is not None
         assert f"{tmp_path} is held by process {serving.process.pid}" in done.stderr

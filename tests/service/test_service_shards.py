@@ -5,17 +5,15 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
-import subprocess
-import sys
 
 import pytest
 import redis
-from click.testing import CliRunner
+from command_line import call
+from forking import completed
 from log_services import client
 from logs import document, inserts, log_config, murmur2, write
 from services import RECIPE, Serving
 
-from dedup.cli import main
 from dedup.model.events import record_key
 
 NS = "d"
@@ -142,7 +140,7 @@ def _shows_its_share(a: Serving, at: redis.Redis) -> None:
     ],
 )
 def test_wrong_partitions_are_refused_before_anything_is_made(options, said, tmp_path):
-    done = CliRunner().invoke(main, ["serve", "--path", str(tmp_path / "store"), *options])
+    done = call("serve", "--path", tmp_path / "store", *options)
     assert done.exit_code == 2
     assert said in done.output
     assert not (tmp_path / "store").exists()
@@ -152,10 +150,9 @@ def test_partitions_beyond_the_topic_end_the_service_with_the_count(kafka, tmp_p
     """Known once Kafka has answered: wrong usage, exit code 2."""
     config = log_config(kafka)
     asyncio.run(write(config, []))
-    command = [sys.executable, "-m", "dedup", "serve", "--path", str(tmp_path)]
-    command += ["--listen", "127.0.0.1:0", "--http", "none", "--kafka", config.bootstrap[0]]
-    command += ["--topic", config.topic, "--partitions", "1-3"]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
+    given = ["serve", "--path", tmp_path, "--listen", "127.0.0.1:0", "--http", "none"]
+    given += ["--kafka", config.bootstrap[0], "--topic", config.topic, "--partitions", "1-3"]
+    done = completed("from dedup.cli import main; main()", given)
     assert done.returncode == 2
     assert "3 lies beyond the 3 partitions of the topic" in done.stderr
     assert "Traceback" not in done.stderr

@@ -4,7 +4,6 @@ import signal
 import socket
 import ssl
 import stat
-import subprocess
 import sys
 
 import pytest
@@ -13,11 +12,14 @@ from certificates import Authority
 from commands import ONCE, TOKEN, insert, probe
 from crawling import wait_for
 from detecting import page
+from forking import completed
 from services import Serving
 
 import dedup
 from dedup.model.errors import ServiceUnavailable
 from dedup.wire.client.services import addresses_of
+
+PROGRAM = "from dedup.cli import main; main()"
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no Unix sockets")
 
@@ -56,23 +58,16 @@ def test_a_socket_that_a_kill_left_is_replaced_and_others_are_not(short):
         serving.start()
         with redis.Redis(unix_socket_path="s") as client:
             assert client.ping()
-        for taken in (place, written(short / "file")):
-            done = subprocess.run(
-                [sys.executable, "-m", "dedup", "serve", "--path", short / "other", "--listen",
-                 "127.0.0.1:0", "--http", "none", "--unix", taken],
-                capture_output=True, text=True, check=False, timeout=120,
-            )  # fmt: skip
+        (short / "file").write_text("mine")
+        for taken in (place, short / "file"):
+            where = ["--listen", "127.0.0.1:0", "--http", "none", "--unix", taken]
+            done = completed(PROGRAM, ["serve", "--path", short / "other", *where])
             assert done.returncode == 1
             assert str(taken) in done.stderr
             assert "Traceback" not in done.stderr
         with redis.Redis(unix_socket_path="s") as client:
             assert client.ping()
     assert (short / "file").read_text() == "mine"
-
-
-def written(path):
-    path.write_text("mine")
-    return path
 
 
 def test_without_tcp_the_token_is_asked_for_all_the_same(short):

@@ -18,7 +18,6 @@ from dedup.wire.client.command_codec import (
     NoToken,
     Request,
     Route,
-    error_of,
     facts_of_all,
     holding_of,
     neighbours_of_all,
@@ -114,25 +113,7 @@ def test_any_other_answer_is_service_unavailable(reply):
         pass
 
 
-def test_a_service_that_is_not_ready_holds_nothing_yet():
-    """Its error stands."""
-    with pytest.raises(ServiceUnavailable, match="NOTREADY"):
-        holding_of(error_of("NOTREADY reading the log"))
-
-
 # --------------------------------------------------------------------------------- what is asked
-
-
-def test_all_but_the_home_are_told_that_they_are_not():
-    """HOME off goes to them; the home gets the command as it stands."""
-    route = routed(shard("0-7"), shard("8-15"))
-    request = Request(
-        (b"X", b"FIELDS", b"on", b"TOKEN", "t"), "news", KEYS[0], to_all=True, token="t"
-    )
-    assert tuple(request.targets(route)) == (0, 1)
-    home, other = request.home, 1 - request.home
-    assert request.data_for(home).split() == b"*5 $1 X $6 FIELDS $2 on $5 TOKEN $1 t".split()
-    assert request.data_for(other).split()[-4:] == [b"$4", b"HOME", b"$3", b"off"]
 
 
 @pytest.mark.parametrize("spare", [False, True], ids=["one home", "home failed"])
@@ -167,14 +148,6 @@ def test_who_was_not_asked_about_a_page_knows_nothing_of_its_token():
     assert isinstance(request.home_reply(), NoToken)
     assert tuple(request.targets(Route())) == ()
     assert request.home_reply() is None  # nobody is there
-
-
-def test_who_may_hold_a_page():
-    """Those that answered with a token, and those whose answer was lost."""
-    request = Request((b"X", b"TOKEN", "t"), "news", KEYS[0], to_all=True, token="t")
-    request.replies = {0: [b"unique", b"t"], 1: [b"pending", None], 2: error_of("ERR x"), 3: None}
-    request.unanswered = {4}
-    assert request.holders() == {0: "t", 4: "t"}
 
 
 def near(key: str, distance: int, similarity: float = 1.0) -> Neighbour:

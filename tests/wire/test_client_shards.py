@@ -118,12 +118,6 @@ async def test_who_is_cancelled_leaves_no_reservation_at_any_shard(shards):
 # ------------------------------------------------------------------------------- some of them do
 
 
-def test_what_no_shard_holds_is_named(shards, opens):
-    """With one shard of two in the list no detector opens: it says which partitions it lacks."""
-    with pytest.raises(ServiceUnavailable, match="partitions 4-7 of the log are held by no table"):
-        opens(urls(shards[0]), timeout_seconds=30)
-
-
 def answers(ask: Callable[[], Verdict]) -> Verdict:
     """Ask until there is an answer."""
     found: list[Verdict] = []
