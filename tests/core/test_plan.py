@@ -3,16 +3,16 @@
 import itertools
 import math
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from command_line import call
 from segment_data import stats_of, write_segment
 
 import dedup
 import dedup.core.memory
-from dedup.cli import main
 from dedup.cli.plan import store_size
 from dedup.cli.terminal import size_text
 from dedup.core.bulk.designs import plan
@@ -187,8 +187,7 @@ def test_what_cannot_be_planned(documents, k):
 # ------------------------------------------------------------------------------------- the command
 
 
-def run(*arguments):
-    return CliRunner().invoke(main, ["plan", *arguments])
+run = partial(call, "plan")
 
 
 def test_the_command_prints_example_3_1():

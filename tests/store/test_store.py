@@ -62,14 +62,6 @@ def test_what_is_kept_in_memory_is_bounded(tmp_path, monkeypatch):
         assert "0" not in [d.key for d, _ in s.near(0)]
 
 
-def test_invalid_keys_are_refused(tmp_path):
-    """A key that is not valid Unicode is a usage error and stores nothing."""
-    with Store.open(tmp_path) as s:
-        with pytest.raises(UsageError, match="Unicode"):
-            s.insert(document("\ud800"))
-        assert len(s) == 0
-
-
 def test_a_closed_store_says_so(tmp_path):
     """Every call after close() is a usage error naming the store; a second close is nothing."""
     s = Store.open(tmp_path)

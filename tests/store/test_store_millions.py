@@ -5,7 +5,6 @@ The index merges files by their ratio (segmented_table.RATIO): ten million take 
 What is told at the end are seconds by the clock, of one run.
 """
 
-import filecmp
 import json
 import logging
 import os
@@ -13,7 +12,6 @@ import random
 import shutil
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,7 +20,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from detecting import page
 from millions import (
     NAMESPACE,
     NEW,
@@ -37,14 +34,9 @@ from millions import (
     version_of,
 )
 from seeds import seed_of
-from services import Serving
 
-import dedup
 from dedup.store import Store
 from dedup.store.documents import key_digest
-from dedup.store.index import Index, IndexUnusable
-from dedup.store.store import locked_documents
-from dedup.store.transfer import decode_line
 
 pytestmark = pytest.mark.long
 
@@ -195,64 +187,3 @@ def test_promise_6_a_damaged_index_is_made_again_beside_a_copy_that_is_sound(fil
         (report,) = json.loads(verified())["stores"]
     assert (report["problems"], report["documents"]) == ([], documents_after(STEPS))
     assert report["indexed"] > documents_after(STEPS) - 1000
-
-
-def test_promise_6_a_cut_or_missing_file_of_the_index_is_named(filled):
-    """Whoever opens the store has its index made again, as in the test before; here it is only named."""
-    folder = filled.copy / NAMESPACE
-    cut, gone = largest(folder / "keys"), folder / "values" / "manifest.json"
-    os.truncate(cut, cut.stat().st_size - 1)
-    kept = gone.rename(folder / "kept")
-    with locked_documents(folder) as documents:
-        for named in (gone.parent, cut):
-            with pytest.raises(IndexUnusable, match=str(named)):
-                Index(folder, documents, 8, threading.RLock(), read_only=True)
-            if not gone.exists():
-                kept.rename(gone)
-
-
-def test_a_backup_while_serving_and_the_way_back(filled, tmp_path, tell):
-    """Of half a million: it has every document, in order, and a store made of it has the same lines."""
-    lines, again = tmp_path / "lines", tmp_path / "again"
-    with Serving(filled.part) as service:
-        ended = threading.Event()
-        loading = threading.Thread(target=_load, args=(service.port, ended))
-        loading.start()
-        begin = time.perf_counter()
-        try:
-            url = f"http://127.0.0.1:{service.http_port}"
-            with command("store", "backup", url, "--output", lines) as done:
-                done()
-        finally:
-            ended.set()
-            loading.join()
-        seconds = time.perf_counter() - begin
-    numbers, versions, ids = all_after(SOME)
-    order = np.argsort(ids)
-    expected = zip(numbers[order].tolist(), versions[order].tolist(), strict=True)
-    with lines.open("rb") as file:
-        for number, version in expected:
-            assert decode_line(file.readline()) == (NAMESPACE, document(number, version))
-        inserted = [decode_line(line)[1].key for line in file]
-    assert all(key.startswith("http://new.example.com/") for key in inserted)
-    begin = time.perf_counter()
-    with command("store", "import", tmp_path / "store", "--input", lines) as done:
-        done()
-    tell(f"half a million: backup {seconds:.0f} s, import {time.perf_counter() - begin:.0f} s")
-    with command("store", "export", tmp_path / "store", "--output", again) as done:
-        done()
-    assert filecmp.cmp(lines, again, shallow=False)
-
-
-def _load(port: int, ended: threading.Event) -> None:
-    """Insert documents of our own into a service, until it is enough."""
-    number = 0
-    url = f"redis://127.0.0.1:{port}"
-    with dedup.open(url, namespace=NAMESPACE, timeout_seconds=60) as detector:
-        while not ended.is_set():
-            verdict = detector.reserve(
-                page(value_of(number, 2)), f"http://new.example.com/{number}"
-            )
-            if verdict.token:  # else its value is near another by chance: k = 8, millions
-                detector.insert(verdict)
-            number += 1

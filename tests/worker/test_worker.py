@@ -329,13 +329,3 @@ def test_an_address_in_use_ends_it(topic, tmp_path):
             assert worker.end(None) == 1
     said = "".join(worker.other)
     assert f"cannot listen on {place}: Address already in use; give --metrics another" in said
-
-
-def test_a_store_in_use_ends_it(topic, tmp_path):
-    """Two workers cannot have one folder: the second says who holds it and names `dedup serve`."""
-    topic.fill(messages([(1, 0)]))
-    with working(topic, "--path", tmp_path) as first:
-        first.wait_for("partitions of")
-        with working(topic, "--path", tmp_path) as second:
-            assert second.end(None) == 1
-        assert "dedup serve" in "".join(second.other)

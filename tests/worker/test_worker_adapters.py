@@ -149,12 +149,6 @@ def test_base64_that_is_none_is_named():
         read('{"url": "http://a/", "html": "ä"}'.encode())
 
 
-def test_what_python_calls_json_is_read():
-    """NaN and lone surrogates, which Python's json writes and JSON has not, lose no page."""
-    fields = {"url": "http://a/", "html": "<p>\ud800 x", "score": float("nan")}
-    assert READ["json"](json.dumps(fields).encode()).content == "<p>\ud800 x"
-
-
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -200,12 +194,3 @@ def test_any_object_is_a_page_or_a_named_fault(fields):
             assert isinstance(read(data), RecordPage)
         except EventInvalid as error:
             assert str(error)
-
-
-def test_fields_by_path():
-    """`a.b` is the field b of the object a."""
-    read = adapter(format_of("json", url="page.url", text="page.text"))
-    found = read(b'{"page": {"url": "http://a.example/1", "text": "<b> is a tag"}}')
-    assert (found.key, found.content, found.is_text) == ("http://a.example/1", "<b> is a tag", True)
-    with pytest.raises(EventInvalid, match=r"'page\.text' is missing"):
-        read(b'{"page": {"url": "http://a.example/1"}}')

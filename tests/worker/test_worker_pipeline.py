@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pagestream
 import pytest
-from picture_site import SITE, learned_late, picture
 from sizes import FULL
 
 import dedup
@@ -21,7 +20,7 @@ from dedup.wire.kafka import RecordRefused
 from dedup.wire.kafka.writer import Outgoing, Sent
 from dedup.worker.adapters import FORMATS, adapter
 from dedup.worker.adapters import Topics as Names
-from dedup.worker.pipeline import Batch, InputRecord, Pipeline, ReadRecord
+from dedup.worker.pipeline import Batch, InputRecord, Pipeline
 from dedup.worker.worker import PageReader
 
 SEEDS = range(45, 120) if FULL else range(45)
@@ -155,25 +154,6 @@ def log(contents: int, copies: int, seed: int) -> list[InputRecord]:
     return [pagestream.record(i, *page) for i, page in enumerate(pages)]
 
 
-def test_a_worker_learns_the_frames_of_sites(tmp_path):
-    """A page that is its site's frame and nearly nothing else is kept, in whatever batches the pages come."""
-    topics = Topics(Chance(0))
-    pages = [{"url": f"{SITE}/{i}", "html": picture(i)} for i in range(60)]
-    records = [
-        InputRecord("p", 0, i, 1, None, json.dumps(page).encode()) for i, page in enumerate(pages)
-    ]
-    with working(tmp_path, topics) as worker:
-        for first in range(0, 60, 7):
-            asyncio.run(worker.settle(records[first : first + 7]))
-    found = {}
-    for output in topics.written:
-        names = dict(output.headers)
-        said = names["dedup.status"].decode()
-        reason = names.get("dedup.reason", b"").decode()
-        found[json.loads(output.value)["url"]] = f"{said} {reason}".strip()
-    assert learned_late([found[page["url"]] for page in pages])
-
-
 def test_our_headers_of_an_earlier_worker_are_replaced(tmp_path):
     """A record that went through a worker before carries one verdict, the last one."""
     topics = Topics(Chance(0))
@@ -182,18 +162,6 @@ def test_our_headers_of_an_earlier_worker_are_replaced(tmp_path):
     with working(tmp_path, topics) as worker:
         asyncio.run(worker.settle([InputRecord("p", 0, 0, 1, b"k", record.value, old)]))
     assert topics.written[0].headers == (("other", b"y"), ("dedup.status", b"unique"))
-
-
-def test_a_page_read_again_is_a_refetch(tmp_path):
-    """What a crash has the worker read again goes to the unique topic again, as refetch."""
-    topics = Topics(Chance(0))
-    for _ in range(2):
-        with working(tmp_path, topics) as worker:
-            asyncio.run(worker.settle([pagestream.record(0, 1)]))
-    assert [header(output, "dedup.status") for output in topics.of("unique")] == [
-        "unique",
-        "refetch",
-    ]
 
 
 def test_what_cannot_be_judged_says_why(tmp_path):
@@ -462,11 +430,3 @@ def test_whatever_fails_nothing_is_lost(tmp_path, seed):
     assert {pagestream.content_of(url) for url in accepted} == set(range(10))
     if chance.crashes == chance.faults == 0:
         assert len(accepted) == 10 == len(topics.of("unique"))
-
-
-def test_readings_keep_their_order(tmp_path):
-    """However many threads read, readings come back in the order of the records."""
-    with working(tmp_path) as worker:
-        readings = asyncio.run(worker.reader.read(log(30, 3, seed=4)))
-    assert [reading.record.offset for reading in readings] == list(range(90))
-    assert all(isinstance(reading, ReadRecord) and reading.page for reading in readings)

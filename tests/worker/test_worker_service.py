@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import signal
 import time
-from collections import Counter
 
 import pagestream
 import pytest
@@ -29,28 +28,6 @@ def service(tmp_path):
 
 def url_of(service: Serving) -> str:
     return f"redis://127.0.0.1:{service.port}"
-
-
-def contents_of(found) -> Counter:
-    return Counter(pagestream.content_of(message.key.decode()) for message in found)
-
-
-@pytest.mark.long
-def test_two_workers_drop_what_one_would(topic, service):
-    """Whatever worker meets the copies of a content, one of them is unique, and no page comes twice."""
-    given = messages(pagestream.stream(150, 6, seed=1))
-    topic.fill(given)
-    options = ("--service", url_of(service), "--batch", 25, "--wait-seconds", 100)
-    with working(topic, *options) as first, working(topic, *options) as second:
-        first.wait_for("partitions of")
-        second.wait_for("partitions of")
-        seen = lambda: len(read(topic.bootstrap, topic.duplicates))  # noqa: E731
-        first.wait_for(lambda: seen() >= 150 * 5)
-        assert (first.end(), second.end()) == (0, 0)
-    done = outcome(topic)
-    assert not wrongs(given, done)
-    assert set(contents_of(done.unique).values()) == {1}
-    assert len(done.unique) + len(done.duplicates) == len(given)
 
 
 def test_a_killed_worker_leaves_nothing_undone(topic, service):
