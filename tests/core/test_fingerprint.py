@@ -688,19 +688,10 @@ def test_titles_equal_the_oracle(title: str) -> None:
     assert fingerprint(f"<title>{title}</title>").title == oracle.title_of(title.encode())
 
 
-URLS_OF_ALL_KINDS = [
-    "",
-    "http://h",
-    "http://h/",
-    "page",
-    "http://h/é/x",
-    "data:,x",
-    "http://[",
-    "http://h/\ud800/x",
-]
+ANY_URLS = "|http://h|http://h/|page|http://h/é/x|data:,x|http://[|http://h/\ud800/x".split("|")
 
 
-@pytest.mark.parametrize("url", URLS_OF_ALL_KINDS)
+@pytest.mark.parametrize("url", ANY_URLS)
 def test_promise_7_any_url_is_safe(url: str) -> None:
     """A complete canonical URL is what it is, whatever the page's own."""
     html = "<link rel=canonical href=/x>y"

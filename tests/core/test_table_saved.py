@@ -8,14 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from table_oracle import (
-    ALL,
-    KINDS,
-    clustered,
-    scan,
-    some_queries,
-    uniform,
-)
+from table_oracle import ALL, KINDS, clustered, scan, some_queries, uniform
 
 from dedup.core.table import Match, Table
 from dedup.model.errors import DedupError, StoreDamaged

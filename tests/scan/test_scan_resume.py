@@ -17,14 +17,7 @@ import pytest
 from crawling import wait_for
 from forking import completed
 from needing import linux_only
-from scanning import (
-    mixed,
-    records,
-    response,
-    write_lines,
-    write_parquet,
-    write_warc,
-)
+from scanning import mixed, records, response, write_lines, write_parquet, write_warc
 from sizes import sized
 
 from dedup.scan import ScanJob, scan

@@ -52,10 +52,7 @@ def test_the_reservation_stands_until_the_event_is_applied(kafka, tmp_path):
 def test_pin_keeps_the_reservation_without_producing(kafka, tmp_path):
     """INSERT ... PIN outlives the reservation's time, and ends with the event of another producer."""
     config = log_config(kafka)
-    with (
-        serving(tmp_path, config, "--reservation-seconds", 3) as service,
-        client(service) as at,
-    ):
+    with serving(tmp_path, config, "--reservation-seconds", 3) as service, client(service) as at:
         token = reserve(at, "d", "http://a/1")[1]
         assert at.execute_command("DEDUP.INSERT", "d", "http://a/1", token, "PIN") == "OK"
         time.sleep(3.5)
@@ -68,10 +65,7 @@ def test_pin_keeps_the_reservation_without_producing(kafka, tmp_path):
 
 def test_without_kafka_it_is_not_ready_and_says_why(tmp_path):
     """Before Kafka has answered: -NOTREADY, /readyz 503 with the reason, /livez 200; SIGTERM ends it."""
-    with (
-        Serving(tmp_path, "--kafka", "127.0.0.1:1", wait=False) as service,
-        client(service) as at,
-    ):
+    with Serving(tmp_path, "--kafka", "127.0.0.1:1", wait=False) as service, client(service) as at:
         for command in (
             ("DEDUP.PROBE", "d", "0" * 16, "0" * 16, "RECIPE", RECIPE),
             ("DEDUP.RESERVE", "d", "k", *page()),

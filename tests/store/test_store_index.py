@@ -327,12 +327,3 @@ def test_a_segment_of_removed_documents_is_written_again(tmp_path, monkeypatch):
 
 
 # --------------------------------------------------------------------------------- verifying
-
-
-def test_verify_reports_progress(tmp_path, monkeypatch):
-    """The callback gets the documents done, and all of them at last."""
-    monkeypatch.setattr("dedup.store.verify.STEP", 400)
-    fill(tmp_path, 1000)
-    calls = []
-    verify_store(tmp_path, progress=lambda *call: calls.append(call))
-    assert calls == [(400, 1000), (800, 1000), (1000, 1000)]

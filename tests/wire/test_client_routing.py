@@ -93,11 +93,7 @@ def test_what_nobody_holds_is_named_with_who_holds_what():
 
 @pytest.mark.parametrize(
     ("reply", "holding"),
-    [
-        ([b"*", 0], Holding(None, 0)),
-        ([b"*", 16], EVERYTHING),
-        ([b"0-3,6", 16], shard("0-3,6")),
-    ],
+    [([b"*", 0], Holding(None, 0)), ([b"*", 16], EVERYTHING), ([b"0-3,6", 16], shard("0-3,6"))],
 )
 def test_what_a_service_says_it_holds(reply, holding):
     """All, or some."""

@@ -9,7 +9,6 @@ import sys
 import textwrap
 import time
 
-import msgspec
 import pytest
 from aiokafka.partitioner import DefaultPartitioner
 from broker import Cluster
@@ -256,27 +255,6 @@ async def test_a_record_too_large_is_refused_and_the_next_goes_through(kafka):
             await writer.send(b"k", b"x" * 2_000_000)
         assert await writer.send(b"k", b"y") == (0, 0)
         assert writer.unacknowledged == 0
-
-
-async def test_a_writer_goes_on_after_its_broker_was_away(one_broker):
-    """While it is away every send is refused within a bound; afterwards the same writer works."""
-    config = msgspec.structs.replace(log_config(one_broker.bootstrap), request_timeout_seconds=1.0)
-    await ensure_topic(config, partitions=1)
-    async with Writer(config) as writer:
-        await writer.send(b"k", b"1")
-        await asyncio.to_thread(one_broker.kill)
-        for _ in range(2):
-            with pytest.raises(KafkaUnavailable):
-                await asyncio.wait_for(writer.send(b"k", b"2"), HANG_SECONDS)
-        assert writer.unacknowledged == 0
-        await asyncio.to_thread(one_broker.start)
-        for _ in range(100):
-            try:
-                await writer.send(b"k", b"3")
-                break
-            except KafkaUnavailable:
-                await asyncio.sleep(0.1)
-    assert (await read(config))[-1].value == b"3"
 
 
 # --------------------------------------------------------------------------------------- bounds

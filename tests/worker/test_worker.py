@@ -13,17 +13,7 @@ from pathlib import Path
 
 import pagestream
 import pytest
-from workers import (
-    Message,
-    Topic,
-    finish,
-    messages,
-    outcome,
-    read,
-    wait_until,
-    working,
-    wrongs,
-)
+from workers import Message, Topic, finish, messages, outcome, read, wait_until, working, wrongs
 
 from dedup.model.recipes import recipe_of
 

@@ -8,7 +8,6 @@ import time
 
 import pagestream
 import pytest
-import sharding
 from services import Serving
 from workers import Topic, finish, messages, outcome, read, working, wrongs
 
@@ -88,46 +87,3 @@ def test_a_wrong_token_ends_it_without_telling_it(topic, tmp_path):
         worker.wait_for("connect failed")
         assert worker.end() == 0
         assert "a-wrong-token-of-as-many-letters" not in worker.told()
-
-
-@pytest.mark.long
-def test_a_replica_takes_over_from_a_killed_service(topic, kafka, tmp_path):
-    """Two services follow one log; when the first is killed the worker goes on with the second."""
-    given = messages(pagestream.stream(150, 4, seed=9))
-    log = ("--kafka", kafka, "--topic", f"{topic.name}.inserts")
-    with Serving(tmp_path / "1", *log) as first, Serving(tmp_path / "2", *log) as second:
-        topic.fill(given[:300])
-        options = ("--service", f"{url_of(first)},{url_of(second)}", "--batch", 25)
-        with working(topic, *options, "--metrics", "127.0.0.1:0") as worker:
-            worker.wait_for("partitions of")
-            worker.wait_for(lambda: worker.metrics().get(COMMITS))
-            first.kill()
-            topic.fill(given[300:])
-            keys = {message.key for message in given}
-            outputs = (topic.unique, topic.duplicates)
-            worker.wait_for(
-                lambda: keys == {m.key for name in outputs for m in read(topic.bootstrap, name)}
-            )
-            assert worker.end() == 0, worker.told()
-    assert not wrongs(given, outcome(topic))
-
-
-@pytest.mark.long
-def test_a_shard_that_is_killed_is_waited_for(topic, kafka, tmp_path):
-    """kill -9 of one of two shards under load: the worker waits for its partitions, and loses nothing."""
-    given = messages(pagestream.stream(100, 4, seed=4))
-    topic.fill(given[:200])
-    with sharding.sharded(tmp_path, kafka, "0-3", "4-7") as shards:
-        options = ("--service", sharding.urls(*shards), "--batch", 20)
-        with working(topic, *options, "--metrics", "127.0.0.1:0") as worker:
-            worker.wait_for("partitions of")
-            worker.wait_for(lambda: worker.metrics().get(COMMITS))
-            shards[1].kill()
-            topic.fill(given[200:])
-            worker.wait_for(lambda: worker.said("reserve failed") or worker.said("insert failed"))
-            worker.wait_for(lambda: worker.get("/readyz")[0] == 503)
-            shards[1].start()
-            worker.wait_for(lambda: worker.get("/readyz")[0] == 200)
-            assert worker.end() == 0, worker.told()
-        finish(topic, *options)
-        assert not wrongs(given, outcome(topic))
