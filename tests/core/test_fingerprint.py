@@ -733,40 +733,6 @@ def test_similarity_equals_the_oracle(a: bytes, b: bytes) -> None:
     assert 0 <= found <= (1 if a[33:] == b[33:] else 0.9999)
 
 
-def shingles(tokens: list[str]) -> list[tuple[str, ...]]:
-    """Return the runs of three neighbours, or the only shorter one."""
-    return list(zip(tokens, tokens[1:], tokens[2:], strict=False)) or [tuple(tokens)]
-
-
-LETTERS = st.lists(st.sampled_from("abc"), max_size=12)
-NUMBERED = st.integers(0, 600).map(lambda n: [f"w{i % 400}" for i in range(n)])
-
-
-@pytest.mark.parametrize("recipe", [None, KEYED], ids=["public", "keyed"])
-@settings(max_examples=examples(300))
-@given(
-    st.one_of(LETTERS, NUMBERED),
-    st.integers(0, 600),
-    st.sampled_from(["same", "other", "added", "removed", "swapped", "turned"]),
-)
-def test_texts_are_wholly_alike_if_they_are_the_same_word_for_word(
-    recipe: Recipe | None, tokens: list[str], place: int, how: str
-) -> None:
-    """The estimate alone takes texts that differ in a word of hundreds for the same."""
-    place %= len(tokens) + 1
-    head, tail = tokens[:place], tokens[place:]
-    other = {
-        "same": tokens,
-        "other": [*head, "another", *tail[1:]],
-        "added": [*head, *tail[:1], *tail],
-        "removed": head + tail[1:],
-        "swapped": [*head, *tail[1:2], *tail[:1], *tail[2:]],
-        "turned": tail + head,
-    }[how]
-    a, b = (fingerprint_text(" ".join(each), recipe=recipe) for each in (tokens, other))
-    assert (similarity(a, b) == 1) == (shingles(tokens) == shingles(other))
-
-
 def titled(title: str, words: int) -> PageFingerprint:
     """Return the fingerprint of a page of so many words."""
     text = " ".join(f"w{i}" for i in range(words))
@@ -810,27 +776,6 @@ def test_a_box_of_links_does_not_decide() -> None:
     }
     assert read["<div class=contents>"] == 25
     assert read["<main>"] == read["<article>"] == 240
-
-
-@pytest.mark.parametrize("share", [0.5, 0.75, 0.88, 0.95])
-@pytest.mark.parametrize("count", [40, 300, 3000])
-def test_similarity_is_near_the_true_one(share: float, count: int) -> None:
-    """The mean over some texts is right, and each lies within five standard deviations."""
-    errors = []
-    for seed in range(10):
-        common = int(2 * count * share / (1 + share))
-        texts = [
-            {
-                oracle.mix(i + (10**6 * (10 * seed + (side if i >= common else 0))))
-                for i in range(count)
-            }
-            for side in (1, 2)
-        ]
-        true = len(texts[0] & texts[1]) / len(texts[0] | texts[1])
-        a, b = (made(sketch=oracle.sketch_of(text)) for text in texts)
-        errors.append(similarity(a, b) - true)
-    assert abs(sum(errors) / len(errors)) < 0.03
-    assert max(map(abs, errors)) < 0.6 * (1 - share) + 0.05
 
 
 def test_a_sketch_of_another_length_is_refused() -> None:
@@ -994,23 +939,6 @@ def test_a_page_leaves_nothing_to_the_next() -> None:
     assert after[1] == after[3] == before
     empty = PageFingerprint(0, bytes(37), 0, 0, "words-0-7", parts=bytes(32))
     assert after[2] == PageReading(empty, 0, 0, 0, 0)
-
-
-@pytest.mark.parametrize(
-    ("kind", "counts"),
-    [
-        ("application/json", True),
-        ("APPLICATION/JSON", True),
-        ("application/vnd.api+json", True),
-        ("application/ld+json", False),
-        ("text/javascript", False),
-        ("+json", False),
-    ],
-)
-def test_data_bytes_counts_inline_json(kind: str, counts: bool) -> None:
-    """Scripts of a JSON type count with their content; linked data describes the text and does not."""
-    html = f"<script type='{kind}'>{{\"a\": 1}}</script><script type='{kind}'>[2]</script>"
-    assert read_page(html).data_bytes == (11 if counts else 0)
 
 
 def test_a_recipe_may_be_given_by_id() -> None:

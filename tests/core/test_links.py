@@ -1,7 +1,5 @@
 """Where pages lead, against the oracle; and the set of hashes that remembers it."""
 
-from collections.abc import Iterator
-
 import oracle
 import pytest
 from hypothesis import example, given, settings
@@ -94,38 +92,6 @@ def test_links_of_a_page_in_another_encoding() -> None:
 
 def numbers(*hashes: int) -> bytes:
     return b"".join(one.to_bytes(8, "little") for one in hashes)
-
-
-class Model:
-    """What a set must and may remember, as a plain list of what came."""
-
-    def __init__(self, most: int) -> None:
-        self.most, self.came = most, list[int]()
-
-    def recent(self) -> Iterator[int]:
-        """Yield those after which fewer than most / 2 others came."""
-        later: set[int] = set()
-        for one in reversed(self.came):
-            if one not in later:
-                if len(later) >= self.most // 2:
-                    return
-                later.add(one)
-                yield one
-
-
-@settings(max_examples=examples(200))
-@given(st.integers(2, 40), st.lists(st.lists(st.integers(1, 60), max_size=9), max_size=30))
-def test_a_set_remembers_the_latest(most: int, batches: list[list[int]]) -> None:
-    """What came lately is there, what never came is not, and it never holds more than it may."""
-    hashes, model = HashSet(most), Model(most)
-    for batch in batches:
-        missing = hashes.missing(numbers(*batch))
-        assert hashes.take(numbers(*batch)) == missing
-        model.came += batch
-        assert hashes.missing(numbers(*model.recent())) == 0
-        never = set(range(1, 61)) - set(model.came)
-        assert hashes.missing(numbers(*never)) == len(never)
-        assert len(hashes) <= most
 
 
 def test_a_set_as_bytes() -> None:

@@ -114,27 +114,32 @@ def test_connection_commands_of_redis_py(client):
     assert client.select(0)
 
 
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    """A service with a token."""
+    with Serving(tmp_path_factory.mktemp("guarded"), token=TOKEN) as service:
+        yield service
+
+
 @pytest.mark.parametrize("protocol", [2, 3])
-def test_a_token_is_asked_for(tmp_path, protocol):
+def test_a_token_is_asked_for(guarded, protocol):
     """With DEDUP_TOKEN, nothing but AUTH, HELLO and QUIT is answered until the token is shown."""
-    with Serving(tmp_path, token=TOKEN) as service:
-        with service.client(protocol=protocol, password=TOKEN) as client:
+    for right in ({"password": TOKEN}, {"username": "default", "password": TOKEN}):
+        with guarded.client(protocol=protocol, **right) as client:
             assert client.ping()
-        with service.client(protocol=protocol, username="default", password=TOKEN) as client:
-            assert client.ping()
-        for wrong in ({}, {"password": "wrong"}, {"username": "other", "password": TOKEN}):
-            with (
-                service.client(protocol=protocol, **ONCE, **wrong) as client,
-                pytest.raises(redis.RedisError, match="NOAUTH|token|uthentication"),
-            ):
-                client.execute_command("DEDUP.INFO")
-    assert TOKEN not in "".join(service.log)
-    assert "wrong" not in "".join(service.log)
+    for wrong in ({}, {"password": "wrong"}, {"username": "other", "password": TOKEN}):
+        with (
+            guarded.client(protocol=protocol, **ONCE, **wrong) as client,
+            pytest.raises(redis.RedisError, match="NOAUTH|token|uthentication"),
+        ):
+            client.execute_command("DEDUP.INFO")
+    assert TOKEN not in "".join(guarded.log)
+    assert "wrong" not in "".join(guarded.log)
 
 
-def test_the_third_wrong_token_ends_the_connection(tmp_path):
+def test_the_third_wrong_token_ends_the_connection(guarded):
     """A connection does not get to try many tokens."""
-    with Serving(tmp_path, token=TOKEN) as service, service.connect() as plain:
+    with guarded.connect() as plain:
         plain.sendall(b"*2\r\n$4\r\nAUTH\r\n$5\r\nwrong\r\n" * 5)
         answer = b"".join(iter(lambda: plain.recv(4096), b""))
         assert answer == b"-NOAUTH wrong token\r\n" * 3

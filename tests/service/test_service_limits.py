@@ -12,7 +12,6 @@ import socket
 import threading
 import time
 
-import fuzzing
 import pytest
 import redis
 from commands import command, insert, page, probe, reserve, spread
@@ -121,12 +120,17 @@ def test_garbage_ends_its_connection_with_an_error(serving, client, garbage):
     assert client.ping()
 
 
-@pytest.mark.parametrize("greeting", [b"*1000\r\n", b"*2\r\n$4\r\nAUTH\r\n$9000\r\n" + b"x" * 9000])
-def test_before_the_token_little_is_taken(tmp_path, greeting):
-    """A connection that has not shown the token gets no room for long arrays and arguments."""
-    with Serving(tmp_path, token="a token of sixteen bytes") as service, service.connect() as plain:
-        plain.sendall(greeting)
-        assert rest(plain).startswith(b"-ERR Protocol error")
+def test_before_the_token_little_is_taken(tmp_path):
+    """A connection that has not shown the token gets no room for long arrays and arguments, and a greeting's time."""
+    with Serving(tmp_path, token="a token of sixteen bytes", limits=SHORT) as service:
+        for greeting, answer in (
+            (b"*1000\r\n", b"-ERR Protocol error"),
+            (b"*2\r\n$4\r\nAUTH\r\n$9000\r\n" + b"x" * 9000, b"-ERR Protocol error"),
+            (b"", b""),
+        ):
+            with service.connect() as plain:
+                plain.sendall(greeting)
+                assert rest(plain).partition(b":")[0] == answer
 
 
 def test_a_batch_of_too_many_values_is_refused(client):
@@ -193,13 +197,6 @@ def test_an_idle_connection_is_closed(hasty):
         assert rest(plain) == b"+PONG\r\n"
 
 
-def test_a_connection_that_shows_no_token_is_closed(tmp_path):
-    """Without the token a connection ends after its greeting time."""
-    serving = Serving(tmp_path, token="a token of sixteen bytes", limits=SHORT)
-    with serving as service, service.connect() as plain:
-        assert rest(plain) == b""
-
-
 @linux_only
 def test_a_slow_reader_costs_bounded_memory_and_ends(hasty):
     """Who asks and does not read is not answered without end, and is cut off; others are served."""
@@ -243,22 +240,6 @@ def test_a_reader_that_comes_late_gets_every_answer(serving, client):
             assert stream.readline() == b"$%d\r\n" % len(str(i))
             assert stream.readline() == b"%d\r\n" % i
         sender.join()
-
-
-def test_hostile_bytes_by_chance(serving, client):
-    """Mutated commands are answered, refused or ended, and cost the others nothing."""
-    inputs = [seed for name, seed in fuzzing.seeds() if name == "resp"]
-    assert inputs
-    rng = random.Random(8)
-    for i in range(300):
-        # it may have ended the connection by now, which shutdown() calls "not connected"
-        with serving.connect() as plain, contextlib.suppress(OSError):
-            plain.sendall(fuzzing.mutated(rng.choice(inputs), rng))
-            plain.shutdown(socket.SHUT_WR)
-            rest(plain)
-        if i % 50 == 0:
-            assert client.ping()
-    assert client.ping()
 
 
 def many_words(name: str, count: int, word: bytes = b"") -> bytes:

@@ -18,7 +18,6 @@ from dedup.wire.client.command_codec import (
     NoToken,
     Request,
     Route,
-    facts_of_all,
     holding_of,
     neighbours_of_all,
     unavailable,
@@ -46,14 +45,6 @@ def routed(*holdings: Holding) -> Route:
 
 def partition(key: str) -> int:
     return (murmur2(record_key("news", key)) & 0x7FFFFFFF) % 16
-
-
-@pytest.mark.parametrize("first", [EVERYTHING, Holding(None), shard("0-15")])
-def test_a_service_that_holds_everything_is_asked_alone(first):
-    """With a log or without, or one that names all partitions."""
-    route = routed(first, EVERYTHING, shard("0-7"))
-    assert (route.services, route.complete) == ((0,), True)
-    assert {route.home("news", key) for key in KEYS} == {0}
 
 
 @given(st.lists(st.sets(st.integers(0, 15), min_size=1), max_size=6))
@@ -151,22 +142,8 @@ def near(key: str, distance: int, similarity: float = 1.0) -> Neighbour:
     return Neighbour(document, distance, similarity, "unknown")
 
 
-def test_neighbours_of_several_are_in_order_and_each_once():
-    """By similarity, then distance, then key; a document at two services is one."""
-    answers = [[near("a", 1), near("c", 2)], [near("a", 1), near("b", 1), near("d", 0, 0.9)], []]
-    assert [found.key for found in neighbours_of_all(answers)] == ["a", "b", "c", "d"]
-
-
 def test_of_what_several_say_of_one_key_the_most_similar_stands():
     """Services that differ on a document, as one lags behind: the most similar, whoever answered last."""
     more, less = near("a", 1, 0.95), near("a", 1, 0.9)
     assert neighbours_of_all([[more], [near("b", 0), less]]) == [near("b", 0), more]
     assert neighbours_of_all([[near("b", 0), less], [more]]) == [near("b", 0), more]
-
-
-def test_facts_of_several_are_added_up():
-    """Documents are; pages in flight, which each service has, and all else, are not."""
-    one = {"documents": 3, "in_flight": 2, "recipe": "r", "distance": 6}
-    other = {"documents": 4, "in_flight": 3, "recipe": "r", "distance": 6}
-    assert facts_of_all([one, other]) == one | {"documents": 7, "in_flight": 3}
-    assert facts_of_all([one]) == one
