@@ -3,23 +3,7 @@
 import subprocess
 import sys
 
-import numpy as np
 import pytest
-from table_oracle import PRESETS, uniform
-
-from dedup.core.table import Table
-
-
-def test_a_compact_table_takes_less_memory_than_a_fast_one() -> None:
-    """The presets do what they say, where they can: with the same values, in other designs."""
-    values = uniform(np.random.default_rng(2), 100_000)
-    bytes_of = {}
-    for preset in PRESETS:
-        table = Table(3, preset)
-        table.insert_many(values, np.arange(100_000))
-        bytes_of[preset] = table.stats().bytes
-    assert bytes_of["compact"] < bytes_of["auto"] <= bytes_of["fast"]
-
 
 GROWS = """
 import re, sys
