@@ -74,7 +74,7 @@ def test_a_round_prunes_what_is_older_and_nothing_else(tmp_path):
     assert keys(tmp_path, "c") == {"new": 5}
 
 
-def test_a_command_waits_for_one_small_batch(tmp_path, monkeypatch):
+async def test_a_command_waits_for_one_small_batch(tmp_path, monkeypatch):
     """No more than 128 documents are looked at in one transaction, and others run in between."""
     fill(tmp_path, "a", ("old", MANY, OLD))
     looked_at: list[int] = []
@@ -87,19 +87,16 @@ def test_a_command_waits_for_one_small_batch(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Store, "_remove_next", watched)
 
-    async def round_beside_others() -> None:
-        async def others() -> None:
-            while True:
-                turns.append(len(looked_at))
-                await asyncio.sleep(0)
-
-        beside = asyncio.create_task(others())
-        await Pruning(namespaces, 100, Counter(), Moved()).round()
-        beside.cancel()
+    async def others() -> None:
+        while True:
+            turns.append(len(looked_at))
+            await asyncio.sleep(0)
 
     namespaces = Namespaces(tmp_path)
     namespaces.open_all()
-    asyncio.run(round_beside_others())
+    beside = asyncio.create_task(others())
+    await Pruning(namespaces, 100, Counter(), Moved()).round()
+    beside.cancel()
     namespaces.close()
     assert looked_at == [128] * 5  # the last one finds nothing
     assert set(turns) >= {1, 2, 3, 4}

@@ -281,7 +281,7 @@ def test_a_start_that_never_works_ends_in_time_with_its_reason():
         asyncio.run(started(start, "connecting", within_seconds=0.5))
 
 
-def test_a_stop_takes_no_longer_than_it_is_given():
+async def test_a_stop_takes_no_longer_than_it_is_given():
     """Also one that hangs, that raises, and that says CancelledError, as aiokafka's does."""
 
     async def hangs():
@@ -293,13 +293,11 @@ def test_a_stop_takes_no_longer_than_it_is_given():
     async def cancels():
         raise asyncio.CancelledError
 
-    async def main():
+    async with asyncio.timeout(HANG_SECONDS):
         assert await ended(asyncio.sleep(0), "stop")
         assert not await ended(hangs(), "stop", 0.1)
         assert not await ended(fails(), "stop")
         assert not await ended(cancels(), "stop")
-
-    asyncio.run(asyncio.wait_for(main(), HANG_SECONDS))
 
 
 async def test_a_reader_that_stands_still_is_made_anew(kafka, monkeypatch):
@@ -346,7 +344,7 @@ UNREADABLE = """
 """
 
 
-def test_a_record_that_cannot_be_read_is_never_skipped(kafka, monkeypatch):
+async def test_a_record_that_cannot_be_read_is_never_skipped(kafka, monkeypatch):
     """What cannot be read holds its partition up: what is before it comes, once, and nothing after it;
     other partitions go on. (A header whose name is no UTF-8, where it is not read leniently.)
     """
@@ -363,38 +361,31 @@ def test_a_record_that_cannot_be_read_is_never_skipped(kafka, monkeypatch):
     environment = os.environ | {"AIOKAFKA_NO_EXTENSIONS": "1"}  # C code would not take the name
     command = [sys.executable, "-c", textwrap.dedent(UNREADABLE), *config.bootstrap, config.topic]
 
-    asyncio.run(write(config, inserts(range(30))))
-    subprocess.run(command, env=environment, check=True)
-    asyncio.run(write(config, inserts(range(30, 60))))
+    await write(config, inserts(range(30)))
+    await asyncio.to_thread(subprocess.run, command, env=environment, check=True)
+    await write(config, inserts(range(30, 60)))
+    topic = await describe_topic(config)
+    offsets: dict[int, list[int]] = {number: [] for number in range(topic.partitions)}
+    async with Reader(config, topic) as reader:
 
-    async def main():
-        before = (await describe_topic(config)).partitions
-        async with Reader(config, await describe_topic(config)) as reader:
-            offsets = {number: [] for number in range(before)}
+        async def read_on() -> None:
+            for number, records in (await reader.batch(0.2)).items():
+                offsets[number] += [record.offset for record in records]
 
-            async def read_on() -> None:
-                for number, records in (await reader.batch(0.2)).items():
-                    offsets[number] += [record.offset for record in records]
+        def whole() -> bool:
+            return all(len(offsets[n]) == reader.ends.get(n) for n in offsets if n)
 
-            def whole() -> bool:
-                others = (n for n in offsets if n)
-                return all(len(offsets[n]) == reader.ends.get(n) for n in others)
-
-            deadline = time.monotonic() + HANG_SECONDS
-            while not (offsets[0] and whole() and not reader.alive):
-                assert time.monotonic() < deadline, (offsets, reader.alive)
-                await read_on()
-            for _ in range(10):
-                await read_on()
-            assert not reader.alive
-            assert not reader.caught_up
-            for number, found in offsets.items():
-                assert found == list(range(len(found))), number
-                assert (len(found) == reader.ends[number]) == (number != 0)
-            assert (
-                f"partition 0 cannot be read from offset {len(offsets[0])} on" in reader.unreadable
-            )
-            assert "--skip 0:" in reader.unreadable
-            return offsets[0]
-
-    assert asyncio.run(main())
+        deadline = time.monotonic() + HANG_SECONDS
+        while not (offsets[0] and whole() and not reader.alive):
+            assert time.monotonic() < deadline, (offsets, reader.alive)
+            await read_on()
+        for _ in range(10):
+            await read_on()
+        assert not reader.alive
+        assert not reader.caught_up
+        for number, found in offsets.items():
+            assert found == list(range(len(found))), number
+            assert (len(found) == reader.ends[number]) == (number != 0)
+        said = f"partition 0 cannot be read from offset {len(offsets[0])} on"
+        assert said in reader.unreadable
+        assert "--skip 0:" in reader.unreadable
