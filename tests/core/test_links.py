@@ -104,17 +104,6 @@ def test_a_set_as_bytes() -> None:
     assert other.missing(numbers(*range(1, 401))) == 1
 
 
-def test_a_set_takes_12_bytes_a_hash() -> None:
-    """A million hashes take at most 12.5 bytes each."""
-    hashes = HashSet(4_000_000)
-    for start in range(0, 1_000_000, 1000):
-        hashes.add(
-            numbers(*(one * 0x9E3779B97F4A7C15 % 2**64 for one in range(start, start + 1000)))
-        )
-    assert len(hashes) == 1_000_000
-    assert hashes.memory_bytes <= 12_500_100
-
-
 @pytest.mark.parametrize("wrong", [b"1234567", b"123456789"])
 def test_a_set_takes_whole_hashes(wrong: bytes) -> None:
     """Bytes that are no hashes are refused; so is a set of none."""

@@ -2,7 +2,6 @@
 
 import shutil
 import threading
-import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -205,20 +204,3 @@ def test_segments_that_a_kill_left_unmerged_are_merged_later(tmp_path):
     assert table.merge()
     assert table.stats().segments == 1
     assert all(table.has(array(range(number)), array(range(number))))
-
-
-def test_what_is_removed_one_by_one_takes_its_two_numbers(tmp_path):
-    """A removal from a segment is kept until it is written: as 16 bytes, whatever the calls."""
-    table, count = opened(tmp_path / "t"), 5000
-    table.append(range(count), range(count))
-    flush(table, count)
-    tracemalloc.start()
-    try:
-        for i in range(count):
-            assert table.remove(array([i]), array([i])) == 1
-        held, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert held < 40 * count
-    flush(table, count)
-    assert len(opened(tmp_path / "t")) == 0

@@ -1,9 +1,7 @@
 """`dedup scan`: what it says of pages, whatever files hold them and however many processes read them."""
 
-import itertools
 import json
 import os
-import re
 from functools import partial
 
 import command_line
@@ -383,23 +381,6 @@ def test_the_report_names_the_greatest_clusters(tmp_path):
     assert "b.example.com" in text and "<1>" not in text
 
 
-def test_the_sums_of_the_report_add_up(tmp_path):
-    """The parts of "pages" are all of them."""
-    short = page("http://c.example.com/", 1, words=4)
-    pages = [
-        page("http://a.example.com/", 1),
-        *(page(f"http://a.example.com/{i}", i % 3) for i in range(9)),
-    ]
-    file = write_lines(tmp_path / "p.jsonl", [*pages, pages[0], short])
-    assert call(file, "--report", tmp_path / "r.html").exit_code == 0
-    text = (tmp_path / "r.html").read_text()
-    rows = re.findall(r'<tr><td( class="part")?>[^<]*</td><td class="number">(\d+)', text)
-    assert rows[0] == ("", "12")
-    parts = [int(number) for _, number in itertools.takewhile(lambda row: row[0], rows[1:])]
-    assert len(parts) == 4  # unique, near-duplicates, seen again, short
-    assert sum(parts) == 12
-
-
 def test_pairs_are_printed(tmp_path):
     """--pairs prints each near-duplicate with its original; -q leaves out the summary."""
     file = write_lines(tmp_path / "p.jsonl", PAGES)
@@ -458,18 +439,6 @@ def test_a_fault_in_the_listing_reaches_the_caller(tmp_path):
 
 
 # ----------------------------------------------------------------------------- what a person sees
-
-
-@pytest.mark.parametrize("headers", [["Content-Type: text/html"], []])
-def test_without_a_charset_the_page_says_its_own(tmp_path, headers):
-    """A meta charset counts where the HTTP header names none."""
-    text = '<html><meta charset="koi8-r"><p>' + " ".join(
-        f"слово{chr(0x430 + i)}" for i in range(32)
-    )
-    ((_, value, *_),) = body_of(
-        tmp_path, response("http://a/", text.encode("koi8-r"), headers=headers)
-    )
-    assert value == f"{fingerprint(text).value:016x}"
 
 
 def test_files_are_of_one_site(tmp_path):

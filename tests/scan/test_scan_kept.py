@@ -109,23 +109,6 @@ def test_a_revisit_names_the_page_it_resembles(tmp_path):
     assert "WARC-Block-Digest" not in fields
 
 
-def test_a_damaged_warc_is_copied_without_what_is_torn(tmp_path):
-    """Wherever bytes are lost, the copy has every record that was judged and kept, and no other."""
-    whole = write_warc(tmp_path / "in.warc.gz", records(PAGES[:40])).read_bytes()
-    rng = random.Random(3)
-    for number in range(12):
-        data = bytearray(whole)
-        for _ in range(rng.randrange(1, 4)):
-            at = rng.randrange(len(data) - 400)
-            data[at : at + rng.randrange(1, 400)] = bytes(rng.randrange(400))
-        source = tmp_path / f"in{number}.warc.gz"
-        source.write_bytes(data)
-        target = tmp_path / f"out{number}.warc.gz"
-        rows, summary = scanned(target, source)
-        assert summary.broken
-        is_in_order(tmp_path, target, rows)
-
-
 @pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz", ".ndjson.zst"])
 def test_json_lines_keep_their_very_bytes(tmp_path, suffix):
     """Lines that are blank, or no JSON, stay as well."""
@@ -248,17 +231,6 @@ def test_a_wrong_target_is_refused_before_anything_is_read(
     with pytest.raises(UsageError, match=message):
         scan(ScanJob(inputs=tuple(inputs), kept=kept))
     assert sorted(tmp_path.rglob("*")) == before
-
-
-def test_a_complete_copy_is_not_written_again(tmp_path):
-    """A supervisor that always gives --resume is told at once that the folder is there."""
-    source = tmp_path / "in"
-    source.mkdir()
-    write_lines(source / "a.jsonl", PAGES[:9])
-    scanned(tmp_path / "out", source, resume=True)
-    with pytest.raises(UsageError, match="new folder"):
-        scanned(tmp_path / "out", source, resume=True)
-    assert not list(tmp_path.glob(".*"))
 
 
 def test_a_file_that_is_given_twice_is_refused(tmp_path):

@@ -22,6 +22,7 @@ from sizes import sized
 
 from dedup.scan import ScanJob, scan
 from dedup.scan.scanner import work_folder
+from dedup.scan.verdicts import ScanJudge
 from dedup.store import Store
 
 # The command, with commits so frequent that a small input has many; argv[1] is where to be killed:
@@ -222,32 +223,14 @@ def progress(output: Path) -> set[tuple[str, int]]:
     return set()
 
 
-def test_what_was_done_is_not_done_again(tmp_path):
+def test_what_was_done_is_not_done_again(tmp_path, monkeypatch):
     """After a kill near the end, hardly a page is judged once more."""
     file = write_warc(tmp_path / "p.warc.gz", records(PAGES))
     assert run(tmp_path, "v.jsonl", file, "12-", "--processes", "1")[0] is False
     before = (work_folder(str(tmp_path / "v.jsonl")) / "verdicts.jsonl").read_bytes()
-    judged = []
-    from dedup.scan.verdicts import ScanJudge
-
-    take = ScanJudge.take
-
-    def counted(self, result):
-        judged.append(result)
-        return take(self, result)
-
-    job = ScanJob(
-        inputs=(str(file),),
-        output=str(tmp_path / "v.jsonl"),
-        store=str(tmp_path / "v.jsonl.store"),
-        update=True,
-        resume=True,
-    )
-    ScanJudge.take = counted
-    try:
-        scan(job)
-    finally:
-        ScanJudge.take = take
+    judged, take = [], ScanJudge.take
+    monkeypatch.setattr(ScanJudge, "take", lambda *given: judged.append(given) or take(*given))
+    again(tmp_path, file)
     whole = (tmp_path / "v.jsonl").read_bytes()
     assert len(before) > len(whole) // 3
     assert whole.startswith(before[: len(before) // 2])

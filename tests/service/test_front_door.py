@@ -1,8 +1,6 @@
 """One client must not disturb another: fields, memory, connections, files, and the log."""
 
 import contextlib
-import http.client
-import json
 import resource
 import socket
 import time
@@ -15,16 +13,6 @@ from services import RECIPE, Serving, few_files
 from sketches import sketch
 
 SKETCH = sketch().hex()
-JSON = {"Content-Type": "application/json"}
-
-
-def post(serving, path, body):
-    connection = http.client.HTTPConnection("127.0.0.1", serving.http_port, timeout=120)
-    with contextlib.closing(connection):
-        data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        connection.request("POST", path, data, JSON)
-        answer = connection.getresponse()
-        return answer.status, json.loads(answer.read())
 
 
 def lines(serving, since):
@@ -39,7 +27,7 @@ def lines(serving, since):
     ("field", "place", "most"),
     [("key", 0, 8192), ("domain", 5, 256), ("recipe", 7, 64), ("kind", 9, 128)],
 )
-def test_every_field_is_bounded_in_bytes_over_both_ports(serving, client, field, place, most):
+def test_every_field_is_bounded_in_bytes_over_both_ports(serving, client, field, place, most, ask):
     """One byte more than allowed is an error over RESP and over HTTP; letters of two bytes count as two."""
     for ns, text in (("long", "a" * (most + 1)), ("wide", "é" * (most // 2) + "a")):
         words = ["k", *page(), "KIND", "list"]
@@ -51,7 +39,7 @@ def test_every_field_is_bounded_in_bytes_over_both_ports(serving, client, field,
                  "features": 300, "domain": "a"}  # fmt: skip
         body = {"ns": ns, "recipe": RECIPE, "pages": [asked]}
         (body if field == "recipe" else asked)[field] = text
-        status, answer = post(serving, "/v1/reserve", body)
+        status, _, answer = ask(serving, "POST", "/v1/reserve", body)
         assert status in {400, 413} or "error" in answer["results"][0], answer
 
 
@@ -88,7 +76,7 @@ def mprobe(ns, count, *options):
     return ["DEDUP.MPROBE", ns, "RECIPE", RECIPE, *options, "VALUES", *pair * count]
 
 
-def test_an_answer_is_bounded_in_bytes(serving, client):
+def test_an_answer_is_bounded_in_bytes(serving, client, ask):
     """A small command cannot ask for 80 MB; what is asked for less with COUNT is answered."""
     crowd(client, "heavy", 800, 8000)
     with pytest.raises(redis.ResponseError, match="^LIMIT .*COUNT"):
@@ -99,9 +87,9 @@ def test_an_answer_is_bounded_in_bytes(serving, client):
     assert len(client.execute_command(*mprobe("heavy", 10, "COUNT", 20))) == 10
     probed = {"ns": "heavy", "recipe": RECIPE,
               "pages": [{"value": "0123456789abcdef", "sketch": SKETCH}]}  # fmt: skip
-    status, answer = post(serving, "/v1/probe", probed)
+    status, _, answer = ask(serving, "POST", "/v1/probe", probed)
     assert (status, answer["error"]["code"]) == (413, "LIMIT")
-    assert post(serving, "/v1/probe", probed | {"count": 100})[0] == 200
+    assert ask(serving, "POST", "/v1/probe", probed | {"count": 100})[0] == 200
 
 
 @linux_only
@@ -279,7 +267,7 @@ JUNK = [
 ]
 
 
-def test_junk_writes_hardly_a_line(serving):
+def test_junk_writes_hardly_a_line(serving, ask):
     """A hundred bad requests of every kind write a line or two, none of which advises anything."""
     before = len(serving.log)
     for junk in JUNK * 20:
@@ -291,7 +279,7 @@ def test_junk_writes_hardly_a_line(serving):
                     plain.recv(1000)
     for body in (b'{"ns": "\xff\xfe"}', b'"\xed\xa0\x80"', b"[" * 100_000):
         for path in ("probe", "reserve", "insert", "release", "forget"):
-            status, answer = post(serving, f"/v1/{path}", body)
+            status, _, answer = ask(serving, "POST", f"/v1/{path}", body)
             assert (status, answer["error"]["code"]) == (400, "ERR")
     assert serving.get("/v1/documents?ns=%ff&key=%ff%fe")[0] in {400, 404, 413}
     assert len(lines(serving, before)) <= 2

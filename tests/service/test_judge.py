@@ -3,7 +3,6 @@
 import gzip
 import http.client
 import json
-import urllib.request
 from contextlib import closing, suppress
 from itertools import count
 
@@ -40,13 +39,10 @@ def ns():
     return next(_names)
 
 
-def ask(serving, path, body, headers, token=None):
+def ask(serving, path, body, headers):
     """Return the status and the answer."""
-    if token:
-        headers = headers | {"Authorization": f"Bearer {token}"}
-    with closing(
-        http.client.HTTPConnection("127.0.0.1", serving.http_port, timeout=120)
-    ) as connection:
+    connection = http.client.HTTPConnection("127.0.0.1", serving.http_port, timeout=120)
+    with closing(connection):
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         connection.request("POST", path, data, headers)
         answer = connection.getresponse()
@@ -64,9 +60,7 @@ def insert(serving, ns, key, token):
 
 def stored(serving, ns, key):
     """The document of a key."""
-    url = f"http://127.0.0.1:{serving.http_port}/v1/documents?ns={ns}&key={key}"
-    with urllib.request.urlopen(url, timeout=60) as answer:
-        return json.loads(answer.read())
+    return json.loads(serving.get(f"/v1/documents?ns={ns}&key={key}")[1])
 
 
 def asked(way, ns, url, kind):

@@ -49,13 +49,7 @@ ELSEWHERE = {
 
 
 def client(service, password: str | None = None) -> redis.Redis:
-    return redis.Redis(
-        port=service.port,
-        password=password or service.token,
-        decode_responses=True,
-        socket_timeout=60,
-        **ONCE,
-    )
+    return service.client(password=password or service.token, decode_responses=True, **ONCE)
 
 
 def crawled(service, *numbers: int, ns: str = "news", password: str | None = None) -> None:

@@ -33,18 +33,13 @@ async def raw(config: KafkaConfig, records) -> None:
     """Write records as any program may: with large values, and header names of any bytes."""
     from aiokafka import AIOKafkaProducer
 
-    producer = AIOKafkaProducer(
-        bootstrap_servers=list(config.bootstrap), max_request_size=10 << 20, linger_ms=20
-    )
-    await producer.start()
-    try:
+    options = {"max_request_size": 10 << 20, "linger_ms": 20}
+    async with AIOKafkaProducer(bootstrap_servers=list(config.bootstrap), **options) as producer:
         sent = [
             await producer.send(config.topic, value, key, partition=0, headers=headers)
             for key, value, headers in records
         ]
         await asyncio.gather(*sent)
-    finally:
-        await producer.stop()
 
 
 class Name(str):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import http.client
 import json
 
 import pytest
@@ -40,16 +39,6 @@ def found(service: Serving, numbers: range) -> set[int]:
     }
 
 
-def posted(service: Serving, path: str, body: object) -> dict:
-    connection = http.client.HTTPConnection("127.0.0.1", service.http_port, timeout=120)
-    try:
-        headers = {"Content-Type": "application/json"}
-        connection.request("POST", path, json.dumps(body), headers)
-        return json.loads(connection.getresponse().read())
-    finally:
-        connection.close()
-
-
 def inserted(at: redis.Redis, key: str) -> str:
     """Reserve and insert; return what INSERT says."""
     words = ["0" * 16, "00" * 37, "0" * 16, 300, "", "RECIPE", RECIPE, "EXEMPT", "start"]
@@ -62,7 +51,7 @@ def inserted(at: redis.Redis, key: str) -> str:
 
 
 @pytest.mark.long
-def test_a_partition_moves_to_another_service_and_back(kafka, tmp_path):
+def test_a_partition_moves_to_another_service_and_back(kafka, tmp_path, ask):
     """Whole, then 0-1 and 2, then whole again: no document is lost, and each is at its holder alone."""
     config = log_config(kafka)
     log = ["--kafka", ",".join(config.bootstrap), "--topic", config.topic]
@@ -86,7 +75,7 @@ def test_a_partition_moves_to_another_service_and_back(kafka, tmp_path):
             with client(a) as at_a, client(b) as at_b:
                 assert at_a.execute_command("DEDUP.PARTITIONS") == ["0-1", PARTITIONS]
                 assert at_b.execute_command("DEDUP.PARTITIONS") == ["2", PARTITIONS]
-                _refuses_what_is_others(a, at_a)
+                _refuses_what_is_others(a, at_a, ask)
                 _shows_its_share(a, at_a)
                 for at, mine in ((at_a, {0, 1}), (at_b, {2})):
                     for key in keys_of(mine, 3):
@@ -101,7 +90,7 @@ def test_a_partition_moves_to_another_service_and_back(kafka, tmp_path):
         assert f"documents:{len(numbers) + 6}\r\n" in info
 
 
-def _refuses_what_is_others(a: Serving, at: redis.Redis) -> None:
+def _refuses_what_is_others(a: Serving, at: redis.Redis, ask) -> None:
     """INSERT, FORGET and documents of a key of partition 2, over RESP and HTTP."""
     key = keys_of({2}, 1)[0]
     said = "ELSEWHERE this key belongs to partition 2, which is not held here"
@@ -113,7 +102,7 @@ def _refuses_what_is_others(a: Serving, at: redis.Redis) -> None:
     assert (status, json.loads(body)["error"]["code"]) == (421, "ELSEWHERE")
     held = {"key": key, "token": "0" * 16}
     for path, asked in (("insert", {"items": [held]}), ("forget", {"keys": [key]})):
-        [result] = posted(a, f"/v1/{path}", {"ns": NS} | asked)["results"]
+        [result] = ask(a, "POST", f"/v1/{path}", {"ns": NS} | asked)[2]["results"]
         assert result["error"]["code"] == "ELSEWHERE"
 
 
@@ -158,7 +147,7 @@ def test_partitions_beyond_the_topic_end_the_service_with_the_count(kafka, tmp_p
     assert "Traceback" not in done.stderr
 
 
-def test_a_token_of_ones_own_can_be_released_and_asked_again(tmp_path):
+def test_a_token_of_ones_own_can_be_released_and_asked_again(tmp_path, ask):
     """Though the answer was lost: the same answer again, nothing more taken; then it is given back.
 
     A RESERVE that its RELEASE has overtaken takes nothing.
@@ -169,15 +158,15 @@ def test_a_token_of_ones_own_can_be_released_and_asked_again(tmp_path):
     asked = {"ns": NS, "recipe": RECIPE, "pages": [page]}
     with Serving(tmp_path) as service, client(service) as at:
         for _ in range(2):
-            [verdict] = posted(service, "/v1/reserve", asked)["results"]
+            [verdict] = ask(service, "POST", "/v1/reserve", asked)[2]["results"]
             assert (verdict["status"], verdict["token"]) == ("unique", token)
         assert "in_flight:1\r\n" in at.execute_command("DEDUP.INFO", NS)
         assert at.execute_command("DEDUP.RELEASE", NS, "http://a/1", token) == 1
-        [again] = posted(service, "/v1/reserve", asked)["results"]
+        [again] = ask(service, "POST", "/v1/reserve", asked)[2]["results"]
         assert "used before" in again["error"]["message"]
         asked["pages"] = [page | {"token": "overtaken-" + token}]
         assert at.execute_command("DEDUP.RELEASE", NS, "http://a/1", "overtaken-" + token) == 0
-        [late] = posted(service, "/v1/reserve", asked)["results"]
+        [late] = ask(service, "POST", "/v1/reserve", asked)[2]["results"]
         assert "used before" in late["error"]["message"]
         assert "in_flight:0\r\n" in at.execute_command("DEDUP.INFO", NS)
         for bad in ("short", "with a space in it", "x" * 65, "_" + "0" * 32):

@@ -128,29 +128,13 @@ def test_a_store_is_used_while_its_index_is_written(tmp_path, monkeypatch):
         assert all(s.near(spread(i)) for i in [*range(200, 1000), *range(1001, 1200)])
 
 
-def damaged(path):
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 0x10
-    path.write_bytes(data)
-
-
-def cut(path):
-    path.write_bytes(path.read_bytes()[:-1])
-
-
-def emptied(path):
-    path.write_bytes(b"")
-
-
-def missing(path):
-    path.unlink()
-
-
-def another_version(path):
-    path.write_bytes(b"another table, of a time to come" * 100)
-
-
-HARMS = [damaged, cut, emptied, missing, another_version]
+HARMS = {
+    "damaged": lambda data: data[:100] + bytes([data[100] ^ 0x10]) + data[101:],
+    "cut": lambda data: data[:-1],
+    "emptied": lambda data: b"",
+    "missing": None,
+    "another version": lambda data: b"another table, of a time to come" * 100,
+}
 HARMED = [(h, n) for i, h in enumerate(HARMS) for n in range(6) if bool((i + n) % 3) == FULL]
 
 
@@ -165,11 +149,14 @@ def test_promise_6_a_damaged_index_is_named_and_made_again(tmp_path, caplog, har
         s.write_index()
     files = index_files(tmp_path)
     assert len(files) >= 6
-    harm(files[which])
-    harmed = files[which].parent if harm is missing and which < 2 else files[which]
-    assert str(harmed) in verify_store(tmp_path).problems[0]
+    if (harmed := HARMS[harm]) is None:
+        files[which].unlink()
+    else:
+        files[which].write_bytes(harmed(files[which].read_bytes()))
+    named = files[which].parent if harm == "missing" and which < 2 else files[which]
+    assert str(named) in verify_store(tmp_path).problems[0]
     with caplog.at_level(logging.WARNING), Store.open(tmp_path) as s:
-        assert str(harmed) in caplog.text
+        assert str(named) in caplog.text
         assert len(s) == 999
         assert s.near(spread(3)) == []
         assert s.near(spread(4)) == []

@@ -18,18 +18,13 @@ READ = {name: adapter(form) for name, form in FORMATS.items()}
 
 FIREHOSE = {
     "appid": "testapp",
-    "crawlid": "abc",
     "url": "http://example.com/b?b=2&a=1#top",
     "response_url": "http://www.example.com/b?session=7",
     "status_code": 200,
-    "status_msg": "OK",
     "response_headers": {"Content-Type": ["text/html; charset=utf-8"], "Server": ["x"]},
-    "request_headers": {"Accept": ["*/*"]},
     "body": "<p>Grüße</p>",
     "links": [{"url": "http://example.com/c", "text": "c"}],
     "attrs": None,
-    "success": True,
-    "exception": "None",
     "encoding": "utf-8",
     "timestamp": "2026-01-01T00:00:00",
 }
