@@ -177,17 +177,6 @@ def contents(path, namespace="default"):
     return {d.key: d.page for d in documents}
 
 
-def test_a_page_that_came_again_hides_its_older_self(tmp_path):
-    """A recrawled page is compared by its new content, also if the old one lies in the store."""
-    old, new = page("http://a.example.com/", "old"), page("http://a.example.com/", "new")
-    write_lines(tmp_path / "a.jsonl", [old])
-    scanned(tmp_path, tmp_path / "a.jsonl", store=str(tmp_path / "s"), update=True)
-    like_old, like_new = page("http://b.example.com/", "old"), page("http://c.example.com/", "new")
-    file = write_lines(tmp_path / "b.jsonl", [new, like_old, like_new])
-    found = scanned(tmp_path, file, store=str(tmp_path / "s"))
-    assert [row[2] for row in found] == ["refetch", "unique", "near_duplicate"]
-
-
 def test_another_recipe_is_refused(tmp_path):
     """A store that was made with a secret is not compared without it."""
     with Store.open(tmp_path / "s", secret="x"):

@@ -8,7 +8,7 @@ import time
 
 import pytest
 import redis
-from commands import insert, page, probe, reserve, spread
+from commands import command, insert, page, probe, reserve, spread
 from log_services import VALUE, client, event, ready, serving, until, write_records
 from logs import RECIPE, log_config, read, replayed
 from services import Serving
@@ -152,13 +152,8 @@ def test_sigterm_waits_for_kafkas_acknowledgements(kafka, tmp_path):
             reserve(pipeline, "d", f"k{i}", "EXEMPT", "start", value=spread(i))
         tokens = [answer[1] for answer in pipeline.execute()]
         with service.connect() as plain:
-            words = [["DEDUP.INSERT", "d", f"k{i}", token] for i, token in enumerate(tokens)]
-            plain.sendall(
-                b"".join(
-                    b"*4\r\n" + b"".join(b"$%d\r\n%b\r\n" % (len(w), w.encode()) for w in each)
-                    for each in words
-                )
-            )
+            inserts = [command("DEDUP.INSERT", "d", f"k{i}", each) for i, each in enumerate(tokens)]
+            plain.sendall(b"".join(inserts))
             answers = plain.recv(5)  # of the first one; the others are under way
             assert service.stop() == 0
             answers += b"".join(iter(lambda: plain.recv(65536), b""))
