@@ -114,13 +114,6 @@ def test_any_batch_is_exact(queries, masks, others, k):
     assert rows(Queries(queries, k).probe(stream)) == scan(queries, stream, k)
 
 
-def test_no_queries_find_nothing():
-    """Without queries, or without a stream, there are no matches."""
-    assert len(Queries([], 3).probe(generate(1, 5000))) == 0
-    assert len(Queries([1], 3).probe([])) == 0
-    assert list(Queries([1], 3).probe_stream([])) == []
-
-
 # ------------------------------------------------------------------------------------- streams
 
 
