@@ -206,6 +206,10 @@ def test_the_http_charset_counts(tmp_path, encoding):
     headers = [f"Content-Type: text/html; charset={encoding}"]
     ((_, value, *_),) = body_of(tmp_path, response("http://a/", data, headers=headers))
     assert value == f"{fingerprint(text).value:016x}"
+    data = f'<html><meta charset="koi8-r">{text}'.encode("koi8-r")  # without one the page's own
+    for headers in (["Content-Type: text/html"], []):
+        ((_, value, *_),) = body_of(tmp_path, response("http://a/", data, headers=headers))
+        assert value == f"{fingerprint(text).value:016x}"
 
 
 def test_what_is_no_page_is_counted(tmp_path):

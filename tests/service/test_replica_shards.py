@@ -104,7 +104,7 @@ async def test_a_smaller_share_is_refused_and_a_larger_one_reads_what_is_new(kaf
 
 
 def of_a_foreign_producer() -> tuple[list[Outgoing], list[Outgoing]]:
-    """Two rounds of events of one set of keys: in each, half are where their keys belong, half are not."""
+    """Two rounds of events of one set of keys: in each, half are where their keys belong, half, and a tombstone, are not."""
     rounds: tuple[list[Outgoing], list[Outgoing]] = ([], [])
     for i in range(30):
         key = document(i).key
@@ -115,6 +115,8 @@ def of_a_foreign_producer() -> tuple[list[Outgoing], list[Outgoing]]:
         foreign = Outgoing(*there, partition=(home + 1) % PARTITIONS)
         rounds[i % 2].append(own)
         rounds[(i + 1) % 2].append(foreign)
+    home = partition("news", document(2).key)
+    rounds[1].append(tombstone(2)._replace(partition=(home + 1) % PARTITIONS))
     return rounds
 
 

@@ -46,6 +46,22 @@ def test_near_is_bounded_to_the_nearest(tmp_path, monkeypatch):
         assert [d.key for d, _ in s.near(0, k=2)] == ["near 0", "near 1"]
 
 
+def test_what_is_kept_in_memory_is_bounded(tmp_path, monkeypatch):
+    """near() answers alike however few documents are kept after reading, and keeps no more."""
+    monkeypatch.setattr(documents, "RECENT", 5)
+    with Store.open(tmp_path, k=3) as s:
+        for i in range(12):
+            s.insert(document(f"{i}", i % 4 << 8 * (i % 4)))
+        for value in (0, 1 << 8, 2 << 16, 3 << 24, 0):
+            assert sorted(int(d.key) for d, n in s.near(value, k=3)) == [
+                i for i in range(12) if ((i % 4 << 8 * (i % 4)) ^ value).bit_count() <= 3
+            ]
+            s.near(value, k=0)
+            assert len(s._documents._recent) <= 12
+        s.forget("0")
+        assert "0" not in [d.key for d, _ in s.near(0)]
+
+
 def test_the_file_grows_past_its_map(tmp_path, monkeypatch):
     """A full map is enlarged and the insert that met it is stored."""
     monkeypatch.setattr(documents, "MAP_BYTES", 128 * 1024)

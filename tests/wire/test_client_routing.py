@@ -100,6 +100,18 @@ def test_any_other_answer_is_service_unavailable(reply):
         pass
 
 
+def test_all_but_the_home_are_told_that_they_are_not():
+    """HOME off goes to them; the home gets the command as it stands."""
+    route = routed(shard("0-7"), shard("8-15"))
+    request = Request(
+        (b"X", b"FIELDS", b"on", b"TOKEN", "t"), "news", KEYS[0], to_all=True, token="t"
+    )
+    assert tuple(request.targets(route)) == (0, 1)
+    home, other = request.home, 1 - request.home
+    assert request.data_for(home).split() == b"*5 $1 X $6 FIELDS $2 on $5 TOKEN $1 t".split()
+    assert request.data_for(other).split()[-4:] == [b"$4", b"HOME", b"$3", b"off"]
+
+
 # --------------------------------------------------------------------------------- what is asked
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pagestream
 import pytest
+from picture_site import SITE, learned_late, picture
 from sizes import FULL
 
 import dedup
@@ -158,6 +159,24 @@ def header(output: Outgoing, name: str) -> str:
 def log(contents: int, copies: int, seed: int) -> list[InputRecord]:
     pages = pagestream.stream(contents, copies, seed)
     return [pagestream.record(i, *page) for i, page in enumerate(pages)]
+
+
+def test_a_worker_learns_the_frames_of_sites(tmp_path, topics):
+    """A page that is its site's frame and nearly nothing else is kept, in whatever batches the pages come."""
+    pages = [{"url": f"{SITE}/{i}", "html": picture(i)} for i in range(60)]
+    records = [
+        InputRecord("p", 0, i, 1, None, json.dumps(page).encode()) for i, page in enumerate(pages)
+    ]
+    with working(tmp_path, topics) as worker:
+        for first in range(0, 60, 7):
+            asyncio.run(worker.settle(records[first : first + 7]))
+    found = {}
+    for output in topics.written:
+        names = dict(output.headers)
+        said = names["dedup.status"].decode()
+        reason = names.get("dedup.reason", b"").decode()
+        found[json.loads(output.value)["url"]] = f"{said} {reason}".strip()
+    assert learned_late([found[page["url"]] for page in pages])
 
 
 def test_our_headers_of_an_earlier_worker_are_replaced(tmp_path, topics):
