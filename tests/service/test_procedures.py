@@ -27,7 +27,7 @@ from procedures import KAFKA, OPERATIONS, STORE, commands, do, events, served, t
 from services import Serving
 
 import dedup
-from dedup.wire.kafka import ensure_topic
+from dedup.wire.kafka import ensure_topic, kafka_config
 
 TESTS = Path(__file__).parents[1]
 
@@ -237,15 +237,13 @@ def created(command: str, bootstrap: str, topic: str) -> None:
     assert words[3:6] == ["--create", "--topic", "dedup.inserts"]
     named = dict(zip(words[6:10:2], words[7:10:2], strict=True))
     assert words[10::2] == ["--config"] * len(words[11::2])
-    settings = dict(each.split("=") for each in words[11::2])
-    asyncio.run(
-        ensure_topic(
-            log_config(bootstrap, topic=topic),
-            partitions=int(named["--partitions"]),
-            replication=int(named["--replication-factor"]),
-            settings=settings,
-        )
+    made = ensure_topic(
+        kafka_config(bootstrap, topic, environ={}),
+        partitions=int(named["--partitions"]),
+        replication=int(named["--replication-factor"]),
+        settings=dict(each.split("=") for each in words[11::2]),
     )
+    assert asyncio.run(made).partitions == int(named["--partitions"])
 
 
 def test_one_of_three_brokers_dies(three_brokers, tmp_path):

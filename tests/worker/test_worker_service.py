@@ -76,14 +76,10 @@ def test_a_service_that_is_killed_is_waited_for(topic, service):
 
 def test_a_wrong_token_ends_it_without_telling_it(topic, tmp_path):
     """A service that refuses the token is an error; the token stands in no line."""
-    with (
-        Serving(tmp_path / "service", token="the-right-token-of-32-characters") as service,
-        working(
-            topic,
-            "--service",
-            f"redis://:a-wrong-token-of-as-many-letters@127.0.0.1:{service.port}",
-        ) as worker,
-    ):
-        worker.wait_for("connect failed")
-        assert worker.end() == 0
-        assert "a-wrong-token-of-as-many-letters" not in worker.told()
+    wrong = "a-wrong-token-of-as-many-letters"
+    with Serving(tmp_path / "service", token="the-right-token-of-32-characters") as service:
+        where = f"redis://:{wrong}@127.0.0.1:{service.port}"
+        with working(topic, "--service", where) as worker:
+            worker.wait_for("connect failed")
+            assert worker.end() == 0
+            assert wrong not in worker.told()
