@@ -273,7 +273,6 @@ async def cancelled(
 
 def test_a_batch_given_up_releases_its_pages(tmp_path, topics):
     """Cancelled in the middle, a batch gives its reservations back; its offsets are not to be had."""
-
     started = asyncio.Event()
 
     async def never(_: object) -> list:
@@ -292,7 +291,6 @@ def test_a_batch_given_up_releases_its_pages(tmp_path, topics):
 
 def test_cancelled_while_it_asks_a_batch_holds_nothing(tmp_path):
     """A reservation that is taken while the worker gives up is given back too."""
-
     asked, go_on = asyncio.Event(), asyncio.Event()
     with working(tmp_path) as worker:
         reserve = worker.detector.reserve_many
