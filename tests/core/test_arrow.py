@@ -1,7 +1,5 @@
 """dedup.fingerprint_batch: an Arrow array of pages in, their fingerprints out."""
 
-import threading
-
 import pyarrow as pa
 import pytest
 
@@ -100,24 +98,6 @@ def test_another_type_is_named(wrong, named):
     """A UsageError says what was given, and what is needed."""
     with pytest.raises(UsageError, match=named):
         dedup.fingerprint_batch(wrong)
-
-
-def test_threads_may_call_it_at_once():
-    """Each gets its own answer."""
-    answers: dict[int, list] = {}
-
-    def read(number: int) -> None:
-        part = pa.array(PAGES[number * 50 : number * 50 + 50])
-        answers[number] = dedup.fingerprint_batch(part).to_pylist()
-
-    threads = [threading.Thread(target=read, args=(n,)) for n in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [answers[n] for n in range(6)] == [
-        expected(PAGES[n * 50 : n * 50 + 50]) for n in range(6)
-    ]
 
 
 @pytest.mark.long

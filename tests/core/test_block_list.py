@@ -4,12 +4,11 @@ import struct
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from sizes import examples
 
 from dedup.core.fingerprint import read_page
-from dedup.core.site_blocks import FIRST_SETS, MOST_SETS, SET_BYTES, Share, SiteBlocks
+from dedup.core.site_blocks import FIRST_SETS, SET_BYTES, Share, SiteBlocks
 
 READ = 1 << 63
 
@@ -49,48 +48,9 @@ def test_short_blocks_are_listed_if_their_words_are_long() -> None:
     assert listed(b"<p>Read more</p>") == []
 
 
-@settings(max_examples=examples(60))
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 30), st.lists(st.integers(1, 40), max_size=12, unique=True)),
-        max_size=60,
-    )
-)
-def test_counts_equal_a_dictionary(pages: list[tuple[int, list[int]]]) -> None:
-    """A page counts once, by its title; without one (0), by its blocks."""
-    sites, titles, counts = SiteBlocks(), set(), dict.fromkeys(range(1, 41), 0)
-    for title, hashes in pages:
-        name = title or frozenset(hashes)
-        if hashes and name not in titles:
-            titles.add(name)
-            for each in hashes:
-                counts[each] += 1
-        found = sites.count("a.example", title << 7, b"".join(map(block, hashes)))
-        assert found == len(titles)
-    for each, count in counts.items():
-        share = sites.tell("a.example", block(each), count, count)
-        assert share[1:4] == ((5, 0, 3) if pages else (0, 0, 0))
-        if count:
-            assert sites.tell("a.example", block(each), count - 1, count - 1)[1:4] == (5, 5, 0)
-
-
 def test_a_site_that_was_not_seen_has_no_frame() -> None:
     """Nothing is known of it."""
     assert SiteBlocks().tell("a.example", block(7), 0, 0) == Share(0, 0, 0, 0, 0, 0)
-
-
-def test_a_table_grows_to_its_bound_and_keeps_its_counts() -> None:
-    """However many blocks a site has, its table takes 160 kB; what stands on many pages stays known."""
-    sites = SiteBlocks()
-    for page in range(3000):
-        own = b"".join(block(page * 64 + i, 9) for i in range(1, 40))
-        sites.count("a.example", page + 1, block(2**31) + own)
-        if page == 0:
-            assert sites.bytes == (FIRST_SETS + 1) * SET_BYTES
-    assert sites.bytes == (MOST_SETS + 1) * SET_BYTES == 160_064
-    share = sites.tell("a.example", block(2**31), 1000, 20)
-    assert (share.pages, share.frame) == (3000, 5)
-    assert share.frame_pages > 2000
 
 
 def test_sites_that_were_not_seen_for_long_are_forgotten() -> None:

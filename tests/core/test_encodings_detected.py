@@ -107,13 +107,6 @@ def test_a_sample_may_end_inside_a_character(language: str, encoding: str) -> No
         assert fingerprint(encoded(page, encoding)) == fingerprint(page)
 
 
-def test_the_same_page_is_detected_alike_wherever_it_lies() -> None:
-    """No host and no language hint takes part: a copy elsewhere has the same words."""
-    raw = page_of("polish").encode("iso-8859-2")
-    found = {fingerprint(raw, url=f"http://example.{tld}/").value for tld in ("pl", "ru", "com")}
-    assert len(found) == 1
-
-
 def test_without_a_detector_a_page_is_read_as_latin(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where none is installed, as the web reads what has no name."""
     monkeypatch.setitem(sys.modules, "chardetng_py.detector", None)

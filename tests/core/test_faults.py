@@ -1,27 +1,9 @@
-"""Pauses between tries, and messages that are logged once."""
+"""Messages that are logged once (pauses between tries: tests/wire/test_client.py)."""
 
 import logging
 import time
 
-import pytest
-
-from dedup.core.faults import Backoff, SayOnce
-
-
-@pytest.mark.parametrize(
-    ("first", "longest", "pauses"),
-    [
-        (0.5, 3.0, [0.5, 1.0, 2.0, 3.0, 3.0]),
-        (9.0, 2.0, [2.0]),
-        (0.1, 2.0, [0.1, 0.2, 0.4, 0.8, 1.6, *[2.0] * 5000]),
-    ],
-)
-def test_pauses_grow_up_to_the_bound(first, longest, pauses) -> None:
-    """Twofold, never beyond the bound, however often; after a success they begin anew."""
-    backoff = Backoff(first, longest)
-    for _ in range(2):
-        assert [backoff.next() for _ in pauses] == pauses
-        backoff.reset()
+from dedup.core.faults import SayOnce
 
 
 def test_each_kind_is_said_once_until_it_ended() -> None:

@@ -94,11 +94,8 @@ def test_shingle_hashes_are_golden(vector: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("token", "algorithm", "seed", "expected"),
     [
-        ("", "fnv1a", 0, 0xCBF29CE484222325),
-        ("a", "fnv1a", 0, 0xAF63DC4C8601EC8C),
         ("foobar", "fnv1a", 0, 0x85944171F73967E8),
         ("test string", "fnv1", 0, 8811532157352841348),
-        ("", "jenkins", 0, 0xDEADBEEFDEADBEEF),
         ("Four score and seven years ago", "jenkins", 0, 0x17770551CE7226E6),
         ("Four score and seven years ago", "jenkins", 1, 0xE3607CAEBD371DE4),
     ],
@@ -108,14 +105,6 @@ def test_published_hashes_give_their_published_values(
 ) -> None:
     """FNV-1, FNV-1a and Jenkins' lookup3 are those of everyone else."""
     assert token_hashes([token], algorithm, seed=seed).tolist() == [expected]
-
-
-def test_text_and_its_bytes_hash_alike() -> None:
-    """A token given as text counts as its UTF-8 bytes, and a lone surrogate does no harm."""
-    assert (
-        token_hashes(["é", "\ud800"]).tolist()
-        == token_hashes([b"\xc3\xa9", b"\xed\xa0\x80"]).tolist()
-    )
 
 
 def test_an_unknown_hash_is_refused() -> None:
@@ -150,20 +139,6 @@ def test_float_weights_equal_the_oracle(pairs: list[tuple[int, float]]) -> None:
     assert simhash(np.array(hashes, dtype=np.uint64), weights) == oracle.simhash(hashes, weights)
 
 
-@given(st.lists(st.tuples(UINT64, st.floats(0, 100)), min_size=1, max_size=30), st.randoms())
-def test_the_order_of_hashes_never_matters(
-    pairs: list[tuple[int, float]], order: random.Random
-) -> None:
-    """Features may come in any order, with weights of any kind."""
-
-    def found(rows: list[tuple[int, float]]) -> int:
-        return simhash(np.array([h for h, _ in rows], dtype=np.uint64), [w for _, w in rows])
-
-    shuffled = pairs.copy()
-    order.shuffle(shuffled)
-    assert found(shuffled) == found(pairs)
-
-
 def test_simhash_of_many_hashes_equals_the_oracle() -> None:
     """Counters of many bits carry as they should."""
     hashes = np.random.default_rng(1).integers(0, ALL, 20_011, dtype=np.uint64, endpoint=True)
@@ -176,12 +151,6 @@ def test_simhash_is_golden(vector: dict[str, Any]) -> None:
     """The examples of the specification, those of research/peers.md among them."""
     hashes = np.array([int(digits, 16) for digits in vector["hashes"]], dtype=np.uint64)
     assert hex_fingerprint(simhash(hashes, vector["weights"])) == vector["value"]
-
-
-def test_a_tie_gives_0() -> None:
-    """A hash and its complement have no majority in any bit, whatever their equal weight."""
-    hashes = np.array([5, ALL - 5], dtype=np.uint64)
-    assert simhash(hashes) == simhash(hashes, [7, 7]) == 0
 
 
 def test_compatible_fingerprints_can_be_made() -> None:
@@ -264,13 +233,6 @@ def test_fingerprints_of_text_equal_the_oracle(text: str) -> None:
     assert fingerprint_text(text) == as_reading(page).fingerprint
 
 
-@given(TEXTS)
-def test_words_of_text_equal_the_oracle(text: str) -> None:
-    """The tokens themselves are the same."""
-    plain = text.replace("<", " ").replace("&", " ")
-    assert words(plain) == oracle.read_text(plain).blocks
-
-
 @pytest.mark.parametrize("vector", GOLDEN["texts"], ids=lambda vector: vector["text"][:20])
 def test_texts_are_golden(vector: dict[str, Any]) -> None:
     """The texts of the specification, in many scripts, public and keyed."""
@@ -327,13 +289,6 @@ def test_every_character_has_the_class_of_the_specification() -> None:
     assert digest == GOLDEN["characters"]["sha256"]
 
 
-def test_text_without_words_gives_0() -> None:
-    """No features: everything is 0."""
-    assert fingerprint_text(" - . ") == PageFingerprint(
-        0, bytes(37), 0, 0, "words-0-7", parts=bytes(32)
-    )
-
-
 def test_markup_in_plain_text_is_text() -> None:
     """fingerprint_text() knows no tags and no references."""
     assert fingerprint_text("a<b>c &amp; d") == fingerprint_text("a b c amp d")
@@ -379,30 +334,10 @@ def tags(draw: st.DrawFn) -> str:
     return start + draw(st.sampled_from([">", ">", ">", ">", " >", "/>"]))
 
 
-BEGINNINGS = st.sampled_from(
-    [
-        "",
-        "",
-        "",
-        "<?xml version='1.0'?>",
-        "\ufeff\n<?xml ",
-        "<?xmlx ?>",
-        "<svg>",
-        "<math>",
-        "{",
-        '\ufeff { "',
-        "{}",
-        "[ 1",
-        "[x",
-        "\n[[",
-        "<p><pre>{ }",
-        "<pre>\n[-1",
-        "a<pre>{}",
-    ]
-)
+BEGINNINGS = """|||<?xml version='1.0'?>|\ufeff\n<?xml |<?xmlx ?>|<svg>|<math>|{|\ufeff { "|{}|[ 1|[x|\n[[|<p><pre>{ }|<pre>\n[-1|a<pre>{}"""
 PAGES = st.builds(
     lambda beginning, pieces: "".join([beginning, *pieces]).encode(),
-    BEGINNINGS,
+    st.sampled_from(BEGINNINGS.split("|")),
     st.lists(st.one_of(tags(), st.sampled_from(PIECES)), max_size=80),
 )
 URLS = st.sampled_from([None, "http://h/d/page?x", "https://h/d/e/"])
@@ -458,20 +393,7 @@ def test_long_pages_equal_the_oracle(seed: int) -> None:
 NAMES = "sku SKU gtin gtin13 gtin123 isbn mpn productID identifier @id @type @graph mainEntity offers value name"
 STRINGS = r"""a|A1|007-12|Product|WebPage|urn:x:1|https://h/x?y=1#z|/x;sid=1/y|x/y|#a|_:b|\u0041|\ud83d\ude00|\ud83d\u00"""
 SCALARS = ["12", "0012", "1.5 ", "null", "TRUE", "1 2", "-"]
-ODD = [
-    *'{}[],:"',
-    "\\",
-    "\\u",
-    " ",
-    "\n",
-    "é",
-    "\0",
-    '"sku"',
-    '"@id"',
-    '"offers":',
-    '"@graph":[',
-    '"value":',
-]
+ODD = [*'{}[],:"\\ \né\0', "\\u", '"sku"', '"@id"', '"offers":', '"@graph":[', '"value":']
 
 
 def json_values() -> st.SearchStrategy[str]:
@@ -611,24 +533,6 @@ class TestGoldenPages:
         html = (oracle.GOLDEN / page["file"]).read_bytes()
         expected = [Block(weight, tokens.split(" ")) for weight, tokens in page["blocks"]]
         assert main_words(html, encoding="utf-8") == expected
-
-    def test_the_blocks_make_the_fingerprint(self, page: dict[str, Any]) -> None:
-        """value, sketch and features follow from the blocks and the title, the sketch's end from the page."""
-        found = self.reading(page).fingerprint
-        blocks = [(weight, tokens.split(" ")) for weight, tokens in page["blocks"]]
-        html = (oracle.GOLDEN / page["file"]).read_bytes()
-        judged, title = oracle.judged_page(html)
-        value, sketch, features = oracle.fingerprint_blocks(blocks, (0, 0), title, judged.own)
-        if features < 8:
-            sketch = sketch[:33] + oracle.token_hash(html).to_bytes(8, "little")[:4]
-        assert (found.value, found.sketch, found.features) == (value, sketch, features)
-
-    def test_text_and_bytes_give_the_same(self, page: dict[str, Any]) -> None:
-        """A page as text is the page as bytes."""
-        html = (oracle.GOLDEN / page["file"]).read_bytes()
-        text = html.decode("utf-8", "replace")
-        found = read_page(text, url=page["url"])
-        assert found == self.reading(page)
 
 
 TWENTY = " ".join(f"w{i}" for i in range(20))
@@ -781,27 +685,10 @@ def test_titles_equal_the_oracle(title: str) -> None:
     assert fingerprint(f"<title>{title}</title>").title == oracle.title_of(title.encode())
 
 
-def test_url_changes_nothing_but_a_relative_canonical_url() -> None:
-    """Words and title do not depend on where a page came from."""
-    html = "<title>t</title><link rel=canonical href=x><p>one two <a href=/d/x>three</a>"
-    a, b = fingerprint(html), fingerprint(html, url="http://h/d/")
-    assert (a.value, a.sketch, a.title) == (b.value, b.sketch, b.title)
-    assert a.canonical != b.canonical
+ANY_URLS = "|http://h|http://h/|page|http://h/é/x|data:,x|http://[|http://h/\ud800/x".split("|")
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "",
-        "http://h",
-        "http://h/",
-        "page",
-        "http://h/é/x",
-        "data:,x",
-        "http://[",
-        "http://h/\ud800/x",
-    ],
-)
+@pytest.mark.parametrize("url", ANY_URLS)
 def test_promise_7_any_url_is_safe(url: str) -> None:
     """A complete canonical URL is what it is, whatever the page's own."""
     html = "<link rel=canonical href=/x>y"
@@ -843,40 +730,6 @@ def test_similarity_equals_the_oracle(a: bytes, b: bytes) -> None:
     assert 0 <= found <= (1 if a[33:] == b[33:] else 0.9999)
 
 
-def shingles(tokens: list[str]) -> list[tuple[str, ...]]:
-    """Return the runs of three neighbours, or the only shorter one."""
-    return list(zip(tokens, tokens[1:], tokens[2:], strict=False)) or [tuple(tokens)]
-
-
-LETTERS = st.lists(st.sampled_from("abc"), max_size=12)
-NUMBERED = st.integers(0, 600).map(lambda n: [f"w{i % 400}" for i in range(n)])
-
-
-@pytest.mark.parametrize("recipe", [None, KEYED], ids=["public", "keyed"])
-@settings(max_examples=examples(300))
-@given(
-    st.one_of(LETTERS, NUMBERED),
-    st.integers(0, 600),
-    st.sampled_from(["same", "other", "added", "removed", "swapped", "turned"]),
-)
-def test_texts_are_wholly_alike_if_they_are_the_same_word_for_word(
-    recipe: Recipe | None, tokens: list[str], place: int, how: str
-) -> None:
-    """The estimate alone takes texts that differ in a word of hundreds for the same."""
-    place %= len(tokens) + 1
-    head, tail = tokens[:place], tokens[place:]
-    other = {
-        "same": tokens,
-        "other": [*head, "another", *tail[1:]],
-        "added": [*head, *tail[:1], *tail],
-        "removed": head + tail[1:],
-        "swapped": [*head, *tail[1:2], *tail[:1], *tail[2:]],
-        "turned": tail + head,
-    }[how]
-    a, b = (fingerprint_text(" ".join(each), recipe=recipe) for each in (tokens, other))
-    assert (similarity(a, b) == 1) == (shingles(tokens) == shingles(other))
-
-
 def titled(title: str, words: int) -> PageFingerprint:
     """Return the fingerprint of a page of so many words."""
     text = " ".join(f"w{i}" for i in range(words))
@@ -906,41 +759,6 @@ def test_a_title_counts_beside_little_text_only() -> None:
     assert fingerprint(inside).sketch == oracle.read_html(inside.encode()).sketch
     long = f"<title>{'a&amp;é ' * 300}</title><p>one two three"
     assert fingerprint(long).sketch == oracle.read_html(long.encode()).sketch
-
-
-def test_a_box_of_links_does_not_decide() -> None:
-    """Beside 20 words of text links count where article or main holds them, not elsewhere."""
-    text = "<p>" + " ".join(f"text{i}" for i in range(25)) + "</p>"
-    links = "".join(f"<li><a href=/{i}>an entry of {i}</a>" for i in range(60))
-    read = {
-        place: sum(
-            len(block.tokens) for block in main_words(f"<div>{text}</div>{place}<ul>{links}</ul>")
-        )
-        for place in ("<div class=contents>", "<main>", "<article>")
-    }
-    assert read["<div class=contents>"] == 25
-    assert read["<main>"] == read["<article>"] == 240
-
-
-@pytest.mark.parametrize("share", [0.5, 0.75, 0.88, 0.95])
-@pytest.mark.parametrize("count", [40, 300, 3000])
-def test_similarity_is_near_the_true_one(share: float, count: int) -> None:
-    """The mean over some texts is right, and each lies within five standard deviations."""
-    errors = []
-    for seed in range(10):
-        common = int(2 * count * share / (1 + share))
-        texts = [
-            {
-                oracle.mix(i + (10**6 * (10 * seed + (side if i >= common else 0))))
-                for i in range(count)
-            }
-            for side in (1, 2)
-        ]
-        true = len(texts[0] & texts[1]) / len(texts[0] | texts[1])
-        a, b = (made(sketch=oracle.sketch_of(text)) for text in texts)
-        errors.append(similarity(a, b) - true)
-    assert abs(sum(errors) / len(errors)) < 0.03
-    assert max(map(abs, errors)) < 0.6 * (1 - share) + 0.05
 
 
 def test_a_sketch_of_another_length_is_refused() -> None:
@@ -1104,23 +922,6 @@ def test_a_page_leaves_nothing_to_the_next() -> None:
     assert after[1] == after[3] == before
     empty = PageFingerprint(0, bytes(37), 0, 0, "words-0-7", parts=bytes(32))
     assert after[2] == PageReading(empty, 0, 0, 0, 0)
-
-
-@pytest.mark.parametrize(
-    ("kind", "counts"),
-    [
-        ("application/json", True),
-        ("APPLICATION/JSON", True),
-        ("application/vnd.api+json", True),
-        ("application/ld+json", False),
-        ("text/javascript", False),
-        ("+json", False),
-    ],
-)
-def test_data_bytes_counts_inline_json(kind: str, counts: bool) -> None:
-    """Scripts of a JSON type count with their content; linked data describes the text and does not."""
-    html = f"<script type='{kind}'>{{\"a\": 1}}</script><script type='{kind}'>[2]</script>"
-    assert read_page(html).data_bytes == (11 if counts else 0)
 
 
 def test_a_recipe_may_be_given_by_id() -> None:

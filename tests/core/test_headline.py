@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sizes import examples
 
-from dedup.core.fingerprint import fingerprint, near_duplicate, read_page
+from dedup.core.fingerprint import read_page
 
 SEARCH = "<div><p>" + " ".join(f"search{i}" for i in range(75)) + "</p></div>"
 COLUMN = "<div>" + "".join(f"<p><a href={i}>name{i} entry</a></p>" for i in range(300)) + "</div>"
@@ -30,20 +30,6 @@ def page(title: str, above: str, heading: str, words: int = 30, tag: str = "h1")
 def test_what_stands_above_the_headline_is_not_kept(above: str) -> None:
     """A box above the heading that says the title is of the site, whatever it is."""
     assert kept(page("Kilns - Site", above, "Kilns")) == {"kilns", "text"}
-
-
-@pytest.mark.parametrize("above", [SEARCH, COLUMN], ids=["a notice", "a column of links"])
-def test_two_pages_below_the_same_box_are_two_pages(above: str) -> None:
-    """A box that all pages of a site share does not decide beside a few words of content."""
-    one = fingerprint(page("One - Site", above, "One", 12))
-    other = page("Other - Site", above, "Other", 12).replace("text", "another")
-    assert not near_duplicate(one, fingerprint(other))
-
-
-def test_a_block_added_above_the_headline_changes_no_sketch() -> None:
-    """With and without a notice the page says the same."""
-    bare, more = (fingerprint(page("Kilns", above, "Kilns", 100)) for above in ("", SEARCH))
-    assert (bare.value, bare.sketch) == (more.value, more.sketch)
 
 
 @pytest.mark.parametrize(

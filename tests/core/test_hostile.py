@@ -10,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -115,28 +116,16 @@ for name in sys.argv[3:]:
 def test_promise_7_64_mb_come_to_a_fingerprint():
     """64 MB of each family end, within bounded memory."""
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1] / "support")}
-    numbers = [str(SIZE), str(BOUND)]
-    running = [
-        subprocess.Popen(
-            [sys.executable, "-c", READER, *numbers, *[*FAMILIES][i::PROCESSES]],
-            env=environment,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        for i in range(PROCESSES)
-    ]
-    read, errors = set(), []
-    try:
-        for process in running:
-            out, error = process.communicate(timeout=HANG_SECONDS)
-            read |= {*out.splitlines()}
-            errors.append(error)
-    finally:
-        for process in running:
-            process.kill()
-            process.wait()
-    assert set(FAMILIES) - read == set(), errors
+    options = {"env": environment, "capture_output": True, "text": True, "timeout": HANG_SECONDS}
+
+    def read(names: list[str]) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", READER, str(SIZE), str(BOUND), *names]
+        return subprocess.run(command, check=False, **options)
+
+    with ThreadPoolExecutor(PROCESSES) as pool:
+        done = list(pool.map(read, ([*FAMILIES][i::PROCESSES] for i in range(PROCESSES))))
+    ended = {name for each in done for name in each.stdout.splitlines()}
+    assert set(FAMILIES) - ended == set(), [each.stderr for each in done]
 
 
 @pytest.mark.long

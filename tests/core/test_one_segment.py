@@ -7,8 +7,8 @@ import pytest
 from segment_data import ALL, numbered, spread, stats_of, write_segment
 
 from dedup.core.table import Table
-from dedup.model.errors import StoreDamaged, UsageError
-from dedup.store.segmented_table import Segment, Segments, pairs_of
+from dedup.model.errors import UsageError
+from dedup.store.segmented_table import Segment, Segments
 
 
 def test_the_bytes_are_those_of_the_specification(tmp_path):
@@ -47,20 +47,6 @@ def test_a_segment_answers_as_the_table_of_its_pairs(tmp_path, k, spread_over):
         assert Segments([segment]).probe(int(values[0]), smaller) == table.probe(int(values[0]))
 
 
-def test_a_segment_tells_its_pairs(tmp_path):
-    """pairs_of() has each pair once, and has() tells these from others."""
-    values = spread(3000) % np.uint64(1000)
-    documents = spread(3000, 2) % np.uint64(50)
-    write_segment(tmp_path / "s", values, documents)
-    segment = Segment(tmp_path / "s")
-    pairs = set(zip(*(part.tolist() for part in pairs_of([segment])), strict=True))
-    assert pairs == set(zip(values.tolist(), documents.tolist(), strict=True))
-    assert len(segment) == len(pairs)
-    others = np.repeat(np.arange(1000, dtype=np.uint64), 50), np.tile(numbered(np.empty(50)), 1000)
-    expected = [pair in pairs for pair in zip(*(o.tolist() for o in others), strict=True)]
-    assert list(segment.has(*others)) == expected
-
-
 def test_a_static_segment_takes_at_most_13_bytes_a_fingerprint(tmp_path):
     """A million evenly spread fingerprints, for k = 3; documents aside."""
     values = spread(1_000_000)
@@ -92,28 +78,3 @@ def test_what_cannot_be_written(tmp_path, values, documents, k):
     with pytest.raises(UsageError):
         write_segment(tmp_path / "s", values, documents, k)
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("damage", ["flip", "cut", "empty", "longer", "version", "other"])
-def test_a_damaged_segment_is_named_and_refused(tmp_path, damage):
-    """The error has the path."""
-    path = tmp_path / "s"
-    values = spread(1000)
-    write_segment(path, values, numbered(values))
-    content = bytearray(path.read_bytes())
-    match damage:
-        case "flip":
-            content[len(content) // 2] ^= 1
-        case "cut":
-            del content[len(content) // 2 :]
-        case "empty":
-            content.clear()
-        case "longer":
-            content += b"\0"
-        case "version":
-            content[8] = 3
-        case _:
-            content[:8] = b"NDDTABLE"
-    path.write_bytes(content)
-    with pytest.raises(StoreDamaged, match=str(path)):
-        Segment(path)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sizes import sized
 from table_oracle import DISTANCES, KINDS, neighbourhoods, scan_clusters, scan_pairs
 
 from dedup.core.pairs import find_all, find_clusters, memory_needed
@@ -25,19 +24,6 @@ def test_all_pairs_are_those_of_a_scan(k: int, kind: str) -> None:
     assert found.tolist() == scan_pairs(values, k)
 
 
-@pytest.mark.sized
-@pytest.mark.parametrize(("kind", "k"), [("uniform", 3), ("clustered", 2), ("crowded", 1)])
-def test_all_pairs_of_many_values(kind: str, k: int) -> None:
-    """The same where there are enough values for block designs, also in hot neighbourhoods."""
-    size = sized(quick=2_000, full=5_000)
-    values = KINDS[kind](np.random.default_rng(k), size)
-    if kind == "uniform":
-        values[size // 2 :] = values[: size // 2] ^ np.uint64(0x8000_0001_0000_0001)
-    expected = scan_pairs(values, k)
-    assert expected
-    assert find_all(values, k).tolist() == expected
-
-
 @settings(deadline=None)
 @given(values=neighbourhoods(), k=st.integers(0, 15))
 def test_pairs_and_clusters_of_values_chosen_to_meet(values: list[int], k: int) -> None:
@@ -45,17 +31,6 @@ def test_pairs_and_clusters_of_values_chosen_to_meet(values: list[int], k: int) 
     array = np.array(values, dtype=np.uint64)
     assert find_all(values, k).tolist() == scan_pairs(array, k)
     assert find_clusters(values, k).tolist() == scan_clusters(array, k)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("k", [0, 1, 3, 6, 15])
-def test_clusters_are_connected_components(k: int, kind: str) -> None:
-    """Labels are the smallest index of what a walk over neighbours reaches."""
-    values = KINDS[kind](np.random.default_rng(k), 800)
-    values[-100:] = values[:100]
-    labels = find_clusters(values, k)
-    assert labels.dtype == np.uint64
-    assert labels.tolist() == scan_clusters(values, k)
 
 
 def test_clusters_chain() -> None:

@@ -3,16 +3,16 @@
 import itertools
 import math
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from command_line import call
 from segment_data import stats_of, write_segment
 
 import dedup
 import dedup.core.memory
-from dedup.cli import main
 from dedup.cli.plan import store_size
 from dedup.cli.terminal import size_text
 from dedup.core.bulk.designs import plan
@@ -48,21 +48,7 @@ def test_example_3_1():
     ]
 
 
-def test_the_papers_tables_take_eight_bytes_a_fingerprint():
-    """Each table holds every fingerprint whole."""
-    assert [d.bytes for d in paper(EXAMPLE, 3)] == [8 * t * EXAMPLE for t in (20, 16, 10, 4)]
-
-
 # -------------------------------------------------------------------------- against what is built
-
-
-def test_presets_are_planned_where_they_differ():
-    """For ten million and k = 6: fast takes the most memory and the least time, compact the reverse."""
-    fast, auto, compact = (ours(10**7, 6, preset) for preset in ("fast", "auto", "compact"))
-    assert fast.bytes > auto.bytes > compact.bytes
-    assert fast.latency_ns < auto.latency_ns < compact.latency_ns
-    ours_of_all = [d.preset for d in plan(10**7, 6) if d.kind == "ours"]
-    assert ours_of_all == ["fast", "auto", "compact"]
 
 
 @pytest.mark.parametrize(
@@ -201,8 +187,7 @@ def test_what_cannot_be_planned(documents, k):
 # ------------------------------------------------------------------------------------- the command
 
 
-def run(*arguments):
-    return CliRunner().invoke(main, ["plan", *arguments])
+run = partial(call, "plan")
 
 
 def test_the_command_prints_example_3_1():
@@ -246,38 +231,8 @@ def test_the_table_of_the_documentation_is_the_plans():
             assert float(text) == pytest.approx(size / 2**30, abs=0.5 * 10**-digits + 1e-9), text
 
 
-@pytest.mark.parametrize("documents", [1_086_001, 10_166_002, 100_143_003])
-def test_the_size_of_a_store_is_near_the_measured_one(documents):
-    """Its index and its memory are those of stores that were filled at distance 3 (`make bench`)."""
-    index, memory = {
-        1_086_001: (27.1, None),
-        10_166_002: (25.9, None),
-        100_143_003: (25.0, 1_997e6),
-    }[documents]
-    one = store_size(documents, 3)
-    assert one.index_bytes / documents == pytest.approx(index, rel=0.03)
-    assert memory is None or one.working_bytes == pytest.approx(memory, rel=0.03)
-
-
 def test_the_command_says_when_nothing_fits():
     """Then nothing is recommended, and the smallest is named."""
     done = run("--documents", str(EXAMPLE), "--distance", "3", "--memory", "16G")
     assert "Nothing fits in 16 GiB: the smallest takes 157 GiB" in done.stdout
     assert "recommended" not in done.stdout
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        [],
-        ["--documents", "0"],
-        ["--documents", "9", "--distance", "16"],
-        ["--documents", "9", "--distance", "-1"],
-        ["--documents", "9", "--memory", "big"],
-    ],
-)
-def test_wrong_options_are_usage_errors(arguments):
-    """The exit code is 2 and stderr says why."""
-    done = run(*arguments)
-    assert done.exit_code == 2
-    assert done.stderr

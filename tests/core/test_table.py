@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from sizes import FULL, examples, sized
+from sizes import FULL, examples
 from table_oracle import (
     DISTANCES,
     KINDS,
@@ -46,26 +46,6 @@ def test_promise_4_the_search_is_exact(k: int, kind: str, preset: str) -> None:
         for query in some_queries(rng, values, k):
             assert table.probe(query) == scan(values, documents, query, k)
     assert table.stats().blocks > 0 or k > 6
-
-
-@pytest.mark.sized
-@pytest.mark.parametrize(
-    ("k", "preset"), [(5, "auto"), (3, "compact"), (6, "fast"), (7, "compact")]
-)
-def test_exact_while_a_table_grows_through_its_designs(k: int, preset: str) -> None:
-    """Growing by single batches, through every change of design, keeps the search exact."""
-    rng = np.random.default_rng(k)
-    half, step = sized(quick=30_000, full=150_000), sized(quick=4_000, full=20_000)
-    values = np.concatenate([clustered(rng, half, half // 50), uniform(rng, half)])
-    documents = np.arange(len(values), dtype=np.uint64)
-    table, designs = Table(k, preset), set()
-    for start in range(0, len(values), step):
-        end = start + step
-        assert table.insert_many(values[start:end], documents[start:end]) == step
-        designs.add((table.stats().blocks, table.stats().keys))
-        for query in some_queries(rng, values[:end], k, n=5):
-            assert table.probe(query) == scan(values[:end], documents[:end], query, k)
-    assert len(designs) > 1
 
 
 @settings(deadline=None, max_examples=examples(150))

@@ -8,14 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from table_oracle import (
-    ALL,
-    KINDS,
-    clustered,
-    scan,
-    some_queries,
-    uniform,
-)
+from table_oracle import ALL, KINDS, clustered, scan, some_queries, uniform
 
 from dedup.core.table import Match, Table
 from dedup.model.errors import DedupError, StoreDamaged
@@ -76,25 +69,16 @@ def test_the_order_of_inserts_and_removals_leaves_no_trace(tmp_path: Path) -> No
     assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()
 
 
-def test_every_flipped_byte_is_refused(tmp_path: Path) -> None:
-    """A file with any byte altered, in any bit or all, is damaged; the message names the file."""
+def test_every_flipped_byte_every_cut_and_every_addition_is_refused(tmp_path: Path) -> None:
+    """A file with any byte altered, that ends early or goes on after its end is damaged; the message names it."""
     path, content = tmp_path / "table.ndd", golden()
     for at in range(len(content)):
-        for mask in (1, 2, 4, 8, 16, 32, 64, 128, 255):
-            wrong = bytearray(content)
-            wrong[at] ^= mask
-            path.write_bytes(wrong)
-            with pytest.raises(StoreDamaged, match=r"table\.ndd"):
+        wrong = bytearray(content)
+        wrong[at] ^= 1 << at % 8
+        for data, said in ((wrong, ""), (content[:at], "cut")):
+            path.write_bytes(data)
+            with pytest.raises(StoreDamaged, match=rf"table\.ndd.*{said}"):
                 Table.load(path)
-
-
-def test_every_cut_and_every_addition_is_refused(tmp_path: Path) -> None:
-    """A file that ends early, at any byte, or goes on after its end is damaged."""
-    path, content = tmp_path / "table.ndd", golden()
-    for size in range(len(content)):
-        path.write_bytes(content[:size])
-        with pytest.raises(StoreDamaged, match=r"table\.ndd.*cut"):
-            Table.load(path)
     path.write_bytes(content + b"\0")
     with pytest.raises(StoreDamaged, match="more bytes"):
         Table.load(path)

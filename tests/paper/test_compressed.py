@@ -9,8 +9,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sizes import examples
 
-from dedup.model.errors import StoreDamaged
-
 pytestmark = pytest.mark.long
 
 ALL = 2**64 - 1
@@ -61,35 +59,3 @@ def test_sizes_near_the_bound():
     bound = (64 * n - math.lgamma(n + 1) / math.log(2)) / 8
     assert bound <= len(compress(values, "elias-fano").bytes) <= 1.02 * bound
     assert bound <= len(compress(values, "huffman").bytes) <= 1.08 * bound
-
-
-def test_clustered_ones_are_no_larger():
-    """Elias-Fano never takes more than 2 bits and a word more than the span of the values asks."""
-    values = np.repeat(np.arange(100, dtype=np.uint64) * np.uint64(2**57), 1000)
-    assert len(compress(values, "elias-fano").bytes) <= len(values) * (64 - 16 + 2) / 8 + 200
-
-
-@pytest.mark.parametrize("codec", CODECS)
-def test_damage_is_refused(codec):
-    """A cut, any flipped bit and further bytes are named."""
-    content = bytes(compress(range(0, 10**6, 9973), codec).bytes)
-    for end in range(0, len(content), 7):
-        with pytest.raises(StoreDamaged, match="it ends|shorter"):
-            Compressed(content[:end])
-    for at in range(0, len(content), 5):
-        altered = bytearray(content)
-        altered[at] ^= 1 << at % 8
-        with pytest.raises(StoreDamaged):
-            Compressed(bytes(altered))
-    with pytest.raises(StoreDamaged, match="longer"):
-        Compressed(content + b"\0")
-
-
-def test_another_format_or_version_is_named():
-    """Bytes that are no compressed fingerprints, or of a later version, say so."""
-    with pytest.raises(StoreDamaged, match="does not begin"):
-        Compressed(b"NDDTABLE" + bytes(64))
-    content = bytearray(compress([1, 2]).bytes)
-    content[8] = 2
-    with pytest.raises(StoreDamaged, match="version"):
-        Compressed(bytes(content))

@@ -4,10 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from permuted import CODECS, PermutedTables
-from sizes import examples
 from table_oracle import clustered, uniform
 
 from dedup.core.bulk.designs import plan
@@ -16,24 +13,9 @@ pytestmark = pytest.mark.long
 
 ALL = 2**64 - 1
 DESIGNS = [
-    (0, (1,)),
-    (1, (2,)),
-    (1, (3, 2)),
-    (1, (64,)),
-    (2, (3,)),
-    (2, (5, 3)),
-    (3, (6,)),
-    (3, (4, 4)),
-    (3, (5,)),
-    (3, (4,)),
-    (3, (4, 4, 4)),
-    (4, (6,)),
-    (5, (7,)),
-    (6, (8,)),
-    (7, (8,)),
-    (7, (9,)),
-    (15, (16,)),
-]
+    (0, (1,)), (1, (2,)), (1, (3, 2)), (1, (64,)), (2, (3,)), (2, (5, 3)), (3, (6,)), (3, (4, 4)), (3, (5,)),
+    (3, (4,)), (3, (4, 4, 4)), (4, (6,)), (5, (7,)), (6, (8,)), (7, (8,)), (7, (9,)), (15, (16,)),
+]  # fmt: skip
 
 
 def adversarial(rng, n):
@@ -80,33 +62,6 @@ def test_a_probe_finds_what_a_scan_finds(make, k, levels, codec):
     queries = near(rng, values, 40)
     found = probed(PermutedTables(values, k, levels, codec), queries)
     assert found == [scan(values, query, k) for query in queries.tolist()]
-
-
-word = st.integers(0, ALL)
-crowded = st.builds(lambda high, low: high << 60 | low, st.integers(0, 15), st.integers(0, 3))
-
-
-@settings(max_examples=examples(60), deadline=None)
-@given(
-    values=st.lists(word | crowded | st.sampled_from([0, ALL]), max_size=60),
-    query=word | crowded,
-    design=st.sampled_from(DESIGNS),
-    codec=st.sampled_from(list(CODECS)),
-)
-def test_any_values_any_design(values, query, design, codec):
-    """Whatever is stored, a probe finds what a scan finds."""
-    k, levels = design
-    array = np.array(values, dtype=np.uint64)
-    tables = PermutedTables(array, k, levels, codec)
-    assert probed(tables, [query]) == [scan(array, query, k)]
-    assert probed(tables, []) == []
-
-
-def test_compressed_tables_take_less():
-    """Each of the tables is compressed: Elias-Fano is smaller than Huffman, and that than neither."""
-    values = uniform(np.random.default_rng(1), 50_000)
-    sizes = [PermutedTables(values, 3, (5,), codec).bytes for codec in CODECS]
-    assert 10 * 50_000 * 5 < sizes[2] < sizes[1] < sizes[0]
 
 
 def planned(documents, k):

@@ -1,16 +1,12 @@
 """`dedup scan`: what it says of pages, whatever files hold them and however many processes read them."""
 
-import inspect
-import itertools
 import json
 import os
-import re
-import subprocess
-import sys
+from functools import partial
 
+import command_line
 import msgspec
 import pytest
-from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scanning import (
@@ -30,7 +26,6 @@ from scanning import (
 from sizes import examples
 
 from dedup import fingerprint
-from dedup.cli import main
 from dedup.model.errors import DedupError, UsageError
 from dedup.model.recipes import recipe_of
 from dedup.scan import ScanJob, scan
@@ -41,17 +36,7 @@ from dedup.store import Store
 PAGES = mixed(150)
 STATUS = FIELDS.index("status")
 
-_MIXES = "mix_stderr" in inspect.signature(CliRunner).parameters
-RUNNER = CliRunner(**{"mix_stderr": False} if _MIXES else {})
-
-
-def call(*args: object, data: bytes | None = None) -> Result:
-    return RUNNER.invoke(main, ["scan", *map(str, args)], input=data, prog_name="dedup")
-
-
-def run(*args: object, **options: object) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "dedup", "scan", *map(str, args)]
-    return subprocess.run(command, check=False, capture_output=True, timeout=600, **options)
+call = partial(command_line.call, "scan")
 
 
 def test_the_pages_hold_every_case():
@@ -88,26 +73,24 @@ def test_every_verdict_is_that_of_a_plain_slow_judge(tmp_path_factory, data):
     assert found == judged(pages, **options)
 
 
+FORMATS = ".warc .warc.gz .warc.zst .jsonl .jsonl.gz .jsonl.zst .parquet".split()
+
+
 @pytest.mark.parametrize(
-    ("name", "output"),
-    [(n, "v.jsonl") for n in ("p.warc", "p.warc.gz", "p.warc.zst", "p.jsonl", "p.jsonl.gz")]
-    + [("p.jsonl", "v.parquet")],
+    ("suffix", "output"), [*((each, "v.jsonl") for each in FORMATS), (".jsonl", "v.parquet")]
 )
-def test_every_format_gives_the_same_verdicts(tmp_path, name, output):
+def test_every_format_gives_the_same_verdicts(tmp_path, suffix, output):
     """A page's verdict does not depend on what file it lies in, or on what it is written to."""
-    path = tmp_path / name
-    if ".warc" in name:
+    path = tmp_path / f"p{suffix}"
+    if "warc" in suffix:
         write_warc(path, records(PAGES))
     else:
-        write_lines(path, PAGES)
+        (write_parquet if suffix == ".parquet" else write_lines)(path, PAGES)
     assert scanned(tmp_path, path, output=output) == judged(PAGES)
 
 
-def test_zstandard_lines_and_parquet_give_the_same_verdicts(tmp_path):
-    """So do .jsonl.zst, and Parquet with columns of other names."""
-    path = write_lines(tmp_path / "p.jsonl.zst", PAGES)
-    assert scanned(tmp_path, path) == judged(PAGES)
-    assert scanned(tmp_path, write_parquet(tmp_path / "p.parquet", PAGES)) == judged(PAGES)
+def test_columns_may_have_other_names(tmp_path):
+    """Here each has the name of the other."""
     swapped = write_parquet(tmp_path / "q.parquet", [Page(p.html, p.url) for p in PAGES])
     assert scanned(tmp_path, swapped, url_field="html", html_field="url") == judged(PAGES)
 
@@ -194,17 +177,6 @@ def contents(path, namespace="default"):
     return {d.key: d.page for d in documents}
 
 
-def test_a_page_that_came_again_hides_its_older_self(tmp_path):
-    """A recrawled page is compared by its new content, also if the old one lies in the store."""
-    old, new = page("http://a.example.com/", "old"), page("http://a.example.com/", "new")
-    write_lines(tmp_path / "a.jsonl", [old])
-    scanned(tmp_path, tmp_path / "a.jsonl", store=str(tmp_path / "s"), update=True)
-    like_old, like_new = page("http://b.example.com/", "old"), page("http://c.example.com/", "new")
-    file = write_lines(tmp_path / "b.jsonl", [new, like_old, like_new])
-    found = scanned(tmp_path, file, store=str(tmp_path / "s"))
-    assert [row[2] for row in found] == ["refetch", "unique", "near_duplicate"]
-
-
 def test_another_recipe_is_refused(tmp_path):
     """A store that was made with a secret is not compared without it."""
     with Store.open(tmp_path / "s", secret="x"):
@@ -234,6 +206,10 @@ def test_the_http_charset_counts(tmp_path, encoding):
     headers = [f"Content-Type: text/html; charset={encoding}"]
     ((_, value, *_),) = body_of(tmp_path, response("http://a/", data, headers=headers))
     assert value == f"{fingerprint(text).value:016x}"
+    data = f'<html><meta charset="koi8-r">{text}'.encode("koi8-r")  # without one the page's own
+    for headers in (["Content-Type: text/html"], []):
+        ((_, value, *_),) = body_of(tmp_path, response("http://a/", data, headers=headers))
+        assert value == f"{fingerprint(text).value:016x}"
 
 
 def test_what_is_no_page_is_counted(tmp_path):
@@ -323,7 +299,7 @@ def test_the_summary_counts_every_page(tmp_path):
 def test_stdin_to_stdout(tmp_path):
     """JSON lines on stdin give verdicts on stdout, and the summary on stderr."""
     data = write_lines(tmp_path / "p.jsonl", PAGES).read_bytes()
-    done = run("-", "--output", "-", input=data)
+    done = command_line.run("scan", "-", "--output", "-", input=data)
     (tmp_path / "v.jsonl").write_bytes(done.stdout)
     assert verdicts(tmp_path / "v.jsonl") == judged(PAGES)
     assert b"150 pages of 1 file" in done.stderr
@@ -332,8 +308,8 @@ def test_stdin_to_stdout(tmp_path):
 
 def test_a_broken_line_of_stdin_is_named():
     """It has the name that a person knows, not the dash of the command line."""
-    done = run("-", input=b"not json\n")
-    assert b"dedup: stdin line 1: not a JSON object" in done.stderr
+    done = call("-", data=b"not json\n")
+    assert "dedup: stdin line 1: not a JSON object" in done.stderr
 
 
 def test_the_paper_at_a_greater_distance_is_warned_of(tmp_path):
@@ -398,23 +374,6 @@ def test_the_report_names_the_greatest_clusters(tmp_path):
     assert "b.example.com" in text and "<1>" not in text
 
 
-def test_the_sums_of_the_report_add_up(tmp_path):
-    """The parts of "pages" are all of them."""
-    short = page("http://c.example.com/", 1, words=4)
-    pages = [
-        page("http://a.example.com/", 1),
-        *(page(f"http://a.example.com/{i}", i % 3) for i in range(9)),
-    ]
-    file = write_lines(tmp_path / "p.jsonl", [*pages, pages[0], short])
-    assert call(file, "--report", tmp_path / "r.html").exit_code == 0
-    text = (tmp_path / "r.html").read_text()
-    rows = re.findall(r'<tr><td( class="part")?>[^<]*</td><td class="number">(\d+)', text)
-    assert rows[0] == ("", "12")
-    parts = [int(number) for _, number in itertools.takewhile(lambda row: row[0], rows[1:])]
-    assert len(parts) == 4  # unique, near-duplicates, seen again, short
-    assert sum(parts) == 12
-
-
 def test_pairs_are_printed(tmp_path):
     """--pairs prints each near-duplicate with its original; -q leaves out the summary."""
     file = write_lines(tmp_path / "p.jsonl", PAGES)
@@ -473,37 +432,6 @@ def test_a_fault_in_the_listing_reaches_the_caller(tmp_path):
 
 
 # ----------------------------------------------------------------------------- what a person sees
-
-
-@pytest.mark.parametrize("headers", [["Content-Type: text/html"], []])
-def test_without_a_charset_the_page_says_its_own(tmp_path, headers):
-    """A meta charset counts where the HTTP header names none."""
-    text = '<html><meta charset="koi8-r"><p>' + " ".join(
-        f"слово{chr(0x430 + i)}" for i in range(32)
-    )
-    ((_, value, *_),) = body_of(
-        tmp_path, response("http://a/", text.encode("koi8-r"), headers=headers)
-    )
-    assert value == f"{fingerprint(text).value:016x}"
-
-
-def test_a_terminal_shows_rate_and_remaining_time(tmp_path, monkeypatch, capsys):
-    """How far it is, how fast, and how long it takes yet; nothing of it where nobody looks."""
-    from dedup.cli import scan as command
-    from dedup.cli import terminal
-    from dedup.scan import ScanProgress
-
-    assert command._progress() is None
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    now = [0.0]
-    monkeypatch.setattr("time.monotonic", lambda: now[0])
-    show = command._progress()
-    show(ScanProgress(bytes=1000, total_bytes=9000, pages=500, pages_now=0))
-    now[0] = 20.0  # seconds
-    show(ScanProgress(bytes=3000, total_bytes=9000, pages=1500, pages_now=1000))
-    line = capsys.readouterr().err.split("\r")[-1]
-    assert "1,500 pages, 50 a second, 33 %, 1:00 left" in line
-    terminal.status.clear()
 
 
 def test_files_are_of_one_site(tmp_path):

@@ -6,16 +6,11 @@ import pytest
 from detecting import page
 
 from dedup.core.table import Nearest
-from dedup.detector import EmbeddedDetector
 from dedup.model.page import Document
-from dedup.model.policy import Options
-from dedup.model.recipes import recipe_of
 from dedup.scan.accepted import AcceptedLayers
 from dedup.store import Store
 
-RECIPE = recipe_of(page().recipe)
 UNLIKE = 2**256 - 1  # bits of a sketch that has nothing in common with page()'s
-ORIGINAL = "http://example.com/original"
 
 
 def documents(first: int, count: int) -> list[Document]:
@@ -24,25 +19,6 @@ def documents(first: int, count: int) -> list[Document]:
         Document(f"http://example.com/{i}", page(0, UNLIKE), "example.com", float(i))
         for i in range(first, first + count)
     ]
-
-
-def near_and_alike() -> Document:
-    return Document(ORIGINAL, page(1), "example.com", 0.0)
-
-
-@pytest.mark.parametrize("layer", ["base", "work", "fresh"])
-@pytest.mark.parametrize("count", [129, 1500])
-def test_a_crowd_hides_no_original(tmp_path, layer, count):
-    """In whichever layer it stands behind pages that are nearer by value: they are confirmed first."""
-    with Store.open(tmp_path / "base") as base, Store.open(tmp_path / "work") as work:
-        memory = AcceptedLayers(base, work)
-        for number, (name, store) in enumerate((("base", base), ("work", work), ("fresh", memory))):
-            crowd = documents(number * count, count)
-            for each in crowd + [near_and_alike()] * (name == layer):
-                store.insert(each)
-        detector = EmbeddedDetector.over(memory, RECIPE, Options().policy(RECIPE))
-        found = detector.reserve(page(), "http://example.com/copy", domain="example.com")
-        assert (found.status, found.of) == ("near_duplicate", ORIGINAL)
 
 
 def test_every_layer_gives_each_document_once_whatever_the_limits(tmp_path):

@@ -5,12 +5,13 @@ import json
 import random
 import subprocess
 import sys
-import textwrap
 import zlib
+from functools import partial
+from itertools import repeat
 
 import pytest
 import zstandard
-from click.testing import CliRunner
+from command_line import call
 from needing import linux_only
 from scanning import (
     judged,
@@ -24,7 +25,6 @@ from scanning import (
     write_warc,
 )
 
-from dedup.cli import main
 from dedup.model.recipes import recipe_of
 from dedup.scan import ScanJob, scan
 from dedup.scan.records import read_lines
@@ -144,11 +144,9 @@ def test_a_torn_compression_ends_its_file(tmp_path, suffix):
     assert (summary.broken, summary.unread_files) == (1, 1)
     assert 300 < summary.pages < 1200
     assert places[0][0] == f"after line {summary.pages - 1}"
-    done = subprocess.run(
-        [sys.executable, "-m", "dedup", "scan", tmp_path], capture_output=True, check=False
-    )
-    assert done.returncode == 1
-    assert b"compressed data is damaged" in done.stderr
+    done = call("scan", tmp_path)
+    assert done.exit_code == 1
+    assert "compressed data is damaged" in done.stderr
 
 
 def test_broken_parquet_is_named(tmp_path):
@@ -196,17 +194,17 @@ def test_a_file_that_cannot_be_read_does_not_end_the_scan(tmp_path):
         assert result.path.encode().endswith(b"gone\\xff")
 
 
+MARKS = [b"WARC/1.0\r\n", b"\r\n\r\n", b"\x1f\x8b\x08", b"-1", b"\0"]
+
+
 @pytest.mark.parametrize("kind", ["warc", "warc.gz", "warc.zst", "jsonl", "jsonl.gz", "jsonl.zst"])
 def test_chance_mutations_are_read_to_their_end(tmp_path, kind):
     """Cut, doubled and changed bytes: every reader ends, and gives the same twice."""
     pages = [page(f"http://a/{i}", i, words=30) for i in range(6)]
     path = tmp_path / f"p.{kind}"
-    if "warc" in kind:
-        seed = write_warc(path, records(pages)).read_bytes()
-        reader = read_warc
-    else:
-        seed = write_lines(path, pages).read_bytes()
-        reader = read_lines
+    reader = read_warc if "warc" in kind else read_lines
+    made = write_warc(path, records(pages)) if "warc" in kind else write_lines(path, pages)
+    seed = made.read_bytes()
     reading = ReadingOptions("url", "html", 2000, recipe_of())
     rng = random.Random(kind)
     for _ in range(150):
@@ -222,9 +220,7 @@ def test_chance_mutations_are_read_to_their_end(tmp_path, kind):
             elif change == 2:
                 data[a:b] = rng.randbytes(b - a)
             else:
-                data[a:b] = rng.choice(
-                    (b"WARC/1.0\r\n", b"\r\n\r\n", b"\x1f\x8b\x08", b"-1", b"\0")
-                )
+                data[a:b] = rng.choice(MARKS)
         path.write_bytes(data)
         assert [*reader(str(path), reading)] == [*reader(str(path), reading)]
 
@@ -232,21 +228,12 @@ def test_chance_mutations_are_read_to_their_end(tmp_path, kind):
 # ------------------------------------------------------------------------------------------- bombs
 
 
-def zeros(pack, size: int) -> bytes:
-    """Return a page of so many spaces, compressed piece by piece."""
-    parts, piece = [], b" " * (1 << 20)
-    parts.append(pack.compress(b"<html>"))
-    parts += [pack.compress(piece) for _ in range(size >> 20)]
-    return b"".join(parts) + pack.flush()
-
-
-def bomb(size: int, kind: str) -> bytes:
-    pack = (
-        zstandard.ZstdCompressor().compressobj()
-        if kind == "zstd"
-        else zlib.compressobj(9, wbits=31)
-    )
-    return zeros(pack, size)
+def packed(kind: str, before: bytes, size: int, after: bytes = b"") -> bytes:
+    """Compress so many spaces between two texts, piece by piece."""
+    gzipped = partial(zlib.compressobj, 9, wbits=31)
+    pack = (zstandard.ZstdCompressor().compressobj if kind == "zstd" else gzipped)()
+    pieces = [before, *repeat(b" " * (1 << 20), size >> 20), after]
+    return b"".join([*map(pack.compress, pieces), pack.flush()])
 
 
 def record_bomb(size: int, kind: str, head: bool = False) -> bytes:
@@ -258,14 +245,7 @@ def record_bomb(size: int, kind: str, head: bool = False) -> bytes:
     else:
         length = int(head_part.split(b"Content-Length: ")[1].split(b"\r\n")[0])
         head_part = head_part.replace(b": %d\r" % length, b": %d\r" % (length - 1 + size), 1)
-    pack = (
-        zstandard.ZstdCompressor().compressobj()
-        if kind == "zstd"
-        else zlib.compressobj(9, wbits=31)
-    )
-    parts = [pack.compress(head_part)]
-    parts += [pack.compress(b" " * (1 << 20)) for _ in range(size >> 20)]
-    return b"".join([*parts, pack.compress(tail), pack.flush()])
+    return packed(kind, head_part, size, tail)
 
 
 MEASURE = r"""
@@ -281,26 +261,16 @@ print(json.dumps([mb, summary.pages, summary.broken, summary.exempt]))
 
 def measured(*paths) -> list:
     """Scan in a process of its own: peak MB, pages, broken records, exempt ones."""
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(MEASURE), *map(str, paths)],
-        capture_output=True,
-        check=True,
-        timeout=600,
-    )
-    return json.loads(done.stdout)
+    command = [sys.executable, "-c", MEASURE, *map(str, paths)]
+    return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+
+
+BOMBS = "body.warc.gz body.warc.zst coding.warc head.warc.gz line.jsonl.gz line.jsonl.zst"
+LONG = [pytest.param(name, marks=pytest.mark.long) for name in BOMBS.split()]
 
 
 @linux_only
-@pytest.mark.parametrize(
-    "name",
-    [
-        *[
-            pytest.param(long, marks=pytest.mark.long)
-            for long in "body.warc.gz body.warc.zst coding.warc head.warc.gz line.jsonl.gz line.jsonl.zst".split()
-        ],
-        "zstd.warc",
-    ],
-)
+@pytest.mark.parametrize("name", ["zstd.warc", *LONG])
 def test_bombs_are_bounded(tmp_path, name):
     """A small file that unpacks to 400 MB takes a bounded memory, and the page after it is read."""
     size, after = 400 << 20, page("http://after/", 1)
@@ -310,7 +280,7 @@ def test_bombs_are_bounded(tmp_path, name):
         line = json.dumps(after._asdict()).encode()
         last = b"\n" + line
         last = zstandard.compress(last) if packing == "zstd" else gzip.compress(last)
-        path.write_bytes(bomb(size, packing) + last)
+        path.write_bytes(packed(packing, b"<html>", size) + last)
     elif name.startswith(("body", "head")):
         pack = zstandard.compress if packing == "zstd" else gzip.compress
         record = record_bomb(size, packing, head=name.startswith("head"))
@@ -318,7 +288,7 @@ def test_bombs_are_bounded(tmp_path, name):
     else:
         coding = "gzip" if name.startswith("coding") else "zstd"
         headers = ["Content-Type: text/html", f"Content-Encoding: {coding}"]
-        found = [response("http://bomb/", bomb(size, coding), headers=headers)]
+        found = [response("http://bomb/", packed(coding, b"<html>", size), headers=headers)]
         write_warc(path, [*found, *records([after])])
     assert path.stat().st_size < 1_000_000
     mb, pages, broken, exempt = measured(path)
@@ -343,7 +313,7 @@ def test_a_scan_of_broken_records_alone_fails(tmp_path):
     """A wrong --html-field gives no page: exit code 1, which says what to look at."""
     path = tmp_path / "p.jsonl"
     path.write_text('{"url": "http://a.example/1", "html": "<p>x"}\n' * 3)
-    done = CliRunner().invoke(main, ["scan", str(path), "--html-field", "htlm"])
+    done = call("scan", path, "--html-field", "htlm")
     assert done.exit_code == 1
     assert "every record is broken" in done.stderr
     assert "3 broken records left out" in done.stdout

@@ -3,13 +3,13 @@
 import gzip
 import json
 import random
-import subprocess
-import sys
 
 import pyarrow as pa
 import pytest
 import zstandard
+from command_line import call
 from fastwarc.warc import ArchiveIterator, WarcRecordType
+from forking import completed
 from pyarrow import parquet
 from scanning import mixed, page, records, response, write_lines, write_parquet, write_warc
 
@@ -92,33 +92,21 @@ def test_a_revisit_names_the_page_it_resembles(tmp_path):
         )
     version, fields = revisit
     assert version == "WARC/1.1"
-    assert fields["WARC-Type"] == "revisit"
-    assert fields["WARC-Target-URI"] == pages[1].url
-    assert fields["WARC-Refers-To-Target-URI"] == pages[0].url
-    assert fields["WARC-Profile"] == PROFILE
-    assert fields["WARC-Truncated"] == "length"
-    assert fields["WARC-IP-Address"] == "192.0.2.7"
-    assert fields["WARC-Date"] == kept[1]["WARC-Date"]
+    assert (
+        fields.items()
+        >= {
+            "WARC-Type": "revisit",
+            "WARC-Target-URI": pages[1].url,
+            "WARC-Refers-To-Target-URI": pages[0].url,
+            "WARC-Profile": PROFILE,
+            "WARC-Truncated": "length",
+            "WARC-IP-Address": "192.0.2.7",
+            "WARC-Date": kept[1]["WARC-Date"],
+        }.items()
+    )
     assert fields["WARC-Record-ID"].startswith("<urn:uuid:")
     assert fields["WARC-Record-ID"] != kept[1]["WARC-Record-ID"]
     assert "WARC-Block-Digest" not in fields
-
-
-def test_a_damaged_warc_is_copied_without_what_is_torn(tmp_path):
-    """Wherever bytes are lost, the copy has every record that was judged and kept, and no other."""
-    whole = write_warc(tmp_path / "in.warc.gz", records(PAGES[:40])).read_bytes()
-    rng = random.Random(3)
-    for number in range(12):
-        data = bytearray(whole)
-        for _ in range(rng.randrange(1, 4)):
-            at = rng.randrange(len(data) - 400)
-            data[at : at + rng.randrange(1, 400)] = bytes(rng.randrange(400))
-        source = tmp_path / f"in{number}.warc.gz"
-        source.write_bytes(data)
-        target = tmp_path / f"out{number}.warc.gz"
-        rows, summary = scanned(target, source)
-        assert summary.broken
-        is_in_order(tmp_path, target, rows)
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz", ".ndjson.zst"])
@@ -191,23 +179,16 @@ def test_many_inputs_go_into_a_folder_and_are_left_as_they_were(tmp_path):
     write_parquet(source / "more" / "c.parquet", PAGES[110:], rows=7)
     before = {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in files(source)}
     target = source / "kept"  # among the input, of which it is no part
-    given = [source / "a.warc.gz", source / "more", f"{source}/*.warc"[:-5]]
-    rows, summary = scanned(target, *given[:2])
+    rows, summary = scanned(target, source / "a.warc.gz", source / "more")
     assert summary.pages == len(PAGES)
-    assert [p.relative_to(target).as_posix() for p in files(target)] == [
-        "a.warc.gz",
-        "more/b.jsonl.gz",
-        "more/c.parquet",
-    ]
+    names = [p.relative_to(target).as_posix() for p in files(target)]
+    assert names == ["a.warc.gz", "more/b.jsonl.gz", "more/c.parquet"]
     is_in_order(tmp_path, target, rows)
     assert {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in before} == before
     assert not list(source.glob(".*"))
-    _, summary = scanned(tmp_path / "of_a_glob", f"{source}/**/*.gz")
-    names = [
-        p.relative_to(tmp_path / "of_a_glob").as_posix() for p in files(tmp_path / "of_a_glob")
-    ]
-    assert "a.warc.gz" in names
-    assert "more/b.jsonl.gz" in names
+    scanned(tmp_path / "glob", f"{source}/**/*.gz")
+    assert (tmp_path / "glob" / "a.warc.gz").exists()
+    assert (tmp_path / "glob" / "more" / "b.jsonl.gz").exists()
 
 
 def test_pages_of_a_store_are_left_out_as_well(tmp_path):
@@ -252,17 +233,6 @@ def test_a_wrong_target_is_refused_before_anything_is_read(
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_complete_copy_is_not_written_again(tmp_path):
-    """A supervisor that always gives --resume is told at once that the folder is there."""
-    source = tmp_path / "in"
-    source.mkdir()
-    write_lines(source / "a.jsonl", PAGES[:9])
-    scanned(tmp_path / "out", source, resume=True)
-    with pytest.raises(UsageError, match="new folder"):
-        scanned(tmp_path / "out", source, resume=True)
-    assert not list(tmp_path.glob(".*"))
-
-
 def test_a_file_that_is_given_twice_is_refused(tmp_path):
     """Its two copies would have one name."""
     source = write_lines(tmp_path / "in.jsonl", PAGES[:9])
@@ -285,14 +255,12 @@ def test_an_input_that_changes_between_is_refused(tmp_path, monkeypatch):
     assert not (tmp_path / "out.jsonl").exists()
 
 
-def test_the_command_writes_what_is_kept(tmp_path):
+def test_the_command_writes_what_is_kept(tmp_path, monkeypatch):
     """Without --output, too; it says where, and nothing but the target is left."""
     write_lines(tmp_path / "in.jsonl", PAGES)
-    command = [sys.executable, "-m", "dedup", "scan", "in.jsonl", "--kept", "out.jsonl"]
-    done = subprocess.run(
-        command, cwd=tmp_path, check=False, capture_output=True, text=True, timeout=600
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+    monkeypatch.chdir(tmp_path)
+    done = call("scan", "in.jsonl", "--kept", "out.jsonl")
+    assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout.splitlines()[-1] == "the input without its near-duplicates is in out.jsonl"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["in.jsonl", "out.jsonl"]
     assert (tmp_path / "out.jsonl").read_bytes().count(b"\n") < len(PAGES)
@@ -301,21 +269,15 @@ def test_the_command_writes_what_is_kept(tmp_path):
 def test_a_part_that_cannot_be_copied_ends_with_exit_code_1(tmp_path):
     """A column that nothing but the copy reads is torn: the file and the reason are named."""
     source = tmp_path / "in.parquet"
-    table = pa.table(
-        {
-            "url": [p.url for p in PAGES],
-            "html": [p.html for p in PAGES],
-            "zz": [random.Random(i).randbytes(300) for i in range(len(PAGES))],
-        }
-    )
-    parquet.write_table(table, source, compression="gzip", use_dictionary=False)
+    columns = {"url": [p.url for p in PAGES], "html": [p.html for p in PAGES]}
+    columns["zz"] = [random.Random(i).randbytes(300) for i in range(len(PAGES))]
+    parquet.write_table(pa.table(columns), source, compression="gzip", use_dictionary=False)
     at = parquet.ParquetFile(source).metadata.row_group(0).column(2).data_page_offset
     data = bytearray(source.read_bytes())
     data[at + 2000 : at + 4000] = bytes(2000)
     source.write_bytes(data)
-    command = [sys.executable, "-m", "dedup", "scan", source, "--kept", tmp_path / "out.parquet"]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 1
+    done = call("scan", source, "--kept", tmp_path / "out.parquet")
+    assert done.exit_code == 1
     assert "in.parquet in the copy: after row " in done.stderr
     assert "of 1 file a part could not be copied" in done.stdout
 
@@ -332,10 +294,7 @@ def test_a_scan_without_its_extra_is_one_line_and_leaves_nothing(tmp_path, name,
     """Before any work is begun: what to install, and no folder that --resume would ask about."""
     (tmp_path / name).write_bytes(b"x")
     code = f"import sys; sys.modules[{module!r}] = None; from dedup.cli import main; main()"
-    command = [sys.executable, "-c", code, "scan", name, "--output", "v.jsonl"]
-    done = subprocess.run(
-        command, cwd=tmp_path, check=False, capture_output=True, text=True, timeout=600
-    )
+    done = completed(code, ["scan", name, "--output", "v.jsonl"], cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     advice = f"run: pip install 'crawl-dedup[{extra}]'\n"
     assert done.stderr == f"dedup: {module} is not installed; {advice}"

@@ -17,18 +17,12 @@ import pytest
 from crawling import wait_for
 from forking import completed
 from needing import linux_only
-from scanning import (
-    mixed,
-    records,
-    response,
-    write_lines,
-    write_parquet,
-    write_warc,
-)
+from scanning import mixed, records, response, write_lines, write_parquet, write_warc
 from sizes import sized
 
 from dedup.scan import ScanJob, scan
 from dedup.scan.scanner import work_folder
+from dedup.scan.verdicts import ScanJudge
 from dedup.store import Store
 
 # The command, with commits so frequent that a small input has many; argv[1] is where to be killed:
@@ -196,12 +190,11 @@ def test_a_scan_killed_at_any_step_ends_as_an_unbroken_one(tmp_path, inputs):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(1))
-def test_a_scan_killed_at_random_moments_ends_as_an_unbroken_one(tmp_path, inputs, seed):
+def test_a_scan_killed_at_random_moments_ends_as_an_unbroken_one(tmp_path, inputs):
     """Killed at a step, then from outside, a random while after it came further, and then let be."""
     assert run(tmp_path, "whole.jsonl", inputs, "", *keeping(tmp_path, "whole.jsonl"))[0]
     whole = outcome(tmp_path, "whole.jsonl")
-    rng, name = random.Random(seed), "killed.jsonl"
+    rng, name = random.Random(0), "killed.jsonl"
     kept = keeping(tmp_path, name)
     assert run(tmp_path, name, inputs, "5-", *kept)[0] is False
     for _ in range(5):
@@ -218,8 +211,7 @@ def test_a_scan_killed_at_random_moments_ends_as_an_unbroken_one(tmp_path, input
     else:
         assert run(tmp_path, name, inputs, "", *kept)[0]
     assert is_over(tmp_path / name)
-    found = outcome(tmp_path, name)
-    assert found == whole
+    assert outcome(tmp_path, name) == whole
 
 
 def progress(output: Path) -> set[tuple[str, int]]:
@@ -229,32 +221,14 @@ def progress(output: Path) -> set[tuple[str, int]]:
     return set()
 
 
-def test_what_was_done_is_not_done_again(tmp_path):
+def test_what_was_done_is_not_done_again(tmp_path, monkeypatch):
     """After a kill near the end, hardly a page is judged once more."""
     file = write_warc(tmp_path / "p.warc.gz", records(PAGES))
     assert run(tmp_path, "v.jsonl", file, "12-", "--processes", "1")[0] is False
     before = (work_folder(str(tmp_path / "v.jsonl")) / "verdicts.jsonl").read_bytes()
-    judged = []
-    from dedup.scan.verdicts import ScanJudge
-
-    take = ScanJudge.take
-
-    def counted(self, result):
-        judged.append(result)
-        return take(self, result)
-
-    job = ScanJob(
-        inputs=(str(file),),
-        output=str(tmp_path / "v.jsonl"),
-        store=str(tmp_path / "v.jsonl.store"),
-        update=True,
-        resume=True,
-    )
-    ScanJudge.take = counted
-    try:
-        scan(job)
-    finally:
-        ScanJudge.take = take
+    judged, take = [], ScanJudge.take
+    monkeypatch.setattr(ScanJudge, "take", lambda *given: judged.append(given) or take(*given))
+    again(tmp_path, file)
     whole = (tmp_path / "v.jsonl").read_bytes()
     assert len(before) > len(whole) // 3
     assert whole.startswith(before[: len(before) // 2])

@@ -9,7 +9,6 @@ from scanning import WORDS
 
 from dedup.scan import ScanJob, scan
 from dedup.scan.records import column_path
-from dedup.worker.adapters import adapter, format_of
 
 MARKS = ("<title>", "<!--", "<textarea>", "<script", "<b>", "an arrow ->")
 
@@ -67,34 +66,3 @@ def test_a_path_that_is_not_there_is_named(tmp_path):
     summary = scan(ScanJob(inputs=(str(path),), url_field="meta.link", text_field="text"))
     assert "has no column 'meta.link', only meta, text" in summary.faults[0].reason
     assert column_path(pa.schema([("a.b", pa.string())]), "a.b") == ["a.b"]
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda line: "\ufeff" + line,
-        lambda line: line.replace("{", '{"score": NaN, ', 1),
-        lambda line: line.replace('"html": "', '"html": "\\ud83d '),
-    ],
-    ids=["byte order mark", "NaN", "half of a surrogate pair"],
-)
-def test_scan_and_worker_read_the_same_lines(tmp_path, change):
-    """What one of them takes the other takes."""
-    lines = [
-        change(
-            json.dumps(
-                {
-                    "url": f"http://a.example/{i}",
-                    "html": f"<p>{' '.join(WORDS[50 * i : 50 * i + 40])}",
-                }
-            )
-        )
-        for i in range(3)
-    ]
-    path = tmp_path / "pages.jsonl"
-    path.write_text("\n".join(lines), encoding="utf-8")
-    assert statuses(path) == ["unique"] * 3
-    read = adapter(format_of("json"))
-    assert [read(line.encode()).key for line in lines] == [
-        f"http://a.example/{i}" for i in range(3)
-    ]

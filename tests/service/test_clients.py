@@ -144,16 +144,17 @@ def test_what_clients_send_is_answered(serving, words):
 cli = pytest.mark.skipif(shutil.which("redis-cli") is None, reason="redis-cli is not installed")
 
 
+def redis_cli(serving, *words: str, typed: bytes = b"") -> bytes:
+    """Return what redis-cli says of its arguments, or of what is typed."""
+    command = ["redis-cli", "-p", str(serving.port), *words]
+    return subprocess.run(command, input=typed, capture_output=True, check=True).stdout
+
+
 @cli
 def test_redis_cli_loads_commands_from_a_pipe(serving, client):
     """redis-cli --pipe takes a file of commands of many reads."""
-    insert(client, "cli", "k")
     many = b"".join(command("ECHO", f"{i} \r\n*1\r\n".ljust(200 + i % 50)) for i in range(5000))
-    done = subprocess.run(
-        ["redis-cli", "-p", str(serving.port), "--pipe"],
-        input=many, capture_output=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert b"errors: 0, replies: 5000" in done.stdout, done
+    assert b"errors: 0, replies: 5000" in redis_cli(serving, "--pipe", typed=many)
 
 
 @cli
@@ -162,28 +163,8 @@ def test_redis_cli_asks(serving, client):
     insert(client, "asks", "k", value=spread(77))
     words = ["DEDUP.PROBE", "asks", f"{spread(77):016x}", sketch().hex(), "RECIPE", RECIPE]
     for version in ([], ["-3"]):
-        done = subprocess.run(
-            ["redis-cli", "-p", str(serving.port), *version, *words],
-            capture_output=True, text=True, timeout=60, check=True,
-        )  # fmt: skip
-        assert done.stdout.split()[0] == "k" or '"k"' in done.stdout
-    done = subprocess.run(
-        ["redis-cli", "-p", str(serving.port)],
-        input="MULTI\nPING\nEXEC\n" + " ".join(words) + "\n",
-        capture_output=True, text=True, timeout=60, check=True,
-    )  # fmt: skip
-    assert "QUEUED" in done.stdout
+        said = redis_cli(serving, *version, *words)
+        assert said.split()[0] == b"k" or b'"k"' in said
+    typed = "MULTI\nPING\nEXEC\n" + " ".join(words) + "\n"
+    assert b"QUEUED" in redis_cli(serving, typed=typed.encode())
     assert probe(client, "asks", spread(77))
-
-
-@pytest.mark.skipif(shutil.which("redis-benchmark") is None, reason="it is not installed")
-def test_redis_benchmark_runs(serving):
-    """With a PING that is an array, and with a command of our own."""
-    for options in (["-t", "ping_mbulk"], ["-P", "16", "DEDUP.PARTITIONS"]):
-        done = subprocess.run(
-            ["redis-benchmark", "-p", str(serving.port), "-n", "2000", "-c", "10", "-q", *options],
-            capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done
-        assert "requests per second" in done.stdout, done
-        assert "rror" not in done.stdout + done.stderr.replace("WARNING", ""), done

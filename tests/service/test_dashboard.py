@@ -6,7 +6,6 @@ import random
 import time
 import urllib.error
 import urllib.request
-from urllib.parse import quote
 
 import pytest
 from browsing import MAY_CRASH, opened
@@ -50,21 +49,17 @@ def seeded(service):
 
 
 def answered(service, path):
-    """Return status and JSON of what the page asks for."""
+    """Return what the page asks for."""
     head = {"Authorization": f"Bearer {TOKEN}"}
     request = urllib.request.Request(f"http://127.0.0.1:{service.http_port}{path}", headers=head)
-    try:
-        with urllib.request.urlopen(request, timeout=120) as answer:
-            return answer.status, json.load(answer)
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, json.load(error)
+    with urllib.request.urlopen(request, timeout=120) as answer:
+        return json.load(answer)
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
     with Serving(tmp_path_factory.mktemp("dashboard"), token=TOKEN) as service:
-        while not answered(service, "/v1/overview")[1]["history"]["seconds"]:
+        while not answered(service, "/v1/overview")["history"]["seconds"]:
             time.sleep(0.2)  # what happens before the second sample is in none
         service.bits = seeded(service)
         yield service
@@ -175,48 +170,6 @@ def test_a_near_duplicate_is_looked_up(browser, service):
     assert not [error for error in page.errors if "404" not in error]
 
 
-def test_what_is_said_of_near_duplicates_is_bounded_and_of_one_namespace(service):
-    """Another namespace has none of them; a question without its words is refused."""
-    asked = f"key={quote(EVIL, safe='')}"
-    status, found = answered(service, f"/v1/near-duplicates?ns={NAMESPACE}&{asked}")
-    assert status == 200
-    assert [each["key"] for each in found["results"]] == [
-        f"http://copies.example/{i}" for i in reversed(range(12))
-    ]
-    assert answered(service, f"/v1/near-duplicates?ns=other&{asked}")[1] == {"results": []}
-    assert answered(service, f"/v1/near-duplicates?{asked}")[0] == 400
-
-
-def test_charts_read_out_the_time_that_is_pointed_at(browser, service):
-    """They have axes with units; the pointer or the arrow keys choose a time, in all of them."""
-    page = shown(browser, service)
-    expect(page.locator("#rates .legend")).to_contain_text("unique 0")
-    chart = page.get_by_role("slider", name="Pages a second")
-    expect(page.locator("#share svg text", has_text="100 %")).to_have_count(1)
-    expect(page.locator("#latency svg text", has_text="0 ms")).not_to_have_count(0)
-    samples = int(chart.get_attribute("aria-valuemax"))
-    latest = chart.get_attribute("aria-valuetext")
-    chart.focus()
-    page.keyboard.press("Home")
-    expect(page.locator("svg line.pointed")).to_have_count(3)
-    assert chart.get_attribute("aria-valuenow") == "0"
-    assert chart.get_attribute("aria-valuetext") != latest
-    busiest = 0.0
-    for _ in range(samples + 1):
-        told = chart.get_attribute("aria-valuetext")
-        busiest = max(busiest, float(told.partition("near-duplicates ")[2].partition(",")[0]))
-        page.keyboard.press("ArrowRight")
-    assert busiest > 0
-    page.locator("#what").focus()
-    expect(page.locator("svg line.pointed")).to_have_count(0)
-    chart.hover()
-    expect(page.locator("svg line.pointed")).to_have_count(3)
-    assert page.locator("#share .note").inner_text() == page.locator("#rates .note").inner_text()
-    page.select_option("#range", "1")
-    assert int(chart.get_attribute("aria-valuemax")) <= 31
-    assert not page.errors
-
-
 def test_a_document_is_forgotten(browser, service):
     """The button asks, and the document is gone."""
     page = shown(browser, service)
@@ -238,20 +191,6 @@ def test_a_wrong_token_shows_nothing(browser, service):
     expect(page.locator("#state")).to_have_text("the token is wrong")
     assert page.locator("#main").is_hidden()
     assert page.locator("#facts div").count() == 0
-
-
-def test_who_reads_a_table_by_keyboard_stays_there(browser, service):
-    """What is in focus is still there, and in focus, after the figures were asked for again."""
-    page = shown(browser, service)
-    page.locator("#hot a").first.focus()
-    with page.expect_response("**/v1/overview"):
-        pass
-    with page.expect_response("**/v1/overview"):  # the one before it has been drawn
-        pass
-    assert page.evaluate("document.activeElement.textContent") == EVIL
-    page.keyboard.press("Enter")
-    expect(page.locator("#found h3").first).to_have_text(EVIL)
-    assert page.evaluate("document.activeElement.id") == "found"
 
 
 def test_a_service_that_is_gone_is_said_to_be(browser, tmp_path):

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
-from click.testing import CliRunner
+from command_line import call
 from logs import log_config
 from procedures import DOCS, KAFKA, OPERATIONS, commands
 from services import Serving
-
-from dedup.cli import main
 
 METRICS = (
     (DOCS / "reference" / "metrics.md").read_text(encoding="utf-8").partition("## The worker")[0]
@@ -20,9 +18,7 @@ METRICS = (
 @pytest.mark.parametrize("page", [OPERATIONS, KAFKA], ids=lambda page: page.stem)
 def test_every_option_that_the_document_names_is_one(page):
     """Of `dedup serve`, whose --help has them all with their defaults, of the worker, or of another command of the page."""
-    said = "".join(
-        CliRunner().invoke(main, [each, "--help"]).output for each in ("serve", "worker")
-    )
+    said = "".join(call(each, "--help").output for each in ("serve", "worker"))
     option = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     named = set(option.findall(text)) - {"--help"}

@@ -4,7 +4,6 @@ import asyncio
 import itertools
 from pathlib import Path
 
-import pytest
 from fuzzing_resp import LIMITS, Wire, command
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -103,20 +102,6 @@ def test_pages_of_one_read_are_judged_as_if_each_came_alone(tmp_path_factory, co
     reads = filter(None, [whole[a:b] for a, b in edges])
     together = answered(tmp_path_factory.mktemp("together"), [MADE, *reads])
     assert together == answered(tmp_path_factory.mktemp("alone"), [MADE, *commands])
-
-
-@pytest.mark.parametrize("inserted", [True, False])
-def test_what_was_inserted_since_is_found(tmp_path, inserted):
-    """A page that nothing was near counts for the next ones of the same read, once it is inserted."""
-    token = "a-token-of-00000000"
-    read = [reserve(f"k{n}", far, f"a-token-of-0000000{n}") for n, far in enumerate([*FAR, 0xFFFF])]
-    read.append(ended("INSERT" if inserted else "RELEASE", "k0", token))
-    read.append(reserve("k0", FAR[0], "a-token-of-00000008"))
-    read.append(ended("RELEASE", "k0", "a-token-of-00000008"))
-    read.append(reserve("other", FAR[0], "a-token-of-00000009"))
-    said, _ = answered(tmp_path, [MADE, b"".join(read)])
-    assert said.count(b"refetch") == said.count(b"near_duplicate") == inserted
-    assert said.count(b"unique") == 5 + 2 * (not inserted)
 
 
 def test_inserts_of_one_read_are_one_commit(tmp_path, monkeypatch):

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import shutil
 import signal
-import sys
 import tarfile
-import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -30,25 +27,9 @@ from procedures import KAFKA, OPERATIONS, STORE, commands, do, events, served, t
 from services import Serving
 
 import dedup
-from dedup.wire.kafka import ensure_topic
+from dedup.wire.kafka import ensure_topic, kafka_config
 
 TESTS = Path(__file__).parents[1]
-AS_ROOT = pytest.mark.skipif(
-    sys.platform != "linux" or os.getuid() != 0, reason="only root may become another user"
-)
-OTHER = 65534  # nobody, a user of every Linux
-# The service becomes this user once it is imported: others may not be able to read Python's own files.
-AS_OTHER = """
-import encodings.idna, importlib.readers, os
-import uvicorn.lifespan.off, uvicorn.protocols.http.h11_impl, uvicorn.server, uvloop
-from dedup.service import table_service
-run = table_service.run
-def become(*given):
-    os.setgid({0})
-    os.setuid({0})
-    run(*given)
-table_service.run = become
-"""
 
 SERVE = the(OPERATIONS, f"serve --path {STORE}\n")
 KEEP = the(OPERATIONS, "--keep ")
@@ -68,13 +49,7 @@ ELSEWHERE = {
 
 
 def client(service, password: str | None = None) -> redis.Redis:
-    return redis.Redis(
-        port=service.port,
-        password=password or service.token,
-        decode_responses=True,
-        socket_timeout=60,
-        **ONCE,
-    )
+    return service.client(password=password or service.token, decode_responses=True, **ONCE)
 
 
 def crawled(service, *numbers: int, ns: str = "news", password: str | None = None) -> None:
@@ -109,33 +84,6 @@ def test_backup_verify_restore_and_removal(tmp_path):
     with served(SERVE, tmp_path / "restored") as service:
         assert known(service, 1, 2, 3)
         assert known(service, 4, ns="old-crawl")
-
-
-@AS_ROOT
-def test_what_another_user_restored_is_given_to_the_service(tmp_path):
-    """Root imports the backup of one namespace: the others are served, /readyz names it; `chown -R` mends it."""
-    fill(tmp_path / "made", "news")
-    (tmp_path / "documents.jsonl").write_text(
-        do(f"dedup store export {tmp_path / 'made'}", tmp_path)
-    )
-    become = AS_OTHER.format(OTHER)
-    with tempfile.TemporaryDirectory(prefix="dedup-restored-") as folder:
-        Path(folder).chmod(0o755)
-        path = Path(folder) / "stores"
-        path.mkdir(0o700)
-        os.chown(path, OTHER, OTHER)
-        with served(SERVE, path, setup=become) as service:
-            crawled(service, 7, ns="shop")
-        do(IMPORT, tmp_path, {STORE: path})
-        with served(SERVE, path, setup=become) as service:
-            assert ready(service)["status"] == "partial"
-            assert "news" in ready(service)["reason"]
-            assert known(service, 7, ns="shop")
-        do(f"chown -R {OTHER}:{OTHER} {path}", tmp_path)
-        with served(SERVE, path, setup=become) as service:
-            assert ready(service)["status"] == "ok"
-            with client(service) as at:
-                assert at.execute_command("DEDUP.FORGET", "news", "http://example.com/1") == 1
 
 
 @pytest.mark.parametrize("copied", ["folder", "documents.mdb alone"])
@@ -289,15 +237,13 @@ def created(command: str, bootstrap: str, topic: str) -> None:
     assert words[3:6] == ["--create", "--topic", "dedup.inserts"]
     named = dict(zip(words[6:10:2], words[7:10:2], strict=True))
     assert words[10::2] == ["--config"] * len(words[11::2])
-    settings = dict(each.split("=") for each in words[11::2])
-    asyncio.run(
-        ensure_topic(
-            log_config(bootstrap, topic=topic),
-            partitions=int(named["--partitions"]),
-            replication=int(named["--replication-factor"]),
-            settings=settings,
-        )
+    made = ensure_topic(
+        kafka_config(bootstrap, topic, environ={}),
+        partitions=int(named["--partitions"]),
+        replication=int(named["--replication-factor"]),
+        settings=dict(each.split("=") for each in words[11::2]),
     )
+    assert asyncio.run(made).partitions == int(named["--partitions"])
 
 
 def test_one_of_three_brokers_dies(three_brokers, tmp_path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import shutil
 
 import pytest
@@ -29,7 +28,7 @@ from dedup.model.events import encode
 from dedup.service.core.namespaces import Namespaces
 from dedup.service.manifest import MANIFEST, read_manifest
 from dedup.service.replica import SERVING, Phase, Replica
-from dedup.wire.kafka import LogLost, TopicUnfit, describe_topic, ensure_topic
+from dedup.wire.kafka import LogLost, TopicUnfit, ensure_topic
 from dedup.wire.kafka.writer import Outgoing
 
 
@@ -53,13 +52,8 @@ async def test_a_restart_goes_on_and_applies_nothing_twice(kafka, tmp_path):
     await write(config, inserts(range(100)))
     await drained(config, tmp_path)
     await write(config, inserts(range(100, 130)))
-    assert await drained(config, tmp_path) == {
-        "inserted": 30,
-        "late_duplicate": 0,
-        "replaced": 0,
-        "forgotten": 0,
-        "repeated": 0,
-    }
+    counts = await drained(config, tmp_path)
+    assert {name: count for name, count in counts.items() if count} == {"inserted": 30}
     assert await drained(config, tmp_path) == {}
     assert held(tmp_path) == replayed(await read(config))
 
@@ -220,17 +214,6 @@ async def test_documents_of_no_known_log_are_refused(kafka, tmp_path):
     assert held(tmp_path) == {}
 
 
-async def test_a_rebuild_that_was_cut_short_is_not_taken_for_the_view(kafka, tmp_path):
-    config = log_config(kafka)
-    await write(config, inserts(range(10)) + inserts(range(10), "other"))
-    await drained(config, tmp_path)
-    (tmp_path / MANIFEST).unlink()  # the first thing that a rebuild does
-    (tmp_path / "news" / "documents.mdb").unlink()
-    shutil.rmtree(tmp_path / "news" / "values", ignore_errors=True)
-    with pytest.raises(LogLost):
-        await drained(config, tmp_path)
-
-
 async def test_a_namespace_that_is_gone_is_made_anew_and_the_others_skip_what_they_have(
     kafka, tmp_path
 ):
@@ -290,15 +273,6 @@ async def test_a_topic_that_deletes_by_age_is_refused(kafka, tmp_path):
     await ensure_topic(config, partitions=1, compact=False)
     with pytest.raises(TopicUnfit, match=r"cleanup\.policy=delete.*kafka-configs"):
         await drained(config, tmp_path)
-
-
-async def test_an_empty_log_is_caught_up_with_at_once(kafka, tmp_path):
-    config = log_config(kafka)
-    assert await drained(config, tmp_path) == {}
-    manifest = json.loads((tmp_path / MANIFEST).read_bytes().splitlines()[0])
-    topic = await describe_topic(config)
-    assert manifest["cluster_id"] == topic.cluster_id
-    assert manifest["partitions"] == topic.partitions == 8
 
 
 async def test_more_namespaces_than_allowed_are_counted_not_served(kafka, tmp_path):

@@ -29,22 +29,17 @@ from dedup.wire.kafka.writer import Outgoing
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # conftest.py, one_broker
 
 
-async def raw(config: KafkaConfig, records) -> None:
+async def raw(config: KafkaConfig, records, **more: object) -> None:
     """Write records as any program may: with large values, and header names of any bytes."""
     from aiokafka import AIOKafkaProducer
 
-    producer = AIOKafkaProducer(
-        bootstrap_servers=list(config.bootstrap), max_request_size=10 << 20, linger_ms=20
-    )
-    await producer.start()
-    try:
+    options = {"max_request_size": 10 << 20, "linger_ms": 20} | more
+    async with AIOKafkaProducer(bootstrap_servers=list(config.bootstrap), **options) as producer:
         sent = [
             await producer.send(config.topic, value, key, partition=0, headers=headers)
             for key, value, headers in records
         ]
         await asyncio.gather(*sent)
-    finally:
-        await producer.stop()
 
 
 class Name(str):
@@ -77,44 +72,23 @@ async def test_a_record_that_is_too_large_for_a_letter_is_buried_without_its_val
     assert headers["dedup.error.offset"] == b"10"
 
 
-async def send_badly(config: KafkaConfig, events, compression, monkeypatch) -> None:
-    """Write events in one batch: each tenth, and a last one that is no event, with such a header name."""
-    from aiokafka import AIOKafkaProducer
-    from aiokafka.producer import message_accumulator
-    from aiokafka.producer import producer as producer_module
-    from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
-
-    usual = message_accumulator.DefaultRecordBatchBuilder
-    with monkeypatch.context() as patched:
-        for module in (message_accumulator, producer_module):
-            patched.setattr(module, "DefaultRecordBatchBuilder", _DefaultRecordBatchBuilderPy)
-        producer = AIOKafkaProducer(
-            bootstrap_servers=list(config.bootstrap), linger_ms=50, compression_type=compression
-        )
-        await producer.start()
-        sent = []
-        for i, record in enumerate(events):
-            headers = [(Name("name"), b"1")] if i % 10 == 5 else []
-            sent.append(
-                await producer.send(config.topic, record.value, record.key, headers=headers)
-            )
-        sent.append(
-            await producer.send(config.topic, b"no event", b"bad", headers=[(Name("x"), b"2")])
-        )
-        await asyncio.gather(*sent)
-        await producer.stop()
-    assert message_accumulator.DefaultRecordBatchBuilder is usual
-
-
 @pytest.mark.parametrize("compression", [None, "gzip"])
 async def test_a_header_name_that_is_no_utf8_holds_nothing_up(
     kafka, tmp_path, compression, monkeypatch
 ):
     """Its event is applied, what is no event is buried, and what comes behind is read."""
-    config = log_config(kafka)
-    events = inserts(range(30))
+    from aiokafka.producer import message_accumulator, producer
+    from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
+
+    config, events = log_config(kafka), inserts(range(30))
+    headers = [[(Name("name"), b"1")] if i % 10 == 5 else [] for i in range(30)]
+    records = [(event.key, event.value, h) for event, h in zip(events, headers, strict=True)]
+    records.append((b"bad", b"no event", [(Name("x"), b"2")]))
     await ensure_topic(config, partitions=1)
-    await send_badly(config, events, compression, monkeypatch)
+    with monkeypatch.context() as patched:  # aiokafka's C code would not take the name
+        for module in (message_accumulator, producer):
+            patched.setattr(module, "DefaultRecordBatchBuilder", _DefaultRecordBatchBuilderPy)
+        await raw(config, records, compression_type=compression)
     await write(config, inserts(range(30, 40)))
     counts = await drained(config, tmp_path)
     assert (counts["inserted"], counts["dead_letters"]) == (40, 1)
@@ -215,34 +189,25 @@ async def test_stores_are_not_emptied_where_partitions_were_added(kafka, tmp_pat
         assert held(tmp_path) == before
 
 
-def test_a_broker_that_was_restored_from_an_older_copy_is_another_log(one_broker, tmp_path):
+async def test_a_broker_that_was_restored_from_an_older_copy_is_another_log(one_broker, tmp_path):
     """Though its log has grown past what was applied: other records are at the offsets that were read."""
     config = log_config(one_broker.bootstrap)
     data, copy = one_broker.nodes[1].folder / "data", tmp_path / "copy"
     path = tmp_path / "stores"
 
-    async def before():
-        await ensure_topic(config, partitions=1)
-        await write(config, inserts(range(20)))
-
-    async def main():
-        await write(config, inserts(range(20, 30)))
-        await drained(config, path)
-
-    async def after():
-        await write(config, inserts(range(100, 150)))
-        with pytest.raises(LogLost, match="another record at offset 29"):
-            await drained(config, path)
-        counts = await drained(config, path, rebuild=True)
-        assert counts["inserted"] == 70
-
-    asyncio.run(before())
-    one_broker.kill()
+    await ensure_topic(config, partitions=1)
+    await write(config, inserts(range(20)))
+    await asyncio.to_thread(one_broker.kill)
     shutil.copytree(data, copy)
-    one_broker.start()
-    asyncio.run(main())
-    one_broker.kill()
+    await asyncio.to_thread(one_broker.start)
+    await write(config, inserts(range(20, 30)))
+    await drained(config, path)
+    await asyncio.to_thread(one_broker.kill)
     shutil.rmtree(data)
     shutil.copytree(copy, data)
-    one_broker.start()
-    asyncio.run(after())
+    await asyncio.to_thread(one_broker.start)
+    await write(config, inserts(range(100, 150)))
+    with pytest.raises(LogLost, match="another record at offset 29"):
+        await drained(config, path)
+    counts = await drained(config, path, rebuild=True)
+    assert counts["inserted"] == 70

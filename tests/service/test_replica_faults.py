@@ -195,22 +195,6 @@ async def test_a_leaders_death_among_three_brokers_is_survived(three_brokers, tm
     await check_equal(config, tmp_path, producing.acknowledged)
 
 
-async def test_a_broker_that_stops_answering_is_told_from_an_idle_log(
-    one_broker: Cluster, tmp_path
-):
-    """Its connections stay open and nothing comes: aiokafka says nothing, the replica is stale."""
-    config = quick(log_config(one_broker.bootstrap))
-    await write(config, inserts(range(10)))
-    async with following(config, tmp_path) as replica:
-        await reached(replica, *SERVING)
-        one_broker.pause()
-        try:
-            await reached(replica, Phase.STALE)
-        finally:
-            one_broker.resume()
-        await reached(replica, Phase.FOLLOWING)
-
-
 async def test_a_replica_ends_within_seconds_while_kafka_is_away(one_broker: Cluster, tmp_path):
     """With its manifest written; and one that never found Kafka ends as well."""
     config = quick(log_config(one_broker.bootstrap))

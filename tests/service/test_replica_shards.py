@@ -16,7 +16,6 @@ from logs import (
     write,
 )
 
-from dedup.model.errors import UsageError
 from dedup.model.events import decode, encode, record_key
 from dedup.service.core.namespaces import Namespaces
 from dedup.service.manifest import read_manifest
@@ -104,15 +103,8 @@ async def test_a_smaller_share_is_refused_and_a_larger_one_reads_what_is_new(kaf
     assert await drained(config, tmp_path) == {}
 
 
-async def test_partitions_that_the_topic_has_not_are_refused_with_its_count(kafka, tmp_path):
-    config = log_config(kafka)
-    await write(config, inserts(range(3)))
-    with pytest.raises(UsageError, match="beyond the 3 partitions of the topic"):
-        await drained(config, tmp_path, share="2-4")
-
-
 def of_a_foreign_producer() -> tuple[list[Outgoing], list[Outgoing]]:
-    """Two rounds of events of one set of keys: in each, half are where their keys belong, half are not."""
+    """Two rounds of events of one set of keys: in each, half are where their keys belong, half, and a tombstone, are not."""
     rounds: tuple[list[Outgoing], list[Outgoing]] = ([], [])
     for i in range(30):
         key = document(i).key
@@ -123,6 +115,8 @@ def of_a_foreign_producer() -> tuple[list[Outgoing], list[Outgoing]]:
         foreign = Outgoing(*there, partition=(home + 1) % PARTITIONS)
         rounds[i % 2].append(own)
         rounds[(i + 1) % 2].append(foreign)
+    home = partition("news", document(2).key)
+    rounds[1].append(tombstone(2)._replace(partition=(home + 1) % PARTITIONS))
     return rounds
 
 
@@ -146,14 +140,3 @@ async def test_records_of_another_partitioner_are_skipped_by_every_replica(
     foreign = sum(decode(r.key, r.value)[2] != right[decode(r.key, r.value)[1]] for r in lying)
     assert whole["misplaced"] == foreign > 0
     assert 0 < counts["misplaced"] < foreign  # those that came since
-
-
-async def test_a_tombstone_of_another_partitioner_forgets_nothing(kafka, tmp_path):
-    """It is skipped by the same rule."""
-    config = log_config(kafka)
-    await write(config, inserts(range(5)))
-    home = partition("news", document(2).key)
-    await write(config, [tombstone(2)._replace(partition=(home + 1) % PARTITIONS)])
-    counts = await drained(config, tmp_path)
-    assert counts["misplaced"] == 1
-    assert len(held(tmp_path)["news"]) == 5

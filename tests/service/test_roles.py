@@ -1,7 +1,5 @@
 """Tokens with roles: who may do what, rotated while the service serves, and what is noted of it."""
 
-import contextlib
-import http.client
 import json
 import os
 import signal
@@ -58,16 +56,6 @@ def no_permission(client, *command) -> str:
     return ""
 
 
-def ask(serving, method, path, body=None, headers=None):
-    """Return the status and the body of a request."""
-    connection = http.client.HTTPConnection("127.0.0.1", serving.http_port, timeout=120)
-    with contextlib.closing(connection):
-        connection.request(method, path, body and json.dumps(body), headers or {})
-        answer = connection.getresponse()
-        raw = answer.read()
-    return answer.status, json.loads(raw) if raw[:1] == b"{" else raw
-
-
 COMMANDS = [
     ("DEDUP.RESERVE d k", "crawl admin"),
     ("DEDUP.INSERT d k t", "crawl admin"),
@@ -94,7 +82,7 @@ REQUESTS = [
 ]
 
 
-def test_each_role_may_do_its_own_and_no_more(tmp_path, tokens):
+def test_each_role_may_do_its_own_and_no_more(tmp_path, tokens, ask):
     """Over both ports, in a transaction and beside other commands; the error names the role."""
     with Serving(tmp_path / "store", "--tokens", tokens) as serving:
         for role, token in (("crawl", CRAWL), ("read", READ), ("admin", ADMIN)):
@@ -107,7 +95,7 @@ def test_each_role_may_do_its_own_and_no_more(tmp_path, tokens):
                 given = None if body is None else body | {"ns": "d"}
                 headers = {"Authorization": f"Bearer {token}"}
                 headers |= {} if body is None else {"Content-Type": "application/json"}
-                status, answer = ask(serving, method, path, given, headers)
+                status, _, answer = ask(serving, method, path, given, headers)
                 assert (status == 403) == (role not in roles.split()), (role, path, status, answer)
                 if status == 403:
                     assert answer["error"]["code"] == "NOPERM"
@@ -250,7 +238,7 @@ def test_what_an_administrator_does_is_noted(tmp_path, tokens):
     assert all("'http://a/\\n1'" in line["message"] for line in audits(serving)[:1])
 
 
-def test_http_is_noted_too(tmp_path, tokens):
+def test_http_is_noted_too(tmp_path, tokens, ask):
     """A line for each document that is forgotten, and one for an export, however many answers it takes."""
     headers = {"Authorization": f"Bearer {ADMIN}"}
     with Serving(tmp_path / "store", "--tokens", tokens) as serving:

@@ -1,54 +1,49 @@
-"""A service without Kafka that is killed with -9 under load, again and again: nothing is lost.
-
-SERVICE_KILLS (3) sets the rounds; the seed is printed.
-"""
+"""A service without Kafka whose files are damaged, and pages that it refuses."""
 
 import pytest
 import redis
-from commands import insert, page, probe, reserve, spread
+from commands import insert, page, probe, spread
 from services import Serving
+from stores import fill
 
 
-@pytest.mark.parametrize("file", ["documents.mdb", "values/manifest.json"])
-def test_damaged_files_are_named(tmp_path, file):
+@pytest.mark.parametrize(
+    ("file", "fault"),
+    [
+        ("documents.mdb", "damaged"),
+        ("documents.mdb", "no file"),
+        ("values/manifest.json", "damaged"),
+    ],
+)
+def test_damaged_files_are_named(tmp_path, file, fault):
     """A namespace of damaged documents is refused, the others are served; a damaged index is made again."""
-    with (
-        Serving(tmp_path) as service,
-        service.client(decode_responses=True) as client,
-    ):
-        pipeline = client.pipeline(transaction=False)
-        for i in range(1100):
-            reserve(pipeline, "d", f"k{i}", "EXEMPT", "start", value=spread(i))
-        tokens = [answer[1] for answer in pipeline.execute()]
-        for i, token in enumerate(tokens):
-            pipeline.execute_command("DEDUP.INSERT", "d", f"k{i}", token)
-        pipeline.execute()
-    damaged = tmp_path / "d" / file
-    data = bytearray(damaged.read_bytes())
-    for at in range(len(data) // 3 // 4096 * 4096, len(data), 4096):
-        data[at : at + 64] = bytes(len(data[at : at + 64]))
-    damaged.write_bytes(data)
-    again = Serving(tmp_path, wait=False)
-    again.start()
-    try:
-        again.wait_until_ready()
-        with again.client(decode_responses=True) as client:
-            if file == "documents.mdb":
-                for call in (probe, insert):
-                    with pytest.raises(
-                        redis.ResponseError, match=r"^STORE .*d is not served.*documents\.mdb"
-                    ):
-                        call(client, "d", *([spread(7)] if call is probe else ["k"]))
-                with pytest.raises(redis.ResponseError, match="^STORE"):
-                    client.execute_command("DEDUP.DROP", "d")
-                insert(client, "other", "k", value=spread(7))
-                assert "unserved:d" in client.execute_command("DEDUP.INFO")
-            else:
-                assert probe(client, "d", spread(7)) == [["k7", 0, "1.0000"]]
-                insert(client, "d", "new", value=spread(5000))
-    finally:
-        again.__exit__(None)
-    assert any(file in line for line in again.log), again.log
+    fill(tmp_path, 1100)
+    damaged = tmp_path / "default" / file
+    if fault == "no file":
+        damaged.unlink()
+        damaged.mkdir()
+    else:
+        data = bytearray(damaged.read_bytes())
+        for at in range(len(data) // 3 // 4096 * 4096, len(data), 4096):
+            data[at : at + 64] = bytes(len(data[at : at + 64]))
+        damaged.write_bytes(data)
+    with Serving(tmp_path) as service, service.client(decode_responses=True) as client:
+        if file == "documents.mdb":
+            refused = pytest.raises(
+                redis.ResponseError, match=r"^STORE .*default is not served.*documents\.mdb"
+            )
+            with refused:
+                probe(client, "default", spread(7))
+            with refused:
+                insert(client, "default", "k")
+            with pytest.raises(redis.ResponseError, match="^STORE"):
+                client.execute_command("DEDUP.DROP", "default")
+            insert(client, "other", "k", value=spread(7))
+            assert "unserved:default" in client.execute_command("DEDUP.INFO")
+        else:
+            assert [key for key, *_ in probe(client, "default", spread(7))]
+            insert(client, "default", "new", value=spread(5000))
+    assert any(file in line for line in service.log), service.log
 
 
 def test_a_refused_page_makes_no_namespace(tmp_path):

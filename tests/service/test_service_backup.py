@@ -5,6 +5,7 @@ import stat
 import threading
 
 from command_line import call
+from commands import spread
 from detecting import accept, page
 from services import Serving
 
@@ -20,11 +21,12 @@ def key(number: int) -> str:
 
 def fill(detector, numbers):
     for number in numbers:
-        accept(detector, page(number * 0x9E3779B97F4A7C15 % 2**64), key(number), kind="parse")
+        accept(detector, page(spread(number)), key(number), kind="parse")
 
 
 def test_promise_6_a_backup_under_load_has_every_document_of_its_beginning(tmp_path):
     """Inserts, replacements and removals go on meanwhile; a store made of it is as good as its service."""
+    file = tmp_path / "backup.jsonl"
     with dedup.open(tmp_path / "served", namespace="news") as detector:
         fill(detector, range(BEFORE))
     with Serving(tmp_path / "served") as serving:
@@ -42,27 +44,21 @@ def test_promise_6_a_backup_under_load_has_every_document_of_its_beginning(tmp_p
             busy = threading.Thread(target=load)
             busy.start()
             try:
-                done = call(
-                    *("store", "backup", f"http://127.0.0.1:{serving.http_port}"),
-                    *("--output", str(tmp_path / "backup.jsonl")),
-                )
+                url = f"http://127.0.0.1:{serving.http_port}"
+                done = call("store", "backup", url, "--output", file)
             finally:
                 ended.set()
                 busy.join()
     assert done.exit_code == 0, done.stderr
-    assert stat.S_IMODE((tmp_path / "backup.jsonl").stat().st_mode) == 0o600
-    lines = (tmp_path / "backup.jsonl").read_bytes().splitlines()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    lines = file.read_bytes().splitlines()
     written = {document.key for _, document in map(decode_line, lines)}
     assert {key(number) for number in range(BEFORE)} <= written
-    restored = call(
-        *("store", "import", str(tmp_path / "restored"), "--input", str(tmp_path / "backup.jsonl"))
-    )
+    restored = call("store", "import", tmp_path / "restored", "--input", file)
     assert restored.exit_code == 0, restored.stderr
     with dedup.open(tmp_path / "restored", namespace="news") as detector:
         assert len(detector) == len(written)
-        assert detector.reserve(
-            page(7 * 0x9E3779B97F4A7C15 % 2**64), "http://example.com/x"
-        ).of == key(7)
+        assert detector.reserve(page(spread(7)), "http://example.com/x").of == key(7)
 
 
 def test_a_backup_that_cannot_be_made_says_why_and_leaves_the_former_one(tmp_path):
@@ -92,7 +88,7 @@ def test_an_answer_of_long_keys_is_cut_and_goes_on(tmp_path):
         where = f"redis://127.0.0.1:{serving.port}"
         with dedup.open(where, namespace="news", timeout_seconds=60) as detector:
             for number, long in enumerate(keys):
-                accept(detector, page(number * 0x9E3779B97F4A7C15 % 2**64), long)
+                accept(detector, page(spread(number)), long)
         status, first = serving.get("/v1/export?ns=news")
         assert status == 200
         assert 1 << 20 < len(first) < 1.1 * (1 << 20)

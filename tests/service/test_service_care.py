@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from commands import reserve
+from commands import reserve, spread
 from crawling import wait_for
 from detecting import accept, page
 from services import Serving
@@ -22,14 +22,10 @@ from dedup.service.core.refusal import Refused
 from dedup.store.verify import verify_store
 
 
-def values(number: int) -> int:
-    return number * 0x9E3779B97F4A7C15 % 2**64
-
-
 def fill(where: str, namespace: str, numbers: range) -> None:
     with dedup.open(where, namespace=namespace, timeout_seconds=60) as detector:
         for number in numbers:
-            accept(detector, page(values(number)), f"http://example.com/{number}")
+            accept(detector, page(spread(number)), f"http://example.com/{number}")
 
 
 @pytest.mark.parametrize("transaction", [False, True])
@@ -57,7 +53,7 @@ async def test_what_is_being_dropped_is_refused(tmp_path):
     """From the command on, before any other turn of the loop; once the folder is away, all is new."""
     commands = Operations(Namespaces(tmp_path))
     commands.not_ready = None
-    pages = [PageFingerprint(values(n), sketch(), 0, 300, NEWEST) for n in range(2)]
+    pages = [PageFingerprint(spread(n), sketch(), 0, 300, NEWEST) for n in range(2)]
     token = commands.reserve("shop", "a", pages[0], PolicyOverrides(), USUAL).token
     done = commands.drop("shop")
     for refused in (
@@ -102,17 +98,17 @@ def test_a_namespace_is_dropped_while_others_are_asked(tmp_path):
         assert [each.name for each in (tmp_path / "served").glob("[!.]*")] == ["staying"]
         assert b"documents:0" in client.execute_command("DEDUP.INFO", "going")
         with dedup.open(where, namespace="going", timeout_seconds=60) as detector:
-            assert accept(detector, page(values(1)), "http://example.com/1").status == "unique"
-            assert detector.reserve(page(values(2)), "http://example.com/x").status == "unique"
+            assert accept(detector, page(spread(1)), "http://example.com/1").status == "unique"
+            assert detector.reserve(page(spread(2)), "http://example.com/x").status == "unique"
         with dedup.open(where, namespace="staying", timeout_seconds=60) as detector:
-            assert detector.reserve(page(values(2)), "http://example.com/x").of
+            assert detector.reserve(page(spread(2)), "http://example.com/x").of
     assert verify_store(tmp_path / "served", "staying").problem_count == 0
 
 
 def test_a_store_itself_is_no_folder_of_namespaces(tmp_path):
     """A namespace that was imported into a folder of its name, served as --path: refused, with the right one."""
     with dedup.open(tmp_path, namespace="news") as detector:
-        accept(detector, page(values(1)), "http://example.com/1")
+        accept(detector, page(spread(1)), "http://example.com/1")
     with pytest.raises(UsageError, match=f"news is a store itself.*--path {tmp_path}"):
         Namespaces(tmp_path / "news").open_all()
 
@@ -145,7 +141,7 @@ def test_a_store_is_for_its_owner_alone(tmp_path: Path):
     """Its files hold URLs: no other user of the machine can read them."""
     with dedup.open(tmp_path, namespace="news") as detector:
         for number in range(1100):
-            accept(detector, page(values(number)), f"http://example.com/{number}")
+            accept(detector, page(spread(number)), f"http://example.com/{number}")
     folder = tmp_path / "news"
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert {path.name for path in folder.iterdir()} == {"documents.mdb", "lock", "keys", "values"}

@@ -8,7 +8,7 @@ import time
 
 import pytest
 import redis
-from commands import insert, page, probe, reserve, spread
+from commands import command, insert, page, probe, reserve, spread
 from log_services import VALUE, client, event, ready, serving, until, write_records
 from logs import RECIPE, log_config, read, replayed
 from services import Serving
@@ -52,10 +52,7 @@ def test_the_reservation_stands_until_the_event_is_applied(kafka, tmp_path):
 def test_pin_keeps_the_reservation_without_producing(kafka, tmp_path):
     """INSERT ... PIN outlives the reservation's time, and ends with the event of another producer."""
     config = log_config(kafka)
-    with (
-        serving(tmp_path, config, "--reservation-seconds", 3) as service,
-        client(service) as at,
-    ):
+    with serving(tmp_path, config, "--reservation-seconds", 3) as service, client(service) as at:
         token = reserve(at, "d", "http://a/1")[1]
         assert at.execute_command("DEDUP.INSERT", "d", "http://a/1", token, "PIN") == "OK"
         time.sleep(3.5)
@@ -68,10 +65,7 @@ def test_pin_keeps_the_reservation_without_producing(kafka, tmp_path):
 
 def test_without_kafka_it_is_not_ready_and_says_why(tmp_path):
     """Before Kafka has answered: -NOTREADY, /readyz 503 with the reason, /livez 200; SIGTERM ends it."""
-    with (
-        Serving(tmp_path, "--kafka", "127.0.0.1:1", wait=False) as service,
-        client(service) as at,
-    ):
+    with Serving(tmp_path, "--kafka", "127.0.0.1:1", wait=False) as service, client(service) as at:
         for command in (
             ("DEDUP.PROBE", "d", "0" * 16, "0" * 16, "RECIPE", RECIPE),
             ("DEDUP.RESERVE", "d", "k", *page()),
@@ -158,13 +152,8 @@ def test_sigterm_waits_for_kafkas_acknowledgements(kafka, tmp_path):
             reserve(pipeline, "d", f"k{i}", "EXEMPT", "start", value=spread(i))
         tokens = [answer[1] for answer in pipeline.execute()]
         with service.connect() as plain:
-            words = [["DEDUP.INSERT", "d", f"k{i}", token] for i, token in enumerate(tokens)]
-            plain.sendall(
-                b"".join(
-                    b"*4\r\n" + b"".join(b"$%d\r\n%b\r\n" % (len(w), w.encode()) for w in each)
-                    for each in words
-                )
-            )
+            inserts = [command("DEDUP.INSERT", "d", f"k{i}", each) for i, each in enumerate(tokens)]
+            plain.sendall(b"".join(inserts))
             answers = plain.recv(5)  # of the first one; the others are under way
             assert service.stop() == 0
             answers += b"".join(iter(lambda: plain.recv(65536), b""))

@@ -6,12 +6,11 @@ from collections import Counter
 
 import msgspec
 import pytest
-from click.testing import CliRunner
-from commands import insert, probe, spread
+from command_line import call
+from commands import insert, spread
 from services import Serving
 from stores import document
 
-from dedup.cli import main
 from dedup.service.core.namespaces import Namespaces, Pruning, pause_seconds
 from dedup.store import Store
 from dedup.store.store import locked_documents
@@ -75,7 +74,7 @@ def test_a_round_prunes_what_is_older_and_nothing_else(tmp_path):
     assert keys(tmp_path, "c") == {"new": 5}
 
 
-def test_a_command_waits_for_one_small_batch(tmp_path, monkeypatch):
+async def test_a_command_waits_for_one_small_batch(tmp_path, monkeypatch):
     """No more than 128 documents are looked at in one transaction, and others run in between."""
     fill(tmp_path, "a", ("old", MANY, OLD))
     looked_at: list[int] = []
@@ -88,19 +87,16 @@ def test_a_command_waits_for_one_small_batch(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Store, "_remove_next", watched)
 
-    async def round_beside_others() -> None:
-        async def others() -> None:
-            while True:
-                turns.append(len(looked_at))
-                await asyncio.sleep(0)
-
-        beside = asyncio.create_task(others())
-        await Pruning(namespaces, 100, Counter(), Moved()).round()
-        beside.cancel()
+    async def others() -> None:
+        while True:
+            turns.append(len(looked_at))
+            await asyncio.sleep(0)
 
     namespaces = Namespaces(tmp_path)
     namespaces.open_all()
-    asyncio.run(round_beside_others())
+    beside = asyncio.create_task(others())
+    await Pruning(namespaces, 100, Counter(), Moved()).round()
+    beside.cancel()
     namespaces.close()
     assert looked_at == [128] * 5  # the last one finds nothing
     assert set(turns) >= {1, 2, 3, 4}
@@ -126,23 +122,6 @@ def test_pause_is_an_hour_or_a_share_of_the_age():
     assert [pause_seconds(seconds) for seconds in (30 * DAY, 10 * 3600, 600)] == [3600, 3600, 60]
 
 
-def test_service_prunes_at_its_start_and_answers(tmp_path):
-    """Documents that were imported with old times go; what is inserted now stays, and is found."""
-    fill(tmp_path, "d", ("old", 3000, time.time() - 31 * DAY), ("new", 50, time.time() - 29 * DAY))
-    with (
-        Serving(tmp_path, "--keep", "30d") as service,
-        service.client(decode_responses=True) as client,
-    ):
-        for i in range(200):  # while it prunes
-            insert(client, "d", f"now/{i}", value=spread(10_000 + i))
-            assert [f"now/{i}", 0, "1.0000"] in probe(client, "d", spread(10_000 + i))
-        while not any("old documents pruned: 3,000" in line for line in service.log):
-            time.sleep(0.05)
-        assert count(client) == 250
-        assert b'dedup_results_total{result="pruned"} 3000.0' in service.get("/metrics")[1]
-    assert keys(tmp_path, "d") == {"new": 50, "now": 200}
-
-
 def test_service_prunes_again(tmp_path):
     """What is inserted goes once it is old enough, without a restart; it stops in the middle."""
     with (
@@ -158,7 +137,7 @@ def test_service_prunes_again(tmp_path):
 @pytest.mark.parametrize("age", ["soon", "0", "-1d", ""])
 def test_wrong_age(age):
     """It names itself and what is allowed."""
-    told = CliRunner().invoke(main, ["serve", "--path", "x", "--keep", age])
+    told = call("serve", "--path", "x", "--keep", age)
     assert told.exit_code == 2
     assert f"{age!r} is not an age: 30d, 12h, 90m, or seconds" in told.output
 

@@ -1,44 +1,26 @@
 """Starting and ending the table service: tokens, TLS, kill -9, SIGTERM, its log."""
 
 import json
-import ssl
-import subprocess
 
 import pytest
 import redis
-from commands import ONCE, TOKEN, insert, reserve, spread
-from needing import program
+from command_line import call
+from commands import TOKEN, insert, spread
 from services import Serving
 
 
 @pytest.mark.parametrize("option", ["--listen", "--http"])
 def test_it_does_not_start_beyond_loopback_without_a_token(tmp_path, option):
     """Any address but loopback's needs DEDUP_TOKEN; the error says so."""
-    service = Serving(tmp_path, option, "0.0.0.0:0")
-    with pytest.raises(AssertionError, match="DEDUP_TOKEN"):
-        service.start()
-    assert service.ended() == 2
-
-
-def test_it_starts_beyond_loopback_with_a_token(tmp_path):
-    """With a token, any address is listened to."""
-    with (
-        Serving(tmp_path, "--listen", "0.0.0.0:0", token=TOKEN) as service,
-        service.client(password=TOKEN) as client,
-    ):
-        assert client.ping()
+    done = call("serve", "--path", tmp_path, option, "0.0.0.0:0")
+    assert (done.exit_code, "DEDUP_TOKEN" in done.stderr) == (2, True)
 
 
 def test_sigterm_answers_what_was_asked_and_writes_snapshots(tmp_path):
     """The commands that came before SIGTERM are answered, stores closed, the exit status is 0."""
     with Serving(tmp_path) as service, service.client() as client:
-        pipeline = client.pipeline(transaction=False)
-        for i in range(1200):
-            reserve(pipeline, "d", f"k{i}", "EXEMPT", "start", value=spread(i))
-        tokens = [answer[1] for answer in pipeline.execute()]
-        for i, token in enumerate(tokens):
-            pipeline.execute_command("DEDUP.INSERT", "d", f"k{i}", token)
-        pipeline.execute()
+        for i in range(1000):  # as many as an index is written for
+            insert(client, "d", f"k{i}", value=spread(i))
         with service.connect() as plain:
             plain.sendall(b"*1\r\n$4\r\nPING\r\n")
             assert plain.recv(100) == b"+PONG\r\n"
@@ -46,27 +28,6 @@ def test_sigterm_answers_what_was_asked_and_writes_snapshots(tmp_path):
             assert plain.recv(100) == b""
     assert (tmp_path / "d" / "keys" / "manifest.json").exists()
     assert any("stopped" in line for line in service.log)
-
-
-def test_tls_on_both_ports(tmp_path):
-    """With a certificate both ports speak TLS, and only that."""
-    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    subprocess.run(
-        [program("openssl"), "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
-         "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1",
-         "-keyout", key, "-out", cert],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    with Serving(tmp_path / "s", "--tls-cert", cert, "--tls-key", key) as service:
-        with service.client(ssl=True, ssl_ca_certs=str(cert)) as client:
-            insert(client, "d", "http://a/1")
-        status, body = service.get("/readyz", ssl.create_default_context(cafile=cert))
-        assert (status, body) == (200, b'{"status":"ok"}')
-        with (
-            service.client(**ONCE) as client,
-            pytest.raises(redis.RedisError),
-        ):
-            client.ping()
 
 
 def test_the_log_is_an_object_a_line(tmp_path):

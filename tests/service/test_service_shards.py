@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import http.client
 import json
-import subprocess
-import sys
 
 import pytest
 import redis
-from click.testing import CliRunner
+from command_line import call
+from forking import completed
+from log_services import client
 from logs import document, inserts, log_config, murmur2, write
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 from services import RECIPE, Serving
 
-from dedup.cli import main
 from dedup.model.events import record_key
 
 NS = "d"
@@ -32,12 +28,6 @@ def keys_of(partitions: set[int], count: int) -> list[str]:
     return [key for key in keys if partition(key) in partitions][:count]
 
 
-def client(service: Serving) -> redis.Redis:
-    return redis.Redis(
-        port=service.port, decode_responses=True, retry=Retry(NoBackoff(), 0), socket_timeout=120
-    )
-
-
 def found(service: Serving, numbers: range) -> set[int]:
     """Which of the documents a service has."""
     pages = [document(i).page for i in numbers]
@@ -47,16 +37,6 @@ def found(service: Serving, numbers: range) -> set[int]:
     return {
         i for i, near in zip(numbers, rows, strict=True) if [document(i).key, 0, "1.0000"] in near
     }
-
-
-def posted(service: Serving, path: str, body: object) -> dict:
-    connection = http.client.HTTPConnection("127.0.0.1", service.http_port, timeout=120)
-    try:
-        headers = {"Content-Type": "application/json"}
-        connection.request("POST", path, json.dumps(body), headers)
-        return json.loads(connection.getresponse().read())
-    finally:
-        connection.close()
 
 
 def inserted(at: redis.Redis, key: str) -> str:
@@ -71,7 +51,7 @@ def inserted(at: redis.Redis, key: str) -> str:
 
 
 @pytest.mark.long
-def test_a_partition_moves_to_another_service_and_back(kafka, tmp_path):
+def test_a_partition_moves_to_another_service_and_back(kafka, tmp_path, ask):
     """Whole, then 0-1 and 2, then whole again: no document is lost, and each is at its holder alone."""
     config = log_config(kafka)
     log = ["--kafka", ",".join(config.bootstrap), "--topic", config.topic]
@@ -95,7 +75,7 @@ def test_a_partition_moves_to_another_service_and_back(kafka, tmp_path):
             with client(a) as at_a, client(b) as at_b:
                 assert at_a.execute_command("DEDUP.PARTITIONS") == ["0-1", PARTITIONS]
                 assert at_b.execute_command("DEDUP.PARTITIONS") == ["2", PARTITIONS]
-                _refuses_what_is_others(a, at_a)
+                _refuses_what_is_others(a, at_a, ask)
                 _shows_its_share(a, at_a)
                 for at, mine in ((at_a, {0, 1}), (at_b, {2})):
                     for key in keys_of(mine, 3):
@@ -110,7 +90,7 @@ def test_a_partition_moves_to_another_service_and_back(kafka, tmp_path):
         assert f"documents:{len(numbers) + 6}\r\n" in info
 
 
-def _refuses_what_is_others(a: Serving, at: redis.Redis) -> None:
+def _refuses_what_is_others(a: Serving, at: redis.Redis, ask) -> None:
     """INSERT, FORGET and documents of a key of partition 2, over RESP and HTTP."""
     key = keys_of({2}, 1)[0]
     said = "ELSEWHERE this key belongs to partition 2, which is not held here"
@@ -122,7 +102,7 @@ def _refuses_what_is_others(a: Serving, at: redis.Redis) -> None:
     assert (status, json.loads(body)["error"]["code"]) == (421, "ELSEWHERE")
     held = {"key": key, "token": "0" * 16}
     for path, asked in (("insert", {"items": [held]}), ("forget", {"keys": [key]})):
-        [result] = posted(a, f"/v1/{path}", {"ns": NS} | asked)["results"]
+        [result] = ask(a, "POST", f"/v1/{path}", {"ns": NS} | asked)[2]["results"]
         assert result["error"]["code"] == "ELSEWHERE"
 
 
@@ -149,7 +129,7 @@ def _shows_its_share(a: Serving, at: redis.Redis) -> None:
     ],
 )
 def test_wrong_partitions_are_refused_before_anything_is_made(options, said, tmp_path):
-    done = CliRunner().invoke(main, ["serve", "--path", str(tmp_path / "store"), *options])
+    done = call("serve", "--path", tmp_path / "store", *options)
     assert done.exit_code == 2
     assert said in done.output
     assert not (tmp_path / "store").exists()
@@ -159,16 +139,15 @@ def test_partitions_beyond_the_topic_end_the_service_with_the_count(kafka, tmp_p
     """Known once Kafka has answered: wrong usage, exit code 2."""
     config = log_config(kafka)
     asyncio.run(write(config, []))
-    command = [sys.executable, "-m", "dedup", "serve", "--path", str(tmp_path)]
-    command += ["--listen", "127.0.0.1:0", "--http", "none", "--kafka", config.bootstrap[0]]
-    command += ["--topic", config.topic, "--partitions", "1-3"]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
+    given = ["serve", "--path", tmp_path, "--listen", "127.0.0.1:0", "--http", "none"]
+    given += ["--kafka", config.bootstrap[0], "--topic", config.topic, "--partitions", "1-3"]
+    done = completed("from dedup.cli import main; main()", given)
     assert done.returncode == 2
     assert "3 lies beyond the 3 partitions of the topic" in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_a_token_of_ones_own_can_be_released_and_asked_again(tmp_path):
+def test_a_token_of_ones_own_can_be_released_and_asked_again(tmp_path, ask):
     """Though the answer was lost: the same answer again, nothing more taken; then it is given back.
 
     A RESERVE that its RELEASE has overtaken takes nothing.
@@ -179,18 +158,18 @@ def test_a_token_of_ones_own_can_be_released_and_asked_again(tmp_path):
     asked = {"ns": NS, "recipe": RECIPE, "pages": [page]}
     with Serving(tmp_path) as service, client(service) as at:
         for _ in range(2):
-            [verdict] = posted(service, "/v1/reserve", asked)["results"]
+            [verdict] = ask(service, "POST", "/v1/reserve", asked)[2]["results"]
             assert (verdict["status"], verdict["token"]) == ("unique", token)
         assert "in_flight:1\r\n" in at.execute_command("DEDUP.INFO", NS)
         assert at.execute_command("DEDUP.RELEASE", NS, "http://a/1", token) == 1
-        [again] = posted(service, "/v1/reserve", asked)["results"]
+        [again] = ask(service, "POST", "/v1/reserve", asked)[2]["results"]
         assert "used before" in again["error"]["message"]
         asked["pages"] = [page | {"token": "overtaken-" + token}]
         assert at.execute_command("DEDUP.RELEASE", NS, "http://a/1", "overtaken-" + token) == 0
-        [late] = posted(service, "/v1/reserve", asked)["results"]
+        [late] = ask(service, "POST", "/v1/reserve", asked)[2]["results"]
         assert "used before" in late["error"]["message"]
         assert "in_flight:0\r\n" in at.execute_command("DEDUP.INFO", NS)
-        for bad in ("short", "with a space in it", "x" * 65):
+        for bad in ("short", "with a space in it", "x" * 65, "_" + "0" * 32):
             with pytest.raises(redis.ResponseError, match="TOKEN .* not allowed"):
                 words = ["0" * 16, "00" * 37, "0" * 16, 300, "", "RECIPE", RECIPE, "TOKEN", bad]
                 at.execute_command("DEDUP.RESERVE", NS, "k", *words)

@@ -4,7 +4,6 @@ import signal
 import socket
 import ssl
 import stat
-import subprocess
 import sys
 
 import pytest
@@ -13,11 +12,14 @@ from certificates import Authority
 from commands import ONCE, TOKEN, insert, probe
 from crawling import wait_for
 from detecting import page
+from forking import completed
 from services import Serving
 
 import dedup
 from dedup.model.errors import ServiceUnavailable
 from dedup.wire.client.services import addresses_of
+
+PROGRAM = "from dedup.cli import main; main()"
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no Unix sockets")
 
@@ -56,23 +58,16 @@ def test_a_socket_that_a_kill_left_is_replaced_and_others_are_not(short):
         serving.start()
         with redis.Redis(unix_socket_path="s") as client:
             assert client.ping()
-        for taken in (place, written(short / "file")):
-            done = subprocess.run(
-                [sys.executable, "-m", "dedup", "serve", "--path", short / "other", "--listen",
-                 "127.0.0.1:0", "--http", "none", "--unix", taken],
-                capture_output=True, text=True, check=False, timeout=120,
-            )  # fmt: skip
+        (short / "file").write_text("mine")
+        for taken in (place, short / "file"):
+            where = ["--listen", "127.0.0.1:0", "--http", "none", "--unix", taken]
+            done = completed(PROGRAM, ["serve", "--path", short / "other", *where])
             assert done.returncode == 1
             assert str(taken) in done.stderr
             assert "Traceback" not in done.stderr
         with redis.Redis(unix_socket_path="s") as client:
             assert client.ping()
     assert (short / "file").read_text() == "mine"
-
-
-def written(path):
-    path.write_text("mine")
-    return path
 
 
 def test_without_tcp_the_token_is_asked_for_all_the_same(short):
@@ -93,6 +88,19 @@ def test_without_tcp_the_token_is_asked_for_all_the_same(short):
             assert TOKEN not in str(addresses_of(url)[0])
 
 
+def showing(url: str, authority: Authority) -> str:
+    """Return the URL of a client that shows a certificate of an authority."""
+    return url + "&ssl_certfile={}&ssl_keyfile={}".format(*authority.sign("spider"))
+
+
+def comes_in(url: str) -> bool:
+    with redis.Redis.from_url(url, **ONCE) as client:
+        try:
+            return bool(client.ping())
+        except redis.RedisError:
+            return False
+
+
 def test_only_who_has_a_certificate_of_the_authority_comes_in(tmp_path):
     """Over both ports; our client has settings for its own, as redis-py spells them."""
     ours, other = Authority(tmp_path, "ours"), Authority(tmp_path, "other")
@@ -100,30 +108,22 @@ def test_only_who_has_a_certificate_of_the_authority_comes_in(tmp_path):
     tls = ["--tls-cert", cert, "--tls-key", key, "--tls-client-ca", ours.file]
     with Serving(tmp_path / "store", *tls) as serving:
         where = f"rediss://127.0.0.1:{serving.port}?ssl_ca_certs={ours.file}"
-        for authority, welcome in ((ours, True), (other, False), (None, False)):
-            context = ssl.create_default_context(cafile=ours.file)
-            url = where
-            if authority is not None:
-                mine = authority.sign("spider")
-                context.load_cert_chain(*mine)
-                url += "&ssl_certfile={}&ssl_keyfile={}".format(*mine)
-            with redis.Redis.from_url(url, **ONCE) as client:
-                if welcome:
-                    assert client.ping()
-                    assert serving.get("/readyz", context)[0] == 200
-                    with dedup.open(url, namespace="d", timeout_seconds=60) as detector:
-                        assert detector.probe(page()) == []
-                    continue
-                with pytest.raises(redis.RedisError):
-                    client.ping()
-            with pytest.raises(OSError):
-                serving.get("/readyz", context)
+        context = ssl.create_default_context(cafile=ours.file)
+        for url in (where, showing(where, other)):
+            assert not comes_in(url)
             with pytest.raises(ServiceUnavailable):
                 dedup.open(url, namespace="d", timeout_seconds=2).probe(page())
-        with redis.Redis.from_url(
-            where + "&ssl_certfile={}&ssl_keyfile={}".format(*ours.sign("last"))
-        ) as client:
-            assert client.ping()
+        stranger = ssl.create_default_context(cafile=ours.file)
+        stranger.load_cert_chain(*other.sign("scraper"))
+        for each in (context, stranger):
+            with pytest.raises(OSError):
+                serving.get("/readyz", each)
+        context.load_cert_chain(*ours.sign("scraper"))
+        assert serving.get("/readyz", context)[0] == 200
+        url = showing(where, ours)
+        assert comes_in(url)
+        with dedup.open(url, namespace="d", timeout_seconds=60) as detector:
+            assert detector.probe(page()) == []
 
 
 def test_a_removed_authority_is_not_trusted_after_sighup(tmp_path):
@@ -134,22 +134,14 @@ def test_a_removed_authority_is_not_trusted_after_sighup(tmp_path):
     cert, key = first.sign("service")
     tls = ["--tls-cert", cert, "--tls-key", key, "--tls-client-ca", trusted]
 
-    def comes_in(authority: Authority) -> bool:
-        mine = authority.sign("spider")
-        url = f"rediss://127.0.0.1:{serving.port}?ssl_ca_certs={first.file}"
-        url += "&ssl_certfile={}&ssl_keyfile={}".format(*mine)
-        with redis.Redis.from_url(url, **ONCE) as client:
-            try:
-                return bool(client.ping())
-            except redis.RedisError:
-                return False
-
     with Serving(tmp_path / "store", *tls) as serving:
-        assert [comes_in(each) for each in (first, second)] == [True, False]
+        where = f"rediss://127.0.0.1:{serving.port}?ssl_ca_certs={first.file}"
+        urls = [showing(where, each) for each in (first, second)]
+        assert [comes_in(url) for url in urls] == [True, False]
         trusted.write_bytes(second.file.read_bytes())
         serving.process.send_signal(signal.SIGHUP)
         wait_for(lambda: any("SIGHUP: read again: certificate" in line for line in serving.log))
-        assert [comes_in(each) for each in (first, second)] == [False, True]
+        assert [comes_in(url) for url in urls] == [False, True]
 
 
 def test_a_client_s_certificate_that_cannot_be_read_is_named(tmp_path):

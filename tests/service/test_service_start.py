@@ -46,11 +46,7 @@ def test_a_start_without_kafka_serves_stale_and_says_so(kafka, tmp_path):
         until(lambda: probe(at, "d", VALUE))
         service.kill()
     write_records(config, [event("http://a/2", spread(5))])
-    with (
-        cut_off(config) as (way, cut),
-        serving(tmp_path, cut) as service,
-        client(service) as at,
-    ):
+    with cut_off(config) as (way, cut), serving(tmp_path, cut) as service, client(service) as at:
         assert ready(service)["code"] == 200
         assert ready(service)["status"] == "stale"
         assert "Kafka has not answered" in ready(service)["reason"]

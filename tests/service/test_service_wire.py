@@ -62,14 +62,6 @@ def test_options_read_once_are_those_read_each_time(plans, commands):
         assert quickly(plans, arguments) == plainly(arguments)
 
 
-@pytest.mark.parametrize("number", [1, 2])
-def test_a_token_is_never_what_another_command_had(plans, number):
-    """Options that are known are known without it."""
-    for token in (f"token-of-its-own-{n}-{number}" for n in range(3)):
-        given, _, found = quickly(plans, [b"DISTANCE", b"3", b"TOKEN", token.encode()])
-        assert (found, given.reserve.token, given.asked.distance) == (token, None, 3)
-
-
 def test_known_options_are_bounded(plans, monkeypatch):
     """A client that says something new each time fills no memory."""
     monkeypatch.setattr(resp_plans, "PLANS", 8)

@@ -45,38 +45,27 @@ def test_every_promise_is_kept_in_every_schedule(folder, tell, name, shards, sch
         assert counts["dropped"] > schedules
 
 
+SHARDS = {"shards": 0, "faults": False}
+
+
 @pytest.mark.parametrize(
-    ("mutation", "wrong"),
+    ("mutation", "options", "wrong"),
     [
-        ("drop for pages in flight", "nobody has processed"),
-        pytest.param("drop for pages in flight", "no page was kept", marks=pytest.mark.long),
-        ("acknowledge early", "was acknowledged and is not at"),
-        pytest.param("let go at the acknowledgement", "which accepted it", marks=pytest.mark.long),
-        ("lose a record", "the log"),
+        ("drop for pages in flight", {}, "nobody has processed"),
+        pytest.param("drop for pages in flight", {}, "no page was kept", marks=pytest.mark.long),
+        ("acknowledge early", {}, "was acknowledged and is not at"),
+        pytest.param("let go at the acknowledgement", {}, "which accepted it", marks=pytest.mark.long),
+        ("lose a record", {}, "the log"),
+        ("both decide", SHARDS, "is to wait where that is not decided"),
+        ("both decide", SHARDS, "wait for each other"),
+        ("nobody decides", SHARDS, "is unique, beside"),
+        ("accepted pages do not count", SHARDS, "is unique, beside"),
+        pytest.param("release early", SHARDS, "is unique, beside", marks=pytest.mark.long),
+        ("do not ask the home", SHARDS, "which accepted it"),
+        ("take the first answer", SHARDS, "is unique, beside"),
     ],
-)
-def test_the_simulation_finds_what_is_wrong(folder, mutation, wrong):
+)  # fmt: skip
+def test_the_simulation_finds_what_is_wrong(folder, mutation, options, wrong):
     """With a rule broken on purpose, some schedule shows it."""
-    found = (simulation.run(seed, folder, mutation).wrongs for seed in range(2000))
-    assert any(wrong in text for wrongs in found for text in wrongs)
-
-
-@pytest.mark.parametrize(
-    ("mutation", "wrong"),
-    [
-        ("both decide", "is to wait where that is not decided"),
-        ("both decide", "wait for each other"),
-        ("nobody decides", "is unique, beside"),
-        ("accepted pages do not count", "is unique, beside"),
-        pytest.param("release early", "is unique, beside", marks=pytest.mark.long),
-        ("do not ask the home", "which accepted it"),
-        ("take the first answer", "is unique, beside"),
-    ],
-)
-def test_the_simulation_finds_what_is_wrong_with_shards(folder, mutation, wrong):
-    """With a rule of shards broken on purpose, some schedule shows it."""
-    found = (
-        simulation.run(seed, folder, mutation, shards=0, faults=False).wrongs
-        for seed in range(2000)
-    )
+    found = (simulation.run(seed, folder, mutation, **options).wrongs for seed in range(2000))
     assert any(wrong in text for wrongs in found for text in wrongs)

@@ -16,7 +16,6 @@ from starlette.responses import Response
 from stores import document
 
 import dedup
-from dedup.core.native import ffi, lib
 from dedup.model.recipes import NEWEST
 from dedup.service.core import operations
 from dedup.service.core.access import ALL, Caller, Tokens
@@ -123,40 +122,6 @@ def test_a_turn_answers_as_each_command_alone(folder, spoken, cut, turns, order)
             namespaces.close()
 
     asyncio.run(both())
-
-
-FORM = b"*2\r\n" + b"0" * 16 + b"\r\n" + b"0" * 8 + b"\r\n"
-
-
-@given(
-    data=st.lists(
-        st.builds(
-            lambda word, digits, form: form[:4] + word + form[20:22] + digits + form[30:],
-            st.text("0123456789abcdefABCDEFg", min_size=16, max_size=16).map(str.encode),
-            st.text("0123456789abcdefABCDEF/:@G`", min_size=8, max_size=8).map(str.encode),
-            st.sampled_from([FORM, FORM, FORM, FORM[:-1] + b"\r", b"\0" * 32]),
-        ),
-        max_size=6,
-    ).map(b"".join),
-    cut=st.integers(0, 200),
-    most=st.integers(0, 8),
-)
-@settings(max_examples=examples(200), deadline=None)
-def test_repeated_records_are_read_as_python_reads_them(data, cut, most):
-    """The native reader stops where a plain one does, and its numbers are int()'s."""
-    data = data[:cut]
-    expected: list[int] = []
-    for i in range(0, len(data) - len(FORM) + 1, len(FORM)):
-        record = data[i : i + len(FORM)]
-        digits = record[4:20] + record[22:30]
-        if record[:4] + record[20:22] + record[30:] != FORM[:4] + FORM[20:22] + FORM[30:]:
-            break
-        if not all(chr(c) in "0123456789abcdefABCDEF" for c in digits) or len(expected) == most:
-            break
-        expected.append(int(record[4:20], 16))
-    words = ffi.new("uint64_t[]", most + 1)
-    count = lib.ndd_repeated_read(data, len(data), FORM, len(FORM), 4, 22, 8, words, most)
-    assert list(words[0:count]) == expected
 
 
 def flooding(folder, count) -> tuple[Namespaces, Port, list[Connection], list[Wire]]:

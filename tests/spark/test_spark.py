@@ -3,7 +3,6 @@
 import json
 import os
 import random
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from picture_site import SITE, learned_late, picture
 pytest.importorskip("pyspark")
 
 from brokers import NoBroker, find_java
-from click.testing import CliRunner
+from command_line import call
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from needing import lacking
@@ -167,8 +166,6 @@ def test_what_is_no_page_is_told(spark):
 
 def test_the_engines_write_the_same(spark, tmp_path):
     """`dedup scan --engine spark`: output, report and summary of the local engine, faults and all."""
-    from dedup.cli import main
-
     folder = tmp_path / "in"
     folder.mkdir()
     pages = mixed(120, 6)
@@ -184,19 +181,14 @@ def test_the_engines_write_the_same(spark, tmp_path):
         [*pages[100:], page("http://big/", 1, words=590), page("urn:page:2", 2)],
     )
     for engine in ("local", "spark"):
-        args = [
-            "scan",
-            str(folder),
-            "--engine",
-            engine,
-            "--json",
-            "--max-bytes",
-            "2500",
-            "--identity",
+        options = ["--engine", engine, "--json", "--max-bytes", 2500, "--identity"]
+        options += [
+            "--output",
+            tmp_path / f"{engine}.jsonl",
+            "--report",
+            tmp_path / f"{engine}.json",
         ]
-        args += ["--output", str(tmp_path / f"{engine}.jsonl")]
-        args += ["--report", str(tmp_path / f"{engine}.json")]
-        done = CliRunner().invoke(main, args)
+        done = call("scan", folder, *options)
         assert done.exit_code == 0, done.output
     for suffix in (".jsonl", ".json"):
         local, on_spark = ((tmp_path / f"{e}{suffix}").read_bytes() for e in ("local", "spark"))
@@ -208,20 +200,7 @@ def test_the_engines_write_the_same(spark, tmp_path):
 @pytest.mark.parametrize("options", [["--resume"], ["--store", "s"], ["--output", "-"]])
 def test_what_the_engine_does_not_do_is_named(tmp_path, options):
     """Options of the local engine alone are refused, not passed over."""
-    from dedup.cli import main
-
     file = write_lines(tmp_path / "p.jsonl", mixed(3))
-    done = CliRunner().invoke(main, ["scan", str(file), "--engine", "spark", *options])
+    done = call("scan", file, "--engine", "spark", *options)
     assert done.exit_code == 2
     assert options[0] in done.output
-
-
-def test_bench_compares_both_ways():
-    """tests/bench reports both times; the two ways give the same verdicts, or it fails."""
-    command = [sys.executable, "tests/bench", "spark", "--fingerprints", "2000", "--json"]
-    done = subprocess.run(command, capture_output=True, check=True, cwd=Path(__file__).parents[2])
-    found = json.loads(done.stdout)
-    assert found["facts"]["fingerprints"] == 2000
-    assert 400 < found["facts"]["near_duplicates"] < 600
-    one, spark = (row["s"]["median"] for row in found["rows"].values())
-    assert found["rows"]["Spark"]["times one machine"]["median"] == spark / one > 0

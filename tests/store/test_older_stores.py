@@ -9,10 +9,9 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from command_line import call
 
 import dedup
-from dedup.cli import main
 from dedup.model.forms import ALWAYS, RECORD, of_record, record_struct, to_record
 from dedup.model.page import Document, PageFingerprint
 from dedup.store.transfer import decode_line, export_lines
@@ -55,7 +54,7 @@ def test_a_store_of_a_retired_recipe_is_refused_by_name(folder):
     assert "use a new path or namespace" in str(refused.value)
     assert "`dedup store export` still reads it" in str(refused.value)
     assert (folder / "old" / "documents.mdb").read_bytes() == before
-    done = CliRunner().invoke(main, ["store", "export", str(folder)])
+    done = call("store", "export", folder)
     assert done.exit_code == 0, done.stderr
     assert [decode_line(line.encode())[1].key for line in done.stdout.splitlines()] == [
         key for key, *_ in DOCUMENTS
@@ -68,9 +67,7 @@ def test_lines_of_a_retired_recipe_are_not_imported(folder, tmp_path):
     """The errors name the file, the line and the recipe, and say how to continue; no store is made."""
     lines = tmp_path / "old.jsonl"
     lines.write_bytes(b"".join(export_lines(folder / "old", pytest.fail)))
-    done = CliRunner().invoke(
-        main, ["store", "import", str(tmp_path / "new"), "--input", str(lines)]
-    )
+    done = call("store", "import", tmp_path / "new", "--input", lines)
     assert done.exit_code != 0
     for part in ("old.jsonl: line 1", "words-0-4", "words-0-7", "new path"):
         assert part in done.stderr

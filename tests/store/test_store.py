@@ -62,23 +62,6 @@ def test_what_is_kept_in_memory_is_bounded(tmp_path, monkeypatch):
         assert "0" not in [d.key for d, _ in s.near(0)]
 
 
-def test_invalid_keys_are_refused(tmp_path):
-    """A key that is not valid Unicode is a usage error and stores nothing."""
-    with Store.open(tmp_path) as s:
-        with pytest.raises(UsageError, match="Unicode"):
-            s.insert(document("\ud800"))
-        assert len(s) == 0
-
-
-def test_a_closed_store_says_so(tmp_path):
-    """Every call after close() is a usage error naming the store; a second close is nothing."""
-    s = Store.open(tmp_path)
-    s.close()
-    s.close()
-    with pytest.raises(UsageError, match="closed"):
-        s.get("a")
-
-
 def test_the_file_grows_past_its_map(tmp_path, monkeypatch):
     """A full map is enlarged and the insert that met it is stored."""
     monkeypatch.setattr(documents, "MAP_BYTES", 128 * 1024)
@@ -131,32 +114,3 @@ def test_a_namespace_is_a_store_of_its_own(tmp_path):
     (tmp_path / "a").rename(tmp_path / "c")
     with pytest.raises(UsageError, match="'a'.*'c'"):
         Store.open(tmp_path, "c")
-
-
-def test_open_makes_nothing_where_it_may_not(tmp_path):
-    """create=False, and verify, raise FileNotFoundError and leave no folder behind."""
-    with pytest.raises(FileNotFoundError):
-        Store.open(tmp_path / "x", create=False)
-    with pytest.raises(FileNotFoundError):
-        verify_store(tmp_path / "x")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_info_says_what_a_store_holds(tmp_path):
-    """info() gives plain values, with units in the names."""
-    with Store.open(tmp_path, "n", k=4) as s:
-        s.insert(document("a", 1))
-        s.insert(document("b", 1))
-        info = s.info()
-    assert info | {"table_bytes": 0, "documents_file_bytes": 0} == {
-        "path": str(tmp_path / "n"),
-        "namespace": "n",
-        "recipe": RECIPE,
-        "format": 4,
-        "distance": 4,
-        "documents": 2,
-        "table_bytes": 0,
-        "index_file_bytes": 0,
-        "documents_file_bytes": 0,
-        "tail_documents": 2,
-    }

@@ -11,7 +11,6 @@ from sketches import sketch
 from stores import document, replace, run, spread, verified
 
 import dedup
-from dedup.detector.detector import LATE_SAMPLE
 from dedup.model.errors import RecipeMismatch, StoreDamaged, UsageError
 from dedup.model.page import PageFingerprint
 from dedup.model.recipes import NEWEST
@@ -162,20 +161,3 @@ def test_a_superseded_event_of_a_batch_ends_its_reservation_too(tmp_path):
         detector.reserve(PAGE, "k")
         detector.apply([applied(PAGE, "k"), ("k", None)], {0: 2})
         assert (detector.info()["in_flight"], len(detector)) == (0, 0)
-
-
-def test_late_duplicates_of_the_log_are_counted(tmp_path):
-    """Near, of another key, and no other page by its own word; one page in eight is looked up, and counts for eight."""
-    with dedup.open(tmp_path) as detector:
-        page = replaced(PAGE, value=PAGE.value // 8 * 8)
-        near, far = replaced(page, value=page.value ^ 8), replaced(page, value=spread(9))
-        other = replaced(page, value=page.value ^ 16, identity=10)
-        assert detector.apply([applied(page, "a"), applied(far, "b")], {})[1] == 0
-        unseen = replaced(page, value=page.value ^ 1)
-        assert detector.apply([applied(unseen, "u")], {})[1] == 0
-        detector.forget("u")
-        assert detector.apply([applied(near, "c")], {}, judge=False)[1] == 0
-        assert detector.apply([applied(near, "c")], {})[1] == LATE_SAMPLE
-        assert detector.apply([applied(other, "d")], {})[1] == 0
-        word_for_word = replaced(near, identity=11)  # its own word counts for nothing then
-        assert detector.apply([applied(word_for_word, "e")], {})[1] == LATE_SAMPLE

@@ -17,7 +17,6 @@ from stores import document, fill, is_sound, replace, run, spread, verified
 from dedup.model.errors import DedupError, StoreDamaged, StoreLocked
 from dedup.store import Store
 from dedup.store import documents as documents_file
-from dedup.store.documents import read_structure
 from dedup.store.verify import verify_store
 
 # --------------------------------------------------------------------------------- processes
@@ -260,18 +259,6 @@ def test_another_format_says_the_way_on(tmp_path, monkeypatch, version, advice):
         assert all(words in str(caught.value) for words in advice)
         assert ("upgrade" in str(caught.value)) == ("upgrade" in advice)
     assert file.read_bytes() == before
-
-
-def test_the_structure_counts_what_is_there(tmp_path):
-    """read_structure() finds as many documents as there are, through several levels."""
-    with Store.open(tmp_path) as s:
-        for i in range(4000):
-            s.insert(document(f"http://example.com/{i}" + "x" * (i % 50 * 100), spread(i)))
-        for i in range(0, 4000, 3):
-            s.forget(f"http://example.com/{i}" + "x" * (i % 50 * 100))
-        count = len(s)
-    found = read_structure(tmp_path / "default" / "documents.mdb")
-    assert found.documents == count
 
 
 @pytest.mark.parametrize(

@@ -2,17 +2,15 @@
 
 import shutil
 import threading
-import time
-from array import array
 from pathlib import Path
 
 import numpy as np
 import pytest
-from stores import document, fill, held_up, index_files, run, spread, verified
+from stores import document, fill, index_files, run, spread, verified
 
-from dedup.core.table import Matches, Table
+from dedup.core.table import Table
 from dedup.store import Store, index, segmented_table, store
-from dedup.store.segmented_table import SegmentedTable, Segments
+from dedup.store.segmented_table import SegmentedTable
 from dedup.store.verify import verify_store
 
 
@@ -202,36 +200,6 @@ def test_documents_of_a_backup_with_the_index_of_today(tmp_path, later):
 # ------------------------------------------------------------------------------------- threads
 
 
-def test_two_threads_that_make_the_index_again_make_one(tmp_path, monkeypatch):
-    """A store whose index is behind is brought up once, not by each thread that waits for it."""
-    fill(tmp_path, 1000)
-    made = []
-
-    class Counted(index.Index):
-        def __init__(self, *arguments: object, **named: object) -> None:
-            made.append(self)
-            super().__init__(*arguments, **named)
-
-    monkeypatch.setattr(store, "Index", Counted)
-    with Store.open(tmp_path) as s:
-        made.clear()
-        s.insert(document(key(1000), spread(1000)))
-        writing, go_on = held_up(monkeypatch)
-        threads = [threading.Thread(target=s.write_index)]
-        threads[0].start()
-        assert writing.wait(60)
-        s._fits = False
-        threads += [threading.Thread(target=s.near, args=(spread(5),)) for _ in range(3)]
-        for thread in threads[1:]:
-            thread.start()
-        time.sleep(0.3)  # they wait for the writer
-        go_on.set()
-        for thread in threads:
-            thread.join()
-        assert len(made) == 1
-        assert s.near(spread(1000))
-
-
 # ------------------------------------------------------------------------------------- growth
 
 
@@ -292,37 +260,6 @@ def test_new_segments_do_not_pile_up_while_old_ones_lose_documents(tmp_path, mon
         table.write(start + 20)
         table.merge()
     assert table.stats().segments < 8
-
-
-@pytest.mark.parametrize("left", [0, 1, 9, 10, 11, 40, 300])
-def test_removals_elsewhere_do_not_make_a_crowd_slow(tmp_path, monkeypatch, left):
-    """Of 300 alike `left` remain: the nearest ten, and whether there are more, are found by asking for few."""
-    table, oracle = SegmentedTable(tmp_path, 3, threading.RLock()), Table(3)
-    values = np.array([7] * 300 + [spread(i) for i in range(2000)], np.uint64)
-    values[:300:7] ^= np.uint64(1)
-    documents = np.arange(2300, dtype=np.uint64)
-    table.append(values, documents)
-    table.freeze(1, Table(3))
-    table.write(1)
-    gone = np.random.default_rng(left).permutation(300)[left:]
-    gone = np.concatenate([gone, np.arange(400, 2000)])
-    table.remove(values[gone], documents[gone])
-    kept = np.setdiff1d(np.arange(2300), gone)
-    oracle.insert_many(values[kept], documents[kept])
-    asked = []
-    real = Segments.probe
-    monkeypatch.setattr(
-        Segments, "probe", lambda s, v, k, n, table: asked.append(n) or real(s, v, k, n, table)
-    )
-    for limit in (1, 10, 299, None):
-        found, expected = table.probe(7, limit), oracle.probe(7, limit)
-        assert (found, found.cut) == (expected, expected.cut)
-        queries = [7, 6, spread(100), spread(2)]
-        many = table.probe_each(array("Q", queries), limit)
-        for i, query in enumerate(queries):
-            found, expected = many.get(i, Matches()), oracle.probe(query, limit)
-            assert (found, found.cut) == (expected, expected.cut)
-    assert max(asked) <= 600
 
 
 @pytest.mark.parametrize("what", ["another store's", "swapped"])

@@ -1,28 +1,16 @@
-"""A store of a million and a half documents: killed while it is filled, damaged, copied; some of it as text.
+"""A store of a million and a half documents: killed while it is filled.
 
 The index merges files by their ratio (segmented_table.RATIO): ten million take no branch that these do not.
 
 What is told at the end are seconds by the clock, of one run.
 """
 
-import filecmp
-import json
-import logging
-import os
 import random
 import shutil
-import subprocess
-import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
-from detecting import page
 from millions import (
     NAMESPACE,
     NEW,
@@ -37,78 +25,15 @@ from millions import (
     version_of,
 )
 from seeds import seed_of
-from services import Serving
 
-import dedup
 from dedup.store import Store
 from dedup.store.documents import key_digest
-from dedup.store.index import Index, IndexUnusable
-from dedup.store.store import locked_documents
-from dedup.store.transfer import decode_line
 
 pytestmark = pytest.mark.long
 
 STEPS = 379  # 1,500,840 documents
-SOME = 125
 KILLS = 5
 FREE_BYTES = 1_500_000_000
-
-Tell = Callable[[str], None]
-
-
-class Kill(NamedTuple):
-    """The steps acknowledged before a kill and found after it, and how long opening took."""
-
-    acknowledged: int
-    found: int
-    seconds: float
-
-
-class Filled(NamedTuple):
-    """The store, a copy of its folder, one of a part, and the kills that it met."""
-
-    path: Path
-    copy: Path
-    part: Path
-    kills: list[Kill]
-
-
-@pytest.fixture(scope="module")
-def filled(tmp_path_factory: pytest.TempPathFactory, tell: Tell) -> Iterator[Filled]:
-    top = tmp_path_factory.mktemp("millions")
-    free = shutil.disk_usage(top).free
-    if free < FREE_BYTES:
-        pytest.skip(f"{top} has {free:,} bytes free of the {FREE_BYTES:,} that they take")
-    seed = seed_of("KILLS")
-    made = Filled(top / "store", top / "copy", top / "part", [])
-    try:
-        begin = time.perf_counter()
-        Filling(made.path, SOME).end()
-        shutil.copytree(made.path, made.part)
-        chance = random.Random(seed)
-        for step in sorted(chance.sample(range(SOME, STEPS - 50), KILLS)):
-            filling = Filling(made.path, STEPS)
-            filling.read(step)
-            filling.kill(chance.random())
-            made.kills.append(_opened_after(made.path, filling.acknowledged, chance))
-        Filling(made.path, STEPS).end()
-        seconds = time.perf_counter() - begin
-        tell(f"a million and a half: filled in {seconds:.0f} s, KILLS_SEED={seed}: {made.kills}")
-        shutil.copytree(made.path, made.copy)
-        yield made
-    finally:
-        shutil.rmtree(top)
-
-
-def _opened_after(path: Path, acknowledged: int, chance: random.Random) -> Kill:
-    """Open a store after a kill, see to it that it answers rightly, and leave it as if killed once more."""
-    begin = time.perf_counter()
-    with Store.open(path, NAMESPACE, create=False) as store:
-        seconds = time.perf_counter() - begin
-        steps = steps_of(len(store))
-        sampled(store, steps, chance)
-        store._fits = False  # nothing is written at the end
-    return Kill(acknowledged, steps, seconds)
 
 
 def sampled(store: Store, steps: int, chance: random.Random) -> None:
@@ -145,114 +70,25 @@ def compared(store: Store, steps: int) -> None:
         assert all(store._index.keys.has(digests, ids[part]))
 
 
-@contextmanager
-def command(*arguments: object) -> Iterator[Callable[[], bytes]]:
-    """Run a command of dedup beside the block; what it gives waits for its output."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "dedup", *map(str, arguments)], stdout=subprocess.PIPE
-    )
-
-    def output() -> bytes:
-        said = process.communicate()[0]
-        assert process.returncode == 0
-        return said
-
-    with process:
-        try:
-            yield output
-        finally:
-            process.kill()
-
-
-def test_promise_6_kills_at_any_moment_lose_nothing_that_was_acknowledged(filled):
+def test_promise_6_kills_at_any_moment_lose_nothing_that_was_acknowledged(tmp_path, tell):
     """A step is a transaction: it is there as a whole or not at all, and once acknowledged it is there."""
-    assert len(filled.kills) == KILLS
-    for kill in filled.kills:
-        assert kill.acknowledged <= kill.found <= kill.acknowledged + 1
-    with Store.open(filled.path, NAMESPACE, create=False) as store:
+    if (free := shutil.disk_usage(tmp_path).free) < FREE_BYTES:
+        pytest.skip(f"{tmp_path} has {free:,} bytes free of the {FREE_BYTES:,} that it takes")
+    seed, begin, opened = seed_of("KILLS"), time.perf_counter(), []
+    chance = random.Random(seed)
+    for step in sorted(chance.sample(range(100, STEPS - 50), KILLS)):
+        filling = Filling(tmp_path, STEPS)
+        filling.read(step)
+        filling.kill(chance.random())
+        killed = time.perf_counter()
+        with Store.open(tmp_path, NAMESPACE, create=False) as store:
+            opened.append(round(time.perf_counter() - killed, 1))
+            steps = steps_of(len(store))
+            assert filling.acknowledged <= steps <= filling.acknowledged + 1
+            sampled(store, steps, chance)
+            store._fits = False  # nothing is written at the end: left as if killed once more
+    Filling(tmp_path, STEPS).end()
+    seconds = time.perf_counter() - begin
+    tell(f"a million and a half: {seconds:.0f} s, KILLS_SEED={seed}, opened in {opened} s")
+    with Store.open(tmp_path, NAMESPACE, create=False) as store:
         compared(store, STEPS)
-
-
-def largest(folder: Path) -> Path:
-    return max(folder.glob("segment-*"), key=lambda path: path.stat().st_size)
-
-
-def test_promise_6_a_damaged_index_is_made_again_beside_a_copy_that_is_sound(filled, caplog, tell):
-    """Its file is named. The copy of the closed store's folder, as a backup, is verified meanwhile."""
-    with command("store", "verify", filled.copy, "--json") as verified:
-        begin = time.perf_counter()
-        segment = largest(filled.path / NAMESPACE / "values")
-        with segment.open("r+b") as file:
-            file.seek(segment.stat().st_size // 3)
-            byte = file.read(1)[0]
-            file.seek(-1, os.SEEK_CUR)
-            file.write(bytes([byte ^ 4]))
-        with caplog.at_level(logging.WARNING), Store.open(filled.path, NAMESPACE) as store:
-            tell(f"its index made again in {time.perf_counter() - begin:.0f} s")
-            assert str(segment) in caplog.text
-            assert len(store) == documents_after(STEPS)
-            sampled(store, STEPS, random.Random(1))
-        (report,) = json.loads(verified())["stores"]
-    assert (report["problems"], report["documents"]) == ([], documents_after(STEPS))
-    assert report["indexed"] > documents_after(STEPS) - 1000
-
-
-def test_promise_6_a_cut_or_missing_file_of_the_index_is_named(filled):
-    """Whoever opens the store has its index made again, as in the test before; here it is only named."""
-    folder = filled.copy / NAMESPACE
-    cut, gone = largest(folder / "keys"), folder / "values" / "manifest.json"
-    os.truncate(cut, cut.stat().st_size - 1)
-    kept = gone.rename(folder / "kept")
-    with locked_documents(folder) as documents:
-        for named in (gone.parent, cut):
-            with pytest.raises(IndexUnusable, match=str(named)):
-                Index(folder, documents, 8, threading.RLock(), read_only=True)
-            if not gone.exists():
-                kept.rename(gone)
-
-
-def test_a_backup_while_serving_and_the_way_back(filled, tmp_path, tell):
-    """Of half a million: it has every document, in order, and a store made of it has the same lines."""
-    lines, again = tmp_path / "lines", tmp_path / "again"
-    with Serving(filled.part) as service:
-        ended = threading.Event()
-        loading = threading.Thread(target=_load, args=(service.port, ended))
-        loading.start()
-        begin = time.perf_counter()
-        try:
-            url = f"http://127.0.0.1:{service.http_port}"
-            with command("store", "backup", url, "--output", lines) as done:
-                done()
-        finally:
-            ended.set()
-            loading.join()
-        seconds = time.perf_counter() - begin
-    numbers, versions, ids = all_after(SOME)
-    order = np.argsort(ids)
-    expected = zip(numbers[order].tolist(), versions[order].tolist(), strict=True)
-    with lines.open("rb") as file:
-        for number, version in expected:
-            assert decode_line(file.readline()) == (NAMESPACE, document(number, version))
-        inserted = [decode_line(line)[1].key for line in file]
-    assert all(key.startswith("http://new.example.com/") for key in inserted)
-    begin = time.perf_counter()
-    with command("store", "import", tmp_path / "store", "--input", lines) as done:
-        done()
-    tell(f"half a million: backup {seconds:.0f} s, import {time.perf_counter() - begin:.0f} s")
-    with command("store", "export", tmp_path / "store", "--output", again) as done:
-        done()
-    assert filecmp.cmp(lines, again, shallow=False)
-
-
-def _load(port: int, ended: threading.Event) -> None:
-    """Insert documents of our own into a service, until it is enough."""
-    number = 0
-    url = f"redis://127.0.0.1:{port}"
-    with dedup.open(url, namespace=NAMESPACE, timeout_seconds=60) as detector:
-        while not ended.is_set():
-            verdict = detector.reserve(
-                page(value_of(number, 2)), f"http://new.example.com/{number}"
-            )
-            if verdict.token:  # else its value is near another by chance: k = 8, millions
-                detector.insert(verdict)
-            number += 1

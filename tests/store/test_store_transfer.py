@@ -1,20 +1,17 @@
 """`dedup store export`, `import` and `prune`: documents out as lines, in again, and away."""
 
 import json
-import subprocess
-import sys
 import time
 
 import pytest
-from click.testing import CliRunner, Result
+from command_line import call
+from forking import completed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sizes import examples
 from sketches import sketch
 from stores import verified
 
-from dedup.cli import main
-from dedup.model.errors import EventInvalid
 from dedup.model.page import SKETCH_BYTES, Document, PageFingerprint
 from dedup.model.recipes import NEWEST
 from dedup.store import Store
@@ -33,10 +30,6 @@ LINE = {"v": 1, "ns": "spider", "key": "k", "value": "0" * 15 + "f", "sketch": "
     "domain": "",
     "ts": 1,
 }
-
-
-def call(*args: object, data: str | bytes | None = None) -> Result:
-    return CliRunner().invoke(main, [str(a) for a in args], input=data, prog_name="dedup")
 
 
 def lines(*changes: dict) -> str:
@@ -134,13 +127,6 @@ def test_a_bad_line_is_named_and_left_out(tmp_path, change):
         assert (len(store), "a" in store, "c" in store) == (2, True, True)
 
 
-@pytest.mark.parametrize("line", [b"", b"null", b"\xff", b"[" * 100_000, b"{}", b'{"v":1'])
-def test_what_is_no_line_is_refused(line):
-    """Bytes that are no line raise EventInvalid."""
-    with pytest.raises(EventInvalid):
-        decode_line(line)
-
-
 def test_lines_of_another_recipe_are_left_out(tmp_path):
     """Of another than the store's, or than the first line's: named, counted, exit code 1; the others are imported."""
     keyed = RECIPE + ".3f2a9c1e"
@@ -218,15 +204,13 @@ def test_an_export_that_fails_leaves_the_file_of_before(tmp_path):
     (tmp_path / "out").mkdir()
     file = tmp_path / "out" / "documents.jsonl"
     file.write_text("before")
-    code = (
-        "import resource, sys; from dedup.cli import main; "
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (65536, resource.RLIM_INFINITY)); "
-        "main(sys.argv[1:])"
-    )
-    arguments = ["store", "export", str(tmp_path / "a"), "--output", str(file)]
-    full = subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
-    )
+    code = """
+        import resource; from dedup.cli import main
+        resource.setrlimit(resource.RLIMIT_FSIZE, (65536, resource.RLIM_INFINITY))
+        main()
+    """
+    arguments = ["store", "export", tmp_path / "a", "--output", file]
+    full = completed(code, arguments)
     assert full.returncode == 1, full.stderr
     assert "File too large" in full.stderr
     with Store.open(tmp_path / "a", "spider"):

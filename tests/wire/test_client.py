@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from detecting import ONES, A, B, C, page
+from detecting import ONES, A, B, C, InLoop, page
 from hypothesis import given
 from hypothesis import strategies as st
 from network import Proxy
@@ -54,10 +54,6 @@ def answers(call: Callable[[], Any]) -> Any:
             time.sleep(0.05)
 
 
-def in_loop(work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-    return asyncio.run(work())
-
-
 # ------------------------------------------------------------------------------------- addresses
 
 
@@ -92,18 +88,11 @@ def test_unix_sockets_and_certificates_are_spelled_as_redis_py_spells_them():
     assert (address.cert_file, address.key_file, address.ca_file) == ("c", "k", "a")
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "unix://host/run/s",
-        "unix://",
-        "unix:///run/s?ssl_certfile=c",
-        "redis://a?ssl_certfile=c",
-        "redis://a?password=secret",
-        "rediss://a?ssl_keyfile=k",
-        "rediss://a?password=secret",
-    ],
-)
+WRONG_URLS = """unix://host/run/s unix:// unix:///run/s?ssl_certfile=c redis://a?ssl_certfile=c
+redis://a?password=secret rediss://a?ssl_keyfile=k rediss://a?password=secret"""
+
+
+@pytest.mark.parametrize("url", WRONG_URLS.split())
 def test_what_a_url_may_not_say_is_refused_without_its_secrets(url):
     """By name, without the options."""
     with pytest.raises(UsageError, match="is not allowed") as raised:
@@ -114,49 +103,38 @@ def test_what_a_url_may_not_say_is_refused_without_its_secrets(url):
 # ---------------------------------------------------------------------------- one service
 
 
-def test_a_busy_loop_connects(service):
+async def test_a_busy_loop_connects(service):
     """Each turn of the loop takes half of the timeout, as a spider's callbacks may: it takes some turns, and no fault."""
-
-    async def connects() -> bool:
-        address = addresses_of(url(service))[0]
-        endpoint = Endpoint(address, 0.5, nullcontext(), lambda: None)
-        until = time.monotonic() + 10
-        while endpoint.connection is None and time.monotonic() < until:
-            time.sleep(0.25)  # noqa: ASYNC251  (the loop is busy)
-            await asyncio.sleep(0)
-        connected = endpoint.connection is not None
-        await endpoint.close()
-        return connected
-
-    assert in_loop(connects)
+    address = addresses_of(url(service))[0]
+    endpoint = Endpoint(address, 0.5, nullcontext(), lambda: None)
+    until = time.monotonic() + 10
+    while endpoint.connection is None and time.monotonic() < until:
+        time.sleep(0.25)  # noqa: ASYNC251  (the loop is busy)
+        await asyncio.sleep(0)
+    assert endpoint.connection is not None
+    await endpoint.close()
 
 
-def test_one_caller_tries_a_service_that_refused(monkeypatch):
+async def test_one_caller_tries_a_service_that_refused(monkeypatch):
     """Once the pause is over, and each time after a longer one; an answer ends that for all."""
-
-    async def tries():
-        loop, now = asyncio.get_running_loop(), 0.0
-        endpoint = Endpoint(Address("127.0.0.1", 1), 1.0, nullcontext(), lambda: None)
-        endpoint.connection = object()
-        monkeypatch.setattr(endpoint, "_loop", SimpleNamespace(time=lambda: now))
-        pauses = []
-        for _ in range(8):
-            endpoint.refused("the disk is full")
-            pauses.append(endpoint._pause)
-            assert not endpoint.may_be_asked()
-            now += pauses[-1]
-            assert [endpoint.may_be_asked() for _ in range(3)] == [True, False, False]
-        endpoint.answered()
-        asked = [endpoint.may_be_asked() for _ in range(3)]
-        endpoint.connection = None
-        monkeypatch.setattr(endpoint, "_loop", loop)
-        await endpoint.close()
-        return pauses, asked
-
-    pauses, asked = in_loop(tries)
+    loop, now = asyncio.get_running_loop(), 0.0
+    endpoint = Endpoint(Address("127.0.0.1", 1), 1.0, nullcontext(), lambda: None)
+    endpoint.connection = object()
+    monkeypatch.setattr(endpoint, "_loop", SimpleNamespace(time=lambda: now))
+    pauses = []
+    for _ in range(8):
+        endpoint.refused("the disk is full")
+        pauses.append(endpoint._pause)
+        assert not endpoint.may_be_asked()
+        now += pauses[-1]
+        assert [endpoint.may_be_asked() for _ in range(3)] == [True, False, False]
     assert pauses[:3] == [FIRST_PAUSE_SECONDS * 2**n for n in range(3)]
     assert pauses[-1] == LONGEST_PAUSE_SECONDS
-    assert asked == [True] * 3
+    endpoint.answered()
+    assert [endpoint.may_be_asked() for _ in range(3)] == [True] * 3
+    endpoint.connection = None
+    monkeypatch.setattr(endpoint, "_loop", loop)
+    await endpoint.close()
 
 
 # --------------------------------------------------------------------------------------- answers
@@ -209,15 +187,15 @@ def test_what_a_service_does_not_know_is_explained(said):
 
 def test_nobody_listens(tmp_path):
     """Both kinds of open() say which URL did not answer, and what to do."""
-    for opens in (lambda: dedup.open(NEVER), lambda: in_loop(lambda: dedup.open_async(NEVER))):
+    for opens in (dedup.open, InLoop):
         with pytest.raises(ServiceUnavailable, match=r"redis://127.0.0.1:1: .*dedup serve"):
-            opens()
+            opens(NEVER)
 
 
 def test_a_url_of_another_scheme_is_refused():
     """For a loop, too."""
     with pytest.raises(UsageError, match="neither a folder nor a service URL"):
-        in_loop(lambda: dedup.open_async("http://127.0.0.1:1"))
+        InLoop("http://127.0.0.1:1")
 
 
 def test_the_next_url_is_asked(service):
@@ -225,12 +203,8 @@ def test_the_next_url_is_asked(service):
     with dedup.open(f"{NEVER},{url(service)}", namespace="next") as detector:
         detector.insert(detector.reserve(page(), A))
 
-    async def work() -> str:
-        target = f"{NEVER},{url(service)}"
-        async with await dedup.open_async(target, namespace="next", timeout_seconds=10) as other:
-            return (await other.reserve(page(), B)).status
-
-    assert in_loop(work) == "near_duplicate"
+    with InLoop(f"{NEVER},{url(service)}", namespace="next", timeout_seconds=10) as other:
+        assert other.reserve(page(), B).status == "near_duplicate"
 
 
 def test_a_wrong_token_is_said_without_it(tmp_path, caplog):
@@ -239,7 +213,7 @@ def test_a_wrong_token_is_said_without_it(tmp_path, caplog):
         wrong = f"redis://:another-wrong-token@127.0.0.1:{service.port}"
         right = f"redis://:{TOKEN.replace(' ', '%20')}@127.0.0.1:{service.port}"
         for target in (wrong, url(service)):
-            for opens in (dedup.open, lambda t: in_loop(lambda: dedup.open_async(t))):
+            for opens in (dedup.open, InLoop):
                 caplog.clear()
                 with pytest.raises(ServiceUnavailable, match="redis://:TOKEN@host") as raised:
                     opens(target)
@@ -269,64 +243,45 @@ def test_while_stalled_each_call_ends_within_its_bound(service):
         assert answers(lambda: detector.reserve(page(), A)).key == A
 
 
-def test_who_is_cancelled_leaves_no_reservation(service):
+async def test_who_is_cancelled_leaves_no_reservation(service):
     """A cancelled reserve() is given back by its late answer."""
-
-    async def work() -> None:
-        async with await dedup.open_async(
-            url(service), namespace="cancelled", timeout_seconds=30
-        ) as detector:
-            asked = asyncio.ensure_future(detector.reserve(page(), A))
-            await asyncio.sleep(0)  # written in this turn of the loop, answered in a later one
-            asked.cancel()
-            await asyncio.gather(asked, return_exceptions=True)
-            assert asked.cancelled()
-            assert (await detector.reserve(page(ONES), B)).status == "unique"  # answered after it
-            for _ in range(1000):  # the release is written a turn later
-                if (await detector.info())["in_flight"] == 1:
-                    break
-            assert (await detector.reserve(page(), C)).status == "unique"
-
-    in_loop(work)
+    async with await dedup.open_async(
+        url(service), namespace="cancelled", timeout_seconds=30
+    ) as detector:
+        asked = asyncio.ensure_future(detector.reserve(page(), A))
+        await asyncio.sleep(0)  # written in this turn of the loop, answered in a later one
+        asked.cancel()
+        await asyncio.gather(asked, return_exceptions=True)
+        assert asked.cancelled()
+        assert (await detector.reserve(page(ONES), B)).status == "unique"  # answered after it
+        for _ in range(1000):  # the release is written a turn later
+            if (await detector.info())["in_flight"] == 1:
+                break
+        assert (await detector.reserve(page(), C)).status == "unique"
 
 
 def test_a_service_that_comes_back_is_asked_again(tmp_path: Path):
     """Killed and started again, it is found by the same detector, with what it acknowledged."""
-    with Serving(tmp_path) as service:
-
-        async def work() -> None:
-            async with await dedup.open_async(url(service), timeout_seconds=30) as detector:
-                await detector.insert(await detector.reserve(page(), A))
-                open_one = await detector.reserve(page(ONES), B)
-                await asyncio.to_thread(service.kill)
-                with pytest.raises(ServiceUnavailable):
-                    await detector.reserve(page(), C)
-                await asyncio.to_thread(service.start)
-                async with asyncio.timeout(60):
-                    while True:
-                        try:
-                            verdict = await detector.reserve(page(), C)
-                            break
-                        except ServiceUnavailable:
-                            await asyncio.sleep(0.05)
-                assert (verdict.status, verdict.of) == ("near_duplicate", A)
-                await detector.insert(open_one)  # its token is forgotten: it is reserved anew
-                assert await detector.count() == 2
-
-        in_loop(work)
+    with Serving(tmp_path) as service, InLoop(url(service), timeout_seconds=30) as detector:
+        detector.insert(detector.reserve(page(), A))
+        open_one = detector.reserve(page(ONES), B)
+        service.kill()
+        with pytest.raises(ServiceUnavailable):
+            detector.reserve(page(), C)
+        service.start()
+        verdict = answers(lambda: detector.reserve(page(), C))
+        assert (verdict.status, verdict.of) == ("near_duplicate", A)
+        detector.insert(open_one)  # its token is forgotten: it is reserved anew
+        assert len(detector) == 2
 
 
-def test_a_page_that_could_not_be_judged_is_remembered(service):
+async def test_a_page_that_could_not_be_judged_is_remembered(service):
     """The verdict of unjudged() is inserted like any other, and releases nothing."""
-
-    async def work() -> None:
-        async with await dedup.open_async(
-            url(service), namespace="unjudged", timeout_seconds=30
-        ) as detector:
-            verdict = detector.unjudged(page(), A)
-            assert (verdict.status, verdict.reason) == ("exempt", "fault")
-            assert not await detector.release(verdict)
-            await detector.insert(verdict)
-            assert (await detector.reserve(page(), B)).of == A
-
-    in_loop(work)
+    async with await dedup.open_async(
+        url(service), namespace="unjudged", timeout_seconds=30
+    ) as detector:
+        verdict = detector.unjudged(page(), A)
+        assert (verdict.status, verdict.reason) == ("exempt", "fault")
+        assert not await detector.release(verdict)
+        await detector.insert(verdict)
+        assert (await detector.reserve(page(), B)).of == A

@@ -70,15 +70,6 @@ def test_what_is_sent_later_goes_out_before_what_is_asked_next(monkeypatch):
     assert run(steps) == [command("told") + command("asked")]
 
 
-def test_what_is_sent_in_one_turn_is_written_together():
-    async def steps(connection):
-        answers = [connection.send(command(f"{number}")) for number in range(3)]
-        connection.send_later(command("told"))
-        assert await asyncio.gather(*answers) == [b"OK"] * 3
-
-    assert run(steps) == [b"".join(map(command, ("0", "1", "2", "told")))]
-
-
 @pytest.mark.parametrize("closed", [False, True])
 def test_what_is_sent_later_goes_out_if_nothing_is_asked(monkeypatch, closed):
     """Soon; and when the connection is closed, at once."""

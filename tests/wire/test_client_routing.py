@@ -18,8 +18,6 @@ from dedup.wire.client.command_codec import (
     NoToken,
     Request,
     Route,
-    error_of,
-    facts_of_all,
     holding_of,
     neighbours_of_all,
     unavailable,
@@ -47,14 +45,6 @@ def routed(*holdings: Holding) -> Route:
 
 def partition(key: str) -> int:
     return (murmur2(record_key("news", key)) & 0x7FFFFFFF) % 16
-
-
-@pytest.mark.parametrize("first", [EVERYTHING, Holding(None), shard("0-15")])
-def test_a_service_that_holds_everything_is_asked_alone(first):
-    """With a log or without, or one that names all partitions."""
-    route = routed(first, EVERYTHING, shard("0-7"))
-    assert (route.services, route.complete) == ((0,), True)
-    assert {route.home("news", key) for key in KEYS} == {0}
 
 
 @given(st.lists(st.sets(st.integers(0, 15), min_size=1), max_size=6))
@@ -94,11 +84,7 @@ def test_what_nobody_holds_is_named_with_who_holds_what():
 
 @pytest.mark.parametrize(
     ("reply", "holding"),
-    [
-        ([b"*", 0], Holding(None, 0)),
-        ([b"*", 16], EVERYTHING),
-        ([b"0-3,6", 16], shard("0-3,6")),
-    ],
+    [([b"*", 0], Holding(None, 0)), ([b"*", 16], EVERYTHING), ([b"0-3,6", 16], shard("0-3,6"))],
 )
 def test_what_a_service_says_it_holds(reply, holding):
     """All, or some."""
@@ -114,15 +100,6 @@ def test_any_other_answer_is_service_unavailable(reply):
         pass
 
 
-def test_a_service_that_is_not_ready_holds_nothing_yet():
-    """Its error stands."""
-    with pytest.raises(ServiceUnavailable, match="NOTREADY"):
-        holding_of(error_of("NOTREADY reading the log"))
-
-
-# --------------------------------------------------------------------------------- what is asked
-
-
 def test_all_but_the_home_are_told_that_they_are_not():
     """HOME off goes to them; the home gets the command as it stands."""
     route = routed(shard("0-7"), shard("8-15"))
@@ -133,6 +110,9 @@ def test_all_but_the_home_are_told_that_they_are_not():
     home, other = request.home, 1 - request.home
     assert request.data_for(home).split() == b"*5 $1 X $6 FIELDS $2 on $5 TOKEN $1 t".split()
     assert request.data_for(other).split()[-4:] == [b"$4", b"HOME", b"$3", b"off"]
+
+
+# --------------------------------------------------------------------------------- what is asked
 
 
 @pytest.mark.parametrize("spare", [False, True], ids=["one home", "home failed"])
@@ -169,23 +149,9 @@ def test_who_was_not_asked_about_a_page_knows_nothing_of_its_token():
     assert request.home_reply() is None  # nobody is there
 
 
-def test_who_may_hold_a_page():
-    """Those that answered with a token, and those whose answer was lost."""
-    request = Request((b"X", b"TOKEN", "t"), "news", KEYS[0], to_all=True, token="t")
-    request.replies = {0: [b"unique", b"t"], 1: [b"pending", None], 2: error_of("ERR x"), 3: None}
-    request.unanswered = {4}
-    assert request.holders() == {0: "t", 4: "t"}
-
-
 def near(key: str, distance: int, similarity: float = 1.0) -> Neighbour:
     document = Document(key, PageFingerprint(1, sketch(2), 3, 300, NEWEST))
     return Neighbour(document, distance, similarity, "unknown")
-
-
-def test_neighbours_of_several_are_in_order_and_each_once():
-    """By similarity, then distance, then key; a document at two services is one."""
-    answers = [[near("a", 1), near("c", 2)], [near("a", 1), near("b", 1), near("d", 0, 0.9)], []]
-    assert [found.key for found in neighbours_of_all(answers)] == ["a", "b", "c", "d"]
 
 
 def test_of_what_several_say_of_one_key_the_most_similar_stands():
@@ -193,11 +159,3 @@ def test_of_what_several_say_of_one_key_the_most_similar_stands():
     more, less = near("a", 1, 0.95), near("a", 1, 0.9)
     assert neighbours_of_all([[more], [near("b", 0), less]]) == [near("b", 0), more]
     assert neighbours_of_all([[near("b", 0), less], [more]]) == [near("b", 0), more]
-
-
-def test_facts_of_several_are_added_up():
-    """Documents are; pages in flight, which each service has, and all else, are not."""
-    one = {"documents": 3, "in_flight": 2, "recipe": "r", "distance": 6}
-    other = {"documents": 4, "in_flight": 3, "recipe": "r", "distance": 6}
-    assert facts_of_all([one, other]) == one | {"documents": 7, "in_flight": 3}
-    assert facts_of_all([one]) == one

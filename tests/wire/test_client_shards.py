@@ -17,10 +17,8 @@ from sharding import (
     documents,
     in_flight,
     key_in,
-    log_of,
     page,
     partition,
-    shard,
     sharded,
     until,
     urls,
@@ -87,21 +85,6 @@ def test_each_pages_document_is_at_its_home_only(shards, opens, request):
         until(lambda: documents(shards, namespace) == [0, 0])
 
 
-def test_of_two_copies_in_flight_one_waits(shards, opens, request):
-    """Whatever their homes: one is unique, the other pending; once the first is given back, not."""
-    namespace = f"pairs-{request.node.callspec.id}"
-    with opens(urls(*shards), namespace=namespace, timeout_seconds=30) as detector:
-        for number in range(1, 7):
-            first = key_in((LOW, HIGH)[number % 2], number, namespace)
-            second = key_in((LOW, HIGH)[number // 2 % 2], number + 100, namespace)
-            one = detector.reserve(page(number), first)
-            other = detector.reserve(page(number, 1), second)
-            assert (one.status, other.status, other.of) == ("unique", "pending", first)
-            assert detector.release(one)
-            assert detector.release(detector.reserve(page(number, 1), second))
-        until(lambda: in_flight(shards, namespace) == [0, 0])
-
-
 async def test_who_is_cancelled_leaves_no_reservation_at_any_shard(shards):
     """A cancelled reserve() is released at each that it was asked of."""
     opening = dedup.open_async(urls(*shards), namespace="cancelled", timeout_seconds=30)
@@ -116,12 +99,6 @@ async def test_who_is_cancelled_leaves_no_reservation_at_any_shard(shards):
 
 
 # ------------------------------------------------------------------------------- some of them do
-
-
-def test_what_no_shard_holds_is_named(shards, opens):
-    """With one shard of two in the list no detector opens: it says which partitions it lacks."""
-    with pytest.raises(ServiceUnavailable, match="partitions 4-7 of the log are held by no table"):
-        opens(urls(shards[0]), timeout_seconds=30)
 
 
 def answers(ask: Callable[[], Verdict]) -> Verdict:
@@ -218,28 +195,3 @@ def reserved(service: Serving) -> int:
     _, text = service.get("/metrics")
     found = re.findall(r'^dedup_results_total\{.*"unique".*\} (\S+)$', text.decode(), re.MULTILINE)
     return int(sum(map(float, found)))
-
-
-@pytest.mark.long
-def test_a_partition_that_moves_takes_its_pages_along(kafka, tmp_path):
-    """From one service of all to two shards while pages are in flight: found, inserted, not doubled."""
-    config = log_of(kafka)
-    with (
-        shard(tmp_path, config, "*") as a,
-        shard(tmp_path, config, HIGH) as b,
-        both((a, b), 10) as detectors,
-    ):
-        held = {name: _before_the_kill(name, detector) for name, detector in detectors.items()}
-        for name in detectors:
-            until(lambda name=name: documents([b], name) == [1])
-            until(lambda name=name: in_flight([a, b], name) == [2, 0])
-        a.stop()
-        a.options += ["--partitions", LOW, "--rebuild"]
-        a.start()
-        for name, detector in detectors.items():
-            for number, share in ((1, LOW), (2, HIGH)):
-                copy = answers(lambda d=detector, n=number: d.reserve(page(n, 1), "http://copy/"))
-                assert (copy.status, copy.of) == ("near_duplicate", key_in(share, number, name))
-            detector.insert_many(held[name])
-            until(lambda name=name: documents([a, b], name) == [2, 2])
-            until(lambda name=name: in_flight([a, b], name) == [0, 0])

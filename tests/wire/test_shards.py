@@ -9,7 +9,6 @@ import pytest
 from detecting import verdict_on
 from hypothesis import given
 from hypothesis import strategies as st
-from logs import murmur2
 from sketches import sketch
 
 from dedup.model.errors import UsageError
@@ -18,12 +17,6 @@ from dedup.model.recipes import NEWEST
 from dedup.wire.shards import PartitionShare, check_partitions, merged, partition_of
 
 PAGE = PageFingerprint(1, sketch(2), 3, 300, NEWEST)
-
-
-@given(st.binary(max_size=200), st.integers(1, 10_000))
-def test_a_key_lies_where_kafkas_own_producer_puts_it(key, count):
-    """The native murmur2 is that of the plain one, which the tests of the writer hold to Kafka."""
-    assert partition_of(key, count) == (murmur2(key) & 0x7FFFFFFF) % count
 
 
 def test_the_hash_is_that_of_kafkas_own_tests():

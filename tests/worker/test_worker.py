@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import signal
@@ -13,17 +14,9 @@ from pathlib import Path
 
 import pagestream
 import pytest
-from workers import (
-    Message,
-    Topic,
-    finish,
-    messages,
-    outcome,
-    read,
-    wait_until,
-    working,
-    wrongs,
-)
+from aiokafka import TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
+from workers import Message, Topic, finish, messages, outcome, read, wait_until, working, wrongs
 
 from dedup.model.recipes import recipe_of
 
@@ -59,16 +52,6 @@ def test_pages_pass_through_byte_for_byte(topic, tmp_path):
         assert (output.key, output.timestamp) == (message.key, message.timestamp)
         theirs = [pair for pair in output.headers if not pair[0].startswith("dedup.")]
         assert tuple(theirs) == message.headers == output.headers[: len(theirs)]
-
-
-def test_a_stream_is_told_apart(topic, tmp_path):
-    """One page of each content is unique, the others name one that is, and it says how many."""
-    given = messages(pagestream.stream(40, 5, seed=1))
-    topic.fill(given)
-    finish(topic, "--path", tmp_path)
-    done = outcome(topic)
-    assert not wrongs(given, done)
-    assert (len(done.unique), len(done.duplicates)) == (40, 160)
 
 
 def test_poison_is_a_dead_letter_and_the_rest_goes_on(topic, tmp_path):
@@ -249,6 +232,14 @@ def test_metrics_tell_what_was_done_and_what_is_left(topic, tmp_path):
         assert worker.end() == 0
 
 
+async def delete_before(topic: Topic, partition: int, offset: int) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=topic.bootstrap)
+    await admin.start()
+    place = TopicPartition(topic.name, partition)
+    await admin.delete_records({place: RecordsToDelete(offset)})
+    await admin.close()
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("begin", ["earliest", "latest"])
 def test_records_that_expired_unread_are_told(topic, tmp_path, begin):
@@ -256,7 +247,7 @@ def test_records_that_expired_unread_are_told(topic, tmp_path, begin):
     topic.fill([m._replace(partition=0) for m in messages([(1, 0), (2, 0), (3, 0)])])
     finish(topic, "--path", tmp_path)
     topic.fill([m._replace(partition=0) for m in messages([(4, 0), (5, 0)])])
-    delete_before(topic, 0, 4)
+    asyncio.run(delete_before(topic, 0, 4))
     worker = finish(topic, "--path", tmp_path, "--begin", begin)
     assert worker.said("1 records of")
     assert len(outcome(topic).unique) == 4
@@ -279,24 +270,6 @@ def test_the_example_runs(kafka, tmp_path):
         "https://example.org/bridge?sid=7f3a near_duplicate of https://example.org/bridge",
         "https://example.org/tram unique",
     ]
-
-
-def delete_before(topic: Topic, partition: int, offset: int) -> None:
-    import asyncio
-
-    from aiokafka import TopicPartition
-    from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
-
-    async def delete() -> None:
-        admin = AIOKafkaAdminClient(bootstrap_servers=topic.bootstrap)
-        await admin.start()
-        try:
-            place = TopicPartition(topic.name, partition)
-            await admin.delete_records({place: RecordsToDelete(offset)})
-        finally:
-            await admin.close()
-
-    asyncio.run(delete())
 
 
 @pytest.mark.parametrize(
@@ -329,13 +302,3 @@ def test_an_address_in_use_ends_it(topic, tmp_path):
             assert worker.end(None) == 1
     said = "".join(worker.other)
     assert f"cannot listen on {place}: Address already in use; give --metrics another" in said
-
-
-def test_a_store_in_use_ends_it(topic, tmp_path):
-    """Two workers cannot have one folder: the second says who holds it and names `dedup serve`."""
-    topic.fill(messages([(1, 0)]))
-    with working(topic, "--path", tmp_path) as first:
-        first.wait_for("partitions of")
-        with working(topic, "--path", tmp_path) as second:
-            assert second.end(None) == 1
-        assert "dedup serve" in "".join(second.other)

@@ -21,7 +21,7 @@ from dedup.wire.kafka import RecordRefused
 from dedup.wire.kafka.writer import Outgoing, Sent
 from dedup.worker.adapters import FORMATS, adapter
 from dedup.worker.adapters import Topics as Names
-from dedup.worker.pipeline import Batch, InputRecord, Pipeline, ReadRecord
+from dedup.worker.pipeline import Batch, InputRecord, Pipeline
 from dedup.worker.worker import PageReader
 
 SEEDS = range(45, 120) if FULL else range(45)
@@ -145,6 +145,12 @@ def working(folder: Path, topics: Topics | None = None, chance: Chance | None = 
             asyncio.run(worker.detector.__aexit__())
 
 
+@pytest.fixture
+def topics() -> Topics:
+    """Outputs that never fail."""
+    return Topics(Chance(0))
+
+
 def header(output: Outgoing, name: str) -> str:
     (found,) = [value for key, value in output.headers if key == name]
     return found.decode()
@@ -155,9 +161,8 @@ def log(contents: int, copies: int, seed: int) -> list[InputRecord]:
     return [pagestream.record(i, *page) for i, page in enumerate(pages)]
 
 
-def test_a_worker_learns_the_frames_of_sites(tmp_path):
+def test_a_worker_learns_the_frames_of_sites(tmp_path, topics):
     """A page that is its site's frame and nearly nothing else is kept, in whatever batches the pages come."""
-    topics = Topics(Chance(0))
     pages = [{"url": f"{SITE}/{i}", "html": picture(i)} for i in range(60)]
     records = [
         InputRecord("p", 0, i, 1, None, json.dumps(page).encode()) for i, page in enumerate(pages)
@@ -174,9 +179,8 @@ def test_a_worker_learns_the_frames_of_sites(tmp_path):
     assert learned_late([found[page["url"]] for page in pages])
 
 
-def test_our_headers_of_an_earlier_worker_are_replaced(tmp_path):
+def test_our_headers_of_an_earlier_worker_are_replaced(tmp_path, topics):
     """A record that went through a worker before carries one verdict, the last one."""
-    topics = Topics(Chance(0))
     record = pagestream.record(0, 1)
     old = (("dedup.status", b"near_duplicate"), ("dedup.of", b"x"), ("other", b"y"))
     with working(tmp_path, topics) as worker:
@@ -184,19 +188,7 @@ def test_our_headers_of_an_earlier_worker_are_replaced(tmp_path):
     assert topics.written[0].headers == (("other", b"y"), ("dedup.status", b"unique"))
 
 
-def test_a_page_read_again_is_a_refetch(tmp_path):
-    """What a crash has the worker read again goes to the unique topic again, as refetch."""
-    topics = Topics(Chance(0))
-    for _ in range(2):
-        with working(tmp_path, topics) as worker:
-            asyncio.run(worker.settle([pagestream.record(0, 1)]))
-    assert [header(output, "dedup.status") for output in topics.of("unique")] == [
-        "unique",
-        "refetch",
-    ]
-
-
-def test_what_cannot_be_judged_says_why(tmp_path):
+def test_what_cannot_be_judged_says_why(tmp_path, topics):
     """Short pages, data pages and such of our own faults are kept with their reason."""
     data = f'<script type="application/json">{{"text": "{pagestream.story(1)}"}}</script>'
     values = [
@@ -204,7 +196,6 @@ def test_what_cannot_be_judged_says_why(tmp_path):
         json.dumps({"url": "http://a/d", "html": data}).encode(),
     ]
     records = [InputRecord("p", 0, i, 1, None, value) for i, value in enumerate(values)]
-    topics = Topics(Chance(0))
     with working(tmp_path, topics) as worker:
         asyncio.run(worker.settle(records))
     assert [(header(o, "dedup.status"), header(o, "dedup.reason")) for o in topics.written] == [
@@ -214,7 +205,7 @@ def test_what_cannot_be_judged_says_why(tmp_path):
 
 
 @pytest.mark.parametrize("guard", [False, True])
-def test_another_page_by_its_title_is_kept_where_asked(tmp_path, guard):
+def test_another_page_by_its_title_is_kept_where_asked(tmp_path, topics, guard):
     """Alike texts under two titles: without --identity a near-duplicate that says so, else kept."""
     pages = [("first", "one"), ("second", "two")]
     records = [
@@ -224,7 +215,6 @@ def test_another_page_by_its_title_is_kept_where_asked(tmp_path, guard):
         ).encode())
         for i, (title, word) in enumerate(pages)
     ]  # fmt: skip
-    topics = Topics(Chance(0))
     with working(tmp_path, topics) as worker:
         asyncio.run(worker.settle(records, guard=guard))
     first, second = topics.written
@@ -237,9 +227,8 @@ def test_another_page_by_its_title_is_kept_where_asked(tmp_path, guard):
         assert header(second, "dedup.identity") == "other"
 
 
-def test_a_page_in_flight_elsewhere_is_waited_for_then_kept(tmp_path):
+def test_a_page_in_flight_elsewhere_is_waited_for_then_kept(tmp_path, topics):
     """A near-duplicate of a page that somebody else holds is kept as in_flight after the wait."""
-    topics = Topics(Chance(0))
     with working(tmp_path, topics) as worker, dedup.open(tmp_path) as other:
         page = other.fingerprint(pagestream.html(1))
         held = other.reserve(page, "http://example.com/elsewhere")
@@ -249,9 +238,8 @@ def test_a_page_in_flight_elsewhere_is_waited_for_then_kept(tmp_path):
         assert other.insert(held)  # a late duplicate: both stay
 
 
-def test_a_page_in_flight_elsewhere_that_is_inserted_is_the_original(tmp_path):
+def test_a_page_in_flight_elsewhere_that_is_inserted_is_the_original(tmp_path, topics):
     """A pending page becomes a near-duplicate once the page it waits for is inserted."""
-    topics = Topics(Chance(0))
     with working(tmp_path, topics) as worker, dedup.open(tmp_path) as other:
         page = other.fingerprint(pagestream.html(1))
         held = other.reserve(page, "http://example.com/elsewhere")
@@ -266,30 +254,35 @@ def test_a_page_in_flight_elsewhere_that_is_inserted_is_the_original(tmp_path):
     assert header(topics.written[0], "dedup.of") == "http://example.com/elsewhere"
 
 
-def test_a_batch_given_up_releases_its_pages(tmp_path):
+async def cancelled(
+    worker: Worker, reached: asyncio.Event, go_on: asyncio.Event | None = None
+) -> Batch:
+    """Cancel a batch when it has come to a step, then let that go on."""
+    batch = Batch(await worker.reader.read(log(5, 1, seed=3)), NAMES)
+    task = asyncio.create_task(worker.pipeline.settle(batch))
+    await reached.wait()
+    task.cancel()
+    if go_on is not None:
+        await asyncio.sleep(0)
+        go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await worker.pipeline.give_up(batch)
+    return batch
+
+
+def test_a_batch_given_up_releases_its_pages(tmp_path, topics):
     """Cancelled in the middle, a batch gives its reservations back; its offsets are not to be had."""
-    topics = Topics(Chance(0))
+    started = asyncio.Event()
 
-    async def cancelled(worker: Worker) -> Batch:
-        started = asyncio.Event()
+    async def never(_: object) -> list:
+        started.set()
+        await asyncio.Event().wait()
+        return []
 
-        async def never(_: object) -> list:
-            started.set()
-            await asyncio.Event().wait()
-            return []
-
-        topics.send_each = never
-        batch = Batch(await worker.reader.read(log(5, 1, seed=3)), NAMES)
-        task = asyncio.create_task(worker.pipeline.settle(batch))
-        await started.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        await worker.pipeline.give_up(batch)
-        return batch
-
+    topics.send_each = never
     with working(tmp_path, topics) as worker:
-        batch = asyncio.run(cancelled(worker))
+        batch = asyncio.run(cancelled(worker, started))
         assert worker.detector.embedded.info()["in_flight"] == 0
     assert worker.counts == {"released": 5}
     with pytest.raises(ValueError, match="must not be committed"):
@@ -298,9 +291,8 @@ def test_a_batch_given_up_releases_its_pages(tmp_path):
 
 def test_cancelled_while_it_asks_a_batch_holds_nothing(tmp_path):
     """A reservation that is taken while the worker gives up is given back too."""
-
-    async def cancelled(worker: Worker) -> None:
-        asked, go_on = asyncio.Event(), asyncio.Event()
+    asked, go_on = asyncio.Event(), asyncio.Event()
+    with working(tmp_path) as worker:
         reserve = worker.detector.reserve_many
 
         async def slow(questions):
@@ -310,25 +302,13 @@ def test_cancelled_while_it_asks_a_batch_holds_nothing(tmp_path):
             return answers
 
         worker.detector.reserve_many = slow
-        batch = Batch(await worker.reader.read(log(5, 1, seed=3)), NAMES)
-        task = asyncio.create_task(worker.pipeline.settle(batch))
-        await asked.wait()
-        task.cancel()
-        await asyncio.sleep(0)
-        go_on.set()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        await worker.pipeline.give_up(batch)
-
-    with working(tmp_path) as worker:
-        asyncio.run(cancelled(worker))
+        asyncio.run(cancelled(worker, asked, go_on))
         assert worker.detector.embedded.info()["in_flight"] == 0
 
 
 @pytest.mark.parametrize("too_large", [False, True])
-def test_a_record_that_no_topic_takes_is_a_dead_letter_and_no_original(tmp_path, too_large):
+def test_a_record_that_no_topic_takes_is_a_dead_letter_and_no_original(tmp_path, topics, too_large):
     """It goes to the dead letters, without its value if that is why; its copy is the unique page."""
-    topics = Topics(Chance(0))
     first, copy = pagestream.record(0, 1, 0), pagestream.record(1, 1, 1)
     topics.refused[first.key] = too_large
     with working(tmp_path, topics) as worker:
@@ -341,9 +321,8 @@ def test_a_record_that_no_topic_takes_is_a_dead_letter_and_no_original(tmp_path,
     assert not topics.of("duplicates")
 
 
-def test_a_page_that_breaks_the_detector_is_kept(tmp_path):
+def test_a_page_that_breaks_the_detector_is_kept(tmp_path, topics):
     """An unexpected error for one page keeps it as exempt/error; the others are judged."""
-    topics = Topics(Chance(0))
     with working(tmp_path, topics) as worker:
         judge = worker.detector.embedded.judge
 
@@ -358,9 +337,8 @@ def test_a_page_that_breaks_the_detector_is_kept(tmp_path):
     assert worker.faults == [("judge", "RuntimeError")]
 
 
-def test_an_insert_that_never_works_costs_one_page_its_memory(tmp_path):
+def test_an_insert_that_never_works_costs_one_page_its_memory(tmp_path, topics):
     """An unexpected error at insert is confined to its page; the batch goes on to its end."""
-    topics = Topics(Chance(0))
     with working(tmp_path, topics) as worker:
         insert = worker.detector.embedded.insert_many
 
@@ -375,9 +353,8 @@ def test_an_insert_that_never_works_costs_one_page_its_memory(tmp_path):
     assert worker.counts == {"unique": 3, "inserted": 2, "released": 1}
 
 
-def test_another_recipe_ends_the_worker(tmp_path):
+def test_another_recipe_ends_the_worker(tmp_path, topics):
     """A store of another recipe is an error that ends the worker, with nothing written."""
-    topics = Topics(Chance(0))
     with working(tmp_path, topics) as worker:
 
         def broken(*_, **__):
@@ -462,11 +439,3 @@ def test_whatever_fails_nothing_is_lost(tmp_path, seed):
     assert {pagestream.content_of(url) for url in accepted} == set(range(10))
     if chance.crashes == chance.faults == 0:
         assert len(accepted) == 10 == len(topics.of("unique"))
-
-
-def test_readings_keep_their_order(tmp_path):
-    """However many threads read, readings come back in the order of the records."""
-    with working(tmp_path) as worker:
-        readings = asyncio.run(worker.reader.read(log(30, 3, seed=4)))
-    assert [reading.record.offset for reading in readings] == list(range(90))
-    assert all(isinstance(reading, ReadRecord) and reading.page for reading in readings)
