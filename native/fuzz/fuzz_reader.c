@@ -168,7 +168,7 @@ static void must_be_links(ndd_reader *reader, size_t n) {
     free(sorted);
 }
 
-/* The numbers of the page come in runs: the token before them, at least one, and a 0. */
+/* The numbers of the page come in runs: a word, at least one, and a 0. */
 static void must_be_runs(ndd_reader *reader, size_t most) {
     const uint64_t *hashes;
     uint64_t others[3];

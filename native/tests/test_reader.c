@@ -350,15 +350,15 @@ static void test_hostile(void) {
     free(html);
 }
 
-/* The runs of tokens with digits, behind the token before each; without those of navigation. */
+/* The runs of tokens with digits, each behind a word; without those of navigation. */
 static void test_numbers(void) {
     const uint64_t *hashes;
     uint64_t others[3], same[3], banner[3], sum;
     size_t n;
     read_page("<p>7 seven 1 2<p>a3<nav>4 5</nav><p>end");
     CHECK(ndd_reader_numbers(reader, &hashes, &n, others) == NDD_OK && n == 8 && others[2] == 2);
-    CHECK(hashes[0] == 1 && hashes[2] == 0 && hashes[7] == 0);
-    const char *expected[] = {"", "7", "", "seven", "1", "2", "a3"};
+    CHECK(hashes[2] == 0 && hashes[7] == 0);
+    const char *expected[] = {"seven", "7", "", "seven", "1", "2", "a3"};
     for (size_t i = 0; i < n - 1; i++) {
         const char *token = expected[i];
         if (*token) CHECK(hashes[i] == ndd_hash_token((const uint8_t *)token, strlen(token), public_recipe));

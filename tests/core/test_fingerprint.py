@@ -249,21 +249,35 @@ def test_texts_are_golden(vector: dict[str, Any]) -> None:
 
 
 @given(st.lists(st.lists(st.sampled_from(["a", "b7", "12", "1,5", "x", "٣", "²"])), max_size=6))
-def test_numbers_come_with_the_token_before_them(blocks: list[list[str]]) -> None:
-    """The runs of tokens with digits are those of the words that the fingerprint is made of."""
+def test_numbers_come_with_a_word_beside_them(blocks: list[list[str]]) -> None:
+    """The runs of tokens with digits, each with the word behind it in its block, else the token before it."""
     html = "".join(f"<p>{' '.join(block)}" for block in blocks)
     runs: list[list[int]] = []
-    before, number_before = 1, False
+    run: list[int] = []
+    last = before = 1
 
     def token_hash(token: str) -> int:
         return int(token_hashes([token], recipe=KEYED)[0]) or 1
 
-    for token in (token for block in main_words(html, recipe=KEYED) for token in block.tokens):
-        number = any(map(str.isdecimal, token))
-        if number:
-            runs += [] if number_before else [[before]]
-            runs[-1].append(token_hash(token))
-        before, number_before = token_hash(token), number
+    def end(word: int) -> None:
+        if run:
+            runs.append([word, *run])
+            run.clear()
+
+    def has_digit(token: str) -> bool:
+        return any(map(str.isdecimal, token))
+
+    for block in main_words(html, recipe=KEYED):
+        if not all(map(has_digit, block.tokens)):
+            end(before)
+        for token in block.tokens:
+            if has_digit(token):
+                before = before if run else last
+                run.append(token_hash(token))
+            else:
+                end(token_hash(token))
+            last = token_hash(token)
+    end(before)
     assert list(number_runs(read_page(html, recipe=KEYED, numbers=True).numbers)) == runs
 
 

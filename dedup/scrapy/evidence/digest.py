@@ -199,7 +199,7 @@ _decoder = msgspec.msgpack.Decoder(
 
 
 def numbers_of(reading: PageReading) -> frozenset[int]:
-    """Return the numbers in a page's main text, each with the word before it: Digest.numbers, at most NUMBERS."""
+    """Return the numbers in a page's main text, each with its place: Digest.numbers, at most NUMBERS."""
     found = {place << 16 | token & 0xFFFF for place, token in placed(reading.numbers)}
     if len(found) <= NUMBERS:
         return frozenset(found)
@@ -213,10 +213,10 @@ def held_by(digest: Digest, reading: PageReading) -> Digest:
 
 
 def placed(numbers: bytes) -> Iterator[tuple[int, int]]:
-    """Yield each token with digits of a page, and before it 16 bits of its place: of the word before it."""
-    for before, *run in number_runs(numbers):
+    """Yield each token with digits of a page, and before it 16 bits of its place: of the word beside it."""
+    for beside, *run in number_runs(numbers):
         for place, each in enumerate(run):
-            yield before + place * _PLACE & 0xFFFF, each
+            yield beside + place * _PLACE & 0xFFFF, each
 
 
 def places(one: frozenset[int], other: frozenset[int]) -> frozenset[int]:

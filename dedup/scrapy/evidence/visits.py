@@ -3,7 +3,7 @@
     a look-alike brought other items than its original -> begin(): the page is fetched once more -> ended()
 
 A counter, a date, a position, the order of a shuffled list: noise is told from data without a list of names. It is found
-in the fields of items, in the numbers of the page by the words before them, and in what stands beside its text, there
+in the fields of items, in the numbers of the page by the words beside them, and in what stands beside its text, there
 for pages whose URLs differ in the same way from their originals'. Words of the text are never volatile: other words are
 another edition, but for those that all pages of a class add. At most `most` visits of a callback (DEDUP_CONTROL), one
 for each such way.

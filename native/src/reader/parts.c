@@ -142,31 +142,63 @@ static uint64_t join_between(const struct ndd_reader *reader, uint64_t sum, cons
     return parts_join(reader, sum, &between);
 }
 
+/* How many numbers a block begins with; next is its first number. */
+static uint32_t leading_numbers(const struct ndd_reader *reader, const struct block *block, size_t next) {
+    uint32_t n = 0;
+    for (; are_within(reader, block, &next); next++) {
+        struct digits of = reader->digits.at[next];
+        while (of.digits & OF_BYTES)
+            if (take_number(&of) - block->first_token != n++) return n - 1;
+    }
+    return n;
+}
+
+/* Ends the run of numbers whose first place is that of its word. */
+static void end_run(struct ndd_reader *reader, size_t place, uint64_t word) {
+    if (place < reader->numbers.n) reader->numbers.at[place] = word + !word;
+    hand_out(reader, 0);
+}
+
 ndd_status ndd_reader_numbers(ndd_reader *reader, const uint64_t **hashes, size_t *n, uint64_t others[3]) {
     if (reader == NULL || hashes == NULL || n == NULL || others == NULL) return NDD_BAD_ARGUMENT;
-    uint64_t before = 1; /* the last token of the blocks until now */
-    int follows = 0;     /* whether it is a number */
-    size_t next = 0;
+    uint64_t last = 1;     /* token of the blocks until now */
+    uint64_t before = 1;   /* the open run */
+    size_t next = 0, place = 0;
+    int is_open = 0;
     reader->numbers.n = 0;
     others[0] = others[1] = others[2] = 0;
     for (size_t i = 0; i < reader->blocks.n; i++) {
         const struct block *block = &reader->blocks.at[i];
         const uint64_t *tokens = reader->tokens.at + block->first_token;
         if (block->weight == 0 || block->tokens == 0) continue;
+        if (is_open && leading_numbers(reader, block, next) < block->tokens) { /* else it goes on */
+            end_run(reader, place, before);
+            is_open = 0;
+        }
         uint32_t behind = 0; /* the last number of this block */
         uint64_t words = 0;  /* of it */
         for (; are_within(reader, block, &next); next++) {
             struct digits of = reader->digits.at[next];
             while (of.digits & OF_BYTES) {
                 uint32_t at = take_number(&of) - block->first_token;
-                if (at == 0 ? !follows : at != behind) {
-                    if (reader->numbers.n > 0) hand_out(reader, 0);
-                    hand_out(reader, at == 0 ? before : tokens[at - 1] + !tokens[at - 1]);
+                if (is_open && at != behind) {
+                    end_run(reader, place, tokens[behind]);
+                    is_open = 0;
+                }
+                if (!is_open) {
+                    is_open = 1;
+                    before = at == 0 ? last : tokens[at - 1];
+                    place = reader->numbers.n;
+                    hand_out(reader, 1);
                 }
                 hand_out(reader, tokens[at] + !tokens[at]);
                 words = join_between(reader, words, block, behind, at);
                 behind = at + 1;
             }
+        }
+        if (is_open && behind < block->tokens) {
+            end_run(reader, place, tokens[behind]);
+            is_open = 0;
         }
         words = join_between(reader, words, block, behind, block->tokens);
         if (words != 0) {
@@ -174,10 +206,9 @@ ndd_status ndd_reader_numbers(ndd_reader *reader, const uint64_t **hashes, size_
             others[1] += hash_mix(words);
             others[2]++;
         }
-        follows = behind == block->tokens;
-        before = tokens[block->tokens - 1] + !tokens[block->tokens - 1];
+        last = tokens[block->tokens - 1];
     }
-    if (reader->numbers.n > 0) hand_out(reader, 0);
+    if (is_open) end_run(reader, place, before);
     if (reader->status != NDD_OK) return reader->status;
     *hashes = reader->numbers.at;
     *n = reader->numbers.n;
