@@ -446,7 +446,7 @@ COMMANDS = {
     "parse": lambda site: ("parse", "--spider", "s", "-c", "parse", "--nolog", f"{site.url}/4"),
     "shell": lambda site: ("shell", "--spider", "s", "--nolog", "-c", fetches(site.url)),
     "check": lambda _: ("check", "s"),
-    "job": lambda _: ("crawl", "s", "-s", "JOBDIR=other", "-s", "CLOSESPIDER_PAGECOUNT=3"),
+    "job": lambda _: ("crawl", "s", "-s", "JOBDIR=other", "-s", "DEDUP_MEMORY=crawl"),
 }
 
 
