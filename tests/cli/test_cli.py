@@ -11,42 +11,18 @@ from command_line import call, fill, run
 from dedup.cli import _COMMANDS, _GROUPS, terminal
 
 
-def test_version():
-    """`--version`, or `-V`, is one line."""
-    for option in ("--version", "-V"):
-        result = call(option)
-        assert result.exit_code == 0
-        assert re.fullmatch(r"dedup \d+\.\d+\.\d+\S*\n", result.output)
-
-
 @pytest.mark.parametrize("command", [(), ("scan",), ("store", "info")])
 def test_help_is_a_command_too(command):
-    """`dedup help COMMAND` is `dedup COMMAND --help`; an unknown command is refused as ever."""
+    """`dedup help COMMAND` is `dedup COMMAND --help`; an unknown command is refused as ever; a version is one line."""
     assert call("help", *command).stdout == call(*command, "--help").stdout
     assert call("help", *command).exit_code == 0
     assert call("help", "zzz").exit_code == 2
-
-
-def test_the_help_groups_every_command():
-    """Each command is in one group."""
-    assert sorted(name for names in _GROUPS.values() for name in names) == sorted(_COMMANDS)
-
-
-def test_a_broken_connection_is_no_closed_pipe(monkeypatch):
-    """A BrokenPipeError while stdout has its reader is a failure that is reported."""
-
-    def fail(*_):
-        raise BrokenPipeError(32, "Broken pipe", "somewhere")
-
-    monkeypatch.setattr("dedup.core.pairs.find_all", fail)
-    monkeypatch.setattr(terminal, "reader_has_gone", lambda: False)
-    result = call("find-all", data="1\n")
-    assert result.exit_code == 1
-    assert "somewhere: Broken pipe" in result.stderr
+    assert re.fullmatch(r"dedup \d+\.\d+\.\d+\S*\n", call("--version").output)
 
 
 def test_help_lists_every_command_and_imports_none():
-    """`--help` shows each command with a line, and loads no command's module."""
+    """`--help` shows each command in a group, with a line, and loads no command's module."""
+    assert sorted(name for names in _GROUPS.values() for name in names) == sorted(_COMMANDS)
     code = "import sys; from dedup.cli import main; main(['--help'], standalone_mode=False); print([m for m in sys.modules if m.startswith(('dedup.cli.', 'dedup.demo', 'dedup.evaluate'))])"
     result = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=600
@@ -56,35 +32,11 @@ def test_help_lists_every_command_and_imports_none():
     assert result.stdout.endswith("['dedup.cli.terminal']\n")
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "fingerprint",
-        "compare",
-        "find-all",
-        "find-clusters",
-        "store info",
-        "store verify",
-        "store export",
-        "store import",
-        "store prune",
-    ],
-)
-def test_each_help_shows_an_example(command):
-    """The help of a command ends with an example that calls it."""
-    result = call(*command.split(), "--help")
-    assert result.exit_code == 0
-    assert f"dedup {command}" in result.output.rpartition("Example:")[2]
-
-
 def test_an_unknown_command_gets_the_list():
     """A command that is not there is a usage error that names those that are."""
     result = call("fingerprints")
     assert result.exit_code == 2
-    assert (
-        "No such command 'fingerprints'; did you mean 'fingerprint'? known are demo, fingerprint, "
-        in result.stderr
-    )
+    assert "did you mean 'fingerprint'? known are demo, fingerprint, " in result.stderr
     assert "No such command 'zzz'; known are demo, " in call("zzz").stderr
     assert "did you mean 'info'?" in call("store", "infoo").stderr
     assert "--output" in call("scan", "--ouput", "v.jsonl").stderr
@@ -103,28 +55,6 @@ def test_progress_is_for_a_terminal_only(tmp_path):
     assert b"of 2 (100 %" in seen
     assert seen.endswith(b"\r\x1b[K")
     assert run("store", "verify", tmp_path).stderr == b""
-
-
-def test_progress_has_rate_and_remaining_time(monkeypatch, capsys):
-    """From the second step on: how many a second, or how long each takes, and how long it takes yet."""
-    now = [0.0]
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    monkeypatch.setattr("time.monotonic", lambda: now[0])
-    monkeypatch.setenv("COLUMNS", "100")
-    said = []
-    for label, steps, total in (("lines", 1000, 4000), ("rounds", 1, 4), ("bytes", 10, 0)):
-        show = terminal.progress(label)
-        for done in range(2):
-            show(done * steps, total)
-            now[0] += 20
-        show(2 * steps, total)
-        said.append(capsys.readouterr().err.split("\r")[-1].removesuffix("\x1b[K"))
-        terminal.status.clear()
-    assert said == [
-        "lines: 2,000 of 4,000 (50 %), 50 a second, 0:40 left",
-        "rounds: 2 of 4 (50 %), 20 s each, 0:40 left",
-        "bytes: 20, 2 s each",
-    ]
 
 
 @pytest.mark.parametrize("columns", [48, 60, 80])
@@ -152,6 +82,7 @@ def test_a_table_fits_the_terminal_and_keeps_every_word(monkeypatch, columns):
         (MemoryError(), 1, "out of memory; "),
         (OSError(28, "No space left on device", "/x"), 1, "/x: No space left on device; free some"),
         (OSError("odd"), 1, "odd"),
+        (BrokenPipeError(32, "Broken pipe", "somewhere"), 1, "somewhere: Broken pipe"),
         (
             ModuleNotFoundError("no", name="scrapy.http"),
             1,
@@ -167,6 +98,7 @@ def test_every_failure_is_one_line(monkeypatch, failure, code, message):
         raise failure
 
     monkeypatch.setattr("dedup.core.pairs.find_all", fail)
+    monkeypatch.setattr(terminal, "reader_has_gone", lambda: False)  # of stdout
     result = call("find-all", data="1\n")
     assert (result.exit_code, result.stdout) == (code, "")
     assert result.stderr.startswith(f"dedup: {message}")
@@ -175,12 +107,6 @@ def test_every_failure_is_one_line(monkeypatch, failure, code, message):
     assert result.exit_code == code
     assert result.stderr.startswith("Traceback (most recent call last):\n")
     assert f"\ndedup: {message}" in result.stderr
-
-
-def test_a_wrong_option_names_the_help_of_its_command():
-    """Also where click does not say whose option it is."""
-    assert call("scan", "-j").stderr.splitlines()[1] == "Try 'dedup scan --help'."
-    assert call("no-such").stderr.splitlines()[1] == "Try 'dedup --help'."
 
 
 def test_exit_codes_of_a_process(tmp_path):
@@ -194,15 +120,3 @@ def test_exit_codes_of_a_process(tmp_path):
     assert usage.returncode == 2
     assert b"Traceback" not in usage.stderr
     assert b"Traceback" in run("--debug", "compare", tmp_path / "a", tmp_path / "b").stderr
-
-
-@pytest.mark.parametrize(
-    ("typed", "offered"),
-    [("dedup st", "store"), ("dedup store pr", "prune"), ("dedup compare --ht", "--html")],
-)
-def test_the_tab_key_completes(typed, offered):
-    """What the shell asks for the Tab key is answered: commands, their commands, their options."""
-    asked = {"_DEDUP_COMPLETE": "bash_complete", "COMP_WORDS": typed}
-    asked["COMP_CWORD"] = str(len(typed.split()) - 1)
-    done = run(env=os.environ | asked, text=True)
-    assert f"plain,{offered}" in done.stdout.splitlines()

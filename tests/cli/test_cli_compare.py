@@ -5,9 +5,6 @@ import re
 
 from command_line import WORDS, call, html
 from crawling import Page, serve
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from sizes import examples
 
 import dedup
 from dedup import fingerprint, near_duplicate
@@ -26,39 +23,6 @@ def test_compare_near_duplicates(pages):
     a, b = (fingerprint((pages / name).read_bytes()) for name in ("a.html", "b.html"))
     assert f"distance of value     {(a.value ^ b.value).bit_count()} bits " in result.stdout
     assert f"similarity            {int(100 * similarity(a, b))} % " in result.stdout
-
-
-def test_compare_names_the_rule(pages):
-    """Too few features, and values far apart, are named as what decided."""
-    short = call("compare", pages / "a.html", pages / "short.html").stdout
-    assert (
-        "verdict: not near-duplicate (short page: B has 4 distinct words, pages are compared"
-        in short
-    )
-    other = call("compare", pages / "a.html", pages / "other.html").stdout
-    assert re.search(r"not near-duplicate \(distance: \d+ bits, more than \d+\)", other)
-
-
-def test_compare_names_two_things(tmp_path):
-    """Two articles of a shop by their numbers, two pages of a gallery by title and pictures; of one site only."""
-    contact = " ".join(f"street{i}" for i in range(48))
-    for n in (1, 2):
-        shown = f'<a href="/"><img src="{n}.jpg">{n}.jpg</a><p>{contact}</p>'
-        (tmp_path / f"picture{n}").write_text(f"<title>Picture {n}</title>{shown}")
-        data = f'<script type="application/ld+json">{{"sku": "S{n}"}}</script>'
-        (tmp_path / f"article{n}").write_text(f"{data}{html(WORDS)}")
-
-    def verdict(name: str, *options: str) -> str:
-        return call("compare", tmp_path / f"{name}1", tmp_path / f"{name}2", *options).stdout
-
-    assert "not near-duplicate (two things of one site: their structured data" in verdict(
-        "article", "--one-site"
-    )
-    assert "fewer than 60 distinct words, another title and other pictures)" in verdict(
-        "picture", "--one-site"
-    )
-    for name in ("article", "picture"):
-        assert "verdict: near-duplicate (" in verdict(name)
 
 
 def test_compare_json_agrees_with_the_library(pages):
@@ -90,8 +54,10 @@ def test_compare_tells_what_pages_say_of_themselves(tmp_path):
     assert "the titles differ" not in apart
 
 
-def test_compare_judges_short_pages_of_one_site_only(tmp_path):
-    """Pages of few words are compared where both are said to be of one site; unread ones match only their copies."""
+def test_compare_names_the_rule(pages, tmp_path):
+    """Values far apart; few words, where the pages are not said to be of one site; unread pages match only their copies."""
+    other = call("compare", pages / "a.html", pages / "other.html").stdout
+    assert re.search(r"not near-duplicate \(distance: \d+ bits, more than \d+\)", other)
     (tmp_path / "few").write_text(html(WORDS[:12]))
     (tmp_path / "menu").write_text(
         f"<header>{' '.join(WORDS * 2)}</header><p>{' '.join(WORDS[:15])}"
@@ -117,8 +83,6 @@ def test_compare_shows_ten_differences_or_all(tmp_path):
     assert some.count("{+new") == 10
     assert some.endswith("  and 10 more; --all shows them\n")
     assert call("compare", "--all", tmp_path / "a", tmp_path / "b").stdout.count("{+new") == 20
-    seen = json.loads(call("compare", "--json", "--all", tmp_path / "a", tmp_path / "b").stdout)
-    assert seen["difference_count"] == len(seen["differences"]) == 20
 
 
 def test_compare_needs_two_readable_pages(pages):
@@ -135,27 +99,7 @@ def test_compare_needs_two_readable_pages(pages):
 
 def test_chinese_words_are_shown_as_text():
     """Character pairs are joined again; short words of other scripts are not."""
-    assert (
-        running(["北京", "京大", "大学", "and", "de", "es", "не", "ем"])
-        == "北京大学 and de es не ем"
-    )
-
-
-@given(
-    st.lists(st.sampled_from("abcdefg"), max_size=40),
-    st.lists(st.sampled_from("abcdefg"), max_size=40),
-)
-@settings(deadline=None, max_examples=examples(300))
-def test_hunks_turn_one_text_into_the_other(a, b):
-    """Whatever the texts are: replacing the hunks of A by those of B gives B."""
-    built, at = [], 0
-    for hunk in differences(a, b):
-        assert hunk.a_begin >= at
-        built += a[at : hunk.a_begin]
-        assert len(built) == hunk.b_begin
-        built += b[hunk.b_begin : hunk.b_end]
-        at = hunk.a_end
-    assert built + a[at:] == b
+    assert running("北京 京大 大学 and de es не ем".split()) == "北京大学 and de es не ем"
 
 
 def test_repetitive_texts_are_compared_at_once():

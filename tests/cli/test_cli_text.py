@@ -49,10 +49,7 @@ def test_of_several_files_each_has_a_heading(tmp_path):
     result = call("text", path, tmp_path / "missing")
     assert result.exit_code == 1
     assert result.stdout == f"==> {path} <==\n{TEXT}\n"
-    assert (
-        result.stderr
-        == f"dedup: {tmp_path / 'missing'}: No such file or directory; check the path\n"
-    )
+    assert f"{tmp_path / 'missing'}: No such file" in result.stderr
 
 
 def test_json_has_the_weights(tmp_path):

@@ -6,29 +6,12 @@ from html.parser import HTMLParser
 from itertools import pairwise
 
 import pytest
-from click.testing import CliRunner, Result
+from command_line import WORDS, call, html
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sizes import examples
 
-from dedup.cli import main
 from dedup.report.texts import differences, regions, sides
-
-WORDS = [f"word{i}" for i in range(200)]
-
-
-def call(*args: object, **options) -> Result:
-    command = ["compare", *map(str, args)]
-    return CliRunner().invoke(main, command, prog_name="dedup", **options)
-
-
-@pytest.fixture
-def pages(tmp_path):
-    """Two pages whose words differ in two places far apart; b adds markup of its own as text."""
-    changed = [*WORDS[:50], "fresh", *WORDS[51:150], "&lt;script&gt;alert", *WORDS[150:]]
-    for name, words in (("a", WORDS), ("b", changed)):
-        (tmp_path / f"{name}.html").write_text(f"<body><p>{' '.join(words)}</p></body>")
-    return tmp_path / "a.html", tmp_path / "b.html"
 
 
 @given(
@@ -37,8 +20,13 @@ def pages(tmp_path):
 )
 @settings(deadline=None, max_examples=examples(200))
 def test_two_texts_in_pieces_lose_nothing(a, b):
-    """Whatever the scripts: every hunk is in a region, and no word is lost."""
+    """Whatever the scripts: hunks turn one text into the other, each is in a region, and no word is lost."""
     hunks = differences(a, b)
+    built, at = [], 0
+    for hunk in hunks:
+        built += [*a[at : hunk.a_begin], *b[hunk.b_begin : hunk.b_end]]
+        at = hunk.a_end
+    assert built + a[at:] == b
     shown = regions(a, b, hunks)
     assert [hunk for region in shown for hunk in region.hunks] == hunks
     assert all(x.a_end <= y.a_begin for x, y in pairwise(shown))
@@ -52,6 +40,15 @@ def test_two_texts_in_pieces_lose_nothing(a, b):
         ):
             if not any(word[0] >= "\u0e00" for word in words):
                 assert text.split() == words[begin:end]
+
+
+@pytest.fixture
+def two(tmp_path):
+    """Two pages whose words differ in two places far apart; b adds markup of its own as text."""
+    changed = [*WORDS[:50], "fresh", *WORDS[51:150], "&lt;script&gt;alert", *WORDS[150:]]
+    for name, words in (("a", WORDS), ("b", changed)):
+        (tmp_path / f"{name}.html").write_text(html(words))
+    return tmp_path / "a.html", tmp_path / "b.html"
 
 
 class Seen(HTMLParser):
@@ -76,9 +73,9 @@ class Seen(HTMLParser):
             self.inside.setdefault(tag, []).append(data)
 
 
-def test_the_html_page_shows_everything(pages, tmp_path):
+def test_the_html_page_shows_everything(two, tmp_path):
     """Verdict, distance and similarity, the words that differ and those that are the same, nothing loaded."""
-    result = call(*pages, "--html", tmp_path / "page.html")
+    result = call("compare", *two, "--html", tmp_path / "page.html")
     assert result.exit_code == 0
     text = (tmp_path / "page.html").read_text()
     seen = Seen()
@@ -87,7 +84,7 @@ def test_the_html_page_shows_everything(pages, tmp_path):
     assert "".join(seen.inside["h1"]) in result.stdout
     assert "".join(seen.inside["h1"]).startswith("verdict: near-duplicate")
     cells = seen.inside["td"]
-    found = json.loads(call(*pages, "--json").stdout)
+    found = json.loads(call("compare", *two, "--json").stdout)
     assert cells[cells.index("distance of value") + 1] == "1 bit"
     assert found["distance"] == 1
     assert cells[cells.index("similarity") + 1] == f"{int(100 * found['similarity'])} %"
@@ -106,7 +103,7 @@ def test_a_path_cannot_write_markup(tmp_path):
     names = ["<b>a&.html", "'\"b.html"]
     for name in names:
         (tmp_path / name).write_text(f"<p>{' '.join(WORDS)}")
-    result = call(*(tmp_path / name for name in names), "--html", "-")
+    result = call("compare", *(tmp_path / name for name in names), "--html", "-")
     seen = Seen()
     seen.feed(result.stdout)
     assert result.stdout.startswith("<!DOCTYPE html>")
@@ -114,9 +111,10 @@ def test_a_path_cannot_write_markup(tmp_path):
     assert f"{tmp_path}/{names[0]}" in seen.inside["td"]
 
 
-def test_json_and_a_page_do_not_share_stdout(pages):
+def test_json_and_a_page_do_not_share_stdout(two):
     """Both to stdout is a usage error; a page in a file and JSON on stdout go together."""
-    assert call(*pages, "--json", "--html", "-").exit_code == 2
-    result = call(*pages, "--json", "--html", pages[0].with_name("both.html"))
+    assert call("compare", *two, "--json", "--html", "-").exit_code == 2
+    file = two[0].with_name("both.html")
+    result = call("compare", *two, "--json", "--html", file)
     assert json.loads(result.stdout)["near_duplicate"] is True
-    assert pages[0].with_name("both.html").stat().st_size
+    assert file.stat().st_size

@@ -4,9 +4,9 @@ import json
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from command_line import call
 
-from dedup.cli import find, main
+from dedup.cli import find
 from dedup.core.numbers import bit_counts
 from dedup.core.pairs import find_all, find_clusters
 
@@ -22,9 +22,7 @@ def values():
 
 def lines(command, values, as_hex, *options):
     text = "".join(f"{v:x}\n" if as_hex else f"{v}\n" for v in values.tolist())
-    done = CliRunner().invoke(
-        main, [command, "--distance", "2", *["--hex"] * as_hex, *options], input=text
-    )
+    done = call(command, "--distance", 2, *["--hex"] * as_hex, *options, data=text)
     assert done.exit_code == 0, done.output
     rows = map(json.loads, done.stdout.splitlines())
     return [[int(member, 16) for member in row] for row in rows] if as_hex else list(rows)
@@ -32,17 +30,10 @@ def lines(command, values, as_hex, *options):
 
 @pytest.mark.parametrize("as_hex", [False, True])
 @pytest.mark.parametrize("rows", [7, 1 << 16])
-def test_all_pairs_are_written(values, as_hex, rows, monkeypatch):
-    """find-all writes the pairs of the library, whatever is written at once."""
+def test_all_pairs_and_clusters_are_written(values, as_hex, rows, monkeypatch):
+    """The pairs of the library, and the members of each label that two or more have, whatever is written at once."""
     monkeypatch.setattr(find, "ROWS", rows)
     assert lines("find-all", values, as_hex) == find_all(values, 2).tolist()
-
-
-@pytest.mark.parametrize("as_hex", [False, True])
-@pytest.mark.parametrize("rows", [7, 1 << 16])
-def test_all_clusters_are_written(values, as_hex, rows, monkeypatch):
-    """find-clusters writes the members of each label that two or more have, all sorted."""
-    monkeypatch.setattr(find, "ROWS", rows)
     members = {}
     for value, label in zip(values.tolist(), find_clusters(values, 2).tolist(), strict=True):
         members.setdefault(label, []).append(value)
@@ -57,31 +48,27 @@ def test_too_little_memory_is_said_before_the_search(command, where, tmp_path, m
     """The error says what it takes and names Spark; a file is not even read, and enough memory does."""
     text = "".join(f"{2**63 + 7919 * i}\n" for i in range(3000))
     (tmp_path / "values").write_text(text)
-    given = ["--input", str(tmp_path / "values")] if where == "file" else []
-    enough = CliRunner().invoke(main, [command, *given, "--memory", "1M"], input=text)
+    given = ["--input", tmp_path / "values"] if where == "file" else []
+    enough = call(command, *given, "--memory", "1M", data=text)
     assert enough.exit_code == 0
     if where == "file":
         monkeypatch.setattr(find, "read_some", None)
-    done = CliRunner().invoke(main, [command, *given, "--memory", "20K"], input=text)
+    done = call(command, *given, "--memory", "20K", data=text)
     assert (done.exit_code, done.stdout) == (1, "")
     assert "more than the 20 KiB that --memory 20K allows" in done.stderr
     assert "dedup scan --engine spark" in done.stderr
 
 
 def test_what_is_free_is_the_limit_without_one(monkeypatch):
-    """Without --memory a search must fit into the memory that is free."""
-    monkeypatch.setattr(find, "free_memory", lambda: 1000)
-    done = CliRunner().invoke(main, ["find-all"], input="1\n" * 100)
-    assert (done.exit_code, done.stdout) == (1, "")
-    assert "more than the 1000 B that is free" in done.stderr
-
-
-def test_the_memory_of_a_large_search_is_said(monkeypatch):
-    """A line on stderr says how much, before it starts."""
+    """Without --memory a search must fit into the memory that is free; a line says how much a large one takes."""
     monkeypatch.setattr(find, "WORTH_SAYING", 1000)
-    done = CliRunner().invoke(main, ["find-all"], input="1\n2\n" * 100)
+    done = call("find-all", data="1\n2\n" * 100)
     assert (done.exit_code, done.stdout.count("\n")) == (0, 3)
     assert "200 fingerprints: about 7.23 KiB of memory, and 32 bytes a pair" in done.stderr
+    monkeypatch.setattr(find, "free_memory", lambda: 1000)
+    done = call("find-all", data="1\n" * 100)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "more than the 1000 B that is free" in done.stderr
 
 
 # ------------------------------------------------------------------------------------ --stored
@@ -121,6 +108,6 @@ def test_the_input_is_compared_with_what_is_stored(values, form, tmp_path):
 )
 def test_options_that_do_not_go_together_are_named(options, message):
     """A usage error says what is wrong, with exit code 2."""
-    done = CliRunner().invoke(main, ["find-all", *options], input="1\n")
+    done = call("find-all", *options, data="1\n")
     assert (done.exit_code, done.stdout) == (2, "")
     assert message in done.stderr

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from detecting import A, B, accept, page
+from detecting import A, B, page
 from network import Proxy
 from services import Serving
 
@@ -166,26 +166,7 @@ assert os.read(read, 100).decode() != new_token()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
-@pytest.mark.parametrize("module", ["dedup", "dedup.detector.remote"])
-def test_it_is_imported_where_there_is_no_fork(module):
+def test_it_is_imported_where_there_is_no_fork():
     """As on Windows: neither os.fork nor os.register_at_fork."""
-    code = f"import os; del os.fork, os.register_at_fork; import {module}"
+    code = "import os; del os.fork, os.register_at_fork; import dedup, dedup.detector.remote"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
-
-
-def test_many_threads_ask_at_once(service):
-    """Calls of several threads are under way together, each with its own answer."""
-    with dedup.open(url(service), namespace="threads", timeout_seconds=30) as detector:
-        found: dict[int, str] = {}
-
-        def call(number: int) -> None:
-            value = number * 0x9E3779B97F4A7C15 % 2**64
-            found[number] = accept(detector, page(value), f"http://example.com/{number}").key
-
-        many = [threading.Thread(target=call, args=(number,)) for number in range(50)]
-        for thread in many:
-            thread.start()
-        for thread in many:
-            thread.join()
-        assert found == {number: f"http://example.com/{number}" for number in range(50)}
-        assert len(detector) == 50

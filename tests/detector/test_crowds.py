@@ -1,6 +1,5 @@
 """A crowd of pages that are near by value and unlike by text must not hide the one that is alike."""
 
-import msgspec
 import numpy as np
 import pytest
 from detecting import RECIPE, Clock, accept, page
@@ -61,29 +60,6 @@ def test_what_is_left_out_is_counted(tmp_path, monkeypatch):
         assert detector.info()["cut"] == 1
         assert detector.probe(page()) == []
         assert detector.info()["cut"] == 2
-
-
-def test_where_the_verdict_is_known_no_more_is_looked_at(tmp_path, monkeypatch):
-    """A directory has thousands of pages alike: the nearest of them decide."""
-    with Store.open(tmp_path) as store:
-        alike = [Document(f"http://example.com/{i}", page(), "example.com", i) for i in range(2000)]
-        store.insert_many(alike)
-    read = []
-    near = Store.near
-
-    def counted(self, *arguments):
-        found = near(self, *arguments)
-        read.append(len(found))
-        return found
-
-    monkeypatch.setattr(Store, "near", counted)
-    with dedup.open(tmp_path, clock=Clock()) as detector:
-        assert detector.reserve(page(), COPY).status == "near_duplicate"
-        assert read == [128]
-        unpaid = [msgspec.structs.replace(document, paid=False) for document in alike]
-        detector._store.insert_many(unpaid)
-        assert detector.reserve(page(), COPY).status == "near_duplicate"
-        assert read == [128, 128]
 
 
 def test_a_crowd_is_followed_by_a_page_of_the_same_kind(tmp_path):

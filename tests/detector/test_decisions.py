@@ -75,18 +75,6 @@ def test_how_alike_two_texts_must_be(detector, inserted, features, keys, least):
             assert [n.key for n in near] == ([original.key] if least is not None else [])
 
 
-def test_careful_is_the_recipes_rule(opens):
-    """ "careful" is what is in force without a choice, for one site and for two."""
-    plain, careful = opens(), opens(similarity="careful")
-    assert plain.policy == careful.policy
-    accept(plain, page(), A)
-    for key, limit in ((B, differing(0.875)), (ELSEWHERE, differing(0.75))):
-        for sketched, status in ((limit, "near_duplicate"), (further(limit), "unique")):
-            verdict = careful.reserve(page(0, sketched), key)
-            assert verdict.status == status
-            careful.release(verdict)
-
-
 def test_paper_is_the_simhash_alone(opens):
     """k = 3 and no look at the texts, as Manku, Jain and Das Sarma have it; unless a distance is given."""
     detector, wider = opens(similarity="paper"), opens(similarity="paper", distance=5)
@@ -110,9 +98,10 @@ def test_a_similarity_that_is_chosen_is_exact(opens):
     assert opens(similarity=found + 0.00004).reserve(page(0, limit), B).status == "unique"
 
 
-def test_the_recipe_gives_the_defaults(detector):
-    """Without arguments distance, similarities and numbers of features are the recipe's."""
-    recipe = recipe_of()
+def test_the_recipe_gives_the_defaults(opens):
+    """Without arguments, and as "careful", distance, similarities and numbers of features are the recipe's."""
+    recipe, detector = recipe_of(), opens()
+    assert opens(similarity="careful").policy == detector.policy
     assert detector.recipe == recipe
     policy = detector.policy
     for name in (

@@ -20,7 +20,6 @@ from sizes import examples
 import dedup
 import dedup.detector.reservations
 import dedup.model.names
-from dedup.detector.detector import LATE_SAMPLE
 from dedup.model.errors import RecipeMismatch, UsageError
 from dedup.model.recipes import recipe_of
 from dedup.store.verify import verify_store
@@ -88,14 +87,6 @@ def test_promise_2_a_page_is_never_a_duplicate_of_itself_when_crawled_again(dete
 # --------------------------------------------------------------------------- the decision
 
 
-def test_an_inserted_match_comes_before_a_nearer_one_in_flight(detector):
-    """With one match inserted and one in flight the page is a near-duplicate of the first."""
-    accept(detector, page(bits(4)), A)
-    detector.reserve(page(), B, exempt="start")
-    verdict = detector.reserve(page(), C)
-    assert (verdict.status, verdict.of) == ("near_duplicate", A)
-
-
 def test_the_guard_looks_at_every_match(detector):
     """A page counts as a near-duplicate of those matches that are not other pages by their own word:
     not of the most similar, and of one in flight only once that is inserted."""
@@ -123,20 +114,6 @@ def test_an_expired_reservation_is_inserted_all_the_same(detector, clock):
     assert detector.insert(verdict) is True
     assert len(detector) == 2
     assert detector.reserve(page(), A).status == "refetch"
-
-
-def test_changes_of_the_log_are_read_back_for_a_sample_only(detector, monkeypatch):
-    """Whether a change is a late duplicate is looked up for values of the sample, and counts for all."""
-    read = []
-    documents = detector._store._documents
-    real = documents.read
-    monkeypatch.setattr(documents, "read", lambda ids: read.extend(ids) or real(ids))
-    outside = [(key, dedup.Document(key, page(value))) for key, value in ((A, 1), (B, 2), (C, 7))]
-    assert detector.apply(outside, {})[1] == 0
-    assert read == []
-    sampled, other = dedup.Document(C, page(LATE_SAMPLE)), dedup.Document(B, page(bits(40)))
-    assert detector.apply([(B, other), (C, sampled)], {})[1] == LATE_SAMPLE
-    assert read == [1, 2, 4, 0]  # to replace those of B and C; then what is near C: itself and A
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -226,6 +203,22 @@ def test_a_store_stays_with_the_process_that_opened_it(tmp_path):
     assert verify_store(tmp_path, "default").problems == []
 
 
+@pytest.mark.parametrize("target", ["", b""])
+def test_an_empty_target_is_no_folder(target):
+    """It would be the current one, by way of a variable that is not set."""
+    with pytest.raises(UsageError, match="names no folder"):
+        dedup.open(target)
+
+
+@pytest.mark.parametrize("wrong", [{"identity": -1}, {"identity": 2**64}, {"sketch": bytes(36)}])
+def test_a_fingerprint_that_is_none_is_not_inserted(detector, wrong):
+    """No 64-bit number, and no sketch of another length, reaches the store, whatever verdict it is put into."""
+    made = detector.reserve(page(), A).brought(page=page(5, **wrong))
+    with pytest.raises(UsageError, match="64|not allowed"):
+        detector.insert(msgspec.structs.replace(made, token="unknown"))
+    assert len(detector) == 0
+
+
 def test_a_closed_detector_is_closed_while_others_share_its_store(tmp_path):
     """What asks the store of them is refused too."""
     with dedup.open(tmp_path):
@@ -238,36 +231,6 @@ def test_a_closed_detector_is_closed_while_others_share_its_store(tmp_path):
         ):
             with pytest.raises(UsageError, match="closed"):
                 action()
-
-
-def test_an_empty_target_is_no_folder():
-    """It would be the current one, by way of a variable that is not set."""
-    with pytest.raises(UsageError, match="names no folder"):
-        dedup.open("")
-
-
-def test_a_folder_may_be_named_by_bytes(tmp_path):
-    """As anything that names a path in Python."""
-    with dedup.open(os.fsencode(tmp_path)) as detector:
-        assert len(detector) == 0
-
-
-@pytest.mark.parametrize("identity", [-1, 2**64])
-def test_a_fingerprint_out_of_range_is_not_inserted(detector, identity):
-    """What is no 64-bit number never reaches the store."""
-    wrong = page(5, identity=identity)
-    with pytest.raises(UsageError, match="64"):
-        accept(detector, wrong, A)
-    assert len(detector) == 0
-
-
-def test_a_verdict_put_together_by_hand_is_not_inserted(detector):
-    """Nor does a sketch of another length reach the store."""
-    wrong = detector.reserve(page(), A).brought(page=page(sketch=bytes(36)))
-    verdict = msgspec.structs.replace(wrong, token="unknown")
-    with pytest.raises(UsageError, match="not allowed"):
-        detector.insert(verdict)
-    assert len(detector) == 0
 
 
 def test_secrets_belong_to_a_store(tmp_path):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-import uuid
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -204,12 +203,6 @@ def test_two_detectors_see_each_other(opens):
     assert len(second) == 1
 
 
-def test_namespaces_do_not_see_each_other(opens):
-    """A page of another namespace is unique."""
-    accept(opens(), page(), A)
-    assert opens(namespace=f"other-{uuid.uuid4().hex}").reserve(page(), B).status == "unique"
-
-
 def test_a_greater_distance_also_finds_what_was_there(opens):
     """A second detector with a greater distance finds what a first one with a smaller put in."""
     narrow = opens(distance=2)
@@ -225,15 +218,11 @@ def test_a_greater_distance_also_finds_what_was_there(opens):
     ("argument", "value"),
     [
         ("distance", 16),
-        ("distance", "3"),
         ("distance", True),
-        ("similarity", 1.01),
         ("similarity", "strict"),
         ("min_features", -1),
         ("scope", "page"),
-        ("reservation_seconds", 0),
         ("reservation_seconds", float("nan")),
-        ("reservation_seconds", "600"),
         ("namespace", "../x"),
         ("secret", ""),
         ("recipe", 5),
@@ -263,18 +252,12 @@ def test_a_closed_detector_says_so(detector):
             action()
 
 
-def test_a_key_that_is_no_text_is_refused(detector):
-    """Half of a surrogate pair is not valid Unicode: UsageError, and nothing is reserved."""
-    with pytest.raises(UsageError, match="Unicode"):
-        accept(detector, page(), "http://example.com/\ud800")
+@pytest.mark.parametrize("key", [None, 5, b"http://example.com/a", "http://example.com/\ud800"])
+def test_a_key_that_is_no_text_is_refused(detector, key):
+    """Another type, or half of a surrogate pair: it would be judged, and then could not be inserted."""
+    with pytest.raises(UsageError, match="document key|Unicode"):
+        accept(detector, page(), key, domain="")
     assert len(detector) == 0
-
-
-@pytest.mark.parametrize("key", [None, 5, b"http://example.com/a"])
-def test_a_key_of_another_type_is_refused(detector, key):
-    """So that it is not judged, and then cannot be inserted."""
-    with pytest.raises(UsageError, match="document key"):
-        detector.reserve(page(), key, domain="")
 
 
 def test_fingerprints_may_be_numpys(detector):
@@ -285,32 +268,6 @@ def test_fingerprints_may_be_numpys(detector):
     assert detector.reserve(page(ONES, identity=7), C).of == A
 
 
-def test_options_may_be_numpys(opens):
-    """A number of numpy is a number."""
-    detector = opens(distance=np.int64(3), similarity=np.float64(0.9))
-    accept(detector, page(0), A)
-    assert detector.reserve(page(bits(4)), B).status == "unique"
-    assert detector.reserve(page(bits(3)), C).of == A
-
-
-def test_secrets_key_the_recipe(opens):
-    """With a secret, pages are made and judged under the keyed recipe."""
-    keyed = opens(secret="one")
-    made = keyed.fingerprint(b"<p>" + b" ".join(b"word%d" % n for n in range(50)) + b"</p>")
-    assert made.recipe == keyed.recipe.id == recipe_of(secret="one").id
-    accept(keyed, made, A)
-    assert keyed.reserve(made, B).of == A
-
-
-def test_info_says_what_is_there(detector):
-    """info() tells documents, pages in flight, and the recipe."""
-    accept(detector, page(ONES), B)
-    detector.reserve(page(), A)
-    info = detector.info()
-    assert (info["documents"], info["in_flight"]) == (1, 1)
-    assert info["recipe"] == RECIPE
-
-
 def test_open_async_is_awaited_or_entered(tmp_path):
     """Both give a detector, and `async with` closes it; asyncio.run() takes it as it takes a coroutine."""
 
@@ -318,13 +275,7 @@ def test_open_async_is_awaited_or_entered(tmp_path):
         async with dedup.open_async(tmp_path) as detector:
             return await detector.count()
 
-    async def awaited():
-        detector = await dedup.open_async(tmp_path)
-        await detector.close()
-        return detector
-
     assert asyncio.run(entered()) == 0
-    assert asyncio.run(awaited()) is not None
     detector = asyncio.run(dedup.open_async(tmp_path))
     asyncio.run(detector.close())
     dedup.open_async(tmp_path).close()  # never awaited: no warning

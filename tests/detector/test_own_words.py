@@ -22,7 +22,6 @@ from dedup.model.page import PART, Document
 from dedup.model.policy import Options
 from dedup.model.recipes import recipe_of
 from dedup.scan import ScanJob, ScanProgress, scan, scanner
-from dedup.store import Store
 
 SITE = "http://own.example"
 POLICY = Options().policy(recipe_of())
@@ -222,32 +221,18 @@ DROPPED = {
 ALWAYS = {"new": ("unique", "", None), "other": ("exempt", "unread", None)}
 
 
-@pytest.mark.parametrize("own_words", [False, True])
-def test_a_store_compares_own_words_if_asked_to(tmp_path: Path, own_words: bool) -> None:
-    """Another visit of a page, and of a list that is not read, are dropped by their own words; without the option kept.
-    What has its own words is kept."""
-    with dedup.open(tmp_path, own_words=own_words) as detector:
-        run(detector, BEFORE)
-        assert run(detector, VISITS) == (DROPPED if own_words else KEPT) | ALWAYS
+@pytest.mark.parametrize(
+    ("first", "then"), [(True, True), (True, False), (False, True), (False, False)]
+)
+def test_a_store_compares_own_words_if_asked_to(tmp_path: Path, first: bool, then: bool) -> None:
+    """Another visit of a page, and of a list that is not read, are dropped by their own words, which are stored.
 
-
-def test_own_words_are_stored_with_the_document(tmp_path: Path) -> None:
-    """A store that is opened again compares with what it has; documents without own words are as they were."""
-    with dedup.open(tmp_path, own_words=True) as detector:
-        run(detector, BEFORE)
-    with dedup.open(tmp_path, own_words=True) as detector:
-        stored = detector.get(f"{SITE}/a35"), detector.get(f"{SITE}/c135")
-        assert [len(each.page.own) for each in stored if each] == [37, 45]
-        assert run(detector, VISITS) == DROPPED | ALWAYS
-
-
-@pytest.mark.parametrize("first", [False, True])
-def test_the_option_may_change_from_one_opening_to_the_next(tmp_path: Path, first: bool) -> None:
-    """Pages that were stored without it, or that are judged without it, are kept unless their text is equal."""
+    Pages that were stored or are judged without the option are kept, and so is what has its own words.
+    """
     with dedup.open(tmp_path, own_words=first) as detector:
         run(detector, BEFORE)
-    with dedup.open(tmp_path, own_words=not first) as detector:
-        assert run(detector, VISITS) == KEPT | ALWAYS
+    with dedup.open(tmp_path, own_words=then) as detector:
+        assert run(detector, VISITS) == (DROPPED if first and then else KEPT) | ALWAYS
 
 
 def test_an_unread_page_that_is_forgotten_or_replaced_is_no_original(tmp_path: Path) -> None:
@@ -261,28 +246,24 @@ def test_an_unread_page_that_is_forgotten_or_replaced_is_no_original(tmp_path: P
         assert run(detector, {"again": catalogue(135, 2)})["again"][2] == f"{SITE}/list"
 
 
-def test_a_store_without_the_option_has_the_same_records(tmp_path: Path) -> None:
-    """Its documents have no own words, and no store but an own one ever sees them: an export leaves them out."""
-    records = []
-    for own_words in (False, True):
-        with dedup.open(tmp_path / f"{own_words}", own_words=own_words) as detector:
-            run(detector, BEFORE)
-        with Store.open(tmp_path / f"{own_words}") as store:
-            records.append([each for _, each in store.documents_from(0, 100)])
-    without, with_them = records
-    assert not any(each.page.own for each in without)
-    plain = [replace(each, page=replace(each.page, own=b"")) for each in with_them]
-    assert [each.page for each in plain] == [each.page for each in without]
-
-
 def scanned(
     tmp_path: Path, pages: dict[str, str], **options: Any
 ) -> dict[str, tuple[str, str, str | None]]:
     """Return the verdicts of a scan."""
-    file, output = tmp_path / "pages.jsonl", tmp_path / "out.jsonl"
+    file, output = written(tmp_path / "pages.jsonl", pages), tmp_path / "out.jsonl"
+    scan(ScanJob(inputs=(file,), output=str(output), **options))
+    return told(output)
+
+
+def written(file: Path, pages: dict[str, str]) -> str:
+    """Write pages as a scan reads them."""
     rows = [{"url": f"{SITE}/{name}", "html": html} for name, html in pages.items()]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    scan(ScanJob(inputs=(str(file),), output=str(output), **options))
+    return str(file)
+
+
+def told(output: Path) -> dict[str, tuple[str, str, str | None]]:
+    """Return the verdicts in the output of a scan."""
     lines = map(json.loads, output.read_text().splitlines())
     return {
         row["key"].rpartition("/")[2]: (row["status"], row["reason"], row["of"]) for row in lines
@@ -298,16 +279,6 @@ def test_a_scan_compares_own_words(tmp_path: Path, processes: int) -> None:
     assert {name: found[name] for name in VISITS} == KEPT | ALWAYS
 
 
-def test_a_scan_chooses_among_pages_of_the_same_own_words(tmp_path: Path) -> None:
-    """--keep judges a group by own words, too; --store compares with those that are stored."""
-    store = {"store": str(tmp_path / "store"), "own_words": True}
-    found = scanned(tmp_path, BEFORE | VISITS, keep="longest", own_words=True)
-    assert {status for status, *_ in (found["copy"], found["a35"])} == {"unique", "near_duplicate"}
-    assert found["list"] == DROPPED["list"]
-    scanned(tmp_path, BEFORE, update=True, **store)
-    assert scanned(tmp_path, VISITS, **store) == DROPPED | ALWAYS
-
-
 class Stopped(Exception):
     """A scan is stopped."""
 
@@ -318,13 +289,10 @@ def test_a_scan_that_was_stopped_compares_own_words(
 ) -> None:
     """Stopped and resumed it knows what it has stored: the verdicts are those of an unbroken one."""
     monkeypatch.setattr(scanner, "COMMIT_SECONDS", 0.0)
-    files = []
-    for number, part in enumerate((BEFORE, VISITS, {"again": catalogue(135, 2)})):
-        rows = [{"url": f"{SITE}/{name}", "html": html} for name, html in part.items()]
-        files.append(tmp_path / f"{number}.jsonl")
-        files[-1].write_text("".join(json.dumps(row) + "\n" for row in rows))
+    parts = (BEFORE, VISITS, {"again": catalogue(135, 2)})
+    files = tuple(written(tmp_path / f"{n}.jsonl", part) for n, part in enumerate(parts))
     output = tmp_path / "out.jsonl"
-    job = ScanJob(inputs=tuple(map(str, files)), output=str(output), own_words=True)
+    job = ScanJob(inputs=files, output=str(output), own_words=True)
     calls: list[ScanProgress] = []
 
     def stop(progress: ScanProgress) -> None:
@@ -336,11 +304,7 @@ def test_a_scan_that_was_stopped_compares_own_words(
         scan(job, progress=stop)
     assert not output.exists()
     scan(replace(job, resume=True), progress=calls.append)
-    found = {
-        row["key"].rpartition("/")[2]: row
-        for row in map(json.loads, output.read_text().splitlines())
-    }
+    found = told(output)
     assert len(found) == len(BEFORE) + len(VISITS) + 1
-    for name, (status, reason, of) in (DROPPED | ALWAYS | {"again": DROPPED["list"]}).items():
-        assert (found[name]["status"], found[name]["reason"]) == (status, reason)
-        assert found[name]["of"] == of
+    expected = DROPPED | ALWAYS | {"again": DROPPED["list"]}
+    assert {name: found[name] for name in expected} == expected

@@ -1,6 +1,5 @@
 """What is there for those who deploy says what the service takes, and asks for figures it has."""
 
-import json
 import re
 import shutil
 import subprocess
@@ -21,45 +20,14 @@ SOURCE = "\n".join(
 OPTIONS = {name for parameter in serve.params for name in parameter.opts}
 
 
-def objects(name):
-    return list(yaml.safe_load_all((DEPLOY / name).read_text()))
-
-
-def test_alerts_ask_for_figures_that_there_are():
-    """Every figure in an alert rule is one that the source of service or worker names."""
-    (rules,) = objects("alerts.yaml")
-    asked = {
-        figure.removesuffix("_total")
-        for group in rules["groups"]
-        for rule in group["rules"]
-        for figure in re.findall(r"\bdedup_\w+", rule["expr"])
-    }
-    assert asked
-    assert asked <= set(re.findall(r'"(dedup_\w+)"', SOURCE))
-
-
-def test_the_dashboard_of_grafana_asks_for_figures_that_are_documented():
-    """Every figure of its queries is in the tables of docs/reference/metrics.md; panels do not overlap."""
-    board = json.loads((DEPLOY / "grafana.json").read_text())
-    page = (ROOT / "docs" / "reference" / "metrics.md").read_text()
-    told = {name.removesuffix("_total") for name in re.findall(r"\bdedup_\w+", page)}
-    queries = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
-    queries += [v["query"]["query"] for v in board["templating"]["list"] if v["type"] == "query"]
-    asked = {
-        re.sub(r"_(total|bucket)$", "", name)
-        for query in queries
-        for name in re.findall(r"\bdedup_\w+", query)
-    }
-    assert len(asked) > 15
-    assert asked <= told
-    places = [
-        (x, y)
-        for at in (panel["gridPos"] for panel in board["panels"])
-        for x in range(at["x"], at["x"] + at["w"])
-        for y in range(at["y"], at["y"] + at["h"])
-    ]
-    assert len(places) == len(set(places))
-    assert max(x for x, _ in places) < 24
+@pytest.mark.parametrize(("name", "least"), [("alerts.yaml", 1), ("grafana.json", 15)])
+def test_alerts_and_dashboard_ask_for_figures_that_there_are(name, least):
+    """Every figure is in the tables of docs/reference/metrics.md."""
+    text, page = (DEPLOY / name).read_text(), ROOT / "docs" / "reference" / "metrics.md"
+    found, told = (set(re.findall(r"\bdedup_\w+", each)) for each in (text, page.read_text()))
+    asked = {re.sub(r"_(total|bucket)$", "", figure) for figure in found}
+    assert len(asked) >= least
+    assert asked <= {figure.removesuffix("_total") for figure in told}
 
 
 def test_prometheus_itself_reads_the_files_and_the_alerts_ring():
@@ -117,16 +85,3 @@ def test_systemd_starts_the_service_with_options_that_it_takes():
     assert {argument for argument in arguments if argument.startswith("--")} <= OPTIONS
     assert unit["ProtectSystem"] == "strict"
     assert f"/var/lib/{unit['StateDirectory']}" in arguments
-
-
-def test_systemd_itself_reads_the_unit(tmp_path):
-    """Where systemd-analyze is installed: it finds nothing wrong."""
-    analyze = shutil.which("systemd-analyze")
-    if analyze is None:
-        pytest.skip("systemd-analyze is not installed")
-    unit = tmp_path / "dedup.service"
-    unit.write_text(
-        (DEPLOY / "dedup.service").read_text().replace("/opt/dedup/bin/dedup", "/bin/true")
-    )
-    done = subprocess.run([analyze, "verify", unit], check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr

@@ -40,11 +40,6 @@ def test_registrable_domains(url, domain):
     assert registrable_domain(url) == domain
 
 
-def test_document_keys_are_canonical():
-    """Fragments and the order of the query do not make another document."""
-    assert document_key("http://Example.com/?b=2&a=1#top") == "http://example.com/?a=1&b=2"
-
-
 SOME = "abzAZ09-_.~/%&=?#+:;@ é"
 hosts = st.one_of(
     st.sampled_from(["example.com", "a.b.example.co.uk", "127.0.0.1", "localhost", "[::1]"]),

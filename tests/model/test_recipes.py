@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dedup.core.fingerprint import fingerprint, fingerprint_text, main_words
+from dedup.core.native import ffi, lib
 from dedup.core.simhash import token_hashes
 from dedup.model.errors import RecipeMismatch, UsageError
-from dedup.model.recipes import NEWEST, recipe_of, same_recipe
+from dedup.model.recipes import NEWEST, recipe_of
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "golden.json").read_text("utf-8"))
 SECRETS = st.text(st.characters(codec="utf-8"), min_size=1)
@@ -31,8 +32,6 @@ def test_a_recipe_has_the_distances_of_the_specification() -> None:
 
 def test_the_native_core_follows_the_newest_recipe() -> None:
     """The id in the core and the one in Python are the same."""
-    from dedup.core.native import ffi, lib
-
     assert ffi.string(lib.ndd_recipe()).decode() == NEWEST
 
 
@@ -44,17 +43,11 @@ def test_a_secret_gives_its_golden_id_and_key(vector: dict[str, str]) -> None:
     assert recipe.key == (int(vector["k0"], 16), int(vector["k1"], 16))
 
 
-@given(SECRETS)
-def test_a_keyed_id_and_its_secret_belong_together(secret: str) -> None:
-    """The id that a secret gives is accepted with that secret, and gives the same recipe."""
-    recipe = recipe_of(secret=secret)
-    assert recipe_of(recipe.id, secret) == recipe
-
-
 @given(SECRETS, SECRETS)
 def test_another_secret_is_refused(secret: str, other: str) -> None:
-    """An id with a secret's mark does not take another secret."""
+    """The id that a secret gives is accepted with that secret, gives the same recipe, and takes no other secret."""
     recipe = recipe_of(secret=secret)
+    assert recipe_of(recipe.id, secret) == recipe
     if secret != other:
         with pytest.raises(RecipeMismatch, match="another secret"):
             recipe_of(recipe.id, other)
@@ -105,10 +98,3 @@ def test_a_secret_changes_every_fingerprint_and_no_count() -> None:
     assert public.identity % 2**32 != keyed.identity % 2**32
     assert 0 not in (public.identity >> 32, public.identity % 2**32)
     assert public.features == keyed.features
-
-
-def test_same_recipe_names_both_ids() -> None:
-    """Different ids do not pass, and the error names them."""
-    same_recipe(NEWEST, NEWEST)
-    with pytest.raises(RecipeMismatch, match="'words-0-7' and of recipe 'words-0-7.12345678'"):
-        same_recipe(NEWEST, NEWEST + ".12345678")

@@ -4,7 +4,6 @@ import dataclasses
 import datetime as dt
 import html
 import time
-from decimal import Decimal
 from typing import Any
 from urllib.parse import quote
 
@@ -122,21 +121,37 @@ def form(value: object) -> object:
     )
 
 
-@given(st.dictionaries(names, values, min_size=1, max_size=40), st.data())
+class Colliding(Names):
+    """Names with few hashes."""
+
+    def __init__(self, bits: int) -> None:
+        super().__init__()
+        self.most = 2**bits
+
+    def hash_of(self, name: str) -> int:
+        return super().hash_of(name) % self.most + 1
+
+
+@given(
+    st.dictionaries(names, values, min_size=1, max_size=40),
+    st.just(NAMES) | st.integers(0, 4).map(Colliding),
+    st.data(),
+)
 def test_promise_1_items_that_differ_in_a_field_are_never_equal(
-    item: dict[str, object], data: Any
+    item: dict[str, object], named: Names, data: Any
 ) -> None:
-    """Whatever the schema: another value, a field less, a field more, two values swapped."""
+    """Whatever the schema: another value, a field less, a field more, two values swapped; names may collide."""
     name = data.draw(st.sampled_from([*item]))
     value = data.draw(values)
     assume(form(value) != form(item[name]))
     assume(not _clocks(item) and not _clocks({name: value}))
-    assert equal(item, dict(item))
-    assert not equal(item, item | {name: value})
-    assert not equal(item, {each: item[each] for each in item if each != name})
+    assert equal(item, dict(item), names=named)
+    assert not equal(item, item | {name: value}, names=named)
+    assert not equal(item, {each: item[each] for each in item if each != name}, names=named)
     other = data.draw(st.sampled_from([*item]))
     if form(item[other]) != form(item[name]):
-        assert not equal(item, item | {name: item[other], other: item[name]})
+        swapped = item | {name: item[other], other: item[name]}
+        assert not equal(item, swapped, names=named)
 
 
 def _clocks(item: object) -> bool:
@@ -149,21 +164,6 @@ def _clocks(item: object) -> bool:
     return isinstance(item, int | float) and any(
         abs(item - each) < 1000 * now / 10**9 + 10**5 for each in (now, now * 1000)
     )
-
-
-@given(st.dictionaries(names, values, min_size=1, max_size=5), st.integers(0, 4), st.data())
-def test_promise_1_field_names_may_collide(item: dict[str, object], bits: int, data: Any) -> None:
-    """However few hashes of names there are, each field counts."""
-
-    class Colliding(Names):
-        def hash_of(self, name: str) -> int:
-            return super().hash_of(name) % 2**bits + 1
-
-    name = data.draw(st.sampled_from([*item]))
-    value = data.draw(values)
-    assume(form(value) != form(item[name]) and not _clocks(item) and not _clocks({name: value}))
-    assert equal(item, dict(item), names=Colliding())
-    assert not equal(item, item | {name: value}, names=Colliding())
 
 
 @given(st.lists(st.dictionaries(names, values, max_size=30), max_size=50))
@@ -397,8 +397,11 @@ def endless() -> list[Any]:
 
 @pytest.mark.parametrize(
     "value",
-    [endless(), (n for n in range(3)), Odd(), object(), lambda: 1, "x" * 100_000_000, [0] * 50_000],
-    ids=["recursion", "generator", "odd", "object", "function", "100 MB", "many values"],
+    [
+        *(endless(), (n for n in range(3)), Odd(), object(), lambda: 1, "x" * 100_000_000),
+        *([0] * 50_000, ["a text"] * 50_000, ["x" * 10**6] * 100),
+    ],
+    ids="recursion generator odd object function long many texts longtexts".split(),
 )
 def test_what_cannot_be_read_has_no_digest(value: object) -> None:
     """It is no evidence, raises nothing, and takes bounded time."""
@@ -415,19 +418,6 @@ def test_what_cannot_be_read_has_no_digest(value: object) -> None:
 def test_what_is_no_item_has_no_digest(item: object) -> None:
     """Nor an item whose fields raise."""
     assert digest(item) is None
-
-
-def test_values_with_a_lasting_form_are_data() -> None:
-    """Decimals, paths, times, bytes; nested ones too."""
-    for one, two in (
-        (Decimal("1.0"), Decimal("1.00")),
-        (dt.timedelta(1), dt.timedelta(2)),
-        (b"1", bytearray(b"2")),
-        ({"a": [1]}, {"a": [2]}),
-        (1, True),
-        ("1", 1),
-    ):
-        assert not equal({"v": one}, {"v": two})
 
 
 _texts = st.one_of(
@@ -464,17 +454,6 @@ def test_many_texts_are_read_together_as_they_are_one_by_one(texts: list[str], u
             hashes = digester.add({"links": texts, "other": {"texts": tuple(texts)}})
             found.append((hashes, digester.digest(), digester._values, digester.shown))
     assert found[0] == found[1]
-
-
-@pytest.mark.parametrize(("bound", "least"), [("VALUES", 20), ("BUDGET", 100)])
-def test_many_texts_have_the_bounds_of_others(
-    monkeypatch: pytest.MonkeyPatch, bound: str, least: int
-) -> None:
-    """Of values and characters."""
-    texts = ["123456789"] * 11
-    assert digest({"links": texts}) is not None
-    monkeypatch.setattr(module, bound, least)
-    assert digest({"links": texts, "further": texts}) is None
 
 
 def test_the_names_of_fields_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,13 +65,6 @@ def test_what_is_dropped_between_two_looks_risks_no_more_than_the_bound(same: in
         ledger.look(COPIES)
 
 
-def test_looks_become_rarer_with_what_was_shown() -> None:
-    """And no other class of the callback gains by it."""
-    numbers = [dropped(taught(same)) for same in (1, 3, 10, 30)]
-    assert numbers == sorted(set(numbers))
-    assert not taught(30).may_drop(COPIES._replace(parts="fn"))
-
-
 def test_what_a_class_dropped_comes_back_when_a_page_of_it_brings_something_new() -> None:
     """All of it, once; from then on its pages are compared, whatever further ones bring."""
     ledger = taught(20)
@@ -186,6 +179,7 @@ def test_a_ledger_survives_its_files(tmp_path: Any) -> None:
 
         def parse(self, response: Any) -> None: ...
 
+    taken: list[bytes] = []
     crawler = get_crawler(Spider)
     crawler.spider = spider = Spider.from_crawler(crawler)
     space = SimpleNamespace(
@@ -193,7 +187,7 @@ def test_a_ledger_survives_its_files(tmp_path: Any) -> None:
         ledger=taught(5),
         met=None,
         memory=SimpleNamespace(folder=tmp_path / "store"),
-        urls=SimpleNamespace(to_bytes=lambda: b"", take=lambda _: None),
+        urls=SimpleNamespace(to_bytes=lambda: b"rules", take=taken.append),
     )
     visits, job = Visits(3), Job(str(tmp_path / "job"))
     saving = Saving(Counts(crawler))
@@ -221,5 +215,6 @@ def test_a_ledger_survives_its_files(tmp_path: Any) -> None:
     ]
     assert [(a, r.url) for a, r in ledger.waiting()] == [(PAYS, "http://a.example/?page=9")]
     assert not ledger.afford(PAYS)
+    assert taken[-1] == b"rules"
     found.visits.clear()  # are made anew in each crawl
     assert other.of("parse") == found

@@ -7,24 +7,19 @@ import threading
 from contextlib import contextmanager
 
 import pytest
-from crawling import PATIENT, TEXT, Case, Crawling, article, hub, run_case, serve
+from crawling import PATIENT, TEXT, Case, article, hub, run_case
 from services import Serving
 
 import dedup
 
 PAGES = {"/": hub("/a", "/b"), "/a": article(1), "/b": article(1, frame="b")}
 TRUSTING = TEXT | {"DEDUP_SERVICE": "auto", "DEDUP_TIMEOUT_SECONDS": 60}
-NO_CLIENT = "import sys; sys.modules['hiredis'] = None\n"
 
 
-def crawl(folder, port: int, setup: str = PATIENT, pages=PAGES, **settings):
+def crawl(folder, port: int, **settings):
     """Crawl where the usual port of a service is this one."""
-    case = Case(pages, settings=TRUSTING | settings)
-    return run_case(folder, case, setup=setup if setup == NO_CLIENT else setup + at(port))
-
-
-def at(port: int) -> str:
-    return f"import dedup.scrapy.memory.service as local; local.PORT = {port}\n"
+    at = f"import dedup.scrapy.memory.service as local; local.PORT = {port}\n"
+    return run_case(folder, Case(PAGES, settings=TRUSTING | settings), setup=PATIENT + at)
 
 
 @contextmanager
@@ -44,15 +39,9 @@ def listening(answer: bytes | None):
         yield server.getsockname()[1]
 
 
-@pytest.mark.parametrize(
-    "token",
-    [pytest.param(None, marks=pytest.mark.long), "a /+@: long token of its own"],
-)
-def test_service_is_used_where_there_is_one(tmp_path, monkeypatch, token):
+def test_service_is_used_where_there_is_one(tmp_path, monkeypatch):
     """The pages are at the service, no store is made, and the log says which; the token is not told."""
-    monkeypatch.setenv(
-        "DEDUP_TOKEN", "a /+@: long token of its own"
-    )  # a service without one is not shown it
+    monkeypatch.setenv("DEDUP_TOKEN", token := "a /+@: long token of its own")
     with Serving(tmp_path / "service", token=token) as service:
         crawled = crawl(tmp_path / "crawl", service.port)
     assert set(crawled.dropped) == {"/b"}
@@ -73,20 +62,6 @@ def assert_the_store_was_used(crawled, folder, why: str) -> None:
     assert crawled.errors == []
 
 
-def test_store_is_used_without_a_service(tmp_path):
-    """Nothing listens there: the store, without a warning."""
-    crawled = crawl(tmp_path, 1)
-    assert_the_store_was_used(crawled, tmp_path, "no table service listens at redis://127.0.0.1:1,")
-    assert " WARNING: dedup" not in crawled.log
-
-
-@pytest.mark.long
-def test_store_is_used_without_the_extra(tmp_path):
-    """A service is there, but not what speaks to it: the log says what to install."""
-    crawled = crawl(tmp_path, 1, NO_CLIENT)
-    assert_the_store_was_used(crawled, tmp_path, "pip install 'crawl-dedup[client]'")
-
-
 def test_store_is_used_where_the_token_is_wrong(tmp_path, monkeypatch):
     """A service that refuses us is not used, and the log says where the token is read."""
     monkeypatch.delenv("DEDUP_TOKEN", raising=False)
@@ -95,24 +70,33 @@ def test_store_is_used_where_the_token_is_wrong(tmp_path, monkeypatch):
     assert_the_store_was_used(crawled, tmp_path / "crawl", "environment, DEDUP_TOKEN")
 
 
+@pytest.mark.long
+def test_store_is_used_without_the_extra(tmp_path):
+    """What speaks to a service is not installed: the log says what to install."""
+    setup = "import sys; sys.modules['hiredis'] = None"
+    crawled = run_case(tmp_path, Case(PAGES, settings=TRUSTING), setup=setup)
+    assert_the_store_was_used(crawled, tmp_path, "pip install 'crawl-dedup[client]'")
+
+
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
         (b"*2\r\n$6\r\nserver\r\n$5\r\nredis\r\n", "is not a table service"),
-        pytest.param(
-            b"-ERR unknown command 'HELLO'\r\n",
-            "it answers ERR unknown command",
-            marks=pytest.mark.long,
-        ),
-        pytest.param(
-            b"HTTP/1.1 400 Bad Request\r\n\r\n", "its answer is not RESP", marks=pytest.mark.long
-        ),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "its answer is not RESP"),
     ],
+    ids=["redis", "web server"],
 )
 def test_store_is_used_where_something_else_listens(tmp_path, answer, why):
-    """A Redis, an old one, a web server."""
+    """A Redis, a web server."""
     with listening(answer) as port:
         assert_the_store_was_used(crawl(tmp_path, port), tmp_path, why)
+
+
+def test_store_is_used_without_a_service(tmp_path):
+    """Nothing listens there: the store, without a warning."""
+    crawled = crawl(tmp_path, 1)
+    assert_the_store_was_used(crawled, tmp_path, "no table service listens at redis://127.0.0.1:1,")
+    assert " WARNING: dedup" not in crawled.log
 
 
 def test_what_never_answers_is_not_waited_for(tmp_path):
@@ -120,33 +104,3 @@ def test_what_never_answers_is_not_waited_for(tmp_path):
     with listening(None) as port:
         crawled = crawl(tmp_path, port, DEDUP_TIMEOUT_SECONDS=0.2)
     assert_the_store_was_used(crawled, tmp_path, "within 0.2 s")
-
-
-@pytest.mark.long
-def test_two_processes_share_what_the_error_says(tmp_path):
-    """Two crawls at once: one without the service finds the store held; as it says, both share it."""
-    path = tmp_path / "dedup"
-    settings = TRUSTING | {"DEDUP_PATH": str(path), "DEDUP_NAMESPACE": "shared"}
-    with dedup.open(path, namespace="shared"):
-        held = crawl(tmp_path / "held", 1, **settings)
-    assert len(held.errors) == 1
-    assert held.faults == {"store_locked": 3}
-    assert f"\n[dedup] to share it between crawls run `dedup serve --path {path}`" in held.log
-    first_is_through, second_is_through = threading.Event(), threading.Event()
-    one = {
-        "/": hub("/a", "/end"),
-        "/a": article(1),
-        "/end": article(2, before=lambda: (first_is_through.set(), second_is_through.wait(600))),
-    }
-    two = {"/": hub("/b"), "/b": article(1, frame="b")}
-    with Serving(path) as service, serve(one) as at_one, serve(two) as at_two:
-        setup = PATIENT + at(service.port)
-        first = Crawling(tmp_path / "one", {"only": (at_one, Case(one, settings=settings))}, setup)
-        assert first_is_through.wait(600)
-        second = Crawling(
-            tmp_path / "two", {"only": (at_two, Case(two, settings=settings))}, setup
-        ).end()["only"]
-        second_is_through.set()
-        assert first.end()["only"].faults == {}
-    assert set(second.dropped) == {"/b"}
-    assert second.dropped["/b"]["of"] == f"{at_one.url}/a"

@@ -4,7 +4,7 @@ Each site is small, and has the kind of trouble that its test names; the spiders
 """
 
 import pytest
-from crawling import TEXT, Case, Crawl, Page, article, hub, run_case, run_cases
+from crawling import TEXT, Case, Crawl, Page, article, hub, run_cases
 from scrapy.settings import Settings
 
 from dedup.scrapy.settings import Config, without_effect
@@ -72,16 +72,6 @@ def data(self, response):
     self.note("parsed", response)
     yield {"item": "number " + response.url.split("/")[4]}
 """
-LOGIN = """
-def parse(self, response):
-    self.note("parsed", response)
-    if response.css("form"):
-        form = {"next": response.url}
-        yield scrapy.FormRequest(self.base + "/auth", formdata=form, callback=self.parse)
-    elif "/login" not in response.url:
-        yield {"item": response.url}
-    yield from self.links(response)
-"""
 CAPTCHA = """
 def parse(self, response):
     self.note("parsed", response)
@@ -130,9 +120,7 @@ def page(self, response):
     else:
         yield {"item": response.url}
 """
-NO_KINDS = {"DEDUP_KINDS": False}
 ROBOT = article(500, text="Are you a robot " * 3 + " ".join(f"prove{n}" for n in range(60)))
-FORM = '<form method="post" action="/auth"><input name="a" value="b"></form>'
 DEAD = {
     f"/dead/{n}": article(77, f"/dead/{n + 1}", frame="This page is not here", title="Not found")
     for n in range(300)
@@ -172,16 +160,9 @@ CASES = {
         TWO_CALLBACKS,
     ),
     "kinds_off": Case(
-        {"/": hub(*(f"/thing/{n}" for n in range(COUNT)))} | THINGS, TWO_CALLBACKS, NO_KINDS
-    ),
-    "login": Case(
-        {"/": hub(*(f"/{n}" for n in range(COUNT))), "/auth": article(901)}
-        | {
-            f"/{n}": Page(b"", status=302, headers={"Location": f"/login?next={n}"})
-            for n in range(COUNT)
-        }
-        | {f"/login?next={n}": article(900, frame=FORM) for n in range(COUNT)},
-        LOGIN,
+        {"/": hub(*(f"/thing/{n}" for n in range(COUNT)))} | THINGS,
+        TWO_CALLBACKS,
+        {"DEDUP_KINDS": False},
     ),
     "captcha": Case(
         {"/": hub(*(f"/{n}" for n in range(20)))}
@@ -254,14 +235,6 @@ def test_promise_1_pages_of_another_callback_are_no_copies(crawls):
     assert scraped(crawls["kinds_off"]) == COUNT
 
 
-def test_a_page_that_asks_for_something_is_no_original(crawls):
-    """A login page, at the end of a redirect from each page, is answered each time."""
-    crawl = crawls["login"]
-    assert crawl.dropped == {}
-    assert crawl.requested.count("/auth") == COUNT
-    assert crawl.stat("released") == COUNT
-
-
 def test_a_page_that_asks_for_what_was_wanted_is_no_original(crawls):
     """What stands between, by a redirect, is parsed each time, and what was wanted comes."""
     crawl = crawls["gate"]
@@ -284,13 +257,6 @@ def test_forget_gives_a_page_back(crawls):
     assert set(crawl.dropped) == {"/b"}
 
 
-def test_a_404_of_robots_txt_asks_for_no_memory(tmp_path):
-    """Only a page that would be judged is forgotten when it is gone."""
-    crawl = run_case(tmp_path, Case({}, settings={"ROBOTSTXT_OBEY": True, "DEDUP_EXEMPT": []}))
-    assert "/robots.txt" in crawl.requested
-    assert crawl.faults == {}
-
-
 def test_pages_that_a_callback_waits_for_are_exempt(crawls):
     """A download inside a callback is not judged, even with meta of a judged page."""
     crawl = crawls["inline"]
@@ -302,26 +268,30 @@ def test_pages_that_a_callback_waits_for_are_exempt(crawls):
 # ------------------------------------------------------------------------- what it says
 
 
-@pytest.mark.parametrize(
-    ("settings", "warned"),
-    [
-        (
-            {"DEDUP_URLS": "skip", "DEDUP_MODE": "tag"},
-            "skips no request unless DEDUP_MODE is 'drop'",
-        ),
-        ({"DEDUP_SIMILARITY": "paper", "DEDUP_DISTANCE": 8}, "compares no texts"),
-        ({"DEDUP_OWN_WORDS": True}, "DEDUP_OWN_WORDS does nothing"),
-    ],
-)
-def test_settings_that_do_not_work_together_are_named(tmp_path, settings, warned):
-    """Each is allowed, and together they do what was hardly meant: a warning says so."""
-    crawl = run_case(tmp_path, Case({"/": hub()}, settings=settings))
-    assert crawl.log.count(warned) == 1
-    allowed = {name: value for name, value in settings.items() if name.endswith(("URLS", "ITY"))}
-    assert not [*without_effect(Config.from_settings(Settings(allowed)))]
+SAID = {
+    "urls": (
+        {"DEDUP_URLS": "skip", "DEDUP_MODE": "tag"},
+        "skips no request unless DEDUP_MODE is 'drop'",
+    ),
+    "paper": ({"DEDUP_SIMILARITY": "paper", "DEDUP_DISTANCE": 8}, "compares no texts"),
+    "words": ({"DEDUP_OWN_WORDS": True}, "DEDUP_OWN_WORDS does nothing"),
+    "unknown": (
+        {"DEDUP_MEMROY": "ever"},
+        "there is no setting DEDUP_MEMROY; DEDUP_MEMORY was meant?",
+    ),
+}
 
 
-def test_a_setting_that_does_not_exist_is_named(tmp_path):
-    """An unknown DEDUP_ setting is warned of, with the one that was meant."""
-    crawl = run_case(tmp_path, Case({"/": hub()}, settings={"DEDUP_MEMROY": "ever"}))
-    assert "there is no setting DEDUP_MEMROY; DEDUP_MEMORY was meant?" in crawl.log
+def test_settings_that_do_not_work_together_and_unknown_ones_are_named(tmp_path):
+    """A warning says what does nothing, and what was meant; each alone is allowed. A 404 of robots.txt asks for no memory."""
+    more = {"ROBOTSTXT_OBEY": True, "DEDUP_EXEMPT": []}
+    cases = {name: Case({"/": hub()}, settings=more | given) for name, (given, _) in SAID.items()}
+    for name, crawl in run_cases(tmp_path, cases).items():
+        given, warned = SAID[name]
+        assert crawl.log.count(warned) == 1
+        assert "/robots.txt" in crawl.requested
+        assert crawl.faults == {}
+        allowed = {
+            setting: value for setting, value in given.items() if setting.endswith(("URLS", "ITY"))
+        }
+        assert not [*without_effect(Config.from_settings(Settings(allowed)))]

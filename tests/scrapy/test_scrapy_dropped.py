@@ -4,7 +4,19 @@ import json
 from collections import Counter
 
 from command_line import call
-from crawling import Case, Crawling, Page, article, hub, run_case, run_cases, serve, wait_for, words
+from crawling import (
+    TEXT,
+    Case,
+    Crawling,
+    Page,
+    article,
+    hub,
+    run_case,
+    run_cases,
+    serve,
+    wait_for,
+    words,
+)
 from picture_site import article as visited
 from picture_site import picture
 
@@ -64,28 +76,16 @@ def test_every_page_dropped_or_withheld_is_a_line_in_every_mode(tmp_path):
     assert counted["skip_links"] < COPIES  # items of compared pages pass there
 
 
-def test_why_explains_a_withheld_page(tmp_path):
-    """`dedup why` says that it was parsed, what was withheld, and how to keep it; of the next one why it was dropped."""
-    file = tmp_path / "d.jsonl"
-    crawl = run_case(tmp_path, Case(PAGES, BEGINS, {"DEDUP_DROPPED": str(file)}))
-    said = call("why", f"{crawl.url}/first?copy=0", "--drops", file).stdout
-    for text in ("was parsed and compared, and what was known", "1 item\n", "DEDUP_ITEM_FIELDS"):
-        assert text in said
-    said = call("why", f"{crawl.url}/first?copy=1", "--drops", file).stdout
-    for text in ("was dropped before it was parsed", "items: parse, parameter `copy` added"):
-        assert text in said
-    listed = call("why", "--top", 100, "--drops", file, "--json").stdout.splitlines()
-    assert len(listed) == crawl.stat("near_duplicate")
-
-
 def test_a_copy_by_its_text_says_so(tmp_path):
     """DEDUP_PROOF = "text": the rule is the text; of fifty copies of one page the log warns, once."""
     file = tmp_path / "d.jsonl"
     paths = {f"/p?n={n}": article(1, frame=f"{n}") for n in range(55)}
-    settings = {"DEDUP_DROPPED": str(file), "DEDUP_PROOF": "text"}
+    settings = TEXT | {"DEDUP_DROPPED": str(file)}
     crawl = run_case(tmp_path, Case({"/": hub(*paths)} | paths, BEGINS, settings))
     assert [line.rule for line in read_drops(file)] == ["text"] * 54
     assert crawl.log.count(f"50 pages are copies of {crawl.url}/p?n=0 by their text") == 1
+    listed = call("why", "--top", 100, "--drops", file, "--json").stdout.splitlines()
+    assert len(listed) == crawl.stat("near_duplicate")
 
 
 def test_what_was_learned_of_the_site_is_said_of_its_pages(tmp_path):
@@ -93,12 +93,7 @@ def test_what_was_learned_of_the_site_is_said_of_its_pages(tmp_path):
     drops, report = tmp_path / "d.jsonl", tmp_path / "report.json"
     pages = {f"/{n}": Page(picture(n).encode()) for n in range(40)}
     pages |= {f"/copy?{frame}": article(1, frame=frame) for frame in "ab"}
-    settings = {
-        "DEDUP_DROPPED": str(drops),
-        "DEDUP_REPORT": str(report),
-        "DEDUP_PROOF": "text",
-        "CONCURRENT_REQUESTS": 1,
-    }
+    settings = TEXT | {"DEDUP_DROPPED": str(drops), "DEDUP_REPORT": str(report)}
     crawl = run_case(tmp_path, Case({"/": hub(*pages)} | pages, BEGINS, settings))
     said = call("why", f"{crawl.url}/30", "--report", report).stdout
     read = "read 154 words, 150 of them on 30 of the 31 pages of this site; of what was not read"
@@ -112,17 +107,9 @@ def test_a_page_dropped_by_its_own_words_says_so(tmp_path):
     drops = tmp_path / "d.jsonl"
     pages = {f"/{n}": Page(visited(n).encode()) for n in range(40)}
     pages |= {"/35/visit": Page(visited(35, 1).encode())}
-    settings = {
-        "DEDUP_DROPPED": str(drops),
-        "DEDUP_OWN_WORDS": True,
-        "DEDUP_PROOF": "text",
-        "CONCURRENT_REQUESTS": 1,
-    }
+    own = TEXT | {"DEDUP_DROPPED": str(drops), "DEDUP_OWN_WORDS": True}
     site = {"/": hub(*pages)} | pages
-    cases = {
-        "own": Case(site, BEGINS, settings),
-        "text": Case(site, BEGINS, {"DEDUP_PROOF": "text"}),
-    }
+    cases = {"own": Case(site, BEGINS, own), "text": Case(site, BEGINS, TEXT)}
     crawls = run_cases(tmp_path, cases)
     (drop,) = read_drops(drops)
     url = crawls["own"].url
@@ -150,18 +137,6 @@ def test_a_new_crawl_begins_an_empty_file(tmp_path):
     assert len(lines) > COPIES
     assert lines[COPIES].startswith('{"cut')
     assert all(json.loads(line) for n, line in enumerate(lines) if n != COPIES)
-
-
-def test_a_file_that_cannot_be_written_costs_no_page(tmp_path):
-    """It is a fault that is counted once, and the crawl is as without the setting."""
-    (tmp_path / "file").touch()
-    cases = {
-        "nowhere": Case(PAGES, BEGINS, {"DEDUP_DROPPED": str(tmp_path / "file" / "d.jsonl")}),
-        "without": Case(PAGES, BEGINS),
-    }
-    crawls = run_cases(tmp_path, cases)
-    assert sum(crawls["nowhere"].faults.values()) == 1
-    assert crawls["nowhere"].parsed == crawls["without"].parsed
 
 
 def test_a_kill_loses_no_line(tmp_path):

@@ -19,14 +19,12 @@ def sized(number: int, size: int, *, packed: bool = False) -> Page:
 
 
 JSON = Page(f'{{"text": "{words_of(1)}"}}'.encode(), "application/json")
-XML = Page(f"<feed><p>{words_of(2)}</p></feed>".encode(), "application/xml")
 BINARY = Page(bytes(range(256)) + words_of(3).encode(), "application/octet-stream")
 DATA = f'<script type="application/json">{{"text": "{words_of(4)}"}}</script>'
 
 # Each page of a kind is there twice, under /kind and /kind/copy; in ALMOST those of little text differ a little.
 KINDS = {
     "json": JSON,
-    "xml": XML,
     "binary": BINARY,
     "missing": article(10, status=404),
     "post": article(11),
@@ -95,7 +93,6 @@ def crawls(tmp_path_factory):
 
 REASONS = [
     ("json", "non_html"),
-    ("xml", "non_html"),
     ("binary", "non_html"),
     ("missing", "status"),
     ("post", "method"),
@@ -122,7 +119,10 @@ def test_a_page_of_the_greatest_size_is_judged(crawls, kind):
 
 
 def test_exempt_is_counted(crawls):
-    """Each reason is a stat."""
+    """Each reason is a stat; robots.txt and the files of a media pipeline are nobody's pages, and come through.
+
+    Pages of little text become originals, for copies of theirs, and the first of data; not the start page, which asks by POST.
+    """
     kinds = [reason for _, reason in REASONS]
     counts = {reason: 2 * kinds.count(reason) for reason in kinds}
     counts |= {"start": 1, "no_callback": 3}
@@ -131,43 +131,24 @@ def test_exempt_is_counted(crawls):
         for name, value in crawls["exempt"].stats.items()
         if name.startswith("dedup/exempt/")
     }
-
-
-def test_exempt_pages_without_fingerprint_are_not_inserted(crawls):
-    """Those of little text become originals, for copies of theirs, and the first of data; not the start page, which asks by POST."""
     assert crawls["exempt"].stat("inserted") == 7
-    assert (
-        crawls["exempt"].stat("released") == 2
-    )  # and the second page of data, which brings nothing new
-
-
-def test_exempt_no_callback(crawls):
-    """robots.txt and the files of a media pipeline are nobody's pages, and come through."""
     assert "/robots.txt" in crawls["exempt"].requested
     assert crawls["exempt"].stats["file_status_count/downloaded"] == 2
 
 
-@pytest.mark.parametrize("kind", ["missing", "post", "short", "large", "data", "json", "xml"])
+@pytest.mark.parametrize("kind", ["missing", "post", "short", "large", "data", "json"])
 def test_exemption_is_turned_off(crawls, kind):
-    """With an empty DEDUP_EXEMPT such a page is judged, and the second of its kind is dropped."""
+    """With an empty DEDUP_EXEMPT such a page is judged, and the second is dropped; bytes that are no text stay exempt."""
     crawl = crawls["judged"]
     pair = {f"/{kind}", f"/{kind}/copy"}
     assert len(pair & crawl.parsed) == len(pair & set(crawl.dropped)) == 1
-
-
-def test_what_has_no_text_is_exempt_always(crawls):
-    """Bytes that are no text stay exempt even with an empty DEDUP_EXEMPT."""
-    assert {"/binary", "/binary/copy"} <= crawls["judged"].parsed
-    assert crawls["judged"].stat("exempt/non_html") == 2
+    assert {"/binary", "/binary/copy"} <= crawl.parsed
+    assert crawl.stat("exempt/non_html") == 2
 
 
 def test_exempt_start(crawls):
-    """Two start pages of the same content are both parsed."""
+    """Two start pages of the same content are both parsed; with "-start" in DEDUP_EXEMPT one is."""
     assert {"/", "/start"} <= crawls["starts"].parsed
     assert crawls["starts"].stat("exempt/start") == 2
-
-
-def test_start_is_judged_without_its_exemption(crawls):
-    """With "-start" in DEDUP_EXEMPT the second of two alike start pages is dropped."""
     assert len({"/", "/start"} & crawls["judgedstarts"].parsed) == 1
     assert crawls["judgedstarts"].stat("near_duplicate") == 2

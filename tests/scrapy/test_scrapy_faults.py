@@ -49,14 +49,9 @@ KINDS = [
 
 @pytest.mark.parametrize(("name", "kind"), KINDS)
 def test_promise_1_nothing_is_lost_without_a_store(crawls, name, kind):
-    """A store that cannot be opened costs no page, and each page counts the fault."""
+    """A store that cannot be opened costs no page; each page counts the fault, and one error says which namespace."""
     assert crawls[name].parsed == set(PAGES)
     assert crawls[name].faults == {kind: len(PAGES)}
-
-
-@pytest.mark.parametrize(("name", "kind"), KINDS)
-def test_store_that_cannot_be_opened_is_told_once(crawls, name, kind):
-    """One error says which namespace goes without, and where the store lies."""
     (error,) = [line for line in crawls[name].errors if f"'{name}'" in line]
     assert f"[dedup] off for '{name}' in this crawl, pages are kept: " in error
     assert kind == "recipe_mismatch" or f"/dedup/{name}" in error
@@ -144,20 +139,6 @@ def test_fault_is_logged_once(broken):
     assert broken["insert"].stat("inserted") == 0
     assert "the pipeline is broken" in log
     assert not [line for line in broken["mine"].errors if "signal handler" in line]
-
-
-def test_store_without_documents_is_closed_with_its_crawl(tmp_path):
-    """A crawl that accepted nothing gives its store back like any other."""
-    left = tmp_path / "left"
-    setup = f"""
-import atexit, pathlib, dedup.detector
-count = lambda: pathlib.Path({str(left)!r}).write_text(str(len(dedup.detector.detector._stores)))
-atexit.register(count)
-"""
-    body = "def parse(self, response): raise ValueError('the callback is broken')"
-    crawl = run_case(tmp_path, Case(PAGES, body), setup=setup)
-    assert crawl.stat("released") == 1
-    assert left.read_text() == "0"
 
 
 def test_reactor_without_asyncio_disables_the_addon(tmp_path):

@@ -1,10 +1,6 @@
 """Disks that are full or read-only, and stores that two crawls want: real ones, no page is lost."""
 
 import inspect
-import os
-import shutil
-import threading
-import time
 
 import pytest
 from crawling import Case, Crawling, article, hub, run_case, serve
@@ -114,6 +110,7 @@ mounting.read_only({path!r})
 """
 
 
+@pytest.mark.skipif(not can_mount(), reason="neither root nor a user namespace: no mount")
 @pytest.mark.parametrize("there", [True, False], ids=["store", "no-store"])
 def test_promise_1_nothing_is_lost_on_a_read_only_disk(tmp_path, there):
     """The crawl goes without, and one error names the folder; what is there stays as it is."""
@@ -123,44 +120,10 @@ def test_promise_1_nothing_is_lost_on_a_read_only_disk(tmp_path, there):
         spread(folder, 3)
     before = {path: path.read_bytes() for path in folder.glob("*/*")}
     pages = {"/": hub("/a", "/b"), "/a": article(1), "/b": article(1, frame="b")}
-    if os.geteuid() and not can_mount():  # modes do not bind root, but they bind others
-        for path in [*folder.rglob("*"), folder]:
-            path.chmod(0o555 if path.is_dir() else 0o444)
-        crawl, kind = run_case(tmp_path, Case(pages)), "permission_error"
-    else:
-        setup = READ_ONLY.format(path=str(folder))
-        crawl, kind = run_case(tmp_path, Case(pages), setup=setup), "oserror"
+    crawl = run_case(tmp_path, Case(pages), setup=READ_ONLY.format(path=str(folder)))
     assert crawl.parsed == set(pages)
-    assert crawl.faults == {kind: 3}
+    assert crawl.faults == {"oserror": 3}
     (error,) = crawl.errors
     assert "[dedup] off for 'only' in this crawl, pages are kept: " in error
     assert str(folder / "only") in error
     assert {path: path.read_bytes() for path in folder.glob("*/*")} == before
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-@pytest.mark.long
-def test_two_crawls_of_one_store_at_once(tmp_path):
-    """The second one goes without, says who holds the store, and names `dedup serve`."""
-    second_ended = threading.Event()
-    pages = {"/": hub("/a", "/b"), "/a": article(1), "/b": article(1, frame="b")}
-    held = pages | {"/a": article(1, before=lambda: second_ended.wait(600))}
-    settings = {"DEDUP_PATH": str(tmp_path / "dedup"), "DEDUP_NAMESPACE": "shared"}
-    settings["DEDUP_PROOF"] = "text"  # the first copy is dropped
-    with serve(held) as one, serve(pages) as two:
-        first = Crawling(tmp_path / "one", {"only": (one, Case(held, settings=settings))})
-        while "/a" not in one.requested:  # it has opened the store at its start page
-            assert first.process.poll() is None
-            time.sleep(0.01)
-        second = Crawling(tmp_path / "two", {"only": (two, Case(pages, settings=settings))})
-        without = second.end()["only"]
-        second_ended.set()
-        holder = first.end()["only"]
-    assert without.parsed == set(pages)
-    assert without.faults == {"store_locked": len(pages)}
-    (error,) = without.errors
-    assert f"is held by process {first.process.pid} " in error
-    assert "`dedup serve`" in error
-    assert set(holder.dropped) == {"/b"}
-    assert holder.faults == {}
-    assert verify_store(tmp_path / "dedup", "shared").problems == []

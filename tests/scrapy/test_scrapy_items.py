@@ -50,30 +50,23 @@ def items(crawl: Crawl, *fields: str) -> list[tuple[object, ...]]:
     return [tuple(item.get(f) for f in fields) for item in crawl.items]
 
 
-def shop(count: int) -> dict[str, Page]:
+def shop(numbers: range) -> dict[str, Page]:
     """Products, each with a variant that has a SKU of its own, and a copy with a campaign parameter."""
-    pages: dict[str, Page] = {}
-    for n in range(count):
-        pages[f"/p/{n}"] = product(n, f"{n}")
-    for n in range(count):
+    pages = {f"/p/{n}": product(n, f"{n}") for n in numbers}
+    for n in numbers:
         pages[f"/p/{n}?variant=2"] = product(n, f"{n}-2")
         pages[f"/p/{n}?utm_source=mail"] = product(n, f"{n}", frame="mail")
     return linked(pages)
 
 
-def rare(count: int, each: int) -> dict[str, Page]:
-    """Copies, of which one in thirty has another price, in inline data."""
-    pages = {f"/p/{n}": product(n, price=n) for n in range(count)}
-    for n in range(count):
-        for k in range(each):
-            number = n * each + k
-            pages[f"/p/{n}?ref=r{k}"] = product(
-                n, price=10_000 + number if number % 30 == 17 else n
-            )
-    return linked(pages)
+def twins(count: int) -> dict[str, Page]:
+    """Products, each with a copy."""
+    return linked(
+        {f"/p/{n}{k}": product(n, str(n)) for n in range(count) for k in ("", "?utm_source=x")}
+    )
 
 
-# Where a value may stand besides inline data, and how a spider finds it.
+# Where a value may stand, and how a spider finds it.
 PLACES = {
     "class": ('<p class="stars s{}"></p>', "p.stars::attr(class)"),
     "alt": ('<img src="/a.png" alt="{} of 5">', "img::attr(alt)"),
@@ -82,6 +75,7 @@ PLACES = {
     "beside": ('<aside id="b"><p>{}</p></aside>', "#b p::text"),
     "frame": ('<footer id="f">{}</footer>', "#f::text"),
     "meta": ('<meta name="price" content="{}">', "meta[name=price]::attr(content)"),
+    "data": ('<script type="application/ld+json">{{"price": {}}}</script>', "script::text"),
     "word": ('<p id="w">It comes in {} and is shipped at once.</p>', "#w::text"),
 }
 COLOURS = ("red", "blue", "green", "white")
@@ -102,23 +96,13 @@ def rare_places(count: int, each: int) -> dict[str, Page]:
     for k in range(-1, each):
         for n in range(count):
             values = {name: COLOURS[n % 4] if name == "word" else n for name in PLACES}
-            name = next(odd, "") if k >= 0 and (n * each + k) % 21 == 17 else ""
+            name = next(odd, "") if k >= 0 and (n * each + k) % 20 == 17 else ""
             if name:
                 values[name] = "amber" if name == "word" else 10_000 + n * each + k
             html = "".join(form.format(values[place]) for place, (form, _) in PLACES.items())
             path = f"/p/{n}?ref=r{k}" if k >= 0 else f"/p/{n}"
             pages[path] = article(n, text=f"{words(n)}</p>{html}<p>")
     assert next(odd, None) is None  # each place has its variant
-    return linked(pages)
-
-
-def late(count: int, last: int) -> dict[str, Page]:
-    """Copies, of which only the last are variants."""
-    pages = {f"/p/{n}": product(n, price=n) for n in range(count)}
-    for n in range(count):
-        pages[f"/p/{n}?ref=x"] = product(n, price=n)
-    for n in range(last):
-        pages[f"/p/{n}?ref=y"] = product(n, price=5000 + n)
     return linked(pages)
 
 
@@ -142,6 +126,13 @@ def parse(self, response):
     yield {"url": response.url, "html": response.text}
     yield from self.links(response)
 """
+
+
+def beside(value: str) -> str:
+    """Return a spider that keeps whole pages, and a value beside each."""
+    return WHOLE_PAGES.replace("}", f', "more": {value}}}', 1)
+
+
 COUNTER = """
 seen = 0
 
@@ -178,20 +169,19 @@ def parse(self, response):
 @pytest.fixture(scope="module")
 def crawls(tmp_path_factory):
     cases = {
-        "shop": Case(shop(40), ITEMS, WRITES),
-        "rare": Case(rare(12, 15), ITEMS, WRITES),
+        "shop": Case(shop(range(40)), ITEMS, WRITES),
         "places": Case(rare_places(12, 15), READS_PLACES, WRITES),
-        "late": Case(late(60, 20), ITEMS, WRITES),
-        "tag": Case(shop(10), ITEMS, WRITES | {"DEDUP_MODE": "tag"}),
-        "keep": Case(shop(10), ITEMS, WRITES | {"DEDUP_PROOF_ITEMS": "keep"}),
-        "text": Case(shop(10), ITEMS, WRITES | {"DEDUP_PROOF": "text"}),
+        "keep": Case(shop(range(10)), ITEMS, WRITES | {"DEDUP_PROOF_ITEMS": "keep"}),
         "pages": Case(counters(60), KEEPS_PAGES, WRITES),
         "nocontrol": Case(counters(30), KEEPS_PAGES, WRITES | {"DEDUP_CONTROL": 0}),
-        "position": Case(shop(10), COUNTER, WRITES),
-        "ignoring": Case(shop(20), COUNTER, WRITES | {"DEDUP_ITEM_IGNORE": ["position"]}),
-        "fails": Case(shop(10), FAILS, WRITES),
+        "position": Case(shop(range(10)), COUNTER, WRITES),
+        "ignoring": Case(shop(range(20)), COUNTER, WRITES | {"DEDUP_ITEM_IGNORE": ["position"]}),
+        "fails": Case(shop(range(10)), FAILS, WRITES),
+        "hostile": Case(twins(12), HOSTILE, WRITES),
+        "constant": Case(counters(30), beside("'news'"), WRITES),
+        "volatile": Case(counters(30), beside("str(time.time_ns())"), WRITES),
     }
-    return run_cases(tmp_path_factory.mktemp("items"), cases)
+    return run_cases(tmp_path_factory.mktemp("items"), cases, setup="import time")
 
 
 def test_no_fault(crawls):
@@ -209,28 +199,13 @@ def test_promise_1_a_shop_keeps_its_variants_and_drops_its_copies(crawls):
     assert all("utm_source" in path for path in crawl.dropped)
 
 
-def test_promise_1_rare_variants_are_kept(crawls):
-    """One copy in thirty has another price: the class knows that inline data differ."""
-    crawl = crawls["rare"]
-    wanted = set(range(12)) | {10_000 + n for n in range(180) if n % 30 == 17}
-    assert {price for (price,) in items(crawl, "price")} == wanted
-    assert len(crawl.dropped) >= 0.85 * 174
-
-
 @pytest.mark.parametrize("place", PLACES)
 def test_promise_1_rare_variants_are_kept_wherever_they_differ(crawls, place):
     """In a class, a label beside the text, a word of it: the class of copies is another one."""
     values = [value for (value,) in items(crawls["places"], place)]
     odd = "amber" if place == "word" else r"1\d{4}"
     assert sum(bool(re.search(odd, value)) for value in values) == 1, values
-    assert len(crawls["places"].dropped) >= 0.8 * 172
-
-
-def test_promise_1_late_variants_are_kept(crawls):
-    """Only the last pages differ, long after the class of copies was proven."""
-    crawl = crawls["late"]
-    assert {price for (price,) in items(crawl, "price")} == {*range(60), *range(5000, 5020)}
-    assert len(crawl.dropped) >= 0.8 * 60
+    assert len(crawls["places"].dropped) >= 0.8 * 171
 
 
 def test_the_output_is_as_if_copies_had_been_dropped(crawls):
@@ -239,28 +214,6 @@ def test_the_output_is_as_if_copies_had_been_dropped(crawls):
     assert len(found) == len(set(found))
     kept = items(crawls["keep"], "sku")
     assert len(kept) == len(set(kept)) + crawls["keep"].stat("items/equal")
-
-
-def test_a_page_that_is_parsed_says_why(crawls):
-    """Its meta has the reason, and it bears a flag."""
-    parsed = [e for e in crawls["shop"].of("parsed") if e["dedup"].get("reason") == "compared"]
-    assert parsed
-    assert all("near-duplicate-parsed" in e["flags"] and e["dedup"]["of"] for e in parsed)
-
-
-def test_tag_mode_changes_nothing(crawls):
-    """Everything is parsed, every item and copy comes, and what `drop` would do is said."""
-    crawl = crawls["tag"]
-    assert len(crawl.parsed) == 31
-    assert len(items(crawl, "sku")) == 30
-    assert not crawl.dropped
-    would = [e["dedup"]["would"] for e in crawl.of("parsed") if e["dedup"].get("would")]
-    assert {"drop", "compare", "keep"} <= set(would)
-
-
-def test_by_text_alone_the_shop_loses_its_variants(crawls):
-    """DEDUP_PROOF = "text" is what it was."""
-    assert len(set(items(crawls["text"], "sku"))) == 10
 
 
 def test_promise_1_a_counter_in_a_page_that_is_kept_costs_no_item(crawls):
@@ -288,39 +241,38 @@ def test_a_callback_that_raises_loses_no_item_that_it_yielded(crawls):
     assert len(items(crawl, "sku")) == 30
 
 
-def test_items_that_cannot_be_read_keep_their_pages(tmp_path):
+def test_items_that_cannot_be_read_keep_their_pages(crawls):
     """Functions, recursion, generators: no evidence, nothing dropped, nothing lost."""
-    pages = {f"/p/{n}{k}": product(n, str(n)) for n in range(12) for k in ("", "?utm_source=x")}
-    crawl = run_case(tmp_path, Case(linked(pages), HOSTILE, WRITES))
-    assert not crawl.faults
-    assert not crawl.dropped
-    assert len(items(crawl, "sku")) == 24
+    assert not crawls["hostile"].dropped
+    assert len(items(crawls["hostile"], "sku")) == 24
+
+
+@pytest.mark.parametrize("name", ["constant", "volatile"])
+def test_what_stands_beside_the_page_is_compared(crawls, name):
+    """The next page may bring another constant; a copy with an equal one is withheld, whatever number it counts."""
+    assert not crawls[name].stat("items/by_text")
+    assert len(items(crawls[name], "url")) <= 31 + 3
 
 
 def test_evidence_lasts_with_the_memory(tmp_path):
     """The next crawl drops copies from the first one on; a damaged file is named, and nothing is lost."""
     settings = WRITES | {"DEDUP_MEMORY": "ever"}
-    pages = shop(12)
-    new = {path.replace("/p/", "/q/"): page for path, page in shop(24).items() if path != "/"}
-    for path in list(new):
-        number = int(path.split("/")[2].split("?")[0])
-        if number < 12:
-            del new[path]
-    with serve(pages) as server:
-        case = Case(pages, ITEMS, settings)
-        Crawling(tmp_path, {"only": (server, case)}).end()
-        path = tmp_path / "dedup" / "only" / "learned"
-        assert path.read_bytes()
-        server.pages = {p: [page] for p, page in linked(new).items()}
-        second = Crawling(tmp_path, {"only": (server, case)}).end()["only"]
-        copies = {p for p in second.dropped if "utm_source" in p}
-        assert len(copies) >= 8
-        path.write_bytes(b"\0" + path.read_bytes()[:100])
-        last = {p.replace("/q/", "/r/"): page for p, page in new.items()}
-        last = {p: product(int(p.split("/")[2].split("?")[0]) + 100, f"new {p}") for p in last}
-        server.pages = {p: [page] for p, page in linked(last).items()}
-        third = Crawling(tmp_path, {"only": (server, case)}).end()["only"]
-    assert {sku for (sku,) in items(third, "sku")} >= {f"new {p}" for p in last}
+    learned = tmp_path / "dedup" / "only" / "learned"
+    last = {f"/r/{n}": product(100 + n, f"new {n}") for n in range(24)}
+    with serve({}) as server:
+        case = Case({}, ITEMS, settings)
+
+        def crawled(pages: dict[str, Page]) -> Crawl:
+            server.pages = {path: [page] for path, page in pages.items()}
+            return Crawling(tmp_path, {"only": (server, case)}).end()["only"]
+
+        crawled(shop(range(12)))
+        assert learned.read_bytes()
+        second = crawled(shop(range(12, 24)))
+        assert sum("utm_source" in path for path in second.dropped) >= 8
+        learned.write_bytes(b"\0" + learned.read_bytes()[:100])
+        third = crawled(linked(last))
+    assert {sku for (sku,) in items(third, "sku")} >= {f"new {n}" for n in range(24)}
     assert "learned cannot be used" in third.log
     assert not third.faults
 
@@ -338,10 +290,10 @@ def test_promise_1_a_daily_page_with_other_numbers_is_no_copy_of_yesterdays(tmp_
         return linked(pages)
 
     with serve(day(1)) as server:
-        case = Case(day(1), ITEMS, settings)
-        Crawling(tmp_path, {"only": (server, case)}).end()
+        together = {"only": (server, Case({}, ITEMS, settings))}
+        Crawling(tmp_path, together).end()
         server.pages = {path: [page] for path, page in day(2).items()}
-        second = Crawling(tmp_path, {"only": (server, case)}).end()["only"]
+        second = Crawling(tmp_path, together).end()["only"]
     today = [url for (url,) in items(second, "url") if "/day2/" in str(url)]
     assert {str(url).partition("?")[0] for url in today} == {
         f"{second.url}/day2/{n}" for n in range(20)
@@ -410,15 +362,6 @@ def test_promise_1_what_stands_in_place_of_something_else_is_no_copy(tmp_path, s
     }
     crawl = run_case(tmp_path, Case(linked(pages), WHOLE_PAGES, WRITES))
     assert len(items(crawl, "url")) == 41
-
-
-@pytest.mark.parametrize("value", ["'news'", "str(time.time_ns())"], ids=["constant", "volatile"])
-def test_what_stands_beside_the_page_is_compared(tmp_path, value):
-    """The next page may bring another constant; a copy with an equal one is withheld, whatever number it counts."""
-    body = "import time\n" + WHOLE_PAGES.replace("}", f', "more": {value}}}', 1)
-    crawl = run_case(tmp_path, Case(counters(30), body, WRITES))
-    assert not crawl.stat("items/by_text")
-    assert len(items(crawl, "url")) <= 31 + 3
 
 
 LANGS = """

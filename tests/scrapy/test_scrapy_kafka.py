@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaConsumer, TopicPartition
 from crawling import (
     HURRIED,
     PATIENT,
@@ -25,11 +24,12 @@ from crawling import (
     serve,
     wait_for,
 )
+from logs import read
 from services import Serving
 
 from dedup.model.events import Event, decode
 from dedup.scrapy.memory.outbox import Outbox
-from dedup.wire.kafka import describe_topic, kafka_config
+from dedup.wire.kafka import kafka_config
 
 PAGES = {
     "/": hub("/a", "/b", "/c", "/raises"),
@@ -55,41 +55,14 @@ def topic() -> str:
 
 def asks(service: Serving, bootstrap: str, topic: str, **settings: object) -> dict[str, object]:
     """Settings of a crawl; this machine may be busy, so it is given time."""
-    return (
-        TEXT
-        | {
-            "DEDUP_SERVICE": f"redis://127.0.0.1:{service.port}",
-            "DEDUP_TIMEOUT_SECONDS": 60,
-            "DEDUP_KAFKA": bootstrap,
-            "DEDUP_TOPIC": topic,
-        }
-        | settings
-    )
+    where = {"DEDUP_SERVICE": f"redis://127.0.0.1:{service.port}", "DEDUP_TIMEOUT_SECONDS": 60}
+    return TEXT | where | {"DEDUP_KAFKA": bootstrap, "DEDUP_TOPIC": topic} | settings
 
 
 def log_of(bootstrap: str, topic: str) -> list[Event]:
-    """Return what a topic holds, up to its end as it is now; [] if there is none."""
-
-    async def read() -> list[Event]:
-        found_topic = await describe_topic(kafka_config(bootstrap, topic))
-        if found_topic is None:
-            return []
-        partitions = [TopicPartition(topic, n) for n in range(found_topic.partitions)]
-        consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest")
-        await consumer.start()
-        try:
-            consumer.assign(partitions)
-            ends = await consumer.end_offsets(partitions)
-            await consumer.seek_to_beginning(*partitions)
-            found: list[Event] = []
-            while any([await consumer.position(p) < ends[p] for p in partitions]):
-                for records in (await consumer.getmany(timeout_ms=200)).values():
-                    found += [decode(record.key, record.value) for record in records]
-            return found
-        finally:
-            await consumer.stop()
-
-    return asyncio.run(read())
+    """Return what a topic holds, up to its end as it is now."""
+    records = asyncio.run(read(kafka_config(bootstrap, topic)))
+    return [decode(record.key, record.value) for record in records]
 
 
 def documents(events: list[Event]) -> set[str]:

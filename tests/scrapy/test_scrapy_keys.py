@@ -113,12 +113,6 @@ def crawls(tmp_path_factory):
 # ---------------------------------------------------------------------------- keys and meta
 
 
-def test_redirect_key_is_the_first_url(crawls):
-    """The document key is the URL that was requested before a redirect."""
-    crawl = crawls["redirected"]
-    assert crawl.meta("/landed")["key"] == f"{crawl.url}/moved"
-
-
 def test_redirect_to_a_copy_is_dropped(crawls):
     """A redirect to a copy with a session id is a near-duplicate, under the URL it began with."""
     crawl = crawls["redirected"]
@@ -129,28 +123,18 @@ def test_redirect_to_a_copy_is_dropped(crawls):
 
 @pytest.mark.parametrize(
     ("path", "key"),
-    [("/child", "/child"), ("/child-landed", "/child-moved"), ("/grandchild", "/grandchild")],
+    [
+        ("/landed", "/moved"),  # before a redirect
+        ("/child", "/child"),
+        ("/child-landed", "/child-moved"),
+        ("/grandchild", "/grandchild"),
+        ("/after", "/after"),  # by the errback of a dropped page
+    ],
 )
 def test_copied_meta_keeps_keys_right(crawls, path, key):
-    """A spider that copies response.meta to new requests copies no key, not even after redirects."""
+    """The key is the first URL: response.meta copied to new requests brings no key along, nor that they are a start."""
     crawl = crawls["redirected"]
-    assert crawl.meta(path)["key"] == f"{crawl.url}{key}"
-
-
-def test_copied_meta_is_no_start_request(crawls):
-    """A page whose request carries the meta of a start page is judged like any other."""
-    crawl = crawls["redirected"]
-    assert crawl.meta("/landed")["status"] == "unique"
-    assert crawl.stat("exempt/start") == 1
-
-
-def test_meta_copied_in_an_errback_keeps_keys_right(crawls):
-    """The meta of a dropped page, copied by its errback, gives no key and no verdict along."""
-    crawl = crawls["redirected"]
-    assert (crawl.meta("/after")["status"], crawl.meta("/after")["key"]) == (
-        "unique",
-        f"{crawl.url}/after",
-    )
+    assert (crawl.meta(path)["status"], crawl.meta(path)["key"]) == ("unique", f"{crawl.url}{key}")
 
 
 def test_dont_dedup(crawls):
@@ -160,25 +144,17 @@ def test_dont_dedup(crawls):
 
 
 def test_dedup_key(crawls):
-    """Pages that a spider gives the same dedup_key are one document: fetched again, never dropped."""
+    """Pages of one dedup_key are one document: fetched again, never dropped; copied meta does not hand it on."""
     red, blue = (crawls["metas"].meta(f"/product?colour={c}") for c in ("red", "blue"))
     assert red["key"] == blue["key"] == "product"
     assert sorted([red["status"], blue["status"]]) == ["refetch", "unique"]
-
-
-def test_copied_dedup_key_is_not_inherited(crawls):
-    """A dedup_key that came along with copied meta is not the new page's."""
     assert crawls["metas"].meta("/manual")["key"] == f"{crawls['metas'].url}/manual"
 
 
 def test_dedup_namespace(crawls):
-    """meta["dedup_namespace"] judges a page among those of that namespace only."""
+    """meta["dedup_namespace"] judges a page among those of that namespace only; one that is none keeps it and counts."""
     assert crawls["metas"].meta("/elsewhere")["status"] == "unique"
     assert crawls["metas"].meta("/plain")["status"] == "unique"
-
-
-def test_namespace_that_is_none_keeps_the_page(crawls):
-    """A dedup_namespace outside what is allowed keeps the page and counts it."""
     assert "/bad-namespace" in crawls["metas"].parsed
     assert crawls["metas"].faults == {"usage_error": 1}
 
@@ -186,15 +162,11 @@ def test_namespace_that_is_none_keeps_the_page(crawls):
 # ------------------------------------------------------------------------------ scope and text
 
 
-def test_scope_site_keeps_the_copy_on_another_host(crawls):
-    """In the scope site a near-duplicate on another host is kept, one on the same is dropped."""
+def test_scope_decides_about_the_copy_on_another_host(crawls):
+    """In the scope site a near-duplicate on another host is kept, one on the same is dropped; by default both are."""
     kept, dropped = crawls["site"].event("/copy"), crawls["site"].dropped["/copy"]
     assert "//localhost:" in kept["dedup"]["key"]
     assert dropped["of"] == f"{crawls['site'].url}/a"
-
-
-def test_scope_global_drops_the_copy_on_another_host(crawls):
-    """By default a near-duplicate is dropped on whatever host it is."""
     assert crawls["everywhere"].paths("failed") == ["/copy", "/copy"]
 
 

@@ -55,25 +55,6 @@ import warnings
 from scrapy.exceptions import ScrapyDeprecationWarning
 warnings.filterwarnings("ignore", category=ScrapyDeprecationWarning)
 """
-SPLASH = """
-async def start(self):
-    from scrapy_splash import SplashRequest
-    yield SplashRequest(self.start_urls[0], self.parse)
-
-def links(self, response):
-    from scrapy_splash import SplashRequest
-    for position, href in enumerate(response.css("a::attr(href)").getall()):
-        yield SplashRequest(
-            response.urljoin(href), self.parse, errback=self.failed, priority=-position
-        )
-
-def note(self, event, response=None, **more):
-    request = getattr(response, "request", response)
-    splash = request.meta.get("splash", {}).get("args", {}).get("url") if request else None
-    if splash and response is request:
-        response = request.replace(url=splash)
-    super().note(event, response, **more)
-"""
 PLAYWRIGHT = """
 async def start(self):
     yield scrapy.Request(self.start_urls[0], meta={"playwright": True})
@@ -99,12 +80,9 @@ class Thing(WebPage):
             print(response.url, file=built)
 """
 MODULES = {
-    "autothrottle": "scrapy",
     "zyte": "scrapy_zyte_api",
-    "zytebrowser": "scrapy_zyte_api",
     "proxies": "rotating_proxies",
     "discarder": "duplicate_url_discarder",
-    "spidermon": "spidermon",
 }
 BESIDE = {"dedup.scrapy.Addon": 500}
 
@@ -121,11 +99,8 @@ def assert_as_without(crawl: Crawl) -> None:
     assert [line for line in crawl.errors if "dedup" in line] == []
 
 
-NOT_ASYNCHRONOUS = (2, 16)  # from this Scrapy on a spider middleware must be
-
-
-def needs(module: str, before: tuple[int, int] | None = None) -> None:
-    """Skip a test without a plugin, or with a Scrapy with which that plugin does not start."""
+def needs(module: str) -> None:
+    """Skip a test without a plugin, or with a Scrapy that it is not for."""
     if find_spec(module) is None:
         lacking(module)
     try:
@@ -133,8 +108,6 @@ def needs(module: str, before: tuple[int, int] | None = None) -> None:
             import_module(module)
     except ImportError as error:
         pytest.skip(f"{module} is not for Scrapy {scrapy.__version__}: {error}")
-    if before is not None and scrapy.version_info >= before:
-        pytest.skip(f"{module} does not start with Scrapy {scrapy.__version__}")
 
 
 def cases(url: str, folder: Path) -> dict[str, Case]:
@@ -147,13 +120,8 @@ def cases(url: str, folder: Path) -> dict[str, Case]:
     rules = folder / "rules.json"
     rule = {"order": 1, "urlPattern": {"include": []}, "processor": "queryRemoval"}
     rules.write_text(json.dumps([rule | {"args": ["ref"]}]))
-    throttled = {"AUTOTHROTTLE_ENABLED": True, "AUTOTHROTTLE_START_DELAY": 0.01}
     return {
-        "autothrottle": Case(PAGES, settings=throttled),
         "zyte": Case(PAGES, settings=zyte),
-        "zytebrowser": Case(
-            PAGES, settings=zyte | {"ZYTE_API_AUTOMAP_PARAMS": {"browserHtml": True}}
-        ),
         "proxies": Case(
             PAGES,
             settings={
@@ -169,17 +137,6 @@ def cases(url: str, folder: Path) -> dict[str, Case]:
             settings={
                 "ADDONS": BESIDE | {"duplicate_url_discarder.Addon": 600},
                 "DUD_LOAD_RULE_PATHS": [str(rules)],
-            },
-        ),
-        "spidermon": Case(
-            PAGES,
-            settings={
-                "SPIDERMON_ENABLED": True,
-                "EXTENSIONS": {"spidermon.contrib.scrapy.extensions.Spidermon": 500},
-                "SPIDERMON_SPIDER_CLOSE_MONITORS": [
-                    "spidermon.contrib.scrapy.monitors.SpiderCloseMonitorSuite"
-                ],
-                "SPIDERMON_MIN_ITEMS": 5,
             },
         ),
     }
@@ -207,7 +164,7 @@ def test_promise_pages_are_kept_and_dropped_as_without_a_plugin(crawls, name):
 
 def test_pages_came_through_the_plugins(crawls):
     """Or the crawls above say nothing: 7 pages by each way."""
-    for way, names in {"proxy": {"proxies"}, "extract": {"zyte", "zytebrowser"}}.items():
+    for way, names in {"proxy": {"proxies"}, "extract": {"zyte"}}.items():
         assert crawls[1][way] == 7 * len(names & set(crawls[0])), way
 
 
@@ -217,44 +174,15 @@ def test_discarder_takes_its_urls_out_before(crawls):
     assert not [path for path in crawls[0]["discarder"].requested if "ref=" in path]
 
 
-# ----------------------------------------------------------------- those that remember a crawl
-
-
-def crawl_twice(folder: Path, settings: dict[str, object]) -> list[Crawl]:
-    """Crawl a site by the same spider today and tomorrow."""
-    with serve(PAGES) as site:
-        together = {"only": (site, Case(PAGES, settings=settings))}
-        return [Crawling(folder, together, OLDER, TEXT).end()["only"] for _ in range(2)]
-
-
 def test_http_cache(tmp_path):
     """Pages out of the cache are judged as those of the site."""
     settings = {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": str(tmp_path / "cache")}
-    today, tomorrow = crawl_twice(tmp_path, settings)
+    with serve(PAGES) as site:
+        together = {"only": (site, Case(PAGES, settings=settings))}
+        today, tomorrow = (Crawling(tmp_path, together, OLDER, TEXT).end()["only"] for _ in "12")
     assert_as_without(today)
     assert_as_without(tomorrow)
     assert tomorrow.requested == []
-
-
-@pytest.mark.parametrize("memory", ["ever", "crawl"])
-def test_deltafetch(tmp_path, memory):
-    """It skips pages that brought items; a dropped copy stays dropped if dedup remembers, too.
-
-    With an empty memory tomorrow the copy is unique, since its original is not fetched: it is kept.
-    """
-    needs("scrapy_deltafetch", NOT_ASYNCHRONOUS)
-    settings = {
-        "SPIDER_MIDDLEWARES": {"scrapy_deltafetch.DeltaFetch": 100},
-        "DELTAFETCH_ENABLED": True,
-        "DELTAFETCH_DIR": str(tmp_path / "delta"),
-        "DEDUP_MEMORY": memory,
-    }
-    today, tomorrow = crawl_twice(tmp_path, settings)
-    assert_as_without(today)
-    assert tomorrow.faults == {}
-    assert tomorrow.stats["deltafetch/skipped"] == 3
-    assert sorted(tomorrow.requested) == ["/", "/b", "/d-copy"]
-    assert set(tomorrow.dropped) == (DROPPED if memory == "ever" else set())
 
 
 # ----------------------------------------------------------------------------- before the callback
@@ -271,26 +199,6 @@ def test_poet(tmp_path):
 
 
 # -------------------------------------------------------------------------- pages that were rendered
-
-
-def test_splash(tmp_path):
-    """A page is a POST to Splash there: it is judged all the same, under its own key."""
-    needs("scrapy_splash", (2, 14))
-    with stand_in() as there:
-        settings = {
-            "SPLASH_URL": there.url,
-            "DOWNLOADER_MIDDLEWARES": {
-                "scrapy_splash.SplashCookiesMiddleware": 723,
-                "scrapy_splash.SplashMiddleware": 725,
-                "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": 810,
-            },
-            "REQUEST_FINGERPRINTER_CLASS": "scrapy_splash.SplashRequestFingerprinter",
-        }
-        crawl = run_case(tmp_path, Case(PAGES, SPLASH, settings), setup=OLDER, settings=TEXT)
-        assert there.asked == {"render.html": 7}
-    assert_as_without(crawl)
-    assert crawl.dropped["/b"]["of"] == f"{crawl.url}/a"
-    assert crawl.dropped["/b"]["key"] == f"{crawl.url}/b"
 
 
 def test_playwright(tmp_path):

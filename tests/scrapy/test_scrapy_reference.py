@@ -4,7 +4,6 @@ import json
 import re
 from pathlib import Path
 
-from crawling import Case, Page, article, hub, run_case
 from scrapy.settings import Settings
 
 from dedup.model.forms import to_plain
@@ -67,13 +66,6 @@ def test_settings_say_their_defaults_and_ranges():
             assert (float(found[1]), float(found[2])) == (low, form.le or form.lt), name
 
 
-def test_readme_names_settings_that_there_are():
-    """The settings are listed on one page; the README names some of them, and says which page."""
-    text = (ROOT / "README.md").read_text()
-    assert set(re.findall(r"DEDUP_[A-Z_]+", text)) <= first_column(page("settings.md"))
-    assert "(docs/reference/settings.md)" in text
-
-
 def test_exempt_reasons():
     """docs/reference/settings.md names each reason of DEDUP_EXEMPT."""
     (table,) = re.findall(r"^\| reason \|.+?\n\n", page("settings.md"), re.DOTALL | re.MULTILINE)
@@ -100,14 +92,3 @@ def test_stats():
     counted |= {"unique", "refetch", "near_duplicate"}  # a verdict's status
     counted -= {"error/requests"}  # one of error/KIND
     assert {re.sub(r"[A-Z]+$", "", name) for name in STATS} == counted
-
-
-def test_a_crawl_s_stats_are_in_the_table(tmp_path):
-    """Whatever a crawl counts is in the table of stats."""
-    paths = {f"/p?sid={n}": article(1, f"/q?day={n}", frame=f"{n}") for n in range(6)}
-    paths |= {"/none.pdf": Page(b"%PDF", "application/pdf")}
-    crawl = run_case(tmp_path, Case({"/": hub(*paths)} | paths))
-    found = [name.removeprefix("dedup/") for name in crawl.stats if name.startswith("dedup/")]
-    assert {"probed", "inserted"} < set(found)
-    known = [re.sub("[A-Z]+$", "[a-z_0-9]+", name) for name in STATS]
-    assert all(re.fullmatch("|".join(known), name) for name in found), found

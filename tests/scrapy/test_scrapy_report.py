@@ -20,7 +20,6 @@ from dedup.scrapy.report import Seen
 from dedup.scrapy.report import journal as journals
 from dedup.scrapy.report.journal import Journal
 
-EVIL = "<script>alert(1)</script>"
 COPIES = 60
 PAGES = {
     "/": hub("/first", *(f"/first?copy={n}" for n in range(COPIES)), "/other", "/short"),
@@ -39,16 +38,6 @@ TITLES = """
         self.note("parsed", response)
         yield {"begins": response.css("main p::text").get()[:20]}
         yield from self.links(response)
-"""
-ASYNC = """
-    async def parse(self, response):
-        import asyncio
-        self.note("parsed", response)
-        yield {"begins": response.css("main p::text").get()[:20]}
-        for found in self.links(response):
-            await asyncio.sleep(0)
-            sum(range(30_000))
-            yield found
 """
 
 
@@ -71,7 +60,7 @@ def fact(page: str, name: str) -> str:
 
 
 def test_the_figures_are_those_of_the_stats(crawl):
-    """What was dropped, compared, unique and remembered is what the stats say; copies and compared pages are all."""
+    """What was dropped, compared, unique and remembered is what the stats say; a host of copies is warned about."""
     crawl, page = crawl
     assert fact(page, "copies") == fact(page, "pages not parsed")
     for name, stat in (
@@ -86,10 +75,12 @@ def test_the_figures_are_those_of_the_stats(crawl):
     assert crawl.stat("near_duplicate") > COPIES / 2
     short = re.search(r"\(short\)</td><td class=\"number\">(\d+)", page)
     assert short[1] == f"{crawl.stat('exempt/short')}" == "1"
+    assert float(fact(page, "seconds of callbacks saved")) > 0
+    assert re.search(r'class="warning"[^>]*>Over 60% of the pages of 127\.0\.0\.1', page)
 
 
 def test_the_group_is_shown_with_its_differences(crawl):
-    """The original is named, with examples of its copies, how alike they are, and what differs."""
+    """The original is named, with examples of its copies, how alike they are, and what differs; what the items have shown."""
     crawl, page = crawl
     copies = crawl.stat("near_duplicate")
     assert f"{crawl.url}/first</a></h3><p>{copies} copies, among them" in page
@@ -100,11 +91,7 @@ def test_the_group_is_shown_with_its_differences(crawl):
     assert not any("<a " in summary for summary in summaries)  # a click does one thing
     assert "<b>A</b> the page that was kept" in page
     assert "<del>one</del>" in page
-
-
-def test_what_the_items_have_shown(crawl):
-    """The class of the copies: how its URLs differ, in words, how many were dropped, and brought nothing new."""
-    crawl, page = crawl
+    # the class of the copies: how its URLs differ, how many were dropped, and brought nothing new
     section = unescape(page.partition("have shown</h2>")[2].partition("</section>")[0])
     (row,) = re.findall(r"<tr><td>parse, parameter `copy` added .*</tr>", section)
     numbers = re.findall(r'number">(\d+)', row)
@@ -125,17 +112,17 @@ def test_nothing_of_a_page_is_markup(crawl):
     assert all(link.startswith(f"{crawl[0].url}/") for link in links)
 
 
+ESCAPED = "https://a.test/?b=1&amp;c=&#39;&#34;"
+SHOWN = {
+    "https://a.test/?b=1&c='\"": f'<a href="{ESCAPED}" rel="noreferrer noopener">{ESCAPED}</a>',
+    "javascript:alert(1)": "javascript:alert(1)",
+    "<script>alert(1)</script>": "&lt;script&gt;alert(1)&lt;/script&gt;",
+}
+
+
 def test_only_addresses_of_the_web_become_links():
     """Whatever else a document key is, it is text: as a heading, as a line, and in a table."""
-    escaped = "https://a.test/?b=1&amp;c=&#39;&#34;"
-    for address, shown in (
-        (
-            "https://a.test/?b=1&c='\"",
-            f'<a href="{escaped}" rel="noreferrer noopener">{escaped}</a>',
-        ),
-        ("javascript:alert(1)", "javascript:alert(1)"),
-        (EVIL, "&lt;script&gt;alert(1)&lt;/script&gt;"),
-    ):
+    for address, shown in SHOWN.items():
         parts = [
             ListEntry(address, "", is_heading=True),
             ListEntry(address, ""),
@@ -151,13 +138,6 @@ def rows(html: str) -> list[tuple[bool, int]]:
     """Return of each row whether it is a part of the one above, and its number."""
     found = re.findall(r'<tr><td( class="part")?>[^<]*</td><td class="number">([\d,]+)', html)
     return [(bool(part), int(number.replace(",", ""))) for part, number in found]
-
-
-def test_the_time_of_the_crawl_is_said(crawl):
-    """From its start to the report."""
-    assert re.search(
-        r"<footer><p>.*, (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) to \d{4}-.* UTC</p>", crawl[1]
-    )
 
 
 def test_the_sums_add_up(crawl):
@@ -180,11 +160,6 @@ def test_the_sums_add_up(crawl):
         assert all(whole == parts for whole, parts in added), added
 
 
-def test_a_host_of_copies_is_warned_about(crawl):
-    """A host with over 60 % copies is named in a warning."""
-    assert re.search(r'class="warning"[^>]*>Over 60% of the pages of 127\.0\.0\.1', crawl[1])
-
-
 def test_the_secret_stays_one(crawl):
     """The settings in force are listed; the secret is said to be set, and not shown."""
     page = unescape(crawl[1])
@@ -193,11 +168,6 @@ def test_the_secret_stays_one(crawl):
     assert "<code>DEDUP_MODE</code></td><td>drop</td>" in page
     assert "<code>DEDUP_DISTANCE</code></td><td>8 (the recipe's)</td>" in page
     assert "<code>DEDUP_KAFKA</code></td><td>none</td>" in page
-
-
-def test_callback_time(crawl):
-    """Saved CPU time is the mean of the callbacks that ran, for each page that was not parsed."""
-    assert float(fact(crawl[1], "seconds of callbacks saved")) > 0
 
 
 def test_a_report_for_programs(tmp_path):
@@ -231,10 +201,8 @@ def test_a_report_for_programs(tmp_path):
     [
         ({"unique": 10}, "Nothing stands out."),
         ({"unique": 10, "error/fault": 1}, "See the warnings above."),
-        ({"unique": 5, "exempt/short": 5}, "5 of 10 pages have too few words to be judged"),
         ({"unique": 50, "exempt/in_flight": 1}, "a longer DEDUP_WAIT_SECONDS"),
         ({"unique": 5, "compared": 5, "items/equal": 4}, "4 of 5 compared pages brought nothing"),
-        ({"unique": 5, "inserted": 5, "late_duplicate": 1}, "DEDUP_RESERVATION_SECONDS"),
     ],
 )
 def test_advice(stats, advised):
@@ -248,9 +216,8 @@ def test_the_riskiest_groups_come_first():
     """Groups are ordered by the least similarity of their copies, not by their size."""
     journal = Journal("drop", None)
     for key, similarities in (("a", (0.99, 0.98, 1.0)), ("b", (1.0, 0.89)), ("c", (0.95,))):
-        judge(journal, f"http://a.test/{key}", None, b"<p>word")
+        judge(journal, of := f"http://a.test/{key}", None, b"<p>word")
         for number, similarity in enumerate(similarities):
-            of = f"http://a.test/{key}"
             judge(journal, f"{of}/{number}", of, b"<p>word", similarity)
     page = html_page(crawl_report(journal.crawl))
     assert re.findall(r"<h3><a [^>]*>http://a.test/(.)<", page) == ["b", "c", "a"]
@@ -260,10 +227,13 @@ def test_modes_faults_and_asynchronous_callbacks(tmp_path):
     """In tag mode it says what dropping would save; an asynchronous callback is timed; a report that cannot be written is
     a fault that is counted, and nothing else.
     """
+    later = TITLES.replace("def parse", "async def parse").replace(
+        "yield from self.links(response)", "for each in self.links(response): yield each"
+    )
     (tmp_path / "file").touch()
     cases = {
         "tag": Case(PAGES, TITLES, {"DEDUP_MODE": "tag", "DEDUP_REPORT": str(tmp_path / "t.html")}),
-        "slow": Case(PAGES, ASYNC, {"DEDUP_REPORT": str(tmp_path / "s.html")}),
+        "slow": Case(PAGES, later, {"DEDUP_REPORT": str(tmp_path / "s.html")}),
         "nowhere": Case(PAGES, TITLES, {"DEDUP_REPORT": str(tmp_path / "file" / "r.html")}),
     }
     crawls = run_cases(tmp_path, cases)
@@ -315,10 +285,3 @@ def test_the_journal_is_bounded(monkeypatch):
     assert sum(example.texts is not None for example in examples) == 3
     assert [*crawl.pages] == [f"http://host{n}.test/" for n in range(6)]
     assert sum(map(len, journal._bodies.values())) <= 1000
-
-
-def test_two_journals_share_nothing():
-    """Each crawl begins with notes of its own."""
-    one, other = Journal("drop", None), Journal("drop", None)
-    judge(one, "http://a.test/", None, b"<p>word")
-    assert (other.crawl.hosts, other.crawl.pages) == ({}, {})

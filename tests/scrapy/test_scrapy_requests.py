@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hashlib import sha1
 
 import pytest
-from crawling import Case, Crawling, article, hub, run_case, scrapy_command, serve, wait_for
+from crawling import Case, Crawling, article, hub, scrapy_command, serve, wait_for
 from scrapy import Request, Spider, version_info
 from scrapy.dupefilters import RFPDupeFilter
 from scrapy.http import Response
@@ -76,26 +76,21 @@ class Lowered:
         return sha1(request.url.lower().encode(), usedforsecurity=False).digest()
 
 
-def test_a_custom_fingerprinter_counts(tmp_path):
-    """REQUEST_FINGERPRINTER_CLASS decides which requests are the same."""
-    ours = made(tmp_path, REQUEST_FINGERPRINTER_CLASS=Lowered)
-    assert [ours.request_seen(r) for r in REQUESTS[-2:]] == [False, True]
-    ours.close("finished")
-
-
 class Named(RequestFilter):
+    """By the way before there were request fingerprinters."""
+
     def request_fingerprint(self, request):
         return request.url.lower().encode().hex()
 
 
-@pytest.mark.parametrize("on_disk", [True, False])
 @pytest.mark.filterwarnings("ignore:Overriding RFPDupeFilter.request_fingerprint")
-def test_a_subclass_may_name_requests_as_scrapy_allows(tmp_path, on_disk):
-    """By request_fingerprint(), the way before there were request fingerprinters."""
-    ours = Named(tmp_path if on_disk else None)
-    ours.open()
-    assert [ours.request_seen(r) for r in REQUESTS[-2:]] == [False, True]
-    ours.close("finished")
+def test_a_project_may_name_requests_as_scrapy_allows(tmp_path):
+    """REQUEST_FINGERPRINTER_CLASS, or a subclass, decides which requests are the same."""
+    subclass = Named(tmp_path / "named")
+    subclass.open()
+    for ours in (made(tmp_path, REQUEST_FINGERPRINTER_CLASS=Lowered), subclass):
+        assert [ours.request_seen(r) for r in REQUESTS[-2:]] == [False, True]
+        ours.close("finished")
 
 
 def test_duplicates_are_logged_as_by_scrapy(tmp_path, caplog):
@@ -110,18 +105,6 @@ def test_duplicates_are_logged_as_by_scrapy(tmp_path, caplog):
                     ours.log(request, crawler.spider)
         assert caplog.text.count("Filtered duplicate request") == lines
         assert crawler.stats.get_value("dupefilter/filtered") == 2
-        ours.close("finished")
-
-
-@pytest.mark.parametrize(
-    ("memory", "remembers"), [("crawl", False), ("ever", True), ("30d", True), ("0s", False)]
-)
-def test_what_the_next_crawl_remembers(tmp_path, memory, remembers):
-    """DEDUP_MEMORY decides."""
-    settings = {} if memory == "0s" else {"DEDUP_MEMORY": memory}
-    for expected in (False, remembers):
-        ours = made(tmp_path, **settings)
-        assert fetched(ours, REQUESTS[0]) is expected
         ours.close("finished")
 
 
@@ -281,12 +264,14 @@ def test_what_scrapys_filter_has_seen_is_taken_over(tmp_path, form, caplog):
     else:
         content = b"".join(b"\0\x14" + name for name in names) + b"\0\x14abc"
     (tmp_path / "requests.seen").write_bytes(content)
+    caplog.set_level(logging.INFO)
     ours = made(tmp_path / "store", JOBDIR=str(tmp_path))
-    with caplog.at_level(logging.INFO):
-        assert [ours.request_seen(r) for r in REQUESTS[:2]] == [True, True]
-        assert not ours.request_seen(REQUESTS[3])
-        ours.close("shutdown")
-        ours = made(tmp_path / "store", JOBDIR=str(tmp_path))
+    assert [ours.request_seen(r) for r in REQUESTS[:2]] == [True, True]
+    assert not ours.request_seen(REQUESTS[3])
+    assert "requests.seen are taken over" in caplog.text
+    ours.close("shutdown")
+    caplog.clear()
+    ours = made(tmp_path / "store", JOBDIR=str(tmp_path))
     assert ours.request_seen(REQUESTS[3])
     assert "taken over" not in caplog.text
     ours.close("finished")
@@ -345,43 +330,35 @@ PAGES = {
 }
 
 
-@pytest.mark.long
-def test_a_crawl_makes_the_requests_that_it_makes_without(tmp_path):
-    """Each page once, with the add-on and without it."""
-    for name, settings in (
-        ("with", {"DUPEFILTER_CLASS": CLASS}),
-        ("alone", {"DUPEFILTER_CLASS": CLASS, "DEDUP_ENABLED": False}),
-    ):
-        crawl = run_case(tmp_path / name, Case(PAGES, settings=settings))
-        assert sorted(crawl.requested) == sorted(PAGES), name
-        assert crawl.stats["dupefilter/filtered"] > 8
-
-
 def job(tmp_path, **settings):
     return {"DUPEFILTER_CLASS": CLASS, "JOBDIR": str(tmp_path / "job"), **settings}
 
 
-def killed(tmp_path, site, case, most):
-    """Crawl until the site has been asked for so many pages, and kill the process; return what was parsed."""
+def crawling(tmp_path, site, case, most):
+    """Begin a crawl; return it once its site has been asked for so many pages."""
     site.most = most
-    crawling = Crawling(tmp_path, {"only": (site, case)})
+    found = Crawling(tmp_path, {"only": (site, case)})
     wait_for(lambda: len(site.requested) > most)
-    parsed = {e["path"] for e in crawling.events() if e["event"] == "parsed"}
-    crawling.process.kill()
-    crawling.end(-9)
+    return found
+
+
+def killed(tmp_path, site, case, most):
+    """Kill a crawl after so many pages; return what was parsed."""
+    found = crawling(tmp_path, site, case, most)
+    parsed = {e["path"] for e in found.events() if e["event"] == "parsed"}
+    found.process.kill()
+    found.end(-9)
     site.most = None
     return parsed
 
 
 def stopped(tmp_path, site, case, most):
-    """Crawl until the site has been asked for so many pages, and stop."""
-    site.most = most
-    crawling = Crawling(tmp_path, {"only": (site, case)})
-    wait_for(lambda: len(site.requested) > most)
-    crawling.process.send_signal(signal.SIGTERM)
+    """Stop a crawl after so many pages."""
+    found = crawling(tmp_path, site, case, most)
+    found.process.send_signal(signal.SIGTERM)
     wait_for(lambda: "SIGTERM" in (tmp_path / "log").read_text())
     site.most = None
-    return crawling.end()["only"]
+    return found.end()["only"]
 
 
 def resumed(tmp_path, site, case):
@@ -439,43 +416,17 @@ def test_a_stopped_crawl_resumes_with_scrapys_queue(tmp_path):
     assert not list((tmp_path / "job").rglob("*.log"))
 
 
-def test_a_job_that_was_begun_with_scrapys_filter_goes_on(tmp_path):
-    """Nothing is fetched twice, and the log says that what was seen is taken over."""
-    before = Case(PAGES, settings={"JOBDIR": str(tmp_path / "job"), "DEDUP_ENABLED": False})
-    case = Case(PAGES, settings=job(tmp_path, DEDUP_ENABLED=False))
-    with serve(PAGES) as site:
-        first = stopped(tmp_path, site, before, 9)
-        second = resumed(tmp_path, site, case)
-    assert set(first.requested) | set(second.requested) == set(PAGES)
-    assert set(first.requested) & set(second.requested) <= {"/"}
-    assert "requests.seen are taken over" in second.log
-
-
-@pytest.fixture
-def project(tmp_path):
-    """A Scrapy project; its spider follows every link, and has a contract."""
-    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = project.settings\n")
-    folder = tmp_path / "project"
-    folder.mkdir()
-    (folder / "__init__.py").write_text("")
-    (folder / "spiders.py").write_text(SPIDERS)
-    return folder
-
-
-SPIDERS = """
+SPIDER = """
 import os
 import scrapy
 
 class S(scrapy.Spider):
     name = "s"
-    start_urls = [os.environ["SITE"] + "/"]
 
     async def start(self):
-        for url in self.start_urls:
-            yield scrapy.Request(url)
+        yield scrapy.Request(os.environ["SITE"] + "/")
 
     def parse(self, response):
-        yield {"heading": response.css("h1::text").get()}
         yield from response.follow_all(css="a", callback=self.parse)
     parse.__doc__ = f'''Follow.
 
@@ -483,18 +434,19 @@ class S(scrapy.Spider):
     @returns requests 0
     '''
 """
-
-
-def scrapy(project, site, *arguments):
-    """Run a command of Scrapy, as a person does."""
-    scrapy_command(project.parent, *arguments, SITE=site.url)
-
-
+SETTINGS = f"""
+SPIDER_MODULES = ["spiders"]
+ADDONS = {{"dedup.scrapy.Addon": 500}}
+DUPEFILTER_CLASS = {CLASS!r}
+DEDUP_MEMORY = "ever"
+CONCURRENT_REQUESTS = 1
+TELNETCONSOLE_ENABLED = False
+"""
 COMMANDS = {
     "parse": lambda site: ("parse", "--spider", "s", "-c", "parse", "--nolog", f"{site.url}/4"),
     "shell": lambda site: ("shell", "--spider", "s", "--nolog", "-c", fetches(site.url)),
     "check": lambda _: ("check", "s"),
-    "job": lambda _: ("crawl", "s", "-s", "JOBDIR=other", "-s", "CLOSESPIDER_PAGECOUNT=3"),
+    "job": lambda _: ("crawl", "s", "-s", "JOBDIR=other", "-s", "DEDUP_MEMORY=crawl"),
 }
 
 
@@ -504,41 +456,27 @@ def fetches(url):
     return ", ".join(f"fetch(scrapy.Request('{url}{path}'))" for path in paths)
 
 
-def setting(project, memory, more=""):
-    (project / "settings.py").write_text(
-        f"SPIDER_MODULES = ['project.spiders']\nDUPEFILTER_CLASS = {CLASS!r}\n"
-        f"CONCURRENT_REQUESTS = 1\nTELNETCONSOLE_ENABLED = False\nDEDUP_MEMORY = {memory!r}\n{more}"
-    )
-
-
 @pytest.mark.parametrize(
     "between",
     ["parse", *(pytest.param(c, marks=pytest.mark.long) for c in ("shell", "check", "job"))],
 )
-def test_nothing_between_two_runs_touches_a_job(project, between):
-    """Not a command of Scrapy, not another job of that spider: the job goes on as if they had not been."""
-    setting(project, "crawl")
+def test_nothing_between_two_runs_touches_a_job(tmp_path, between):
+    """Not a command of Scrapy, which adds nothing to what is remembered either, and not another job of that spider."""
+    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = project\n")
+    (tmp_path / "project.py").write_text(SETTINGS)
+    (tmp_path / "spiders.py").write_text(SPIDER)
+    job, memory = tmp_path / "job", tmp_path / ".scrapy" / "dedup" / "s"
     with serve(PAGES) as site:
-        scrapy(project, site, "crawl", "s", "-s", "JOBDIR=job", "-s", "CLOSESPIDER_PAGECOUNT=20")
-        first, before = list(site.requested), files(project.parent / "job")
-        scrapy(project, site, *COMMANDS[between](site))
-        assert len(site.requested) > len(first)
-        assert files(project.parent / "job") == before
-        between_them = len(site.requested)
-        scrapy(project, site, "crawl", "s", "-s", "JOBDIR=job")
-        assert set(first).isdisjoint(site.requested[between_them:])
-        assert set(first) | set(site.requested[between_them:]) == set(PAGES)
 
+        def scrapy(*arguments):
+            scrapy_command(tmp_path, *arguments, SITE=site.url)
+            return list(site.requested), files(job), files(memory)
 
-@pytest.mark.parametrize(
-    "command", ["parse", *(pytest.param(c, marks=pytest.mark.long) for c in ("shell", "check"))]
-)
-def test_a_command_of_scrapy_adds_nothing_to_what_is_remembered(project, command):
-    """A DEDUP_MEMORY that lasts has what crawls have fetched, and keeps it: requests, and the pages of the add-on."""
-    setting(project, "ever", "ADDONS = {'dedup.scrapy.Addon': 500}\n")
-    with serve(PAGES) as site:
-        scrapy(project, site, "crawl", "s", "-s", "CLOSESPIDER_PAGECOUNT=3")
-        before = files(project.parent / ".scrapy" / "dedup" / "s")
-        assert {"requests/ever/all.digests", "documents.mdb"} <= set(before)
-        scrapy(project, site, *COMMANDS[command](site))
-        assert files(project.parent / ".scrapy" / "dedup" / "s") == before
+        first, *before = scrapy("crawl", "s", "-s", "JOBDIR=job", "-s", "CLOSESPIDER_PAGECOUNT=20")
+        assert {"requests/ever/all.digests", "documents.mdb"} <= set(before[1])
+        then, *after = scrapy(*COMMANDS[between](site))
+        assert len(then) > len(first)
+        assert after == before if between != "job" else after[0] == before[0]
+        last, *_ = scrapy("crawl", "s", "-s", "JOBDIR=job")
+    assert set(first).isdisjoint(last[len(then) :])
+    assert set(first) | set(last[len(then) :]) == set(PAGES)

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
-from types import SimpleNamespace
 
 import pytest
 from crawling import TEXT, Case, Page, article, hub, run_case, run_cases, wait_for
 from killing import content, site_pages
-from scrapy.statscollectors import MemoryStatsCollector
-from scrapy.utils.test import get_crawler
-from sharding import documents, in_flight, key_in, log_of, page, shard, sharded, until, urls
-
-import dedup
-from dedup.scrapy.guard import Counts
-from dedup.scrapy.memory import service as service_memory
+from sharding import documents, in_flight, log_of, shard, sharded, until, urls
 
 CONTENTS = 6
 
@@ -96,29 +88,3 @@ def test_promise_1_nothing_is_lost_when_a_shard_is_killed_in_a_crawl(kafka, tmp_
         until(lambda: sum(documents(shards, "only")) == len(crawl.parsed))
         until(lambda: in_flight(shards, "only") == [0, 0])
     assert set(crawl.faults) <= {"service_unavailable"}
-
-
-@pytest.mark.long
-def test_a_shard_that_is_away_holds_up_no_other(kafka, tmp_path, monkeypatch):
-    """Pages that it is to insert wait for it, those of the other shard do not; each is inserted once."""
-    monkeypatch.setattr(service_memory, "BATCH", 2)
-
-    async def work(shards) -> None:
-        async with await dedup.open_async(urls(*shards), timeout_seconds=20) as detector:
-            keys = [key_in("4-7", n) for n in range(5)] + [key_in("0-3", 5)]
-            verdicts = [await detector.reserve(page(n), key) for n, key in enumerate(keys)]
-            await asyncio.to_thread(shards[1].kill)
-            told = service_memory.PendingUpdates(
-                detector, Counts(SimpleNamespace(stats=MemoryStatsCollector(get_crawler())))
-            )
-            for verdict in verdicts:
-                told.add("insert", verdict.key, verdict)
-            told.add("release", verdicts[0].key, verdicts[0])  # stays behind its insert
-            await asyncio.to_thread(until, lambda: documents(shards[:1]) == [1])
-            await asyncio.to_thread(shards[1].start)
-            await asyncio.to_thread(until, lambda: documents(shards) == [1, 5])
-            await asyncio.to_thread(until, lambda: in_flight(shards) == [0, 0])
-            await told.close()
-
-    with sharded(tmp_path, kafka, "0-3", "4-7") as shards:
-        asyncio.run(work(shards))

@@ -74,9 +74,9 @@ def test_only_pages_that_are_new_or_changed_bring_items(tmp_path, memory):
     with service as serving, serve(FIRST) as site:
         asks = {"DEDUP_SERVICE": f"redis://127.0.0.1:{serving.port}"} if serving else {}
         asks |= {"DEDUP_TIMEOUT_SECONDS": 60}
-        first = crawl(tmp_path, site, FIRST, **asks)
-        second = crawl(tmp_path, site, SECOND, **asks)
-        third = crawl(tmp_path, site, SECOND, **asks)
+        first, second, third = (
+            crawl(tmp_path, site, pages, **asks) for pages in (FIRST, SECOND, SECOND)
+        )
     assert first.parsed == second.parsed == third.parsed == set(FIRST)
     assert items(first) == len(FIRST)
     assert {e["path"] for e in second.of("parsed") if e["dedup"]["reason"] == "unchanged"} == (
@@ -86,15 +86,6 @@ def test_only_pages_that_are_new_or_changed_bring_items(tmp_path, memory):
     assert items(third) == len(ALWAYS)
     assert third.stat("unchanged") == third.stat("unchanged_items") == len(FIRST) - len(ALWAYS)
     assert first.faults == second.faults == third.faults == {}
-
-
-def test_in_the_mode_tag_every_item_comes(tmp_path):
-    """Tagging changes nothing: meta says what is unchanged."""
-    with serve(FIRST) as site:
-        for _ in range(2):
-            last = crawl(tmp_path, site, FIRST, DEDUP_MODE="tag")
-    assert last.stat("unchanged") == 8
-    assert items(last) == len(FIRST)
 
 
 CODES = """
@@ -141,12 +132,18 @@ def test_an_unchanged_page_brings_the_items_that_it_did_not_bring_before(tmp_pat
     assert done.stat("unchanged_items") == 1 + 1 + 60
 
 
-def test_by_text_alone_an_unchanged_page_brings_nothing(tmp_path):
-    """DEDUP_PROOF = "text" is what it was."""
+def test_by_text_alone_an_unchanged_page_brings_nothing_and_in_the_mode_tag_every_item_comes(
+    tmp_path,
+):
+    """DEDUP_PROOF = "text": whatever its item is now; and tagging changes nothing."""
+    modes = {"text": {"DEDUP_PROOF": "text"}, "tag": {"DEDUP_MODE": "tag"}}
     with serve({}) as site:
+        settings = ONLY_NEW | WRITES
+        cases = {name: (site, Case({}, CODES, settings | mode)) for name, mode in modes.items()}
         for code in "ab":
-            pages = {"/": hub("/one"), "/one": coded(1, code)}
+            pages = {"/": hub("/one", "/two"), "/one": coded(1, code), "/two": coded(2, "same")}
             site.pages = {path: [page] for path, page in pages.items()}
-            case = Case(pages, CODES, ONLY_NEW | WRITES | {"DEDUP_PROOF": "text"})
-            done = Crawling(tmp_path, {"only": (site, case)}).end()["only"]
-    assert not done.of("item")
+            done = Crawling(tmp_path, cases).end()
+    assert not done["text"].items
+    assert sorted(item["code"] for item in done["tag"].items) == ["code b", "code same"]
+    assert done["tag"].stat("unchanged") == 2

@@ -111,23 +111,6 @@ def test_a_parameter_that_matters_on_one_path(tmp_path):
     }
 
 
-def test_what_says_something_is_fetched(tmp_path):
-    """Pages, languages, variants and orders of a list are fetched, however many copies there are."""
-    pages = {"/": hub(*(f"/list?cat={c}" for c in range(15)))}
-    for c in range(15):
-        views = [f"/list?cat={c}&page={p}" for p in range(2, 5)]
-        views += [f"/list?cat={c}&lang=de", f"/list?cat={c}&colour=2", f"/list?cat={c}&sort=up"]
-        views += [f"/list?cat={c}&page=1", f"/list?cat={c}&lang=en", f"/list?cat={c}&sort=down"]
-        pages[f"/list?cat={c}"] = item(100 * c, *views)
-        for k, view in enumerate(views):
-            pages[view] = item(100 * c + (k + 1 if k < 6 else 0))
-    done = crawl(tmp_path, pages, ways=("off", "skip"))
-    assert items(done["skip"]) == items(done["off"])
-    skipped = set(done["off"].requested) - set(done["skip"].requested)
-    assert {path.partition("&")[2] for path in skipped} <= {"page=1", "lang=en", "sort=down"}
-    assert len(skipped) == done["skip"].stat("url_skipped")
-
-
 def test_pages_with_one_text_that_lead_on(tmp_path):
     """Lists whose text is the same, page by page, lead to items that only they lead to: all are fetched."""
     pages, start = {}, []
@@ -145,48 +128,9 @@ def test_pages_with_one_text_that_lead_on(tmp_path):
     assert len(items(done["skip"])) == 8 * 7 * 2
 
 
-# Every name is this machine.
-RESOLVER = """
-from scrapy.resolver import CachingThreadedResolver
-ask = CachingThreadedResolver.getHostByName
-CachingThreadedResolver.getHostByName = lambda self, *_: ask(self, "127.0.0.1", (5,))
-"""
-
-
-def test_a_mirror_host(tmp_path):
-    """m.site.com is site.com: what is on both is fetched once."""
-    with serve({}) as site:
-        at = [f"http://{host}site.com:{site.server_port}" for host in ("", "m.")]
-        for path in (f"/a/{n}" for n in range(ARTICLES)):
-            site.pages[path] = [item(int(path[3:]))]
-        site.pages["/"] = [hub(*(f"{host}/a/{n}" for n in range(ARTICLES) for host in at))]
-        case = Case({}, ITEMS, {"DEDUP_URLS": "learn"})
-        done = Crawling(tmp_path, {"learn": (site, case)}, RESOLVER).end()["learn"]
-    assert items(done) == set(map(str, range(ARTICLES)))
-    assert any(rule.startswith("host:m.site.com") for rule in rules(tmp_path, "learn"))
-
-
-@pytest.mark.long
-def test_the_next_crawl(tmp_path):
-    """Where a store outlasts the crawl its rules do, too; else each crawl learns by itself."""
-    pages = planted(("/a/{n}?sid={k}",))
-    for memory in ("ever", "crawl"):
-        case = Case(pages, ITEMS, {"DEDUP_URLS": "skip", "DEDUP_MEMORY": memory})
-        with serve(pages) as site:
-            runs = [Crawling(tmp_path / memory, {"skip": (site, case)}).end() for _ in range(2)]
-        first, second = (run["skip"] for run in runs)
-        assert items(first) == set(map(str, range(ARTICLES)))
-        assert second.faults == {}
-        if memory == "ever":
-            assert first.stat("url_skipped") < second.stat("url_skipped")
-        else:
-            assert items(second) == items(first)
-
-
-@pytest.mark.parametrize("mode", ["tag", pytest.param("skip_links", marks=pytest.mark.long)])
-def test_other_modes_skip_nothing(tmp_path, mode):
+def test_another_mode_skips_nothing(tmp_path):
     """Where near-duplicates are parsed, all are fetched."""
-    crawls = crawl(tmp_path, planted(("/a/{n}?sid={k}",)), {"DEDUP_MODE": mode}, ("skip", "off"))
+    crawls = crawl(tmp_path, planted(("/a/{n}?sid={k}",)), {"DEDUP_MODE": "tag"}, ("skip", "off"))
     assert crawls["skip"].stat("url_skipped") == 0
     assert sorted(crawls["skip"].requested) == sorted(crawls["off"].requested)
 

@@ -169,13 +169,6 @@ def test_a_rule_needs_several_originals():
     assert held(site) == []
 
 
-def test_of_many_pairs_few_teach():
-    """The cost of a pair falls once a site has shown what it does."""
-    site = urls()
-    teach(site, "/p{}", "/p{}?sid={}", known.FIRST + 10 * known.LATER)
-    assert [rule.pairs for rule in site.rules()] == [known.FIRST + 10]
-
-
 def test_a_value_says_nothing_of_another():
     """That page=1 is the list says nothing of page=2; with several values a rule counts for all."""
     site = urls()
@@ -316,15 +309,11 @@ def test_pinned_and_forbidden(tmp_path):
     "line",
     [
         "drop a.com",
-        "drop:sid",
         "take:sid a.com",
-        "slash:x a.com",
         "part:/print a.com/x",
         "host:a.com",
         "host:a.com=b.com",
-        "host:a.com=a.com",
         "- -drop:sid a.com",
-        "forbid",
     ],
 )
 def test_a_wrong_line_stops_the_crawl(tmp_path, line):
@@ -341,19 +330,6 @@ def test_a_wrong_line_stops_the_crawl(tmp_path, line):
     path.unlink()
     with pytest.raises(UsageError, match="DEDUP_URL_RULES"):
         asyncio.run(check())
-
-
-def test_rules_are_written_as_they_are_read(tmp_path):
-    """What is in force can be pinned as it stands."""
-    site = urls()
-    teach(site, "/p{}", "/p{}?sid={}")
-    teach(site, "/p{}", "/p{}?print=1")
-    teach(site, "/p{}", "/p{}/")
-    assert len(held(site)) == 3
-    assert held(said(tmp_path, "\n".join(held(site)))) == []  # before the first page of the site
-    again = said(tmp_path, "\n".join(held(site)))
-    again.accept(accepted(A + "/p1", 1))
-    assert held(again) == held(site)
 
 
 # ------------------------------------------------------------------------------- from run to run
