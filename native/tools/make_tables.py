@@ -206,7 +206,9 @@ def entity_table() -> str:
     """Names by their length, so that each length is searched in words of one width and no place is stored."""
     names = sorted(html5, key=lambda name: (len(name), name.encode()))
     pairs = sorted({html5[name] for name in names if len(html5[name]) == 2})
-    lines = ["/* The names, the shortest first, those of one length sorted; one without its semicolon needs none. */"]
+    lines = [
+        "/* The names, the shortest first, those of one length sorted; one without its semicolon needs none. */"
+    ]
     lines += ["static const char entity_names[] = { /* a string may have 4095 bytes in C11 */"]
     lines += _wrapped("".join(names), repr)
     lines += ["};", "", f"#define NDD_ENTITY_BYTES {len(names[-1])} /* of the longest name */", ""]
@@ -215,7 +217,9 @@ def entity_table() -> str:
     shorter = [[n for n in names if len(n) < length] for length in range(len(names[-1]) + 2)]
     lines += _wrapped([f"{{{len(each)}, {len(''.join(each))}}}" for each in shorter], str)
     lines += ["};", ""]
-    lines += ["/* What each name stands for: a character; one above 0xffff (all are 0x1d400 to 0x1d7ff) less 0x10000; or from"]
+    lines += [
+        "/* What each name stands for: a character; one above 0xffff (all are 0x1d400 to 0x1d7ff) less 0x10000; or from"
+    ]
     lines += [" * 0xe000 on, where no name has a character, the number of a pair. */"]
     lines += ["static const uint16_t entity_codes[] = {"]
     lines += _wrapped([_entity_code(html5[name], pairs) for name in names], "{:#x}".format)
@@ -229,14 +233,16 @@ def _entity_code(characters: str, pairs: list[str]) -> int:
     if len(characters) == 2:
         return 0xE000 + pairs.index(characters)
     code = ord(characters)
-    if 0xD400 <= code < 0xF900 or code > 0xFFFF and not 0x1D400 <= code < 0x1D800:
+    if 0xD400 <= code < 0xF900 or (code > 0xFFFF and not 0x1D400 <= code < 0x1D800):
         raise SystemExit(f"an entity stands for {code:#x}, which the table has no room for")
     return code & 0xFFFF
 
 
 def _wrapped(values: Iterable[object], form: Callable[..., str]) -> list[str]:
     text = ", ".join(map(form, values))
-    return textwrap.wrap(text, 120, initial_indent="    ", subsequent_indent="    ", break_long_words=False)
+    return textwrap.wrap(
+        text, 120, initial_indent="    ", subsequent_indent="    ", break_long_words=False
+    )
 
 
 def main() -> None:
