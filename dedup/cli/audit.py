@@ -73,17 +73,19 @@ def audit(
     "id" and "group", arrays of ids (the first was kept), and what text-dedup, NeMo Curator, datatrove and dedup scan write.
     Each sampled pair is compared by all 3-token shingles of its texts, and by our own verdict.
     """
-    if report is not None and not report.lower().endswith((".html", ".htm", ".json")):
-        raise UsageError(f"{report}: a report is written to a file named .html or .json")
+    from dedup.report.parts import check_report, write_report
+
+    check_report(report)
     found = _audit(removals, documents, removed_ids, options)
+    from dedup.scan.audit.report import SHARE_HEADERS, rows, sentences, shown, tables
+
     if report is not None:
-        _write(found, report)
+        write_report(report, found, shown(found))
     if as_json:
         import msgspec
 
         terminal.out_json(msgspec.to_builtins(found))
         return
-    from dedup.scan.audit.report import SHARE_HEADERS, rows, sentences, tables
 
     for line in sentences(found):
         terminal.out(line)
@@ -182,17 +184,3 @@ def _form(options: dict[str, Any]) -> "RemovalFormat | None":
     if removed is None or (kept is None) == (group is None):
         raise UsageError("give --removed-field together with either --kept-field or --group-field")
     return RemovalFormat("pairs" if kept else "groups", removed, kept=kept, group=group)
-
-
-def _write(found: "Audit", path: str) -> None:
-    from pathlib import Path
-
-    import msgspec
-
-    if path.lower().endswith(".json"):
-        Path(path).write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
-        return
-    from dedup.report.html import html_page
-    from dedup.scan.audit.report import shown
-
-    Path(path).write_text(html_page(shown(found)), "utf-8", "replace")

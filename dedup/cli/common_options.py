@@ -10,7 +10,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import click
 from msgspec.inspect import FloatType, IntType
@@ -23,11 +23,6 @@ FETCH_SECONDS = 30.0
 FETCH_BYTES = 16 << 20
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-if TYPE_CHECKING:
-    ParameterType = click.ParamType[Any]
-else:  # click 8.1 has it without a parameter
-    ParameterType = click.ParamType
 
 
 def json_option(text: str = "Print one JSON object instead of text.") -> Callable[[F], F]:
@@ -128,23 +123,14 @@ def page_options(command: F) -> F:
     return encoding(secret_option(command))
 
 
-class _Similarity(ParameterType):
-    name = "similarity"
-
-    def convert(
-        self,
-        value: Any,
-        param: click.Parameter | None,  # noqa: ARG002  (click's signature)
-        ctx: click.Context | None,  # noqa: ARG002
-    ) -> float | str:
-        setting = SETTINGS["similarity"]
-        try:
-            similarity: float | str = setting.read(value)
-        except UsageError:
-            return self.fail(
-                f"{value!r} is not allowed: use careful, paper, or a number from 0 to 1{_meant(value)}."
-            )
-        return similarity
+def _similarity(value: Any) -> float | str:
+    try:
+        similarity: float | str = SETTINGS["similarity"].read(value)
+    except UsageError:
+        raise click.BadParameter(
+            f"{value!r} is not allowed: use careful, paper, or a number from 0 to 1{_meant(value)}."
+        ) from None
+    return similarity
 
 
 def _meant(value: Any) -> str:
@@ -156,7 +142,7 @@ def _meant(value: Any) -> str:
     return f" ({number / 100:g}?)" if 10 <= number <= 100 else ""
 
 
-similarity_option = setting_option("similarity", type=_Similarity(), metavar="NUMBER|careful|paper")
+similarity_option = setting_option("similarity", type=_similarity, metavar="NUMBER|careful|paper")
 
 
 def policy_options(command: F) -> F:

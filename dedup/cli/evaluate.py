@@ -23,9 +23,8 @@ from dedup.model.recipes import recipe_of
 
 if TYPE_CHECKING:
     from dedup.evaluate.score import Evaluation, Figures, View
-    from dedup.evaluate.sets import Source
+    from dedup.evaluate.sets import FileSet
 
-GENERATED = 500  # pages of the generated set, unless a number is given
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
@@ -37,9 +36,7 @@ _NAMES = {
 }
 
 
-@click.command(
-    epilog="Examples: dedup evaluate --generated; dedup evaluate --set FOLDER --plot pr.svg"
-)
+@click.command(epilog="Example: dedup evaluate --set FOLDER --plot pr.svg")
 @click.option("--set", "folder", type=FOLDER, help="Folder of a labelled set.")
 @click.option("--pages", type=FILE, help="Pages: JSON lines with id, url and html, also .zst.")
 @click.option(
@@ -48,14 +45,6 @@ _NAMES = {
     help="Labels: page_a, page_b, label (1, 0, U) and kind, with tabs between.",
 )
 @click.option("--complete", is_flag=True, help="The list of --pairs has every near-duplicate.")
-@click.option(
-    "--generated",
-    metavar="[PAGES]",
-    type=int,
-    is_flag=False,
-    flag_value=GENERATED,
-    help=f"Evaluate on the generated site of `dedup demo`. [default: {GENERATED} pages]",
-)
 @click.option("--recipe", metavar="ID", help="Recipe to evaluate. [default: the newest]")
 @distance_option("Greatest distance of near-duplicates, in bits. [default: the recipe's]")
 @similarity_option
@@ -68,7 +57,7 @@ _NAMES = {
     show_default=True,
     help="Number of bootstrap draws for the 95 % intervals; 0: no intervals.",
 )
-@click.option("--seed", default=1, show_default=True, help="Seed of draws and generated site.")
+@click.option("--seed", default=1, show_default=True, help="Seed of draws.")
 @click.option(
     "--plot",
     "picture",
@@ -81,7 +70,6 @@ def evaluate(
     pages: Path | None,
     pairs: Path | None,
     complete: bool,
-    generated: int | None,
     recipe: str | None,
     distance: int | None,
     similarity: Similarity | None,
@@ -93,7 +81,7 @@ def evaluate(
 ) -> None:
     """Measure how many near-duplicates are found (recall), and how many of those are right (precision).
 
-    Give exactly one: --set, --generated, or --pages with --pairs. Figures are over all pairs of pages if
+    Give either --set, or --pages with --pairs. Figures are over all pairs of pages if
     all have labels, and over the pairs that are labelled one by one; "real" pages are as their site
     gave them. A site is a registrable domain; a syndicated copy is of another.
     """
@@ -106,7 +94,7 @@ def evaluate(
         check_plot(picture)
     known = recipe_of(recipe)
     policy = Options(distance=distance, similarity=similarity).policy(known)
-    source = _source(folder, pages, pairs, complete, generated, seed)
+    source = _source(folder, pages, pairs, complete)
     prints = measure(source.pages(terminal.progress(f"reading {source.name}")), known)
     labels = source.labels(prints.ids)
     evaluation, _ = evaluate_set(prints, labels, policy, draws, seed, identity=identity)
@@ -117,34 +105,24 @@ def evaluate(
     if as_json:
         terminal.out_json(_json(source, evaluation))
     else:
-        _show(source, evaluation, generated=generated is not None)
+        _show(source, evaluation)
 
 
 def _source(
-    folder: Path | None,
-    pages: Path | None,
-    pairs: Path | None,
-    complete: bool,
-    generated: int | None,
-    seed: int,
-) -> "Source":
-    from dedup.evaluate.sets import FileSet, FolderSet, GeneratedSet
+    folder: Path | None, pages: Path | None, pairs: Path | None, complete: bool
+) -> "FileSet":
+    from dedup.evaluate.sets import FileSet, FolderSet
 
-    given = [folder is not None, pages is not None or pairs is not None, generated is not None]
-    if sum(given) != 1:
-        raise click.UsageError("Give exactly one: --set, --generated, or --pages with --pairs.")
+    if (folder is None) == (pages is None and pairs is None):
+        raise click.UsageError("Give either --set, or --pages with --pairs.")
     if folder is not None:
         return FolderSet(folder)
-    if generated is not None:
-        from dedup.demo.site import Site
-
-        return GeneratedSet(Site(generated, seed))
     if pages is None or pairs is None:
         raise click.UsageError("--pages and --pairs need each other.")
     return FileSet(pages, pairs, complete=complete)
 
 
-def _json(source: "Source", evaluation: "Evaluation") -> dict[str, Any]:
+def _json(source: "FileSet", evaluation: "Evaluation") -> dict[str, Any]:
     plain: dict[str, Any] = msgspec.to_builtins(evaluation)
     views = plain.pop("views")
     shown = {"set": source.name} | plain | _policy(evaluation.policy)
@@ -163,7 +141,7 @@ def _policy(policy: Policy) -> dict[str, Any]:
 # ----------------------------------------------------------------------------------- for a person
 
 
-def _show(source: "Source", evaluation: "Evaluation", *, generated: bool) -> None:
+def _show(source: "FileSet", evaluation: "Evaluation") -> None:
     unread = f", {evaluation.unread:,} of them unread" if evaluation.unread else ""
     terminal.out(
         f"{source.name}: {terminal.count(evaluation.pages, 'page')} in "
@@ -171,11 +149,6 @@ def _show(source: "Source", evaluation: "Evaluation", *, generated: bool) -> Non
         f"recipe {evaluation.recipe}: {_asked(evaluation.policy)}\n"
     )
     _headline(evaluation.views)
-    if generated:
-        terminal.out(
-            "\nOn generated pages the preset paper finds more than the default, on labelled sets of real "
-            "pages it finds less."
-        )
     for view in evaluation.views[:2] if evaluation.views[0].name == "all" else evaluation.views[:1]:
         _curve(view)
     _slices(evaluation.views[0])

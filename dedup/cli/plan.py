@@ -7,13 +7,13 @@
 import math
 from decimal import Decimal
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import click
 import msgspec
 
 from dedup.cli import terminal
-from dedup.cli.common_options import ParameterType, distance_option, json_option, number_option
+from dedup.cli.common_options import distance_option, json_option, number_option
 from dedup.cli.terminal import scaled_text, size_text, time_text
 from dedup.core.bulk.designs import Design
 from dedup.core.bulk.designs import plan as plan_designs
@@ -36,28 +36,19 @@ HEADERS = (
 MOST_DOCUMENTS = 2**63
 
 
-class _Number(ParameterType):
-    """A number of documents, in the forms in which people write large ones."""
-
-    name = "number"
-
-    def convert(
-        self,
-        value: Any,
-        param: click.Parameter | None,  # noqa: ARG002  (click's signature)
-        ctx: click.Context | None,  # noqa: ARG002
-    ) -> int:
-        try:
-            text = str(value).replace(",", "").strip()
-            times = SUFFIXES.get(text[-1:].upper(), 1)
-            number = Decimal(text[:-1] if times > 1 else text) * times
-            if number == (whole := int(number)) and 1 <= whole <= MOST_DOCUMENTS:
-                return whole
-        except (ArithmeticError, ValueError):
-            pass
-        return self.fail(
-            f"{value!r} is no whole number from 1 to 2**63, as 1000000000 or 1e9, 200M or 1.5G."
-        )
+def _number(value: str) -> int:
+    """Return a number of documents, in the forms in which people write large ones."""
+    try:
+        text = value.replace(",", "").strip()
+        times = SUFFIXES.get(text[-1:].upper(), 1)
+        number = Decimal(text[:-1] if times > 1 else text) * times
+        if number == (whole := int(number)) and 1 <= whole <= MOST_DOCUMENTS:
+            return whole
+    except (ArithmeticError, ValueError):
+        pass
+    raise click.BadParameter(
+        f"{value!r} is no whole number from 1 to 2**63, as 1000000000 or 1e9, 200M or 1.5G."
+    )
 
 
 @click.command(
@@ -65,7 +56,7 @@ class _Number(ParameterType):
 )
 @click.option(
     "--documents",
-    type=_Number(),
+    type=_number,
     metavar="NUMBER",
     required=True,
     help="Number of documents to store: 1000000000, 1e9 or 1G (K, M, G, T: thousands to millions of millions).",

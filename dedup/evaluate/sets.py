@@ -1,4 +1,4 @@
-"""Labelled sets: a folder with all there is to know, pages and a list of pairs, or the demo's pages.
+"""Labelled sets: a folder with all there is to know, or pages and a list of pairs.
 
     file -> lines -> SetPage(id, url, html) -> Prints (an array for each field)
 
@@ -16,19 +16,17 @@ Invariants:
   - Whatever is not as stated is named, with its file and line, before anything is measured with it. Of all
     pairs, J >= 0.9 is a near-duplicate, J > 0.5 is left open, and a pair without a row is none; two soft 404
     pages are near-duplicates in one group and left open in two.
-  - Of the demo's pages those of one group have the same main content and are near-duplicates; variants of one
-    product are left open (they are alike by the paper's definition, and not the same); all other pairs are none.
 """
 
 import io
 import re
 import zipfile
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import combinations
 from pathlib import Path
-from typing import IO, Any, Protocol, TypeVar
+from typing import IO, Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -303,18 +301,6 @@ _WORD = re.compile(
 )
 
 
-class Source(Protocol):
-    """Where a set comes from. pages() may be called again and yields the same."""
-
-    name: str
-
-    def pages(self, progress: Progress | None = None) -> Iterator[SetPage]:
-        """Yield the pages."""
-
-    def labels(self, ids: list[str]) -> Labels:
-        """Return what is known of the pages with these ids, numbered in this order."""
-
-
 class _Meta(msgspec.Struct, frozen=True):
     id: str
     grp: str
@@ -325,7 +311,7 @@ class _Meta(msgspec.Struct, frozen=True):
 
 
 class FileSet:
-    """Pages and a list of labelled pairs, both in files.
+    """Pages and a list of labelled pairs, both in files. pages() may be called again and yields the same.
 
     complete says that the list names every near-duplicate, so that all pairs have a label.
     """
@@ -535,63 +521,3 @@ def _rows(path: Path, n: int) -> npt.NDArray[np.float64]:
             f"{path}: row {row} of 'main', {rows[row].tolist()}, is no pair of the {n} pages"
         )
     return rows
-
-
-# --------------------------------------------------------------------------------- the demo's pages
-
-
-class SampleSite(Protocol):
-    """What a set needs of the demo's site (dedup.demo.site.Site)."""
-
-    @property
-    def truth(self) -> Mapping[str, Any]:
-        """What each page is, by path."""
-        ...
-
-    def render(self, path: str, tick: int) -> tuple[int, str, bytes]:
-        """Return the status, the content type and the body of a page."""
-        ...
-
-    def text(self, path: str) -> str:
-        """Return the main text of a page."""
-        ...
-
-
-class GeneratedSet:
-    """A generated site, whose pages know what they are copies of."""
-
-    def __init__(self, site: SampleSite) -> None:
-        self._site = site
-        self.name = f"generated site, {len(site.truth)} pages"
-
-    def pages(self, progress: Progress | None = None) -> Iterator[SetPage]:
-        """Yield the pages, each as its first request gets it."""
-        total = len(self._site.truth)
-        for number, path in enumerate(self._site.truth):
-            if progress and number % STEP == 0:
-                progress(number, total)
-            _, _, body = self._site.render(path, number)
-            yield SetPage(path, body.decode(), f"http://localhost{path}")
-        if progress:
-            progress(total, total)
-
-    def labels(self, ids: list[str]) -> Labels:
-        """Return what the site knows of its pages."""
-        truths = [self._site.truth[path] for path in ids]
-        n = len(ids)
-        same = _same_group(np.arange(n), _numbered(truth.group for truth in truths), n)
-        families = np.flatnonzero([bool(truth.family) for truth in truths])
-        variants = _same_group(families, _numbered(truth.family for truth in truths), n)
-        variants = np.setdiff1d(variants, same)
-        keys = np.concatenate([same, variants])
-        order = np.argsort(keys)
-        label = np.repeat(np.array([1, OPEN], np.int8), (len(same), len(variants)))
-        every = Every(keys[order], label[order], np.zeros(n, bool))
-        pages = Pages(
-            _numbered(truth.family or truth.group for truth in truths),
-            ["original" if truth.kind == "article" else truth.kind for truth in truths],
-            [truth.language for truth in truths],
-            None,
-            np.array([count_words(self._site.text(path)) for path in ids], np.int64),
-        )
-        return Labels(pages, None, every)

@@ -27,7 +27,7 @@ import glob
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
 from importlib import import_module
 from pathlib import Path
@@ -205,17 +205,15 @@ def _read(
     reading = reading_of(job, recipe)
     processes = 1 if STDIN in job.inputs else job.processes
     position = begin
-    lines: list[bytes] = []
-    dropped: list[bytes] = []
-    members: list[bytes] = []
+    lines: Lines = {name: [] for name in LINES}
     held_bytes, committed = 0, time.monotonic()
 
     def commit() -> None:
         now_at = msgspec.structs.replace(position, summary=copy.deepcopy(judge.summary))
-        work.commit(lines, now_at, dropped, members)
-        if emit and lines:
-            emit(b"".join(lines))
-        for each in (lines, dropped, members):
+        work.commit(lines, now_at)
+        if emit and lines["verdicts"]:
+            emit(b"".join(lines["verdicts"]))
+        for each in lines.values():
             each.clear()
         if progress:
             behind = position.behind_bytes + position.offset
@@ -228,32 +226,28 @@ def _read(
         for result in map(judge.learned, results):
             row = judge.take(result)
             if row is not None:
-                lines.append(to_line(row))
-                held_bytes += len(lines[-1])
-                members += _member(job, task.number, result)
-                dropped += _drop(job, task.number, result, row)
+                _add(job, lines, task.number, result, row)
+                held_bytes += len(lines["verdicts"][-1])
         position = _advance(position, task, results, end)
         if end:
             judge.summary.files += len(task.unit.paths)
             judge.summary.bytes += task.unit.bytes
         now = time.monotonic()
         late = now - committed >= COMMIT_SECONDS
-        if max(len(lines) / COMMIT_ROWS, held_bytes / COMMIT_BYTES, late) >= 1:
+        if max(len(lines["verdicts"]) / COMMIT_ROWS, held_bytes / COMMIT_BYTES, late) >= 1:
             commit()
             held_bytes, committed = 0, now
     position = msgspec.structs.replace(position, phase="end")
     commit()
 
 
-def _member(job: ScanJob, unit: int, result: Result) -> list[bytes]:
-    """Return the line that a page adds to members.jsonl, if it adds one."""
-    return [] if job.keep == "first" else [member_line(unit, result)]
-
-
-def _drop(job: ScanJob, unit: int, result: Result, row: Row) -> list[bytes]:
-    """Return the line that a verdict adds to dropped.jsonl, if it adds one."""
-    is_listed = job.kept is not None and job.keep == "first" and row.status == "near_duplicate"
-    return [drop_line(unit, result, row)] if is_listed else []
+def _add(job: ScanJob, lines: "Lines", unit: int, result: Result, row: Row) -> None:
+    """Add what a verdict adds to each file of lines."""
+    lines["verdicts"].append(to_line(row))
+    if job.keep != "first":
+        lines["members"].append(member_line(unit, result))
+    elif job.kept is not None and row.status == "near_duplicate":
+        lines["dropped"].append(drop_line(unit, result, row))
 
 
 def _tasks(job: ScanJob, begin: "Position") -> Iterator[Task]:
@@ -348,6 +342,8 @@ def _update(job: ScanJob, work: "Work", base: Store | None) -> int:
 # --------------------------------------------------------------------------------- the work folder
 
 VERSION = 5
+LINES = ("verdicts", "dropped", "members")  # files of lines; the latter two may stay empty
+Lines = dict[str, list[bytes]]  # what is to be added to each
 
 Phase = Literal["scan", "end"]
 
@@ -359,7 +355,7 @@ class Position(msgspec.Struct, frozen=True):
     offset          how many bytes of it were read
     stamp           the unit's first path (in hex) and its size, to know it again
     behind_bytes    bytes of the units that were read
-    verdict_bytes   length of verdicts.jsonl; dropped_bytes of dropped.jsonl, member_bytes of members.jsonl
+    bytes           length of each file of lines: verdicts.jsonl, dropped.jsonl, members.jsonl
     sequence        the number of the commit
     """
 
@@ -369,9 +365,7 @@ class Position(msgspec.Struct, frozen=True):
     offset: int
     stamp: tuple[str, int]
     behind_bytes: int
-    verdict_bytes: int
-    dropped_bytes: int
-    member_bytes: int
+    bytes: dict[str, int]
     phase: Phase
     summary: Summary
 
@@ -382,7 +376,7 @@ class _JobFile(msgspec.Struct, frozen=True):
     job: ScanJob
 
 
-_START = Position(0, 0, 0, 0, ("", 0), 0, 0, 0, 0, "scan", Summary())
+_START = Position(0, 0, 0, 0, ("", 0), 0, dict.fromkeys(LINES, 0), "scan", Summary())
 
 
 def work_folder(output: str) -> Path:
@@ -401,7 +395,6 @@ class Work:
         another process is at it; OSError.
         """
         self.folder = folder
-        self._verdicts_path = folder / "verdicts.jsonl"
         begun = (folder / "job.json").exists()
         folder.mkdir(parents=True, exist_ok=True)
         self._store = Store.open(
@@ -420,15 +413,7 @@ class Work:
                 self.position = _START
                 self._write_position(_START)
                 self._write_job(job, recipe)
-            self._verdicts = self._open_lines(self._verdicts_path, self.position.verdict_bytes)
-            self._dropped = self._open_lines(
-                folder / "dropped.jsonl" if job.kept else Path(os.devnull),
-                self.position.dropped_bytes,
-            )
-            self._members = self._open_lines(
-                folder / "members.jsonl" if job.keep != "first" else Path(os.devnull),
-                self.position.member_bytes,
-            )
+            self._files = {name: self._open_lines(name) for name in LINES}
         except BaseException:
             self._store.close()
             raise
@@ -439,28 +424,17 @@ class Work:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def commit(
-        self,
-        lines: Sequence[bytes],
-        position: Position,
-        dropped: Sequence[bytes] = (),
-        members: Sequence[bytes] = (),
-    ) -> None:
+    def commit(self, lines: "Lines", position: Position) -> None:
         """Commit verdicts, position and accepted documents atomically.
 
-        The fields sequence, verdict_bytes, dropped_bytes and member_bytes of the position are filled in here.
+        The fields sequence and bytes of the position are filled in here.
         """
-        data, drops, judged = b"".join(lines), b"".join(dropped), b"".join(members)
-        files = (self._verdicts, data), (self._dropped, drops), (self._members, judged)
-        for file, part in files:
-            file.write(part)
+        lengths = dict(self.position.bytes)
+        for name, file in self._files.items():
+            lengths[name] += file.write(b"".join(lines[name]))
             file.flush()
         self.position = msgspec.structs.replace(
-            position,
-            sequence=self.position.sequence + 1,
-            verdict_bytes=self.position.verdict_bytes + len(data),
-            dropped_bytes=self.position.dropped_bytes + len(drops),
-            member_bytes=self.position.member_bytes + len(judged),
+            position, sequence=self.position.sequence + 1, bytes=lengths
         )
         self._write_position(self.position)
         self.memory.commit(self.position.sequence)
@@ -472,7 +446,9 @@ class Work:
     def verdicts(self) -> Path:
         """The file of verdicts, a line each."""
         elected = self.folder / "elected.jsonl"
-        return elected if (self.folder / "elected.json").exists() else self._verdicts_path
+        return (
+            elected if (self.folder / "elected.json").exists() else self.folder / "verdicts.jsonl"
+        )
 
     def documents(self) -> Documents:
         """Close the work for writing, and open the accepted documents for reading."""
@@ -481,10 +457,9 @@ class Work:
 
     def close(self) -> None:
         """Close the files. The work can be resumed."""
-        self._verdicts.close()
-        self._dropped.close()
+        for file in self._files.values():
+            file.close()
         self.frames.save()
-        self._members.close()
         self._store.close()
 
     def remove(self) -> None:
@@ -533,10 +508,11 @@ class Work:
     def _position_file(self, number: int) -> Path:
         return self.folder / f"position.{number % 2}"
 
-    def _open_lines(self, path: Path, size: int) -> IO[bytes]:
+    def _open_lines(self, name: str) -> IO[bytes]:
         """Open a file of lines for more of them, cut to its size at the last commit."""
+        path, size = self.folder / f"{name}.jsonl", self.position.bytes[name]
         # A scan at its end may have moved the verdicts to their place already.
-        if self.position.phase == "end" or path == Path(os.devnull):
+        if self.position.phase == "end":
             return Path(os.devnull).open("ab")
         file = path.open("ab")
         if file.tell() >= size:

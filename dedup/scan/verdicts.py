@@ -34,6 +34,8 @@ from dedup.report.parts import (
     ReportPage,
     Section,
     TablePart,
+    check_report,
+    write_report,
 )
 from dedup.report.texts import alike
 from dedup.scan.reading import learned
@@ -158,8 +160,7 @@ def check_outputs(output: str | None, report: str | None) -> None:
         raise UsageError(f"{output}: verdicts are written to a file named {', '.join(_SUFFIXES)}")
     if output is not None and Path(output).exists() and not Path(output).is_file():
         raise UsageError(f"{output}: not a regular file; give the name of a new one")
-    if report is not None and not report.lower().endswith((".html", ".htm", ".json")):
-        raise UsageError(f"{report}: a report is written to a file named .html or .json")
+    check_report(report)
 
 
 def to_line(row: Row) -> bytes:
@@ -181,7 +182,8 @@ def finish(summary: Summary, lines: Path, output: str | None, report: str | None
     Doing it once more changes nothing. Raises OSError.
     """
     if report is not None and lines.exists():  # else an earlier attempt has moved them
-        _write_report(make_report(summary, read_rows(lines)), report)
+        made = make_report(summary, read_rows(lines))
+        write_report(report, made, _shown(made))
     if output is None:
         return
     target = Path(output)
@@ -292,15 +294,6 @@ def make_report(summary: Summary, rows: Iterable[Row]) -> ScanReport:
             hosts.add(_host(row.key))
     exact = clusters.exact and hosts.exact
     return ScanReport(summary, clusters.most(), hosts.most(), exact)
-
-
-def _write_report(report: ScanReport, path: str) -> None:
-    if path.lower().endswith(".json"):
-        Path(path).write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
-    else:
-        from dedup.report.html import html_page
-
-        Path(path).write_text(html_page(_shown(report)), "utf-8", "replace")
 
 
 def _host(key: str) -> str:

@@ -9,6 +9,7 @@ import random
 import sys
 import textwrap
 import unicodedata
+from collections.abc import Callable, Iterable
 from html.entities import html5
 from pathlib import Path
 
@@ -202,27 +203,46 @@ def rows(numbers: list[int] | bytes) -> list[str]:
 
 
 def entity_table() -> str:
-    """One text of all names, and where each begins in it: pointers would be relocated at every load."""
-    names = sorted(html5, key=str.encode)
-    lines = ["/* The names, each behind the one before and a zero byte. */"]
-    lines += ["static const char entity_names[] = { /* a string may have 4095 bytes in C11 */"]
-    characters = ", ".join(f"{', '.join(map(repr, name))}, 0" for name in names)
-    lines += textwrap.wrap(characters, 120, initial_indent="    ", subsequent_indent="    ")
-    lines += ["};", ""]
-    lines += ["/* Sorted by name; a name without its semicolon is one of those that need none. */"]
-    lines += [
-        "static const struct entity { uint16_t name; uint32_t first, second; } entities[] = {"
+    """Names by their length, so that each length is searched in words of one width and no place is stored."""
+    names = sorted(html5, key=lambda name: (len(name), name.encode()))
+    pairs = sorted({html5[name] for name in names if len(html5[name]) == 2})
+    lines = [
+        "/* The names, the shortest first, those of one length sorted; one without its semicolon needs none. */"
     ]
-    at, entries = 0, []
-    for name in names:
-        codes = [ord(character) for character in html5[name]] + [0]
-        entries.append(f"{{{at},{codes[0]:#x},{codes[1]:#x}}},")
-        at += len(name) + 1
-    if at > 1 << 16:
-        raise SystemExit("the names of entities take more than 64 KiB")
-    lines += textwrap.wrap(" ".join(entries), 120, initial_indent="    ", subsequent_indent="    ")
+    lines += ["static const char entity_names[] = { /* a string may have 4095 bytes in C11 */"]
+    lines += _wrapped("".join(names), repr)
+    lines += ["};", "", f"#define NDD_ENTITY_BYTES {len(names[-1])} /* of the longest name */", ""]
+    lines += ["/* By length: how many names are shorter, and how many bytes these take. */"]
+    lines += ["static const struct entity_length { uint16_t names, bytes; } entity_lengths[] = {"]
+    shorter = [[n for n in names if len(n) < length] for length in range(len(names[-1]) + 2)]
+    lines += _wrapped([f"{{{len(each)}, {len(''.join(each))}}}" for each in shorter], str)
+    lines += ["};", ""]
+    lines += [
+        "/* What each name stands for: a character; one above 0xffff (all are 0x1d400 to 0x1d7ff) less 0x10000; or from"
+    ]
+    lines += [" * 0xe000 on, where no name has a character, the number of a pair. */"]
+    lines += ["static const uint16_t entity_codes[] = {"]
+    lines += _wrapped([_entity_code(html5[name], pairs) for name in names], "{:#x}".format)
+    lines += ["};", "", "static const uint16_t entity_pairs[][2] = {"]
+    lines += _wrapped(pairs, lambda pair: f"{{{ord(pair[0]):#x}, {ord(pair[1]):#x}}}")
     lines += ["};", ""]
     return "\n".join(lines)
+
+
+def _entity_code(characters: str, pairs: list[str]) -> int:
+    if len(characters) == 2:
+        return 0xE000 + pairs.index(characters)
+    code = ord(characters)
+    if 0xD400 <= code < 0xF900 or (code > 0xFFFF and not 0x1D400 <= code < 0x1D800):
+        raise SystemExit(f"an entity stands for {code:#x}, which the table has no room for")
+    return code & 0xFFFF
+
+
+def _wrapped(values: Iterable[object], form: Callable[..., str]) -> list[str]:
+    text = ", ".join(map(form, values))
+    return textwrap.wrap(
+        text, 120, initial_indent="    ", subsequent_indent="    ", break_long_words=False
+    )
 
 
 def main() -> None:

@@ -13,11 +13,11 @@ import oracle
 import pytest
 import zstandard
 from click.testing import CliRunner, Result
+from demo_set import write_demo_set
 
 from dedup import fingerprint, near_duplicate, recipe_of
 from dedup.cli import main
 from dedup.core.fingerprint import similarity
-from dedup.demo.site import Site
 from dedup.evaluate import score as pairs_module
 from dedup.evaluate.score import (
     SIMILARITIES,
@@ -27,7 +27,7 @@ from dedup.evaluate.score import (
     every_pair,
     within,
 )
-from dedup.evaluate.sets import FolderSet, GeneratedSet, measure
+from dedup.evaluate.sets import FolderSet, measure
 from dedup.model.errors import DedupError
 from dedup.model.page import identity_of
 from dedup.model.policy import Options
@@ -411,10 +411,9 @@ def test_what_is_missing_is_a_usage_error(files, tmp_path, monkeypatch):
         compressed = call("--pages", files / "pages.zst", "--pairs", files / "pairs.tsv")
         plotted = given_files(files, "--plot", files / "p.svg")
     for result, message in (
-        (call(), "Give exactly one: --set, --generated, or --pages with --pairs"),
+        (call(), "Give either --set, or --pages with --pairs"),
         (call("--pages", files / "pages.jsonl"), "--pages and --pairs need each other"),
         (call("--set", empty), "no labelled set: there is no pages.jsonl"),
-        (call("--generated", "7"), "pages must be at least 100"),
         (given_files(files, "--plot", files / "p.gif"), "a plot is .svg or .png"),
         (compressed, "pip install 'crawl-dedup[eval]'"),
         (plotted, "a plot needs matplotlib, which is not installed; run: pip install"),
@@ -423,37 +422,21 @@ def test_what_is_missing_is_a_usage_error(files, tmp_path, monkeypatch):
         assert message in " ".join(result.stderr.split())
 
 
-# -------------------------------------------------------------------- the generated set, the output
+# ---------------------------------------------------------------------- the demo's pages, the output
 
 
-def test_the_generated_set_is_labelled_by_the_sites_truth():
-    """Same group: near-duplicates. One family of variants: left open. All others: not."""
-    source = GeneratedSet(Site(100, 2))
-    ids = [page.id for page in source.pages()]
-    every = source.labels(ids).every
-    truth = Site(100, 2).truth
-    for i, j in combinations(range(len(ids)), 2):
-        one, other = truth[ids[i]], truth[ids[j]]
-        expected = 1 if one.group == other.group else 0
-        if not expected and one.family and one.family == other.family:
-            expected = -1
-        assert every.of(np.array([i]), np.array([j]))[0] == expected
-
-
-def test_the_generated_set_is_judged_well():
-    """On the generated site all near-duplicates but some soft 404 pages are found.
+def test_the_demos_pages_are_judged_well(tmp_path):
+    """On the demo's site all near-duplicates but some soft 404 pages are found.
 
     Pages of a listing whose teasers the reader leaves out say the same: a crawl keeps them for their
     links, which no figure here knows of.
     """
-    plain = json.loads(call("--generated", "500", "--json").stdout)
+    plain = json.loads(call("--set", write_demo_set(tmp_path, 500), "--json").stdout)
     assert plain["pages"] == 500
     kinds = plain["all"]["slices"]["kind"]
     assert all(f["recall"] == 1 for kind, f in kinds.items() if kind not in ("listing", "soft404"))
     assert kinds["listing"]["wrong"] == plain["all"]["wrong"]
     assert set(kinds) >= {"session", "print", "syndicated", "soft404"}
-    explained = "On generated pages the preset paper finds more than the default"
-    assert explained in call("--generated", "100", "--bootstrap", 0).stdout
 
 
 def test_the_report_for_a_person(folder):
@@ -461,7 +444,6 @@ def test_the_report_for_a_person(folder):
     seen = json.loads(call("--set", folder, "--json").stdout)
     result = call("--set", folder)
     assert result.exit_code == 0
-    assert "On generated pages" not in result.stdout
     near, found, wrong = counts(seen["all"])
     share = f"{seen['all']['precision']:.4f}"
     low, high = seen["all"]["intervals"]["precision"]

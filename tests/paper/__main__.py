@@ -16,19 +16,20 @@ import math
 import sys
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 sys.path += [str(Path(__file__).parents[1] / each) for each in ("support", "bench")]
 
 import numpy as np
 from compressed import compress
+from demo_set import write_demo_set
 from permuted import PermutedTables
 
 from dedup.cli.terminal import size_text, table, time_text
 from dedup.core.numbers import Array, bit_counts
 from dedup.core.table import Table
-from dedup.demo.site import Site
 from dedup.evaluate.score import evaluate
-from dedup.evaluate.sets import FolderSet, GeneratedSet, Prints, measure
+from dedup.evaluate.sets import FolderSet, Prints, measure
 from dedup.model.policy import Options, Policy
 from dedup.model.recipes import recipe_of
 
@@ -101,7 +102,7 @@ def section_3_2(n: int) -> str:
     return table(("", "bytes a fingerprint", "of 8 bytes"), rows)
 
 
-def figure_1(prints: Prints, source: FolderSet | GeneratedSet) -> str:
+def figure_1(prints: Prints, source: FolderSet) -> str:
     """Precision and recall by the distance alone."""
     evaluation, _ = evaluate(prints, source.labels(prints.ids), _policy(), 0, 1)
     views = {view.name: view for view in evaluation.views}
@@ -174,11 +175,21 @@ def main() -> None:
     near = values[:PROBES] ^ (
         np.uint64(1) << rng.integers(0, 64, min(PROBES, len(values)), np.uint64)
     )
-    source = GeneratedSet(Site(GENERATED)) if options.set is None else FolderSet(options.set)
     print(f"Example 3.1: k = {K}; candidates and memory of 2^34 fingerprints\n")
     print(example_3_1(values, queries, near))
     print("\nSection 3.2: a sorted table of 2^34 fingerprints, compressed\n")
     print(section_3_2(options.values))
+    if options.set is not None:
+        print_figures(FolderSet(options.set))
+        return
+    with TemporaryDirectory() as folder:
+        source = FolderSet(write_demo_set(Path(folder), GENERATED))
+        source.name = f"generated site, {GENERATED} pages"
+        print_figures(source)
+
+
+def print_figures(source: FolderSet) -> None:
+    """Print those that a set of pages gives."""
     prints = measure(source.pages(), recipe_of(None))
     print(f"\nFigure 1: {source.name}, {len(prints):,} pages, the simhash alone\n")
     print(figure_1(prints, source))

@@ -111,6 +111,18 @@ static ndd_status take_repeated(uint64_t *sorted, size_t n, ndd_pairs *pairs, si
     return NDD_OK;
 }
 
+/* Gives the caller what was found, in order; or frees it where that failed. */
+static ndd_status hand_over(ndd_status status, ndd_pairs found, ndd_pairs *pairs) {
+    if (status == NDD_OK) status = sort_pairs(&found);
+    if (status == NDD_OK) {
+        free(pairs->items);
+        *pairs = found;
+    } else {
+        free(found.items);
+    }
+    return status;
+}
+
 ndd_status ndd_find_all(const uint64_t *values, size_t n, uint32_t k, ndd_pairs *pairs) {
     if (k > NDD_MAX_DISTANCE) return NDD_BAD_DISTANCE;
     if (n > 0 && values == NULL) return NDD_BAD_ARGUMENT;
@@ -132,14 +144,7 @@ ndd_status ndd_find_all(const uint64_t *values, size_t n, uint32_t k, ndd_pairs 
     }
     memory_close(&copy);
     memory_close(&scratch);
-    if (status == NDD_OK) status = sort_pairs(&found);
-    if (status != NDD_OK) {
-        free(found.items);
-        return status;
-    }
-    free(pairs->items);
-    *pairs = found;
-    return NDD_OK;
+    return hand_over(status, found, pairs);
 }
 
 /* ---------------------------------------------------------------------------------- in parts */
@@ -184,14 +189,7 @@ ndd_status ndd_find_part(const uint64_t *values, size_t n, uint32_t k, const uin
     const struct join_rule rule = {k, keep_pair, &found};
     ndd_status status = k > 0 ? join_block(&rule, values, n, &design, block) : NDD_OK;
     design_close(&design);
-    if (status == NDD_OK) status = sort_pairs(&found);
-    if (status != NDD_OK) {
-        free(found.items);
-        return status;
-    }
-    free(pairs->items);
-    *pairs = found;
-    return NDD_OK;
+    return hand_over(status, found, pairs);
 }
 
 /* The runs as a heap, by the pair that each is at. */

@@ -1,5 +1,6 @@
 #include "reader/characters.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "base/bytes.h"
@@ -34,8 +35,6 @@ static size_t numeric_reference(const uint8_t *at, const uint8_t *end, uint32_t 
     return (size_t)(p - at);
 }
 
-#define LONGEST_ENTITY 33
-
 /* What most references are, as load_le() reads them. */
 static const struct { uint64_t name; uint32_t code; } usual_entities[] = {
     {UINT64_C(0x3b7073626e), 0xa0}, /* nbsp; */
@@ -53,24 +52,35 @@ static int usual_reference(const uint8_t *name, size_t n, uint32_t *code) {
     return 0;
 }
 
-/* The longest entity name that the bytes begin with; the table is sorted, so all candidates lie
- * between the first entry not below the first letter and the entry of the whole run. */
+/* The place of an entity name among all of them, or -1. */
+static ptrdiff_t place_of_name(const uint8_t *name, size_t length) {
+    const struct entity_length shorter = entity_lengths[length];
+    size_t low = 0, high = (size_t)(entity_lengths[length + 1].names - shorter.names);
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        int order = memcmp(entity_names + shorter.bytes + middle * length, name, length);
+        if (order == 0) return (ptrdiff_t)(shorter.names + middle);
+        if (order < 0) low = middle + 1;
+        else high = middle;
+    }
+    return -1;
+}
+
+/* The longest entity name that the bytes begin with. */
 static size_t named_reference(const uint8_t *name, size_t n, uint32_t codes[2]) {
     for (size_t length = n; length >= 2; length--) {
         /* a name that needs its semicolon can only match with it */
-        size_t low = 0, high = sizeof entities / sizeof *entities;
-        while (low < high) {
-            size_t middle = (low + high) / 2;
-            const char *entity = entity_names + entities[middle].name;
-            int order = strncmp(entity, (const char *)name, length);
-            if (order == 0 && entity[length] != '\0') order = 1;
-            if (order == 0) {
-                codes[0] = entities[middle].first;
-                codes[1] = entities[middle].second;
-                return length;
+        ptrdiff_t place = length > NDD_ENTITY_BYTES ? -1 : place_of_name(name, length);
+        if (place >= 0) {
+            uint32_t code = entity_codes[place];
+            codes[0] = code;
+            if (code >= 0xd400 && code < 0xd800) {
+                codes[0] += 0x10000;
+            } else if (code >= 0xe000 && code - 0xe000 < sizeof entity_pairs / sizeof *entity_pairs) {
+                codes[0] = entity_pairs[code - 0xe000][0];
+                codes[1] = entity_pairs[code - 0xe000][1];
             }
-            if (order < 0) low = middle + 1;
-            else high = middle;
+            return length;
         }
         /* Names without semicolon have at most 6 letters: go there at once. */
         if (length > 7) length = 7;
@@ -84,7 +94,7 @@ size_t character_reference(const uint8_t *at, const uint8_t *end, int in_attribu
     if (end - at < 3) return 0;
     if (at[1] == '#') return numeric_reference(at, end, &codes[0]);
     const uint8_t *name = at + 1, *p = name;
-    while (p < end && p - name < LONGEST_ENTITY && (is_ascii_letter(*p) || is_ascii_digit(*p))) p++;
+    while (p < end && p - name <= NDD_ENTITY_BYTES && (is_ascii_letter(*p) || is_ascii_digit(*p))) p++;
     if (p < end && *p == ';') p++;
     if (p == name) return 0;
     if (usual_reference(name, (size_t)(p - name), &codes[0])) return (size_t)(p - at);

@@ -22,42 +22,25 @@ int scratch_grow(struct ndd_reader *reader, void *list, size_t element, size_t m
     return 1;
 }
 
+/* All lists of a reader. */
+#define EACH_LIST(DO) \
+    DO(tokens) DO(blocks) DO(set) DO(set_weights) DO(slots) DO(waits) DO(digits) DO(title_tokens) \
+    DO(links) DO(targets) DO(numbers) DO(block_list) DO(shingles) DO(unscripted) DO(words_kept) \
+    DO(words_shown)
+
 static size_t scratch_bytes(const struct ndd_reader *reader) {
-    return reader->tokens.room * sizeof *reader->tokens.at +
-           reader->blocks.room * sizeof *reader->blocks.at +
-           reader->set.room * sizeof *reader->set.at +
-           reader->set_weights.room * sizeof *reader->set_weights.at +
-           reader->slots.room * sizeof *reader->slots.at +
-           reader->waits.room * sizeof *reader->waits.at +
-           reader->digits.room * sizeof *reader->digits.at +
-           reader->title_tokens.room * sizeof *reader->title_tokens.at +
-           reader->links.room * sizeof *reader->links.at +
-           reader->targets.room * sizeof *reader->targets.at +
-           reader->numbers.room * sizeof *reader->numbers.at +
-           reader->block_list.room * sizeof *reader->block_list.at +
-           reader->unscripted.room * sizeof *reader->unscripted.at +
-           reader->shingles.room + reader->words_kept.room + reader->words_shown.room;
+    size_t bytes = 0;
+#define ADD(list) bytes += reader->list.room * sizeof *reader->list.at;
+    EACH_LIST(ADD)
+    return bytes;
 }
 
-#define DROP(list) (free((list).at), (list).at = NULL, (list).n = 0, (list).room = 0)
-
 void scratch_drop(struct ndd_reader *reader) {
-    DROP(reader->tokens);
-    DROP(reader->blocks);
-    DROP(reader->set);
-    DROP(reader->set_weights);
-    DROP(reader->slots);
-    DROP(reader->waits);
-    DROP(reader->digits);
-    DROP(reader->title_tokens);
-    DROP(reader->links);
-    DROP(reader->targets);
-    DROP(reader->numbers);
-    DROP(reader->block_list);
-    DROP(reader->shingles);
-    DROP(reader->unscripted);
-    DROP(reader->words_kept);
-    DROP(reader->words_shown);
+#define DROP(list) \
+    free(reader->list.at); \
+    reader->list.at = NULL; \
+    reader->list.n = reader->list.room = 0;
+    EACH_LIST(DROP)
 }
 
 void scratch_trim(struct ndd_reader *reader) {
