@@ -109,7 +109,6 @@ test-endian: $(VENV)/installed ## the C tests and golden vectors on big-endian a
 dist: $(VENV)/long-tools ## an sdist, and a wheel made from it, in dist/
 	@rm -rf dist
 	$(BIN)/python -m build --outdir dist
-	$(BIN)/python native/tools/pack_wheel.py dist/*.whl
 	$(BIN)/abi3audit --strict dist/*.whl
 	$(BIN)/python -m twine check --strict dist/*
 
