@@ -58,7 +58,7 @@ def write_wacz(path, members, *, compress=False):
 
 
 def gz(found):
-    return b"".join(map(gzip.compress, found))
+    return b"".join(gzip.compress(each, mtime=0) for each in found)
 
 
 def halves():
