@@ -73,7 +73,7 @@ def audit(
     "id" and "group", arrays of ids (the first was kept), and what text-dedup, NeMo Curator, datatrove and dedup scan write.
     Each sampled pair is compared by all 3-token shingles of its texts, and by our own verdict.
     """
-    from dedup.report.parts import check_report, write_report
+    from dedup.report.file import check_report, write_report
 
     check_report(report)
     found = _audit(removals, documents, removed_ids, options)

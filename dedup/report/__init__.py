@@ -1,4 +1,4 @@
 """Reports: one structure that a terminal and an HTML page are drawn from.
 
-differences -> texts (regions, sides) -> parts (frozen values) -> html (one file)
+differences -> texts (regions, sides) -> parts (frozen values) -> html, JSON -> file
 """

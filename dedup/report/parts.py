@@ -7,12 +7,10 @@ Invariants: a part holds values and says nothing of how they are drawn; texts ar
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Literal, NamedTuple
 
-from msgspec import Struct, json
+from msgspec import Struct
 
-from dedup.model.errors import UsageError
 from dedup.report.texts import Hunk
 
 Kind = Literal["", "unique", "near", "refetch", "exempt"]  # what a colour stands for
@@ -157,22 +155,6 @@ class ReportPage(Struct, frozen=True):
     made_by: str = ""
     headline: str = ""
     below: str = ""
-
-
-def check_report(path: str | None) -> None:
-    """Raise UsageError for the name of a report that says no format."""
-    if path is not None and not path.lower().endswith((".html", ".htm", ".json")):
-        raise UsageError(f"{path}: a report is written to a file named .html or .json")
-
-
-def write_report(path: str, plain: object, page: ReportPage) -> None:
-    """Write a report as its name says: plain as JSON, or the page as HTML. Raises OSError."""
-    if path.lower().endswith(".json"):
-        Path(path).write_bytes(json.format(json.encode(plain), indent=2) + b"\n")
-        return
-    from dedup.report.html import html_page
-
-    Path(path).write_text(html_page(page), "utf-8", "replace")
 
 
 def percent(part: int, whole: int) -> str:

@@ -23,6 +23,7 @@ from dedup.detector import EmbeddedDetector
 from dedup.model.errors import UsageError
 from dedup.model.forms import to_columns
 from dedup.model.page import ReserveOptions, Verdict, hex_fingerprint
+from dedup.report.file import check_report, write_report
 from dedup.report.parts import (
     Bar,
     Bars,
@@ -34,8 +35,6 @@ from dedup.report.parts import (
     ReportPage,
     Section,
     TablePart,
-    check_report,
-    write_report,
 )
 from dedup.report.texts import alike
 from dedup.scan.reading import learned
