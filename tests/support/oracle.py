@@ -1334,14 +1334,6 @@ def judge(blocks: Blocks, title: Sequence[str]) -> Judged:
     return Judged(judged, count(own))
 
 
-def judged_page(html: bytes) -> tuple[Judged, Sequence[str]]:
-    """Return what is kept of a page of UTF-8 bytes, and the tokens of its title."""
-    page = Page(html.decode("utf-8", "surrogateescape"))
-    page.scan()
-    blocks = visible(blocks_of(page.pieces))
-    return judge(blocks, page.title_tokens), page.title_tokens
-
-
 def sketch_of(shingles: Iterable[int], beside: Iterable[int] = ()) -> bytes:
     """Return the sketch of shingle hashes (specification, "Sketch")."""
     least: dict[int, int] = {}

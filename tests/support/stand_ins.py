@@ -1,9 +1,8 @@
-"""What plugins fetch pages through, on loopback: a proxy, the Zyte API, Splash's HTTP API.
+"""What plugins fetch pages through, on loopback: a proxy, and the Zyte API.
 
     with stand_in() as there:
         there.url            GET http://site/page     as a proxy
                              POST /extract            as the Zyte API
-                             POST /render.html        as Splash, which renders nothing here
 
 It fetches each page itself, from where it is asked for, and notes by which way.
 """
@@ -20,7 +19,7 @@ from threading import Thread
 
 
 class StandIn(ThreadingHTTPServer):
-    """Counts what it was asked for in `asked`: proxy, extract, render.html."""
+    """Counts what it was asked for in `asked`: proxy, extract."""
 
     daemon_threads = True
 
@@ -43,21 +42,17 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        way = self.path.rpartition("/")[2]
-        self.server.asked[way] += 1
+        self.server.asked[self.path.rpartition("/")[2]] += 1
         status, body = _fetched(asked["url"])
-        if way == "extract":
-            page = {"url": asked["url"], "statusCode": status}
-            if asked.get("browserHtml"):
-                page["browserHtml"] = body.decode()
-            else:
-                page["httpResponseBody"] = base64.b64encode(body).decode()
-                page["httpResponseHeaders"] = [
-                    {"name": "content-type", "value": "text/html; charset=utf-8"}
-                ]
-            self._answer(200, "application/json", json.dumps(page).encode())
+        page = {"url": asked["url"], "statusCode": status}
+        if asked.get("browserHtml"):
+            page["browserHtml"] = body.decode()
         else:
-            self._answer(status, "text/html; charset=utf-8", body)
+            page["httpResponseBody"] = base64.b64encode(body).decode()
+            page["httpResponseHeaders"] = [
+                {"name": "content-type", "value": "text/html; charset=utf-8"}
+            ]
+        self._answer(200, "application/json", json.dumps(page).encode())
 
     def _answer(self, status: int, content_type: str, body: bytes) -> None:
         self.send_response(status)
