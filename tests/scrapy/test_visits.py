@@ -6,19 +6,11 @@ import pytest
 
 from dedup.core.fingerprint import read_page
 from dedup.scrapy.evidence import visits as module
+from dedup.scrapy.evidence.departures import CONSTANT, Departures, Side, departures
 from dedup.scrapy.evidence.digest import Digest, held_by
 from dedup.scrapy.evidence.enough import FEW
 from dedup.scrapy.evidence.ledger import Class
-from dedup.scrapy.evidence.visits import (
-    CONSTANT,
-    Departures,
-    Found,
-    Side,
-    Visit,
-    Visits,
-    Volatile,
-    departures,
-)
+from dedup.scrapy.evidence.visits import Found, Visit, Visits, Volatile
 
 NAME = Class("parse", "a.example", "n", "?+ref")
 TEXT = " ".join(f"word{chr(97 + n % 26)}{chr(97 + n // 26)}" for n in range(100))

@@ -13,6 +13,7 @@ import msgspec
 
 from dedup.core.fingerprint import PageReading
 from dedup.model.page import PART
+from dedup.scrapy.evidence.departures import CONSTANT, Side, departures
 from dedup.scrapy.evidence.difference import (
     ATTRIBUTES,
     BESIDE,
@@ -28,7 +29,7 @@ from dedup.scrapy.evidence.difference import (
 from dedup.scrapy.evidence.digest import Digest, Shown, held_by
 from dedup.scrapy.evidence.enough import FEW
 from dedup.scrapy.evidence.ledger import Class
-from dedup.scrapy.evidence.visits import CONSTANT, Side, Volatile, departures
+from dedup.scrapy.evidence.visits import Volatile
 
 LOOKED = 100  # requests of a callback that are looked at, if the pages have links to all of them
 CALLBACKS = 1000

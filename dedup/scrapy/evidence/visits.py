@@ -14,25 +14,16 @@ pages that had it are read again, without a callback: note() -> to_read() -> rea
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
 import msgspec
 
 from dedup.core.fingerprint import PageReading, similarities
-from dedup.model.page import PART, PageFingerprint
-from dedup.scrapy.evidence.difference import (
-    ATTRIBUTES,
-    BESIDE,
-    DATA,
-    FRAME,
-    HEADING,
-    PICTURES,
-    WORDS,
-    letters,
-    undirected,
-)
+from dedup.model.page import PageFingerprint
+from dedup.scrapy.evidence.departures import CONSTANT, Departures, Side, departures
+from dedup.scrapy.evidence.difference import HEADING, WORDS, letters, undirected
 from dedup.scrapy.evidence.digest import Digest, differing, held_by, placed, places, what_is_left
 from dedup.scrapy.evidence.enough import FEW, MOST
 from dedup.scrapy.evidence.ledger import Class
@@ -40,18 +31,7 @@ from dedup.scrapy.evidence.ledger import Class
 VOLATILE = 200  # fields of a callback
 _NONE: frozenset[int] = frozenset()
 _NOTHING_ADDED: tuple[int, frozenset[int]] = (0, _NONE)
-CONSTANT = (DATA, PICTURES, ATTRIBUTES, BESIDE, FRAME)  # parts that all pages of a class may have
-_HASHES = 1 << 64
-_OF_WORDS = 1 << 63
 WAITING = 100  # pages that wait for their second visit
-
-
-class Side(NamedTuple):
-    """One of two pages that look alike: its key, its fingerprint, and the digest of its items, which hold it."""
-
-    key: str
-    page: PageFingerprint
-    digest: Digest
 
 
 class Volatile(msgspec.Struct):
@@ -85,7 +65,7 @@ class Volatile(msgspec.Struct):
         """Return the parts that each visit changes of pages whose URLs differ so."""
         return frozenset(self.parts.get(undirected(shape), ""))
 
-    def says_nothing(self, name: Class, found: "Departures") -> bool:
+    def says_nothing(self, name: Class, found: Departures) -> bool:
         """Whether two pages of a class depart from each other in volatile numbers only, and in what all of them add."""
         pages, common = self.added.get(undirected(name.shape), _NOTHING_ADDED)
         rest = found.added - common if pages >= FEW else found.added
@@ -98,41 +78,6 @@ class Volatile(msgspec.Struct):
         if shape in self.added or len(self.added) < VOLATILE:
             self.added[shape] = pages + 1, common & added
         return common - added
-
-
-class Departures(NamedTuple):
-    """In what two pages differ, a number for each: numbers in their texts, words, parts.
-
-    added     what only one of them has; the same numbers, if all pages of a class add the same
-    replaced  what stands in place of something else: it may be what tells the two apart
-    """
-
-    added: frozenset[int]
-    replaced: frozenset[int]
-
-
-def departures(one: Side, other: Side, letters: Iterable[str]) -> Departures:
-    """Return in what two pages differ: numbers, words, and these parts; the frame is none of the page's own."""
-    mine, theirs = one.digest, other.digest
-    odd = mine.numbers ^ theirs.numbers  # each below 1 << 32
-    both = places(mine.numbers - theirs.numbers, _NONE) & places(
-        theirs.numbers - mine.numbers, _NONE
-    )
-    found = {
-        False: {n for n in odd if n >> 16 in both},
-        True: {n for n in odd if n >> 16 not in both},
-    }
-    for letter in letters:
-        part = PART[letter]
-        first, second = (int.from_bytes(each.page.parts[part]) for each in (one, other))
-        if first != second:
-            adds = not (first and second) or letter == FRAME
-            found[adds].add(part.stop << 32 | first ^ second)
-    if mine.others[0] != theirs.others[0]:
-        words = mine.others[1] - theirs.others[1]
-        adds = mine.others[2] != theirs.others[2]  # blocks
-        found[adds].add(_OF_WORDS | min(words % _HASHES, -words % _HASHES))
-    return Departures(frozenset(found[True]), frozenset(found[False]))
 
 
 class Visit(NamedTuple):

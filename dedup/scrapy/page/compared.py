@@ -13,6 +13,7 @@ from typing import Any
 from scrapy import Item, Request
 from scrapy.http import Response
 
+from dedup.scrapy.evidence.departures import Side
 from dedup.scrapy.evidence.difference import NUMBERS, WORDS
 from dedup.scrapy.evidence.digest import (
     BESIDE_HEADING,
@@ -23,7 +24,7 @@ from dedup.scrapy.evidence.digest import (
     differing,
     what_is_left,
 )
-from dedup.scrapy.evidence.visits import Side, Visit
+from dedup.scrapy.evidence.visits import Visit
 from dedup.scrapy.page.accepted import Accepted, Lead, Made, new_digester
 from dedup.scrapy.page.in_flight import Page
 from dedup.scrapy.page.request import (

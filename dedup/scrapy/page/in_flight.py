@@ -19,9 +19,9 @@ from scrapy import Request
 
 from dedup.core.fingerprint import PageReading
 from dedup.model.page import Neighbour, Verdict
+from dedup.scrapy.evidence.departures import Side
 from dedup.scrapy.evidence.digest import Digest
 from dedup.scrapy.evidence.ledger import Class
-from dedup.scrapy.evidence.visits import Side
 from dedup.scrapy.guard import Counts
 
 if TYPE_CHECKING:

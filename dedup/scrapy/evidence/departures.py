@@ -1,0 +1,63 @@
+"""In what two pages that look alike depart from each other, where items hold the pages.
+
+    (page, original) -> departures() -> added: a banner, a menu, a date;  replaced: size 38 for size 40
+
+What all pages of a class add says nothing of one of them (visits.py). What stands in place of something else may be what
+tells the two apart. Each departure is a number, so that sets of them are compared: numbers of the text below 1 << 32,
+parts above, words from 1 << 63 on.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from dedup.model.page import PART, PageFingerprint
+from dedup.scrapy.evidence.difference import ATTRIBUTES, BESIDE, DATA, FRAME, PICTURES
+from dedup.scrapy.evidence.digest import Digest, places
+
+CONSTANT = (DATA, PICTURES, ATTRIBUTES, BESIDE, FRAME)  # parts that all pages of a class may add
+_NONE: frozenset[int] = frozenset()
+_HASHES = 1 << 64
+_OF_WORDS = 1 << 63
+
+
+class Side(NamedTuple):
+    """One of two pages that look alike: its key, its fingerprint, and the digest of its items, which hold it."""
+
+    key: str
+    page: PageFingerprint
+    digest: Digest
+
+
+class Departures(NamedTuple):
+    """In what two pages differ, a number for each: numbers in their texts, words, parts.
+
+    added     what only one of them has; the same numbers, if all pages of a class add the same
+    replaced  what stands in place of something else: it may be what tells the two apart
+    """
+
+    added: frozenset[int]
+    replaced: frozenset[int]
+
+
+def departures(one: Side, other: Side, letters: Iterable[str]) -> Departures:
+    """Return in what two pages differ: numbers, words, and these parts; the frame is none of the page's own."""
+    mine, theirs = one.digest, other.digest
+    odd = mine.numbers ^ theirs.numbers  # each below 1 << 32
+    both = places(mine.numbers - theirs.numbers, _NONE) & places(
+        theirs.numbers - mine.numbers, _NONE
+    )
+    found = {
+        False: {n for n in odd if n >> 16 in both},
+        True: {n for n in odd if n >> 16 not in both},
+    }
+    for letter in letters:
+        part = PART[letter]
+        first, second = (int.from_bytes(each.page.parts[part]) for each in (one, other))
+        if first != second:
+            adds = not (first and second) or letter == FRAME
+            found[adds].add(part.stop << 32 | first ^ second)
+    if mine.others[0] != theirs.others[0]:
+        words = mine.others[1] - theirs.others[1]
+        adds = mine.others[2] != theirs.others[2]  # blocks
+        found[adds].add(_OF_WORDS | min(words % _HASHES, -words % _HASHES))
+    return Departures(frozenset(found[True]), frozenset(found[False]))
