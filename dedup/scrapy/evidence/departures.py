@@ -42,22 +42,19 @@ class Departures(NamedTuple):
 def departures(one: Side, other: Side, letters: Iterable[str]) -> Departures:
     """Return in what two pages differ: numbers, words, and these parts; the frame is none of the page's own."""
     mine, theirs = one.digest, other.digest
-    odd = mine.numbers ^ theirs.numbers  # each below 1 << 32
-    both = places(mine.numbers - theirs.numbers, _NONE) & places(
-        theirs.numbers - mine.numbers, _NONE
-    )
-    found = {
-        False: {n for n in odd if n >> 16 in both},
-        True: {n for n in odd if n >> 16 not in both},
-    }
+    added, replaced = set[int](), set[int]()
+    alone = mine.numbers - theirs.numbers, theirs.numbers - mine.numbers
+    both = places(alone[0], _NONE) & places(alone[1], _NONE)
+    for number in (*alone[0], *alone[1]):
+        (replaced if number >> 16 in both else added).add(number)
     for letter in letters:
         part = PART[letter]
         first, second = (int.from_bytes(each.page.parts[part]) for each in (one, other))
         if first != second:
-            adds = not (first and second) or letter == FRAME
-            found[adds].add(part.stop << 32 | first ^ second)
+            is_there = first and second and letter != FRAME
+            (replaced if is_there else added).add(part.stop << 32 | first ^ second)
     if mine.others[0] != theirs.others[0]:
         words = mine.others[1] - theirs.others[1]
-        adds = mine.others[2] != theirs.others[2]  # blocks
-        found[adds].add(_OF_WORDS | min(words % _HASHES, -words % _HASHES))
-    return Departures(frozenset(found[True]), frozenset(found[False]))
+        has_more = mine.others[2] != theirs.others[2]  # blocks
+        (added if has_more else replaced).add(_OF_WORDS | min(words % _HASHES, -words % _HASHES))
+    return Departures(frozenset(added), frozenset(replaced))

@@ -31,7 +31,7 @@ from dedup.scrapy.evidence.ledger import Class
 VOLATILE = 200  # fields of a callback
 _NONE: frozenset[int] = frozenset()
 _NOTHING_ADDED: tuple[int, frozenset[int]] = (0, _NONE)
-WAITING = 100  # pages that wait for their second visit
+WAITING = 100  # pages that wait for their second visit, and pairs of pages of a class
 
 
 class Volatile(msgspec.Struct):
@@ -119,7 +119,7 @@ class Visits:
         self._before: OrderedDict[str, Visit] = OrderedDict()  # by document key
         self._first: dict[tuple[str, str], tuple[Side, Side]] = {}  # pair of pages of a class
         self._read: Counter[str] = Counter()  # how many pages were read again, by callback
-        self._reading: Counter[str] = Counter()  # how many are, now
+        self._reading: dict[str, float] = {}  # until when others wait for those that are, now
 
     def of(self, callback: str) -> Volatile:
         """Return what is volatile in the pages of a callback."""
@@ -132,27 +132,29 @@ class Visits:
         """
         if not (mine.digest.holds and theirs.digest.holds):
             return _NONE
-        self._first.setdefault((name.callback, undirected(name.shape)), (mine, theirs))
+        if len(self._first) < WAITING:
+            self._first.setdefault((name.callback, undirected(name.shape)), (mine, theirs))
         known = self.callbacks.setdefault(name.callback, Volatile())
         return known.note(name, departures(mine, theirs, CONSTANT).added)
 
     def to_read(self, name: Class, theirs: Side, gone: frozenset[int]) -> list[Side]:
         """Return the pages to be read again, at most `most` of a callback: they had one of the numbers that are gone."""
         changed = {each >> 16 for each in gone} - self.of(name.callback).places
-        pages = (*self._first[name.callback, undirected(name.shape)], theirs) if changed else ()
+        first = self._first.get((name.callback, undirected(name.shape)), ())
+        pages = (*first, theirs) if changed else ()
         had = [e for e in pages if not changed.isdisjoint(n >> 16 for n in e.digest.numbers)]
         found = had[: self._most - self._read[name.callback]]
         self._read[name.callback] += len(found)
         return found
 
     @contextmanager
-    def reading(self, callback: str) -> Iterator[None]:
-        """Let other pages of a callback wait."""
-        self._reading[callback] += 1
+    def reading(self, callback: str, until: float) -> Iterator[None]:
+        """Let other pages of a callback wait, at most until a time."""
+        self._reading[callback] = until
         try:
             yield
         finally:
-            self._reading[callback] -= 1
+            self._reading.pop(callback, None)
 
     def read_again(self, callback: str, page: Side, reading: PageReading) -> None:
         """Compare a page with what it was; with other words it may be a login now."""
@@ -174,7 +176,7 @@ class Visits:
 
     def is_open(self, callback: str, now: float) -> bool:
         """Whether a page of a callback is being visited again."""
-        return self._reading[callback] > 0 or any(
+        return now < self._reading.get(callback, now) or any(
             v.name.callback == callback and now < v.until for v in self._before.values()
         )
 

@@ -170,7 +170,7 @@ class Compared(Accepted):
         session, page, original = self._session, self._page, self._page.original
         assert page.name is not None
         assert original is not None
-        with session.visits.reading(page.callback):
+        with session.visits.reading(page.callback, time.monotonic() + VISIT_SECONDS):
             for each in session.visits.to_read(page.name, original, gone):
                 if is_closing(session.crawler):
                     return

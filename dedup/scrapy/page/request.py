@@ -22,6 +22,7 @@ from dedup.model.names import document_key
 from dedup.scrapy.evidence.ledger import Account
 from dedup.scrapy.settings import Config
 
+READ_SECONDS = 10  # that a page may take which is read again
 KIND_CHARACTERS = 32  # of a kind's name; a longer one is cut
 
 _NONE_WANTED: frozenset[str] = frozenset()
@@ -113,7 +114,7 @@ def send(crawler: Crawler, request: Request) -> None:
 def visit_of(request: Request, key: str) -> Request:
     """Return a request for another page of the same site, which no callback gets."""
     meta = {name: value for name, value in request.meta.items() if name not in _OF_ONE_VISIT}
-    meta[MARK] = Mark(control=key)
+    meta |= {MARK: Mark(control=key), "download_timeout": READ_SECONDS}
     return request.replace(
         url=key, dont_filter=True, callback=NO_CALLBACK, errback=None, cb_kwargs={}, meta=meta
     )
