@@ -32,7 +32,6 @@ from dedup.scrapy.page.request import (
     is_closing,
     mark_of,
     note_lead,
-    visit_of,
 )
 from dedup.scrapy.page.session import Session
 from dedup.scrapy.report import Seen
@@ -172,10 +171,10 @@ class Compared(Accepted):
         assert original is not None
         with session.visits.reading(page.callback, time.monotonic() + VISIT_SECONDS):
             for each in session.visits.to_read(page.name, original, gone):
-                if is_closing(session.crawler):
+                if self._request.method != "GET" or is_closing(session.crawler):
                     return
                 session.counts.add("items/control")
-                response = await fetch(session.crawler, visit_of(self._request, each.key))
+                response = await fetch(session.crawler, self._request, each.key)
                 if response is not None:
                     reading = session.read(page.space.recipe, response)
                     session.visits.read_again(page.callback, each, reading)

@@ -111,24 +111,24 @@ def send(crawler: Crawler, request: Request) -> None:
     crawler.engine.crawl(request)
 
 
-def visit_of(request: Request, key: str) -> Request:
-    """Return a request for another page of the same site, which no callback gets."""
-    meta = {name: value for name, value in request.meta.items() if name not in _OF_ONE_VISIT}
-    meta |= {MARK: Mark(control=key), "download_timeout": READ_SECONDS}
-    return request.replace(
-        url=key, dont_filter=True, callback=NO_CALLBACK, errback=None, cb_kwargs={}, meta=meta
-    )
-
-
-async def fetch(crawler: Crawler, request: Request) -> Response | None:
-    """Fetch a page that no callback gets; None if that fails."""
+async def fetch(crawler: Crawler, request: Request, key: str) -> Response | None:
+    """Fetch another page as a request did, by its key, for no callback; None if that fails."""
     engine: Any = crawler.engine
     try:
+        meta = {name: value for name, value in request.meta.items() if name not in _OF_ONE_VISIT}
+        meta |= {MARK: Mark(control=key), "download_timeout": READ_SECONDS}
+        fields: dict[str, Any] = {
+            "url": key,
+            "callback": NO_CALLBACK,
+            "errback": None,
+            "meta": meta,
+        }
+        other = request.replace(dont_filter=True, cb_kwargs={}, **fields)
         if hasattr(engine, "download_async"):
-            response = await engine.download_async(request)
+            response = await engine.download_async(other)
         else:  # up to 2.13
-            response = await maybe_deferred_to_future(engine.download(request))
-    except Exception:  # noqa: BLE001 - any that a downloader or another middleware raises
+            response = await maybe_deferred_to_future(engine.download(other))
+    except Exception:  # noqa: BLE001 - a key that is no URL, and any that a downloader or another middleware raises
         return None
     return response if response.status == 200 else None
 
