@@ -219,8 +219,11 @@ class SpiderMiddleware(CallbackMiddleware):
 
     async def spider_closed(self, reason: str) -> None:
         """End the session (Scrapy's signal)."""
-        with self.session.counts.guard("what this crawl has learned may be forgotten"):
+        counts = self.session.counts
+        with counts.guard("what this crawl has learned may be forgotten"):
             await self.session.close(reason)
+        with counts.guard("the last faults are not counted"):
+            counts.flush()
 
 
 def _token(response: Response | None) -> str | None:

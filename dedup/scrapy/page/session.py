@@ -327,14 +327,16 @@ class Session:
 
     async def close(self, reason: str) -> None:
         """Close the memory and log the summary. Reservations end with the crawl."""
-        self.in_flight.close()
-        finished = reason == "finished"
+        finished, lost = reason == "finished", "the last pages of this crawl may not be remembered"
+        with self.counts.guard(lost):
+            self.in_flight.close()
         self.saving.close(self.spaces.values(), self.visits, self.job, finished=finished)
         remembered = "no page was judged"
         if self._memory is not None:
-            with self.counts.guard("the last pages of this crawl may not be remembered"):
+            with self.counts.guard(lost):
                 remembered = await self._memory.close()
-        self.in_flight.commit()
+        with self.counts.guard(lost):
+            self.in_flight.commit()
         _sessions.pop(self.crawler, None)
         stats = self.crawler.stats
         assert stats is not None
