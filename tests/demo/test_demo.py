@@ -231,7 +231,7 @@ def test_the_demo(pages: int) -> None:
     assert told >= 0.7 * (told + len(report["misses"]))
     again = report["exempt"].get("control", 0) + report["looked_again"]
     assert report["fetched"] == report["accepted"] + report["near_duplicates"] + again
-    assert report["outlinks_never_requested"] > 20
+    assert report["outlinks_never_requested"] > 0
     assert report["near_duplicates"] > 30
     assert report["parsed_near_duplicates"] == 0
     assert report["items"] >= report["accepted"]
