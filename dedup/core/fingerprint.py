@@ -115,8 +115,8 @@ def read_page(
 def number_runs(numbers: bytes) -> Iterator[list[int]]:
     """Yield the tokens with digits in a page's main text (PageReading.numbers), by their hashes.
 
-    A list for each run of them: the word behind it in its block, else the token before (1: none), and those of the run. Hashes are keyed by the
-    page's recipe, and 64 bits, never 0.
+    A list for each run of them: the word behind it in its block, else the token before (1: none), and those of the
+    run. Hashes are keyed by the page's recipe, and 64 bits, never 0.
     """
     each, start = memoryview(numbers).cast("Q").tolist(), 0
     for _ in range(each.count(0)):

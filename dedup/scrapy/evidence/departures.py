@@ -1,10 +1,10 @@
-"""In what two pages that look alike depart from each other, where items hold the pages.
+"""In what two pages that look alike differ, where items hold the pages: what one adds, and what is replaced.
 
     (page, original) -> departures() -> added: a banner, a menu, a date;  replaced: size 38 for size 40
 
 What all pages of a class add says nothing of one of them (visits.py). What stands in place of something else may be what
-tells the two apart. Each departure is a number, so that sets of them are compared: numbers of the text below 1 << 32,
-parts above, words from 1 << 63 on.
+tells the two apart. Each difference is a number, so that sets of them are compared: a number in the text with its place
+(Digest.numbers) is below 1 << 32, a part above, and other words are from 1 << 63 on.
 """
 
 from collections.abc import Iterable
@@ -40,7 +40,10 @@ class Departures(NamedTuple):
 
 
 def departures(one: Side, other: Side, letters: Iterable[str]) -> Departures:
-    """Return in what two pages differ: numbers, words, and these parts; the frame is none of the page's own."""
+    """Return in what two pages differ: numbers, words, and these parts.
+
+    Another menu or footer counts as added: a frame is the site's, not the page's.
+    """
     mine, theirs = one.digest, other.digest
     added, replaced = set[int](), set[int]()
     alone = mine.numbers - theirs.numbers, theirs.numbers - mine.numbers
@@ -51,10 +54,10 @@ def departures(one: Side, other: Side, letters: Iterable[str]) -> Departures:
         part = PART[letter]
         first, second = (int.from_bytes(each.page.parts[part]) for each in (one, other))
         if first != second:
-            is_there = first and second and letter != FRAME
-            (replaced if is_there else added).add(part.stop << 32 | first ^ second)
+            both_have = first and second and letter != FRAME
+            (replaced if both_have else added).add(part.stop << 32 | first ^ second)
     if mine.others[0] != theirs.others[0]:
         words = mine.others[1] - theirs.others[1]
-        has_more = mine.others[2] != theirs.others[2]  # blocks
-        (added if has_more else replaced).add(_OF_WORDS | min(words % _HASHES, -words % _HASHES))
+        is_longer = mine.others[2] != theirs.others[2]  # one of the two, by blocks
+        (added if is_longer else replaced).add(_OF_WORDS | min(words % _HASHES, -words % _HASHES))
     return Departures(frozenset(added), frozenset(replaced))

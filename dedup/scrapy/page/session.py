@@ -330,7 +330,8 @@ class Session:
         finished, lost = reason == "finished", "the last pages of this crawl may not be remembered"
         with self.counts.guard(lost):
             self.in_flight.close()
-        self.saving.close(self.spaces.values(), self.visits, self.job, finished=finished)
+        with self.counts.guard(lost):
+            self.saving.close(self.spaces.values(), self.visits, self.job, finished=finished)
         remembered = "no page was judged"
         if self._memory is not None:
             with self.counts.guard(lost):

@@ -161,10 +161,10 @@ static void end_run(struct ndd_reader *reader, size_t place, uint64_t word) {
 
 ndd_status ndd_reader_numbers(ndd_reader *reader, const uint64_t **hashes, size_t *n, uint64_t others[3]) {
     if (reader == NULL || hashes == NULL || n == NULL || others == NULL) return NDD_BAD_ARGUMENT;
-    uint64_t last = 1;     /* token of the blocks until now */
-    uint64_t before = 1;   /* the open run */
-    size_t next = 0, place = 0;
-    int is_open = 0;
+    uint64_t last = 1;   /* token of the blocks until now */
+    uint64_t before = 1; /* the token before the open run */
+    size_t next = 0, place = 0; /* of the next number; of the open run's word */
+    int is_open = 0;     /* a run has begun */
     reader->numbers.n = 0;
     others[0] = others[1] = others[2] = 0;
     for (size_t i = 0; i < reader->blocks.n; i++) {
