@@ -1,5 +1,6 @@
 """Tables of segments, against a plain set of pairs, also while they are written."""
 
+import random
 import shutil
 import threading
 from pathlib import Path
@@ -9,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from probing import probe_many
-from segment_data import ALL, scan
+from segment_data import ALL, numbered, scan, spread
 from sizes import examples
 
 import dedup.store.segmented_table as folder_of_files
@@ -204,3 +205,45 @@ def test_segments_that_a_kill_left_unmerged_are_merged_later(tmp_path):
     assert table.merge()
     assert table.stats().segments == 1
     assert all(table.has(array(range(number)), array(range(number))))
+
+
+def test_it_is_used_while_it_is_written_and_merged(tmp_path):
+    """Two threads probe, append and remove under the lock, while a third one writes and merges."""
+    values = spread(60_000)
+    lock = threading.RLock()
+    table = SegmentedTable(tmp_path / "t", 3, lock)
+    table.append(values[:1_000], numbered(values[:1_000]))
+    done, wrong = threading.Event(), []
+
+    def probe():
+        rng = random.Random(threading.get_ident())
+        while not done.is_set():
+            i = rng.randrange(1_000)
+            with lock:
+                found = probe_many(table, values[i : i + 1] ^ np.uint64(5))[1].tolist()
+                if found != [i] or [m.document for m in table.probe(int(values[i]))] != [i]:
+                    wrong.append((i, found))
+
+    def write():
+        while not done.is_set():
+            with lock:
+                note = table.note + 1
+                table.freeze(note, Table(3))
+            table.write(note)
+            table.merge()
+
+    threads = [threading.Thread(target=each) for each in (probe, probe, write)]
+    for thread in threads:
+        thread.start()
+    try:
+        for start in range(1_000, len(values), 1_000):
+            part = values[start : start + 1_000]
+            with lock:
+                table.append(part, numbered(part, start))
+                assert table.remove(part[:2], numbered(part[:2], start)) == 2
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+    assert wrong == []
+    assert len(table) == len(values) - 2 * 59

@@ -24,6 +24,12 @@ def thing(number: int, code: object, links: str = "", frame: str = "") -> Page:
     return Page(page.body.replace(b"<main>", f"<main><i lang='{code}'></i>".encode()))
 
 
+def printed(number: int, minute: int) -> Page:
+    """Return a copy that says when it was printed."""
+    said = f"<main><p>Printed at 10:{10 + minute}</p>"
+    return Page(article(20 + number).body.replace(b"<main>", said.encode()))
+
+
 def rows(*codes: int) -> Page:
     """Return a list of items under one heading."""
     said = "".join(f"<p><i lang='{code}'>Row {code}</i></p>" for code in codes)
@@ -41,6 +47,7 @@ def site() -> dict[str, Any]:
     pages |= {f"/a/{n}?v=2": thing(n, 100 + n, f"/v/{n}") for n in range(1, 4)}
     pages |= {f"/a/{n}?seen=1": [thing(n, f"{n}+{k}") for k in range(3)] for n in (1, 2)}
     pages |= {f"/k/{n}": article(20 + n % 4) for n in range(8)}
+    pages |= {f"/k/{n}?print=1": [printed(n, minute) for minute in (n, n, 59)] for n in range(3)}
     pages |= {f"/l/{n}": rows(300, 301, 310 + n) for n in range(4)}
     pages |= {"/raises": article(30), "/gone": Page(b"", status=410), "/pipeline": thing(31, 31)}
     linked = {f"/a/{n}/more": article(40 + n) for n in range(1, 9)}
@@ -171,8 +178,9 @@ def reached(faulty: Faulty) -> Faulty:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_the_crawl_without_a_fault_goes_all_ways(healthy, way):
-    """It compares, drops, fetches again and visits twice, and nothing is lost or wrong."""
+    """It compares, drops, fetches again, visits twice and reads again, and nothing is lost or wrong."""
     crawled = healthy[way]
+    assert "scrapy.evidence.visits.Visits.read_again" in crawled.of("calls")[0]["calls"]
     assert codes(crawled) == WANTED
     assert not crawled.faults
     for name in (

@@ -6,7 +6,7 @@ import pytest
 
 from dedup.core.fingerprint import read_page
 from dedup.scrapy.evidence import visits as module
-from dedup.scrapy.evidence.departures import CONSTANT, Departures, Side, departures
+from dedup.scrapy.evidence.departures import BESIDE_TEXT, Departures, Side, departures
 from dedup.scrapy.evidence.digest import Digest, held_by
 from dedup.scrapy.evidence.enough import FEW
 from dedup.scrapy.evidence.ledger import Class
@@ -43,7 +43,7 @@ def side(found: Digest, numbers: str = "") -> Side:
 
 
 def departs(mine: Digest, theirs: Digest) -> Departures:
-    return departures(side(mine), side(theirs), CONSTANT)
+    return departures(side(mine), side(theirs), BESIDE_TEXT)
 
 
 def visited(first: Digest, second: Digest | None, visits: Visits | None = None) -> Any:
@@ -151,7 +151,7 @@ def test_a_part_in_which_all_pages_of_a_class_differ_alike_says_nothing() -> Non
         visits = Visits(3)
         for n in range(FEW + 1):
             mine, theirs = side(found, f"print {n * own}"), side(found, "menu")
-            odd = departures(mine, theirs, CONSTANT)
+            odd = departures(mine, theirs, BESIDE_TEXT)
             assert odd.added
             known = visits.of("parse").says_nothing(NAME, odd)
             visits.note(NAME, mine, theirs)

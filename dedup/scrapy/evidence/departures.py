@@ -14,7 +14,7 @@ from dedup.model.page import PART, PageFingerprint
 from dedup.scrapy.evidence.difference import ATTRIBUTES, BESIDE, DATA, FRAME, PICTURES
 from dedup.scrapy.evidence.digest import Digest, places
 
-CONSTANT = (DATA, PICTURES, ATTRIBUTES, BESIDE, FRAME)  # parts that all pages of a class may add
+BESIDE_TEXT = (DATA, PICTURES, ATTRIBUTES, BESIDE, FRAME)  # parts of a page beside its main text
 _NONE: frozenset[int] = frozenset()
 _HASHES = 1 << 64
 _OF_WORDS = 1 << 63

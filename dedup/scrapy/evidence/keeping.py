@@ -13,7 +13,7 @@ import msgspec
 
 from dedup.core.fingerprint import PageReading
 from dedup.model.page import PART
-from dedup.scrapy.evidence.departures import CONSTANT, Side, departures
+from dedup.scrapy.evidence.departures import BESIDE_TEXT, Side, departures
 from dedup.scrapy.evidence.difference import (
     ATTRIBUTES,
     BESIDE,
@@ -131,7 +131,7 @@ def are_equal(
     differ = counts & set(name.parts) - volatile.parts_of(name.shape)
     if not differ:
         return True
-    if match is None or not match.digest.holds or not differ <= {WORDS, NUMBERS, *CONSTANT}:
+    if match is None or not match.digest.holds or not differ <= {WORDS, NUMBERS, *BESIDE_TEXT}:
         return False
     mine = Side("", reading.fingerprint, held_by(Digest(1), reading))
     return volatile.says_nothing(name, departures(mine, match, differ - {WORDS, NUMBERS}))

@@ -22,7 +22,7 @@ import msgspec
 
 from dedup.core.fingerprint import PageReading, similarities
 from dedup.model.page import PageFingerprint
-from dedup.scrapy.evidence.departures import CONSTANT, Departures, Side, departures
+from dedup.scrapy.evidence.departures import BESIDE_TEXT, Departures, Side, departures
 from dedup.scrapy.evidence.difference import HEADING, WORDS, letters, undirected
 from dedup.scrapy.evidence.digest import Digest, differing, held_by, placed, places, what_is_left
 from dedup.scrapy.evidence.enough import FEW, MOST
@@ -135,7 +135,7 @@ class Visits:
         if len(self._first) < WAITING:
             self._first.setdefault((name.callback, undirected(name.shape)), (mine, theirs))
         known = self.callbacks.setdefault(name.callback, Volatile())
-        return known.note(name, departures(mine, theirs, CONSTANT).added)
+        return known.note(name, departures(mine, theirs, BESIDE_TEXT).added)
 
     def to_read(self, name: Class, theirs: Side, gone: frozenset[int]) -> list[Side]:
         """Return the pages to be read again, at most `most` of a callback: they had one of the numbers that are gone."""
