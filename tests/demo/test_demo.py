@@ -231,7 +231,8 @@ def test_the_demo(pages: int) -> None:
     assert told >= 0.7 * (told + len(report["misses"]))
     again = report["exempt"].get("control", 0) + report["looked_again"]
     assert report["fetched"] == report["accepted"] + report["near_duplicates"] + again
-    assert report["outlinks_never_requested"] > 0
+    # how many of them depends on the order of pages: 11 to 46 of 300 in 56 crawls
+    assert 0 < report["outlinks_never_requested"] <= pages - (report["fetched"] - again)
     assert report["near_duplicates"] > 30
     assert report["parsed_near_duplicates"] == 0
     assert report["items"] >= report["accepted"]
