@@ -145,29 +145,25 @@ def test_partitions_beyond_the_topic_end_the_service_with_the_count(kafka, tmp_p
     assert "Traceback" not in done.stderr
 
 
-def test_a_token_of_ones_own_can_be_released_and_asked_again(tmp_path, ask):
+def test_a_token_of_ones_own_can_be_released_and_asked_again(tmp_path):
     """Though the answer was lost: the same answer again, nothing more taken; then it is given back.
 
     A RESERVE that its RELEASE has overtaken takes nothing.
     """
     token = "5c1f0f3a-9be34a4c8d6c2ab4f1f7e6d0"
-    page = {"key": "http://a/1", "value": "0" * 16, "sketch": "00" * 37, "identity": "0" * 16}
-    page |= {"features": 300, "token": token}
-    asked = {"ns": NS, "recipe": RECIPE, "pages": [page]}
+    words = ["0" * 16, "00" * 37, "0" * 16, 300, "", "RECIPE", RECIPE, "TOKEN"]
+    asked = ["DEDUP.RESERVE", NS, "http://a/1", *words]
     with Serving(tmp_path) as service, client(service) as at:
         for _ in range(2):
-            [verdict] = ask(service, "POST", "/v1/reserve", asked)[2]["results"]
-            assert (verdict["status"], verdict["token"]) == ("unique", token)
+            assert at.execute_command(*asked, token)[:2] == ["unique", token]
         assert "in_flight:1\r\n" in at.execute_command("DEDUP.INFO", NS)
         assert at.execute_command("DEDUP.RELEASE", NS, "http://a/1", token) == 1
-        [again] = ask(service, "POST", "/v1/reserve", asked)[2]["results"]
-        assert "used before" in again["error"]["message"]
-        asked["pages"] = [page | {"token": "overtaken-" + token}]
+        with pytest.raises(redis.ResponseError, match="used before"):
+            at.execute_command(*asked, token)
         assert at.execute_command("DEDUP.RELEASE", NS, "http://a/1", "overtaken-" + token) == 0
-        [late] = ask(service, "POST", "/v1/reserve", asked)[2]["results"]
-        assert "used before" in late["error"]["message"]
+        with pytest.raises(redis.ResponseError, match="used before"):
+            at.execute_command(*asked, "overtaken-" + token)
         assert "in_flight:0\r\n" in at.execute_command("DEDUP.INFO", NS)
         for bad in ("short", "with a space in it", "x" * 65, "_" + "0" * 32):
             with pytest.raises(redis.ResponseError, match="TOKEN .* not allowed"):
-                words = ["0" * 16, "00" * 37, "0" * 16, 300, "", "RECIPE", RECIPE, "TOKEN", bad]
-                at.execute_command("DEDUP.RESERVE", NS, "k", *words)
+                at.execute_command(*asked, bad)
