@@ -90,7 +90,7 @@ class _Fingerprints(ABC):
             shingles=own,
         )
         page = self.learned(reading, url) if url else reading.fingerprint
-        return replace(page, links=hash_of_links(reading.links)) if links else page
+        return replace(page, links=hash_of_links(reading.content_links)) if links else page
 
     def learned(self, reading: PageReading, url: str) -> PageFingerprint:
         """Return the fingerprint of a page that was read with its blocks, after these were counted for its site.
@@ -99,7 +99,7 @@ class _Fingerprints(ABC):
         be given once, in the order of the crawl, before it is judged; a second time changes nothing.
         """
         site = registrable_domain(url)
-        found = reading.fingerprint, reading.blocks, site, reading.shingles, reading.links
+        found = reading.fingerprint, reading.blocks, site, reading.shingles, reading.content_links
         return self.frames.learned(*found)
 
 

@@ -120,7 +120,7 @@ def result_of(raw: RawPage, name: str, reading: ReadingOptions) -> PageToJudge |
         return PageToJudge(raw.offset, key, domain, *found, _seconds(raw.date))
     read = _read(html, encoding, raw.url or None, reading)
     found = read.fingerprint, raw.record, read.blocks
-    more = read.shingles, read.links
+    more = read.shingles, read.content_links
     return PageToJudge(raw.offset, key, domain, *found, _seconds(raw.date), *more)
 
 
