@@ -13,7 +13,6 @@ from logs import (
     held,
     inserts,
     log_config,
-    reached,
     read,
     replayed,
     until_drained,
@@ -133,17 +132,6 @@ async def add_partitions(config: KafkaConfig, count: int) -> None:
         await admin.create_partitions({config.topic: NewPartitions(count)})
     finally:
         await admin.close()
-
-
-async def test_what_cannot_be_read_may_be_left_out(kafka, tmp_path):
-    """With skip the reader goes on behind an offset; what was applied before stays."""
-    config = log_config(kafka)
-    await ensure_topic(config, partitions=1)
-    await write(config, inserts(range(10)))
-    async with following(config, tmp_path, skip={0: 6}) as replica:
-        await reached(replica, Phase.FOLLOWING)
-        await until_drained(replica)
-    assert len(held(tmp_path)["news"]) == 3
 
 
 async def test_a_key_that_no_letter_can_hold_stops_nothing(kafka, tmp_path):
