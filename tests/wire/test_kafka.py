@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from logs import document, drained, held, inserts, log_config, read, replayed, tombstone, write
 
 from dedup.model.errors import UsageError
-from dedup.scrapy.memory.outbox import Publisher
 from dedup.service.core.namespaces import Namespaces
 from dedup.service.replica import Replica
 from dedup.wire.kafka import (
@@ -148,35 +147,6 @@ def test_a_wrong_password_ends_a_worker_that_says_so(one_broker, tmp_path):
     assert "refuses the login of 'crawler'" in ended.stderr.splitlines()[-1]
     assert "Traceback" not in ended.stderr
     assert "not-this-one" not in ended.stderr
-
-
-def test_a_wrong_password_ends_the_sending_of_a_spider(one_broker, tmp_path, monkeypatch, caplog):
-    """One error says so and names the outbox, which keeps the events; nothing waits for Kafka then."""
-    monkeypatch.setattr(login, "LOGIN_SECONDS", 0.5)
-
-    async def crawl(password: str) -> list[str]:
-        publisher = Publisher(tmp_path, logged_in(one_broker, password=password))
-        records = [(each.key, each.value) for each in inserts(range(3))]
-        publisher.add(records, lambda: None, lambda error: None)
-        if password == "wrong":
-            async with asyncio.timeout(HANG_SECONDS):
-                while not errors():  # noqa: ASYNC110  (a line of the log is no event)
-                    await asyncio.sleep(0.1)
-            await publisher.ready()
-        await publisher.close()
-        return errors()
-
-    def errors() -> list[str]:
-        ours = [r for r in caplog.records if r.name == "dedup"]
-        return [r.getMessage() for r in ours if r.levelname == "ERROR"]
-
-    (said,) = asyncio.run(crawl("wrong"))
-    assert "refuses the login of 'crawler'" in said
-    assert str(tmp_path) in said
-    assert "3 insert events wait" in caplog.text
-    caplog.clear()
-    assert asyncio.run(crawl("secret")) == []
-    assert "wait" not in caplog.text
 
 
 def test_a_topic_of_one_replica_says_so_when_it_is_made(one_broker, caplog):
