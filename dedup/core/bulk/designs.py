@@ -64,7 +64,7 @@ def plan(documents: int, k: int, memory: int | str | None = None) -> list[Design
     if n == 0:
         raise UsageError("documents is 0; it must be an int from 1 up")
     limit = math.inf if memory is None else memory_bytes(memory)
-    designs = []
+    designs: list[Design] = []
     for preset in (*PRESETS, None):
         design = _design(n, k, preset)
         same = (each.bytes for each in designs)
