@@ -31,7 +31,7 @@ class PageReading(NamedTuple):
     They are no part of the fingerprint. numbers, if asked for, is what number_runs() reads, and others says of
     the other tokens of the main text a hash of their order, the sum of the hashes of its blocks, and the number of
     these; blocks, if asked for, the list of its blocks (docs/reference/fingerprint-spec.md), 8 bytes for each,
-    little-endian; shingles, if asked for, hashes of their shingles, 4 bytes for each.
+    little-endian.
     """
 
     fingerprint: PageFingerprint
@@ -44,7 +44,6 @@ class PageReading(NamedTuple):
     numbers: bytes = b""
     others: tuple[int, int, int] = (0, 0, 0)
     blocks: bytes = b""
-    shingles: bytes = b""
 
 
 class Block(NamedTuple):
@@ -89,12 +88,11 @@ def read_page(
     links: bool = False,
     numbers: bool = False,
     blocks: bool = False,
-    shingles: bool = False,
 ) -> PageReading:
     """Do what fingerprint() does, and also tell how much text and inline JSON the page held.
 
     links says whether to gather where it leads, too, numbers whether to gather those of its main text, and
-    blocks whether to list its blocks, shingles whether to list theirs.
+    blocks whether to list its blocks.
     """
     known = keyed_recipe(recipe)
     reader = _borrowed()
@@ -106,7 +104,7 @@ def read_page(
             page.data_bytes,
             page.words,
             page.words_read,
-            *_gathered(reader, links=links, numbers=numbers, blocks=blocks, shingles=shingles),
+            *_gathered(reader, links=links, numbers=numbers, blocks=blocks),
         )
     finally:
         _idle.append(reader)
@@ -340,11 +338,11 @@ def _read(
 
 
 def _gathered(
-    reader: _NativeReader, *, links: bool, numbers: bool, blocks: bool, shingles: bool
-) -> tuple[bytes, bytes, bytes, tuple[int, int, int], bytes, bytes]:
+    reader: _NativeReader, *, links: bool, numbers: bool, blocks: bool
+) -> tuple[bytes, bytes, bytes, tuple[int, int, int], bytes]:
     """Return what of PageReading is empty unless asked for, of the reader's last page."""
     hashes, n = reader.hashes, reader.n
-    led_to, address, numbered, others, listed, runs = b"", b"", b"", (0, 0, 0), b"", b""
+    led_to, address, numbered, others, listed = b"", b"", b"", (0, 0, 0), b""
     if links:
         lib.ndd_reader_links(reader.native, hashes, n, reader.address)
         led_to = little_endian(bytes(ffi.buffer(hashes[0], 8 * n[0]))) if n[0] else b""
@@ -360,11 +358,7 @@ def _gathered(
         if status != lib.NDD_OK:
             check(status)
         listed = little_endian(bytes(ffi.buffer(hashes[0], 8 * n[0]))) if n[0] else b""
-    if shingles:
-        found = ffi.new("const uint8_t **")
-        check(lib.ndd_reader_shingles(reader.native, found, n))
-        runs = bytes(ffi.buffer(found[0], 4 * n[0])) if n[0] else b""
-    return led_to, address, numbered, others, listed, runs
+    return led_to, address, numbered, others, listed
 
 
 def _page(reader: _NativeReader, recipe: Recipe) -> PageFingerprint:

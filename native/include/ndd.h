@@ -159,10 +159,6 @@ ndd_status ndd_reader_numbers(ndd_reader *reader, const uint64_t **hashes, size_
  * hash. The memory is the reader's and holds until its next page. */
 ndd_status ndd_reader_blocks(ndd_reader *reader, const uint64_t **blocks, size_t *n);
 
-/* The shingles of those blocks, one behind the other: of each as many as it has words, less two, and one at least. 4 bytes
- * each, little-endian, n in all; at most 65,536: the last blocks may lack some. */
-ndd_status ndd_reader_shingles(ndd_reader *reader, const uint8_t **shingles, size_t *n);
-
 /* Makes the reader also gather where the links of the next page lead, and of that one only: address is the
  * page's URL, n bytes that must stay until the page was read. Plain text has no links. */
 void ndd_reader_keep_links(ndd_reader *reader, const uint8_t *address, size_t n);
@@ -211,18 +207,12 @@ uint32_t ndd_site_count(uint8_t *site, uint64_t sets, uint32_t title, const uint
 typedef struct ndd_site_share {
     uint32_t read;  /* words of its blocks that were read */
     uint32_t frame; /* those of them in blocks that stand on more than `frame_above` pages */
-    uint32_t own;   /* shingles (runs of three words) of all its blocks that stand on at most `own_most` pages */
-    uint32_t own_blocks; /* and how many such blocks */
     uint32_t left;  /* words of those that were not read, are no navigation, and stand on at most `left_most` pages */
     uint32_t pages; /* the least number of pages on which such a block of frame stands; 0: there is none */
 } ndd_site_share;
 
 void ndd_site_tell(const uint8_t *site, uint64_t sets, const uint8_t *blocks, size_t n, uint32_t frame_above,
-                   uint32_t own_most, uint32_t left_most, ndd_site_share *share);
-
-/* The sketch of these shingles (those of the blocks, as ndd_reader_shingles lists them). */
-void ndd_site_own(const uint8_t *site, uint64_t sets, const uint8_t *blocks, size_t n, const uint8_t *shingles,
-                  size_t shingles_n, uint32_t own_most, uint8_t sketch[37]);
+                   uint32_t left_most, ndd_site_share *share);
 
 /* How many blocks are counted. */
 uint32_t ndd_site_blocks(const uint8_t *site);

@@ -225,7 +225,6 @@ CASES = (
                 "several settings.",
                 "flag",
             ),
-            Option("own_words", False, "Compare pages by their own words, too.", "flag"),
             Option(
                 "distance",
                 None,

@@ -230,7 +230,6 @@ class Session:
             links=True,
             numbers=True,
             blocks=self.learns_frame,
-            shingles=self.learns_frame and self.config.options.own_words,
         )
 
     # ------------------------------------------------------------------ a page is parsed

@@ -126,7 +126,6 @@ struct ndd_reader {
     NDD_LIST(uint64_t) targets;     /* what ndd_reader_links hands out */
     NDD_LIST(uint64_t) numbers;     /* what ndd_reader_numbers hands out */
     NDD_LIST(uint64_t) block_list;  /* what ndd_reader_blocks hands out */
-    NDD_LIST(uint8_t) shingles;     /* what ndd_reader_shingles hands out */
     NDD_LIST(struct block) unscripted; /* blocks for a browser without scripts, which were left out */
     NDD_LIST(uint8_t) words_kept;
     NDD_LIST(uint8_t) words_shown;  /* what ndd_reader_words hands out */
