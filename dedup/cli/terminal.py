@@ -386,14 +386,6 @@ def size_text(number: float) -> str:
     return f"{scaled_text(number, 1024)}{'i' if number >= 1024 else ''}B"
 
 
-def time_text(ns: float) -> str:
-    """Return nanoseconds in the largest unit below a minute: "13.3 us"."""
-    for unit, most in (("ns", 1e3), ("us", 1e6), ("ms", 1e9)):
-        if ns < most:
-            return f"{ns * 1e3 / most:.3g} {unit}"
-    return f"{ns / 1e9:.3g} s"
-
-
 def scaled_text(number: float, base: int) -> str:
     """Return a number in the largest unit of which there is at least one: "256 K"."""
     power = 0

@@ -239,7 +239,7 @@ typedef struct ndd_table ndd_table;
 
 /* What a table is optimised for, memory or time; auto: time while it is small, memory more and more as
  * it grows. This decides how fast a probe is, never what it finds. */
-typedef enum ndd_preset { NDD_AUTO = 0, NDD_COMPACT = 1, NDD_FAST = 2 } ndd_preset;
+typedef enum ndd_preset { NDD_AUTO = 0, NDD_COMPACT = 1 } ndd_preset;
 
 typedef struct ndd_match {
     uint64_t document;
