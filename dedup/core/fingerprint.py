@@ -16,7 +16,7 @@ from dedup.core.numbers import little_endian, number
 from dedup.model.errors import RecipeMismatch, UsageError
 from dedup.model.names import folder_of, running
 from dedup.model.page import SKETCH_BYTES, PageFingerprint, are_copies, are_two_things
-from dedup.model.policy import Options
+from dedup.model.policy import Options, Policy
 from dedup.model.recipes import Recipe, recipe_of, same_recipe
 
 
@@ -201,16 +201,20 @@ def main_text(
 
 
 def near_duplicate(
-    a: PageFingerprint, b: PageFingerprint, *, same_site: bool | None = None
+    a: PageFingerprint,
+    b: PageFingerprint,
+    *,
+    same_site: bool | None = None,
+    policy: Policy | None = None,
 ) -> bool:
-    """Whether two pages' texts are near-duplicates by their recipe's rule.
+    """Whether two pages' texts are near-duplicates by a policy, or by their recipe's own.
 
     same_site says whether both are of one registrable domain; None: it is not known. Raises
     RecipeMismatch when the fingerprints follow different recipes, UsageError for a sketch of another
     length.
     """
     same_recipe(a.recipe, b.recipe)
-    policy = Options().policy(recipe_of(a.recipe))
+    policy = policy or Options().policy(recipe_of(a.recipe))
     if distance(a.value, b.value) > policy.distance or (same_site and are_two_things(a, b)):
         return False
     if min(a.features, b.features) < policy.min_features:
