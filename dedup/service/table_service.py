@@ -207,7 +207,6 @@ def _replica(config: ServiceConfig, namespaces: Namespaces) -> "Replica | None":
         config.path,
         share=config.partitions,
         rebuild=config.rebuild,
-        skip=dict(config.skip),
     )
 
 

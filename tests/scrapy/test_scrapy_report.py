@@ -166,7 +166,6 @@ def test_the_secret_stays_one(crawl):
     assert "<code>DEDUP_SECRET</code></td><td>set</td>" in page
     assert "<code>DEDUP_MODE</code></td><td>drop</td>" in page
     assert "<code>DEDUP_DISTANCE</code></td><td>8 (the recipe's)</td>" in page
-    assert "<code>DEDUP_KAFKA</code></td><td>none</td>" in page
 
 
 def test_a_report_for_programs(tmp_path):
