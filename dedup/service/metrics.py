@@ -17,8 +17,9 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from dedup.service.connections import Buffers, Connections
+from dedup.service.connections import Buffers
 from dedup.service.core.operations import Operations
+from dedup.service.http.guard import HttpConnections
 
 BOUNDS = (
     0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
@@ -60,10 +61,10 @@ class ServiceMetrics(Collector):
         self,
         commands: Operations,
         port: RespPort,
-        http: Callable[[], Connections],
+        http: HttpConnections,
         log: Callable[[], Iterable[Metric]] = list,
     ) -> None:
-        """http() returns the connections of the HTTP port, log() the metrics of the log."""
+        """log() returns the metrics of the log."""
         self._commands, self._port, self._http, self._log = commands, port, http, log
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
@@ -83,8 +84,16 @@ class ServiceMetrics(Collector):
         gauge = GaugeMetricFamily
         yield gauge("dedup_ready", "1 if probes are answered", float(commands.not_ready is None))
         yield gauge("dedup_connections", "Connections on the RESP port", len(port.open))
-        yield gauge("dedup_unread_bytes", "Answers that clients have not read", port.unread.total)
-        yield gauge("dedup_partial_bytes", "Commands that are not whole", port.partial.total)
+        yield gauge(
+            "dedup_unread_bytes",
+            "Answers that clients have not read",
+            port.unread.total + self._http.unread,
+        )
+        yield gauge(
+            "dedup_partial_bytes",
+            "Commands that are not whole, requests and batches under way",
+            port.partial.total + self._http.room.total,
+        )
         yield counters("dedup_connections_ended", "Connections ended by us", "reason", port.ended)
         asked = {name.decode(): count for name, count in port.asked.items()}
         yield counters("dedup_commands", "RESP commands", "command", asked)
@@ -92,7 +101,7 @@ class ServiceMetrics(Collector):
         yield counters("dedup_results", "Verdicts and changes", "result", commands.counts)
         yield self._durations()
         yield from self._namespaces()
-        http = self._http()
+        http = self._http
         yield gauge("dedup_http_connections", "Connections on the HTTP port", len(http.open))
         text = "HTTP connections ended by us"
         yield counters("dedup_http_connections_ended", text, "reason", http.ended)

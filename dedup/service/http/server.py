@@ -20,11 +20,12 @@ from starlette.types import ASGIApp
 from dedup.model.errors import DedupError
 from dedup.service.core.access import Tokens, audit
 from dedup.service.core.config import Limits
-from dedup.service.core.operations import Operations, in_slices
+from dedup.service.core.operations import Operations
 from dedup.service.core.refusal import Refused, code
+from dedup.service.core.turns import in_slices
 from dedup.service.http import bodies, judge
 from dedup.service.http.bodies import openapi
-from dedup.service.http.guard import PAGE, Guard
+from dedup.service.http.guard import PAGE, Guard, HttpConnections
 from dedup.service.http.judge import HTML_TYPES, JudgeAnswer, JudgeRequest, PageJudge
 from dedup.service.metrics import ServiceMetrics
 from dedup.store.transfer import encode_line
@@ -223,6 +224,7 @@ def made_app(
     tokens: Tokens,
     hosts: Iterable[str],
     limits: Limits,
+    port: HttpConnections,
 ) -> ASGIApp:
     """Return the port as an ASGI application. hosts are the names that clients may call it by."""
     do = _Endpoints(commands, metrics, health)
@@ -232,4 +234,4 @@ def made_app(
     answers: dict[Any, Any] = dict.fromkeys((DedupError, OSError), _failure)
     answers |= dict.fromkeys((HTTPException, 500), _no_answer)
     app = Starlette(routes=routes, exception_handlers=answers)
-    return Guard(app, tokens, hosts, limits)
+    return Guard(app, tokens, hosts, limits, port)
