@@ -25,14 +25,20 @@ from dedup.service.core.config import Limits
 from dedup.service.core.operations import PROBES, Operations
 from dedup.service.core.refusal import code, log_rate_limited, message
 from dedup.service.core.turns import FIRST_SECONDS, SLICE_SECONDS
-from dedup.service.metrics import Durations
 from dedup.service.resp.commands import run, run_together
 from dedup.service.resp.plans import Plans
 from dedup.service.resp.session import Later, RespSession
 from dedup.wire import resp
+from dedup.wire.metrics import Durations
 from dedup.wire.resp import MISSING, Incoming, NotResp
 
 log = logging.getLogger(__name__)
+
+
+BOUNDS = (
+    0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
+    0.1, 0.25, 1.0,
+)  # fmt: skip  # of the durations of commands, in seconds
 
 
 class Port(Connections):
@@ -59,7 +65,7 @@ class Port(Connections):
         self.accepted = 0
         self.asked: Counter[bytes] = Counter()
         self.errors: Counter[str] = Counter()
-        self.durations = Durations()
+        self.durations = Durations(BOUNDS)
         self.turns = commands.turns
 
 
