@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sizes import examples
 from sketches import sketch
+from starlette.datastructures import QueryParams
 from starlette.responses import Response
 from stores import document
 
@@ -165,7 +166,9 @@ async def test_a_backup_leaves_the_loop_to_others(tmp_path, monkeypatch):
     """An answer of a backup is made in parts, between which others have their turn."""
     monkeypatch.setattr(scheduling, "SLICE_SECONDS", 0.0)  # each part is a slice
     query = {"ns": "d"}
-    request = SimpleNamespace(query_params=query, state=SimpleNamespace(caller=Caller("", ALL, "")))
+    request = SimpleNamespace(
+        query_params=QueryParams(query), state=SimpleNamespace(caller=Caller("", ALL, ""))
+    )
 
     async def iterations(answering: Coroutine[Any, Any, Response]) -> tuple[int, bytes]:
         answer, count = asyncio.ensure_future(answering), 0
