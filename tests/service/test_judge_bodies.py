@@ -165,7 +165,7 @@ def test_memory_bounds_what_is_judged(tmp_path, kind):
         slow.putheader("Content-Type", "application/json")
         slow.putheader("Content-Length", str(MOST))
         slow.endheaders(b" " * (MOST - 1))
-        threads = [threading.Thread(target=judge, args=(i,)) for i in range(24)]
+        threads = [threading.Thread(target=judge, args=(i,)) for i in range(12)]
         for each in threads:
             each.start()
         while any(each.is_alive() for each in threads):

@@ -242,7 +242,7 @@ def _of_json(body: bytes, *, mend: bool = True) -> tuple[Any, list[_Sent]]:
         if not mend:
             raise _HalfPair from None
         try:
-            asked = _decode(_TO_HALF.sub(_whole, body))
+            asked = _decode(_mended(body))
         except (ValueError, RecursionError):
             raise Refused("ERR", str(error)) from None
     if asked.pages is None:
@@ -260,9 +260,13 @@ _TO_HALF = re.compile(
 )
 
 
-def _whole(part: re.Match[bytes]) -> bytes:
-    """Return a part of JSON; in place of half of a pair, the character that stands for none."""
-    return part[1] or b"\\ufffd"
+def _mended(body: bytes) -> bytearray:
+    """Return JSON with the character that stands for none in place of half of a pair."""
+    mended = bytearray(body)
+    for part in _TO_HALF.finditer(body):
+        if part[1] is None:
+            mended[part.start() : part.end()] = b"\\ufffd"
+    return mended
 
 
 def _sent(page: Any) -> _Sent:
