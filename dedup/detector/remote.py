@@ -152,8 +152,6 @@ class RemoteDetector(AsyncDetector):
         """End reservations, all at once; return each home's answer, or its error.
 
         insert   insert the page
-        pin      hold the reservation until the page comes to the service as an insert event, which
-                 the caller produces; a reservation that is no longer known stays unknown
         release  release the page
 
         What cannot be inserted for now stays reserved where it is. Everything else is released at the

@@ -395,17 +395,11 @@ def test_a_page_that_is_its_sites_frame_is_kept_by_every_way(ways):
     assert found == [("near_duplicate", "", A), ("exempt", "unread", None)]
 
 
-def test_pin_excludes_what_the_event_says_over_resp_and_http(service):
-    """A pinned page comes as an insert event, which says what it brought: both ways refuse both."""
+def test_options_of_an_insert_that_are_wrong_leave_the_reservation_over_resp_and_http(service):
+    """A wrong option is refused, and the page can be inserted after it."""
     resp, http = Resp(service), Http(service)
     for way in (resp, http):
         way.reserve(page(), A)
-    for words in (["PAID", "0", "PIN"], ["PIN", "PAID", "0"]):
-        with pytest.raises(redis.ResponseError, match="exclude each other"):
-            resp.client.execute_command("DEDUP.INSERT", resp.namespace, A, resp.tokens[A], *words)
-    item = {"key": A, "token": http.tokens[A], "paid": False}
-    with pytest.raises(DedupError, match="ERR"):
-        http.post("insert", items=[item], pin=True)
     for words in (["PAID", "0", "PAID", "1"], ["PAID", "2"], ["PAID"], ["MORE", "1"]):
         with pytest.raises(redis.ResponseError):
             resp.client.execute_command("DEDUP.INSERT", resp.namespace, A, resp.tokens[A], *words)

@@ -33,14 +33,6 @@ def test_a_token_belongs_to_its_key(client, ns):
             client.execute_command(command, ns, "http://a/2", token)
 
 
-def test_pin_is_refused_without_kafka(client, ns):
-    """A pinned insert would never come, so it is an error, and the reservation stands."""
-    token = reserve(client, ns, "http://a/1")[1]
-    with pytest.raises(redis.ResponseError, match="PIN"):
-        client.execute_command("DEDUP.INSERT", ns, "http://a/1", token, "PIN")
-    assert client.execute_command("DEDUP.INSERT", ns, "http://a/1", token)
-
-
 # ------------------------------------------------------------------------------------- options
 
 

@@ -78,7 +78,7 @@ COMMANDS = {
             "pages",
         ),
         Command(
-            "DEDUP.INSERT ns key token [PIN] [PAID 0|1] [ITEMS digest]",
+            "DEDUP.INSERT ns key token [PAID 0|1] [ITEMS digest]",
             "crawl",
             "/v1/insert",
             "inserts",

@@ -24,7 +24,7 @@ from dedup.model.events import record_key
 from dedup.model.forms import PATTERNS
 from dedup.model.page import Document, Neighbour, PageFingerprint, ReserveOptions, Verdict
 from dedup.model.recipes import same_recipe
-from dedup.model.words import check_field, check_given
+from dedup.model.words import check_field
 from dedup.service.core.config import USUAL_LIMITS, Limits
 from dedup.service.core.namespaces import Namespaces, PolicyOverrides
 from dedup.service.core.overview import Tally
@@ -204,11 +204,9 @@ class Operations:
         namespace: str,
         key: str,
         token: str,
-        *,
-        pin: bool = False,
         given: LateFields = NO_FIELDS,
     ) -> "Future[None] | None":
-        """Store a reserved page; with pin, only keep its reservation: the client sends the event.
+        """Store a reserved page.
 
         given has the fields of its document that are known only now (forms.GIVEN_AT_INSERT), where
         they differ from their defaults.
@@ -217,29 +215,18 @@ class Operations:
         then the page is to be reserved again, exempt, and inserted with that token. Raises Refused
         (ELSEWHERE) if the key belongs to another shard.
         """
-        if pin and given:
-            check_given(pin, given)
         self._check_home(namespace, key)
         detector = self._existing(namespace)
         if detector is not None:
-            if self.log is None and not pin:
+            if self.log is None:
                 if self._insert_held(detector, ((key, token, given),)):
                     self.counts["insert"] += 1
                     return None
             elif (verdict := detector.held(token)) is not None:
                 check_same_key(verdict, key)
-                if self.log is None:
-                    raise Refused(
-                        "ERR",
-                        "PIN is for inserts that come from Kafka, and this service reads none: "
-                        "insert without PIN, or start the service with --kafka",
-                    )
-                if not pin:
-                    done = self.log.insert(namespace, detector, verdict, given)
-                    self.counts["insert"] += 1
-                    return done
-                detector.pin(token)  # until the client's own event is applied
-                return None
+                done = self.log.insert(namespace, detector, verdict, given)
+                self.counts["insert"] += 1
+                return done
         ending = None if detector is None else detector.ending(token)
         if ending == "inserted":
             return None

@@ -125,8 +125,6 @@ class ReleaseRequest(_In, frozen=True):
 class InsertRequest(ReleaseRequest, frozen=True):
     """Reservations whose pages were processed."""
 
-    pin: bool = False
-
 
 class ForgetRequest(_In, frozen=True):
     """Documents to be forgotten."""

@@ -163,7 +163,7 @@ def unavailable(
 _IDENTITIES: dict[str, Identity] = {name: name for name in get_args(Identity)}
 
 Command = tuple[bytes | str | int, ...]
-Kind = Literal["insert", "pin", "release"]
+Kind = Literal["insert", "release"]
 
 FIELDS_OF_REPLY = 8  # of an answer to RESERVE that has the fields of the match
 PARTITIONS: Command = (b"DEDUP.PARTITIONS",)  # what a service holds
@@ -245,8 +245,7 @@ class Commands:
             return self.release(document.key, token)
         assert token is not None
         key = _encoded(document.key)
-        command: Command = (b"DEDUP.INSERT", self._encoded_namespace, key, token)
-        return (*command, b"PIN") if kind == "pin" else (*command, *write_insert(document))
+        return (b"DEDUP.INSERT", self._encoded_namespace, key, token, *write_insert(document))
 
     def release(self, key: str, token: str | None) -> Command:
         """Return the command that releases a page."""

@@ -92,11 +92,6 @@ class Promises:
             self.forgotten.discard(page.key)  # else this insert came before it was forgotten
             service.accepted.add(page.key)
 
-    def produced(self, page: "Page") -> None:
-        """An insert was acknowledged by Kafka."""
-        self.acknowledged[page.key] = page.page
-        self.forgotten.discard(page.key)
-
     def forget(self, page: "Page") -> None:
         for each in self.world.services:
             each.accepted.discard(page.key)

@@ -209,7 +209,7 @@ class ShardSpider(Spider):
         held.attempt.over = True
         self._release(held.attempt, held.attempt.view)
 
-    async def insert(self, page: "Page", held: Held, *, pin: bool) -> None:
+    async def insert(self, page: "Page", held: Held) -> None:
         """Insert at the home, again and again; then release at the others."""
         world, attempt = self.world, held.attempt
         token = attempt.token
@@ -219,20 +219,16 @@ class ShardSpider(Spider):
                 home = view[world.log.home(page.key)][0]
                 if world.mutation == "release early":
                     self._release(attempt, attempt.view, home)
-                answer = await self._inserted(page, attempt, home, token, pin=pin)
+                answer = await self._inserted(page, attempt, home, token)
                 if answer is None:
-                    if not pin:
-                        world.promises.accept(page, home)
+                    world.promises.accept(page, home)
                     self._release(attempt, attempt.view, home)
-                if answer is None or pin:  # which is said once
                     return
                 if isinstance(answer, Refused) and answer.code == "NOTOKEN":
                     token = await self._reserved_anew(page, view, home)
             await world.sleep(world.rng.uniform(0.1, 3.0))
 
-    async def _inserted(
-        self, page: "Page", attempt: Attempt, home: Service, token: str, *, pin: bool
-    ) -> Any:
+    async def _inserted(self, page: "Page", attempt: Attempt, home: Service, token: str) -> Any:
         """Return what the home answers to INSERT: None is OK."""
         world = self.world
 
@@ -243,7 +239,7 @@ class ShardSpider(Spider):
                 attempt.pinned = world.now
 
         def command(commands: Operations) -> Any:
-            said = commands.insert(NS, page.key, token, pin=pin)
+            said = commands.insert(NS, page.key, token)
             if isinstance(said, asyncio.Future):
                 said.add_done_callback(done)
             else:
