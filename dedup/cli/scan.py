@@ -86,11 +86,6 @@ STDOUT = "-"
 )
 @policy_options
 @identity_option
-@setting_option(
-    "own_words",
-    is_flag=True,
-    help="Compare pages of a site by their own words, too, those that hardly another page has.",
-)
 @setting_option("max_bytes", type=click.IntRange(1, 1 << 30), environment=True)
 @secret_option
 @click.option(
@@ -125,8 +120,6 @@ def scan(
     _check_stdout(
         options["output"], as_json=as_json, pairs=pairs, engine=engine, keep=options["keep"]
     )
-    if options["own_words"] and engine != "local":
-        raise UsageError("--own-words is not implemented on Spark")
     warn_of_paper(options["similarity"], options["distance"])
     from dedup.core.native import cores
     from dedup.scan import ScanJob

@@ -82,7 +82,7 @@ def _file_option(flag: str, text: str) -> Callable[[F], F]:
     "--http",
     default="127.0.0.1:7780",
     show_default=True,
-    help="HOST:PORT for HTTP and the dashboard; none turns them off.",
+    help="HOST:PORT for HTTP and the page that draws the metrics; none turns them off.",
 )
 @_file_option("--tls-cert", "Certificate (a PEM file); both ports then use TLS.")
 @_file_option("--tls-key", "Private key of the certificate, a PEM file.")

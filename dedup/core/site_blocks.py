@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from dedup.core.files import CHECKSUM_BYTES, checksum
 from dedup.core.native import ffi, lib
-from dedup.model.page import SKETCH_BYTES
 
 SET_BYTES: int = lib.NDD_SITE_SET
 MOST_SETS = 2500  # of a site: 20,000 blocks
@@ -31,19 +30,15 @@ class Share(NamedTuple):
     pages        pages of the site that were counted so far
     read         words of the blocks that were read
     frame        those of them in blocks of the frame
-    own          shingles (runs of three words) of all blocks of the page that hardly another page has
     left         words that were not read, are no navigation, and that no other page has
     frame_pages  the least number of pages on which a block of that frame stands; 0: there is none
-    own_blocks   how many blocks `own` is of
     """
 
     pages: int
     read: int
     frame: int
-    own: int
     left: int
     frame_pages: int
-    own_blocks: int = 0
 
 
 class SiteBlocks:
@@ -54,7 +49,6 @@ class SiteBlocks:
         self._sites: dict[str, bytearray] = {}  # the one seen last comes last
         self._most_bytes = most_bytes
         self._share = ffi.new("ndd_site_share *")
-        self._none = bytearray(2 * SET_BYTES)  # a site of which nothing is known
         self.bytes = 0  # that the tables take
         self.counted = 0  # pages that taught something, since the start
 
@@ -91,17 +85,15 @@ class SiteBlocks:
         """Return how many pages of a site were counted."""
         return int.from_bytes(self._sites.get(site, b"")[:4], "little")
 
-    def tell(
-        self, site: str, blocks: bytes, frame_above: int, own_most: int, left_most: int = 0
-    ) -> Share:
-        """Return how much of a page is frame, its own, or new.
+    def tell(self, site: str, blocks: bytes, frame_above: int, left_most: int = 0) -> Share:
+        """Return how much of a page is frame, or new.
 
-        Frame are blocks on more than `frame_above` pages, own ones on at most `own_most`. Those on at most `left_most`
-        are new: 1 of a page that was counted just now.
+        Frame are blocks on more than `frame_above` pages. Those on at most `left_most` are new: 1 of a page that was
+        counted just now.
         """
         table = self._sites.get(site)
         if table is None:
-            return Share(0, 0, 0, 0, 0, 0)
+            return Share(0, 0, 0, 0, 0)
         share = self._share
         lib.ndd_site_tell(
             ffi.from_buffer(table),
@@ -109,27 +101,10 @@ class SiteBlocks:
             ffi.from_buffer(blocks),
             len(blocks) // 8,
             frame_above,
-            own_most,
             left_most,
             share,
         )
-        told = share.read, share.frame, share.own, share.left, share.pages, share.own_blocks
-        return Share(self.pages(site), *told)
-
-    def own_sketch(self, site: str, blocks: bytes, shingles: bytes, own_most: int) -> bytes:
-        """Return a sketch of the shingles of those blocks of a page that stand on at most `own_most` pages."""
-        table, sketch = self._sites.get(site, self._none), ffi.new("uint8_t[]", SKETCH_BYTES)
-        lib.ndd_site_own(
-            ffi.from_buffer(table),
-            _sets(table),
-            ffi.from_buffer(blocks),
-            len(blocks) // 8,
-            ffi.from_buffer(shingles),
-            len(shingles) // 4,
-            own_most,
-            sketch,
-        )
-        return bytes(ffi.buffer(sketch))
+        return Share(self.pages(site), share.read, share.frame, share.left, share.pages)
 
     def to_bytes(self, recipe: str) -> bytes:
         """Return all counts, with a checksum: what from_bytes() takes. recipe: the id of what made the hashes."""

@@ -4,7 +4,6 @@ interface.py     Detector and AsyncDetector: what every detector does
 detector.py      EmbeddedDetector: probe, reserve, insert, release; all steps of a page; and for asyncio
 rules.py         which of the nearby pages count, which pages are not judged by their text
 frames.py        what is learned of the sites' frames
-twins.py         unread pages, by where they lead
 reservations.py  the pages in flight
 remote.py        a detector whose store is a table service's: for asyncio, and for threads
 
@@ -57,7 +56,6 @@ def open(target: str | os.PathLike[str], **options: Unpack[OpenOptions]) -> Dete
     recipe               by default an existing store's own, the newest for a new store
     reservation_seconds  how long a page may be in flight; 600 by default
     clock                folders only: a function of seconds that never go back
-    own_words            folders only: compare pages of one site by the words that hardly another page has, too
     timeout_seconds      services only: how long to wait for an answer of each; 0.5 by default
 
     A store belongs to the process that opened it: a process forked later must open its own detector. A
@@ -70,7 +68,6 @@ def open(target: str | os.PathLike[str], **options: Unpack[OpenOptions]) -> Dete
     if not _is_service(target):
         return open_embedded(target, checked)
     remote = _remote()
-    _check_service(checked)
     detector: Detector = remote.BlockingDetector(
         lambda: remote.open_remote(os.fspath(target), checked)
     )
@@ -128,14 +125,8 @@ async def _open_async(target: str | os.PathLike[str], options: OpenOptions) -> A
     checked = Options(**options)
     if not _is_service(target):
         return AsyncEmbeddedDetector(open_embedded(target, checked))
-    _check_service(checked)
     detector: AsyncDetector = await _remote().open_remote(os.fspath(target), checked)
     return detector
-
-
-def _check_service(options: Options) -> None:
-    if options.own_words:
-        raise UsageError("own_words needs a folder: a service does not keep the own words of pages")
 
 
 def _is_service(target: str | os.PathLike[str]) -> bool:

@@ -1,7 +1,6 @@
 """What a detector learns of its sites: the frame, the blocks of text that stand on many pages of a site.
 
-    PageReading -> learned() -> its PageFingerprint, `unread` or `partly` where what was read does not stand for the page;
-                                with the option own_words a sketch of its own words in it, which is stored
+    PageReading -> learned() -> its PageFingerprint, `unread` or `partly` where what was read does not stand for the page
 
 Counts of blocks are kept beside the store, in `site-blocks`, and read again when it is opened. A file that is damaged, or
 of another recipe, is made again: what it held is learned again, and until then pages are judged as those of a new
@@ -15,9 +14,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from dedup.core.files import PRIVATE, replace_file
-from dedup.core.fingerprint import hash_of_links
 from dedup.core.site_blocks import Share, SiteBlocks
-from dedup.detector.rules import OWN_PAGES, frame_above, has_own_words, is_partly, is_unread
+from dedup.detector.rules import frame_above, is_partly, is_unread
 from dedup.model.names import count
 from dedup.model.page import PageFingerprint
 
@@ -43,18 +41,10 @@ class Frames:
         self._blocks = SiteBlocks() if first is None else _load(first / SITE_BLOCKS, recipe)
         self._saved = 0  # pages that were counted at the last save
 
-    def learned(
-        self,
-        page: PageFingerprint,
-        blocks: bytes,
-        site: str,
-        shingles: bytes = b"",
-        links: bytes = b"",
-    ) -> PageFingerprint:
+    def learned(self, page: PageFingerprint, blocks: bytes, site: str) -> PageFingerprint:
         """Count the blocks of a page of a site, and return its fingerprint.
 
-        It is `unread` if what was read does not stand for it, `partly` if it stands for a part of it; and it has the sketch of
-        its `own` words, if these are enough, and its shingles and links were read.
+        It is `unread` if what was read does not stand for it, `partly` if it stands for a part of it.
         """
         if not blocks or not site:
             return page
@@ -63,17 +53,12 @@ class Frames:
             self._blocks.count(site, page.title, blocks)
             share = self._share(blocks, site, self._blocks.counted - before)
             unread = page.unread or is_unread(share)
-            own = b""
-            if shingles and has_own_words(share, unread=unread) and (links or not unread):
-                own = self._blocks.own_sketch(site, blocks, shingles, OWN_PAGES)
-                if unread:
-                    own += hash_of_links(links).to_bytes(8, "little")
             if self._file is not None and self._blocks.counted - self._saved >= SAVED_AFTER:
                 self._save(self._file)
         partly = not is_unread(share) and is_partly(share)
-        if (unread, partly, own) == (page.unread, page.partly, page.own):
+        if (unread, partly) == (page.unread, page.partly):
             return page
-        return replace(page, unread=unread, partly=partly, own=own)
+        return replace(page, unread=unread, partly=partly)
 
     def sites(self) -> list[str]:
         """Return the sites of which something is known."""
@@ -87,7 +72,7 @@ class Frames:
 
     def _share(self, blocks: bytes, site: str, left_most: int) -> Share:
         above = frame_above(self._blocks.pages(site))
-        return self._blocks.tell(site, blocks, above, OWN_PAGES, left_most)
+        return self._blocks.tell(site, blocks, above, left_most)
 
     def save(self, folder: Path | None = None) -> None:
         """Write what was learned since the last time, to its own folder; or all of it to another one. Raises OSError."""

@@ -106,15 +106,14 @@ def fields_of(struct: type[msgspec.Struct], *, of_page: bool = False) -> list[Fi
     return found
 
 
-_ALL = fields_of(Document)
-FIELDS = [field for field in _ALL if not field.form.here]
+FIELDS = fields_of(Document)
 ALWAYS = [field for field in FIELDS if not field.form.sparse]
 SPARSE = [field for field in FIELDS if field.form.sparse]
 OPTIONS = fields_of(ReserveOptions)
 GIVEN_AT_INSERT = [field for field in FIELDS if field.form.given == "insert"]
 
 RECORD = sorted(
-    (field for field in _ALL if field.form.place is not None),
+    (field for field in FIELDS if field.form.place is not None),
     key=lambda field: field.form.place or 0,
 )
 assert [field.form.place for field in RECORD] == list(range(len(RECORD)))
@@ -163,7 +162,7 @@ def _from(field: Field) -> str:
 def storable() -> Callable[[PageFingerprint], bool]:
     """Return the function that says whether the fields of a fingerprint are in their ranges."""
     wrong = []
-    for field in (field for field in _ALL if field.of_page):
+    for field in (field for field in FIELDS if field.of_page):
         value, form = f"page.{field.name}", field.form
         if form.codec == "word":
             wrong.append(f"{value} >> {form.most}")  # a negative number leaves -1

@@ -16,7 +16,6 @@ import msgspec
 
 SKETCH_BYTES = 37
 PARTS_BYTES = 32
-OWN_BYTES = SKETCH_BYTES, SKETCH_BYTES + 8  # PageFingerprint.own of a judged page, of an unread one
 
 Status = Literal["unique", "refetch", "near_duplicate", "pending", "exempt"]
 Identity = Literal["same", "other", "unknown"]
@@ -34,7 +33,6 @@ class Form(msgspec.Struct, frozen=True):
     help    what it is, for docs and OpenAPI
     place   its index in a record on disk; never change or reuse one. None: not in a record
     sparse  omitted from every form where it has its default
-    here    it is written to records on disk only: what a store has learned itself, and no other program needs
     given   the call that gives it: reserve, or insert (after the page was processed)
     event   its name in events, if that is not the attribute's
     column  its name in tables (Spark), if that is not the attribute's
@@ -48,7 +46,6 @@ class Form(msgspec.Struct, frozen=True):
     least: int = 0
     most: int = 0
     sparse: bool = False
-    here: bool = False
     given: Literal["reserve", "insert"] = "reserve"
     event: str = ""
     column: str = ""
@@ -102,8 +99,6 @@ class PageFingerprint(msgspec.Struct, frozen=True, gc=False):
               data, sources of images and frames, data attributes, h1 headings, words with digits, text beside the main
               text, other attributes, the frame; b"": not known
     thing     the number of the thing that its structured data names (sku, gtin, ...), 32 bits; 0 for none
-    own       with the option own_words: the sketch of the page's own words (Detector.learned), which hardly another page of
-              its site has; of an unread page with a hash of its links behind it; b"" if they are too few. Stored, not sent
     """
 
     value: Annotated[int, Form("word", "the fingerprint", place=3, most=64)]
@@ -164,18 +159,6 @@ class PageFingerprint(msgspec.Struct, frozen=True, gc=False):
         ),
     ] = 0
     partly: bool = False
-    own: Annotated[
-        bytes,
-        Form(
-            "bytes",
-            "a sketch of the page's own words (`DEDUP_OWN_WORDS`)",
-            place=13,
-            least=OWN_BYTES[0],
-            most=OWN_BYTES[1],
-            sparse=True,
-            here=True,
-        ),
-    ] = b""
 
     @property
     def title(self) -> int:
@@ -291,14 +274,12 @@ class Neighbour(msgspec.Struct, frozen=True, gc=False):
     distance    Hamming distance of value, in bits
     similarity  estimated Jaccard similarity of the two texts' 3-token shingles, 0 to 1
     identity    whether the two pages say themselves that they are the same page of their site
-    by_own_words  they are near-duplicates by their own words alone (the option own_words), and similarity is theirs
     """
 
     document: Document
     distance: int
     similarity: float
     identity: Identity
-    by_own_words: bool = False
 
     @property
     def key(self) -> str:

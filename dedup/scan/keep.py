@@ -106,8 +106,6 @@ def _judged(job: ScanJob, recipe: Recipe, group: list[ClusterMember]) -> Iterato
     """Yield the verdicts on a group, judged in the order of --keep."""
     policy = job.options.policy(recipe)
     detector = EmbeddedDetector.over(Layer(policy.distance), recipe, policy)
-    if job.own_words:
-        detector.compare_own_words()
     for member in sorted(group, key=_RANKS[job.keep](group)):
         found = member.found
         verdict = detector.accept(found.page, found.key, options_of(found, job.identity))

@@ -120,8 +120,7 @@ def result_of(raw: RawPage, name: str, reading: ReadingOptions) -> PageToJudge |
         return PageToJudge(raw.offset, key, domain, *found, _seconds(raw.date))
     read = _read(html, encoding, raw.url or None, reading)
     found = read.fingerprint, raw.record, read.blocks
-    more = read.shingles, read.links
-    return PageToJudge(raw.offset, key, domain, *found, _seconds(raw.date), *more)
+    return PageToJudge(raw.offset, key, domain, *found, _seconds(raw.date))
 
 
 def _seconds(date: object) -> float:
@@ -136,16 +135,13 @@ def _seconds(date: object) -> float:
 
 def learned(found: PageToJudge, frames: Frames) -> PageFingerprint:
     """Return the fingerprint of a page, whose blocks are counted for its site."""
-    return frames.learned(found.page, found.blocks, found.domain, found.shingles, found.links)
+    return frames.learned(found.page, found.blocks, found.domain)
 
 
 def _read(
     html: bytes, encoding: str | None, url: str | None, reading: ReadingOptions
 ) -> PageReading:
-    own = reading.own_words
-    read = partial(
-        read_page, html, url=url, recipe=reading.recipe, blocks=True, shingles=own, links=own
-    )
+    read = partial(read_page, html, url=url, recipe=reading.recipe, blocks=True)
     try:
         return read(encoding=encoding)
     except UsageError:  # the header names an unknown encoding: what the page itself declares counts

@@ -289,10 +289,7 @@ def _advance(position: "Position", task: Task, results: list[Result], end: bool)
 def _detector(job: ScanJob, work: "Work", recipe: Recipe) -> EmbeddedDetector:
     policy = job.options.policy(recipe)
     work.memory.widen(policy.distance)
-    detector = EmbeddedDetector.over(work.memory, recipe, policy, frames=work.frames)
-    if job.own_words:
-        detector.compare_own_words(work.memory.latest())
-    return detector
+    return EmbeddedDetector.over(work.memory, recipe, policy, frames=work.frames)
 
 
 # --------------------------------------------------------------------------------------- the end

@@ -28,7 +28,6 @@ class ScanJob(msgspec.Struct, frozen=True, kw_only=True):
     identity    keep pages that are other pages of their site by title or canonical URL
     keep        which page of a group stays (dedup/scan/keep.py)
     date_field  the field of a page's date, for keep="newest"
-    own_words   compare pages of a site by their own words, too
     report      a file for the report (.html or .json), or None
     kept        where the input is written once more without its near-duplicates: a file for one
                 file, a folder for more; None for nowhere
@@ -56,7 +55,6 @@ class ScanJob(msgspec.Struct, frozen=True, kw_only=True):
     output: str | None = None
     keep: Keep = "first"
     date_field: str | None = None
-    own_words: bool = False
     report: str | None = None
     kept: str | None = None
     resume: bool = False
@@ -103,7 +101,6 @@ class ReadingOptions(msgspec.Struct, frozen=True):
     id_field: str | None = None  # with the document key, in place of the URL
     needs_url: bool = True
     date_field: str | None = None
-    own_words: bool = False  # whether to read what they are told by
 
     @property
     def fields(self) -> dict[str, str]:
@@ -122,7 +119,6 @@ def reading_of(job: ScanJob, recipe: Recipe) -> ReadingOptions:
         recipe,
         text_field=job.text_field,
         date_field=job.date_field,
-        own_words=job.own_words,
     )
 
 
@@ -167,8 +163,6 @@ class PageToJudge(msgspec.Struct, frozen=True, array_like=True, tag=0):
     record: int = 0
     blocks: bytes = b""  # PageReading.blocks
     date: float = 0.0  # 0: unknown
-    shingles: bytes = b""  # PageReading.shingles
-    links: bytes = b""  # PageReading.links
 
 
 class Large(msgspec.Struct, frozen=True, array_like=True, tag=1):

