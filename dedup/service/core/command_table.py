@@ -72,7 +72,7 @@ COMMANDS = {
             "DEDUP.RESERVE ns key value sketch identity features domain RECIPE r "
             "[SCOPE site|global] [DISTANCE k] [SIMILARITY s] [FEATURES n] [SECONDS s] "
             "[EXEMPT reason] [GUARD on|off] [KIND k] [LINKS h] [PARTS p] [THING t] "
-            "[TOKEN t] [HOME on|off] [FIELDS on|off]",
+            "[TOKEN t] [FIELDS on|off]",
             "crawl",
             "/v1/reserve",
             "pages",
@@ -87,7 +87,6 @@ COMMANDS = {
         Command("DEDUP.FORGET ns key", "admin", "/v1/forget"),
         Command("DEDUP.DROP ns", "admin"),
         Command("DEDUP.INFO [ns]"),
-        Command("DEDUP.PARTITIONS"),
         Command("COMMAND [COUNT|DOCS]"),
         Command("MULTI", queued=False),
         Command("EXEC", queued=False),

@@ -20,7 +20,6 @@ from typing import Any, Protocol, TypeVar
 from dedup.core.numbers import Numbers, Packed
 from dedup.detector import EmbeddedDetector
 from dedup.model.errors import UsageError
-from dedup.model.events import record_key
 from dedup.model.forms import PATTERNS
 from dedup.model.page import Document, Neighbour, PageFingerprint, ReserveOptions, Verdict
 from dedup.model.recipes import same_recipe
@@ -28,7 +27,6 @@ from dedup.model.words import check_field
 from dedup.service.core.config import USUAL_LIMITS, Limits
 from dedup.service.core.namespaces import Namespaces, PolicyOverrides
 from dedup.service.core.refusal import Refused, message
-from dedup.wire.shards import partition_of
 
 LateFields = Mapping[str, Any]  # fields of a document that are known only at its insert
 NO_FIELDS: LateFields = {}
@@ -204,10 +202,8 @@ class Operations:
         they differ from their defaults.
 
         Raises Refused (NOTOKEN) if the reservation is not held here, and has not been inserted:
-        then the page is to be reserved again, exempt, and inserted with that token. Raises Refused
-        (ELSEWHERE) if the key belongs to another shard.
+        then the page is to be reserved again, exempt, and inserted with that token.
         """
-        self._check_home(namespace, key)
         detector = self._existing(namespace)
         if detector is not None:
             if self.log is None:
@@ -272,8 +268,7 @@ class Operations:
         return released
 
     def forget(self, namespace: str, key: str) -> "Future[bool] | bool":
-        """Remove a document; return whether there was one. Raises Refused (ELSEWHERE)."""
-        self._check_home(namespace, key)
+        """Remove a document; return whether there was one."""
         detector = self._existing(namespace)
         if detector is None:
             return False
@@ -289,7 +284,7 @@ class Operations:
         Raises Refused (ERR) where the documents come from a log, which would bring them back.
         """
         self.check_ready()
-        if self.namespaces.share is not None:
+        if self.log is not None:
             raise Refused(
                 "ERR",
                 "the documents of this service come from Kafka: forget their keys, or give the "
@@ -299,8 +294,7 @@ class Operations:
         return self.namespaces.drop(namespace)
 
     def document(self, namespace: str, key: str) -> Document | None:
-        """Return a stored document, or None. Raises Refused (ELSEWHERE)."""
-        self._check_home(namespace, key)
+        """Return a stored document, or None."""
         detector = self._existing(namespace)
         return None if detector is None else detector.get(key)
 
@@ -311,24 +305,8 @@ class Operations:
         detector = self._existing(namespace)
         return None if detector is None else detector.store.documents_from(first, most)
 
-    def partitions(self) -> tuple[str, int]:
-        """Return what partitions_held() does, once the service is ready. Raises Refused (NOTREADY)."""
-        self.check_ready()
-        return self.partitions_held()
-
-    def partitions_held(self) -> tuple[str, int]:
-        """Return which partitions of the log are held here, and how many there are.
-
-        "0-3,6" and 16, say; "*" for all; of a service without a log "*" and 0.
-        """
-        share = self.namespaces.share
-        if share is None:
-            return "*", 0
-        return "*" if share.whole else str(share), share.count
-
     def info(self) -> dict[str, Any]:
         """Return what DEDUP.INFO answers, in flat fields."""
-        held, count = self.partitions_held()
         detectors = list(self.namespaces)
         infos = [(name, detector.info()) for name, detector in detectors]
         return {
@@ -338,8 +316,6 @@ class Operations:
             **({"unserved": ",".join(unserved)} if (unserved := self.namespaces.unserved) else {}),
             "documents": sum(info["documents"] for _, info in infos),
             "in_flight": sum(info["in_flight"] for _, info in infos),
-            "partitions": held,
-            "partition_count": count,
             **self._more_info(),
             **{
                 f"namespace_{name}": ",".join(
@@ -353,18 +329,6 @@ class Operations:
         """Return EmbeddedDetector.info() of a namespace; a missing one is empty."""
         detector = self._existing(namespace)
         return {"documents": 0, "in_flight": 0} if detector is None else detector.info()
-
-    def _check_home(self, namespace: str, key: str) -> None:
-        """Raise Refused (ELSEWHERE) for a key whose document is another shard's."""
-        share = self.namespaces.share
-        if share is None or share.whole:
-            return
-        partition = partition_of(record_key(namespace, self.check_key(key)), share.count)
-        if partition not in share.partitions:
-            self.check_ready()
-            raise Refused(
-                "ELSEWHERE", f"this key belongs to partition {partition}, which is not held here"
-            )
 
     def _existing(self, namespace: str) -> EmbeddedDetector | None:
         if self.not_ready is not None:

@@ -39,7 +39,6 @@ STATUS = {
     "NOTREADY": 503,
     "STORE": 503,
     "NOTOKEN": 409,
-    "ELSEWHERE": 421,
     "ERR": 400,
 }
 EXPORTED = 500  # documents of one answer

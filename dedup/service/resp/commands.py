@@ -251,11 +251,6 @@ def _drop(session: RespSession, arguments: list[bytes]) -> Later:
     return Later(done, integer, alone=True)
 
 
-def _partitions(session: RespSession, _: list[bytes]) -> bytes:
-    held, count = session.commands.partitions()
-    return array((bulk(held.encode()), integer(count)))
-
-
 def _dedup_info(session: RespSession, arguments: list[bytes]) -> bytes:
     commands = session.commands
     if len(arguments) == 1:
@@ -346,7 +341,6 @@ _HANDLERS: dict[bytes, Command] = {
     b"DEDUP.FORGET": _forget,
     b"DEDUP.DROP": _drop,
     b"DEDUP.INFO": _dedup_info,
-    b"DEDUP.PARTITIONS": _partitions,
     b"EXEC": execute,
 }
 assert _HANDLERS.keys() == COMMANDS.keys()

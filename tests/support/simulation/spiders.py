@@ -1,7 +1,7 @@
 """Spiders: each fetches some pages, one after the other; a crash forgets what was under way."""
 
 import asyncio
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from dedup.model.errors import DedupError
 from dedup.model.page import Verdict
@@ -21,7 +21,6 @@ class Held(NamedTuple):
 
     service: Service
     verdict: Verdict
-    attempt: Any = None
 
 
 class Spider:
