@@ -127,7 +127,7 @@ def _show(one: Mistake) -> None:
         terminal.out(f"    {features}: {running(page.words[:TEXT_WORDS])}{more}")
     hunks = differences(one.a.words, one.b.words)
     for hunk in hunks[:HUNKS]:
-        terminal.out(f"  * {inline(one.a.words, one.b.words, hunk, whole=False)}")
+        terminal.out(f"  * {inline(one.a.words, one.b.words, hunk)}")
     if len(hunks) > HUNKS:
         terminal.out(f"  * and {len(hunks) - HUNKS:,} more differences")
 
