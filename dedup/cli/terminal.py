@@ -52,7 +52,7 @@ _EXTRAS = {
         "service",
     ),
     **dict.fromkeys(("aiokafka", "cramjam"), "kafka"),
-    **dict.fromkeys(("matplotlib", "zstandard"), "eval"),
+    "zstandard": "eval",
 }
 
 Said = Literal["resume", "extra"]

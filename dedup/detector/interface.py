@@ -81,7 +81,7 @@ class _Fingerprints(ABC):
             html, encoding=encoding, url=url, recipe=self.recipe, links=links, blocks=bool(url)
         )
         page = self.learned(reading, url) if url else reading.fingerprint
-        return replace(page, links=hash_of_links(reading.links)) if links else page
+        return replace(page, links=hash_of_links(reading.content_links)) if links else page
 
     def learned(self, reading: PageReading, url: str) -> PageFingerprint:
         """Return the fingerprint of a page that was read with its blocks, after these were counted for its site.

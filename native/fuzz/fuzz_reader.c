@@ -157,9 +157,10 @@ static int by_number(const void *a, const void *b) {
 static void must_be_links(ndd_reader *reader, size_t n) {
     const uint64_t *links;
     uint64_t own, *sorted;
-    size_t count;
-    ndd_reader_links(reader, &links, &count, &own);
-    MUST(count <= n / 8);
+    size_t found[3];
+    ndd_reader_links(reader, &links, found, &own);
+    size_t count = found[0];
+    MUST(found[2] <= found[1] && found[1] <= count && count <= n / 8);
     sorted = malloc((count + 1) * sizeof *sorted);
     MUST(sorted != NULL);
     if (count > 0) memcpy(sorted, links, count * sizeof *sorted);

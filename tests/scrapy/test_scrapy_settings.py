@@ -109,34 +109,6 @@ def test_right_setting(name, value, field, read):
     assert getattr(found if hasattr(found, field) else found.options, field) == read
 
 
-@pytest.mark.parametrize(
-    ("settings", "wrong"),
-    [
-        ({"DEDUP_KAFKA": "b"}, "DEDUP_KAFKA needs the URLs in DEDUP_SERVICE"),
-        ({"DEDUP_KAFKA": "b", "DEDUP_SERVICE": "auto"}, "DEDUP_KAFKA needs the URLs"),
-        ({"DEDUP_KAFKA": "b:x", "DEDUP_SERVICE": "redis://a"}, "'b:x' is not allowed"),
-        ({"DEDUP_KAFKA": 9092, "DEDUP_SERVICE": "redis://a"}, "setting DEDUP_KAFKA is 9092"),
-        (
-            {"DEDUP_KAFKA": "b", "DEDUP_SERVICE": "redis://a", "DEDUP_TOPIC": "no topic"},
-            "topic 'no topic' is not allowed",
-        ),
-    ],
-)
-def test_wrong_kafka(settings, wrong):
-    """A wrong one says so; events without a service that reads them are refused."""
-    with pytest.raises(UsageError, match=wrong):
-        config(**settings)
-
-
-def test_kafka():
-    """DEDUP_KAFKA and DEDUP_TOPIC say where insert events go."""
-    service = {"DEDUP_SERVICE": "redis://a"}
-    found = config(DEDUP_KAFKA="b,c:9093", DEDUP_TOPIC="pages", **service).kafka
-    assert found is not None
-    assert (found.bootstrap, found.topic) == (("b:9092", "c:9093"), "pages")
-    assert config(DEDUP_TOPIC="pages", **service).kafka is None
-
-
 @pytest.mark.parametrize("off", [False, "False", "0", 0])
 def test_disabled(off):
     """DEDUP_ENABLED = False disables the add-on without a word."""

@@ -27,7 +27,7 @@ def asks(where: str, **settings: object) -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def crawls(kafka, tmp_path_factory):
-    """The same site through one service, two (which overlap) and four; with an outbox, too."""
+    """The same site through one service, two (which overlap) and four."""
     folder, config = tmp_path_factory.mktemp("crawls"), log_of(kafka)
     pages = site_pages(CONTENTS)
     with (
@@ -37,11 +37,10 @@ def crawls(kafka, tmp_path_factory):
         shard(folder, config, "4-5") as c,
         shard(folder, config, "6-7") as d,
     ):
-        by_name = {"one": (whole,), "two": (a, whole), "four": (a, b, c, d), "outbox": (d, c, b, a)}
+        by_name = {"one": (whole,), "two": (a, whole), "four": (a, b, c, d)}
         settings = {
             name: asks(urls(*services), CONCURRENT_REQUESTS=8) for name, services in by_name.items()
         }
-        settings["outbox"] |= {"DEDUP_KAFKA": kafka, "DEDUP_TOPIC": config.topic}
         cases = {name: Case(pages, settings=each) for name, each in settings.items()}
         found = run_cases(folder, cases)
         left = {}
@@ -58,7 +57,7 @@ def kept(crawl) -> Counter[str]:
     return Counter(content(path) for path in crawl.parsed if path.strip("/")[:1].isdigit())
 
 
-@pytest.mark.parametrize("name", ["two", "four", "outbox"])
+@pytest.mark.parametrize("name", ["two", "four"])
 def test_a_crawl_through_shards_keeps_what_one_through_one_service_does(crawls, name):
     """Each content once, without a fault; afterwards nothing is in flight anywhere (the fixture)."""
     found, left = crawls

@@ -117,7 +117,7 @@ class Session:
                 raise NotConfigured from error
             if session.job.folder is not None:
                 with session.counts.guard("Scrapy's queue is as a kill may have left it"):
-                    from dedup.scrapy.requests.queue import mend_queue
+                    from dedup.scrapy.memory.queue import mend_queue
 
                     mend_queue(crawler)
         return session

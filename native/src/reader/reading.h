@@ -73,6 +73,7 @@ struct link {
     const uint8_t *href;
     uint32_t length;
     uint32_t context;
+    uint64_t hash; /* of its target, once it is settled; 0: it counts for nothing */
 };
 
 /* The numbers of one thing: [0] its seller's, [1] its maker's. */
@@ -124,6 +125,7 @@ struct ndd_reader {
     NDD_LIST(struct digits) digits; /* which tokens have one */
     NDD_LIST(struct link) links;
     NDD_LIST(uint64_t) targets;     /* what ndd_reader_links hands out */
+    size_t targets_until[3];        /* where those of each place end (links.c) */
     NDD_LIST(uint64_t) numbers;     /* what ndd_reader_numbers hands out */
     NDD_LIST(uint64_t) block_list;  /* what ndd_reader_blocks hands out */
     NDD_LIST(struct block) unscripted; /* blocks for a browser without scripts, which were left out */
