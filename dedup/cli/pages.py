@@ -186,24 +186,20 @@ class _Result(NamedTuple):
 @click.command(epilog="Example: dedup compare yesterday.html today.html")
 @click.argument("a", type=click.Path())
 @click.argument("b", type=click.Path())
-@click.option(
-    "--one-site/--two-sites",
-    "same_site",
-    default=None,
-    help="The pages are of one registrable domain, or of two. [default: as two URLs say; else unknown, as strict as one]",
-)
 @click.option("--html", "page", metavar="FILE", help="Also write the answer as an HTML page.")
 @json_option("Print one JSON object instead of text, with all differences.")
-def compare(a: str, b: str, same_site: bool | None, page: str | None, as_json: bool) -> None:
+def compare(a: str, b: str, page: str | None, as_json: bool) -> None:
     """Say whether the HTML pages A and B are near-duplicates, by which rule, and how they differ.
 
-    A page is a file, a URL that is fetched, or "-" for stdin (one of them). Differences are shown in the main texts, word by word, as the
+    A page is a file, a URL that is fetched, or "-" for stdin (one of them). Whether they are of one site is known of two URLs; else
+    the answer is as strict as for one. Differences are shown in the main texts, word by word, as the
     fingerprints see them. The exit code is 0 whatever the answer; DEDUP_SECRET keys the fingerprints.
     """
     if a == b == "-":
         raise click.UsageError('A and B are both "-"; only one page can come from stdin.')
     recipe = recipe_of(None, from_environment("secret"))
-    if same_site is None and is_url(a) and is_url(b):
+    same_site = None
+    if is_url(a) and is_url(b):
         same_site = registrable_domain(a) == registrable_domain(b)
     side_a, side_b = (_side(path, recipe) for path in (a, b))
     result = _judge(side_a, side_b, recipe, same_site)
@@ -421,11 +417,11 @@ def _notes(result: _Result) -> Iterator[str]:
 
 def _write_page(path: str, result: _Result) -> None:
     from dedup.report.html import html_page
-    from dedup.report.parts import ReportPage, TablePart, Text, Texts
+    from dedup.report.parts import Part, ReportPage, TablePart, Text, Texts
 
     answer, why = _verdict(result)
     a, b = result.a, result.b
-    parts = [
+    parts: list[Part] = [
         *map(Text, [f"verdict: {answer} ({why})", *_notes(result), _summary(result)]),
         TablePart(_PAGE_HEADERS, _page_rows(result)),
         TablePart(_FIGURE_HEADERS, _figure_rows(result)),

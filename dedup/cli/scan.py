@@ -16,7 +16,6 @@ from dedup.cli.common_options import (
     identity_option,
     json_option,
     policy_options,
-    setting_option,
     warn_of_paper,
 )
 from dedup.model.errors import UsageError
@@ -43,8 +42,11 @@ STDOUT = "-"
     help="Write a copy of the input without its near-duplicates, in the same format: to a file for one file, to a new "
     "folder for several. In a WARC, revisit records replace them.",
 )
-@click.option("--store", metavar="PATH", help="Also compare with the pages of this store.")
-@setting_option("namespace", default="default", help="Namespace of the store to compare with.")
+@click.option(
+    "--store",
+    metavar="PATH",
+    help="Also compare with the pages of this store, the folder of a namespace; else of PATH/default.",
+)
 @click.option(
     "--update", is_flag=True, help="At the end, insert the accepted pages into the store."
 )

@@ -62,6 +62,7 @@ from dedup.scan.values import (
 from dedup.scan.verdicts import ScanJudge, check_outputs, finish, to_line
 from dedup.store import Store, agreed_recipe
 from dedup.store.documents import Documents
+from dedup.store.store import DOCUMENTS
 
 COMMIT_ROWS = 1024
 COMMIT_BYTES = 1 << 22
@@ -139,17 +140,24 @@ def _open_store(job: ScanJob, *, create: bool) -> Store | None:
     if job.store is None:
         return None
     try:
-        return Store.open(job.store, job.namespace, job.distance, secret=job.secret, create=create)
+        folder, name = _place(job.store)
+        return Store.open(folder, name, job.distance, secret=job.secret, create=create)
     except FileNotFoundError:
         if not job.update:
             raise
         return None
 
 
+def _place(store: str) -> tuple[Path, str]:
+    """Return the folder of a store's namespaces, and which one is meant."""
+    folder = Path(store).resolve()
+    return (folder.parent, folder.name) if (folder / DOCUMENTS).is_file() else (folder, "default")
+
+
 def _recipe(job: ScanJob, base: Store | None) -> Recipe:
     """Return the recipe of everything in a scan. Raises RecipeMismatch where a secret is missing."""
     held = "" if base is None else base.recipe
-    where = Path(job.store or "") / job.namespace
+    where = Path(job.store or "")
     recipe = agreed_recipe(where, held, None, job.secret)
     if recipe.key is None:
         raise RecipeMismatch(

@@ -28,7 +28,7 @@ class ScanJob(msgspec.Struct, frozen=True, kw_only=True):
     report      a file for the report (.html or .json), or None
     kept        where the input is written once more without its near-duplicates: a file for one
                 file, a folder for more; None for nowhere
-    store       a folder whose store (at <store>/<namespace>) the pages are compared with, or None
+    store       the folder of a store that the pages are compared with, or one with the folder of a store "default"; or None
     update      insert the accepted pages there once the scan is complete
     resume      resume the work of an earlier, interrupted scan, in the folder next to the output
     processes   how many read and fingerprint
@@ -47,7 +47,6 @@ class ScanJob(msgspec.Struct, frozen=True, kw_only=True):
     identity: bool = False
     secret: str | None = None
     store: str | None = None
-    namespace: str = "default"
     update: bool = False
     output: str | None = None
     report: str | None = None

@@ -48,7 +48,10 @@ def test_compare_tells_what_pages_say_of_themselves(tmp_path):
     assert "the titles differ: on one site --identity keeps B" in result.stdout
     seen = json.loads(call("compare", "--json", tmp_path / "a", tmp_path / "b").stdout)
     assert (seen["identity"], seen["title"], seen["canonical"]) == ("other", "other", "unknown")
-    apart = call("compare", "--two-sites", tmp_path / "a", tmp_path / "b").stdout
+    pages = {f"/{name}": Page((tmp_path / name).read_bytes(), "text/html") for name in "ab"}
+    with serve(pages) as site:
+        elsewhere = site.url.replace("127.0.0.1", "localhost")
+        apart = call("compare", f"{site.url}/a", f"{elsewhere}/b").stdout
     assert "threshold 75.0% (on two sites)" in apart
     assert "the titles differ" not in apart
 
@@ -61,12 +64,12 @@ def test_compare_names_the_rule(pages, tmp_path):
     (tmp_path / "menu").write_text(
         f"<header>{' '.join(WORDS * 2)}</header><p>{' '.join(WORDS[:15])}"
     )
-    seen = {
-        option: json.loads(call("compare", "--json", *[tmp_path / "few"] * 2, *option).stdout)
-        for option in ((), ("--one-site",), ("--two-sites",))
-    }
-    assert [one["near_duplicate"] for one in seen.values()] == [False, True, False]
-    assert [one["rule"] for one in seen.values()] == ["short", "similarity", "short"]
+    with serve({"/few": Page((tmp_path / "few").read_bytes(), "text/html")}) as site:
+        url, elsewhere = f"{site.url}/few", f"{site.url}/few".replace("127.0.0.1", "localhost")
+        asked = ([tmp_path / "few"] * 2, [url, url], [url, elsewhere])
+        seen = [json.loads(call("compare", "--json", *each).stdout) for each in asked]
+    assert [one["near_duplicate"] for one in seen] == [False, True, False]
+    assert [one["rule"] for one in seen] == ["short", "similarity", "short"]
     (tmp_path / "other").write_text((tmp_path / "menu").read_text() + " more")
     assert "near-duplicate (copies: " in call("compare", *[tmp_path / "menu"] * 2).stdout
     unread = call("compare", tmp_path / "menu", tmp_path / "other").stdout
