@@ -24,7 +24,7 @@ extern "C" {
 
 /*
  * An immutable table as bytes that are searched where they are, such as a mapped file
- * (docs/reference/segment-format.md). Any number of threads may use one at once.
+ * (src/segment/segment_format.h has their format). Any number of threads may use one at once.
  */
 typedef struct ndd_segment ndd_segment;
 
