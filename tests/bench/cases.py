@@ -1,6 +1,7 @@
 """The table of benchmarks, and the command that runs them."""
 
 import click
+from crawls.command import crawls
 from mistakes import mistakes
 from runner import Case, Cases, Option, opened
 
@@ -357,4 +358,5 @@ def bench() -> None:
 
 
 bench.add(CASES)
+bench.add_command(crawls)
 bench.add_command(mistakes)
