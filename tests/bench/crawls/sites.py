@@ -12,7 +12,8 @@ A line of sites.tsv is a site, with these columns:
     content       XPath of the content; its first match that has text counts
     without       XPath of what is no part of it, beside scripts, navigation, header and footer
     sources       apt:PACKAGE@VERSION:FOLDER>PREFIX or git:OWNER/NAME@COMMIT:FOLDER>PREFIX; the part below the folder
-                  is appended to the prefix; only=REGEX keeps such paths of those before it
+                  is appended to the prefix; only=REGEX keeps such paths of those before it; query=@ says that
+                  NAME@QUERY.html is how NAME?QUERY was saved
 
 What was built is kept in the user's cache folder. Another version of a package than the table's is refused.
 """
@@ -24,7 +25,8 @@ import subprocess
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from html import unescape
+from functools import partial
+from html import escape, unescape
 from pathlib import Path
 from urllib.parse import unquote, urljoin, urlsplit
 
@@ -39,6 +41,7 @@ NO_CONTENT = ("script", "style", "noscript", "template", "nav", "header", "foote
 ANCHOR = re.compile(
     r"""(<(?:a|area)\b[^>]*?\s)href(\s*=\s*)("[^"]*"|'[^']*'|[^\s>"']+)""", re.I | re.S
 )
+MOVED = re.compile(r"<title>Page has moved</title>", re.I)  # HTTrack's note of a redirect
 BASE = re.compile(r"""<base\b[^>]*\bhref\s*=\s*["']?([^"'\s>]+)""", re.I)
 
 
@@ -86,7 +89,7 @@ def table() -> dict[str, Source]:
 
 def built(source: Source, cache: Path, clones: Path | None) -> BuiltSite:
     """Return a site, from the cache if it is there. Raises OSError where a source is not to be had."""
-    identity = hash_of(msgspec.json.encode(source).decode())
+    identity = hash_of(msgspec.json.encode(source).decode() + Path(__file__).read_text())
     kept = cache / f"{source.name}-{identity:016x}.json"
     if kept.exists():
         return msgspec.json.decode(kept.read_bytes(), type=BuiltSite)
@@ -99,12 +102,15 @@ def built(source: Source, cache: Path, clones: Path | None) -> BuiltSite:
 def build(source: Source, octets: dict[str, bytes]) -> BuiltSite:
     """Make a site of its files by path."""
     host, *others = source.host.split(",")
+    mark = next((each for each in source.sources if each.startswith("query=")), "")
     pages = {}
     for path, body in octets.items():
         html = _decoded(body)
-        if re.search(r"<(html|head|body)\b", html[:3000], re.I):
+        if re.search(r"<(html|head|body)\b", html[:3000], re.I) and not MOVED.search(html[:3000]):
             names = "|".join(map(re.escape, (host, *others)))
             html = re.sub(rf"https?://(?:{names})(?=[/\"'?#])", f"http://{host}", html)
+            if mark:
+                html = ANCHOR.sub(partial(_relinked, mark[6:]), html)
             pages[host + path] = html
     starts = [f"http://{host}{path}" for path in source.starts]
     reached: dict[str, None] = {}
@@ -129,6 +135,9 @@ def files(source: Source, cache: Path, clones: Path | None) -> dict[str, bytes]:
     for each in source.sources:
         if each.startswith("only="):
             found = {p: body for p, body in found.items() if re.search(each[5:], p)}
+            continue
+        if each.startswith("query="):
+            found = {_asked(p, each[6:]): body for p, body in found.items()}
             continue
         kind, name, version, folder, prefix = re.fullmatch(
             r"(apt|git):(\S+?)@([^\s:]*(?::\d[^:]*)?):(.*)>(.*)", each
@@ -186,6 +195,16 @@ def _repository(
         if len(head) == 3:  # else the clone lacks it
             yield path, answer[at : at + int(head[2])]
             at += int(head[2]) + 1
+
+
+def _asked(saved: str, mark: str) -> str:
+    """Return the path and query that were saved under a name: a link's, too."""
+    return re.sub(rf"{re.escape(mark)}(?=[\w-]+=)(.*?)\.html(?=#|$)", r"?\1", saved)
+
+
+def _relinked(mark: str, link: re.Match[str]) -> str:
+    value = unescape(link[3].strip("\"'")).replace("%3F", "?").replace("%3f", "?")
+    return f'{link[1]}href{link[2]}"{escape(_asked(value, mark))}"'
 
 
 def _decoded(body: bytes) -> str:
