@@ -244,6 +244,7 @@ def openapi(
         return {"description": text, "content": {"application/json": {"schema": of[kind]}}}
 
     errors = {status: answer(Failed, text) for status, text in ERRORS.items()}
+    of_post = {status: each for status, each in errors.items() if status != "404"}
     paths: dict[str, Any] = {
         f"/v1/{name}": {
             "post": {
