@@ -13,10 +13,11 @@ from msgspec.structs import replace
 
 from dedup.core.native import check, ffi, lib
 from dedup.core.numbers import little_endian, number
+from dedup.model.decision import decide
 from dedup.model.errors import RecipeMismatch, UsageError
 from dedup.model.names import folder_of, running
-from dedup.model.page import SKETCH_BYTES, PageFingerprint, are_copies, are_two_things
-from dedup.model.policy import Options
+from dedup.model.page import SKETCH_BYTES, PageFingerprint
+from dedup.model.policy import Options, Policy
 from dedup.model.recipes import Recipe, recipe_of, same_recipe
 
 
@@ -201,24 +202,24 @@ def main_text(
 
 
 def near_duplicate(
-    a: PageFingerprint, b: PageFingerprint, *, same_site: bool | None = None
+    a: PageFingerprint,
+    b: PageFingerprint,
+    *,
+    same_site: bool | None = None,
+    policy: Policy | None = None,
 ) -> bool:
-    """Whether two pages' texts are near-duplicates by their recipe's rule.
+    """Whether two pages' texts are near-duplicates by a policy, or by their recipe's own.
 
     same_site says whether both are of one registrable domain; None: it is not known. Raises
     RecipeMismatch when the fingerprints follow different recipes, UsageError for a sketch of another
     length.
     """
     same_recipe(a.recipe, b.recipe)
-    policy = Options().policy(recipe_of(a.recipe))
-    if distance(a.value, b.value) > policy.distance or (same_site and are_two_things(a, b)):
+    policy = policy or Options().policy(recipe_of(a.recipe))
+    bits = distance(a.value, b.value)
+    if bits > policy.distance:
         return False
-    if min(a.features, b.features) < policy.min_features:
-        return are_copies(a, b)
-    least = policy.least_similarity(min(a.features, b.features), same_site=same_site)
-    if a.unread or b.unread:
-        least = max(least, 1.0)
-    return similarity(a, b) >= least
+    return decide(a, b, bits, similarity(a, b), policy, same_site=same_site).near
 
 
 def similarity(a: PageFingerprint, b: PageFingerprint) -> float:
