@@ -52,7 +52,7 @@ _EXTRAS = {
         "service",
     ),
     **dict.fromkeys(("aiokafka", "cramjam"), "kafka"),
-    **dict.fromkeys(("matplotlib", "zstandard"), "eval"),
+    "zstandard": "eval",
 }
 
 Said = Literal["resume", "extra", "failed"]
@@ -384,14 +384,6 @@ UNITS = ("", "K", "M", "G", "T", "P", "E")
 def size_text(number: float) -> str:
     """Return bytes in the largest unit: "1.25 TiB"."""
     return f"{scaled_text(number, 1024)}{'i' if number >= 1024 else ''}B"
-
-
-def time_text(ns: float) -> str:
-    """Return nanoseconds in the largest unit below a minute: "13.3 us"."""
-    for unit, most in (("ns", 1e3), ("us", 1e6), ("ms", 1e9)):
-        if ns < most:
-            return f"{ns * 1e3 / most:.3g} {unit}"
-    return f"{ns / 1e9:.3g} s"
 
 
 def scaled_text(number: float, base: int) -> str:

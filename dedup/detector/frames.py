@@ -38,6 +38,8 @@ BESIDE_FRAME = 40  # and fewer other words than this, is not judged by its text;
 LEFT_MORE = 20  # nor is one with so many more new words that were not read than words that were;
 PARTLY = 0.5  # of one with so much of them, and as many more, title and canonical URL count
 
+SHARED_PAGES = 30  # a block on more pages of its site is none of its page's own words
+
 SET_BYTES: int = lib.NDD_SITE_SET
 MOST_SETS = 2500  # of a site: 20,000 blocks
 FIRST_SETS = 39  # with which a site begins; doubled up to MOST_SETS
@@ -64,6 +66,8 @@ class Share(NamedTuple):
     frame: int = 0
     left: int = 0
     frame_pages: int = 0
+    shared: int = 0
+    navigation: int = 0
 
 
 def frame_above(pages: int) -> int:
@@ -179,10 +183,11 @@ class Frames:
             listed,
             len(blocks) // 8,
             frame_above(pages),
+            SHARED_PAGES,
             left_most,
             share,
         )
-        return Share(pages, share.read, share.frame, share.left, share.pages)
+        return Share(pages, share.read, share.frame, share.left, share.pages, share.shared, share.navigation)
 
     def _made(self, sets: int) -> bytearray:
         table = bytearray((sets + 1) * SET_BYTES)

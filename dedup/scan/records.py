@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, Any, NamedTuple
 
+from dedup.model.errors import UsageError
 from dedup.model.json_records import UNSET, record_reader
 from dedup.scan.values import STDIN, Broken, RawPage, ReadingOptions, shown
 
@@ -268,17 +269,21 @@ def _size(file: Any, group: int) -> tuple[int, float]:
 
 
 def column_path(schema: Any, name: str) -> list[str] | None:
-    """Return the way to a column: its name, or for `a.b` the fields of a struct; None if there is none."""
+    """Return the way to a column: its name, or for `a.b` the fields of a struct; None if there is none.
+
+    Raises UsageError if there are several.
+    """
     import pyarrow as pa
 
-    if name in schema.names:
-        return [name]
-    path = name.split(".")
-    kind: Any = pa.struct(schema)
+    path = [name] if name in schema.names else name.split(".")
+    kind: Any = pa.struct(list(schema))
     for field in path:
-        if not pa.types.is_struct(kind) or kind.get_field_index(field) < 0:
+        held = kind.get_all_field_indices(field) if pa.types.is_struct(kind) else []
+        if len(held) > 1:
+            raise UsageError(f"has {len(held)} columns {field!r}; rename one")
+        if not held:
             return None
-        kind = kind.field(field).type
+        kind = kind.field(held[0]).type
     return path
 
 

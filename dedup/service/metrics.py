@@ -3,14 +3,12 @@
 Invariant: a figure is a plain counter until it is scraped.
 """
 
-import os
-import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -67,9 +65,9 @@ class ServiceMetrics(Collector):
     ) -> None:
         """http() returns the connections of the HTTP port, log() the metrics of the log."""
         self._commands, self._port, self._http, self._log = commands, port, http, log
-        self._started = time.time()
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
+        ProcessCollector(registry=self._registry)
 
     def text(self) -> bytes:
         """Return the metrics as they are now."""
@@ -82,11 +80,8 @@ class ServiceMetrics(Collector):
     def collect(self) -> Iterable[Metric]:
         """Yield every metric."""
         commands, port = self._commands, self._port
-        usage = os.times()
-        gauge, counter = GaugeMetricFamily, CounterMetricFamily
+        gauge = GaugeMetricFamily
         yield gauge("dedup_ready", "1 if probes are answered", float(commands.not_ready is None))
-        yield gauge("dedup_start_time_seconds", "Unix time of the start", self._started)
-        yield counter("dedup_cpu_seconds", "CPU time of the process", usage.user + usage.system)
         yield gauge("dedup_connections", "Connections on the RESP port", len(port.open))
         yield gauge("dedup_unread_bytes", "Answers that clients have not read", port.unread.total)
         yield gauge("dedup_partial_bytes", "Commands that are not whole", port.partial.total)

@@ -28,7 +28,7 @@ import contextlib
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from enum import Enum, auto
 from pathlib import Path
 from typing import Any
@@ -199,14 +199,12 @@ class Replica(Lifecycle):
         *,
         share: str | None = None,
         rebuild: bool = False,
-        skip: Mapping[int, int] | None = None,
     ) -> None:
-        """Hold the partitions of share ("0-3,6", for example; None: all). skip is Reader's.
+        """Hold the partitions of share ("0-3,6", for example; None: all).
 
         rebuild starts over with empty stores.
         """
         super().__init__()
-        self._skip = skip
         self._config = config
         self._views = views
         self._path = path
@@ -442,7 +440,6 @@ class Replica(Lifecycle):
             records=SERVING_RECORDS if self.ready else CATCHING_UP_RECORDS,
             partitions=share.partitions,
             changed=self._look,
-            skip=self._skip,
             last=manifest.last,
         )
         await reader.start()

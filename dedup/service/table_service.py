@@ -27,12 +27,11 @@ from dedup.service.core.access import Tokens
 from dedup.service.core.config import ServiceConfig, check_config
 from dedup.service.core.namespaces import Namespaces, Pruning
 from dedup.service.core.operations import Operations
-from dedup.service.core.overview import Overview, overview
 from dedup.service.core.refusal import log_rate_limited
 from dedup.service.http.bodies import Health
 from dedup.service.http.guard import HttpConnections
 from dedup.service.http.server import made_app
-from dedup.service.metrics import BOUNDS, ServiceMetrics
+from dedup.service.metrics import ServiceMetrics
 from dedup.service.resp.port import Connection, Port
 
 if TYPE_CHECKING:
@@ -73,7 +72,6 @@ class Service:
             self.commands,
             metrics,
             self.health,
-            self.overview,
             self.tokens,
             config.host_names,
             config.limits,
@@ -186,38 +184,8 @@ class Service:
             now = time.monotonic()
             for port in self._ports:
                 port.end_overdue(now)
-            self._sample(now)
             if self.replica is not None and self._following and not self.stop.is_set():
                 self.commands.not_ready = self.replica.not_ready
-
-    def _sample(self, now: float) -> None:
-        """Sample the counts that the dashboard draws over time."""
-        counts, asked = self.commands.counts, self.port.asked
-        self.commands.tally.sample(
-            now,
-            (
-                asked[b"DEDUP.PROBE"] + asked[b"DEDUP.MPROBE"],
-                counts["unique"],
-                counts["near_duplicate"],
-                counts["refetch"],
-                counts["exempt"],
-                sum(self.port.errors.values()),
-            ),
-            self.port.durations.counts,
-            BOUNDS,
-        )
-
-    def overview(self, only: str | None) -> Overview:
-        """Return what the dashboard shows, of one namespace if it is given."""
-        health = self.health()
-        return overview(
-            self.commands,
-            [each.session.view() for each in self.port.open if isinstance(each, Connection)],
-            health.status,
-            health.reason,
-            None if self.replica is None else dict(self.replica.info()),
-            only,
-        )
 
     async def _drain(self) -> None:
         for port in self._ports:
@@ -239,7 +207,6 @@ def _replica(config: ServiceConfig, namespaces: Namespaces) -> "Replica | None":
         config.path,
         share=config.partitions,
         rebuild=config.rebuild,
-        skip=dict(config.skip),
     )
 
 

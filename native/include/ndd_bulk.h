@@ -77,7 +77,6 @@ typedef struct ndd_block {
     uint32_t threshold; /* the most that it flips at once */
     uint32_t bits;      /* of its key */
     double bytes;       /* expected memory of the block table, of values spread evenly */
-    double visit_ns;    /* estimated time of one key among many, on one common machine */
 } ndd_block;
 
 /* The design that a table of `values` values has: up to `capacity` of its block tables; *count is how

@@ -1,7 +1,6 @@
 """The table of benchmarks, and the command that runs them."""
 
 import click
-from mistakes import mistakes
 from runner import Case, Cases, Option, opened
 
 THREADS = Option("threads", 0, "Number of threads; 0: one a core.", least=0)
@@ -342,4 +341,3 @@ def bench() -> None:
 
 
 bench.add(CASES)
-bench.add_command(mistakes)

@@ -150,18 +150,6 @@ def test_truth_of_other_pages_is_refused(tmp_path):
         assert message in str(result.exception)
 
 
-def test_mistakes_of_a_site_open_side_by_side(tmp_path):
-    """Of each sort as many as asked for, as text and in a page."""
-    truth = [
-        {"url": url, "text": f"of {n} alone here"} for n, (url, _) in enumerate(sited(tmp_path))
-    ]
-    (tmp_path / "site.truth.jsonl.zst").unlink()
-    (tmp_path / "site.truth.jsonl").write_bytes(lines(truth))
-    page = tmp_path / "wrong.html"
-    shown = call("mistakes", "--corpora", tmp_path, "--count", 2, "--html", page).stdout
-    assert shown.count("(site): ") == page.read_text().count("<h2>") == 2
-
-
 def test_a_peer_drops_for_the_most_similar_page_that_was_kept():
     """Similarity and tokens are those of the setting; a page that was fetched again is no page of the crawl."""
     near = [[], [(0.9, 0)], [(0.8, 0), (0.95, 1)], [(0.9, 2), (0.85, 0)], [(1.0, 0)]]

@@ -23,11 +23,12 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 from runner import Bench, Round
 from site_peers import SETTINGS, extractors, signed
 
 from dedup.detector import EmbeddedDetector
-from dedup.evaluate.sets import Numbers, Progress, SetPage, read_records
+from dedup.evaluate.sets import Progress, SetPage, read_records
 from dedup.model.errors import DedupError, UsageError
 from dedup.model.names import document_key, registrable_domain
 from dedup.model.page import ReserveOptions
@@ -45,6 +46,7 @@ SHINGLE = 3
 _UNSPACED = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
 _TOKEN = re.compile(f"[{_UNSPACED}]|[^\\W_{_UNSPACED}]+")
 
+Numbers = npt.NDArray[np.int64]
 Twin = tuple[int, float]  # an earlier page, and how similar it is
 
 

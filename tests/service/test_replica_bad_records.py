@@ -13,9 +13,7 @@ from logs import (
     held,
     inserts,
     log_config,
-    reached,
     read,
-    replayed,
     until_drained,
     write,
 )
@@ -29,26 +27,19 @@ from dedup.wire.kafka.writer import Outgoing
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # conftest.py, one_broker
 
 
-async def raw(config: KafkaConfig, records, **more: object) -> None:
-    """Write records as any program may: with large values, and header names of any bytes."""
+async def raw(config: KafkaConfig, records) -> None:
+    """Write records as any program may: with large values."""
     from aiokafka import AIOKafkaProducer
 
-    options = {"max_request_size": 10 << 20, "linger_ms": 20} | more
-    async with AIOKafkaProducer(bootstrap_servers=list(config.bootstrap), **options) as producer:
+    servers = list(config.bootstrap)
+    async with AIOKafkaProducer(
+        bootstrap_servers=servers, max_request_size=10 << 20, linger_ms=20
+    ) as producer:
         sent = [
             await producer.send(config.topic, value, key, partition=0, headers=headers)
             for key, value, headers in records
         ]
         await asyncio.gather(*sent)
-
-
-class Name(str):
-    """A header's name that is written as other bytes than UTF-8."""
-
-    __slots__ = ()
-
-    def encode(self, *_: object) -> bytes:  # type: ignore[override]
-        return b"n\xff\xfeme"
 
 
 async def test_a_record_that_is_too_large_for_a_letter_is_buried_without_its_value(kafka, tmp_path):
@@ -70,31 +61,6 @@ async def test_a_record_that_is_too_large_for_a_letter_is_buried_without_its_val
     assert buried.value is None
     assert headers["dedup.error.value_bytes"] == b"1048200"
     assert headers["dedup.error.offset"] == b"10"
-
-
-@pytest.mark.parametrize("compression", [None, "gzip"])
-async def test_a_header_name_that_is_no_utf8_holds_nothing_up(
-    kafka, tmp_path, compression, monkeypatch
-):
-    """Its event is applied, what is no event is buried, and what comes behind is read."""
-    from aiokafka.producer import message_accumulator, producer
-    from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
-
-    config, events = log_config(kafka), inserts(range(30))
-    headers = [[(Name("name"), b"1")] if i % 10 == 5 else [] for i in range(30)]
-    records = [(event.key, event.value, h) for event, h in zip(events, headers, strict=True)]
-    records.append((b"bad", b"no event", [(Name("x"), b"2")]))
-    await ensure_topic(config, partitions=1)
-    with monkeypatch.context() as patched:  # aiokafka's C code would not take the name
-        for module in (message_accumulator, producer):
-            patched.setattr(module, "DefaultRecordBatchBuilder", _DefaultRecordBatchBuilderPy)
-        await raw(config, records, compression_type=compression)
-    await write(config, inserts(range(30, 40)))
-    counts = await drained(config, tmp_path)
-    assert (counts["inserted"], counts["dead_letters"]) == (40, 1)
-    assert held(tmp_path) == {"news": replayed([*events, *inserts(range(30, 40))])["news"]}
-    (letter,) = await read(config, config.dead_letters)
-    assert letter.headers[0] == ("n\ufffd\ufffdme", b"2")
 
 
 async def test_partitions_that_are_added_while_events_flow_are_seen(kafka, tmp_path, monkeypatch):
@@ -133,17 +99,6 @@ async def add_partitions(config: KafkaConfig, count: int) -> None:
         await admin.create_partitions({config.topic: NewPartitions(count)})
     finally:
         await admin.close()
-
-
-async def test_what_cannot_be_read_may_be_left_out(kafka, tmp_path):
-    """With skip the reader goes on behind an offset; what was applied before stays."""
-    config = log_config(kafka)
-    await ensure_topic(config, partitions=1)
-    await write(config, inserts(range(10)))
-    async with following(config, tmp_path, skip={0: 6}) as replica:
-        await reached(replica, Phase.FOLLOWING)
-        await until_drained(replica)
-    assert len(held(tmp_path)["news"]) == 3
 
 
 async def test_a_key_that_no_letter_can_hold_stops_nothing(kafka, tmp_path):

@@ -77,7 +77,7 @@ REQUESTS = [
     ("POST", "/v1/forget", {"keys": ["k"]}, "admin"),
     ("GET", "/v1/export?ns=d", None, "admin"),
     ("GET", "/v1/documents?ns=d&key=k", None, "read admin"),
-    ("GET", "/v1/overview", None, "read admin"),
+    ("GET", "/metrics", None, "read admin"),
     ("GET", "/metrics", None, "read admin"),
 ]
 

@@ -88,7 +88,7 @@ async def _talk(seed: int, data: bytes, cut: bool) -> bytes:
                 connection.data_received(data[:count])
                 data = data[count:]
                 while (  # noqa: ASYNC110
-                    connection._is_batched or connection._scheduled or connection._answers.waiting
+                    connection._scheduled or connection._answers.waiting
                 ):
                     await asyncio.sleep(0)
         finally:

@@ -84,7 +84,6 @@ class ServiceConfig(msgspec.Struct, frozen=True):
     kafka                the log that the stores follow; None: inserts are committed here
     partitions           those of the log that this service holds, "0-3,6" say; None: all
     rebuild              empty the stores first, and rebuild them from the log
-    skip                 (partition, offset) of records that cannot be read: up to these they are left out
     keep_seconds         documents that are older are pruned; None: none are
     namespaces_asked     whether limits.namespaces was asked for: refuse it where files do not suffice
     host_names           names by which HTTP clients may call it, besides addresses and localhost
@@ -105,7 +104,6 @@ class ServiceConfig(msgspec.Struct, frozen=True):
     kafka: KafkaConfig | None = None
     partitions: str | None = None
     rebuild: bool = False
-    skip: tuple[tuple[int, int], ...] = ()
     keep_seconds: float | None = None
     limits: Limits = USUAL_LIMITS
     namespaces_asked: bool = False
@@ -151,7 +149,6 @@ def _check_log_options(config: ServiceConfig) -> None:
         for option, given, what in (
             ("--partitions", config.partitions is not None, "are those of a log"),
             ("--rebuild", config.rebuild, "rebuilds the stores from a log"),
-            ("--skip", config.skip, "leaves out records of a log"),
         ):
             if given:
                 raise UsageError(f"{option} {what}: give it with --kafka")

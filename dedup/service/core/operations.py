@@ -27,7 +27,6 @@ from dedup.model.recipes import same_recipe
 from dedup.model.words import check_field, check_given
 from dedup.service.core.config import USUAL_LIMITS, Limits
 from dedup.service.core.namespaces import Namespaces, PolicyOverrides
-from dedup.service.core.overview import Tally
 from dedup.service.core.refusal import Refused, message
 from dedup.wire.shards import partition_of
 
@@ -71,7 +70,6 @@ class Operations:
         self.not_ready: str | None = "the stores are being opened"  # the reason; None: ready
         self.trouble = ""  # why a store takes no changes, since the last that failed
         self.counts: Counter[str] = Counter()  # verdicts by status, and other changes
-        self.tally = Tally()
         self.long_batches = Semaphore(LONG_BATCHES)
         self.turns = Turns()
 
@@ -179,24 +177,18 @@ class Operations:
         try:
             detector = self.detector(namespace, page.recipe, asked, make=True)
             assert detector is not None
-            return self.judge(namespace, detector, page, key, options)
+            return self.judge(detector, page, key, options)
         except Exception:
             if self.namespaces.made != made:  # a refused command leaves no folder
                 self.namespaces.unmake(namespace)
             raise
 
     def judge(
-        self,
-        namespace: str,
-        detector: EmbeddedDetector,
-        page: PageFingerprint,
-        key: str,
-        options: ReserveOptions,
+        self, detector: EmbeddedDetector, page: PageFingerprint, key: str, options: ReserveOptions
     ) -> Verdict:
         """Do what reserve() does, with the detector of its recipe and options."""
         verdict = detector.judge(page, key, options)
         self.counts[verdict.status] += 1
-        self.tally.judged(namespace, verdict)
         return verdict
 
     def insert(

@@ -26,7 +26,6 @@ from dedup.model.policy import Scope
 from dedup.model.words import FIELD_BYTES
 from dedup.service.core.command_table import COMMANDS
 from dedup.service.core.namespaces import PolicyOverrides
-from dedup.service.core.overview import NearDuplicateView, Overview
 from dedup.service.core.refusal import code, message
 
 ITEMS = 10_000  # of a batch; Limits.batch is at most that
@@ -203,12 +202,6 @@ class DoneAnswer(msgspec.Struct, frozen=True):
     results: list[Done]
 
 
-class SeenAnswer(msgspec.Struct, frozen=True):
-    """The last near-duplicates that a look-up is about, the newest first; since the process started."""
-
-    results: list[NearDuplicateView]
-
-
 class Health(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether the service is ready; the reason says why not, why answers may be stale, or which namespaces are refused."""
 
@@ -300,28 +293,18 @@ class Get(NamedTuple):
     errors: str = "403"
 
 
-FILES = ("dashboard.css", "dashboard.js", "drawing.js")
 GETS = (
     Get("/v1/documents", "A stored document.", DocumentAnswer, "read", "ns key", "400 401 403 404 421 503"),
-    Get(
-        "/v1/near-duplicates",
-        "Near-duplicates judged lately, with this key or fingerprint, or of this document.",
-        SeenAnswer, "read", "ns key", "400 401 403",
-    ),
     Get(
         "/v1/export",
         "Documents of a namespace, one a line, from an id on, as `dedup store import` takes them.",
         "application/x-ndjson", "admin", "ns [from]", "400 401 403 404 503",
     ),
-    Get("/v1/overview", "What the dashboard shows; with ns, of one namespace.", Overview, "read", "[ns]", "401 403"),
     Get("/metrics", "Figures for Prometheus.", "text/plain", "read", "", "401 403"),
     Get("/livez", "The process works.", Health),
     Get("/readyz", "Probes are answered.", Health),
     Get("/openapi.json", "This description.", "application/json"),
-    Get("/", "The dashboard.", "text/html"),
-    Get("/dashboard.css", "Its style.", "text/css"),
-    Get("/dashboard.js", "Its script.", "text/javascript"),
-    Get("/drawing.js", "The part of it that draws.", "text/javascript"),
+    Get("/", "A page that draws what /metrics counts.", "text/html"),
 )  # fmt: skip
 PATH_ROLES: dict[str, str | None] = (
     {command.path: command.role for command in COMMANDS.values()}

@@ -1,4 +1,4 @@
-"""The HTTP port: JSON for clients without a Redis library, health, metrics, and the dashboard.
+"""The HTTP port: JSON for clients without a Redis library, health, metrics, and a page that draws them.
 
     request -> guard.py -> endpoint -> decoded (bodies.py) -> commands -> JSON
 
@@ -7,7 +7,6 @@ Invariant: the types in bodies.py say what requests and answers look like.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from importlib.resources import files
 from typing import Any
 
 import msgspec
@@ -24,11 +23,10 @@ from dedup.model.words import check_field
 from dedup.service.core.access import Tokens, audit
 from dedup.service.core.config import Limits
 from dedup.service.core.operations import Operations, in_slices, keys_size
-from dedup.service.core.overview import Overview
 from dedup.service.core.refusal import Refused, code
 from dedup.service.http import bodies, judge
 from dedup.service.http.bodies import openapi
-from dedup.service.http.guard import Guard
+from dedup.service.http.guard import PAGE, Guard
 from dedup.service.http.judge import HTML_TYPES, JudgeAnswer, JudgeRequest, PageJudge
 from dedup.service.metrics import ServiceMetrics
 from dedup.store.transfer import encode_line
@@ -79,12 +77,10 @@ class _Endpoints:
         commands: Operations,
         metrics: ServiceMetrics,
         health: Callable[[], bodies.Health],
-        overview: Callable[[str | None], Overview],
     ) -> None:
         self._commands = commands
         self._metrics = metrics
         self._health = health
-        self._overview = overview
         self._judge = PageJudge(commands)
         described = openapi(commands.version, (JudgeRequest, JudgeAnswer), HTML_TYPES)
         self._openapi = msgspec.json.encode(described)
@@ -186,19 +182,10 @@ class _Endpoints:
         return bodies.DoneAnswer([_done(result) for result in results])
 
     def get(self, get: bodies.Get) -> Callable[[Request], Awaitable[Response]]:
-        """Return the GET handler of a path: a static file, or the method of that name."""
-        name = get.path.rpartition("/")[2]
-        file = files("dedup.service.http") / "dashboard" / (name or "index.html")
-        content = file.read_bytes() if file.is_file() else None
-        answer = None if file.is_file() else getattr(self, name.partition(".")[0].replace("-", "_"))
-
-        async def endpoint(request: Request) -> Response:
-            if answer is None:
-                return Response(content, media_type=get.answer)
-            found: Response = await answer(request)
-            return found
-
-        return endpoint
+        """Return the GET handler of a path: the method of that name."""
+        name = get.path.rpartition("/")[2].partition(".")[0] or "page"
+        handler: Callable[[Request], Awaitable[Response]] = getattr(self, name)
+        return handler
 
     async def documents(self, request: Request) -> Response:
         """Answer with a stored document."""
@@ -207,13 +194,6 @@ class _Endpoints:
             raise Refused("ERR", "the query is ns=NAMESPACE and key=KEY")
         found = self._commands.document(query["ns"], query["key"])
         return _missing("document") if found is None else _json(bodies.document(query["ns"], found))
-
-    async def near_duplicates(self, request: Request) -> Response:
-        """Answer with the last near-duplicates of a key or fingerprint: stores have originals only."""
-        query = request.query_params
-        if not {"ns", "key"} <= query.keys():
-            raise Refused("ERR", "the query is ns=NAMESPACE and key=KEY or fingerprint")
-        return _json(bodies.SeenAnswer(self._commands.tally.seen.about(query["ns"], query["key"])))
 
     async def export(self, request: Request) -> Response:
         """Answer with documents as lines, from an id on; a header says where the next ones begin."""
@@ -255,9 +235,9 @@ class _Endpoints:
         """Answer with the OpenAPI description."""
         return Response(self._openapi, media_type="application/json")
 
-    async def overview(self, request: Request) -> Response:
-        """Answer with what the dashboard shows."""
-        return _json(self._overview(request.query_params.get("ns") or None))
+    async def page(self, _: Request) -> Response:
+        """Answer with the page that draws the metrics."""
+        return Response(PAGE, media_type="text/html")
 
 
 def _first(query: Mapping[str, str]) -> int:
@@ -282,13 +262,12 @@ def made_app(
     commands: Operations,
     metrics: ServiceMetrics,
     health: Callable[[], bodies.Health],
-    overview: Callable[[str | None], Overview],
     tokens: Tokens,
     hosts: Iterable[str],
     limits: Limits,
 ) -> ASGIApp:
     """Return the port as an ASGI application. hosts are the names that clients may call it by."""
-    do = _Endpoints(commands, metrics, health, overview)
+    do = _Endpoints(commands, metrics, health)
     routes = [Route(f"/v1/{name}", do.post(name), methods=["POST"]) for name in bodies.ENDPOINTS]
     routes.append(Route(judge.PATH, do.judge, methods=["POST"]))
     routes += [Route(get.path, do.get(get)) for get in bodies.GETS]

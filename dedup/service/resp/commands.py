@@ -192,14 +192,11 @@ def _reserve(session: RespSession, arguments: list[bytes]) -> bytes:
     if detector is None or not key:
         verdict = session.commands.reserve(namespace, key, page, given.asked, options)
     else:
-        verdict = session.commands.judge(namespace, detector, page, key, options)
-    session.namespace = namespace
-    session.judged += 1
+        verdict = session.commands.judge(detector, page, key, options)
     nil = NIL[session.protocol_version]
     if verdict.status == "unique" and verdict.token is not None:  # the most frequent verdict
         nils = 5 + given.fields
         return UNIQUE % (2 + nils, len(verdict.token), verdict.token.encode(), nil * nils)
-    session.near_duplicates += verdict.status == "near_duplicate"
     answer = [nil if field is None else _ENCODED[type(field)](field) for field in to_reply(verdict)]
     if given.fields:
         match = verdict.match

@@ -1,7 +1,6 @@
 """The RESP port: bytes become commands, and the answers go back in their order.
 
-    bytes -> ProbeBatch, if they are nothing but probes of the template of the connection's last one
-          -> Incoming -> batches of equal commands | single ones -> Answers -> bytes
+    bytes -> Incoming -> batches of equal commands | single ones -> Answers -> bytes
 
 Invariants:
   - Nothing is taken from a connection without a bound: the length of a command, its elements, the time it takes, the
@@ -28,14 +27,13 @@ from dedup.service.connections import (
     subject_of,
 )
 from dedup.service.core.access import Tokens
-from dedup.service.core.command_table import COMMANDS, PROBE
+from dedup.service.core.command_table import COMMANDS
 from dedup.service.core.config import Limits
 from dedup.service.core.operations import PROBES, SLICE_SECONDS, Operations
 from dedup.service.core.refusal import code, log_rate_limited, message
 from dedup.service.metrics import Durations
 from dedup.service.resp.commands import run, run_together
 from dedup.service.resp.plans import Plans
-from dedup.service.resp.probe_batch import ProbeBatch, ProbeTemplate
 from dedup.service.resp.session import Later, RespSession
 from dedup.wire import resp
 from dedup.wire.resp import MISSING, Incoming, NotResp
@@ -82,7 +80,6 @@ class Port(Connections):
     asked      commands by name
     errors     error answers by code
     durations  of commands
-    probes     PROBEs that are carried out together
     queue      connections whose commands wait for their turn
     """
 
@@ -105,12 +102,7 @@ class Port(Connections):
         self.asked: Counter[bytes] = Counter()
         self.errors: Counter[str] = Counter()
         self.durations = Durations()
-        self.probes = ProbeBatch(self.plans, self._probed)
         self.queue = WorkQueue()
-
-    def _probed(self, seconds: float, probes: int) -> None:
-        self.asked[PROBE] += probes
-        self.durations.note(seconds, probes)
 
 
 # ------------------------------------------------------------------------------------ a connection
@@ -207,8 +199,6 @@ class Connection(asyncio.Protocol):
         self._never_spoke = True  # has sent no valid command
         self._unread_since: float | None = None  # the client reads its answers too slowly
         self._closed_since: float | None = None  # only the last answers are on their way
-        self._template: ProbeTemplate | None = None  # of the last probe
-        self._is_batched = False  # its last read is in the batch of probes, and not answered yet
 
     # ------------------------------------------------------------------------ asyncio's callbacks
 
@@ -256,53 +246,15 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take some bytes."""
-        if self._is_batched:  # what came before is carried out before
-            self._port.probes.run()
         if self._closed_since is not None or self._finishing:
             return
         now = monotonic()
-        template = self._template
-        if template is not None and self._is_free():
-            self._is_batched = self._port.probes.take(self, template, data, now)
-        if not self._is_batched:
-            self._incoming.feed(data, now)
-            if self._scheduled or self._paused:
-                return
-            if self._port.queue.waiting and not self._never_spoke:
-                self._schedule()
-            else:
-                self._work(now)
-
-    def _is_free(self) -> bool:
-        """Whether nothing is left of what came before, and probes may be carried out as they come."""
-        return not (
-            self._incoming.unparsed_bytes
-            or self._unbatched
-            or self._paused
-            or self._answers.waiting
-            or self._scheduled
-            or self.session.closing
-            or self._has_partial
-            or self._unread_since is not None
-            or self.session.queued is not None
-            or not self.session.trusted
-        )
-
-    def probed(self, answer: bytes, now: float) -> None:
-        """Write the answers of a read that was batched."""
-        self._is_batched = False
-        if self._closed_since is None:
-            self._transport.write(answer)
-            self._last_command_at = now
-            if self._never_spoke:
-                self._spoke()
-
-    def take_back(self, data: bytes) -> None:
-        """Carry out a read that was batched."""
-        self._is_batched = False
-        if self._closed_since is None:
-            now = monotonic()
-            self._incoming.feed(data, now)
+        self._incoming.feed(data, now)
+        if self._scheduled or self._paused:
+            return
+        if self._port.queue.waiting and not self._never_spoke:
+            self._schedule()
+        else:
             self._work(now)
 
     # ------------------------------------------------------------------------------------ the work
@@ -413,8 +365,6 @@ class Connection(asyncio.Protocol):
                 self._unbatched.extendleft(reversed(equal))
                 return
             port.asked[equal[0][0]] += count
-            if equal[0][0] == PROBE:
-                self._template = port.probes.template_of(equal[0])
         if self._never_spoke:
             self._spoke()
         self._last_command_at = now = monotonic()
@@ -439,8 +389,6 @@ class Connection(asyncio.Protocol):
         began, port, session = monotonic(), self._port, self.session
         try:
             name, answer = run(session, command)
-            if name == PROBE and session.queued is None:
-                self._template = port.probes.template_of(command)
         except Exception as fault:  # noqa: BLE001 - becomes the answer of the command at fault
             name, answer = b"refused", self._refusal(fault)
         port.asked[name] += 1
@@ -508,8 +456,6 @@ class Connection(asyncio.Protocol):
 
     def finish(self) -> None:
         """Take no more bytes; answer what was taken, then close."""
-        if self._is_batched:
-            self._port.probes.run()
         self._finishing = True
         self._pause()
         self._close_if_answered()

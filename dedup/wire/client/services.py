@@ -154,7 +154,7 @@ WAITING_LIMIT = 10_000  # commands without a reply; beyond it a command is refus
 
 
 def _own_name() -> bytes:
-    """Return the name of this process on the service's dashboard: machine (or pod) and process id."""
+    """Return the name of this process in the service's `CLIENT LIST`: machine (or pod) and process id."""
     return re.sub(rb"[^!-~]", b"-", f"{gethostname()[:100]}:{getpid()}".encode())
 
 
