@@ -196,6 +196,7 @@ class Get(NamedTuple):
 
 
 GETS = (
+    Get("/v1/documents", "A stored document.", DocumentAnswer, "read", "ns key", "400 401 403 404 503"),
     Get(
         "/v1/export",
         "Documents of a namespace, one a line, from an id on, as `dedup store import` takes them.",
