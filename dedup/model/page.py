@@ -235,8 +235,6 @@ class ReserveOptions(msgspec.Struct, frozen=True):
     kind     the kind of the page, a short text: only pages of one kind are compared
     token    the reservation's token, if the caller made a unique one; repeating a call with a token that is
              held returns its verdict, and reserves nothing
-    home     False in a shard (dedup.wire.shards) that is not the home of the key: the page is no
-             refetch here, and between two in flight the home of the smaller key decides
     seconds  how long the page may be in flight, in place of the policy's time
     """
 
@@ -248,7 +246,6 @@ class ReserveOptions(msgspec.Struct, frozen=True):
     ] = True
     kind: Annotated[str, _KIND] = ""
     token: Annotated[str | None, Form("token", "the token, made by the client")] = None
-    home: Annotated[bool, Form("switch", "whether this is the home of the key")] = True
     seconds: Annotated[float | None, Form("span", "how long the page may be in flight")] = None
 
 
@@ -261,7 +258,6 @@ class ReserveKeywords(TypedDict, total=False):
     guard: bool
     kind: str
     token: str | None
-    home: bool
     seconds: float | None
 
 
@@ -522,10 +518,10 @@ REASONS = {
         Reason("non_html", "no HTML or text"),
         Reason("status", "another status than 200"),
         Reason("method", "another method than GET"),
-        Reason("short", "too few distinct words to be judged"),
+        Reason("short", "too few distinct words to be judged", judged=True),
         Reason("too_large", "larger than the limit in bytes"),
         Reason("data_page", "made of inline data"),
-        Reason("unread", "too little of the page was read"),
+        Reason("unread", "too little of the page was read", judged=True),
         Reason("no_callback", "robots.txt, media, the shell"),
         Reason("inline", "downloaded by a callback, not by the scheduler"),
         Reason("compared", "parsed, and only what is new of it passed", judged=True, setting=False),
@@ -545,6 +541,7 @@ REASONS = {
     )
 }
 
+JUDGED = tuple(reason.name for reason in REASONS.values() if reason.judged)
 EXEMPTIONS = tuple(reason.name for reason in REASONS.values() if reason.setting)
 
 

@@ -57,6 +57,7 @@ class Service:
             distance=config.distance,
             reservation_seconds=config.reservation_seconds,
             limits=config.limits,
+            follow_log=config.kafka is not None,
         )
         self.replica = _replica(config, self.namespaces)
         inserts = None if self.replica is None else self.replica.inserts
@@ -204,7 +205,6 @@ def _replica(config: ServiceConfig, namespaces: Namespaces) -> "Replica | None":
         config.kafka,
         namespaces,
         config.path,
-        share=config.partitions,
         rebuild=config.rebuild,
     )
 

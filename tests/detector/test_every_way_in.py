@@ -325,13 +325,10 @@ def test_a_page_that_is_its_sites_frame_is_kept_by_every_way(ways):
     assert found == [("near_duplicate", "", A), ("exempt", "unread", None)]
 
 
-def test_pin_excludes_what_the_event_says(service):
-    """A pinned page comes as an insert event, which says what it brought: both are refused."""
+def test_wrong_options_of_an_insert_leave_the_reservation(service):
+    """A wrong option is refused, and the page can be inserted after it."""
     resp = Resp(service)
     resp.reserve(page(), A)
-    for words in (["PAID", "0", "PIN"], ["PIN", "PAID", "0"]):
-        with pytest.raises(redis.ResponseError, match="exclude each other"):
-            resp.client.execute_command("DEDUP.INSERT", resp.namespace, A, resp.tokens[A], *words)
     for words in (["PAID", "0", "PAID", "1"], ["PAID", "2"], ["PAID"], ["MORE", "1"]):
         with pytest.raises(redis.ResponseError):
             resp.client.execute_command("DEDUP.INSERT", resp.namespace, A, resp.tokens[A], *words)

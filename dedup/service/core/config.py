@@ -13,7 +13,6 @@ import msgspec
 from dedup.model.addresses import HostPort
 from dedup.model.errors import UsageError
 from dedup.wire.kafka.login import KafkaConfig
-from dedup.wire.shards import check_partitions
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -92,7 +91,6 @@ class ServiceConfig(msgspec.Struct, frozen=True):
     unix                 where a Unix socket for RESP is made; None: nowhere
     tls_client_ca        the authority whose certificate a client must show; None: it shows none
     kafka                the log that the stores follow; None: inserts are committed here
-    partitions           those of the log that this service holds, "0-3,6" say; None: all
     rebuild              empty the stores first, and rebuild them from the log
     keep_seconds         documents that are older are pruned; None: none are
     namespaces_asked     whether limits.namespaces was asked for: refuse it where files do not suffice
@@ -112,7 +110,6 @@ class ServiceConfig(msgspec.Struct, frozen=True):
     tls_client_ca: Path | None = None
     host_names: tuple[str, ...] = ()
     kafka: KafkaConfig | None = None
-    partitions: str | None = None
     rebuild: bool = False
     keep_seconds: float | None = None
     limits: Limits = USUAL_LIMITS
@@ -157,10 +154,7 @@ def _check_tls(config: ServiceConfig) -> None:
 def _check_log_options(config: ServiceConfig) -> None:
     if config.kafka is None:
         for option, given, what in (
-            ("--partitions", config.partitions is not None, "are those of a log"),
             ("--rebuild", config.rebuild, "rebuilds the stores from a log"),
         ):
             if given:
                 raise UsageError(f"{option} {what}: give it with --kafka")
-    if config.partitions is not None:
-        check_partitions(config.partitions)

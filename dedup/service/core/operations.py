@@ -18,16 +18,14 @@ from typing import Any, Protocol
 from dedup.core.numbers import Numbers, Packed
 from dedup.detector import EmbeddedDetector
 from dedup.model.errors import UsageError
-from dedup.model.events import record_key
 from dedup.model.forms import PATTERNS
 from dedup.model.page import Document, Neighbour, PageFingerprint, ReserveOptions, Verdict
 from dedup.model.recipes import same_recipe
-from dedup.model.words import check_field, check_given
+from dedup.model.words import check_field
 from dedup.service.core.config import USUAL_LIMITS, Limits
 from dedup.service.core.namespaces import Namespaces, PolicyOverrides
 from dedup.service.core.refusal import Refused, message
 from dedup.service.core.turns import Room, Turns, in_slices
-from dedup.wire.shards import partition_of
 
 LateFields = Mapping[str, Any]  # fields of a document that are known only at its insert
 NO_FIELDS: LateFields = {}
@@ -194,42 +192,27 @@ class Operations:
         namespace: str,
         key: str,
         token: str,
-        *,
-        pin: bool = False,
         given: LateFields = NO_FIELDS,
     ) -> "Future[None] | None":
-        """Store a reserved page; with pin, only keep its reservation: the client sends the event.
+        """Store a reserved page.
 
         given has the fields of its document that are known only now (forms.GIVEN_AT_INSERT), where
         they differ from their defaults.
 
         Raises Refused (NOTOKEN) if the reservation is not held here, and has not been inserted:
-        then the page is to be reserved again, exempt, and inserted with that token. Raises Refused
-        (ELSEWHERE) if the key belongs to another shard.
+        then the page is to be reserved again, exempt, and inserted with that token.
         """
-        if pin and given:
-            check_given(pin, given)
-        self._check_home(namespace, key)
         detector = self._existing(namespace)
         if detector is not None:
-            if self.log is None and not pin:
+            if self.log is None:
                 if self._insert_held(detector, ((key, token, given),)):
                     self.counts["insert"] += 1
                     return None
             elif (verdict := detector.held(token)) is not None:
                 check_same_key(verdict, key)
-                if self.log is None:
-                    raise Refused(
-                        "ERR",
-                        "PIN is for inserts that come from Kafka, and this service reads none: "
-                        "insert without PIN, or start the service with --kafka",
-                    )
-                if not pin:
-                    done = self.log.insert(namespace, detector, verdict, given)
-                    self.counts["insert"] += 1
-                    return done
-                detector.pin(token)  # until the client's own event is applied
-                return None
+                done = self.log.insert(namespace, detector, verdict, given)
+                self.counts["insert"] += 1
+                return done
         ending = None if detector is None else detector.ending(token)
         if ending == "inserted":
             return None
@@ -283,8 +266,7 @@ class Operations:
         return released
 
     def forget(self, namespace: str, key: str) -> "Future[bool] | bool":
-        """Remove a document; return whether there was one. Raises Refused (ELSEWHERE)."""
-        self._check_home(namespace, key)
+        """Remove a document; return whether there was one."""
         detector = self._existing(namespace)
         if detector is None:
             return False
@@ -300,7 +282,7 @@ class Operations:
         Raises Refused (ERR) where the documents come from a log, which would bring them back.
         """
         self.check_ready()
-        if self.namespaces.share is not None:
+        if self.log is not None:
             raise Refused(
                 "ERR",
                 "the documents of this service come from Kafka: forget their keys, or give the "
@@ -310,8 +292,7 @@ class Operations:
         return self.namespaces.drop(namespace)
 
     def document(self, namespace: str, key: str) -> Document | None:
-        """Return a stored document, or None. Raises Refused (ELSEWHERE)."""
-        self._check_home(namespace, key)
+        """Return a stored document, or None."""
         detector = self._existing(namespace)
         return None if detector is None else detector.get(key)
 
@@ -322,24 +303,8 @@ class Operations:
         detector = self._existing(namespace)
         return None if detector is None else detector.store.documents_from(first, most)
 
-    def partitions(self) -> tuple[str, int]:
-        """Return what partitions_held() does, once the service is ready. Raises Refused (NOTREADY)."""
-        self.check_ready()
-        return self.partitions_held()
-
-    def partitions_held(self) -> tuple[str, int]:
-        """Return which partitions of the log are held here, and how many there are.
-
-        "0-3,6" and 16, say; "*" for all; of a service without a log "*" and 0.
-        """
-        share = self.namespaces.share
-        if share is None:
-            return "*", 0
-        return "*" if share.whole else str(share), share.count
-
     def info(self) -> dict[str, Any]:
         """Return what DEDUP.INFO answers, in flat fields."""
-        held, count = self.partitions_held()
         detectors = list(self.namespaces)
         infos = [(name, detector.info()) for name, detector in detectors]
         return {
@@ -349,8 +314,6 @@ class Operations:
             **({"unserved": ",".join(unserved)} if (unserved := self.namespaces.unserved) else {}),
             "documents": sum(info["documents"] for _, info in infos),
             "in_flight": sum(info["in_flight"] for _, info in infos),
-            "partitions": held,
-            "partition_count": count,
             **self._more_info(),
             **{
                 f"namespace_{name}": ",".join(
@@ -364,18 +327,6 @@ class Operations:
         """Return EmbeddedDetector.info() of a namespace; a missing one is empty."""
         detector = self._existing(namespace)
         return {"documents": 0, "in_flight": 0} if detector is None else detector.info()
-
-    def _check_home(self, namespace: str, key: str) -> None:
-        """Raise Refused (ELSEWHERE) for a key whose document is another shard's."""
-        share = self.namespaces.share
-        if share is None or share.whole:
-            return
-        partition = partition_of(record_key(namespace, self.check_key(key)), share.count)
-        if partition not in share.partitions:
-            self.check_ready()
-            raise Refused(
-                "ELSEWHERE", f"this key belongs to partition {partition}, which is not held here"
-            )
 
     def _existing(self, namespace: str) -> EmbeddedDetector | None:
         if self.not_ready is not None:

@@ -69,8 +69,6 @@ class ReleaseRequest(_In, frozen=True):
 class InsertRequest(ReleaseRequest, frozen=True):
     """Reservations whose pages were processed."""
 
-    pin: bool = False
-
 
 class ForgetRequest(_In, frozen=True):
     """Documents to be forgotten."""
@@ -198,7 +196,7 @@ class Get(NamedTuple):
 
 
 GETS = (
-    Get("/v1/documents", "A stored document.", DocumentAnswer, "read", "ns key", "400 401 403 404 421 503"),
+    Get("/v1/documents", "A stored document.", DocumentAnswer, "read", "ns key", "400 401 403 404 503"),
     Get(
         "/v1/export",
         "Documents of a namespace, one a line, from an id on, as `dedup store import` takes them.",
@@ -224,7 +222,6 @@ ERRORS = {
     "409": "RECIPE or DISTANCE: this namespace cannot judge such pages.",
     "413": "LIMIT: too much at once.",
     "415": "The body is not JSON.",
-    "421": "ELSEWHERE: the key belongs to a partition that is not held here.",
     "503": "NOTREADY or STORE: keep the page, and ask again later.",
 }
 
@@ -248,7 +245,7 @@ def openapi(
         return {"description": text, "content": {"application/json": {"schema": of[kind]}}}
 
     errors = {status: answer(Failed, text) for status, text in ERRORS.items()}
-    of_post = {status: each for status, each in errors.items() if status not in {"404", "421"}}
+    of_post = {status: each for status, each in errors.items() if status != "404"}
     paths: dict[str, Any] = {
         f"/v1/{name}": {
             "post": {

@@ -38,7 +38,6 @@ STATUS = {
     "NOTREADY": 503,
     "STORE": 503,
     "NOTOKEN": 409,
-    "ELSEWHERE": 421,
     "ERR": 400,
 }
 DECODED_FACTOR = 8  # how much more a body may take once it is decoded: a list of short texts
@@ -123,9 +122,7 @@ class _Endpoints:
 
     async def _insert(self, asked: bodies.InsertRequest) -> bodies.DoneAnswer:
         def insert(held: Any) -> Any:
-            return self._commands.insert(
-                asked.ns, held.key, held.token, pin=asked.pin, given=bodies.given(held)
-            )
+            return self._commands.insert(asked.ns, held.key, held.token, bodies.given(held))
 
         return await self._each(asked.items, insert)
 
