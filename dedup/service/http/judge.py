@@ -211,7 +211,8 @@ def _of_query(query: QueryParams, body: bytes, charset: str | None) -> tuple[Any
     known = set(JudgeRequest.__struct_fields__) - {"html", "text", "pages"}
     given = once(query)
     if wrong := given.keys() - known:
-        raise Refused("ERR", f"the query has no {', '.join(sorted(wrong))[:TEXT_BYTES]}")
+        names = ", ".join(sorted(wrong))[:TEXT_BYTES]
+        raise Refused("ERR", f"the query takes no {names}, but {', '.join(sorted(known))}")
     try:
         asked = msgspec.convert(given, JudgeRequest, strict=False)
     except msgspec.ValidationError as error:

@@ -160,6 +160,8 @@ class _Endpoints:
         if not {"ns", "key"} <= query.keys():
             raise Refused("ERR", "the query is ns=NAMESPACE and key=KEY")
         found = self._commands.document(query["ns"], query["key"])
+        if self._commands.namespaces.get(query["ns"]) is None:
+            return _missing(f"namespace {query['ns'][:64]!r}")
         return _missing("document") if found is None else _json(bodies.document(query["ns"], found))
 
     async def export(self, request: Request) -> Response:
