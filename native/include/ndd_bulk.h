@@ -24,7 +24,7 @@ extern "C" {
 
 /*
  * An immutable table as bytes that are searched where they are, such as a mapped file
- * (docs/reference/segment-format.md). Any number of threads may use one at once.
+ * (src/segment/segment_format.h has their format). Any number of threads may use one at once.
  */
 typedef struct ndd_segment ndd_segment;
 
@@ -77,7 +77,6 @@ typedef struct ndd_block {
     uint32_t threshold; /* the most that it flips at once */
     uint32_t bits;      /* of its key */
     double bytes;       /* expected memory of the block table, of values spread evenly */
-    double visit_ns;    /* estimated time of one key among many, on one common machine */
 } ndd_block;
 
 /* The design that a table of `values` values has: up to `capacity` of its block tables; *count is how
