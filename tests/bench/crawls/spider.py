@@ -27,14 +27,14 @@ for name in ("no_proxy", "NO_PROXY"):
     os.environ.pop(name, None)
 sys.path += job["packages"]
 
-import scrapy  # noqa: E402
-from w3lib.url import canonicalize_url  # noqa: E402
-from scrapy import signals  # noqa: E402
-from scrapy.crawler import CrawlerProcess  # noqa: E402
-from scrapy.exceptions import DropItem  # noqa: E402
-from scrapy.linkextractors import LinkExtractor  # noqa: E402
-from scrapy.logformatter import LogFormatter  # noqa: E402
-from scrapy.spiders import CrawlSpider, Rule  # noqa: E402
+import scrapy
+from scrapy import signals
+from scrapy.crawler import CrawlerProcess
+from scrapy.exceptions import DropItem
+from scrapy.linkextractors import LinkExtractor
+from scrapy.logformatter import LogFormatter
+from scrapy.spiders import CrawlSpider, Rule
+from w3lib.url import canonicalize_url
 
 LISTED = ("urls", "requests", "waiting")  # lists of URLs in a line of DEDUP_DROPPED
 
@@ -120,10 +120,11 @@ class Hash:
         if text is None:
             import lxml.html
 
-            tree = lxml.html.fromstring(item["html"].encode("utf8", "replace"))
+            parser = lxml.html.HTMLParser(encoding="utf8", huge_tree=True)
+            tree = lxml.html.document_fromstring(item["html"].encode("utf8", "replace"), parser)
             text = " ".join(tree.xpath("//body//text()[not(parent::script or parent::style)]"))
         digest = hashlib.sha1(" ".join(text.lower().split()).encode("utf8", "replace")).digest()
-        if digest in self.seen:
+        if text.strip() and digest in self.seen:
             raise DropItem
         self.seen.add(digest)
         return item
@@ -178,6 +179,14 @@ class Summary(logging.Handler):
     def emit(self, record):
         if record.name.startswith("dedup"):
             summary.append(record.getMessage())
+
+
+def peak_bytes():
+    """Return the most memory of this process; what it was forked from does not count."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        return int(re.search(r"VmHWM:\s+(\d+)", status.read_text())[1]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def listed(file):
@@ -244,7 +253,7 @@ def run(spider):
         "summary": summary,
         "listed": listed(folder / "dropped.jsonl"),
         "cpu_seconds": used.ru_utime + used.ru_stime,
-        "peak_mb": used.ru_maxrss / 1024,
+        "peak_mb": peak_bytes() / 2**20,
     }
 
 
