@@ -168,15 +168,20 @@ def _package(
             yield str(file.relative_to(tree / folder)), file.read_bytes()
 
 
-def _repository(
-    name: str, commit: str, folder: str, cache: Path, clones: Path | None
-) -> Iterator[tuple[str, bytes]]:
+def clone_of(name: str, cache: Path, clones: Path | None) -> Path:
+    """Return the git directory of a repository; it is cloned where it is missing."""
     clone = (clones or cache / "clones") / name
     if not clone.exists():
         clone.parent.mkdir(parents=True, exist_ok=True)
         address = f"https://github.com/{name}"
         subprocess.run(["git", "clone", "-q", "--mirror", address, clone], check=True)
-    git = ["git", f"--git-dir={clone}"]
+    return clone
+
+
+def _repository(
+    name: str, commit: str, folder: str, cache: Path, clones: Path | None
+) -> Iterator[tuple[str, bytes]]:
+    git = ["git", f"--git-dir={clone_of(name, cache, clones)}"]
     listed = subprocess.run(
         [*git, "ls-tree", "-r", "-z", "--full-tree", commit, *([folder] if folder else [])],
         check=True,

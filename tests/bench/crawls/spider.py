@@ -11,6 +11,7 @@ add-on: hash (of the text), minhash (J >= .9 of main content), url (an item equa
 """
 
 import hashlib
+import importlib
 import json
 import logging
 import os
@@ -101,6 +102,35 @@ class Graph(scrapy.Spider):
         yield {"url": response.url, "out_links": links}
         for url in links:
             yield scrapy.Request(url, self.parse)
+
+
+def real(module, folder):
+    """Return a public spider that begins at the hub, under a host that it allows."""
+    sys.path.append(folder)
+    logging.getLogger("scrapy").setLevel(logging.ERROR)
+    found = vars(importlib.import_module(module)).values()
+    (base, *_) = [
+        each
+        for each in found
+        if isinstance(each, type) and issubclass(each, scrapy.Spider) and each.__module__ == module
+    ]
+
+    class Real(base):
+        custom_settings = {}
+
+        async def start(self):
+            allowed = getattr(self, "allowed_domains", None) or ["real.example"]
+            yield scrapy.Request(f"http://{allowed[0]}/", self.hub)
+
+        def hub(self, response):
+            for path in response.css("a::attr(href)").getall():
+                yield response.follow(path, self.parse)
+
+        def parse(self, response):
+            parsed.append(response.url)
+            yield from super().parse(response) or ()
+
+    return Real
 
 
 def main_content(html):
@@ -205,7 +235,8 @@ def items_of(file):
     with file.open() as lines:
         for line in lines:
             item = json.loads(line)
-            yield item.pop("url"), {} if job["spider"] in ("html", "text") else item
+            url, source = item.pop("url", None), item.pop("source", None)
+            yield url or source, {} if job["spider"] in ("html", "text") else item
     file.unlink()
 
 
@@ -266,4 +297,5 @@ class Quiet(LogFormatter):
 
 if __name__ == "__main__":
     spiders = {each.name: each for each in (Html, Text, Meta, Graph)}
-    (job_file.parent / "result.json").write_text(json.dumps(run(spiders[job["spider"]])))
+    chosen = real(*job["real"]) if "real" in job else spiders[job["spider"]]
+    (job_file.parent / "result.json").write_text(json.dumps(run(chosen)))
