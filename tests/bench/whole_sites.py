@@ -23,11 +23,12 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 from runner import Bench, Round
 from site_peers import SETTINGS, extractors, signed
 
 from dedup.detector import EmbeddedDetector
-from dedup.evaluate.sets import Numbers, Progress, SetPage, read_records
+from dedup.evaluate.sets import Progress, SetPage, read_records
 from dedup.model.errors import DedupError, UsageError
 from dedup.model.names import document_key, registrable_domain
 from dedup.model.page import ReserveOptions
@@ -45,6 +46,7 @@ SHINGLE = 3
 _UNSPACED = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
 _TOKEN = re.compile(f"[{_UNSPACED}]|[^\\W_{_UNSPACED}]+")
 
+Numbers = npt.NDArray[np.int64]
 Twin = tuple[int, float]  # an earlier page, and how similar it is
 
 
@@ -208,7 +210,6 @@ def open_case(
     corpora: Path | None,
     distance: int | None,
     peers: bool,
-    own_words: bool,
     count: int | None,
     progress: Progress | None = None,
 ) -> Iterator[Bench]:
@@ -226,7 +227,7 @@ def open_case(
             pages = [*islice(site.pages(progress), count)]
             contents = contents_of(site.texts([page.id for page in pages], whole=count is None))
             near = twins(contents)
-            judged = judge(pages, recipe, policy, own_words=own_words)
+            judged = judge(pages, recipe, policy)
             name = "dedup" if peers else site.name
             found[name] = found.get(name, Counter()) + _counts(judged, contents, near)
             for extractor, extract in others.items():
@@ -241,8 +242,6 @@ def open_case(
         return {name: _shown(one) for name, one in found.items()}
 
     facts = {"recipe": recipe.id, "distance": policy.distance, "sites": len(sites)}
-    if own_words:
-        facts["own words"] = "compared"
     yield Bench(facts, measure_all, ("resiliparse", "trafilatura", "datasketch") if peers else ())
 
 
@@ -274,14 +273,10 @@ class Judged(NamedTuple):
     seconds: float
 
 
-def judge(
-    pages: Sequence[SetPage], recipe: Recipe, policy: Policy, *, own_words: bool = False
-) -> Judged:
+def judge(pages: Sequence[SetPage], recipe: Recipe, policy: Policy) -> Judged:
     """Judge the pages of a site in their order, each of them inserted at once."""
     begin = time.process_time()
     detector = EmbeddedDetector.over(Layer(policy.distance), recipe, policy)
-    if own_words:
-        detector.compare_own_words()
     verdicts = []
     for page in pages:
         print_ = detector.fingerprint(page.html, url=page.url or None)

@@ -9,7 +9,7 @@ from dedup.model.policy import SETTINGS
 from dedup.model.recipes import recipe_of
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "explain" / "how-it-decides.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "explain" / "rules.md").read_text("utf-8")
 SOURCE = [
     path.read_text("utf-8")
     for room in ("scrapy", "detector", "model")

@@ -2,7 +2,7 @@
 
 python tests/paper [--values N] [--set FOLDER]      make paper [PAPER_FLAGS="..."]
 
-    Example 3.1   its four designs for k = 3, built and probed: tables, prefixes, candidates
+    Example 3.1   its four designs for k = 3, planned, built and probed: tables, prefixes, candidates
     section 3.2   what its code makes of a sorted table as dense as its 2^34 fingerprints
     figure 1      precision and recall of the simhash alone, k = 1 to 10, over labelled pairs
     figure 2      in how many bits two pages' fingerprints differ, and how they fill 128 buckets
@@ -23,20 +23,20 @@ sys.path += [str(Path(__file__).parents[1] / each) for each in ("support", "benc
 import numpy as np
 from compressed import compress
 from demo_set import write_demo_set
+from designs import paper_designs
 from permuted import PermutedTables
 
-from dedup.cli.terminal import size_text, table, time_text
+from dedup.cli.terminal import size_text, table
 from dedup.core.numbers import Array, bit_counts
 from dedup.core.table import Table
-from dedup.evaluate.score import evaluate
-from dedup.evaluate.sets import FolderSet, Prints, measure
-from dedup.model.policy import Options, Policy
+from dedup.evaluate.score import MeasuredPage, evaluate, measure
+from dedup.evaluate.sets import either, read_labels, read_pages
+from dedup.model.policy import Options
 from dedup.model.recipes import recipe_of
 
 PAGES = 2**34  # fingerprints in Example 3.1
 K = 3
 PROBES = 100_000
-DESIGNS = ((6,), (4, 4), (5,), (4,))
 SAID = {20: ("31 to 33", 8), 16: ("28", 64), 10: ("25 to 26", 512), 4: ("16", 2**18)}  # the paper
 GENERATED = 500
 BUCKETS = 128
@@ -49,7 +49,7 @@ def example_3_1(values: Array, queries: Array, near: Array) -> str:
     exact.insert_many(values, np.arange(len(values), dtype=np.uint64))
     expected = exact.probe_many(near)
     rows = []
-    for levels in DESIGNS:
+    for levels in (design.levels for design in paper_designs(PAGES, K)):
         tables = PermutedTables(values, K, levels)
         begun = time.process_time()
         tables.probe_many(queries)
@@ -71,7 +71,7 @@ def example_3_1(values: Array, queries: Array, near: Array) -> str:
                 f"{mean:,.1f}",
                 f"{measured:,.1f}",
                 size_text(tables.bytes / len(values) * PAGES),
-                time_text(seconds / len(queries) * 1e9),
+                f"{seconds / len(queries) * 1e6:.3g} us",
             )
         )
     headers = (
@@ -102,20 +102,21 @@ def section_3_2(n: int) -> str:
     return table(("", "bytes a fingerprint", "of 8 bytes"), rows)
 
 
-def figure_1(prints: Prints, source: FolderSet) -> str:
+def figure_1(pages: list[MeasuredPage], folder: Path) -> str:
     """Precision and recall by the distance alone."""
-    evaluation, _ = evaluate(prints, source.labels(prints.ids), _policy(), 0, 1)
-    views = {view.name: view for view in evaluation.views}
-    view = views.get("labelled") or evaluation.views[0]
+    labels = read_labels(folder / "pairs.tsv", folder, [page.id for page in pages])
+    policy = Options(similarity="paper").policy(recipe_of())
+    views = evaluate(pages, labels, policy)
+    curve = (views.get("labelled") or views["all"])["curve"]
     rows = [
-        (point.k, _share(point.alone.precision), _share(point.alone.recall), _of_paper(point.k))
-        for point in view.curve
+        (
+            point["k"],
+            *(_share(point["alone"][share]) for share in ("precision", "recall")),
+            _of_paper(point["k"]),
+        )
+        for point in curve
     ]
     return table(("k", "precision", "recall", "the paper"), rows)
-
-
-def _policy() -> Policy:
-    return Options(similarity="paper").policy(recipe_of(None))
 
 
 def _of_paper(k: int) -> str:
@@ -180,21 +181,20 @@ def main() -> None:
     print("\nSection 3.2: a sorted table of 2^34 fingerprints, compressed\n")
     print(section_3_2(options.values))
     if options.set is not None:
-        print_figures(FolderSet(options.set))
+        print_figures(options.set, str(options.set))
         return
     with TemporaryDirectory() as folder:
-        source = FolderSet(write_demo_set(Path(folder), GENERATED))
-        source.name = f"generated site, {GENERATED} pages"
-        print_figures(source)
+        made = write_demo_set(Path(folder), GENERATED)
+        print_figures(made, f"generated site, {GENERATED} pages")
 
 
-def print_figures(source: FolderSet) -> None:
+def print_figures(folder: Path, name: str) -> None:
     """Print those that a set of pages gives."""
-    prints = measure(source.pages(), recipe_of(None))
-    print(f"\nFigure 1: {source.name}, {len(prints):,} pages, the simhash alone\n")
-    print(figure_1(prints, source))
-    print(f"\nFigure 2: {source.name}\n")
-    print(figure_2(prints.value))
+    pages = measure(read_pages(either(folder, "pages.jsonl")))
+    print(f"\nFigure 1: {name}, {len(pages):,} pages, the simhash alone\n")
+    print(figure_1(pages, folder))
+    print(f"\nFigure 2: {name}\n")
+    print(figure_2(np.array([page.print.value for page in pages], np.uint64)))
 
 
 if __name__ == "__main__":

@@ -22,10 +22,8 @@ def write_demo_set(folder: Path, pages: int, seed: int = 1) -> Path:
     ):
         for number, (path, truth) in enumerate(site.truth.items()):
             html = site.render(path, number)[2].decode()
-            kind = "original" if truth.kind == "article" else truth.kind
-            known = {"grp": truth.family or truth.group, "kind": kind, "lang": truth.language}
             json.dump({"id": path, "url": f"http://localhost{path}", "html": html}, file)
-            json.dump({"id": path, "main": site.text(path)} | known, meta)
+            json.dump({"id": path, "grp": truth.family or truth.group, "kind": truth.kind}, meta)
             file.write("\n")
             meta.write("\n")
     rows = [

@@ -16,7 +16,6 @@ from page_figures import rows
 
 STEPS = (1, 3, 5, 6, 7, 8, 9, 10)
 SEEDS = (1, 2, 3)
-SIMILARITIES = (0.5, 0.7, 0.8, 0.875, 0.91, 0.95)
 SETS = ("development", "second")
 
 
@@ -26,12 +25,6 @@ def share(part: float, whole: float) -> str:
 
 def rate(value: float, digits: int = 3) -> str:
     return f"{value:.{digits}f}".removeprefix("0")
-
-
-def both(counts: Any, total: int) -> str:
-    """Return precision / recall."""
-    found, wrong = counts["found"], counts["wrong"]
-    return f"{rate(found / (found + wrong))} / {rate(found / total)}"
 
 
 def missed(counts: Any, total: int) -> str:
@@ -71,18 +64,6 @@ def distance_steps(held: Any) -> str:
         lines.append(emphasised(cells, k == 8))
     head = ["k", "missed, development", "missed, second set", "right, both sets"]
     return rows([*head, "right alone, development", "right alone, second set"], lines)
-
-
-def quality_similarity(held: Any) -> str:
-    lines = []
-    for least in ("0.5", "0.7", "0.8", "0.84", "0.875", "0.91", "0.95"):
-        cells = [rate(float(least), 3 if least == "0.875" else 2)]
-        for each in reversed(sets(held)):
-            for part in ("all", "all_real"):
-                now = each[part]
-                cells.append(both(now["by_similarity"][least], now["near_duplicates"]))
-        lines.append(emphasised(cells, least == "0.875"))
-    return rows(["similarity", "second, P / R", "real", "development, P / R", "real"], lines)
 
 
 # ---------------------------------------------------------------------------------------- README.md
@@ -232,12 +213,12 @@ UNSEEN = {
 
 
 def new_sites(held: Any) -> str:
-    """The last set by the text, with own words and by a peer; and its halves, with what was changed since."""
+    """The last set by the text and by a peer; and its halves, with what was changed since."""
     lines = [
         (sites, *(_in_short(each) for each in ways))
         for sites, ways in held["ninth-sites"]["figures"]["ways"].items()
     ]
-    head = ("right, wrong, recall", "text", "own words", "resiliparse")
+    head = ("right, wrong, recall", "text", "resiliparse")
     return rows(head, lines)
 
 
@@ -255,7 +236,6 @@ MADE: dict[tuple[str, str], Callable[[Any], str]] = {
     ("docs/explain/quality.md", "peers-sites"): peers,
     ("docs/explain/quality.md", "unseen sites"): unseen_sites,
     ("docs/explain/quality.md", "new sites"): new_sites,
-    ("docs/use/distance.md", "by similarity"): quality_similarity,
 }
 
 

@@ -58,7 +58,7 @@ def of_set(found: Any) -> Any:
 
 
 def _of_pairs(found: Any) -> Any:
-    return {n: found[n] for n in (*COUNTS, "intervals")} | {
+    return {n: found[n] for n in COUNTS} | {
         "by_k": {
             str(step["k"]): {
                 "found": step["confirmed"]["found"],
@@ -67,11 +67,7 @@ def _of_pairs(found: Any) -> Any:
                 "wrong_alone": step["alone"]["wrong"],
             }
             for step in found["curve"]
-        },
-        "by_similarity": {
-            str(step["similarity"]): {name: step["figures"][name] for name in ("found", "wrong")}
-            for step in found["thresholds"]
-        },
+        }
     }
 
 
