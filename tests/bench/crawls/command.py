@@ -120,7 +120,12 @@ def crawl_real(spider: RealSpider, plan: Plan) -> list[dict[str, Any]]:
             if len(none["items"]) < 2 * len(site.texts):
                 return []
             place = {"site": spider.name, "kind": "public spider", "half": "open"}
-            place |= {"pages": len(site.texts), "variant": "real", "spider": "real", "config": config}
+            place |= {
+                "pages": len(site.texts),
+                "variant": "real",
+                "spider": "real",
+                "config": config,
+            }
             rows.append({**place, **judged(site, contents, found, none)})
     return rows
 
@@ -204,7 +209,11 @@ def crawls(
     if quick:
         given["spiders"] = given["spiders"] or QUICK["spiders"]
         given["pages"] = given["pages"] or QUICK["pages"]
-    names = [n for n in chosen(sites, known) if half in (None, known[n].half)] if sites != "none" else []
+    names = (
+        [n for n in chosen(sites, known) if half in (None, known[n].half)]
+        if sites != "none"
+        else []
+    )
     cache = cache or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "crawl-dedup" / "sites"  # fmt: skip
     configs = chosen(given.pop("configs"), CONFIGS)
     plan = Plan(

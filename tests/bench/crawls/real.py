@@ -17,6 +17,7 @@ from io import BytesIO
 from pathlib import Path
 
 import lxml.html
+
 from crawls.sites import BuiltSite, Page, clone_of
 
 # OWNER/NAME, commit; spiders and pages lie where the template of these repositories has them.
@@ -69,7 +70,7 @@ def site_of(spider: RealSpider) -> BuiltSite:
         pages[path] = based
         pages[path + COPIES[0]] = based
         pages[COPIES[1] + path] = f"<p>Home &gt; Section</p>{based}"
-        printed = re.sub(r"<(nav|header|footer|aside)\b.*?</\1\s*>", "", based, flags=re.S)
+        printed = re.sub(r"<(nav|header|footer|aside)\b.*?</\1\s*>", "", based, flags=re.DOTALL)
         pages[COPIES[2] + path] = f"{printed}<p>Printed on 28 November 2026</p>"
     order = sorted(pages)
     random.Random(spider.name).shuffle(order)
