@@ -72,8 +72,8 @@ def _of_pairs(found: Any) -> Any:
 
 
 def of_demo(found: Any) -> Any:
-    names = ("urls", "fetched", "near_duplicates", "found_percent")
-    return {name: found[name] for name in names} | {"wrong": len(found["wrong"])}
+    names = ("urls", "fetched", "near_duplicates", "without_addon", "with_addon")
+    return {name: found[name] for name in names} | {"lost": len(found["lost_items"])}
 
 
 def of_crawl(found: Any) -> Any:
@@ -131,8 +131,7 @@ MEASUREMENTS = {
         peers=True,
     ),
     **{
-        f"demo{name}-{seed}": Measurement(("demo", "--seed", str(seed), *urls, "--json"), of_demo)
-        for name, urls in (("", ()), ("-skip", ("--urls", "skip")))
+        f"demo-{seed}": Measurement(("demo", "--seed", str(seed), "--json"), of_demo)
         for seed in SEEDS
     },
     "crawl-whole": Measurement(
