@@ -1,24 +1,26 @@
 """`dedup audit`: how many of the documents that another tool removed are no copies."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dedup.cli import terminal
-from dedup.cli.common_options import json_option, number_option, setting_option
+from dedup.cli.common_options import json_option, number_option
 from dedup.model.errors import DedupError, UsageError
 
 if TYPE_CHECKING:
-    from dedup.scan.audit.judging import Audit
-    from dedup.scan.audit.removals import RemovalFormat
+    from dedup.scan.audit.judging import Audit, Interval
+    from dedup.scan.audit.removals import RemovalFields
     from dedup.scan.values import Broken
 
 SAMPLE = 1000
 THRESHOLD = 0.8
+SHOWN = 5  # of the least similar pairs
 
 
 @click.command(
-    epilog="Example: dedup audit clusters.parquet --documents pages.parquet --text-field text"
+    epilog="Example: dedup audit removed.jsonl --documents pages.parquet --text-field text"
 )
 @click.argument("removals", nargs=-1, required=True, metavar="REMOVALS...")
 @click.option(
@@ -32,22 +34,14 @@ THRESHOLD = 0.8
 @click.option("--removed-field", metavar="FIELD", help="Field of a removed document's id.")
 @click.option("--kept-field", metavar="FIELD", help="Field of the id of the one that was kept.")
 @click.option("--group-field", metavar="FIELD", help="Field of the group, instead of the kept one.")
-@click.option(
-    "--removed-ids",
-    multiple=True,
-    metavar="FILE",
-    help="The ids of the removed documents, where REMOVALS lists all members of groups.",
-)
 @click.option("--id-field", metavar="FIELD", help="Field of the document's id. [default: its URL]")
 @click.option(
     "--positions",
     is_flag=True,
     help="A document's id is its number in all documents, from 0.",
 )
-@click.option("--url-field", default="url", show_default=True, help="Field of the URL.")
 @click.option("--html-field", default="html", show_default=True, help="Field of the HTML.")
 @click.option("--text-field", metavar="FIELD", help="Field of plain text, in place of HTML.")
-@setting_option("max_bytes", type=click.IntRange(1, 1 << 30))
 @number_option("--sample", "Number of pairs that are judged.", SAMPLE, least=1, most=1_000_000)
 @number_option(
     "--threshold",
@@ -56,83 +50,53 @@ THRESHOLD = 0.8
     least=0,
     most=1,
 )
-@number_option("--seed", "Another number draws another sample.", 1, least=0)
-@click.option("--report", metavar="FILE", help="Also write a report, as .html or .json.")
 @json_option()
 def audit(
-    removals: tuple[str, ...],
-    documents: tuple[str, ...],
-    removed_ids: tuple[str, ...],
-    as_json: bool,
-    report: str | None,
-    **options: Any,
+    removals: tuple[str, ...], documents: tuple[str, ...], as_json: bool, **options: Any
 ) -> None:
     """Judge a sample of the documents that another tool removed as duplicates.
 
     REMOVALS are pairs or groups as JSON lines, CSV or Parquet: rows with the fields "removed" and "kept", rows with
-    "id" and "group", arrays of ids (the first was kept), and what text-dedup, NeMo Curator, datatrove and dedup scan write.
+    "id" and "group", or arrays of ids (the first was kept). A document that was kept for itself was not removed.
     Each sampled pair is compared by all 3-token shingles of its texts, and by our own verdict.
     """
-    from dedup.report.file import check_report, write_report
-
-    check_report(report)
-    found = _audit(removals, documents, removed_ids, options)
-    from dedup.scan.audit.report import SHARE_HEADERS, rows, sentences, shown, tables
-
-    if report is not None:
-        write_report(report, found, shown(found))
+    found = _audit(removals, documents, options)
     if as_json:
         import msgspec
 
         terminal.out_json(msgspec.to_builtins(found))
         return
-
-    for line in sentences(found):
+    for line in _sentences(found):
         terminal.out(line)
-    for title, shares in tables(found):
+    for pair in found.worst[:SHOWN]:
         terminal.out("")
-        terminal.out(terminal.table((title, *SHARE_HEADERS[1:]), rows(shares)))
-    for chain in found.chains[:3]:
-        terminal.out(
-            f"\nchain of {chain.group_size:,}: {chain.first}, {chain.middle}, {chain.last}"
-        )
-        terminal.out(f"  {chain.near[0]:.2f} and {chain.near[1]:.2f}, the ends {chain.far:.2f}")
-    for pair in found.worst[:5]:
-        terminal.out(f"\n{pair.removed}\n  not like {pair.kept} (Jaccard {pair.jaccard:.2f})")
+        terminal.out(pair.removed)
+        terminal.out(f"  not like {pair.kept} (Jaccard {pair.jaccard:.2f})")
         for line in pair.differs:
             terminal.out(f"  {line}")
 
 
 def _audit(
-    removals: tuple[str, ...],
-    documents: tuple[str, ...],
-    removed_ids: tuple[str, ...],
-    options: dict[str, Any],
+    removals: tuple[str, ...], documents: tuple[str, ...], options: dict[str, Any]
 ) -> "Audit":
+    from dedup.model.policy import SETTINGS
     from dedup.model.recipes import recipe_of
     from dedup.scan.audit.judging import judge
     from dedup.scan.audit.removals import read_removals
     from dedup.scan.audit.sample import draw, find_documents
+    from dedup.scan.inputs import NotRead
     from dedup.scan.values import ReadingOptions, ScanJob
 
-    listed = read_removals(removals, _form(options), removed_ids)
+    listed = read_removals(removals, _fields(options))
     if not len(listed.removed):
-        raise DedupError(
-            f"{', '.join(removals)}: no document was removed in favour of another one ({listed.tool})"
-        )
-    drawn = draw(listed, options["sample"], options["seed"])
-    id_field = options["id_field"] or _ID_FIELDS.get(listed.tool)
-    if options["positions"] or (listed.tool == "text-dedup" and id_field is None):
-        ids = "position"
-    else:
-        ids = "url" if id_field is None else "field"
-    job = ScanJob(
-        inputs=documents, url_field=options["url_field"], html_field=options["html_field"]
-    )
+        raise DedupError(f"{', '.join(removals)}: no document was removed in favour of another one")
+    drawn = draw(listed, options["sample"])
+    id_field = options["id_field"]
+    ids = "position" if options["positions"] else "url" if id_field is None else "field"
     reading = ReadingOptions(
-        options["url_field"],
+        "url",
         options["html_field"],
-        options["max_bytes"],
+        SETTINGS["max_bytes"].default,
         recipe_of(),
         options["text_field"],
         id_field if ids == "field" else None,
@@ -145,20 +109,22 @@ def _audit(
     def fault(broken: "Broken") -> None:
         faults.add(f"{broken.path} {broken.place}: {broken.reason}")
 
-    show = terminal.progress("documents read")
+    show, not_read = terminal.progress("documents read"), NotRead()
     found, read = find_documents(
-        job, reading, ids, drawn.wanted, fault, None if show is None else lambda n: show(n, 0)
+        ScanJob(inputs=documents),
+        reading,
+        ids,
+        drawn.wanted,
+        fault,
+        None if show is None else lambda n: show(n, 0),
+        not_read,
     )
     terminal.status.clear()
     faults.close()
-    result = judge(
-        listed,
-        drawn,
-        found,
-        documents=read,
-        threshold=options["threshold"],
-        seed=options["seed"],
-    )
+    if not_read.count:
+        files = terminal.count(not_read.count, "file")
+        terminal.error(f"{files} not read, such as {not_read.example}: the name says no format")
+    result = judge(listed, drawn, found, documents=read, threshold=options["threshold"])
     if not result.judged:
         raise DedupError(
             f"none of the {terminal.count(len(drawn.wanted), 'document')} that were looked for is among the "
@@ -167,7 +133,6 @@ def _audit(
     return result
 
 
-_ID_FIELDS = {"NeMo Curator": "_curator_dedup_id", "datatrove": "id"}
 _IDS = {
     "url": "URLs",
     "field": "those of --id-field",
@@ -175,12 +140,37 @@ _IDS = {
 }
 
 
-def _form(options: dict[str, Any]) -> "RemovalFormat | None":
-    from dedup.scan.audit.removals import RemovalFormat
+def _fields(options: dict[str, Any]) -> "RemovalFields | None":
+    from dedup.scan.audit.removals import RemovalFields
 
     removed, kept, group = (options.pop(f"{n}_field") for n in ("removed", "kept", "group"))
     if removed is None and kept is None and group is None:
         return None
     if removed is None or (kept is None) == (group is None):
         raise UsageError("give --removed-field together with either --kept-field or --group-field")
-    return RemovalFormat("pairs" if kept else "groups", removed, kept=kept, group=group)
+    return RemovalFields(removed, kept=kept, group=group)
+
+
+def _sentences(found: "Audit") -> Iterator[str]:
+    """Yield the result, a sentence a line."""
+    yield (
+        f"{terminal.count(found.removed, 'removed document')} in favour of {found.kept:,} others; "
+        f"{terminal.count(found.judged, 'pair')} judged of {found.drawn:,} drawn"
+    )
+    if found.not_found:
+        yield (
+            f"{terminal.count(found.not_found, 'pair')} left out: a document of it is not in the "
+            f"{terminal.count(found.documents, 'document')} read"
+        )
+    whole = found.whole
+    yield f"no copies (Jaccard of 3-token shingles under {found.threshold:g}): {_shown(whole.no_copy)}"
+    yield f"no near-duplicates by our verdict: {_shown(whole.no_near_duplicate)}"
+    if found.superseded:
+        yield f"{terminal.count(found.superseded, 'removed document')} in favour of one that was removed, too"
+
+
+def _shown(share: "Interval") -> str:
+    return (
+        f"{100 * share.share:.1f} % ({share.count:,}; 95 % interval {100 * share.low:.1f} to "
+        f"{100 * share.high:.1f} %)"
+    )

@@ -6,7 +6,6 @@ could read it.
 
 import logging
 import os
-import re
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -40,16 +39,6 @@ def _age(_context: click.Context, _option: click.Parameter, text: str | None) ->
     if not (age := age_seconds(text)):
         raise click.BadParameter(f"{text!r} is not an age: 30d, 12h, 90m, or seconds.")
     return age
-
-
-def _skip(
-    _context: click.Context, _option: click.Parameter, given: tuple[str, ...]
-) -> tuple[tuple[int, int], ...]:
-    """Return partitions and offsets."""
-    found = [re.fullmatch(r"([0-9]{1,9}):([0-9]{1,18})", text) for text in given]
-    if None in found:
-        raise click.BadParameter(f"{given} is not PARTITION:OFFSET, such as 3:1234.")
-    return tuple((int(each[1]), int(each[2])) for each in found if each)
 
 
 def _size(least: str) -> Callable[[click.Context, click.Option, str], int]:
@@ -93,7 +82,7 @@ def _file_option(flag: str, text: str) -> Callable[[F], F]:
     "--http",
     default="127.0.0.1:7780",
     show_default=True,
-    help="HOST:PORT for HTTP and the dashboard; none turns them off.",
+    help="HOST:PORT for HTTP and the page that draws the metrics; none turns them off.",
 )
 @_file_option("--tls-cert", "Certificate (a PEM file); both ports then use TLS.")
 @_file_option("--tls-key", "Private key of the certificate, a PEM file.")
@@ -109,20 +98,7 @@ def _file_option(flag: str, text: str) -> Callable[[F], F]:
 )
 @setting_option("topic", metavar="TOPIC")
 @click.option(
-    "--partitions",
-    metavar="0-3,6",
-    help="Be a shard: hold only the documents of these partitions of the topic. [default: all]",
-)
-@click.option(
     "--rebuild", is_flag=True, help="Empty the stores first, and rebuild them from the topic."
-)
-@click.option(
-    "--skip",
-    metavar="PARTITION:OFFSET",
-    multiple=True,
-    callback=_skip,
-    help="Skip unreadable records of a partition up to this offset, which the service's log names; "
-    "may be repeated. Skipped records are in no store.",
 )
 @click.option(
     "--keep",

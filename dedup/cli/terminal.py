@@ -55,15 +55,14 @@ _EXTRAS = {
     "zstandard": "eval",
 }
 
-Said = Literal["resume", "extra", "failed"]
+Said = Literal["resume", "extra"]
 
 
-def say(name: Said, what: str | int) -> None:
+def say(name: Said, what: str) -> None:
     """Let the running command set what is needed at its end.
 
     resume   how to continue after Ctrl-C
     extra    the extra of the distribution that has all it needs
-    failed   the exit code of a failure, where that is not 1
     """
     context = click.get_current_context(silent=True)
     if context is not None:
@@ -139,7 +138,7 @@ def report(failure: Exception) -> int:
     if context is not None and context.find_root().params.get("debug"):
         traceback.print_exception(failure, file=sys.stderr)
     error(describe(failure))
-    return 2 if isinstance(failure, UsageError) else said("failed") or 1
+    return 2 if isinstance(failure, UsageError) else 1
 
 
 def describe(failure: Exception) -> str:
@@ -384,14 +383,6 @@ UNITS = ("", "K", "M", "G", "T", "P", "E")
 def size_text(number: float) -> str:
     """Return bytes in the largest unit: "1.25 TiB"."""
     return f"{scaled_text(number, 1024)}{'i' if number >= 1024 else ''}B"
-
-
-def time_text(ns: float) -> str:
-    """Return nanoseconds in the largest unit below a minute: "13.3 us"."""
-    for unit, most in (("ns", 1e3), ("us", 1e6), ("ms", 1e9)):
-        if ns < most:
-            return f"{ns * 1e3 / most:.3g} {unit}"
-    return f"{ns / 1e9:.3g} s"
 
 
 def scaled_text(number: float, base: int) -> str:

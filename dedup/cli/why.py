@@ -1,26 +1,19 @@
 """`dedup why`: what happened to a page, and which setting would change it.
 
-DEDUP_DROPPED's file, a JSON report or a service -> the lines about a URL, or the most doubtful -> advice
+DEDUP_DROPPED's file -> the lines about a URL, or the most doubtful -> advice
 """
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
-from http import HTTPStatus
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
-from urllib.error import HTTPError
-from urllib.parse import urlencode
 
 import click
 import msgspec
 
 from dedup.cli import terminal
 from dedup.cli.common_options import json_option, number_option
-from dedup.cli.store import check_service, get
-from dedup.model.errors import ServiceUnavailable, UsageError
+from dedup.model.errors import UsageError
 from dedup.model.names import document_key
-from dedup.report.drops import Drop, advice, are_numbers, by_risk, read_drops
+from dedup.report.drops import Drop, advice, by_risk, read_drops
 from dedup.report.texts import MARKS, alike
 
 DROPS = "dropped.jsonl"  # looked for where no source is given
@@ -47,60 +40,30 @@ _WOULD = {
     metavar="FILE",
     help=f"File that a crawl wrote with DEDUP_DROPPED. [default: {DROPS}, if it is here]",
 )
-@click.option(
-    "--report", metavar="FILE", help="Report that a crawl wrote with DEDUP_REPORT, as JSON."
-)
-@click.option(
-    "--service", metavar="URL", help="HTTP port of a table service; its token: DEDUP_TOKEN."
-)
-@click.option(
-    "--namespace", metavar="NAME", help="Namespace to ask the service about, if it has several."
-)
 @number_option("--top", "List the N most doubtful drops of all pages.", least=1, metavar="N")
 @json_option("Print a JSON object for each page found.")
-def why(
-    url: str | None,
-    drops: str | None,
-    report: str | None,
-    service: str | None,
-    namespace: str | None,
-    top: int | None,
-    as_json: bool,
-) -> None:
+def why(url: str | None, drops: str | None, top: int | None, as_json: bool) -> None:
     """Say what happened to the page of a URL: its verdict, its original, what differs, what to change.
 
-    Sources are the file of DEDUP_DROPPED (every page dropped or withheld), a crawl's JSON report
-    (examples, and pages that were kept), or a service (whether the page is stored). With --top the drops
+    The source is the file of DEDUP_DROPPED, which lists every page dropped or withheld. With --top the drops
     that are most likely wrong are listed: those that differ in numbers only, then the least similar. The
     exit code is 1 if nothing is found.
     """
     if (url is None) == (top is None):
         raise UsageError("give a URL, or --top N for the most doubtful drops")
-    if service is not None:
-        if url is None:
-            raise UsageError("--top needs --drops or --report; a service does not list drops")
-        check_service(service)
-        found = _ask(service, namespace or _only_namespace(service), url, as_json=as_json)
+    listed = _read(drops)
+    if top:
+        found = _most_doubtful(listed, top, as_json=as_json)
     else:
-        listed = _read(drops, report)
-        found = (
-            _most_doubtful(listed, top, as_json=as_json)
-            if top
-            else _explain(listed, url or "", _kept(report), as_json=as_json)
-        )
+        found = _explain(listed, url or "", as_json=as_json)
     if not found:
         click.get_current_context().exit(1)
 
 
-def _read(drops: str | None, report: str | None) -> Iterator[Drop]:
-    if drops is not None and report is not None:
-        raise UsageError("give --drops or --report, not both")
-    if report is not None:
-        return _of_report(report)
+def _read(drops: str | None) -> Iterator[Drop]:
     if drops is None and not Path(DROPS).exists():
         raise UsageError(
-            f"there is no {DROPS} here; crawl with DEDUP_DROPPED = '{DROPS}', or give --drops, "
-            "--report or --service"
+            f"there is no {DROPS} here; crawl with DEDUP_DROPPED = '{DROPS}', or give --drops"
         )
     return _of_file(Path(drops or DROPS))
 
@@ -117,57 +80,8 @@ def _of_file(path: Path) -> Iterator[Drop]:
         )
 
 
-def _json_report(path: str) -> dict[str, Any]:
-    """Return a crawl's JSON report. Raises UsageError for another file."""
-    try:
-        read: dict[str, Any] = json.loads(Path(path).read_bytes())
-        if {"near_duplicates", "mode"} <= read.keys():
-            return read
-    except (ValueError, AttributeError):
-        pass
-    raise UsageError(
-        f"{path} is not a crawl's JSON report; write one with DEDUP_REPORT = 'report.json'"
-    )
-
-
-def _kept(report: str | None) -> dict[str, str]:
-    """Return what became of the pages that were kept, by document key."""
-    return {} if report is None else _json_report(report).get("pages", {})
-
-
-def _of_report(path: str) -> Iterator[Drop]:
-    """Yield the examples of a crawl's JSON report."""
-    read = _json_report(path)
-    groups, mode = read["near_duplicates"], read["mode"]
-    did = {"drop": "dropped", "skip_links": "links_skipped"}.get(mode, "flagged")
-    for group in groups:
-        for example in group["examples"]:
-            differs = [(each["of"], each["page"]) for each in example.get("differences") or ()]
-            words = " ".join(text for sides in differs for text in sides).split()
-            yield msgspec.convert(
-                {
-                    "time": read.get("end_time") or "",
-                    "action": did,
-                    "url": example["url"],
-                    "key": document_key(example["url"]),
-                    "of": group["of"],
-                    "similarity": example["similarity"],
-                    "distance": example["distance"],
-                    "identity": "unknown",
-                    "reason": "",
-                    "callback": "",
-                    "differs": None if example.get("differences") is None else differs,
-                    "numbers_only": are_numbers(words),
-                },
-                Drop,
-            )
-
-
-def _explain(listed: Iterator[Drop], url: str, kept: Mapping[str, str], *, as_json: bool) -> bool:
-    """Print what happened to a page, the last drop of each address; return whether anything is known.
-
-    kept  what became of pages that were kept, by document key
-    """
+def _explain(listed: Iterator[Drop], url: str, *, as_json: bool) -> bool:
+    """Print what happened to a page, the last drop of each address; return whether anything is known."""
     key = document_key(url)
     found: dict[str, Drop] = {}
     copies = 0
@@ -184,24 +98,14 @@ def _explain(listed: Iterator[Drop], url: str, kept: Mapping[str, str], *, as_js
             terminal.out("")
         for line in _lines(drop):
             terminal.out(line)
-    became = "" if found else kept.get(key, "")
-    if became:
-        _say_kept(url, key, became, as_json=as_json)
     if copies and not as_json:
         pages = terminal.count(copies, "page")
         terminal.out(f"{url} was kept, and is the original of {pages} listed as near-duplicate")
-    if not found and not copies and not became:
+    if not found and not copies:
         terminal.error(
             f"{url} is not listed: it was kept, exempt or not fetched, or is in another file"
         )
-    return bool(found or copies or became)
-
-
-def _say_kept(url: str, key: str, became: str, *, as_json: bool) -> None:
-    if as_json:
-        terminal.out_json({"url": url, "key": key, "kept": became})
-    else:
-        terminal.out(f"{url} was kept: {became}")
+    return bool(found or copies)
 
 
 def _lines(drop: Drop) -> Iterator[str]:
@@ -275,53 +179,3 @@ def _most_doubtful(listed: Iterator[Drop], top: int, *, as_json: bool) -> bool:
     else:
         terminal.error("no drop is listed")
     return bool(rows)
-
-
-def _only_namespace(service: str) -> str:
-    """Return the namespace of a service that has one. Raises UsageError that lists them otherwise."""
-    names = [each["name"] for each in json.loads(get(service, "/v1/overview")[0])["namespaces"]]
-    if len(names) == 1:
-        return str(names[0])
-    raise UsageError(
-        f"give --namespace; {service} has {', '.join(names)}"
-        if names
-        else f"{service} has no namespace yet"
-    )
-
-
-def _ask(service: str, namespace: str, url: str, *, as_json: bool) -> bool:
-    """Print what a service knows of a page: a stored document, or a recent near-duplicate."""
-    key = document_key(url)
-    query = urlencode({"ns": namespace, "key": key})
-    seen = json.loads(get(service, f"/v1/near-duplicates?{query}")[0])["results"]
-    try:
-        document = json.loads(get(service, f"/v1/documents?{query}")[0])
-    except ServiceUnavailable as error:
-        if (
-            not isinstance(error.__cause__, HTTPError)
-            or error.__cause__.code != HTTPStatus.NOT_FOUND
-        ):
-            raise
-        document = None
-    if as_json:
-        terminal.out_json({"key": key, "document": document, "near_duplicates": seen})
-        return bool(seen or document)
-    for each in seen:
-        if each["key"] == key:
-            when = datetime.fromtimestamp(each["judged_seconds"], UTC).isoformat(timespec="seconds")
-            likeness = (
-                f"{alike(each['similarity'])}, {terminal.count(each['distance'], 'bit')} apart"
-            )
-            terminal.out(f"{key} was judged near-duplicate of {each['of']} at {when} ({likeness})")
-    copies = sum(each["of"] == key for each in seen)
-    if document is not None:
-        pages = terminal.count(copies, "recent near-duplicate")
-        terminal.out(f"{key} is stored in {namespace!r}: it was kept; {pages} of it")
-        for name, value in document.items():
-            terminal.out(f"  {name:<16}  {value}")
-    elif not seen:
-        terminal.error(
-            f"{key} is not stored in {namespace!r}, and is none of the last near-duplicates; what the "
-            "spider wrote with DEDUP_DROPPED lists all"
-        )
-    return bool(seen or document)

@@ -13,9 +13,10 @@ from msgspec.structs import replace
 
 from dedup.core.native import check, ffi, lib
 from dedup.core.numbers import little_endian, number
+from dedup.model.decision import decide
 from dedup.model.errors import RecipeMismatch, UsageError
 from dedup.model.names import folder_of, running
-from dedup.model.page import SKETCH_BYTES, PageFingerprint, are_copies, are_two_things
+from dedup.model.page import SKETCH_BYTES, PageFingerprint
 from dedup.model.policy import Options, Policy
 from dedup.model.recipes import Recipe, recipe_of, same_recipe
 
@@ -25,13 +26,14 @@ class PageReading(NamedTuple):
 
     text_bytes counts the bytes of visible words, boilerplate included; data_bytes those of inline
     JSON; words the visible words, without those of navigation, and words_read those of them that are
-    behind the fingerprint. links, if asked for, are the distinct hashes of where its main content and
-    its pagination lead, 8 bytes for each, little-endian: without session and tracking parameters, and
-    none to the page itself (native/src/reader/links.c); address is the hash that such a link would have.
+    behind the fingerprint. links, if asked for, are the distinct hashes of where it leads on its site, wherever the link
+    stands, but for hidden ones, 8 bytes for each, little-endian: without session and tracking parameters, and
+    none to the page itself (native/src/reader/links.c); address is the hash that such a link would have. content_links are
+    those of its main content and its pagination, to other sites, too.
     They are no part of the fingerprint. numbers, if asked for, is what number_runs() reads, and others says of
     the other tokens of the main text a hash of their order, the sum of the hashes of its blocks, and the number of
     these; blocks, if asked for, the list of its blocks (docs/reference/fingerprint-spec.md), 8 bytes for each,
-    little-endian; shingles, if asked for, hashes of their shingles, 4 bytes for each.
+    little-endian.
     """
 
     fingerprint: PageFingerprint
@@ -40,11 +42,11 @@ class PageReading(NamedTuple):
     words: int
     words_read: int
     links: bytes = b""
+    content_links: bytes = b""
     address: bytes = b""
     numbers: bytes = b""
     others: tuple[int, int, int] = (0, 0, 0)
     blocks: bytes = b""
-    shingles: bytes = b""
 
 
 class Block(NamedTuple):
@@ -77,7 +79,7 @@ def fingerprint(
     """
     reading = read_page(html, encoding=encoding, url=url, recipe=recipe, links=links)
     page = reading.fingerprint
-    return replace(page, links=hash_of_links(reading.links)) if links else page
+    return replace(page, links=hash_of_links(reading.content_links)) if links else page
 
 
 def read_page(
@@ -89,12 +91,11 @@ def read_page(
     links: bool = False,
     numbers: bool = False,
     blocks: bool = False,
-    shingles: bool = False,
 ) -> PageReading:
     """Do what fingerprint() does, and also tell how much text and inline JSON the page held.
 
     links says whether to gather where it leads, too, numbers whether to gather those of its main text, and
-    blocks whether to list its blocks, shingles whether to list theirs.
+    blocks whether to list its blocks.
     """
     known = keyed_recipe(recipe)
     reader = _borrowed()
@@ -106,7 +107,7 @@ def read_page(
             page.data_bytes,
             page.words,
             page.words_read,
-            *_gathered(reader, links=links, numbers=numbers, blocks=blocks, shingles=shingles),
+            *_gathered(reader, links=links, numbers=numbers, blocks=blocks),
         )
     finally:
         _idle.append(reader)
@@ -126,7 +127,7 @@ def number_runs(numbers: bytes) -> Iterator[list[int]]:
 
 
 def hash_of_links(links: bytes) -> int:
-    """Return a hash of a page's set of links (PageReading.links), 64 bits, never 0."""
+    """Return a hash of a page's set of links (PageReading.content_links), 64 bits, never 0."""
     each = sorted(each_link(links))
     return int.from_bytes(blake2b(b"".join(each), digest_size=8).digest(), "big") or 1
 
@@ -215,14 +216,10 @@ def near_duplicate(
     """
     same_recipe(a.recipe, b.recipe)
     policy = policy or Options().policy(recipe_of(a.recipe))
-    if distance(a.value, b.value) > policy.distance or (same_site and are_two_things(a, b)):
+    bits = distance(a.value, b.value)
+    if bits > policy.distance:
         return False
-    if min(a.features, b.features) < policy.min_features:
-        return are_copies(a, b)
-    least = policy.least_similarity(min(a.features, b.features), same_site=same_site)
-    if a.unread or b.unread:
-        least = max(least, 1.0)
-    return similarity(a, b) >= least
+    return decide(a, b, bits, similarity(a, b), policy, same_site=same_site).near
 
 
 def similarity(a: PageFingerprint, b: PageFingerprint) -> float:
@@ -265,7 +262,7 @@ def distance(a: int, b: int) -> int:
 class _NativeReader:
     """A native reader, which keeps its scratch memory, and the places of its answers."""
 
-    __slots__ = ("address", "hashes", "n", "native", "others", "page", "parts", "sketch")
+    __slots__ = ("address", "hashes", "led", "n", "native", "others", "page", "parts", "sketch")
 
     def __init__(self) -> None:
         made = ffi.new("ndd_reader **")
@@ -275,6 +272,7 @@ class _NativeReader:
         self.sketch, self.parts = ffi.buffer(self.page.sketch), ffi.buffer(self.page.parts)
         self.hashes, self.n = ffi.new("uint64_t const **"), ffi.new("size_t *")
         self.address, self.others = ffi.new("uint64_t *"), ffi.new("uint64_t[3]")
+        self.led = ffi.new("size_t[3]")
 
 
 _idle: list[_NativeReader] = []  # taking from a list and adding to it are atomic
@@ -344,14 +342,16 @@ def _read(
 
 
 def _gathered(
-    reader: _NativeReader, *, links: bool, numbers: bool, blocks: bool, shingles: bool
-) -> tuple[bytes, bytes, bytes, tuple[int, int, int], bytes, bytes]:
+    reader: _NativeReader, *, links: bool, numbers: bool, blocks: bool
+) -> tuple[bytes, bytes, bytes, bytes, tuple[int, int, int], bytes]:
     """Return what of PageReading is empty unless asked for, of the reader's last page."""
     hashes, n = reader.hashes, reader.n
-    led_to, address, numbered, others, listed, runs = b"", b"", b"", (0, 0, 0), b"", b""
+    led_to, content, address, numbered, others, listed = b"", b"", b"", b"", (0, 0, 0), b""
     if links:
-        lib.ndd_reader_links(reader.native, hashes, n, reader.address)
-        led_to = little_endian(bytes(ffi.buffer(hashes[0], 8 * n[0]))) if n[0] else b""
+        lib.ndd_reader_links(reader.native, hashes, led := reader.led, reader.address)
+        if led[0]:
+            every = little_endian(bytes(ffi.buffer(hashes[0], 8 * led[0])))
+            content, led_to = every[: 8 * led[1]], every[8 * led[2] :]
         address = reader.address[0].to_bytes(8, "little")
     if numbers:
         status = lib.ndd_reader_numbers(reader.native, hashes, n, reader.others)
@@ -364,11 +364,7 @@ def _gathered(
         if status != lib.NDD_OK:
             check(status)
         listed = little_endian(bytes(ffi.buffer(hashes[0], 8 * n[0]))) if n[0] else b""
-    if shingles:
-        found = ffi.new("const uint8_t **")
-        check(lib.ndd_reader_shingles(reader.native, found, n))
-        runs = bytes(ffi.buffer(found[0], 4 * n[0])) if n[0] else b""
-    return led_to, address, numbered, others, listed, runs
+    return led_to, content, address, numbered, others, listed
 
 
 def _page(reader: _NativeReader, recipe: Recipe) -> PageFingerprint:

@@ -20,7 +20,6 @@ Invariants:
 
 import os
 import threading
-from collections import deque
 from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
 else:
     _Probed = tuple
 
-PRESETS = {"auto": lib.NDD_AUTO, "compact": lib.NDD_COMPACT, "fast": lib.NDD_FAST}
+PRESETS = {"auto": lib.NDD_AUTO, "compact": lib.NDD_COMPACT}
 INSERT_STEP = 1 << 14  # pairs, some milliseconds, after which a large insert admits other threads
 _MATCH = Struct("=QQI4x")  # a native match
 KEPT = 100_000  # matches of an answer whose memory is kept for the next probe
@@ -206,60 +205,43 @@ def as_array(memory: Any, count: int, dtype: "npt.DTypeLike") -> "npt.NDArray[An
 
 
 class ReadWriteLock:
-    """A fair lock: `with lock.reading:` for many threads at once, `with lock.writing:` for one alone.
+    """`with lock.reading:` for many threads at once, `with lock.writing:` for one alone.
 
-    Who has to wait comes in in the order of coming, so nobody starves, however often others come back.
+    Whoever waits holds the gate, so that nobody who comes later goes in first.
     """
 
     def __init__(self) -> None:
-        self.mutex = threading.Lock()  # for what follows
-        self.changed = threading.Condition(self.mutex)
-        self.readers = 0  # that hold the lock
-        self.writer = False  # holds the lock
-        self.waiting: deque[object] = deque()
-        self.reading, self.writing = _Turn(self, alone=False), _Turn(self, alone=True)
+        self.gate, self.inside = threading.Lock(), threading.Lock()
+        self.reading, self.writing = _Reading(self), _Writing(self)
 
 
-class _Turn:
-    """The lock, held with other readers or alone."""
-
-    def __init__(self, lock: ReadWriteLock, *, alone: bool) -> None:
-        self._lock, self._alone = lock, alone
+class _Reading:
+    def __init__(self, lock: ReadWriteLock) -> None:
+        self._lock, self._counting, self._readers = lock, threading.Lock(), 0
 
     def __enter__(self) -> None:
-        lock, alone = self._lock, self._alone
-        with lock.mutex:
-            if lock.waiting or lock.writer or (alone and lock.readers):
-                self._wait()
-            if alone:
-                lock.writer = True
-            else:
-                lock.readers += 1
-
-    def _wait(self) -> None:
-        lock, own = self._lock, object()
-        lock.waiting.append(own)
-        try:
-            lock.changed.wait_for(
-                lambda: (
-                    lock.waiting[0] is own
-                    and not lock.writer
-                    and not (self._alone and lock.readers)
-                )
-            )
-        finally:  # also if interrupted
-            lock.waiting.remove(own)
-            lock.changed.notify_all()
+        with self._lock.gate, self._counting:
+            if not self._readers:
+                self._lock.inside.acquire()  # held by all readers together
+            self._readers += 1
 
     def __exit__(self, *_: object) -> None:
-        lock = self._lock
-        with lock.mutex:
-            if self._alone:
-                lock.writer = False
-            else:
-                lock.readers -= 1
-            if lock.waiting:
-                lock.changed.notify_all()
+        with self._counting:
+            self._readers -= 1
+            if not self._readers:
+                self._lock.inside.release()
+
+
+class _Writing:
+    def __init__(self, lock: ReadWriteLock) -> None:
+        self._lock = lock
+
+    def __enter__(self) -> None:
+        with self._lock.gate:
+            self._lock.inside.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.inside.release()
 
 
 class _Unlocked:
@@ -304,8 +286,8 @@ class Table:
     def __init__(self, k: int = 3, preset: str = "auto", *, locked: bool = True) -> None:
         """Make an empty table that finds values up to k bits away, k in 0 .. 15.
 
-        preset is "compact" (less memory), "fast" (less time) or "auto": fast while the table is
-        small, more and more compact as it grows. It never changes what is found. locked is False
+        preset is "compact" (less memory) or "auto": fast while the table is small, more and more
+        compact as it grows. It never changes what is found. locked is False
         where a lock of the caller's protects the table: a probe takes less time.
         """
         handle = ffi.new("ndd_table **")
@@ -330,7 +312,7 @@ class Table:
 
     @property
     def preset(self) -> str:
-        """The preset: "auto", "compact" or "fast"."""
+        """The preset: "auto" or "compact"."""
         return self._preset
 
     @property

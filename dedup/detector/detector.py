@@ -24,7 +24,7 @@ rules.py decides when two pages are near-duplicates.
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar, cast
@@ -40,15 +40,12 @@ from dedup.detector.reservations import Ending, MemoryBudget, Reservation, Reser
 from dedup.detector.rules import (
     NO_KEY,
     decided,
-    deciding_here,
     is_unchanged,
     near_duplicates,
     not_other,
     rank,
     unlike_any,
-    unread_twins,
 )
-from dedup.detector.twins import UnreadPages
 from dedup.model.errors import UsageError
 from dedup.model.forms import storable
 from dedup.model.names import site_of
@@ -70,7 +67,6 @@ CROWD = 128  # candidates that are compared first: a directory may have 100,000
 GROWTH = 4  # factor by which the number of candidates grows
 LATE_SAMPLE = 8  # of applied documents one in so many is looked up: whether it is a late duplicate
 LOOKED = 8192  # greatest number of candidates that are compared with one page
-STORED = 4096  # documents that are read at once
 TRANSACTION = (
     64  # pages of an asynchronous insert_many() in one: each is compared with the others in it
 )
@@ -119,7 +115,6 @@ class OpenStore:
         self.store = store
         self.frames = frames
         self.reservations = Reservations(store.k)
-        self.unread: UnreadPages | None = None  # with the option own_words
         self.cut = 0  # answers and verdicts that left out nearby pages, since there were too many
         self.lock = threading.RLock()
         self.users = 0
@@ -248,7 +243,6 @@ class EmbeddedDetector(Detector):
                     verdict.status, verdict.reason, self.policy, self._reservations.inserts
                 ),
                 token=token,
-                home=options.home,
             )
             return replace(verdict, token=token)
 
@@ -267,16 +261,15 @@ class EmbeddedDetector(Detector):
             verdict = self._judged(asked, options, self._clock())
             if verdict.status not in _DROPPED:
                 self._store.insert(replace(asked, inserted_seconds=time.time()))
-                self._note((asked,))
                 self._reservations.note_inserted((page.value,))
             return verdict
 
     def _judged(self, asked: Document, options: ReserveOptions, now: float) -> Verdict:
         """Return the verdict on a page, without a token."""
-        page, key, home = asked.page, asked.key, options.home
+        page, key = asked.page, asked.key
         if options.exempt:
             return Verdict("exempt", options.exempt, asked)
-        if home and (key in self._store or self._reservations.holds(key, now)):
+        if key in self._store or self._reservations.holds(key, now):
             same = page.links and is_unchanged(asked, self._store.get(key))
             return Verdict("refetch", "unchanged" if same else "", asked)
         value, distance = page.value, self.policy.distance
@@ -286,9 +279,6 @@ class EmbeddedDetector(Detector):
         in_flight: list[Neighbour] = []
         if found or flying or found.cut:
             inserted, in_flight = self._alike(asked, found, flying, options, now)
-        if not inserted and not in_flight and page.unread and self._shared.unread is not None:
-            others = [d for d in self._shared.unread.near(page) if d.key in self._store]
-            inserted = unread_twins(asked, others, self.policy)
         if not inserted and not in_flight:
             return Verdict(*unlike_any(page, self.policy), asked)
         return decided(asked, inserted, in_flight, guard=options.guard)
@@ -303,7 +293,7 @@ class EmbeddedDetector(Detector):
     ) -> tuple[list[Neighbour], list[Neighbour]]:
         """Return the near-duplicates that decide about a page: stored ones, and those in flight."""
         policy, value, distance = self.policy, asked.page.value, self.policy.distance
-        guard, home = options.guard, options.home
+        guard = options.guard
         inserted: list[Neighbour] = []
         in_flight: list[Neighbour] = []
 
@@ -326,7 +316,9 @@ class EmbeddedDetector(Detector):
                 flying,
                 CROWD,
                 lambda limit, skip: self._reservations.near(value, distance, now, limit, skip),
-                lambda some: near_duplicates(asked, deciding_here(asked.key, home, some), policy),
+                lambda some: near_duplicates(
+                    asked, [(other.document, far) for other, far in some], policy
+                ),
                 settled,
             )
         return inserted, in_flight
@@ -477,21 +469,8 @@ class EmbeddedDetector(Detector):
             self._store.insert(documents[0])
         else:
             self._store.insert_many(documents)
-        self._note(documents)
         for document, token in zip(documents, tokens, strict=True):
             self._reservations.end(token, "inserted", document.page.value)
-
-    def _note(self, documents: Sequence[Document]) -> None:
-        if self._shared.unread is not None:
-            self._shared.unread.note(documents)
-
-    def compare_own_words(self, stored: Iterable[Document] = ()) -> None:
-        """Compare pages by their own words from now on, with the option own_words; with some that are stored, too."""
-        self.own_words = True
-        with self._shared.lock:
-            if self._shared.unread is None:
-                self._shared.unread = UnreadPages()
-                self._note([*stored])
 
     def apply(
         self,
@@ -666,21 +645,10 @@ def open_embedded(target: str | os.PathLike[str], options: Options) -> EmbeddedD
         with shared.lock:
             shared.store.widen(policy.distance)
             shared.reservations.widen(policy.distance)
-        detector = EmbeddedDetector(shared, recipe, policy, options.clock)
-        if options.own_words:
-            detector.compare_own_words(latest(shared.store))
-        return detector
+        return EmbeddedDetector(shared, recipe, policy, options.clock)
     except BaseException:
         give_back(shared)
         raise
-
-
-def latest(store: Store) -> Iterator[Document]:
-    """Yield the documents of a store that its unread pages may be among, the newest last."""
-    first, most = -UnreadPages.MOST, STORED
-    while found := store.documents_from(first, most):
-        yield from (document for _, document in found)
-        first = found[-1][0] + 1
 
 
 _stores: dict[str, OpenStore] = {}
@@ -779,7 +747,6 @@ class AsyncEmbeddedDetector(AsyncDetector):
         self.recipe = detector.recipe
         self.policy = detector.policy
         self.frames = detector.frames
-        self.own_words = detector.own_words
         self.embedded = detector
         self._thread: ThreadPoolExecutor | None = None
 

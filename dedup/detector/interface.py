@@ -56,13 +56,11 @@ class _Fingerprints(ABC):
     policy  the distances, scope and times in force. With a service: those that the caller asked for,
             otherwise the recipe's (a service started with other values uses those)
     frames  what was learned of the sites' frames
-    own_words  whether pages are compared by their own words, too
     """
 
     recipe: Recipe
     policy: Policy
     frames: Frames
-    own_words = False
 
     def fingerprint(
         self,
@@ -79,18 +77,11 @@ class _Fingerprints(ABC):
 
         Raises RecipeMismatch if the store's recipe needs a secret and open() was given none.
         """
-        own = bool(url) and self.own_words
         reading = read_page(
-            html,
-            encoding=encoding,
-            url=url,
-            recipe=self.recipe,
-            links=links or own,
-            blocks=bool(url),
-            shingles=own,
+            html, encoding=encoding, url=url, recipe=self.recipe, links=links, blocks=bool(url)
         )
         page = self.learned(reading, url) if url else reading.fingerprint
-        return replace(page, links=hash_of_links(reading.links)) if links else page
+        return replace(page, links=hash_of_links(reading.content_links)) if links else page
 
     def learned(self, reading: PageReading, url: str) -> PageFingerprint:
         """Return the fingerprint of a page that was read with its blocks, after these were counted for its site.
@@ -98,9 +89,7 @@ class _Fingerprints(ABC):
         It is `unread` if what was read is the site's frame and the page has nearly nothing else. Each page is to
         be given once, in the order of the crawl, before it is judged; a second time changes nothing.
         """
-        site = registrable_domain(url)
-        found = reading.fingerprint, reading.blocks, site, reading.shingles, reading.links
-        return self.frames.learned(*found)
+        return self.frames.learned(reading.fingerprint, reading.blocks, registrable_domain(url))
 
 
 class Detector(_Fingerprints):

@@ -1,25 +1,10 @@
 """The rules of the verdict: which of the nearby pages count. Pure functions.
 
-    within k -> kind, scope -> similarity of the texts -> near-duplicates -> identity -> matches
+    within k -> kind, scope -> near-duplicates (dedup.model.decision) -> identity -> matches
     in flight -> those that this store decides about
 
-Two pages are near-duplicates when the distance of their values is at most the policy's, and the
-estimated similarity of their texts at least the policy's for pages of one registrable domain, of two,
-or of few words; in the scope "site" they also share a registrable domain. Only pages of one kind are
-compared, if both have a kind. Two pages of one site that are of two things (by sku, gtin and the like, or
-beside little text by their identity and pictures) are no near-duplicates, whatever their texts. Pages of fewer features
-than the policy's least, or of which too little was read, are near-duplicates only if they are copies.
-
-A page is not judged by its text (`unread`) if what was read of it is the frame of its site, the blocks that stand on
-many of its pages, and nearly nothing else; or if most of what no other page has was not read. Then only a page that is the same word for word, and shows the same pictures, is a match.
-
-With the option own_words two pages of one site may be near-duplicates by their own words, too: those in blocks that hardly
-another page has, read or not. A page that is judged, if what was read is similar enough as well (rule A); one that is
-unread, if both lead to the same places (rule U). A match by the text alone comes first.
-
-What a page says it is (title, canonical URL) does not count if two pages are equal word for word: what was read of them,
-and what was not. Where only what was read is equal, it counts, if that was asked for, or much that no other page has was
-not read (`partly`).
+Only pages of one kind are compared, if both have a kind; in the scope "site" only those of one registrable domain. A page
+that is its site's frame and nearly nothing else is `unread` (frames.py).
 
 Invariant: leaving out a page means one match less, and so can only keep pages.
 """
@@ -29,112 +14,11 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from dedup.core.fingerprint import similarities
-from dedup.core.site_blocks import Share
-from dedup.detector.reservations import Reservation
-from dedup.model.page import (
-    PART,
-    SKETCH_BYTES,
-    Document,
-    Identity,
-    Neighbour,
-    PageFingerprint,
-    Status,
-    Verdict,
-    are_copies,
-    are_equal,
-    are_two_things,
-    identity_of,
-    show_two_pictures,
-)
+from dedup.model.decision import decide, identity_of_pages
+from dedup.model.page import Document, Neighbour, PageFingerprint, Status, Verdict
 from dedup.model.policy import Policy
 
 NO_KEY = "\ud800"  # of a page that is only probed: not valid Unicode, so not a document's key
-
-# A block is frame if it stands on more than so many pages of its site: a share of those counted, within bounds.
-FRAME_LEAST, FRAME_MOST, FRAME_SHARE = 10, 50, 0.3
-OWN_PAGES = 20  # a block on at most so many pages is its page's own
-FRAME_READ = 0.7  # a page of which so much of what was read is frame,
-BESIDE_FRAME = 40  # and fewer other words than this, is not judged by its text;
-LEFT_MORE = 20  # nor is one with so many more new words that were not read than words that were;
-PARTLY = 0.5  # of one with so much of them, and as many more, title and canonical URL count
-
-OWN_FROM = 30  # pages of a site that are counted before own words are known: the frame of the first ones passes for own
-OWN_LEAST, OWN_BLOCKS = 30, 8  # shingles and blocks of its own that a judged page must have
-OWN_UNREAD = 20  # shingles of its own that an unread page must have
-OWN_ALIKE = 0.9  # similarity of the own words of two pages from which they are near-duplicates,
-OWN_READ = 0.6  # if so much of what was read is similar
-
-
-def frame_above(pages: int) -> int:
-    """Return on how many pages a block may stand before it is frame, if so many pages of its site were counted."""
-    return min(FRAME_MOST, max(FRAME_LEAST, int(FRAME_SHARE * pages)))
-
-
-def is_unread(share: Share) -> bool:
-    """Whether what was read does not stand for the page.
-
-    It is the frame of the site and nearly nothing else; or most of what no other page has was not read.
-    """
-    return is_frame(share) or share.left > share.read + LEFT_MORE
-
-
-def is_partly(share: Share) -> bool:
-    """Whether what was read stands for a part of the page only: as equal as it may be, it makes no equal pages."""
-    return share.left > PARTLY * share.read + LEFT_MORE
-
-
-def is_frame(share: Share) -> bool:
-    """Whether what was read of a page is the frame of its site and nearly nothing else."""
-    return 0 < share.read * FRAME_READ <= share.frame and share.read - share.frame < BESIDE_FRAME
-
-
-def has_own_words(share: Share, *, unread: bool) -> bool:
-    """Whether a page has enough words of its own to be compared by them."""
-    if share.pages < OWN_FROM:
-        return False
-    if unread:
-        return share.own >= OWN_UNREAD
-    enough = share.own >= OWN_LEAST and share.own_blocks >= OWN_BLOCKS
-    return enough and share.frame < FRAME_READ * share.read
-
-
-def alike_by_own_words(a: PageFingerprint, b: PageFingerprint, similarity: float) -> float:
-    """Return how similar the own words of two pages of one site are that are judged; 0 if they make no near-duplicates.
-
-    similarity  of what was read. Pages with another heading and the same numbers are of a template.
-    """
-    if similarity < OWN_READ or not len(a.own) == len(b.own) == SKETCH_BYTES:
-        return 0
-    if not _has(a, b, "h") and _has(a, b, "n"):
-        return 0
-    own = similarities(a.own, [b.own])[0]
-    return own if own >= OWN_ALIKE else 0
-
-
-def _has(a: PageFingerprint, b: PageFingerprint, letter: str) -> bool:
-    """Whether a part of two pages is equal."""
-    return a.parts[PART[letter]] == b.parts[PART[letter]]
-
-
-def links_of_unread(page: PageFingerprint) -> bytes:
-    """Return the hash of an unread page's links, if it has enough own words and links; else b""."""
-    return page.own[SKETCH_BYTES:]
-
-
-def unread_twins(asked: Document, others: Iterable[Document], policy: Policy) -> list[Neighbour]:
-    """Return the near-duplicates of an unread page by own words, among unread pages with the same links."""
-    found = []
-    for other, _ in _comparable(asked, ((each, 0) for each in others), policy):
-        a, b = asked.page, other.page
-        if not asked.domain or other.domain != asked.domain or are_two_things(a, b):
-            continue
-        if links_of_unread(a) != links_of_unread(b):
-            continue
-        own = similarities(a.own[:SKETCH_BYTES], [b.own[:SKETCH_BYTES]])[0]
-        if own >= OWN_ALIKE:
-            apart, said = (a.value ^ b.value).bit_count(), identity_of(a.identity, b.identity)
-            found.append(Neighbour(other, apart, own, said, by_own_words=True))
-    return sorted(found, key=rank)
 
 
 def _comparable(
@@ -163,8 +47,6 @@ def near_duplicates(
     others = _comparable(asked, found, policy)
     alike = similarities(asked.page.sketch, [other.page.sketch for other, _ in others])
     least = min(policy.similarity, policy.similarity_across, policy.similarity_short)
-    if len(asked.page.own) == SKETCH_BYTES:
-        least = min(least, OWN_READ)
     neighbours = [
         _neighbour(asked, other, distance, similarity, policy)
         for (other, distance), similarity in zip(others, alike, strict=True)
@@ -177,25 +59,11 @@ def _neighbour(
     asked: Document, other: Document, distance: int, similarity: float, policy: Policy
 ) -> Neighbour | None:
     """Return a page as a near-duplicate of the one that is asked about; None if it is none."""
-    a, b = asked.page, other.page
     same_site = other.domain == asked.domain if asked.domain and other.domain else None
-    if same_site and are_two_things(a, b):
+    if not decide(asked.page, other.page, distance, similarity, policy, same_site=same_site).near:
         return None
-    said: Identity = identity_of(a.identity, b.identity) if same_site else "unknown"
-    little, equal = a.features < policy.min_features, are_equal(a, b, similarity)
-    if a.unread and not little and (not equal or show_two_pictures(a, b)):
-        return None
-    if little and are_copies(a, b):
-        return Neighbour(other, distance, similarity, said)
-    fewer = min(a.features, b.features)
-    if similarity >= policy.least_similarity(fewer, same_site=same_site):
-        if equal and said == "other":
-            said = "unknown"  # the pages are equal word for word: it does not count
-        return Neighbour(other, distance, similarity, said)
-    if same_site and fewer >= policy.min_features:
-        own = alike_by_own_words(a, b, similarity)
-        return Neighbour(other, distance, own, said, by_own_words=True) if own else None
-    return None
+    said = identity_of_pages(asked.page, other.page, similarity) if same_site else "unknown"
+    return Neighbour(other, distance, similarity, said)
 
 
 def unlike_any(page: PageFingerprint, policy: Policy) -> tuple[Status, str]:
@@ -205,9 +73,9 @@ def unlike_any(page: PageFingerprint, policy: Policy) -> tuple[Status, str]:
     return ("unique", "") if page.features >= policy.min_features else ("exempt", "short")
 
 
-def rank(neighbour: Neighbour) -> tuple[bool, float, int, str]:
-    """Return the sort key of a match: the most similar first, then the nearest, the smallest key; by own words last."""
-    return neighbour.by_own_words, -neighbour.similarity, neighbour.distance, neighbour.document.key
+def rank(neighbour: Neighbour) -> tuple[float, int, str]:
+    """Return the sort key of a match: the most similar first, then the nearest, the smallest key."""
+    return -neighbour.similarity, neighbour.distance, neighbour.document.key
 
 
 def decided(
@@ -226,16 +94,12 @@ def decided(
         inserted, in_flight = not_other(inserted), not_other(in_flight)
     paid = next((n for n in inserted if n.document.paid), None)
     if paid is not None:
-        return Verdict("near_duplicate", _reason(paid), asked, match=paid)
+        return Verdict("near_duplicate", "", asked, match=paid)
     if in_flight:
         return Verdict("pending", "", asked, match=in_flight[0])
     if inserted:
-        return Verdict("near_duplicate", _reason(inserted[0]), asked, match=inserted[0])
+        return Verdict("near_duplicate", "", asked, match=inserted[0])
     return Verdict("exempt", "other_title", asked, match=like)
-
-
-def _reason(match: Neighbour) -> str:
-    return "own_words" if match.by_own_words else ""
 
 
 def not_other(neighbours: list[Neighbour]) -> list[Neighbour]:
@@ -249,21 +113,6 @@ def is_unchanged(asked: Document, stored: Document | None) -> bool:
         stored is not None
         and stored.paid
         and stored.kind == asked.kind
-        and replace(stored.page, parts=b"", unread=False, partly=False, own=b"")
-        == replace(asked.page, parts=b"", unread=False, partly=False, own=b"")
+        and replace(stored.page, parts=b"", unread=False, partly=False)
+        == replace(asked.page, parts=b"", unread=False, partly=False)
     )
-
-
-def deciding_here(
-    key: str, home: bool, found: Iterable[tuple[Reservation, int]]
-) -> list[tuple[Document, int]]:
-    """Of the pages in flight near a page with this key, return those that it may have to wait for.
-
-    Between two in flight the home of the smaller key decides (dedup.wire.shards); an accepted page
-    counts at its own home. In a store that is the home of every key these are all of them.
-    """
-    return [
-        (other.document, distance)
-        for other, distance in found
-        if other.accepted or (home if key < other.document.key else other.home)
-    ]

@@ -106,15 +106,14 @@ def fields_of(struct: type[msgspec.Struct], *, of_page: bool = False) -> list[Fi
     return found
 
 
-_ALL = fields_of(Document)
-FIELDS = [field for field in _ALL if not field.form.here]
+FIELDS = fields_of(Document)
 ALWAYS = [field for field in FIELDS if not field.form.sparse]
 SPARSE = [field for field in FIELDS if field.form.sparse]
 OPTIONS = fields_of(ReserveOptions)
 GIVEN_AT_INSERT = [field for field in FIELDS if field.form.given == "insert"]
 
 RECORD = sorted(
-    (field for field in _ALL if field.form.place is not None),
+    (field for field in FIELDS if field.form.place is not None),
     key=lambda field: field.form.place or 0,
 )
 assert [field.form.place for field in RECORD] == list(range(len(RECORD)))
@@ -163,7 +162,7 @@ def _from(field: Field) -> str:
 def storable() -> Callable[[PageFingerprint], bool]:
     """Return the function that says whether the fields of a fingerprint are in their ranges."""
     wrong = []
-    for field in (field for field in _ALL if field.of_page):
+    for field in (field for field in FIELDS if field.of_page):
         value, form = f"page.{field.name}", field.form
         if form.codec == "word":
             wrong.append(f"{value} >> {form.most}")  # a negative number leaves -1
@@ -335,7 +334,7 @@ def http_type(field: Field) -> Any:
     return Annotated[kind, Meta(description=description, **bounds)]
 
 
-def http_fields(fields: Iterable[Field], *, optional: bool = False) -> list[Any]:
+def http_fields(fields: Iterable[Field]) -> list[Any]:
     """Return the fields of a request's struct: None in place of a sparse one that is not given."""
     found: list[Any] = []
     for field in fields:
@@ -345,7 +344,7 @@ def http_fields(fields: Iterable[Field], *, optional: bool = False) -> list[Any]
         elif field.default is not msgspec.NODEFAULT:
             found.append((field.name, kind, field.default))
         else:
-            found.append((field.name, kind | None, None) if optional else (field.name, kind))
+            found.append((field.name, kind))
     return found
 
 
@@ -371,18 +370,6 @@ def to_http() -> Callable[[Document], msgspec.Struct]:
     )
     source = f"def to_http(document):\n    page = document.page\n    return Made({values})\n"
     return compiled(source, "to_http", Made=document_struct())
-
-
-def page_of_http(fields: Iterable[Field]) -> Callable[[Any, str], PageFingerprint]:
-    """Return the function that makes the fingerprint of an item of a request, given its recipe."""
-    values = {"features": str(COUNT), "recipe": "recipe"}  # a probe says nothing of features
-    for field in fields:
-        source = _of_json(field, f"item.{field.name}")
-        if field.name == "identity":  # optional in a probe
-            source = f"({source} if item.identity else 0)"
-        values[field.name] = source
-    source = f"def page_of(item, recipe):\n    return {built(PageFingerprint, values)}\n"
-    return compiled(source, "page_of")
 
 
 def options_of_http() -> Callable[[Any], ReserveOptions]:

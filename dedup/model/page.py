@@ -16,7 +16,6 @@ import msgspec
 
 SKETCH_BYTES = 37
 PARTS_BYTES = 32
-OWN_BYTES = SKETCH_BYTES, SKETCH_BYTES + 8  # PageFingerprint.own of a judged page, of an unread one
 
 Status = Literal["unique", "refetch", "near_duplicate", "pending", "exempt"]
 Identity = Literal["same", "other", "unknown"]
@@ -34,7 +33,6 @@ class Form(msgspec.Struct, frozen=True):
     help    what it is, for docs and OpenAPI
     place   its index in a record on disk; never change or reuse one. None: not in a record
     sparse  omitted from every form where it has its default
-    here    it is written to records on disk only: what a store has learned itself, and no other program needs
     given   the call that gives it: reserve, or insert (after the page was processed)
     event   its name in events, if that is not the attribute's
     column  its name in tables (Spark), if that is not the attribute's
@@ -48,7 +46,6 @@ class Form(msgspec.Struct, frozen=True):
     least: int = 0
     most: int = 0
     sparse: bool = False
-    here: bool = False
     given: Literal["reserve", "insert"] = "reserve"
     event: str = ""
     column: str = ""
@@ -102,8 +99,6 @@ class PageFingerprint(msgspec.Struct, frozen=True, gc=False):
               data, sources of images and frames, data attributes, h1 headings, words with digits, text beside the main
               text, other attributes, the frame; b"": not known
     thing     the number of the thing that its structured data names (sku, gtin, ...), 32 bits; 0 for none
-    own       with the option own_words: the sketch of the page's own words (Detector.learned), which hardly another page of
-              its site has; of an unread page with a hash of its links behind it; b"" if they are too few. Stored, not sent
     """
 
     value: Annotated[int, Form("word", "the fingerprint", place=3, most=64)]
@@ -164,18 +159,6 @@ class PageFingerprint(msgspec.Struct, frozen=True, gc=False):
         ),
     ] = 0
     partly: bool = False
-    own: Annotated[
-        bytes,
-        Form(
-            "bytes",
-            "a sketch of the page's own words (`DEDUP_OWN_WORDS`)",
-            place=13,
-            least=OWN_BYTES[0],
-            most=OWN_BYTES[1],
-            sparse=True,
-            here=True,
-        ),
-    ] = b""
 
     @property
     def title(self) -> int:
@@ -252,8 +235,6 @@ class ReserveOptions(msgspec.Struct, frozen=True):
     kind     the kind of the page, a short text: only pages of one kind are compared
     token    the reservation's token, if the caller made a unique one; repeating a call with a token that is
              held returns its verdict, and reserves nothing
-    home     False in a shard (dedup.wire.shards) that is not the home of the key: the page is no
-             refetch here, and between two in flight the home of the smaller key decides
     seconds  how long the page may be in flight, in place of the policy's time
     """
 
@@ -265,7 +246,6 @@ class ReserveOptions(msgspec.Struct, frozen=True):
     ] = True
     kind: Annotated[str, _KIND] = ""
     token: Annotated[str | None, Form("token", "the token, made by the client")] = None
-    home: Annotated[bool, Form("switch", "whether this is the home of the key")] = True
     seconds: Annotated[float | None, Form("span", "how long the page may be in flight")] = None
 
 
@@ -278,7 +258,6 @@ class ReserveKeywords(TypedDict, total=False):
     guard: bool
     kind: str
     token: str | None
-    home: bool
     seconds: float | None
 
 
@@ -291,14 +270,12 @@ class Neighbour(msgspec.Struct, frozen=True, gc=False):
     distance    Hamming distance of value, in bits
     similarity  estimated Jaccard similarity of the two texts' 3-token shingles, 0 to 1
     identity    whether the two pages say themselves that they are the same page of their site
-    by_own_words  they are near-duplicates by their own words alone (the option own_words), and similarity is theirs
     """
 
     document: Document
     distance: int
     similarity: float
     identity: Identity
-    by_own_words: bool = False
 
     @property
     def key(self) -> str:
@@ -541,10 +518,10 @@ REASONS = {
         Reason("non_html", "no HTML or text"),
         Reason("status", "another status than 200"),
         Reason("method", "another method than GET"),
-        Reason("short", "too few distinct words to be judged"),
+        Reason("short", "too few distinct words to be judged", judged=True),
         Reason("too_large", "larger than the limit in bytes"),
         Reason("data_page", "made of inline data"),
-        Reason("unread", "too little of the page was read"),
+        Reason("unread", "too little of the page was read", judged=True),
         Reason("no_callback", "robots.txt, media, the shell"),
         Reason("inline", "downloaded by a callback, not by the scheduler"),
         Reason("compared", "parsed, and only what is new of it passed", judged=True, setting=False),
@@ -564,6 +541,7 @@ REASONS = {
     )
 }
 
+JUDGED = tuple(reason.name for reason in REASONS.values() if reason.judged)
 EXEMPTIONS = tuple(reason.name for reason in REASONS.values() if reason.setting)
 
 

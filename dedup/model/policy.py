@@ -150,7 +150,6 @@ _ALL = (
         "Keep pages with fewer distinct words unjudged. [default: the recipe's]",
         "features",
     ),
-    Setting("own_words", bool, False, "Whether pages of a site are compared by their own words, too, those that hardly another page has."),
     Setting("scope", Scope, "global", "Compare all pages, or only pages of one registrable domain."),
     Setting("kinds", bool, True, "Whether only pages for the same callback are compared."),
     Setting("exempt", tuple[str, ...], None, "Reasons for which a page is kept. [default: all]", words=f"a list of {', '.join(EXEMPTIONS)}; one with a minus takes it away"),
@@ -258,7 +257,6 @@ class OpenOptions(TypedDict, total=False):
     recipe: Recipe | str | None
     reservation_seconds: float
     timeout_seconds: float
-    own_words: bool
     clock: Callable[[], float]
 
 
@@ -275,7 +273,6 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     recipe               None: an existing store keeps its own, a new one takes the newest
     reservation_seconds  how long a page may be in flight
     timeout_seconds      services only: how long to wait for one's answer
-    own_words            folders only: compare pages of a site by their own words, too, which hardly another page has
     clock                folders only: seconds that never go back
     """
 
@@ -288,7 +285,6 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     recipe: Recipe | str | None = None
     reservation_seconds: float = RESERVATION_SECONDS
     timeout_seconds: float = TIMEOUT_SECONDS
-    own_words: bool = False
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:

@@ -30,8 +30,6 @@ STATS = {
     "requests/again": "waiting requests that were sent: something new came, or nothing else was left to do",
     "requests/not_saved": "dropped pages and waiting requests that the next run of a JOBDIR lacks: they cannot be "
     "serialised",
-    "requests/resumed": "requests that an earlier process left unfetched, and that were made again "
-    "([request filter](../use/requests.md))",
     "url_skipped": "requests that were not sent: by the site's rules they lead to a known page",
     "url_would_skip": 'requests that `DEDUP_URLS = "skip"` would not have sent',
     "url_checked": "requests that were sent nevertheless, to check the rules",
@@ -41,7 +39,7 @@ STATS = {
     "late_duplicate": "near-duplicates in flight at once: both were kept, the second is counted; with a table service, "
     "the service counts them",
     "error/KIND": "internal errors by kind (`store_locked`, `service_unavailable`, ...), once for each page that was "
-    "kept for it; `requests` is the request filter's",
+    "kept for it",
     "cpu_seconds": "CPU time of the add-on",
 }
 

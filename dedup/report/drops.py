@@ -167,9 +167,7 @@ def advice(drop: Drop) -> list[str]:
             'request.meta["dont_dedup"] = True skips deduplication for such requests',
         ]
     found = ['request.meta["dont_dedup"] = True skips deduplication for such requests']
-    if drop.reason == "own_words":
-        found.append("DEDUP_OWN_WORDS = False compares what was read of pages alone")
-    elif drop.differs == []:
+    if drop.differs == []:
         found.append("the main texts are equal: no threshold tells the two pages apart")
     elif drop.similarity < 1:
         least = math.floor(1000 * drop.similarity + 1) / 1000

@@ -9,10 +9,9 @@ Invariant: a key means its newest document, whatever the layer.
 """
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from dedup.core.table import Nearest, Table
-from dedup.detector.detector import latest
 from dedup.model.page import Document
 from dedup.store import Store
 
@@ -185,11 +184,6 @@ class AcceptedLayers:
             found += nearest
             found.cut = cut
         return found
-
-    def latest(self) -> Iterator[Document]:
-        """Yield the documents of the stores that unread pages may be among, the newest last."""
-        for store in self._stores():
-            yield from latest(store)
 
     def insert(self, document: Document) -> None:
         """Insert a document into the fresh layer; it replaces one with the same key."""

@@ -70,7 +70,7 @@ class ScanJudge:
         if not isinstance(result, PageToJudge):
             return result
         page = learned(result, self._detector.frames)
-        return msgspec.structs.replace(result, page=page, blocks=b"", shingles=b"", links=b"")
+        return msgspec.structs.replace(result, page=page, blocks=b"")
 
     def take(self, result: Result) -> Row | None:
         """Return the verdict on what learned() returned; None for what is no page. Raises what the store raises."""

@@ -10,19 +10,13 @@ The way of a page:
     evidence/       what the spider's items have shown: classes, digests, visits
     memory/         a store, or a table service; what is kept between runs
     urls/           requests for known pages need not be sent
-    requests/       the filter of requests
     report/         what a person reads of a crawl
 """
-
-from typing import TYPE_CHECKING, Any
 
 from dedup.scrapy.addon import Addon
 from dedup.scrapy.exceptions import KnownUrl, NearDuplicate, near_duplicate_dropped
 from dedup.scrapy.middlewares import CallbackMiddleware, DownloaderMiddleware, SpiderMiddleware
 from dedup.scrapy.page.session import forget
-
-if TYPE_CHECKING:
-    from dedup.scrapy.requests.filter import RequestFilter
 
 __all__ = [
     "Addon",
@@ -30,17 +24,7 @@ __all__ = [
     "DownloaderMiddleware",
     "KnownUrl",
     "NearDuplicate",
-    "RequestFilter",
     "SpiderMiddleware",
     "forget",
     "near_duplicate_dropped",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """Import the request filter when a setting names it: a crawl without it loads nothing of it."""
-    if name == "RequestFilter":
-        from dedup.scrapy.requests.filter import RequestFilter
-
-        return RequestFilter
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,7 +7,7 @@ value and what is allowed. If a setting's libraries are missing, the add-on is d
 import logging
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 from scrapy.exceptions import NotConfigured
@@ -29,16 +29,17 @@ from dedup.model.policy import (
     age_seconds,
 )
 
-if TYPE_CHECKING:
-    from dedup.wire.kafka import KafkaConfig
-
 Memory = Literal["crawl", "ever"] | int
 
 _ITEM_PROCESSOR = "scrapy.pipelines.ItemPipelineManager"
-_MAY_BE_EMPTY = {"dropped", "path", "report", "secret", "topic", "url_rules"}
+_MAY_BE_EMPTY = {"dropped", "path", "report", "secret", "url_rules"}
 
 
 GONE = {
+    **dict.fromkeys(
+        ("DEDUP_KAFKA", "DEDUP_TOPIC"),
+        "the table service writes insert events to Kafka (dedup serve --kafka)",
+    ),
     "DEDUP_EXPLORE": "checks by the spider's items replace it (DEDUP_PROOF)",
     "DEDUP_TRIES": "a page like others is compared with them, whatever they brought",
 }
@@ -47,7 +48,7 @@ logger = logging.getLogger("dedup")
 
 def unknown_settings(settings: BaseSettings) -> dict[str, str | None]:
     """Return the unknown DEDUP_ settings, each with the name that was probably meant."""
-    known = [setting.key for setting in SETTINGS.values()]
+    known = [s.key for s in SETTINGS.values() if s.key not in GONE]
     unknown = [n for n in settings if str(n).startswith("DEDUP_") and n not in known]
     if not unknown:
         return {}
@@ -65,9 +66,8 @@ class Config(msgspec.Struct, frozen=True):
                   or documents that are not older than some seconds
     unchanged     whether unchanged pages of an earlier crawl bring their items
     path          folder of the store's namespaces
-    service       URLs of table services in order of preference; none: the store at path
+    service       URLs of table services in order of preference, or a list of them for each shard; none: the store at path
     auto          whether a table service on this machine replaces the store, if there is one
-    kafka         where insert events go, besides the service; None: nowhere
     wait_seconds  how long a page waits for a near-duplicate in flight
     exempt        reasons in force for which a page is not judged, or is kept
     max_bytes     larger pages are not judged
@@ -90,9 +90,8 @@ class Config(msgspec.Struct, frozen=True):
     memory: Memory
     unchanged: Unchanged
     path: Path
-    service: tuple[str, ...]
+    service: tuple[str | tuple[str, ...], ...]
     auto: bool
-    kafka: "KafkaConfig | None"
     wait_seconds: float
     exempt: frozenset[str]
     max_bytes: int
@@ -126,15 +125,13 @@ class Config(msgspec.Struct, frozen=True):
                 secret=read("secret"),
                 reservation_seconds=read("reservation_seconds"),
                 timeout_seconds=read("timeout_seconds"),
-                own_words=read("own_words"),
             ),
             namespace=read("namespace"),
             memory=memory if memory in {"crawl", "ever"} else age_seconds(memory) or 0,
             unchanged=_unchanged(settings, read),
             path=_beside_project(read("path")),
-            service=() if _is_auto(settings) else _service(settings),
+            service=() if _is_auto(settings) else _service(settings, read("scope")),
             auto=_is_auto(settings),
-            kafka=_kafka(settings, read("topic")),
             wait_seconds=read("wait_seconds"),
             exempt=exempt,
             max_bytes=read("max_bytes"),
@@ -222,8 +219,6 @@ def without_effect(config: Config) -> Iterator[str]:
     if config.urls == "skip" and config.mode != "drop":
         yield "DEDUP_URLS = 'skip' skips no request unless DEDUP_MODE is 'drop'"
     options = config.options
-    if options.own_words and (config.proof != "text" or config.service or config.auto):
-        yield "DEDUP_OWN_WORDS does nothing unless DEDUP_PROOF is 'text', and the store a folder of this machine"
     if options.similarity == "paper" and (options.distance or 0) > PAPER_DISTANCE:
         yield (
             f"DEDUP_SIMILARITY = 'paper' compares no texts, and DEDUP_DISTANCE is {options.distance}: pages of "
@@ -262,49 +257,24 @@ def _is_auto(settings: BaseSettings) -> bool:
     return settings.get("DEDUP_SERVICE") in ("auto", ["auto"], ("auto",))
 
 
-def _service(settings: BaseSettings) -> tuple[str, ...]:
-    """Return the URLs, checked; errors show a URL without its token."""
+def _service(settings: BaseSettings, scope: str) -> tuple[str | tuple[str, ...], ...]:
+    """Return the URLs, or those of each shard, checked; errors show a URL without its token."""
     try:
         urls = tuple(settings.getlist("DEDUP_SERVICE"))
     except TypeError:
         urls = (settings.get("DEDUP_SERVICE"),)  # not a list
+    urls = tuple(tuple(each) if isinstance(each, list) else each for each in urls)
     if urls:
         try:
             import hiredis  # noqa: F401
 
-            from dedup.wire.client.services import addresses_of
+            from dedup.wire.client.services import shards_of
         except ModuleNotFoundError as error:
             raise NotConfigured(
                 f"DEDUP_SERVICE needs more: pip install 'crawl-dedup[client]' ({error})"
             ) from error
         try:
-            addresses_of(urls)
+            shards_of(urls, scope)
         except UsageError as error:
             raise UsageError(f"setting DEDUP_SERVICE: {error}") from None
     return urls
-
-
-def _kafka(settings: BaseSettings, topic: str | None) -> "KafkaConfig | None":
-    try:
-        bootstrap = ",".join(settings.getlist("DEDUP_KAFKA"))
-    except TypeError:
-        raise SETTINGS["kafka"].wrong(settings.get("DEDUP_KAFKA")) from None
-    if not bootstrap:
-        return None
-    if not settings.get("DEDUP_SERVICE") or _is_auto(settings):
-        raise UsageError(
-            "setting DEDUP_KAFKA needs the URLs in DEDUP_SERVICE of services that read the events"
-        )
-    try:
-        import aiokafka  # noqa: F401
-        import cramjam  # noqa: F401
-
-        from dedup.wire.kafka import kafka_config
-    except ModuleNotFoundError as error:
-        raise NotConfigured(
-            f"DEDUP_KAFKA needs more: pip install 'crawl-dedup[kafka]' ({error})"
-        ) from error
-    try:
-        return kafka_config(bootstrap) if topic is None else kafka_config(bootstrap, topic)
-    except UsageError as error:
-        raise UsageError(f"setting DEDUP_KAFKA or DEDUP_TOPIC: {error}") from None

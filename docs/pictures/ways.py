@@ -50,11 +50,9 @@ def service() -> None:
 
 
 def kafka() -> None:
-    """Two ways of an insert event to Kafka, and from there to every service."""
+    """The way of an insert event to Kafka, and from there to every service."""
     p = Picture("An accepted page goes to Kafka, and from there to every service", 720, 250)
     box(p, 20, 30, 130, "off", "spider", "DEDUP_SERVICE")
-    box(p, 20, 160, 130, "off", "spider", "and DEDUP_KAFKA")
-    box(p, 200, 160, 110, "d", "outbox", "on its disk")
     box(p, 380, 95, 130, "b", "Kafka", "topic dedup.inserts")
     box(p, 570, 30, 130, "a", "service", "view of the topic")
     box(p, 570, 160, 130, "a", "service", "the same documents")
@@ -64,13 +62,10 @@ def kafka() -> None:
     p.text(530, 76, "event", "mid small note")
     p.arrow(510, 117, 620, 84)
     p.arrow(510, 130, 570, 172)
-    p.arrow(150, 187, 200, 187)
-    p.arrow(310, 180, 380, 135)
-    p.text(356, 172, "event", "small note")
     p.text(
         20,
         240,
-        "Above: acknowledged once Kafka has the event. Below: once the event is in the outbox.",
+        "An insert is acknowledged once Kafka has the event.",
         "note",
     )
     p.save("ways-kafka.svg")

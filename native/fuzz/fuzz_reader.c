@@ -157,9 +157,10 @@ static int by_number(const void *a, const void *b) {
 static void must_be_links(ndd_reader *reader, size_t n) {
     const uint64_t *links;
     uint64_t own, *sorted;
-    size_t count;
-    ndd_reader_links(reader, &links, &count, &own);
-    MUST(count <= n / 8);
+    size_t found[3];
+    ndd_reader_links(reader, &links, found, &own);
+    size_t count = found[0];
+    MUST(found[2] <= found[1] && found[1] <= count && count <= n / 8);
     sorted = malloc((count + 1) * sizeof *sorted);
     MUST(sorted != NULL);
     if (count > 0) memcpy(sorted, links, count * sizeof *sorted);
@@ -181,23 +182,19 @@ static void must_be_runs(ndd_reader *reader, size_t most) {
     MUST(of_run == 0);
 }
 
-/* The blocks of the page: no two with one hash, those that were read first, and their words are not more than its own;
- * their shingles are as many as their words say. */
+/* The blocks of the page: no two with one hash, those that were read first, and their words are not more than its own. */
 static void must_be_blocks(ndd_reader *reader, size_t most, const ndd_page *page) {
     const uint64_t *blocks;
-    const uint8_t *listed;
-    size_t n, words = 0, read = 0, shingles = 0, most_shingles = 1 << 16;
+    size_t n, words = 0, read = 0;
     MUST(ndd_reader_blocks(reader, &blocks, &n) == NDD_OK && n <= 400);
     for (size_t i = 0; i < n; i++) {
         size_t tokens = (size_t)(blocks[i] >> 32 & 0x3fffffff);
         MUST(tokens > 0 && (i == 0 || blocks[i] >> 63 <= blocks[i - 1] >> 63));
         words += tokens;
-        shingles += tokens > 2 ? tokens - 2 : 1;
         read += blocks[i] >> 63 ? tokens : 0;
         for (size_t j = 0; j < i && j < 8; j++) MUST((uint32_t)blocks[i] != (uint32_t)blocks[j]);
     }
     MUST(words <= most && read <= page->words_read);
-    MUST(ndd_reader_shingles(reader, &listed, &n) == NDD_OK && n == (shingles < most_shingles ? shingles : most_shingles));
 }
 
 static ndd_page must_read_in_bounds(const struct input *input, int keep_words) {

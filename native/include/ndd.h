@@ -159,19 +159,17 @@ ndd_status ndd_reader_numbers(ndd_reader *reader, const uint64_t **hashes, size_
  * hash. The memory is the reader's and holds until its next page. */
 ndd_status ndd_reader_blocks(ndd_reader *reader, const uint64_t **blocks, size_t *n);
 
-/* The shingles of those blocks, one behind the other: of each as many as it has words, less two, and one at least. 4 bytes
- * each, little-endian, n in all; at most 65,536: the last blocks may lack some. */
-ndd_status ndd_reader_shingles(ndd_reader *reader, const uint8_t **shingles, size_t *n);
-
 /* Makes the reader also gather where the links of the next page lead, and of that one only: address is the
  * page's URL, n bytes that must stay until the page was read. Plain text has no links. */
 void ndd_reader_keep_links(ndd_reader *reader, const uint8_t *address, size_t n);
 
-/* The distinct hashes of the targets of the last page's links, in their order, none if they were not asked
- * for: those of its main content and of its pagination, without session and tracking parameters, and none to
- * the page itself (native/src/reader/links.c). *own is the hash that such a link would have, 0 without an
- * address. The memory is the reader's and holds until its next page. */
-void ndd_reader_links(const ndd_reader *reader, const uint64_t **links, size_t *n, uint64_t *own);
+/* The distinct hashes of the targets of the last page's links, n[0] in all, none if they were not asked for,
+ * without session and tracking parameters, and none to the page itself (native/src/reader/links.c). The first
+ * n[1] are those of its main content and its pagination; the first n[2] of these lead to other sites, all that
+ * follow stay on the page's site. Links outside of the main content to other sites are left out. *own is the
+ * hash that a link to the page would have, 0 without an address. The memory is the reader's and holds until its
+ * next page. */
+void ndd_reader_links(const ndd_reader *reader, const uint64_t **links, size_t n[3], uint64_t *own);
 
 /* ---------------------------------------------------------------------------------- hash set */
 
@@ -211,40 +209,20 @@ uint32_t ndd_site_count(uint8_t *site, uint64_t sets, uint32_t title, const uint
 typedef struct ndd_site_share {
     uint32_t read;  /* words of its blocks that were read */
     uint32_t frame; /* those of them in blocks that stand on more than `frame_above` pages */
-    uint32_t own;   /* shingles (runs of three words) of all its blocks that stand on at most `own_most` pages */
-    uint32_t own_blocks; /* and how many such blocks */
+    uint32_t shared; /* shingles (runs of three words) of those that stand on more than `shared_above` pages */
     uint32_t left;  /* words of those that were not read, are no navigation, and stand on at most `left_most` pages */
+    uint32_t navigation; /* the same of navigation */
     uint32_t pages; /* the least number of pages on which such a block of frame stands; 0: there is none */
 } ndd_site_share;
 
 void ndd_site_tell(const uint8_t *site, uint64_t sets, const uint8_t *blocks, size_t n, uint32_t frame_above,
-                   uint32_t own_most, uint32_t left_most, ndd_site_share *share);
-
-/* The sketch of these shingles (those of the blocks, as ndd_reader_shingles lists them). */
-void ndd_site_own(const uint8_t *site, uint64_t sets, const uint8_t *blocks, size_t n, const uint8_t *shingles,
-                  size_t shingles_n, uint32_t own_most, uint8_t sketch[37]);
+                   uint32_t shared_above, uint32_t left_most, ndd_site_share *share);
 
 /* How many blocks are counted. */
 uint32_t ndd_site_blocks(const uint8_t *site);
 
 /* Adds all that is known of a site to an empty one, with more sets. */
 void ndd_site_copy(const uint8_t *from, uint64_t from_sets, uint8_t *to, uint64_t to_sets);
-
-/* ---------------------------------------------------------------------------------- digest slots */
-
-/* A set of 16-byte digests, each with a mark from 1 to 255, in `slots` slots of NDD_DIGEST_SLOT bytes that the
- * caller owns, such as a mapped file; zeros are an empty set. slots < 2^32. Digests are evenly distributed
- * (keyed hashes). Any bytes are a valid set. One thread at a time while one writes. */
-#define NDD_DIGEST_SLOT 17
-
-/* The mark of a digest, 0 if it is not in the set. */
-int ndd_digest_find(const uint8_t *bytes, uint64_t slots, const uint8_t *digest);
-
-/* Adds a digest, or changes its mark; returns the mark before, 0 if it is new, -1 if it does not fit. */
-int ndd_digest_put(uint8_t *bytes, uint64_t slots, const uint8_t *digest, uint8_t mark);
-
-/* Adds the digests of one set to another: all, or with last_byte >= 0 those that end with it. Returns how many. */
-uint64_t ndd_digest_copy(const uint8_t *from, uint64_t slots, uint8_t *to, uint64_t to_slots, int last_byte);
 
 /* ------------------------------------------------------------------------------------- table */
 
@@ -263,7 +241,7 @@ typedef struct ndd_table ndd_table;
 
 /* What a table is optimised for, memory or time; auto: time while it is small, memory more and more as
  * it grows. This decides how fast a probe is, never what it finds. */
-typedef enum ndd_preset { NDD_AUTO = 0, NDD_COMPACT = 1, NDD_FAST = 2 } ndd_preset;
+typedef enum ndd_preset { NDD_AUTO = 0, NDD_COMPACT = 1 } ndd_preset;
 
 typedef struct ndd_match {
     uint64_t document;

@@ -1,6 +1,5 @@
 /*
- * ndd_resp.h - what a client of a table service sends, in RESP, the protocol of Redis: where commands end, and the
- * values of probes that repeat one form.
+ * ndd_resp.h - what a client of a table service sends, in RESP, the protocol of Redis: where commands end.
  *
  * The rules of ndd.h hold here too. Bytes are read where they are, and nothing is kept.
  */
@@ -15,12 +14,6 @@ extern "C" {
 #endif
 
 /* cffi: begin (the binding is made from the lines between the two marks, see native/build_ffi.py) */
-
-/* Records of one form, one after the other: `length` bytes each, equal to the form's but for 16 hex digits at
- * word_at, and `digits` others at digits_at, behind them. The numbers of the first records that have the form, at most
- * `most`, go to `words`; returns how many these are. What follows them is not read. */
-size_t ndd_repeated_read(const uint8_t *bytes, size_t size, const uint8_t *form, size_t length,
-                         size_t word_at, size_t digits_at, size_t digits, uint64_t *words, size_t most);
 
 /* What is behind the RESP commands that were read. */
 typedef enum ndd_read {

@@ -46,11 +46,9 @@
 #define ndd_simhash_weighted portable_simhash_weighted
 #define ndd_similarities portable_similarities
 #define ndd_reader_blocks portable_reader_blocks
-#define ndd_reader_shingles portable_reader_shingles
 #define ndd_site_blocks portable_site_blocks
 #define ndd_site_copy portable_site_copy
 #define ndd_site_count portable_site_count
-#define ndd_site_own portable_site_own
 #define ndd_site_tell portable_site_tell
 #define ndd_similarity portable_similarity
 #define parts_attribute portable_parts_attribute

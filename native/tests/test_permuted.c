@@ -72,18 +72,18 @@ static void test_the_design_of_a_table(void) {
     ndd_block blocks[64];
     for (uint32_t k = 0; k <= 15; k++) {
         uint32_t count, again;
-        ndd_preset preset = (ndd_preset)(k % 3);
+        ndd_preset preset = (ndd_preset)(k % 2);
         CHECK(ndd_design_get(1000000, k, preset, blocks, 64, &count) == NDD_OK && count <= 64);
         CHECK(ndd_design_get(1000000, k, preset, blocks, 0, &again) == NDD_OK && again == count);
         for (uint32_t i = 0; i < count; i++) {
             CHECK(count_bits(blocks[i].mask) == (int)blocks[i].bits);
             CHECK((blocks[i].flips & ~blocks[i].mask) == 0);
-            CHECK(blocks[i].bytes >= 64.0 && blocks[i].visit_ns > 0);
+            CHECK(blocks[i].bytes >= 64.0);
         }
     }
     uint32_t count;
     CHECK(ndd_design_get(1000, 16, NDD_AUTO, blocks, 64, &count) == NDD_BAD_DISTANCE);
-    CHECK(ndd_design_get(1000, 3, (ndd_preset)3, blocks, 64, &count) == NDD_BAD_ARGUMENT);
+    CHECK(ndd_design_get(1000, 3, (ndd_preset)2, blocks, 64, &count) == NDD_BAD_ARGUMENT);
 }
 
 int main(void) {

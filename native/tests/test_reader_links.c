@@ -8,22 +8,25 @@
 static ndd_reader *reader;
 static const ndd_key public_recipe = {0, 0};
 
-struct targets { size_t n; uint64_t own, at[64]; };
+struct targets { size_t all, n, off; uint64_t own, at[64]; }; /* n of the main content */
 
 static struct targets targets_at(const char *url, const char *html) {
     struct targets found;
     ndd_page page;
     const uint64_t *links;
-    size_t n = strlen(html), length = strlen(url);
+    size_t n = strlen(html), length = strlen(url), found_n[3];
     uint8_t *exact = malloc(n + 1), *address = malloc(length + 1); /* so that a read past an end is seen */
     CHECK(exact != NULL && address != NULL);
     memcpy(exact, html, n);
     memcpy(address, url, length);
     ndd_reader_keep_links(reader, address, length);
     CHECK(ndd_read_html(reader, exact, n, NULL, 0, public_recipe, &page) == NDD_OK);
-    ndd_reader_links(reader, &links, &found.n, &found.own);
-    CHECK(found.n <= 64);
-    if (found.n > 0) memcpy(found.at, links, found.n * sizeof *links);
+    ndd_reader_links(reader, &links, found_n, &found.own);
+    found.all = found_n[0];
+    found.n = found_n[1];
+    found.off = found_n[2];
+    CHECK(found.off <= found.n && found.n <= found.all && found.all <= 64);
+    if (found.all > 0) memcpy(found.at, links, found.all * sizeof *links);
     free(exact);
     free(address);
     return found;
@@ -84,6 +87,17 @@ static void test_places(void) {
     CHECK(targets("<main>" TEXT TEXT TEXT TEXT "<a href=/a>a</a></main><div><a href=/b>b</a></div>").n == 1);
 }
 
+/* Links outside of the main content are handed out behind its own; hidden ones and those to other sites are not. */
+static void test_elsewhere(void) {
+    struct targets found = targets(TEXT "<a href=/a>a</a><a href=//o.test/>o</a><nav><a href=/b>b</a><a href=/a>a</a></nav>");
+    CHECK(found.all == 3 && found.n == 2 && found.off == 1);
+    CHECK(found.at[1] == target("/a") && found.at[2] == target("/b") && found.at[0] == target("//o.test/"));
+    found = targets("<main>" TEXT TEXT TEXT TEXT "</main><aside><a href=/b>b</a></aside><footer><a href=//x.test/>x</a></footer>");
+    CHECK(found.all == 1 && found.n == 0 && found.at[0] == target("/b"));
+    CHECK(targets(TEXT "<nav><a href=//www.h.example/b>b</a><a href=//h.example.test/>x</a></nav>").all == 1);
+    CHECK(targets(TEXT "<nav><div hidden><a href=/b>b</a></div></nav>").all == 0);
+}
+
 static void test_paging(void) {
     CHECK(targets(TEXT "<nav><a href=?page=2>2</a><a href=?page=3> 3 </a><a href=/b>1st</a><a href=/c>123456</a></nav>").n == 2);
     CHECK(targets(TEXT "<nav><a class='btn page-next' href=?page=2>on</a><a class=context href=/b>b</a></nav>").n == 1);
@@ -93,10 +107,10 @@ static void test_paging(void) {
 
 static size_t gathered(void) {
     const uint64_t *links;
-    size_t n;
+    size_t n[3];
     uint64_t own;
-    ndd_reader_links(reader, &links, &n, &own);
-    return n;
+    ndd_reader_links(reader, &links, n, &own);
+    return n[0];
 }
 
 /* They are gathered for one page, and only when asked; the fingerprint knows nothing of them. */
@@ -113,12 +127,12 @@ static void test_calls(void) {
     ndd_key secret = {1, 2};
     uint64_t open = target("/a");
     const uint64_t *links;
-    size_t n;
+    size_t n[3];
     uint64_t own;
     ndd_reader_keep_links(reader, here, strlen(HERE));
     CHECK(ndd_read_html(reader, (const uint8_t *)"<a href=/a>", 11, NULL, 0, secret, &page) == NDD_OK);
-    ndd_reader_links(reader, &links, &n, &own);
-    CHECK(n == 1 && links[0] != open);
+    ndd_reader_links(reader, &links, n, &own);
+    CHECK(n[0] == 1 && links[0] != open);
 }
 
 /* Many links, long ones, and ones that end with the page. */
@@ -153,6 +167,7 @@ int main(void) {
     test_targets();
     test_own_address();
     test_places();
+    test_elsewhere();
     test_paging();
     test_calls();
     test_hostile();

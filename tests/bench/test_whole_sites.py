@@ -11,7 +11,7 @@ from cases import bench
 from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from picture_site import article, catalogue, picture
+from picture_site import picture
 from site_peers import Setting, Signed, extractors, signed
 from sizes import examples
 from whole_sites import contents_of, tokens_of, twins
@@ -95,24 +95,19 @@ def test_a_site_is_judged_as_a_naive_crawl_judges_it(tmp_path):
     assert (found["twins"], found["found"]) == (twins_had, twins_found)
 
 
-@pytest.mark.parametrize("own_words", [False, True])
-def test_a_site_is_judged_as_a_scan_judges_it(tmp_path, own_words):
-    """With what is learned of its frame: pictures, articles and lists, and another visit of each."""
+def test_a_site_is_judged_as_a_scan_judges_it(tmp_path):
+    """With what is learned of its frame: pictures, and another visit of each."""
     pages = [picture(n) for n in range(60)]
-    pages += [
-        kind(n, visit) for visit in (0, 1) for kind in (article, catalogue) for n in range(40)
-    ]
+    pages += pages
     rows = [{"url": f"http://site.example/{n:03}", "html": html} for n, html in enumerate(pages)]
     (tmp_path / "site.jsonl").write_bytes(lines(rows))
     truth = [{"url": row["url"], "title": "", "text": str(n)} for n, row in enumerate(rows)]
     (tmp_path / "site.truth.jsonl").write_bytes(lines(truth))
-    options = ["--own-words"] * own_words
-    found = json.loads(call("sites", "--corpora", tmp_path, "--json", *options).stdout)
+    found = json.loads(call("sites", "--corpora", tmp_path, "--json").stdout)
     job = ScanJob(
         inputs=(str(tmp_path / "site.jsonl"),),
         output=str(tmp_path / "out.jsonl"),
         processes=1,
-        own_words=own_words,
     )
     assert found["rows"]["all"]["drops"]["median"] == scan(job).near_duplicate > 0
 

@@ -210,7 +210,6 @@ def open_case(
     corpora: Path | None,
     distance: int | None,
     peers: bool,
-    own_words: bool,
     count: int | None,
     progress: Progress | None = None,
 ) -> Iterator[Bench]:
@@ -228,7 +227,7 @@ def open_case(
             pages = [*islice(site.pages(progress), count)]
             contents = contents_of(site.texts([page.id for page in pages], whole=count is None))
             near = twins(contents)
-            judged = judge(pages, recipe, policy, own_words=own_words)
+            judged = judge(pages, recipe, policy)
             name = "dedup" if peers else site.name
             found[name] = found.get(name, Counter()) + _counts(judged, contents, near)
             for extractor, extract in others.items():
@@ -243,8 +242,6 @@ def open_case(
         return {name: _shown(one) for name, one in found.items()}
 
     facts = {"recipe": recipe.id, "distance": policy.distance, "sites": len(sites)}
-    if own_words:
-        facts["own words"] = "compared"
     yield Bench(facts, measure_all, ("resiliparse", "trafilatura", "datasketch") if peers else ())
 
 
@@ -276,14 +273,10 @@ class Judged(NamedTuple):
     seconds: float
 
 
-def judge(
-    pages: Sequence[SetPage], recipe: Recipe, policy: Policy, *, own_words: bool = False
-) -> Judged:
+def judge(pages: Sequence[SetPage], recipe: Recipe, policy: Policy) -> Judged:
     """Judge the pages of a site in their order, each of them inserted at once."""
     begin = time.process_time()
     detector = EmbeddedDetector.over(Layer(policy.distance), recipe, policy)
-    if own_words:
-        detector.compare_own_words()
     verdicts = []
     for page in pages:
         print_ = detector.fingerprint(page.html, url=page.url or None)

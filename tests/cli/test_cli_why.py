@@ -1,12 +1,10 @@
-"""`dedup why`: what happened to a page, from the file of drops, a report, and a service."""
+"""`dedup why`: what happened to a page, from the file of drops."""
 
 import json
-from urllib.parse import quote
 
 import msgspec
 import pytest
 from command_line import call
-from services import Serving
 
 from dedup.report.drops import Drop, by_risk, compare_words, encode, read_drops
 
@@ -110,40 +108,12 @@ def test_why_lists_the_most_doubtful_first(drops):
     assert sorted([SHIRT, PRICE], key=by_risk) == [PRICE, SHIRT]
 
 
-def test_why_reads_a_report(tmp_path):
-    """A JSON report has examples of the drops, those that differ in numbers only first; another file is refused."""
-    report = tmp_path / "r.json"
-    examples = [
-        {"url": f"http://a.test/{name}", "distance": 1, "similarity": likeness}
-        | ({"differences": [{"of": old, "page": new}]} if old else {})
-        for name, likeness, old, new in (
-            ("unknown", 0.91, "", ""),
-            ("word", 0.92, "red", "blue 2"),
-            ("price", 0.99, "19 90", "24 90"),
-        )
-    ]
-    group = {"of": "http://a.test/a", "pages": 3, "examples": examples}
-    report.write_text(json.dumps({"mode": "tag", "near_duplicates": [group]}))
-    listed = call("why", "--report", report, "--top", 3, "--json").stdout.splitlines()
-    names = [json.loads(line)["url"].rpartition("/")[2] for line in listed]
-    assert names == ["price", "unknown", "word"]
-    told = call("why", "http://a.test/word", "--report", report).stdout
-    assert "flagged only" in told
-    assert "http://a.test/a" in told
-    report.write_text("[]")
-    refused = call("why", "http://a.test/b", "--report", report)
-    assert refused.exit_code == 2
-    assert "DEDUP_REPORT = 'report.json'" in refused.stderr
-
-
 @pytest.mark.parametrize(
     ("args", "advised"),
     [
         ((), "give a URL, or --top"),
         (("http://a.test/", "--top", 3), "give a URL, or --top"),
         (("http://a.test/",), "DEDUP_DROPPED = 'dropped.jsonl'"),
-        (("http://a.test/", "--drops", "a", "--report", "b"), "not both"),
-        (("http://a.test/", "--service", "redis://127.0.0.1:7700"), "is not the HTTP port"),
         (("http://a.test/", "--drops", __file__), "lists no drops; give a file"),
     ],
 )
@@ -164,42 +134,3 @@ def test_numbers_are_told_from_words():
     assert compare_words(old, old) == ([], False)
     differs, _ = compare_words(["a"] * 3 + [f"b{n}" for n in range(40)], ["a"] * 3)
     assert differs[0][0].endswith(" ...")
-
-
-def test_why_asks_a_service(tmp_path):
-    """A stored page, a recent near-duplicate of it, and a page that the service never saw."""
-    pytest.importorskip("starlette", reason="the extra `service` is not installed")
-    import dedup
-
-    with Serving(tmp_path, token="secret of this test") as service:
-        target = f"redis://:{quote('secret of this test')}@127.0.0.1:{service.port}"
-        with dedup.open(target) as detector:
-            page = detector.fingerprint("<p>" + " ".join(f"word{n}" for n in range(100)))
-            detector.insert(detector.reserve(page, "http://a.test/one"))
-            assert detector.reserve(page, "http://a.test/two").status == "near_duplicate"
-        web = f"http://127.0.0.1:{service.http_port}"
-        told = {
-            name: call(
-                "why", f"http://a.test/{name}", "--service", web, env={"DEDUP_TOKEN": service.token}
-            )
-            for name in ("one", "two", "three")
-        }
-        refused = call("why", "http://a.test/one", "--service", web, env={"DEDUP_TOKEN": ""})
-        with dedup.open(target, namespace="news") as detector:
-            detector.insert(detector.reserve(page, "http://a.test/\x1b[2J\x9bm"))
-        environment = {"DEDUP_TOKEN": service.token}
-        several = call("why", "http://a.test/one", "--service", web, env=environment)
-        key = "http://a.test/%1B[2J%C2%9Bm"
-        steering = call("why", key, "--service", web, "--namespace", "news", env=environment)
-    assert (
-        "is stored in 'default': it was kept; 1 recent near-duplicate of it" in told["one"].stdout
-    )
-    assert "was judged near-duplicate of http://a.test/one at 20" in told["two"].stdout
-    assert [each.exit_code for each in told.values()] == [0, 0, 1]
-    assert "none of the last near-duplicates" in told["three"].stderr
-    assert refused.exit_code == 1
-    assert "DEDUP_TOKEN" in refused.stderr
-    assert several.exit_code == 2
-    assert "give --namespace" in several.stderr
-    assert "default, news" in several.stderr
-    assert "\x1b" not in steering.output

@@ -1,10 +1,12 @@
-"""The planner, against the paper's Example 3.1, the tables themselves, and a slow search."""
+"""The planner, against the tables themselves."""
 
 import itertools
+import json
 import math
-import re
+import os
+import subprocess
+import sys
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,8 +15,6 @@ from segment_data import stats_of, write_segment
 
 import dedup
 import dedup.core.memory
-from dedup.cli.plan import store_size
-from dedup.cli.terminal import size_text
 from dedup.core.bulk.designs import plan
 from dedup.core.memory import memory_bytes
 from dedup.core.native import lib
@@ -23,10 +23,7 @@ from dedup.model.recipes import NEWEST, recipe_of
 from dedup.store.segmented_table import Segment
 
 EXAMPLE = 2**34
-
-
-def paper(documents, k):
-    return [design for design in plan(documents, k) if design.kind == "paper"]
+FIELDS = {"tables", "blocks", "prefix_bits", "candidates", "bytes", "recommended"}
 
 
 def ours(documents, k, preset="auto"):
@@ -34,18 +31,8 @@ def ours(documents, k, preset="auto"):
     return design
 
 
-# ----------------------------------------------------------------------------------- Example 3.1
-
-
-def test_example_3_1():
-    """For 2^34 fingerprints and k = 3 the plan has the paper's four designs and no others."""
-    found = [(d.tables, d.blocks, d.levels, d.prefix_bits, d.candidates) for d in paper(EXAMPLE, 3)]
-    assert found == [
-        (20, 6, (6,), (31, 33), 8),
-        (16, 4, (4, 4), (28, 28), 64),
-        (10, 5, (5,), (25, 26), 512),
-        (4, 4, (4,), (16, 16), 262144),
-    ]
+def segment_of(documents, k):
+    return ours(documents, k, None)
 
 
 # -------------------------------------------------------------------------- against what is built
@@ -72,69 +59,36 @@ def test_a_planned_segment_is_the_one_that_is_written(tmp_path, documents, k):
     values = np.random.default_rng(7).integers(0, 2**64, documents, dtype=np.uint64)
     write_segment(tmp_path / "s", values, np.arange(documents, dtype=np.uint64), k)
     segment = Segment(tmp_path / "s")
-    (design,) = [design for design in plan(documents, k) if design.kind == "segment"]
+    design = segment_of(documents, k)
     assert stats_of(segment).keys == design.keys
     assert segment.bytes - 4 * documents == pytest.approx(design.bytes, rel=0.01)
     assert design.bytes < ours(documents, k).bytes
 
 
-def test_the_smallest_design_that_fits_may_be_a_segment():
-    """Where memory has no room for a table of all, a segment is recommended, if that fits."""
-    designs = plan(10**9, 3, "14G")
-    (best,) = [design for design in designs if design.recommended]
-    assert best.kind == "segment"
-    assert [design.kind for design in plan(2, 3)].count("segment") == 0  # compares with both
-
-
-# ---------------------------------------------------------------------------------- section 3.1.2
-
-
-def shortest_prefix(levels, k, bits=64):
-    """The shortest prefix of a design, by trying every choice of blocks."""
-    if not levels:
-        return 0
-    blocks = levels[0]
-    widths = [bits // blocks + (i < bits % blocks) for i in range(blocks)]
-    lengths = {sum(chosen) for chosen in itertools.combinations(widths, blocks - k)}
-    return min(length + shortest_prefix(levels[1:], k, bits - length) for length in lengths)
-
-
-@pytest.mark.parametrize("k", [1, 2, 3, 5])
-def test_no_fewer_tables_have_so_long_a_prefix(k):
-    """The paper's designs of a plan agree with a search through all of up to three levels, 40 tables."""
-    designs = []
-    for depth in (1, 2, 3):
-        for levels in itertools.product(range(k + 1, 12), repeat=depth):
-            tables = math.prod(math.comb(blocks, k) for blocks in levels)
-            if tables <= 40:
-                designs.append((tables, shortest_prefix(levels, k)))
-    assert designs
-    papers = [d for d in reversed(plan(2**63, k)) if d.kind == "paper"]  # the fewest tables first
-    longest = min(max(prefix for _, prefix in designs), papers[-1].prefix_bits[0])
-    for bits in range(1, longest + 1):
-        least = min(tables for tables, prefix in designs if prefix >= bits)
-        found = next(design for design in papers if design.prefix_bits[0] >= bits)
-        assert found.tables <= least
-        assert shortest_prefix(found.levels, k) >= bits
-        if found.tables < least:  # only by blocks or levels that the search above does not try
-            assert max(found.levels) >= 12 or len(found.levels) > 3
+def test_a_segment_that_compares_with_all_is_no_design():
+    """Of two documents there is one design: they are compared."""
+    (only,) = plan(2, 3)
+    assert (only.name, only.preset, only.tables, only.prefix_bits) == (
+        "compare with all",
+        "auto",
+        1,
+        (0, 0),
+    )
 
 
 # --------------------------------------------------------------------------------- recommendations
 
 
 def test_the_recommended_design_fits():
-    """At most one is recommended; it fits, and nothing that fits is more than a fifth faster."""
+    """The first that fits is recommended: designs of one plan take ever less memory."""
     for documents, k in itertools.product((100, 10**6, 10**8, 2**34), (0, 1, 3, 6, 12)):
         for memory in ("1M", "4G", "900G", None):
             designs = plan(documents, k, memory)
+            sizes = [design.bytes for design in designs]
+            assert sizes == sorted(sizes, reverse=True)
             limit = math.inf if memory is None else memory_bytes(memory)
-            fitting = [d for d in designs if d.bytes <= limit]
-            chosen = [d for d in designs if d.recommended]
-            assert len(chosen) == (1 if fitting else 0)
-            for design in chosen:
-                assert design.bytes <= limit
-                assert design.latency_ns <= 1.2 * min(d.latency_ns for d in fitting)
+            fitting = [design for design in designs if design.bytes <= limit]
+            assert [design for design in designs if design.recommended] == fitting[:1]
 
 
 @pytest.mark.parametrize(
@@ -190,45 +144,24 @@ def test_what_cannot_be_planned(documents, k):
 run = partial(call, "plan")
 
 
-def test_the_command_prints_example_3_1():
-    """`dedup plan` shows our designs, and behind them the paper's four, one a line."""
-    done = run("--documents", str(EXAMPLE), "--distance", "3")
+def test_the_command_prints_a_line_for_each_design():
+    """`dedup plan` shows the designs, one of them recommended; --json has their fields."""
+    asked = ("--documents", str(EXAMPLE), "--distance", "3")
+    done, listed = run(*asked), json.loads(run(*asked, "--json").stdout)
     assert done.exit_code == 0
-    lines = done.stdout.partition("Tables in memory:\n")[2].splitlines()
-    assert lines[1].startswith("dedup.Table")
-    assert lines[5].split()[:8] == ["6", "choose", "3", "20", "31", "to", "33", "8"]
-    assert lines[8].split()[3:7] == ["4", "16", "256", "K"]
+    lines = done.stdout.splitlines()
+    assert [line.split("  ")[0] for line in lines[1:4]] == [each["name"] for each in listed]
     assert sum("recommended" in line for line in lines) == 1
+    assert all(set(each) >= FIELDS for each in listed)
+    fitting = json.loads(run(*asked, "--json", "--memory", "400G").stdout)
+    assert [each["recommended"] for each in fitting] == [False, False, True]
 
 
-def test_the_command_answers_for_the_products_distance_and_a_store():
-    """Without --distance the recipe's k is planned for; the first lines say what a store takes."""
-    done = run("--documents", "200M")
+def test_the_command_answers_for_the_products_distance():
+    """Without --distance the recipe's k is planned for."""
     k = recipe_of(NEWEST).distance
+    done = run("--documents", "200M")
     assert done.stdout == run("--documents", "200000000", "--distance", str(k)).stdout
-    one = store_size(200_000_000, k)
-    head, memory, disk, _ = done.stdout.splitlines()[:4]
-    assert f"200,000,000 documents at distance {k}" in head
-    assert size_text(one.working_bytes + one.index_bytes) in memory
-    assert size_text(one.disk_bytes) in disk
-
-
-def test_the_table_of_the_documentation_is_the_plans():
-    """docs/use/capacity.md has one table of memory and disk, which is what the command computes."""
-    page = (Path(__file__).parents[2] / "docs" / "use" / "capacity.md").read_text("utf-8")
-    found = re.findall(
-        r"^\| \**(\d+) ([MG])\** \| \**([\d.]+) GiB\** \| \**([\d.]+) GiB\** \| \**([\d.]+) GiB\** \|",
-        page,
-        re.MULTILINE,
-    )
-    assert len(found) == 5
-    for number, unit, *said in found:
-        documents = int(number) * {"M": 10**6, "G": 10**9}[unit]
-        one = store_size(documents, recipe_of(NEWEST).distance)
-        held = (one.working_bytes + one.index_bytes, one.index_bytes, one.disk_bytes)
-        for text, size in zip(said, held, strict=True):
-            digits = len(text.partition(".")[2])
-            assert float(text) == pytest.approx(size / 2**30, abs=0.5 * 10**-digits + 1e-9), text
 
 
 def test_the_command_says_when_nothing_fits():
@@ -236,3 +169,16 @@ def test_the_command_says_when_nothing_fits():
     done = run("--documents", str(EXAMPLE), "--distance", "3", "--memory", "16G")
     assert "Nothing fits in 16 GiB: the smallest takes 157 GiB" in done.stdout
     assert "recommended" not in done.stdout
+
+
+def test_a_plan_reads_no_freed_memory():
+    """Under an allocator that overwrites what is freed the answer is the same, and comes at once."""
+    code = "import dedup; print(dedup.plan(10**6, 8) + dedup.plan(10**9, 3, '14G'))"
+    poisoned = os.environ | {"PYTHONMALLOC": "malloc", "MALLOC_PERTURB_": "171"}
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code], env=env, timeout=60, check=True, capture_output=True
+        ).stdout
+        for env in (os.environ, poisoned)
+    }
+    assert len(found) == 1

@@ -34,21 +34,27 @@ def test_a_large_insert_lets_probes_in() -> None:
     assert len(table) == 1_000_000
 
 
-def test_who_waits_comes_in_in_its_turn() -> None:
-    """A reader behind a writer waits for it, a writer for the readers before it: none is passed over."""
-    lock, order = ReadWriteLock(), []
+def test_a_writer_comes_in_however_many_readers_there_are() -> None:
+    """Readers that never all leave do not keep it out, and one alone is inside with it."""
+    lock, inside, done = ReadWriteLock(), [], threading.Event()
 
-    def come_in(kind: str) -> None:
-        with lock.writing if kind == "writer" else lock.reading:
-            order.append(kind)
-
-    kinds, threads = ["writer", "reader", "writer", "reader"], []
-    with lock.reading:
-        for number, kind in enumerate(kinds, 1):
-            threads.append(threading.Thread(target=come_in, args=(kind,)))
-            threads[-1].start()
-            while len(lock.waiting) < number:
+    def read() -> None:
+        while not done.is_set():
+            with lock.reading:
+                inside.append("reader")
+                assert "writer" not in inside
                 time.sleep(0.001)
-    for thread in threads:
-        thread.join()
-    assert order == kinds
+                inside.remove("reader")
+
+    readers = [threading.Thread(target=read) for _ in range(4)]
+    for reader in readers:
+        reader.start()
+    for _ in range(20):
+        with lock.writing:
+            assert not inside
+            inside.append("writer")
+            time.sleep(0.001)
+            inside.remove("writer")
+    done.set()
+    for reader in readers:
+        reader.join()

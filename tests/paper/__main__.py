@@ -2,7 +2,7 @@
 
 python tests/paper [--values N] [--set FOLDER]      make paper [PAPER_FLAGS="..."]
 
-    Example 3.1   its four designs for k = 3, built and probed: tables, prefixes, candidates
+    Example 3.1   its four designs for k = 3, planned, built and probed: tables, prefixes, candidates
     section 3.2   what its code makes of a sorted table as dense as its 2^34 fingerprints
     figure 1      precision and recall of the simhash alone, k = 1 to 10, over labelled pairs
     figure 2      in how many bits two pages' fingerprints differ, and how they fill 128 buckets
@@ -23,9 +23,10 @@ sys.path += [str(Path(__file__).parents[1] / each) for each in ("support", "benc
 import numpy as np
 from compressed import compress
 from demo_set import write_demo_set
+from designs import paper_designs
 from permuted import PermutedTables
 
-from dedup.cli.terminal import size_text, table, time_text
+from dedup.cli.terminal import size_text, table
 from dedup.core.numbers import Array, bit_counts
 from dedup.core.table import Table
 from dedup.evaluate.score import MeasuredPage, evaluate, measure
@@ -36,7 +37,6 @@ from dedup.model.recipes import recipe_of
 PAGES = 2**34  # fingerprints in Example 3.1
 K = 3
 PROBES = 100_000
-DESIGNS = ((6,), (4, 4), (5,), (4,))
 SAID = {20: ("31 to 33", 8), 16: ("28", 64), 10: ("25 to 26", 512), 4: ("16", 2**18)}  # the paper
 GENERATED = 500
 BUCKETS = 128
@@ -49,7 +49,7 @@ def example_3_1(values: Array, queries: Array, near: Array) -> str:
     exact.insert_many(values, np.arange(len(values), dtype=np.uint64))
     expected = exact.probe_many(near)
     rows = []
-    for levels in DESIGNS:
+    for levels in (design.levels for design in paper_designs(PAGES, K)):
         tables = PermutedTables(values, K, levels)
         begun = time.process_time()
         tables.probe_many(queries)
@@ -71,7 +71,7 @@ def example_3_1(values: Array, queries: Array, near: Array) -> str:
                 f"{mean:,.1f}",
                 f"{measured:,.1f}",
                 size_text(tables.bytes / len(values) * PAGES),
-                time_text(seconds / len(queries) * 1e9),
+                f"{seconds / len(queries) * 1e6:.3g} us",
             )
         )
     headers = (

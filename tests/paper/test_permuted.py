@@ -4,10 +4,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from designs import paper_designs
 from permuted import CODECS, PermutedTables
 from table_oracle import clustered, uniform
-
-from dedup.core.bulk.designs import plan
 
 pytestmark = pytest.mark.long
 
@@ -64,15 +63,10 @@ def test_a_probe_finds_what_a_scan_finds(make, k, levels, codec):
     assert found == [scan(values, query, k) for query in queries.tolist()]
 
 
-def planned(documents, k):
-    """The paper's designs of `dedup plan`."""
-    return [design for design in plan(documents, k) if design.kind == "paper"]
-
-
 @pytest.mark.parametrize(("documents", "k"), [(10**6, 3), (2**34, 3), (2**34, 2), (10**5, 6)])
 def test_prefixes_are_those_that_were_planned(documents, k):
     """The permuted tables of a planned design are as many, with prefixes as long, as was said."""
-    for design in planned(documents, k):
+    for design in paper_designs(documents, k):
         tables = PermutedTables([], k, design.levels)
         assert len(tables.prefixes) == design.tables
         assert tables.prefix_bits == design.prefix_bits
@@ -82,7 +76,7 @@ def test_candidates_are_those_compared():
     """A probe of evenly spread fingerprints compares as many as planned, within a tenth."""
     rng = np.random.default_rng(7)
     values = rng.integers(0, 2**64, 2**18, dtype=np.uint64)
-    (design,) = [design for design in planned(len(values), 3) if design.tables == 4]
+    (design,) = [design for design in paper_designs(len(values), 3) if design.tables == 4]
     tables = PermutedTables(values, 3, design.levels)
     tables.probe_many(rng.integers(0, 2**64, 2000, dtype=np.uint64))
     assert tables.candidates / 2000 / 4 == pytest.approx(design.candidates, rel=0.1)

@@ -16,7 +16,7 @@ from sizes import examples
 
 from dedup.model.errors import DedupError
 from dedup.scan.audit.judging import wilson
-from dedup.scan.audit.removals import RemovalFormat, hash_of, of_members, of_pairs, read_removals
+from dedup.scan.audit.removals import RemovalFields, hash_of, read_removals, removals_of
 from dedup.scan.audit.sample import draw, jaccard
 
 WORDS = [f"w{i:04}" for i in range(2000)]
@@ -95,76 +95,80 @@ FORMS = {
             ]
             + [{"key": "http://h0.example/0", "of": None}],
         ),
-        [],
+        ["--removed-field", "key", "--kept-field", "of"],
     ),
-    "text-dedup": lambda d: (
+    "group whose id is the kept one's": lambda d: (
         table(
-            d / "a.parquet", ["__INDEX__", "__CLUSTER__"], [(0, 0), (1, 0), (2, 0), (3, 3), (4, 3)]
+            d / "a.parquet", ["__INDEX__", "__CLUSTER__"], [(1, 0), (0, 0), (2, 0), (4, 3), (3, 3)]
         ),
-        [],
+        ["--positions", "--removed-field", "__INDEX__", "--group-field", "__CLUSTER__"],
     ),
-    "NeMo Curator": lambda d: (
-        table(d / "a.parquet", ["_curator_dedup_id", "_duplicate_group_id"], GROUPS),
-        [
-            "--id-field",
-            "id",
-            "--removed-ids",
-            table(d / "ids.parquet", ["_curator_dedup_id"], [(1,), (2,), (4,)]),
-        ],
-    ),
-    "datatrove": lambda d: (
+    "groups by a path, and documents in none": lambda d: (
         lines(
             d / "a.jsonl",
-            [
-                {"id": i, "metadata": {"minhash_cluster_id": g}}
-                for i, g in [*GROUPS, (9, -1), (8, -1)]
-            ],
+            [{"id": i, "in": {"cluster": g}} for i, g in [*GROUPS, (9, -1), (8, -1), (7, None)]],
         ),
-        [],
+        ["--id-field", "id", "--removed-field", "id", "--group-field", "in.cluster"],
     ),
 }
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_what_other_tools_write_is_read(tmp_path, documents, form):
-    """Three removals in two groups, of which one is no copy, whatever the form."""
+    """Three removals for two documents, of which one is no copy, whatever the form."""
     removals, options = FORMS[form](tmp_path)
     found = audited(removals, documents, *options)
-    known = form if form.startswith(("dedup", "text", "NeMo", "data")) else None
-    assert known is None or found["tool"] == known
-    assert (found["removed"], found["groups"], found["judged"], found["not_found"]) == (3, 2, 3, 0)
+    assert (found["removed"], found["kept"], found["judged"], found["not_found"]) == (3, 2, 3, 0)
     assert (found["whole"]["no_copy"]["count"], found["whole"]["no_near_duplicate"]["count"]) == (
         1,
         1,
     )
-    assert [share["name"] for share in found["by_group_size"]] == ["up to 2", "3 to 5"]
     assert found["worst"][0]["jaccard"] == 0
     assert found["worst"][0]["differs"][0].startswith("[-w")
-    assert found["lost"] == found["superseded"] == found["chained"] == 0
+    assert found["superseded"] == 0
 
 
-def test_the_terminal_and_the_reports_say_the_same(tmp_path, documents):
-    """A page of HTML and JSON beside the text."""
+ROOTS = [(i, i) for i in range(40)] + [(i, i - 40) for i in range(40, 45)]  # five removed documents
+
+MAPS = {
+    "pairs": (
+        ["--removed-field", "doc", "--kept-field", "root"],
+        lambda d: table(d / "m.csv", ["doc", "root"], ROOTS),
+    ),
+    "groups": (
+        ["--removed-field", "doc", "--group-field", "root"],
+        lambda d: table(d / "m.parquet", ["doc", "root"], ROOTS[::-1]),
+    ),
+    "lists": (
+        [],
+        lambda d: lines(d / "m.jsonl", [{"kept": b, "removed": [b, a]} for a, b in ROOTS]),
+    ),
+    "arrays": ([], lambda d: lines(d / "m.jsonl", [[b, a] for a, b in ROOTS])),
+}
+
+
+@pytest.mark.parametrize("form", MAPS)
+def test_a_document_that_was_kept_for_itself_is_no_removal(tmp_path, form):
+    """A map "document, root": the roots map to themselves; of what was removed nothing is a copy."""
+    options, make = MAPS[form]
+    documents = lines(tmp_path / "d.jsonl", [{"id": i, "text": text(i)} for i in range(45)])
+    found = audited(make(tmp_path), documents, "--id-field", "id", *options)
+    assert (found["removed"], found["kept"], found["superseded"]) == (5, 5, 0)
+    assert found["whole"]["no_copy"]["share"] == 1
+
+
+def test_the_terminal_says_the_same(tmp_path, documents):
+    """The counts and shares with their intervals, and the words in which the least similar pair differs."""
     removals, options = FORMS["pairs"](tmp_path)
-    for name in ("a.html", "b.json"):
-        result = call(
-            "audit",
-            removals,
-            "-d",
-            documents,
-            "--text-field",
-            "text",
-            *options,
-            "--report",
-            tmp_path / name,
-        )
-        assert result.exit_code == 0
-    assert (
-        "no copies (Jaccard of 3-token shingles under 0.8): 33.3 % (1; 95 % interval 6.1 to 79.2 %)"
-        in result.stdout
-    )
-    assert "33.3 %" in (tmp_path / "a.html").read_text()
-    assert json.loads((tmp_path / "b.json").read_bytes())["judged"] == 3
+    result = call("audit", removals, "-d", documents, "--text-field", "text", *options)
+    assert result.exit_code == 0
+    share = "33.3 % (1; 95 % interval 6.1 to 79.2 %)"
+    assert result.stdout.splitlines()[:3] == [
+        "3 removed documents in favour of 2 others; 3 pairs judged of 3 drawn",
+        f"no copies (Jaccard of 3-token shingles under 0.8): {share}",
+        f"no near-duplicates by our verdict: {share}",
+    ]
+    assert "\n4\n  not like 3 (Jaccard 0.00)\n  [-w" in result.stdout
 
 
 def test_documents_that_are_not_there_are_counted(tmp_path, documents):
@@ -201,73 +205,19 @@ def hashes(*names: object) -> np.ndarray:
     return np.array([hash_of(name) for name in names], np.int64)
 
 
-def test_a_group_that_lost_all_members_is_found():
-    """b for a, a for b: none is left. So where all members of a group are listed as removed."""
-    found = of_pairs("", hashes("b", "a", "d"), hashes("a", "b", "c"))
-    assert (sorted(found.sizes.tolist()), found.lost, set(found.lost_members)) == (
-        [2, 2],
-        1,
-        {hash_of("a"), hash_of("b")},
-    )
-    groups = np.array([1, 1, 2, 2])
-    found = of_members(
-        "", hashes("a", "b", "c", "d"), groups, gone=np.unique(hashes("a", "b", "d"))
-    )
-    assert (found.lost, len(found.removed)) == (1, 2)
-
-
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 12), st.integers(0, 12)).filter(lambda p: p[0] != p[1]),
-        max_size=20,
-        unique_by=lambda p: p[0],
-    )
-)
-@settings(max_examples=examples(200))
-def test_groups_are_those_of_a_plain_walk(pairs):
-    """From each removed document on to the one that was kept at last, or around a circle."""
-    kept_for = dict(pairs)
-    found = of_pairs("", hashes(*kept_for), hashes(*kept_for.values()))
-    lasts = {}
-    for start in kept_for:
-        seen, at = [], start
-        while at in kept_for and at not in seen:
-            seen.append(at)
-            at = kept_for[at]
-        lasts[start] = frozenset(seen[seen.index(at) :]) if at in kept_for else at
-    sizes = {
-        last: sum(1 for each in lasts.values() if each == last) + (not isinstance(last, frozenset))
-        for last in lasts.values()
-    }
-    assert sorted(found.sizes.tolist()) == sorted(sizes.values())
-    assert found.lost == sum(isinstance(last, frozenset) for last in sizes)
-    assert found.superseded == sum(kept in kept_for for kept in kept_for.values())
+def test_a_kept_document_that_was_removed_too_is_counted():
+    """b for a, a for b, d for a: of each the kept one was removed; e for c: it was not. f for f is no removal."""
+    found = removals_of(hashes("b", "a", "d", "e", "f"), hashes("a", "b", "a", "c", "f"))
+    assert (len(found.removed), found.kept_documents, found.superseded) == (4, 3, 3)
 
 
 def test_every_pair_is_drawn_with_the_same_chance():
     """Of ten pairs each is in about half of the samples of five, and a seed gives one sample."""
-    found = of_pairs("", hashes(*range(10)), hashes(*range(10, 20)))
+    found = removals_of(hashes(*range(10)), hashes(*range(10, 20)))
     times = np.bincount([place for seed in range(400) for place in draw(found, 5, seed).pairs])
     assert times.min() > 160
     assert times.max() < 240
     assert draw(found, 5, 3) == draw(found, 5, 3)
-
-
-def test_a_chain_is_found(tmp_path):
-    """A near B near C, A far from C: six words of a hundred change from one to the next."""
-    base = text(5).split(" ")
-    versions = [
-        " ".join([*(f"n{i}" for i in range(6 * step)), *base[6 * step :]]) for step in range(3)
-    ]
-    documents = lines(
-        tmp_path / "d.jsonl", [{"url": str(i), "text": t} for i, t in enumerate(versions)]
-    )
-    removals = lines(tmp_path / "a.jsonl", [["0", "1", "2"]])
-    found = audited(removals, documents, "--threshold", 0.84)
-    assert (found["groups_looked_into"], found["chained"]) == (1, 1)
-    (chain,) = found["chains"]
-    assert ({chain["first"], chain["last"]}, chain["middle"]) == ({"0", "2"}, "1")
-    assert chain["far"] < 0.84 <= min(chain["near"])
 
 
 def test_jaccard_is_that_of_the_sets():
@@ -293,7 +243,7 @@ def test_fields_go_together():
     result = call("audit", "a.jsonl", "-d", "b.jsonl", "--removed-field", "x")
     assert result.exit_code == 2
     assert "--kept-field or --group-field" in result.stderr
-    assert RemovalFormat("pairs", "a", kept="b").fields == {"removed": "a", "kept": "b"}
+    assert RemovalFields("a", kept="b").names == {"removed": "a", "kept": "b"}
 
 
 @given(st.binary(max_size=300), st.sampled_from([".jsonl", ".csv", ".parquet", ".jsonl.gz"]))

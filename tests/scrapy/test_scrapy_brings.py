@@ -274,7 +274,6 @@ SAID = {
         "skips no request unless DEDUP_MODE is 'drop'",
     ),
     "paper": ({"DEDUP_SIMILARITY": "paper", "DEDUP_DISTANCE": 8}, "compares no texts"),
-    "words": ({"DEDUP_OWN_WORDS": True}, "DEDUP_OWN_WORDS does nothing"),
     "unknown": (
         {"DEDUP_MEMROY": "ever"},
         "there is no setting DEDUP_MEMROY; DEDUP_MEMORY was meant?",

@@ -9,7 +9,7 @@ from queuelib import LifoDiskQueue
 from scrapy import Spider
 from scrapy.utils.test import get_crawler
 
-from dedup.scrapy.requests.queue import mend_queue
+from dedup.scrapy.memory.queue import mend_queue
 
 pytestmark = pytest.mark.usefixtures("reactor")
 

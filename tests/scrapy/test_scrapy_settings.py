@@ -79,6 +79,14 @@ def test_wrong_service(value):
     assert "the-token" not in str(raised.value)
 
 
+def test_shards_are_lists_of_urls_in_the_scope_of_a_site():
+    """DEDUP_SERVICE as a list of lists; in another scope it is refused when the crawl begins."""
+    shards = [["redis://a", "redis://b"], ["redis://c"]]
+    assert config(DEDUP_SERVICE=shards, DEDUP_SCOPE="site").service == tuple(map(tuple, shards))
+    with pytest.raises(UsageError, match="setting DEDUP_SERVICE: 2 shards.*'site'"):
+        config(DEDUP_SERVICE=shards)
+
+
 RIGHT = [
     ("DEDUP_DISTANCE", "3", "distance", 3),
     ("DEDUP_SIMILARITY", "0.9", "similarity", 0.9),
@@ -107,34 +115,6 @@ def test_right_setting(name, value, field, read):
     """A setting means the same as text (-s on the command line) and as a Python value."""
     found = config(**{"DEDUP_EXEMPT": ["short"], name: value})
     assert getattr(found if hasattr(found, field) else found.options, field) == read
-
-
-@pytest.mark.parametrize(
-    ("settings", "wrong"),
-    [
-        ({"DEDUP_KAFKA": "b"}, "DEDUP_KAFKA needs the URLs in DEDUP_SERVICE"),
-        ({"DEDUP_KAFKA": "b", "DEDUP_SERVICE": "auto"}, "DEDUP_KAFKA needs the URLs"),
-        ({"DEDUP_KAFKA": "b:x", "DEDUP_SERVICE": "redis://a"}, "'b:x' is not allowed"),
-        ({"DEDUP_KAFKA": 9092, "DEDUP_SERVICE": "redis://a"}, "setting DEDUP_KAFKA is 9092"),
-        (
-            {"DEDUP_KAFKA": "b", "DEDUP_SERVICE": "redis://a", "DEDUP_TOPIC": "no topic"},
-            "topic 'no topic' is not allowed",
-        ),
-    ],
-)
-def test_wrong_kafka(settings, wrong):
-    """A wrong one says so; events without a service that reads them are refused."""
-    with pytest.raises(UsageError, match=wrong):
-        config(**settings)
-
-
-def test_kafka():
-    """DEDUP_KAFKA and DEDUP_TOPIC say where insert events go."""
-    service = {"DEDUP_SERVICE": "redis://a"}
-    found = config(DEDUP_KAFKA="b,c:9093", DEDUP_TOPIC="pages", **service).kafka
-    assert found is not None
-    assert (found.bootstrap, found.topic) == (("b:9092", "c:9093"), "pages")
-    assert config(DEDUP_TOPIC="pages", **service).kafka is None
 
 
 @pytest.mark.parametrize("off", [False, "False", "0", 0])

@@ -8,47 +8,44 @@ import shutil
 
 import pytest
 from logs import (
+    document,
     drained,
     following,
     held,
     inserts,
     log_config,
-    reached,
+    murmur2,
     read,
-    replayed,
+    tombstone,
     until_drained,
     write,
 )
 
+from dedup.model.events import decode, encode, record_key
 from dedup.service.replica import Phase
 from dedup.wire.kafka import LogLost, Writer, ensure_topic
 from dedup.wire.kafka import reader as partition_reader
 from dedup.wire.kafka.login import KafkaConfig
 from dedup.wire.kafka.writer import Outgoing
 
+PARTITIONS = 3  # of logs.write
+
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # conftest.py, one_broker
 
 
-async def raw(config: KafkaConfig, records, **more: object) -> None:
-    """Write records as any program may: with large values, and header names of any bytes."""
+async def raw(config: KafkaConfig, records) -> None:
+    """Write records as any program may: with large values."""
     from aiokafka import AIOKafkaProducer
 
-    options = {"max_request_size": 10 << 20, "linger_ms": 20} | more
-    async with AIOKafkaProducer(bootstrap_servers=list(config.bootstrap), **options) as producer:
+    servers = list(config.bootstrap)
+    async with AIOKafkaProducer(
+        bootstrap_servers=servers, max_request_size=10 << 20, linger_ms=20
+    ) as producer:
         sent = [
             await producer.send(config.topic, value, key, partition=0, headers=headers)
             for key, value, headers in records
         ]
         await asyncio.gather(*sent)
-
-
-class Name(str):
-    """A header's name that is written as other bytes than UTF-8."""
-
-    __slots__ = ()
-
-    def encode(self, *_: object) -> bytes:  # type: ignore[override]
-        return b"n\xff\xfeme"
 
 
 async def test_a_record_that_is_too_large_for_a_letter_is_buried_without_its_value(kafka, tmp_path):
@@ -70,31 +67,6 @@ async def test_a_record_that_is_too_large_for_a_letter_is_buried_without_its_val
     assert buried.value is None
     assert headers["dedup.error.value_bytes"] == b"1048200"
     assert headers["dedup.error.offset"] == b"10"
-
-
-@pytest.mark.parametrize("compression", [None, "gzip"])
-async def test_a_header_name_that_is_no_utf8_holds_nothing_up(
-    kafka, tmp_path, compression, monkeypatch
-):
-    """Its event is applied, what is no event is buried, and what comes behind is read."""
-    from aiokafka.producer import message_accumulator, producer
-    from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
-
-    config, events = log_config(kafka), inserts(range(30))
-    headers = [[(Name("name"), b"1")] if i % 10 == 5 else [] for i in range(30)]
-    records = [(event.key, event.value, h) for event, h in zip(events, headers, strict=True)]
-    records.append((b"bad", b"no event", [(Name("x"), b"2")]))
-    await ensure_topic(config, partitions=1)
-    with monkeypatch.context() as patched:  # aiokafka's C code would not take the name
-        for module in (message_accumulator, producer):
-            patched.setattr(module, "DefaultRecordBatchBuilder", _DefaultRecordBatchBuilderPy)
-        await raw(config, records, compression_type=compression)
-    await write(config, inserts(range(30, 40)))
-    counts = await drained(config, tmp_path)
-    assert (counts["inserted"], counts["dead_letters"]) == (40, 1)
-    assert held(tmp_path) == {"news": replayed([*events, *inserts(range(30, 40))])["news"]}
-    (letter,) = await read(config, config.dead_letters)
-    assert letter.headers[0] == ("n\ufffd\ufffdme", b"2")
 
 
 async def test_partitions_that_are_added_while_events_flow_are_seen(kafka, tmp_path, monkeypatch):
@@ -133,17 +105,6 @@ async def add_partitions(config: KafkaConfig, count: int) -> None:
         await admin.create_partitions({config.topic: NewPartitions(count)})
     finally:
         await admin.close()
-
-
-async def test_what_cannot_be_read_may_be_left_out(kafka, tmp_path):
-    """With skip the reader goes on behind an offset; what was applied before stays."""
-    config = log_config(kafka)
-    await ensure_topic(config, partitions=1)
-    await write(config, inserts(range(10)))
-    async with following(config, tmp_path, skip={0: 6}) as replica:
-        await reached(replica, Phase.FOLLOWING)
-        await until_drained(replica)
-    assert len(held(tmp_path)["news"]) == 3
 
 
 async def test_a_key_that_no_letter_can_hold_stops_nothing(kafka, tmp_path):
@@ -211,3 +172,43 @@ async def test_a_broker_that_was_restored_from_an_older_copy_is_another_log(one_
         await drained(config, path)
     counts = await drained(config, path, rebuild=True)
     assert counts["inserted"] == 70
+
+
+def partition(namespace: str, key: str) -> int:
+    return (murmur2(record_key(namespace, key)) & 0x7FFFFFFF) % PARTITIONS
+
+
+def of_a_foreign_producer() -> tuple[list[Outgoing], list[Outgoing]]:
+    """Two rounds of events of one set of keys: in each, half are where their keys belong, half, and a tombstone, are not."""
+    rounds: tuple[list[Outgoing], list[Outgoing]] = ([], [])
+    for i in range(30):
+        key = document(i).key
+        home = partition("news", key)
+        here = encode("news", document(i))
+        there = encode("news", document(1000 + i, key))
+        own = Outgoing(*here, partition=home)
+        foreign = Outgoing(*there, partition=(home + 1) % PARTITIONS)
+        rounds[i % 2].append(own)
+        rounds[(i + 1) % 2].append(foreign)
+    home = partition("news", document(2).key)
+    rounds[1].append(tombstone(2)._replace(partition=(home + 1) % PARTITIONS))
+    return rounds
+
+
+async def test_records_of_another_partitioner_are_skipped_by_every_replica(kafka, tmp_path, caplog):
+    """So two that read the same log never differ, whatever they met first: it is said and counted."""
+    config, (first, second) = log_config(kafka), of_a_foreign_producer()
+    early, late = tmp_path / "early", tmp_path / "late"
+    await write(config, first)
+    await drained(config, early)
+    await write(config, second)
+    counts = await drained(config, early)
+    whole = await drained(config, late)
+    right = {document(i).key: document(i) for i in range(30)}
+    assert held(late) == held(early) == {"news": right}
+    assert "murmur2" in caplog.text
+    foreign = sum(
+        decode(r.key, r.value)[2] != right[decode(r.key, r.value)[1]] for r in first + second
+    )
+    assert whole["misplaced"] == foreign > 0
+    assert 0 < counts["misplaced"] < foreign  # those that came since

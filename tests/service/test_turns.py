@@ -1,4 +1,4 @@
-"""Probes of one turn of the loop are carried out together, and answered as if each had come alone."""
+"""Commands of one read are answered as if each had come alone; long work leaves the event loop to others."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -17,10 +17,11 @@ from stores import document
 
 import dedup
 from dedup.model.recipes import NEWEST
-from dedup.service.core import operations
+from dedup.service.core import turns as scheduling
 from dedup.service.core.access import ALL, Caller, Tokens
 from dedup.service.core.namespaces import Namespaces, PolicyOverrides
-from dedup.service.core.operations import TURNS, Operations
+from dedup.service.core.operations import Operations
+from dedup.service.core.turns import TURNS
 from dedup.service.http.server import EXPORTED, PART, _Endpoints
 from dedup.service.resp.port import Connection, Port
 
@@ -64,7 +65,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 async def rest(connections: list[Connection]) -> None:
-    while any(c._is_batched or c._scheduled or c._answers.waiting for c in connections):  # noqa: ASYNC110
+    while any(c._scheduled or c._answers.waiting for c in connections):  # noqa: ASYNC110
         await asyncio.sleep(0)
 
 
@@ -89,7 +90,7 @@ async def answered(port: Port, reads: list[tuple[int, bytes, bool]]) -> list[byt
     order=st.randoms(use_true_random=False),
 )
 @settings(max_examples=examples(60), deadline=None)
-def test_a_turn_answers_as_each_command_alone(folder, spoken, cut, turns, order):
+def test_a_read_is_answered_as_each_command_alone(folder, spoken, cut, turns, order):
     """Whatever comes together, cut anywhere, on several connections: the bytes are those of single commands."""
     reads: list[tuple[int, bytes, bool]] = []
     queues = [b"".join(each) for each in spoken]
@@ -114,7 +115,6 @@ def test_a_turn_answers_as_each_command_alone(folder, spoken, cut, turns, order)
             together = Port(operations, LIMITS, Tokens(None, None))
             got = await answered(together, reads)
             alone = Port(operations, LIMITS, Tokens(None, None))
-            alone.probes.template_of = lambda _: None  # so that no read is given to the turn
             one_by_one = [(i, each, True) for i in range(CLIENTS) for each in spoken[i]]
             assert got == await answered(alone, one_by_one)
             assert together.asked == alone.asked
@@ -163,7 +163,7 @@ async def test_a_flood_leaves_the_loop_to_others(folder):
 
 async def test_a_backup_leaves_the_loop_to_others(tmp_path, monkeypatch):
     """An answer of a backup is made in parts, between which others have their turn."""
-    monkeypatch.setattr(operations, "SLICE_SECONDS", 0.0)  # each part is a slice
+    monkeypatch.setattr(scheduling, "SLICE_SECONDS", 0.0)  # each part is a slice
     query = {"ns": "d"}
     request = SimpleNamespace(query_params=query, state=SimpleNamespace(caller=Caller("", ALL, "")))
 
@@ -181,7 +181,7 @@ async def test_a_backup_leaves_the_loop_to_others(tmp_path, monkeypatch):
     detector.apply(
         [(f"k{n}", document(f"k{n}", n << 40)) for n in range(EXPORTED)], {}, judge=False
     )
-    do = _Endpoints(commands, None, None, None)
+    do = _Endpoints(commands, None, None)
     count, body = await iterations(do.export(request))
     assert b'"k%d"' % (EXPORTED - 1) in body
     assert count > EXPORTED // PART // TURNS

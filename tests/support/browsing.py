@@ -74,7 +74,7 @@ def opened(browser: Browser, url: str, width: int = 1280, scheme: str = "light")
 
 
 def dashboard(browser: Browser, service: Serving, width: int = 1280, scheme: str = "light") -> Page:
-    """Open a service's dashboard and show the token."""
+    """Open the page of a service's metrics and show the token."""
     page = opened(browser, f"http://127.0.0.1:{service.http_port}/", width, scheme)
     page.fill("#token", service.token or "")
     page.press("#token", "Enter")

@@ -37,11 +37,10 @@ from twisted.python.failure import Failure
 
 from dedup.model.forms import to_plain
 
-# Setup of a crawl that ends only when a service, or Kafka, has taken everything; they are there.
+# Setup of a crawl that ends only when a service has taken everything; it is there.
 PATIENT = """
-import dedup.scrapy.memory.service, dedup.scrapy.memory.outbox
+import dedup.scrapy.memory.service
 dedup.scrapy.memory.service.CLOSE_SECONDS = 240.0
-dedup.scrapy.memory.outbox.DRAIN_SECONDS = dedup.scrapy.memory.outbox.CLOSE_SECONDS = 240.0
 """
 # Of one that soon gives up what nobody takes.
 HURRIED = PATIENT.replace("240.0", "1.0")

@@ -219,12 +219,12 @@ UNSEEN = {
 
 
 def new_sites(held: Any) -> str:
-    """The last set by the text, with own words and by a peer; and its halves, with what was changed since."""
+    """The last set by the text and by a peer; and its halves, with what was changed since."""
     lines = [
         (sites, *(_in_short(each) for each in ways))
         for sites, ways in held["ninth-sites"]["figures"]["ways"].items()
     ]
-    head = ("right, wrong, recall", "text", "own words", "resiliparse")
+    head = ("right, wrong, recall", "text", "resiliparse")
     return rows(head, lines)
 
 

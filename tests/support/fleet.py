@@ -1,8 +1,8 @@
 """The demo with Kafka: a broker, the table service, two spiders; a spider and the service are killed.
 
     site <- two spiders -> (judged by) the service
-                 |                    ^
-                 +-> outbox -> Kafka -+      insert events
+                                      |
+                             Kafka <--+      insert events
 
 Rule: everything is real and in a process of its own, and what is claimed at the end is looked up: the
 accepted pages in Kafka's log, the remembered ones in the restarted service.
@@ -34,7 +34,6 @@ from ports import free_ports
 from dedup.demo.site import serve_in_child
 from dedup.model.errors import DedupError
 from dedup.model.events import decode
-from dedup.scrapy.memory.outbox import Outbox
 from dedup.wire.kafka import KafkaConfig, Reader, describe_topic, kafka_config
 
 __all__ = ["FleetReport", "run_fleet"]
@@ -54,7 +53,7 @@ class FleetReport(msgspec.Struct, frozen=True):
 
     pages                 pages of the site, the front page aside
     parsed, dropped       pages by what became of them last
-    accepted_before_kill  pages that were in Kafka's log, or in an outbox, when the kill came
+    accepted_before_kill  pages that were in Kafka's log when the kill came
     remembered            pages in the service at the end
     forgotten             pages accepted before the kill that the service does not know any more
     unexplained           pages that were dropped, while their original was not accepted
@@ -96,7 +95,7 @@ def run_fleet(pages: int, seed: int, say: Say, *, install: bool = False) -> Flee
         service = stack.enter_context(_Service(folder / "service", config))
         say(f"service   reads topic {config.topic}, listens on {service.redis}")
         spiders = [
-            _Spider(folder / f"spider-{n}", n, _options(url, pages, seed, service, config))
+            _Spider(folder / f"spider-{n}", n, _options(url, pages, seed, service))
             for n in range(SPIDERS)
         ]
         for spider in spiders:
@@ -108,12 +107,10 @@ def run_fleet(pages: int, seed: int, say: Say, *, install: bool = False) -> Flee
 
         victim.kill()
         service.kill()
-        left = _left_in_outbox(victim.path)
-        accepted = asyncio.run(_accepted(config)) | left
+        accepted = asyncio.run(_accepted(config))
         say(
             f"kill -9   of spider 0 and of the service: {len(victim.notes)} pages were judged by "
-            f"that spider; {len(accepted)} pages are accepted by both, {len(left)} of them still in "
-            "its outbox"
+            f"that spider; {len(accepted)} pages are accepted by both"
         )
         time.sleep(AWAY_SECONDS)
         service.start()
@@ -166,26 +163,13 @@ def _broker(say: Say, *, install: bool) -> Iterator[str]:
         yield cluster.bootstrap
 
 
-def _options(
-    url: str, pages: int, seed: int, service: "_Service", config: KafkaConfig
-) -> list[str]:
+def _options(url: str, pages: int, seed: int, service: "_Service") -> list[str]:
     return [
         f"--url={url}",
         f"--pages={pages}",
         f"--seed={seed}",
         f"--service={service.redis}",
-        f"--kafka={','.join(config.bootstrap)}",
-        f"--topic={config.topic}",
     ]
-
-
-def _left_in_outbox(path: Path) -> set[str]:
-    """Return the document keys of the insert events that a killed spider left behind."""
-    return {
-        decode(kept.key, kept.value).key
-        for outbox in Outbox.left_over(path / ".outbox")
-        for kept in outbox.first(len(outbox))
-    }
 
 
 async def _accepted(config: KafkaConfig) -> set[str]:

@@ -74,7 +74,7 @@ def _tell(note: Note) -> None:
 def main() -> int:
     """Crawl."""
     parser = argparse.ArgumentParser(prog="fleet_spider.py")
-    for name in ("--url", "--share", "--service", "--kafka", "--topic", "--path"):
+    for name in ("--url", "--share", "--service", "--path"):
         parser.add_argument(name, required=True)
     parser.add_argument("--pages", type=int, required=True)
     parser.add_argument("--seed", type=int, required=True)
@@ -84,8 +84,6 @@ def main() -> int:
         {
             "ADDONS": {"dedup.scrapy.Addon": 500},
             "DEDUP_SERVICE": options.service,
-            "DEDUP_KAFKA": options.kafka,
-            "DEDUP_TOPIC": options.topic,
             "DEDUP_PATH": options.path,
             "DEDUP_PROOF": "text",  # many drops from the first page on: what is dropped by mistake shows
             "CONCURRENT_REQUESTS": CONCURRENT_REQUESTS,

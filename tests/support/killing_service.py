@@ -2,7 +2,7 @@
 
     with serve(site_pages(12)) as site:
         done = killed_round(folder, site, seed)                        a service of its own
-        done = killed_round(folder, site, seed, broker=cluster)        and the log, through outboxes
+        done = killed_round(folder, site, seed, broker=cluster)        and the log
     wrongs(done)    sentences; empty when every promise was kept
 
 Several spiders of one namespace crawl the same site, each a share of it. While they do, one thing
@@ -10,7 +10,7 @@ after the other is killed, and started again: the service on its folder, a spide
 broker with what it has on disk. At the end every spider crawls its share once more, unharmed.
 
 What a spider was told to be safe it notes in a file (ACKNOWLEDGED): inserts that the service
-acknowledged, or that its outbox has on disk.
+acknowledged.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ APPLIED_SECONDS = 120.0  # until the last event is in the service
 NOTES = """
 import json
 from pathlib import Path
-import dedup.detector.remote, dedup.scrapy.memory.outbox
+import dedup.detector.remote
 
 def _note(keys):
     with Path("acknowledged").open("a") as file:
@@ -51,12 +51,6 @@ async def end_many(self, kind, verdicts):
         _note([v.key for v, each in zip(verdicts, answers) if not isinstance(each, Exception)])
     return answers
 dedup.detector.remote.RemoteDetector.end_many = end_many
-
-real_add = dedup.scrapy.memory.outbox.Outbox.add
-def add(self, records):
-    real_add(self, records)
-    _note([key.decode().partition("\\0")[2] for key, value in records if value is not None])
-dedup.scrapy.memory.outbox.Outbox.add = add
 """
 
 SHARE = """
@@ -104,7 +98,6 @@ def killed_round(
     settings: dict[str, object] = TEXT | {"DEDUP_TIMEOUT_SECONDS": 5}
     if broker is not None:
         options = ["--kafka", broker.bootstrap, "--topic", topic]
-        settings |= {"DEDUP_KAFKA": broker.bootstrap, "DEDUP_TOPIC": topic}
     folders = [folder / f"spider{n}" for n in range(SPIDERS)]
     crawls: list[Crawl] = []
     killed: list[str] = []

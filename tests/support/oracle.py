@@ -1514,8 +1514,8 @@ def whole(reading: Reading, page: Page, html: bytes) -> Reading:
     return marked._replace(value=hash_, features=0, unread=True) if unread else marked
 
 
-def read_links(html: bytes, url: bytes = b"", key: Key = (0, 0)) -> list[int]:
-    """Return the distinct hashes of where a page leads, in their order."""
+def read_links(html: bytes, url: bytes = b"", key: Key = (0, 0)) -> tuple[list[int], list[int]]:
+    """Return the distinct hashes of where a page leads on its site, and those of its main content, each in their order."""
     page = Page(html.decode("utf-8", "surrogateescape"))
     page.scan()
     every = blocks_of(page.pieces)
@@ -1526,16 +1526,34 @@ def read_links(html: bytes, url: bytes = b"", key: Key = (0, 0)) -> list[int]:
     texts = {i for i in content if is_text(blocks[i])}
     needed = {"main"} if main_alone(blocks, texts) else set()
     own = Address.of_page(url)
-    found: dict[int, None] = {}
+    found: list[list[int]] = [
+        [],
+        [],
+        [],
+    ]  # of the content off the site, and on it; from elsewhere on it
     for href, marks in page.links:
         context = without(marks, void) - shown
         main = "hidden" not in context and in_content(context) and needed <= context
         link = Address.of(raw(href))
-        if link is not None and (main or "paging" in marks):
-            found[link_hash(link, own, key)] = None
+        if link is None or ("hidden" in context and "paging" not in marks):
+            continue
+        same = not link.host or site(link.host) == site(own.host)
+        if main or "paging" in marks:
+            found[same].append(link_hash(link, own, key))
+        elif same:
+            found[2].append(link_hash(link, own, key))
     own.absolute = True
-    found.pop(link_hash(own, own, key), None)
-    return list(found)
+    seen = {link_hash(own, own, key)}
+    for each in found:
+        each[:] = [one for one in dict.fromkeys(each) if one not in seen]
+        seen |= {*each}
+    off, on, elsewhere = found
+    return on + elsewhere, off + on
+
+
+def site(host: bytes) -> bytes:
+    """Return the last two labels of a host."""
+    return b".".join(host.lower().split(b".")[-2:])
 
 
 def read_text(text: str, key: Key = (0, 0)) -> Reading:

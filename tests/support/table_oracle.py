@@ -7,7 +7,7 @@ from dedup.core.table import Match
 
 ALL = 2**64 - 1
 DISTANCES = range(16)
-PRESETS = ("auto", "compact", "fast")
+PRESETS = ("auto", "compact")
 
 
 def bits_between(values: np.ndarray, value: int) -> np.ndarray:

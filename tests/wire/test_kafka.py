@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from logs import document, drained, held, inserts, log_config, read, replayed, tombstone, write
 
 from dedup.model.errors import UsageError
-from dedup.scrapy.memory.outbox import Publisher
 from dedup.service.core.namespaces import Namespaces
 from dedup.service.replica import Replica
 from dedup.wire.kafka import (
@@ -148,35 +147,6 @@ def test_a_wrong_password_ends_a_worker_that_says_so(one_broker, tmp_path):
     assert "refuses the login of 'crawler'" in ended.stderr.splitlines()[-1]
     assert "Traceback" not in ended.stderr
     assert "not-this-one" not in ended.stderr
-
-
-def test_a_wrong_password_ends_the_sending_of_a_spider(one_broker, tmp_path, monkeypatch, caplog):
-    """One error says so and names the outbox, which keeps the events; nothing waits for Kafka then."""
-    monkeypatch.setattr(login, "LOGIN_SECONDS", 0.5)
-
-    async def crawl(password: str) -> list[str]:
-        publisher = Publisher(tmp_path, logged_in(one_broker, password=password))
-        records = [(each.key, each.value) for each in inserts(range(3))]
-        publisher.add(records, lambda: None, lambda error: None)
-        if password == "wrong":
-            async with asyncio.timeout(HANG_SECONDS):
-                while not errors():  # noqa: ASYNC110  (a line of the log is no event)
-                    await asyncio.sleep(0.1)
-            await publisher.ready()
-        await publisher.close()
-        return errors()
-
-    def errors() -> list[str]:
-        ours = [r for r in caplog.records if r.name == "dedup"]
-        return [r.getMessage() for r in ours if r.levelname == "ERROR"]
-
-    (said,) = asyncio.run(crawl("wrong"))
-    assert "refuses the login of 'crawler'" in said
-    assert str(tmp_path) in said
-    assert "3 insert events wait" in caplog.text
-    caplog.clear()
-    assert asyncio.run(crawl("secret")) == []
-    assert "wait" not in caplog.text
 
 
 def test_a_topic_of_one_replica_says_so_when_it_is_made(one_broker, caplog):
@@ -345,16 +315,9 @@ UNREADABLE = """
 
 
 async def test_a_record_that_cannot_be_read_is_never_skipped(kafka, monkeypatch):
-    """What cannot be read holds its partition up: what is before it comes, once, and nothing after it;
-    other partitions go on. (A header whose name is no UTF-8, where it is not read leniently.)
-    """
-    from aiokafka.consumer import fetcher
-    from aiokafka.record.memory_records import MemoryRecords
-
+    """Of the partition of what cannot be read, what is before it comes, once, and nothing after it. (A header whose name is no UTF-8.)"""
     from dedup.wire.kafka import reader as module
 
-    monkeypatch.setattr(module, "read_leniently", lambda: None)
-    monkeypatch.setattr(fetcher, "MemoryRecords", MemoryRecords)
     monkeypatch.setattr(module, "WATCH_SECONDS", 0.1)
     monkeypatch.setattr(module, "STALL_SECONDS", 0.5)
     config = log_config(kafka)
@@ -372,11 +335,8 @@ async def test_a_record_that_cannot_be_read_is_never_skipped(kafka, monkeypatch)
             for number, records in (await reader.batch(0.2)).items():
                 offsets[number] += [record.offset for record in records]
 
-        def whole() -> bool:
-            return all(len(offsets[n]) == reader.ends.get(n) for n in offsets if n)
-
         deadline = time.monotonic() + HANG_SECONDS
-        while not (offsets[0] and whole() and not reader.alive):
+        while not (offsets[0] and not reader.alive):
             assert time.monotonic() < deadline, (offsets, reader.alive)
             await read_on()
         for _ in range(10):
@@ -385,7 +345,5 @@ async def test_a_record_that_cannot_be_read_is_never_skipped(kafka, monkeypatch)
         assert not reader.caught_up
         for number, found in offsets.items():
             assert found == list(range(len(found))), number
-            assert (len(found) == reader.ends[number]) == (number != 0)
-        said = f"partition 0 cannot be read from offset {len(offsets[0])} on"
-        assert said in reader.unreadable
-        assert "--skip 0:" in reader.unreadable
+        assert len(offsets[0]) < reader.ends[0]
+        assert f" 0 from offset {len(offsets[0])} on" in reader.unreadable

@@ -1,19 +1,18 @@
 """What another tool removed, and in favour of which document: pairs of hashes of ids.
 
-    files -> rows (removed, kept), or members (id, group) -> Removals: pairs, each with its group
+    files -> rows (removed, kept), or members (id, group) -> Removals: pairs
 
-Members of a group become pairs with the one that was kept: the one whose id the group bears, the first that is in
-no list of removed ones, or else the first. Pairs that hang together (A for B, B for C) are one group.
+Members of a group become pairs with the one that was kept: the one whose id the group bears, or else the first.
 
-Invariants: an id is a text or an integer, and counts as its text; a file without the fields is refused with the
-names that it has.
+Invariants: an id is a text or an integer, and counts as its text; a document that was kept for itself was not removed;
+a file without the fields is refused with the names that it has.
 """
 
 import csv
 import io
 import json
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,173 +34,87 @@ from dedup.scan.records import (
 Hashes = npt.NDArray[np.int64]
 
 LINE_BYTES = 1 << 26  # of JSON; documents may stand in it, too
-JUMPS = 64  # doublings of the way to the document that was kept at last
 _LINES, _TABLES = (".jsonl", ".ndjson", ".json"), (".csv", ".tsv")
 _PACKED = (".gz", ".zst", ".lz4")
+ALONE = "-1"  # the group of documents that are in none (datatrove, scikit-learn)
 
 
-class RemovalFormat(NamedTuple):
-    """How a tool writes what it removed: the fields of a removed and a kept id, or of an id and its group.
+class RemovalFields(NamedTuple):
+    """The fields of a removed and a kept id, or of an id and its group."""
 
-    own     the member is kept whose id its group bears
-    single  the group of documents that are alone
-    """
-
-    tool: str
     removed: str
     kept: str | None = None
     group: str | None = None
-    own: bool = False
-    single: str = ""
 
     @property
-    def fields(self) -> dict[str, str]:
+    def names(self) -> dict[str, str]:
         """The fields by what they are."""
-        other = {"kept": self.kept} if self.kept is not None else {"group": self.group or ""}
+        other = {"group": self.group or ""} if self.kept is None else {"kept": self.kept}
         return {"removed": self.removed} | other
 
 
-# The first one whose fields a file has is taken.
-FORMS = (
-    RemovalFormat("pairs", "removed", kept="kept"),
-    RemovalFormat("dedup scan", "key", kept="of"),
-    RemovalFormat("text-dedup", "__INDEX__", group="__CLUSTER__", own=True),
-    RemovalFormat("NeMo Curator", "_curator_dedup_id", group="_duplicate_group_id"),
-    RemovalFormat("datatrove", "id", group="metadata.minhash_cluster_id", single="-1"),
-    RemovalFormat("groups", "id", group="group"),
-)
+PAIRS, GROUPS = RemovalFields("removed", kept="kept"), RemovalFields("id", group="group")
 
 
 class Removals(NamedTuple):
-    """Pairs, by hashes of ids, and what the pairs alone tell.
+    """Pairs, by hashes of ids.
 
     removed, kept    a pair at each place
-    group            the number of its group; sizes: members of each group, the kept one among them
-    superseded       pairs whose kept document was removed, too, in favour of another one
-    lost             groups of which every member was removed; lost_members: hashes of some of them
+    superseded       how many of the kept documents' pairs have a kept one that was removed, too
     """
 
-    tool: str
     removed: Hashes
     kept: Hashes
-    group: npt.NDArray[np.intp]
-    sizes: npt.NDArray[np.intp]
     superseded: int
-    lost: int
-    lost_members: list[int]
+
+    @property
+    def kept_documents(self) -> int:
+        """How many documents others were removed for."""
+        return len(np.unique(self.kept))
 
 
 def hash_of(identifier: object) -> int:
     """Return the hash of an id in this process."""
-    return hash(str(identifier))
+    return hash(identifier.decode() if isinstance(identifier, bytes) else str(identifier))
 
 
-def read_removals(
-    paths: Iterable[str], form: RemovalFormat | None = None, removed: Iterable[str] = ()
-) -> Removals:
-    """Read files, or folders of files, of one form; removed are files that list the ids of removed documents.
+def read_removals(paths: Iterable[str], fields: RemovalFields | None = None) -> Removals:
+    """Read files, or folders of files, of one form.
 
     Raises UsageError for a file that has not the fields, DedupError for one that cannot be read.
     """
-    paths = list(paths)
     files = [file for path in paths for file in _files(path)]
-    form = form or _form_of(files[0])
-    gone = _ids(removed, form)
+    fields = fields or _fields_of(files[0])
     ids, others = array("q"), array("q")
     for path in files:
-        for values in _rows(path, form.fields):
-            one, other = values["removed"], values["kept" if form.kept else "group"]
-            if _is_empty(one) or _is_empty(other) or str(other) == form.single:
+        for values in _rows(path, fields.names):
+            one, other = values["removed"], values["group" if fields.kept is None else "kept"]
+            if _is_empty(one) or _is_empty(other) or (fields.kept is None and str(other) == ALONE):
                 continue
             for each in one if isinstance(one, list) else [one]:
                 ids.append(hash_of(each))
                 others.append(hash_of(other))
     first, second = np.array(ids, np.int64), np.array(others, np.int64)
-    if form.kept is not None:
-        return of_pairs(form.tool, first, second)
-    return of_members(form.tool, first, second, gone=gone, own=form.own)
+    if fields.kept is None:
+        second = kept_of_groups(first, second)
+    return removals_of(first, second)
 
 
-def of_pairs(tool: str, removed: Hashes, kept: Hashes) -> Removals:
+def removals_of(removed: Hashes, kept: Hashes) -> Removals:
     """Return the removals of pairs; a document that was kept for one may be removed for another."""
-    order = np.argsort(removed, kind="stable")
-    names = removed[order]
-    to, known = _look_up(names, kept)
-    after = np.where(known, kept[order][to], kept)  # what was kept for what was kept
-    root, moving = kept.copy(), known.copy()
-    superseded = int(known.sum())
-    for _ in range(JUMPS):
-        if not moving.any():
-            break
-        root = np.where(moving, after, root)
-        to, moving = _look_up(names, root)
-        after = np.where(moving, kept[order][to], root)
-        if superseded and _same(root, after):
-            break
-    in_circle = moving & np.isin(root, names)
-    label = root.copy()
-    for start in np.unique(root[in_circle]).tolist():
-        label[root == start] = _least_of_circle(start, names, kept[order])
-    roots, group = np.unique(label, return_inverse=True)
-    members = np.unique(np.stack([group, removed]), axis=1)
-    sizes = np.bincount(members[0], minlength=len(roots)) if len(roots) else np.empty(0, np.intp)
-    lost = np.unique(group[in_circle])
-    sizes = sizes + ~np.isin(np.arange(len(roots)), lost)  # and the kept one
-    lost_members = removed[np.isin(group, lost)][:LOST_SHOWN].tolist()
-    return Removals(tool, removed, kept, group, sizes, superseded, len(lost), lost_members)
+    others = removed != kept
+    removed, kept = removed[others], kept[others]
+    return Removals(removed, kept, int(np.isin(kept, removed).sum()))
 
 
-LOST_SHOWN = 20
-
-
-def of_members(
-    tool: str, ids: Hashes, groups: Hashes, *, gone: Hashes | None = None, own: bool = False
-) -> Removals:
-    """Return the removals of groups; gone are the ids of removed documents, where they are known."""
-    _, group = np.unique(groups, return_inverse=True)
-    count = int(group.max(initial=-1)) + 1
-    if gone is not None:
-        stays = ~np.isin(ids, gone)
-    elif own:
-        stays = ids == groups
-    else:
-        stays = np.zeros(len(ids), bool)
-        stays[np.unique(group, return_index=True)[1]] = True
-    places = np.arange(len(ids))
-    first_of, first_kept = np.full(count, -1), np.full(count, -1)
-    first_of[group[::-1]] = places[::-1]
-    first_kept[group[stays][::-1]] = places[stays][::-1]
-    is_lost = first_kept < 0
-    kept_at = np.where(is_lost, first_of, first_kept)
-    pairs = ~stays & (places != kept_at[group])
-    lost = np.flatnonzero(is_lost)
-    sizes = np.bincount(group, minlength=count)
-    members = ids[np.isin(group, lost)][:LOST_SHOWN].tolist()
-    return Removals(
-        tool, ids[pairs], ids[kept_at[group[pairs]]], group[pairs], sizes, 0, len(lost), members
-    )
-
-
-def _look_up(names: Hashes, values: Hashes) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
-    """Return where each value stands in sorted names, and whether it does."""
-    if not len(names):
-        return np.zeros(len(values), np.intp), np.zeros(len(values), bool)
-    at = np.minimum(np.searchsorted(names, values), len(names) - 1)
-    return at, names[at] == values
-
-
-def _same(a: Hashes, b: Hashes) -> bool:
-    return bool(np.array_equal(a, b))
-
-
-def _least_of_circle(start: int, names: Hashes, kept: Hashes) -> int:
-    """Return the least hash of the circle that begins at a removed document."""
-    least, at = start, start
-    while True:
-        at = int(kept[np.searchsorted(names, at)])
-        least = min(least, at)
-        if at == start:
-            return least
+def kept_of_groups(ids: Hashes, groups: Hashes) -> Hashes:
+    """Return for each member of a group the one that was kept."""
+    _, first, group = np.unique(groups, return_index=True, return_inverse=True)
+    kept = ids[first]
+    bears_its_id = ids == groups
+    kept[group[bears_its_id]] = ids[bears_its_id]
+    found: Hashes = kept[group]
+    return found
 
 
 # --------------------------------------------------------------------------------------------- files
@@ -214,8 +127,7 @@ def _files(path: str) -> list[str]:
     known = [str(each) for each in sorted(Path(path).rglob("*")) if _kind(str(each))]
     if not known:
         raise DedupError(
-            f"{path}: no file of pairs or groups in it; known are {', '.join((*_LINES, *_TABLES, '.parquet'))}. (Of "
-            "datatrove give what MinhashDedupFilter writes with load_cluster_ids=True)"
+            f"{path}: no file of pairs or groups in it; known are {', '.join((*_LINES, *_TABLES, '.parquet'))}"
         )
     return known
 
@@ -232,47 +144,29 @@ def _kind(path: str) -> str:
     }.get(last, "")
 
 
-def _form_of(path: str) -> RemovalFormat:
-    """Return the form whose fields a file has."""
+def _fields_of(path: str) -> RemovalFields:
+    """Return the fields of the form that a file has. Raises UsageError."""
+    names: list[str] = []
     if _kind(path) == "parquet":
         with _rows_of(path) as file:
-            schema = file.schema_arrow
-            names = list(schema.names)
-            has: Callable[[str], bool] = lambda field: column_path(schema, field) is not None  # noqa: E731
-            return _first_form(path, names, has)
-    first: Any = {}
-    if _kind(path) == "lines":
+            names = file.schema_arrow.names
+    elif _kind(path) == "lines":
         for line in read_numbered(path, LINE_BYTES):
             data = (line.data or b"").removeprefix(b"\xef\xbb\xbf").strip()
             if data.startswith(b"["):
-                return RemovalFormat("groups", "removed", kept="kept")
+                return PAIRS
             if data:
-                first = _decoded(path, line.number, data)
+                names = list(_decoded(path, line.number, data))
                 break
     else:
-        first = next(_table(path), {})
-    return _first_form(path, list(first), lambda field: _nested(first, field))
-
-
-def _first_form(path: str, names: list[str], has: Callable[[str], bool]) -> RemovalFormat:
-    for form in FORMS:
-        if all(map(has, form.fields.values())):
-            return form
-    known = "; ".join(f"{form.tool}: {', '.join(form.fields.values())}" for form in FORMS)
+        names = list(next(_table(path), {}))
+    for fields in (PAIRS, GROUPS):
+        if {*fields.names.values()} <= {*names}:
+            return fields
     raise UsageError(
-        f"{path}: its fields {', '.join(map(str, names[:12])) or '(none)'} are of no known form ({known}); name them with "
-        "--removed-field, and --kept-field or --group-field"
+        f"{path}: its fields {', '.join(map(str, names[:12])) or '(none)'} are of no known form (removed and kept, id and "
+        "group); name them with --removed-field, and --kept-field or --group-field"
     )
-
-
-def _nested(value: Any, field: str) -> bool:
-    if field in value:
-        return True
-    for name in field.split("."):
-        if not isinstance(value, dict) or name not in value:
-            return False
-        value = value[name]
-    return True
 
 
 def _decoded(path: str, number: int, data: bytes) -> Any:
@@ -343,6 +237,8 @@ def _rows_of(path: str) -> Iterator[Any]:
     with open(path, "rb") as raw:  # noqa: PTH123 - a path as text
         try:
             yield open_rows(raw)
+        except UsageError as error:
+            raise UsageError(f"{path}: {error}") from error
         except pa.ArrowException as error:
             raise DedupError(f"{path}: {' '.join(str(error).split())}") from error
 
@@ -353,7 +249,7 @@ def _parquet(path: str, fields: dict[str, str]) -> Iterator[dict[str, Any]]:
         for name, way in found.items():
             if way is None:
                 names = ", ".join(file.schema_arrow.names[:12])
-                raise UsageError(f"{path}: has no column {fields[name]!r}, only {names}")
+                raise UsageError(f"has no column {fields[name]!r}, only {names}")
         for number in range(file.metadata.num_row_groups):
             for batch in row_batches(file, number, list(fields.values())):
                 columns = [values_at(batch, way or []).to_pylist() for way in found.values()]
@@ -362,14 +258,4 @@ def _parquet(path: str, fields: dict[str, str]) -> Iterator[dict[str, Any]]:
 
 
 def _is_empty(value: Any) -> bool:
-    return value is None or value in ("", [])
-
-
-def _ids(paths: Iterable[str], form: RemovalFormat) -> Hashes | None:
-    """Return the hashes of listed ids; None if no file lists them."""
-    found, given = array("q"), False
-    for path in paths:
-        for file in _files(path):
-            given = True
-            found.extend(hash_of(row["removed"]) for row in _rows(file, {"removed": form.removed}))
-    return np.unique(np.array(found, np.int64)) if given else None
+    return value is None or value in ("", b"", [])

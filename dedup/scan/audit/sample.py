@@ -1,13 +1,12 @@
 """Some of the removals, drawn evenly, and the documents of their pairs: one pass over the inputs of a scan.
 
-    Removals -> Draw: pairs, and members of some of their groups -> the documents' hashes -> Sampled, by hash
+    Removals -> Draw: pairs, the hashes of their documents -> Sampled, by hash
 
 Invariants: every pair is drawn with the same chance; of the documents only those of the draw are kept.
 """
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 import numpy as np
 
@@ -25,21 +24,17 @@ from dedup.model.errors import UsageError
 from dedup.model.names import document_key, registrable_domain
 from dedup.model.page import PageFingerprint
 from dedup.scan.audit.removals import Removals, hash_of
-from dedup.scan.inputs import list_units
+from dedup.scan.inputs import NotRead, list_units
 from dedup.scan.reading import raw_records
 from dedup.scan.values import Broken, RawPage, ReadingOptions, ScanJob
-
-GROUPS = 100  # groups of three and more in which chains are looked for
-MEMBERS = 8  # of each such group
 
 Ids = str  # how a list names documents: "url", "field", "position"
 
 
 class Draw(NamedTuple):
-    """Pairs by their places in the removals; of some groups the hashes of members, the kept one first."""
+    """Pairs by their places in the removals, and the hashes of their documents."""
 
     pairs: list[int]
-    groups: dict[int, list[int]]
     wanted: set[int]
 
 
@@ -56,30 +51,13 @@ class Sampled(NamedTuple):
         """The tokens of its main text."""
         return self.text.split(" ") if self.text else []
 
-    @property
-    def host(self) -> str:
-        """The host of its URL; empty without one."""
-        try:
-            return urlsplit(self.url).netloc
-        except ValueError:
-            return ""
 
-
-def draw(removals: Removals, size: int, seed: int) -> Draw:
+def draw(removals: Removals, size: int, seed: int = 1) -> Draw:
     """Draw so many pairs, or all of them if there are fewer."""
-    rng = np.random.default_rng(seed)
     total = len(removals.removed)
-    pairs = np.sort(rng.choice(total, min(size, total), replace=False))
-    large = [g for g in dict.fromkeys(removals.group[pairs].tolist()) if removals.sizes[g] > 2]
-    chosen = sorted(large[:GROUPS])
-    groups: dict[int, list[int]] = {}
-    for place in np.flatnonzero(np.isin(removals.group, chosen)).tolist():
-        members = groups.setdefault(int(removals.group[place]), [int(removals.kept[place])])
-        if len(members) < MEMBERS and int(removals.removed[place]) not in members:
-            members.append(int(removals.removed[place]))
+    pairs = np.sort(np.random.default_rng(seed).choice(total, min(size, total), replace=False))
     wanted = {*removals.removed[pairs].tolist(), *removals.kept[pairs].tolist()}
-    wanted |= {each for members in groups.values() for each in members}
-    return Draw(pairs.tolist(), groups, wanted | set(removals.lost_members))
+    return Draw(pairs.tolist(), wanted)
 
 
 def find_documents(
@@ -89,15 +67,16 @@ def find_documents(
     wanted: set[int],
     fault: Callable[[Broken], None],
     progress: Callable[[int], None] | None = None,
+    not_read: NotRead | None = None,
 ) -> tuple[dict[int, Sampled], int]:
     """Return the documents with these hashes, and how many documents were read.
 
     ids: "url" (as it was given, or its document key), "field" (reading.id_field), "position" (from 0, over
-    all inputs). Calls fault for what cannot be read. Raises what list_units() raises, and OSError.
+    all inputs). Calls fault for what cannot be read, and counts files that are none in not_read. Raises what list_units() raises, and OSError.
     """
     found: dict[int, Sampled] = {}
     position = 0
-    for unit in list_units(job):
+    for unit in list_units(job, not_read):
         for raw in raw_records(unit, reading):
             if isinstance(raw, Broken):
                 fault(raw)
@@ -142,26 +121,17 @@ def _sampled(name: str, raw: RawPage, reading: ReadingOptions) -> Sampled:
     return Sampled(name, raw.url, page, " ".join(tokens))
 
 
-class ComparedPair(NamedTuple):
-    """Two documents compared: the exact Jaccard similarity of their shingles, and our verdict."""
+def compare(a: Sampled, b: Sampled) -> tuple[float, int, float, bool]:
+    """Return the exact Jaccard similarity of two documents' 3-token shingles, and what a scan would say of them.
 
-    jaccard: float
-    distance: int
-    similarity: float
-    near_duplicate: bool
-
-
-def compare(a: Sampled, b: Sampled) -> ComparedPair:
-    """Compare two documents by all of their 3-token shingles, and as a scan would."""
+    That is their distance and estimated similarity, and whether they are near-duplicates.
+    """
     same_site = None
     if a.url and b.url:
         same_site = registrable_domain(a.url) == registrable_domain(b.url)
-    return ComparedPair(
-        jaccard(a.tokens, b.tokens),
-        distance(a.page.value, b.page.value),
-        similarity(a.page, b.page),
-        near_duplicate(a.page, b.page, same_site=same_site),
-    )
+    is_near = near_duplicate(a.page, b.page, same_site=same_site)
+    exact = jaccard(a.tokens, b.tokens)
+    return exact, distance(a.page.value, b.page.value), similarity(a.page, b.page), is_near
 
 
 def jaccard(a: list[str], b: list[str]) -> float:

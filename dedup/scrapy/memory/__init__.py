@@ -1,4 +1,4 @@
-"""What a crawl remembers: a store of its own (embedded.py), or a table service (service.py, outbox.py).
+"""What a crawl remembers: a store of its own (embedded.py), or a table service (service.py).
 
 state.py  what the add-on has learned, in the store's folder; and what a job needs to resume, in its JOBDIR
 

@@ -8,21 +8,18 @@
                     longer than CLOSE_SECONDS after the crawl's end. One that fails goes to the end, so that an unavailable
                     shard does not delay the others; one that is given up is counted as a fault
     find_service    DEDUP_SERVICE = "auto": the service on this machine, if one answers when a crawl begins. Decided once, before
-                    the first page, within DEDUP_TIMEOUT_SECONDS, and logged. Anything on its port but a table service that
-                    holds everything is not used
+                    the first page, within DEDUP_TIMEOUT_SECONDS, and logged. Anything else on its port is not used
 
-With DEDUP_KAFKA an accepted page goes to the outbox first (outbox.py), and from there to Kafka; the service is told
-("pin") to hold its reservation until it reads the event. A pin that fails costs nothing, and is not repeated.
+None of these errors reaches the crawl.
 """
 
 import asyncio
 import os
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
 import msgspec
@@ -30,7 +27,6 @@ import msgspec
 from dedup.core.faults import Backoff
 from dedup.detector.remote import RemoteDetector
 from dedup.model.errors import DedupError, ServiceUnavailable
-from dedup.model.events import encode, record_key
 from dedup.model.names import count
 from dedup.model.page import (
     USUAL,
@@ -42,17 +38,9 @@ from dedup.model.page import (
 from dedup.model.policy import Options
 from dedup.scrapy.guard import Counts, logger
 from dedup.scrapy.settings import Config
-from dedup.wire.client.command_codec import (
-    PARTITIONS,
-    NoToken,
-    holding_of,
-    is_unjudged,
-)
-from dedup.wire.client.services import ReplyError, ServiceConnection, Services, addresses_of
+from dedup.wire.client.command_codec import is_unjudged
+from dedup.wire.client.services import ReplyError, ServiceConnection, Services, shards_of
 from dedup.wire.resp import pack
-
-if TYPE_CHECKING:
-    from dedup.scrapy.memory.outbox import Publisher
 
 
 class ServiceMemory:
@@ -62,28 +50,23 @@ class ServiceMemory:
         """Begin to connect."""
         self._config = config
         self._counts = counts
-        self._addresses = addresses_of(config.service)
-        self._publisher: Publisher | None = None
-        if config.kafka is not None:
-            from dedup.scrapy.memory import outbox
-
-            self._publisher = outbox.Publisher(config.path, config.kafka)
-        self._services = Services(self._addresses, config.options.timeout_seconds, counts.meter)
+        self._addresses = shards_of(config.service, config.options.scope)
+        self._services = [
+            Services(each, config.options.timeout_seconds, counts.meter) for each in self._addresses
+        ]
         self._namespaces: list[ServiceNamespace] = []
 
     def open(self, namespace: str) -> "ServiceNamespace":
         """Return a namespace; whether a service answers is found out with each page."""
         options = msgspec.structs.replace(self._config.options, namespace=namespace)
-        detector = CrawlDetector(self._services, options, self._publisher, self._counts)
-        opened = ServiceNamespace(namespace, detector, self._publisher, self._counts)
+        detector = CrawlDetector(self._services, options, self._counts)
+        opened = ServiceNamespace(detector, self._counts)
         self._namespaces.append(opened)
         return opened
 
     async def close(self) -> str:
         """Send what is still pending, for a bounded time, and close the connections."""
-        where = ", ".join(map(str, self._addresses))
-        if self._publisher is not None:
-            await self._publisher.close()
+        where = ", ".join(str(address) for shard in self._addresses for address in shard)
         for namespace in self._namespaces:
             await namespace.updates.close()
         try:
@@ -92,7 +75,8 @@ class ServiceMemory:
         except DedupError:
             return f"no answer from {where}"
         finally:
-            await self._services.close()
+            for services in self._services:
+                await services.close()
 
 
 class CrawlDetector(RemoteDetector):
@@ -100,14 +84,12 @@ class CrawlDetector(RemoteDetector):
 
     def __init__(
         self,
-        services: Services,
+        services: list[Services],
         options: Options,
-        publisher: "Publisher | None",
         counts: Counts,
     ) -> None:
-        """Use services; pages wait until a publisher is ready."""
+        """Use services."""
         super().__init__(services, options)
-        self._publisher = publisher
         self._counts = counts
 
     async def judge(
@@ -115,8 +97,6 @@ class CrawlDetector(RemoteDetector):
     ) -> Verdict:
         """Judge a page; without a service it is exempt as "fault"."""
         pausing = self._counts.meter.pausing
-        if self._publisher is not None:
-            await pausing(self._publisher.ready())
         try:
             return await pausing(super().judge(page, key, options))
         except ServiceUnavailable as error:
@@ -129,14 +109,10 @@ class ServiceNamespace:
 
     def __init__(
         self,
-        namespace: str,
         detector: CrawlDetector,
-        publisher: "Publisher | None",
         counts: Counts,
     ) -> None:
         """Private: ServiceMemory.open() makes it."""
-        self._namespace = namespace
-        self._publisher = publisher
         self.detector = detector
         self.updates = PendingUpdates(detector, counts)
         self._counts = counts
@@ -147,10 +123,7 @@ class ServiceNamespace:
         return ()
 
     def insert(self, verdicts: list[Verdict]) -> None:
-        """Insert pages soon: through the service, or through Kafka, from which the service reads them."""
-        if self._publisher is not None:
-            self._publish(self._publisher, verdicts)
-            return
+        """Insert pages soon."""
         for verdict in verdicts:
             self.updates.add("insert", verdict.key, verdict)
 
@@ -163,52 +136,13 @@ class ServiceNamespace:
 
     def forget(self, key: str) -> None:
         """Remove a document, soon."""
-        if self._publisher is None:
-            self.updates.add("forget", key)
-            return
-        consequence = f"{key} stays remembered although its item failed"
-        try:
-            tombstone = (record_key(self._namespace, key), None)
-        except DedupError as error:
-            self._counts.fault(error, consequence)
-            return
-        self._publisher.add(
-            [tombstone],
-            kept=lambda: self._counts.add("released"),
-            failed=lambda error: self._counts.fault(error, consequence),
-        )
-
-    def _publish(self, publisher: "Publisher", verdicts: list[Verdict]) -> None:
-        with self._counts.meter:
-            records: list[tuple[bytes, bytes | None]] = []
-            encoded: list[Verdict] = []
-            for verdict in verdicts:
-                document = verdict.brought(inserted_seconds=time.time()).document
-                try:
-                    records.append(encode(self._namespace, document))
-                    encoded.append(verdict)
-                except DedupError as error:
-                    self._not_kept([verdict], error)
-
-        def kept() -> None:
-            self._counts.add("inserted", len(encoded))
-            self._counts.flush()  # no page of this time may follow
-            for verdict in encoded:
-                self.updates.add("pin", verdict.key, verdict)
-
-        publisher.add(records, kept, lambda error: self._not_kept(encoded, error))
-
-    def _not_kept(self, verdicts: list[Verdict], error: Exception) -> None:
-        for verdict in verdicts:
-            self._counts.fault(error, f"{verdict.key} was parsed, but is not remembered")
-            if not is_unjudged(verdict):
-                self.updates.add("release", verdict.key, verdict)
+        self.updates.add("forget", key)
 
 
 # --------------------------------------------------------------- updates that are not acknowledged
 
 
-Kind = Literal["insert", "pin", "release", "forget"]
+Kind = Literal["insert", "release", "forget"]
 
 LIMIT = 100_000  # waiting updates; beyond it the oldest is given up
 BATCH = 256  # updates sent at once
@@ -268,10 +202,8 @@ class PendingUpdates:
                 errors = await self._counts.meter.pausing(self._deliver(self._sending))
             again = []
             for update, error in zip(self._sending, errors, strict=True):
-                if isinstance(error, ServiceUnavailable) and update.kind != "pin":
+                if isinstance(error, ServiceUnavailable):
                     again.append(update)
-                elif update.kind == "pin":
-                    self._check_pin(error)
                 elif error is not None:
                     self._give_up(update, error)
             self._counts.flush()  # no page of this time may follow
@@ -324,14 +256,7 @@ class PendingUpdates:
             return error
         return None
 
-    def _check_pin(self, error: Exception | None) -> None:
-        """Count a pin that the service will never accept, since it does not read the events."""
-        if error is not None and not isinstance(error, ServiceUnavailable | NoToken):
-            self._counts.fault(error, "the service does not learn of the pages of this crawl")
-
     def _give_up(self, update: _Update, error: Exception) -> None:
-        if update.kind == "pin":
-            return
         self._counts.fault(error, _GIVEN_UP[update.kind].format(update.key))
         if update.verdict is not None:
             self._detector.release_later(update.verdict)
@@ -380,11 +305,7 @@ async def _greet(timeout_seconds: float) -> tuple[str, str]:
         facts, token = await _hello(ask)
         if b"dedup" not in facts:
             return "what listens there is not a table service", ""
-        try:
-            holding = holding_of(await ask(*PARTITIONS))
-        except ReplyError as answer:
-            return ("", token) if "NOTREADY" in str(answer) else (f"it answers {answer}", "")
-        return (f"it holds {holding} only" if holding.share else ""), token
+        return "", token
     except ReplyError as answer:
         return f"it answers {answer}; its token is read from the environment, {VARIABLE}", ""
     finally:

@@ -117,7 +117,7 @@ class Session:
                 raise NotConfigured from error
             if session.job.folder is not None:
                 with session.counts.guard("Scrapy's queue is as a kill may have left it"):
-                    from dedup.scrapy.requests.queue import mend_queue
+                    from dedup.scrapy.memory.queue import mend_queue
 
                     mend_queue(crawler)
         return session
@@ -230,7 +230,6 @@ class Session:
             links=True,
             numbers=True,
             blocks=self.learns_frame,
-            shingles=self.learns_frame and self.config.options.own_words,
         )
 
     # ------------------------------------------------------------------ a page is parsed

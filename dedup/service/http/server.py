@@ -1,4 +1,4 @@
-"""The HTTP port: JSON for clients without a Redis library, health, metrics, and the dashboard.
+"""The HTTP port: JSON for clients without a Redis library, health, metrics, and a page that draws them.
 
     request -> guard.py -> endpoint -> decoded (bodies.py) -> commands -> JSON
 
@@ -7,7 +7,6 @@ Invariant: the types in bodies.py say what requests and answers look like.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from importlib.resources import files
 from typing import Any
 
 import msgspec
@@ -19,16 +18,14 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from dedup.model.errors import DedupError
-from dedup.model.page import Neighbour
-from dedup.model.words import check_field
 from dedup.service.core.access import Tokens, audit
 from dedup.service.core.config import Limits
-from dedup.service.core.operations import Operations, in_slices, keys_size
-from dedup.service.core.overview import Overview
+from dedup.service.core.operations import Operations
 from dedup.service.core.refusal import Refused, code
+from dedup.service.core.turns import in_slices
 from dedup.service.http import bodies, judge
 from dedup.service.http.bodies import openapi
-from dedup.service.http.guard import Guard
+from dedup.service.http.guard import PAGE, Guard, HttpConnections
 from dedup.service.http.judge import HTML_TYPES, JudgeAnswer, JudgeRequest, PageJudge
 from dedup.service.metrics import ServiceMetrics
 from dedup.store.transfer import encode_line
@@ -41,7 +38,6 @@ STATUS = {
     "NOTREADY": 503,
     "STORE": 503,
     "NOTOKEN": 409,
-    "ELSEWHERE": 421,
     "ERR": 400,
 }
 EXPORTED = 500  # documents of one answer
@@ -79,12 +75,10 @@ class _Endpoints:
         commands: Operations,
         metrics: ServiceMetrics,
         health: Callable[[], bodies.Health],
-        overview: Callable[[str | None], Overview],
     ) -> None:
         self._commands = commands
         self._metrics = metrics
         self._health = health
-        self._overview = overview
         self._judge = PageJudge(commands)
         described = openapi(commands.version, (JudgeRequest, JudgeAnswer), HTML_TYPES)
         self._openapi = msgspec.json.encode(described)
@@ -115,51 +109,9 @@ class _Endpoints:
         body = await request.body()
         return _json(await self._judge.answer(request.headers, request.query_params, body))
 
-    async def _probe(self, asked: bodies.ProbeRequest) -> bodies.ProbeAnswer:
-        commands, pages = self._commands, asked.pages
-        check_field("recipe", asked.recipe)
-        detector = commands.detector(asked.ns, asked.recipe, asked.asked)
-        answers: list[list[Neighbour]] = [[] for _ in pages]
-        count = size = 0
-        async for i, page in in_slices(enumerate(pages), commands.turns):
-            found = commands.probe(detector, bodies.probed(page, asked.recipe), page.domain)
-            answers[i] = found[: asked.count]
-            count += len(answers[i])
-            size += keys_size({i: answers[i]})
-            commands.check_neighbours(count)
-            commands.check_answer(size)
-        return bodies.ProbeAnswer(
-            [[bodies.near(each, fields=asked.fields) for each in found] for found in answers]
-        )
-
-    async def _reserve(self, asked: bodies.ReserveRequest) -> bodies.ReserveAnswer:
-        results: list[bodies.Judged] = []
-        judgement = asked.asked
-        self._commands.check_ready()
-        async for page in in_slices(asked.pages, self._commands.turns):
-            try:
-                for name in ("key", "domain", "kind"):
-                    check_field(name, getattr(page, name))
-                check_field("recipe", asked.recipe)
-                verdict = self._commands.reserve(
-                    asked.ns,
-                    page.key,
-                    bodies.fingerprint(page, asked.recipe),
-                    judgement,
-                    bodies.options(page),
-                )
-                results.append(bodies.judged(verdict, fields=asked.fields))
-            except Exception as error:
-                if code(error) in {"RECIPE", "DISTANCE"}:  # true of every page of the request
-                    raise
-                results.append(bodies.Judged(error=bodies.fault(error)))
-        return bodies.ReserveAnswer(results)
-
     async def _insert(self, asked: bodies.InsertRequest) -> bodies.DoneAnswer:
         def insert(held: Any) -> Any:
-            return self._commands.insert(
-                asked.ns, held.key, held.token, pin=asked.pin, given=bodies.given(held)
-            )
+            return self._commands.insert(asked.ns, held.key, held.token, bodies.given(held))
 
         return await self._each(asked.items, insert)
 
@@ -186,19 +138,10 @@ class _Endpoints:
         return bodies.DoneAnswer([_done(result) for result in results])
 
     def get(self, get: bodies.Get) -> Callable[[Request], Awaitable[Response]]:
-        """Return the GET handler of a path: a static file, or the method of that name."""
-        name = get.path.rpartition("/")[2]
-        file = files("dedup.service.http") / "dashboard" / (name or "index.html")
-        content = file.read_bytes() if file.is_file() else None
-        answer = None if file.is_file() else getattr(self, name.partition(".")[0].replace("-", "_"))
-
-        async def endpoint(request: Request) -> Response:
-            if answer is None:
-                return Response(content, media_type=get.answer)
-            found: Response = await answer(request)
-            return found
-
-        return endpoint
+        """Return the GET handler of a path: the method of that name."""
+        name = get.path.rpartition("/")[2].partition(".")[0] or "page"
+        handler: Callable[[Request], Awaitable[Response]] = getattr(self, name)
+        return handler
 
     async def documents(self, request: Request) -> Response:
         """Answer with a stored document."""
@@ -207,13 +150,6 @@ class _Endpoints:
             raise Refused("ERR", "the query is ns=NAMESPACE and key=KEY")
         found = self._commands.document(query["ns"], query["key"])
         return _missing("document") if found is None else _json(bodies.document(query["ns"], found))
-
-    async def near_duplicates(self, request: Request) -> Response:
-        """Answer with the last near-duplicates of a key or fingerprint: stores have originals only."""
-        query = request.query_params
-        if not {"ns", "key"} <= query.keys():
-            raise Refused("ERR", "the query is ns=NAMESPACE and key=KEY or fingerprint")
-        return _json(bodies.SeenAnswer(self._commands.tally.seen.about(query["ns"], query["key"])))
 
     async def export(self, request: Request) -> Response:
         """Answer with documents as lines, from an id on; a header says where the next ones begin."""
@@ -255,9 +191,9 @@ class _Endpoints:
         """Answer with the OpenAPI description."""
         return Response(self._openapi, media_type="application/json")
 
-    async def overview(self, request: Request) -> Response:
-        """Answer with what the dashboard shows."""
-        return _json(self._overview(request.query_params.get("ns") or None))
+    async def page(self, _: Request) -> Response:
+        """Answer with the page that draws the metrics."""
+        return Response(PAGE, media_type="text/html")
 
 
 def _first(query: Mapping[str, str]) -> int:
@@ -282,17 +218,17 @@ def made_app(
     commands: Operations,
     metrics: ServiceMetrics,
     health: Callable[[], bodies.Health],
-    overview: Callable[[str | None], Overview],
     tokens: Tokens,
     hosts: Iterable[str],
     limits: Limits,
+    port: HttpConnections,
 ) -> ASGIApp:
     """Return the port as an ASGI application. hosts are the names that clients may call it by."""
-    do = _Endpoints(commands, metrics, health, overview)
+    do = _Endpoints(commands, metrics, health)
     routes = [Route(f"/v1/{name}", do.post(name), methods=["POST"]) for name in bodies.ENDPOINTS]
     routes.append(Route(judge.PATH, do.judge, methods=["POST"]))
     routes += [Route(get.path, do.get(get)) for get in bodies.GETS]
     answers: dict[Any, Any] = dict.fromkeys((DedupError, OSError), _failure)
     answers |= dict.fromkeys((HTTPException, 500), _no_answer)
     app = Starlette(routes=routes, exception_handlers=answers)
-    return Guard(app, tokens, hosts, limits)
+    return Guard(app, tokens, hosts, limits, port)

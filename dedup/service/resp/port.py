@@ -1,7 +1,6 @@
 """The RESP port: bytes become commands, and the answers go back in their order.
 
-    bytes -> ProbeBatch, if they are nothing but probes of the template of the connection's last one
-          -> Incoming -> batches of equal commands | single ones -> Answers -> bytes
+    bytes -> Incoming -> batches of equal commands | single ones -> Answers -> bytes
 
 Invariants:
   - Nothing is taken from a connection without a bound: the length of a command, its elements, the time it takes, the
@@ -19,60 +18,27 @@ from time import monotonic
 from typing import Any
 
 from dedup.model.errors import DedupError
-from dedup.service.connections import (
-    MANY_FILES,
-    Buffers,
-    Connections,
-    address_of,
-    file_of,
-    subject_of,
-)
+from dedup.service.connections import Buffers, Connections, address_of, subject_of
 from dedup.service.core.access import Tokens
-from dedup.service.core.command_table import COMMANDS, PROBE
+from dedup.service.core.command_table import COMMANDS
 from dedup.service.core.config import Limits
-from dedup.service.core.operations import PROBES, SLICE_SECONDS, Operations
+from dedup.service.core.operations import PROBES, Operations
 from dedup.service.core.refusal import code, log_rate_limited, message
-from dedup.service.metrics import Durations
+from dedup.service.core.turns import FIRST_SECONDS, SLICE_SECONDS
 from dedup.service.resp.commands import run, run_together
 from dedup.service.resp.plans import Plans
-from dedup.service.resp.probe_batch import ProbeBatch, ProbeTemplate
 from dedup.service.resp.session import Later, RespSession
 from dedup.wire import resp
+from dedup.wire.metrics import Durations
 from dedup.wire.resp import MISSING, Incoming, NotResp
 
 log = logging.getLogger(__name__)
 
-RESERVED_FILES = 48  # file descriptors kept free for stores and the HTTP port
-TURN_SECONDS = 0.025  # of slices in one iteration of the event loop
 
-
-class WorkQueue:
-    """Connections whose commands take more than a slice. Each has its turn; so has the event loop between them.
-
-    However many there are, an iteration of the loop takes TURN_SECONDS: a new connection, which takes several, is
-    answered soon.
-    """
-
-    def __init__(self) -> None:
-        self.waiting: deque[Connection] = deque()
-        self._is_running = False
-
-    def add(self, connection: "Connection") -> None:
-        """Resume a connection in its turn."""
-        self.waiting.append(connection)
-        if not self._is_running:
-            self._is_running = True
-            asyncio.get_running_loop().call_soon(self._run)
-
-    def _run(self) -> None:
-        waiting, until = self.waiting, monotonic() + TURN_SECONDS
-        for _ in range(len(waiting)):
-            waiting.popleft().resume()
-            if monotonic() > until:
-                break
-        self._is_running = bool(waiting)
-        if waiting:
-            asyncio.get_running_loop().call_soon(self._run)
+BOUNDS = (
+    0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
+    0.1, 0.25, 1.0,
+)  # fmt: skip  # of the durations of commands, in seconds
 
 
 class Port(Connections):
@@ -82,19 +48,14 @@ class Port(Connections):
     asked      commands by name
     errors     error answers by code
     durations  of commands
-    probes     PROBEs that are carried out together
-    queue      connections whose commands wait for their turn
+    turns      of connections whose commands take more than a slice
     """
 
-    def __init__(
-        self, commands: Operations, limits: Limits, tokens: Tokens, files: int = MANY_FILES
-    ) -> None:
+    def __init__(self, commands: Operations, limits: Limits, tokens: Tokens) -> None:
         super().__init__(
             limits.connections,
             Buffers(limits.unread_memory),
             Buffers(limits.partial_memory),
-            reserved_files=RESERVED_FILES,
-            files=files,
             most_of_address=limits.connections_of_address,
         )
         self.commands = commands
@@ -104,13 +65,8 @@ class Port(Connections):
         self.accepted = 0
         self.asked: Counter[bytes] = Counter()
         self.errors: Counter[str] = Counter()
-        self.durations = Durations()
-        self.probes = ProbeBatch(self.plans, self._probed)
-        self.queue = WorkQueue()
-
-    def _probed(self, seconds: float, probes: int) -> None:
-        self.asked[PROBE] += probes
-        self.durations.note(seconds, probes)
+        self.durations = Durations(BOUNDS)
+        self.turns = commands.turns
 
 
 # ------------------------------------------------------------------------------------ a connection
@@ -190,7 +146,7 @@ class Connection(asyncio.Protocol):
     """One client."""
 
     def __init__(self, port: Port) -> None:
-        self.address, self.file = "", -1
+        self.address = ""
         self._port = port
         self._limits = port.limits
         port.accepted += 1
@@ -207,8 +163,6 @@ class Connection(asyncio.Protocol):
         self._never_spoke = True  # has sent no valid command
         self._unread_since: float | None = None  # the client reads its answers too slowly
         self._closed_since: float | None = None  # only the last answers are on their way
-        self._template: ProbeTemplate | None = None  # of the last probe
-        self._is_batched = False  # its last read is in the batch of probes, and not answered yet
 
     # ------------------------------------------------------------------------ asyncio's callbacks
 
@@ -217,7 +171,7 @@ class Connection(asyncio.Protocol):
         self._transport = self._answers.transport = transport
         port, session = self._port, self.session
         self.address = session.address = address_of(transport)
-        self.file, session.subject = file_of(transport), subject_of(transport)
+        session.subject = subject_of(transport)
         refused = port.admit(self)
         if refused is not None:
             port.ended[refused] += 1
@@ -256,54 +210,18 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take some bytes."""
-        if self._is_batched:  # what came before is carried out before
-            self._port.probes.run()
         if self._closed_since is not None or self._finishing:
             return
         now = monotonic()
-        template = self._template
-        if template is not None and self._is_free():
-            self._is_batched = self._port.probes.take(self, template, data, now)
-        if not self._is_batched:
-            self._incoming.feed(data, now)
-            if self._scheduled or self._paused:
-                return
-            if self._port.queue.waiting and not self._never_spoke:
-                self._schedule()
-            else:
-                self._work(now)
-
-    def _is_free(self) -> bool:
-        """Whether nothing is left of what came before, and probes may be carried out as they come."""
-        return not (
-            self._incoming.unparsed_bytes
-            or self._unbatched
-            or self._paused
-            or self._answers.waiting
-            or self._scheduled
-            or self.session.closing
-            or self._has_partial
-            or self._unread_since is not None
-            or self.session.queued is not None
-            or not self.session.trusted
-        )
-
-    def probed(self, answer: bytes, now: float) -> None:
-        """Write the answers of a read that was batched."""
-        self._is_batched = False
-        if self._closed_since is None:
-            self._transport.write(answer)
-            self._last_command_at = now
-            if self._never_spoke:
-                self._spoke()
-
-    def take_back(self, data: bytes) -> None:
-        """Carry out a read that was batched."""
-        self._is_batched = False
-        if self._closed_since is None:
-            now = monotonic()
-            self._incoming.feed(data, now)
+        self._incoming.feed(data, now)
+        if self._scheduled or self._paused:
+            return
+        if self._port.turns.has_time(newcomer=self._never_spoke):
+            newcomer = self._never_spoke
             self._work(now)
+            self._port.turns.spent(monotonic() - now, newcomer=newcomer)
+        else:
+            self._schedule()
 
     # ------------------------------------------------------------------------------------ the work
 
@@ -315,7 +233,7 @@ class Connection(asyncio.Protocol):
 
     def _work(self, now: float | None = None) -> None:
         """Carry out commands until there is none, or it is the turn of other connections."""
-        until = (now or monotonic()) + SLICE_SECONDS
+        until = (now or monotonic()) + (FIRST_SECONDS if self._never_spoke else SLICE_SECONDS)
         incoming, session, unbatched = self._incoming, self.session, self._unbatched
         try:
             while self._may_work():
@@ -413,8 +331,6 @@ class Connection(asyncio.Protocol):
                 self._unbatched.extendleft(reversed(equal))
                 return
             port.asked[equal[0][0]] += count
-            if equal[0][0] == PROBE:
-                self._template = port.probes.template_of(equal[0])
         if self._never_spoke:
             self._spoke()
         self._last_command_at = now = monotonic()
@@ -439,8 +355,6 @@ class Connection(asyncio.Protocol):
         began, port, session = monotonic(), self._port, self.session
         try:
             name, answer = run(session, command)
-            if name == PROBE and session.queued is None:
-                self._template = port.probes.template_of(command)
         except Exception as fault:  # noqa: BLE001 - becomes the answer of the command at fault
             name, answer = b"refused", self._refusal(fault)
         port.asked[name] += 1
@@ -491,7 +405,7 @@ class Connection(asyncio.Protocol):
         if not self._scheduled and self._closed_since is None:
             self._pause()
             self._scheduled = True
-            self._port.queue.add(self)
+            self._port.turns.add(self.resume, newcomer=self._never_spoke)
 
     def _pause(self) -> None:
         if not self._paused and not self._transport.is_closing():
@@ -508,8 +422,6 @@ class Connection(asyncio.Protocol):
 
     def finish(self) -> None:
         """Take no more bytes; answer what was taken, then close."""
-        if self._is_batched:
-            self._port.probes.run()
         self._finishing = True
         self._pause()
         self._close_if_answered()

@@ -4,7 +4,6 @@ Invariants: a wrong token gives no role. What MULTI queues is bounded, and none 
 was refused when it was queued.
 """
 
-import time
 from asyncio import Future
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -13,7 +12,6 @@ from dedup.model.errors import UsageError
 from dedup.service.core.access import NO_ROLES, Caller, Roles, Tokens
 from dedup.service.core.command_table import COMMANDS, shown
 from dedup.service.core.operations import Operations
-from dedup.service.core.overview import ClientView
 from dedup.service.core.refusal import Refused
 from dedup.service.resp.plans import Plans
 from dedup.wire import resp
@@ -46,9 +44,6 @@ class RespSession:
         self.name = b""
         self.closing = False
         self.address = self.subject = ""  # of who connected, and of its certificate
-        self.namespace = ""  # of the last page reserved
-        self.judged = self.near_duplicates = 0  # pages
-        self._connected = time.time()
         self._tokens = tokens
         self._shown, self._times = b"", tokens.times
         self._set_roles(NO_ROLES if tokens.asked else tokens.roles_of(b""))
@@ -61,17 +56,6 @@ class RespSession:
     def _set_roles(self, roles: Roles) -> None:
         self.roles, self.trusted = roles, bool(roles)
         self._batches_inserts = self.commands.log is None and "crawl" in roles
-
-    def view(self) -> ClientView:
-        """Return what the dashboard shows of it."""
-        return ClientView(
-            self.name.decode(),
-            self.address,
-            self.namespace,
-            self._connected,
-            self.judged,
-            self.near_duplicates,
-        )
 
     @property
     def caller(self) -> Caller:

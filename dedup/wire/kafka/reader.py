@@ -6,98 +6,20 @@
 
 Invariants: batch() returns the records of a partition in order and without a gap; an offset that the
 log has lost is LogLost, never a silent jump. While Kafka is away batch() returns nothing and `alive` is
-False, which aiokafka alone does not report. A consumer that makes no progress although there are
-records to read is replaced. A header's name that is not UTF-8, which aiokafka alone cannot read, holds no
-partition up: U+FFFD replaces what cannot be decoded in it.
+False, which aiokafka alone does not report; nor is it alive while a record cannot be read, which is never skipped.
+A consumer that makes no progress although there are records to read is replaced.
 """
 
 import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
-from itertools import islice
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, NamedTuple, Self
 from zlib import crc32
 
 from dedup.wire.kafka.login import STOP_SECONDS, KafkaConfig, LogLost, ended, started
 from dedup.wire.kafka.topics import Topic, describe_topic
-
-
-def read_leniently() -> None:
-    """Patch aiokafka to decode header names with U+FFFD, for the whole process. A second call does nothing."""
-    from aiokafka.consumer import fetcher
-
-    if fetcher.MemoryRecords is not _LenientRecords:
-        fetcher.MemoryRecords = _LenientRecords
-
-
-class _LenientRecords:
-    """The records of a fetch, in batches, as aiokafka's MemoryRecords."""
-
-    def __init__(self, data: bytes) -> None:
-        from aiokafka.record.memory_records import MemoryRecords
-
-        self._data = data
-        self._records: Any = MemoryRecords(data)
-        self._taken = 0
-        self.has_next = self._records.has_next
-        self.size_in_bytes = self._records.size_in_bytes
-
-    def next_batch(self) -> "_LenientBatch":
-        batch = self._records.next_batch()
-        self._taken += 1
-        return _LenientBatch(batch, self._data, self._taken - 1)
-
-
-class _LenientBatch:
-    """Record batch `number` of a fetch."""
-
-    def __init__(self, batch: Any, data: bytes, number: int) -> None:
-        self._batch, self._data, self._number = batch, data, number
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._batch, name)
-
-    def __next__(self) -> Any:
-        return next(self._batch)
-
-    def __iter__(self) -> Iterator[Any]:
-        read = 0
-        try:
-            for record in self._batch:
-                read += 1
-                yield record
-        except UnicodeDecodeError:
-            yield from islice(self._again(), read, None)
-
-    def _again(self) -> Iterator[Any]:
-        """Yield the records of this batch from its first one, read by aiokafka's Python code."""
-        from aiokafka.record.default_records import _DefaultRecordBatchPy
-        from aiokafka.record.memory_records import _MemoryRecordsPy
-
-        records = _MemoryRecordsPy(self._data)
-        for _ in range(self._number):
-            records.next_batch()
-        at_hand = bytes(records._next_slice or b"")  # noqa: SLF001  (aiokafka has no other way in)
-        batch: Any = _DefaultRecordBatchPy(at_hand)
-        batch._maybe_uncompress()  # noqa: SLF001
-        batch._buffer = _Buffer(batch._buffer)  # noqa: SLF001
-        yield from batch
-
-
-class _Buffer(bytearray):
-    """Bytes whose parts are decoded with U+FFFD for what cannot be."""
-
-    def __getitem__(self, place: Any) -> Any:
-        part = super().__getitem__(place)
-        return part if isinstance(part, int) else _Part(part)
-
-
-class _Part(bytes):
-    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:  # noqa: ARG002
-        return super().decode(encoding, "replace")
-
 
 COMMITTED: dict[str, Any] = {"enable_auto_commit": False, "isolation_level": "read_committed"}
 RECORDS = 10_000  # of one batch
@@ -147,16 +69,14 @@ class Reader:
         records: int = RECORDS,
         partitions: Collection[int] | None = None,
         changed: Callable[[], None] = lambda: None,
-        skip: Mapping[int, int] | None = None,
         last: Mapping[int, RecordMark] | None = None,
     ) -> None:
         """Partitions that are not in positions are read from the log's beginning.
 
         partitions are those to be read; None: all of the topic. changed() is called when `alive` has
-        changed. skip is {partition: offset} of the last records to skip. last are the
-        records that were read last before positions: start() verifies that the log still has them.
+        changed. last are the records that were read last before positions: start() verifies that the log
+        still has them.
         """
-        self._skip = dict(skip or {})
         self._config = config
         self._topic = topic
         self._records = records
@@ -171,9 +91,7 @@ class Reader:
         self._consumer: Any = None
         self._watch: asyncio.Task[None] | None = None
         self._fault: LogLost | None = None
-        self._blocked = False  # an unreadable record blocks a partition
-        self.unreadable = ""  # which one, and what to do
-        self._slow: set[int] = set()  # such partitions: read one record at a time, up to it
+        self._unreadable = ""  # why a record cannot be read
         self._moved = 0.0
         self._identified = 0.0
 
@@ -218,12 +136,27 @@ class Reader:
     @property
     def alive(self) -> bool:
         """Whether Kafka answered when it was last asked, and every record could be read."""
-        return not (self.away or self._blocked)
+        return not (self.away or self._unreadable)
 
-    def _note(self, *, away: bool, blocked: bool) -> None:
-        """Note whether Kafka is away, and whether a record blocks its partition."""
+    @property
+    def unreadable(self) -> str:
+        """What cannot be read, and what to do; "" for nothing."""
+        if not self._unreadable:
+            return ""
+        at = (
+            f"{n} from offset {self.positions[n]} on"
+            for n, end in self.ends.items()
+            if self.positions[n] < end
+        )
+        return (
+            f"a record of {self._topic.name} cannot be read ({self._unreadable}), of partition {' or '.join(at)}: repair "
+            "the topic, or move the documents to a new one (docs/use/service-kafka.md)"
+        )
+
+    def _note(self, *, away: bool, unreadable: str) -> None:
+        """Note whether Kafka is away, and why a record cannot be read."""
         before = self.alive
-        self.away, self._blocked = away, blocked
+        self.away, self._unreadable = away, unreadable
         if self.alive is not before:
             self._changed()
 
@@ -235,15 +168,8 @@ class Reader:
         """
         if self._fault is not None:
             raise self._fault
-        partitions = self._partitions()
-        if self._blocked:  # the other partitions go on
-            fetched: dict[Any, list[Any]] = {}
-            for partition in partitions:
-                fetched |= await self._fetch([partition], timeout_seconds / len(partitions))
-        else:
-            fetched = await self._fetch(partitions, timeout_seconds)
         batch = {}
-        for partition, records in fetched.items():
+        for partition, records in (await self._fetch(timeout_seconds)).items():
             if records:
                 batch[partition.partition] = records
                 self.positions[partition.partition] = records[-1].offset + 1
@@ -257,8 +183,8 @@ class Reader:
             self._hear()
         return batch
 
-    async def _fetch(self, partitions: list[Any], timeout_seconds: float) -> dict[Any, list[Any]]:
-        """Return the next records of some partitions, or {} where that fails. Raises LogLost."""
+    async def _fetch(self, timeout_seconds: float) -> dict[Any, list[Any]]:
+        """Return the next records, or {} where that fails. Raises LogLost."""
         from aiokafka.errors import (
             CorruptRecordException,
             KafkaError,
@@ -267,39 +193,31 @@ class Reader:
         )
 
         began = time.monotonic()
-        numbers = {partition.partition for partition in partitions}
-        records = 1 if numbers <= self._slow else self._records
+        partitions = self._partitions()
+        most = 1 if self._unreadable else self._records  # what is before such a record comes
         try:
             found: dict[Any, list[Any]] = await self._consumer.getmany(
-                *partitions, timeout_ms=int(timeout_seconds * 1000), max_records=records
+                *partitions, timeout_ms=int(timeout_seconds * 1000), max_records=most
             )
         except (OffsetOutOfRangeError, NoOffsetForPartitionError) as error:
             raise self._lost(f"it lost the offset to continue from ({error})") from error
         except (KafkaError, UnicodeDecodeError) as error:  # the latter: a header's name
             # aiokafka loses the records it had taken out of its buffers before the error: read them again
-            # from the position of batch(). An unreadable record blocks its partition.
+            # from the position of batch().
             for partition in partitions:
                 self._consumer.seek(partition, self.positions[partition.partition])
-            if self.alive:
-                log.warning("reading %s: %s: %s", self._topic.name, type(error).__name__, error)
-            unreadable = isinstance(error, UnicodeDecodeError | CorruptRecordException)
-            self._note(away=self.away or not unreadable, blocked=self._blocked or unreadable)
-            if unreadable and len(numbers) == 1:
-                self._slow |= numbers
-                self._say_unreadable(min(numbers), error)
+            if isinstance(error, UnicodeDecodeError | CorruptRecordException):
+                is_new = not self._unreadable
+                self._note(away=self.away, unreadable=str(error))
+                if is_new:
+                    log.error("%s", self.unreadable)
+            else:
+                if self.alive:
+                    log.warning("reading %s: %s: %s", self._topic.name, type(error).__name__, error)
+                self._note(away=True, unreadable=self._unreadable)
             await asyncio.sleep(max(0.0, timeout_seconds - (time.monotonic() - began)))
             return {}
         return found
-
-    def _say_unreadable(self, partition: int, error: Exception) -> None:
-        at = self.positions[partition]
-        text = (
-            f"partition {partition} cannot be read from offset {at} on ({error}): repair it, or skip "
-            f"records with --skip {partition}:OFFSET, up to that offset"
-        )
-        if text != self.unreadable:
-            self.unreadable = text
-            log.error("reading %s: %s", self._topic.name, text)
 
     async def stop(self) -> None:
         """Disconnect, within seconds."""
@@ -330,12 +248,8 @@ class Reader:
 
     def _hear(self) -> None:
         """Note that Kafka answered."""
-        blocked = self._blocked and not self.caught_up
-        if not blocked:
-            self._slow.clear()
-            self.unreadable = ""
         self._heard = time.monotonic()
-        self._note(away=False, blocked=blocked)
+        self._note(away=False, unreadable="" if self.caught_up else self._unreadable)
 
     def _partitions(self) -> list[Any]:
         from aiokafka import TopicPartition
@@ -372,7 +286,7 @@ class Reader:
                         type(error).__name__,
                         error,
                     )
-                self._note(away=True, blocked=self._blocked)
+                self._note(away=True, unreadable=self._unreadable)
                 continue
             if self.lag and now - self._moved > STALL_SECONDS:
                 log.warning("reading %s: no progress, reconnecting", self._topic.name)
@@ -409,7 +323,6 @@ class Reader:
     async def _made(self) -> Any:
         from aiokafka import AIOKafkaConsumer
 
-        read_leniently()
         consumer = AIOKafkaConsumer(
             **self._config.options(),
             **COMMITTED,
@@ -429,12 +342,6 @@ class Reader:
             for partition in partitions:
                 number, begin, end = partition.partition, first[partition], last[partition]
                 at = self.positions.setdefault(number, begin)
-                if at <= self._skip.get(number, -1) < end:
-                    log.warning(
-                        "reading %s: offsets %d to %d of partition %d are left out, as --skip says",
-                        self._topic.name, at, self._skip[number], number,
-                    )  # fmt: skip
-                    at = self.positions[number] = self._skip[number] + 1
                 if not begin <= at <= end:
                     raise self._lost(
                         f"partition {number} goes from offset {begin} to {end}, and was read up to {at}"
@@ -552,7 +459,6 @@ class GroupMember:
         self._read = time.monotonic()
         from aiokafka import AIOKafkaConsumer
 
-        read_leniently()
         self._consumer = AIOKafkaConsumer(
             **config.options(),
             group_id=group,

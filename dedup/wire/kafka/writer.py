@@ -1,7 +1,7 @@
 """Writes records to Kafka; every in-sync replica acknowledges a record, or its sender gets an error.
 
 The one producer of the project: the service writes inserts and dead letters by it, the worker its
-outputs, a crawl its outbox.
+outputs.
 
 Invariants: KafkaUnavailable means "not known to be written": the record may be in the log all the
 same, so repeating it must be idempotent (insert events are: the last record of a key counts). A

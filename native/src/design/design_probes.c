@@ -34,10 +34,8 @@ static uint64_t ones_between(uint32_t from, uint32_t to) {
 /* How much a design that takes twice the memory must save, as the exponent of bytes in what is
  * made least: time * bytes^weight. */
 static double memory_weight(ndd_preset preset, double values) {
-    double weight = 0.25;
-    if (preset == NDD_FAST) return weight;
     if (preset == NDD_COMPACT) return 4;
-    /* auto: the more values, the more their memory counts */
+    double weight = 0.25; /* auto: the more values, the more their memory counts */
     for (double n = 8e6; n < values && weight < 2; n *= 2) weight += 0.3;
     return weight;
 }

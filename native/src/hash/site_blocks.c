@@ -13,7 +13,6 @@
 
 #include "base/bytes.h"
 #include "hash/hash.h"
-#include "hash/sketch.h"
 #include "ndd.h"
 
 enum { WAYS = 8, TITLES = 4, COUNTS_AT = 4 * WAYS, TITLES_AT = 6 * WAYS, COUNT_MOST = 0xffff, WORDS_MOST = 0x3fffffff };
@@ -96,42 +95,22 @@ static uint32_t pages_of(const uint8_t *site, uint64_t sets, uint32_t hash) {
     return way < 0 ? 0 : count_at(set, way);
 }
 
-static uint32_t shingles_of(uint32_t words) {
-    return words > 2 ? words - 2 : 1;
-}
-
 void ndd_site_tell(const uint8_t *site, uint64_t sets, const uint8_t *blocks, size_t n, uint32_t frame_above,
-                   uint32_t own_most, uint32_t left_most, ndd_site_share *share) {
+                   uint32_t shared_above, uint32_t left_most, ndd_site_share *share) {
     ndd_site_share found = {0, 0, 0, 0, 0, 0};
     for (size_t i = 0; i < n; i++) {
         uint32_t high = load4_le(blocks + 8 * i + 4), words = high & WORDS_MOST;
         uint32_t pages = pages_of(site, sets, hash_at(blocks, i));
-        if (pages <= own_most) {
-            found.own += shingles_of(words);
-            found.own_blocks++;
-        }
         if (pages <= left_most && high >> 30 == 0) found.left += words;
+        if (pages <= left_most && high >> 30 == 1) found.navigation += words;
         if (high >> 31 == 0) continue;
         found.read += words;
+        if (pages > shared_above) found.shared += words > 2 ? words - 2 : 1;
         if (pages <= frame_above) continue;
         found.frame += words;
         if (found.pages == 0 || pages < found.pages) found.pages = pages;
     }
     *share = found;
-}
-
-void ndd_site_own(const uint8_t *site, uint64_t sets, const uint8_t *blocks, size_t n, const uint8_t *shingles,
-                  size_t shingles_n, uint32_t own_most, uint8_t sketch[37]) {
-    struct sketch own;
-    size_t at = 0;
-    sketch_begin(&own);
-    for (size_t i = 0; i < n; i++) {
-        size_t end = at + shingles_of(load4_le(blocks + 8 * i + 4) & WORDS_MOST);
-        if (pages_of(site, sets, hash_at(blocks, i)) > own_most) at = end;
-        for (; at < end && at < shingles_n; at++) sketch_add(&own, hash_mix(load4_le(shingles + 4 * at)));
-        at = end;
-    }
-    sketch_end(&own, sketch);
 }
 
 uint32_t ndd_site_blocks(const uint8_t *site) {

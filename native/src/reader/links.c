@@ -1,5 +1,5 @@
 /*
- * Where a page leads: the distinct hashes of the targets of its main content's links and its pagination.
+ * Where a page leads: the distinct hashes of the targets of its links, wherever they stand, but for hidden ones.
  *
  *     href -> host (none if the page's own), path, query -> hash
  *
@@ -215,6 +215,7 @@ void links_add(struct ndd_reader *reader, const uint8_t *href, size_t n, uint32_
     link->href = href;
     link->length = (uint32_t)n;
     link->context = context;
+    link->hash = 0;
 }
 
 /* "<a href=...> 12 <": a page of a list, by its number. */
@@ -228,10 +229,36 @@ int links_is_number(const uint8_t *text, const uint8_t *end) {
     return text < end && *text == '<';
 }
 
-static int counts(const struct ndd_reader *reader, uint32_t context, uint32_t needed) {
-    if (context & IN_PAGING) return 1;
-    context = without_hints(context, reader->open);
-    return !(context & IN_HIDDEN) && in_content(context) && (context & needed) == needed;
+/* The place of a link among those that are handed out; NOWHERE: it is not. */
+enum place { FROM_CONTENT_TO_OTHER_SITES, FROM_CONTENT, FROM_ELSEWHERE, NOWHERE };
+
+/* Where the last two labels of a host begin: its site's name, or part of it (a.co.uk and b.co.uk are one site here, so
+ * that a link to the other counts, which is safe). */
+static size_t site_start(const uint8_t *host, size_t n) {
+    size_t dots = 0;
+    while (n > 0 && (dots += host[n - 1] == '.') < 2) n--;
+    return n;
+}
+
+static int is_on_site(const struct address *page, const struct target *link) {
+    const struct target *own = &page->parts;
+    if (link->host_length == 0) return 1;
+    size_t from = site_start(link->host, link->host_length), own_from = site_start(own->host, own->host_length);
+    size_t n = link->host_length - from;
+    if (n != own->host_length - own_from) return 0;
+    for (size_t i = 0; i < n; i++) if (ascii_lower(link->host[from + i]) != ascii_lower(own->host[own_from + i])) return 0;
+    return 1;
+}
+
+static enum place place_of(const struct ndd_reader *reader, const struct address *page, const struct link *link,
+                           const struct target *target, uint32_t needed) {
+    uint32_t context = without_hints(link->context, reader->open);
+    int in_main = in_content(context) && (context & needed) == needed;
+    if (!(context & IN_PAGING)) {
+        if (context & IN_HIDDEN) return NOWHERE;
+        if (!in_main) return is_on_site(page, target) ? FROM_ELSEWHERE : NOWHERE;
+    }
+    return is_on_site(page, target) ? FROM_CONTENT : FROM_CONTENT_TO_OTHER_SITES;
 }
 
 void links_settle(struct ndd_reader *reader, uint32_t needed) {
@@ -249,16 +276,25 @@ void links_settle(struct ndd_reader *reader, uint32_t needed) {
     /* secret to authors of pages, so that links cannot be crafted to share a slot */
     uint64_t multiplier = hash_mix((uint64_t)(uintptr_t)reader ^ reader->key.k1) | 1;
     for (size_t i = 0; i < reader->links.n; i++) {
-        const struct link *link = &reader->links.at[i];
+        struct link *link = &reader->links.at[i];
         struct target target;
-        if (!counts(reader, link->context, needed) || !target_split(link->href, link->length, &target)) continue;
-        uint64_t hash = hash_of(reader, &page, &target);
-        if (hash == page.hash || hash == 0) continue;
-        size_t at = (size_t)(hash * multiplier >> shift);
-        while (slots[at] != 0 && slots[at] != hash) at = (at + 1) & (room - 1);
-        if (slots[at] == hash) continue;
-        slots[at] = hash;
-        reader->targets.at[reader->targets.n++] = hash;
+        enum place place = NOWHERE;
+        if (target_split(link->href, link->length, &target)) place = place_of(reader, &page, link, &target, needed);
+        if (place != NOWHERE) link->hash = hash_of(reader, &page, &target);
+        if (link->hash == page.hash) link->hash = 0;
+        link->context = place;
+    }
+    for (uint32_t place = 0; place < NOWHERE; place++) {
+        for (size_t i = 0; i < reader->links.n; i++) {
+            uint64_t hash = reader->links.at[i].hash;
+            if (reader->links.at[i].context != place || hash == 0) continue;
+            size_t at = (size_t)(hash * multiplier >> shift);
+            while (slots[at] != 0 && slots[at] != hash) at = (at + 1) & (room - 1);
+            if (slots[at] == hash) continue;
+            slots[at] = hash;
+            reader->targets.at[reader->targets.n++] = hash;
+        }
+        reader->targets_until[place] = reader->targets.n;
     }
 }
 
@@ -267,8 +303,11 @@ void ndd_reader_keep_links(ndd_reader *reader, const uint8_t *address, size_t n)
     reader->address_length = n;
 }
 
-void ndd_reader_links(const ndd_reader *reader, const uint64_t **links, size_t *n, uint64_t *own) {
+void ndd_reader_links(const ndd_reader *reader, const uint64_t **links, size_t n[3], uint64_t *own) {
+    int any = reader->targets.n > 0;
     *own = reader->own_target;
     *links = reader->targets.at;
-    *n = reader->targets.n;
+    n[0] = reader->targets.n;
+    n[1] = any ? reader->targets_until[FROM_CONTENT] : 0;
+    n[2] = any ? reader->targets_until[FROM_CONTENT_TO_OTHER_SITES] : 0;
 }

@@ -1,43 +1,6 @@
-/* RESP: finds where commands end, and reads the probes that repeat one form with other numbers. */
-#include <string.h>
-
+/* RESP: finds where commands end. */
 #include "base/bytes.h"
 #include "ndd_resp.h"
-
-#define WORD 16 /* hex digits of a number */
-
-static inline uint32_t hex_digit(uint8_t c) {
-    return is_ascii_digit(c) ? (uint32_t)(c - '0') : (uint32_t)((c | 0x20) - 'a' + 10);
-}
-
-static inline int is_hex(uint8_t c) {
-    return is_ascii_digit(c) | ((uint8_t)((c | 0x20) - 'a') < 6);
-}
-
-static int are_hex(const uint8_t *bytes, size_t n) {
-    int are = 1;
-    for (size_t i = 0; i < n; i++) are &= is_hex(bytes[i]);
-    return are;
-}
-
-size_t ndd_repeated_read(const uint8_t *bytes, size_t size, const uint8_t *form, size_t length,
-                         size_t word_at, size_t digits_at, size_t digits, uint64_t *words, size_t most) {
-    size_t between = word_at + WORD, behind = digits_at + digits, count = 0;
-    if (word_at > length || between > digits_at || digits_at > length || digits > length - digits_at) return 0;
-    for (; count < most && length > 0 && length <= size - count * length; count++) {
-        const uint8_t *record = bytes + count * length;
-        if (memcmp(record, form, word_at) != 0 ||
-            memcmp(record + between, form + between, digits_at - between) != 0 ||
-            memcmp(record + behind, form + behind, length - behind) != 0 ||
-            !are_hex(record + word_at, WORD) || !are_hex(record + digits_at, digits)) {
-            break;
-        }
-        uint64_t word = 0;
-        for (size_t i = 0; i < WORD; i++) word = word << 4 | hex_digit(record[word_at + i]);
-        words[count] = word;
-    }
-    return count;
-}
 
 /* The line "<sign>number\r\n" at *at: its number goes to *number, and *at behind it. NDD_OTHER where another sign is. */
 static ndd_read number_line(const uint8_t *bytes, size_t size, size_t *at, uint8_t sign, int64_t *number) {

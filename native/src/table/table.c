@@ -32,7 +32,7 @@
 
 ndd_status ndd_table_open(uint32_t k, ndd_preset preset, ndd_table **table) {
     if (k > NDD_MAX_DISTANCE) return NDD_BAD_DISTANCE;
-    if (preset != NDD_AUTO && preset != NDD_COMPACT && preset != NDD_FAST) return NDD_BAD_ARGUMENT;
+    if (preset != NDD_AUTO && preset != NDD_COMPACT) return NDD_BAD_ARGUMENT;
     ndd_table *opened = calloc(1, sizeof *opened);
     if (opened == NULL) return NDD_NO_MEMORY;
     opened->k = k;

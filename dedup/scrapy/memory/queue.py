@@ -42,8 +42,7 @@ def mend_queue(crawler: Crawler) -> None:
     if mended := [file for file in files if _mend(file)]:
         logger.warning(
             "[dedup] %d files of Scrapy's queue, which a kill had cut, are mended and the crawl goes on (%s). Lost are at most "
-            "requests that were in flight or not written yet; a crawl that has DUPEFILTER_CLASS = "
-            '"dedup.scrapy.RequestFilter" from its start makes them again',
+            "requests that were in flight or not written yet",
             len(mended),
             folder,
         )

@@ -1,1 +1,0 @@
-"""The filter of requests that were made before."""
