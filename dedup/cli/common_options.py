@@ -232,7 +232,7 @@ class _Json(logging.Formatter):
 class _Text(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         when = self.formatTime(record, "%Y-%m-%dT%H:%M:%SZ")
-        text = f"{when} {record.levelname.lower()} {record.getMessage()}"
+        text = f"{when} {record.levelname.lower()} {terminal.escaped(record.getMessage())}"
         return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
 
 

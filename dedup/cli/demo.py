@@ -83,7 +83,7 @@ def demo(
     if as_json:
         terminal.out_json({"seed": seed} | plain(report))
     else:
-        show(report, terminal.out)
+        show(report, terminal.out_lines)
     if report.complaints:
         click.get_current_context().exit(1)
 

@@ -55,16 +55,18 @@ def evaluate(
         terminal.out_json(of | asked | views)
         return
     asks = f"distance {policy.distance}, similarity {policy.similarity}"
-    terminal.out(f"{name}: {len(measured):,} pages; recipe {recipe.id}, {asks}\n")
+    terminal.out(f"{name}: {len(measured):,} pages; recipe {recipe.id}, {asks}")
+    terminal.out("")
     rows = [
         (NAMES.get(name, "  real pages only"), *(v[c] for c in COUNTS), *_shares(v))
         for name, v in views.items()
     ]
-    terminal.out(terminal.table(("", "near-duplicates", *COUNTS[1:], *SHARES), rows))
+    terminal.out_lines(terminal.table(("", "near-duplicates", *COUNTS[1:], *SHARES), rows))
     first, view = next(iter(views.items()))
-    terminal.out(f"\n{NAMES[first]}, by distance k, confirmed by similarity and the simhash alone")
+    terminal.out("")
+    terminal.out(f"{NAMES[first]}, by distance k, confirmed by similarity and the simhash alone")
     curve = [(p["k"], *_shares(p["confirmed"]), *_shares(p["alone"])) for p in view["curve"]]
-    terminal.out(terminal.table(("k", *SHARES, *(f"{s}, alone" for s in SHARES)), curve))
+    terminal.out_lines(terminal.table(("k", *SHARES, *(f"{s}, alone" for s in SHARES)), curve))
 
 
 def _shares(figures: dict[str, Any]) -> list[str]:

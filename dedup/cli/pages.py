@@ -212,6 +212,7 @@ def compare(a: str, b: str, page: str | None, as_json: bool) -> None:
 
 
 def _write_text(result: _Result) -> None:
+    terminal.out_lines(terminal.table(_PAGE_HEADERS, _page_rows(result)))
     for line in _lines(result):
         terminal.out(line)
     marks = ", [-in A only-] {+in B only+}:" if result.hunks else ""
@@ -321,7 +322,6 @@ _LIMITS = (
 
 
 def _lines(result: _Result) -> Iterator[str]:
-    yield terminal.table(_PAGE_HEADERS, _page_rows(result))
     yield ""
     for name, figure, limit in _figure_rows(result):
         yield f"{name:<20}  {figure:<7}{limit and f'  {limit}'}".rstrip()

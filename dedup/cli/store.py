@@ -156,7 +156,7 @@ def info(path: str, as_json: bool) -> None:
         return s["namespace"], s["documents"], s["recipe"], size, s["tail_documents"], s["path"]
 
     def show(stores: list[Seen]) -> None:
-        terminal.out(terminal.table(headers, [*map(row, stores)]))
+        terminal.out_lines(terminal.table(headers, [*map(row, stores)]))
 
     show_each(path, _info, show, as_json=as_json)
 
@@ -412,8 +412,9 @@ def import_(path: str, source: str, as_json: bool) -> None:
 
 def _faults(where: str) -> tuple[terminal.Faults, Callable[[int, str], None]]:
     """Return where faults are counted, and what names one by its number."""
-    faults = terminal.Faults(lambda more: f"{where}: and {more:,} more left out")
-    return faults, lambda number, reason: faults.add(f"{where} {number}: {reason}")
+    file, _, what = where.rpartition(" ")
+    faults = terminal.Faults(what, f"{file} ", alike=1)
+    return faults, lambda number, reason: faults.add(f"{where} {number}", reason)
 
 
 @contextlib.contextmanager

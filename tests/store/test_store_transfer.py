@@ -127,6 +127,19 @@ def test_a_bad_line_is_named_and_left_out(tmp_path, change):
         assert (len(store), "a" in store, "c" in store) == (2, True, True)
 
 
+def test_equal_faults_are_one_line(tmp_path):
+    """An export of a retired recipe: its first line is named, the others are counted with the reason."""
+    data = lines(*({"key": f"{i}", "recipe": "words-0-1"} for i in range(50)), {"v": 2})
+    result = call("store", "import", tmp_path / "a", data=data)
+    assert result.exit_code == 1
+    first, other, counted = result.stderr.splitlines()[:3]
+    assert first.startswith("dedup: stdin: line 1: recipe 'words-0-1' is retired")
+    assert other.startswith("dedup: stdin: line 51: ")
+    assert counted.startswith(
+        "dedup: stdin: and 49 more lines left out: recipe 'words-0-1' is retired"
+    )
+
+
 def test_lines_of_another_recipe_are_left_out(tmp_path):
     """Of another than the store's, or than the first line's: named, counted, exit code 1; the others are imported."""
     keyed = RECIPE + ".3f2a9c1e"
