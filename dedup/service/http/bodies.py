@@ -196,6 +196,7 @@ class Get(NamedTuple):
 
 
 GETS = (
+    Get("/v1/documents", "A stored document.", DocumentAnswer, "read", "ns key", "400 401 403 404 503"),
     Get(
         "/v1/export",
         "Documents of a namespace, one a line, from an id on, as `dedup store import` takes them.",
@@ -244,6 +245,7 @@ def openapi(
         return {"description": text, "content": {"application/json": {"schema": of[kind]}}}
 
     errors = {status: answer(Failed, text) for status, text in ERRORS.items()}
+    of_post = {status: each for status, each in errors.items() if status != "404"}
     paths: dict[str, Any] = {
         f"/v1/{name}": {
             "post": {

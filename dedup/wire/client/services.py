@@ -110,7 +110,7 @@ def shards_of(urls: str | Shards, scope: str) -> list[tuple[Address, ...]]:
 
     Raises UsageError, also for several shards in another scope than "site".
     """
-    if isinstance(urls, str) or all(isinstance(each, str) for each in urls):
+    if isinstance(urls, str) or not any(isinstance(each, list | tuple) for each in urls):
         return [addresses_of(cast("str | Sequence[str]", urls))]
     shards = [addresses_of(each) for each in urls]
     if len(shards) > 1 and scope != "site":
