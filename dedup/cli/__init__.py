@@ -108,7 +108,8 @@ class _Commands(terminal.CommandGroup):
             code = super().main(*args, **options)
         except click.UsageError as error:
             if isinstance(error, click.NoSuchOption) and error.option_name in _ADDRESSES:
-                error.possibilities = ["--listen HOST:PORT"] if self._called == "dedup serve" else []
+                meant = " Did you mean --listen HOST:PORT?" if self._called == "dedup serve" else ""
+                error = click.UsageError(f"No such option {error.option_name!r}.{meant}", error.ctx)
             if isinstance(error, _HELP):
                 error.show()
             else:
