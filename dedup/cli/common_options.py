@@ -102,13 +102,6 @@ def from_environment(name: str) -> Any:
     return setting.read(text) if text else setting.default
 
 
-encoding_option = click.option(
-    "--encoding",
-    metavar="NAME",
-    help="Encoding of the pages. [default: what they declare, or a guess]",
-)
-
-
 def _similarity(value: Any) -> float | str:
     try:
         similarity: float | str = SETTINGS["similarity"].read(value)

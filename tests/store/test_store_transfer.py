@@ -104,8 +104,8 @@ def test_a_known_key_is_replaced(tmp_path):
     """Also by a later line of the same input; the others stay."""
     fill(tmp_path, document("k", 1), document("other", 2))
     data = lines({}, {"key": "new"}, {"key": "new"})
-    done = json.loads(call("store", "import", tmp_path, "--json", data=data).stdout)
-    assert (done["stores"][0]["imported"], done["stores"][0]["replaced"]) == (3, 2)
+    done = call("store", "import", tmp_path, data=data)
+    assert done.stdout == f"{tmp_path / 'spider'}: 3 documents imported, 2 in place of another\n"
     with Store.open(tmp_path, "spider", create=False) as store:
         assert store.get("k").page.value == 15
         assert len(store) == 3
@@ -173,10 +173,10 @@ def test_prune_by_age(tmp_path, age, pruned):
     now = time.time()
     ages = (3 * 86_400, 3600, 10)
     fill(tmp_path, *(document(str(i), i << 20, now - s) for i, s in enumerate(ages)))
-    args = ("store", "prune", tmp_path, "--older-than", age, "--json")
+    args = ("store", "prune", tmp_path, "--older-than", age)
     for dry in (["--dry-run"], []):
-        (seen,) = json.loads(call(*args, *dry).stdout)["stores"]
-        assert (seen["pruned"], seen["documents"]) == (pruned, 3 - pruned)
+        said = f"{pruned} document{'s' * (pruned > 1)} {'would be ' * bool(dry)}pruned, {3 - pruned} left"
+        assert call(*args, *dry).stdout == f"{tmp_path / 'spider'}: {said}\n"
     with Store.open(tmp_path, "spider", create=False) as store:
         assert [str(i) in store for i in range(3)] == [i >= pruned for i in range(3)]
         assert store.near(0, k=0) == []
