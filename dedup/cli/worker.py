@@ -22,7 +22,6 @@ from dedup.cli.common_options import (
     from_environment,
     identity_option,
     log_option,
-    number_option,
     policy_options,
     set_up_logs,
     setting_option,
@@ -94,21 +93,6 @@ log = logging.getLogger("dedup.worker")
 @setting_option("namespace", default="default")
 @policy_options
 @identity_option
-@number_option(
-    "--stop-seconds",
-    "How long the current batch may take after SIGTERM.",
-    20.0,
-    least=0,
-    most=3600,
-)
-@click.option(
-    "--batch",
-    "batch_records",
-    type=click.IntRange(1, 100_000),
-    default=500,
-    show_default=True,
-    help="Greatest number of records in a batch.",
-)
 @click.option("--metrics", metavar="HOST:PORT", help="Serve /metrics, /livez and /readyz there.")
 @click.option("--until-end", is_flag=True, help="Stop at the present end of the topic.")
 @log_option
@@ -118,7 +102,7 @@ def worker(kafka: str, log_form: LogForm, metrics: str | None, **options: Any) -
     Each record is copied byte for byte. Its verdict is added in the headers dedup.status,
     dedup.reason, dedup.of, dedup.distance, dedup.similarity and dedup.identity. Records that are not
     pages go to the topic INPUT.dlq. DEDUP_SECRET keys the fingerprints; pages of more than DEDUP_MAX_BYTES (16 MiB) are kept
-    unjudged; a page waits DEDUP_WAIT_SECONDS (1) for a near-duplicate that another worker has.
+    unjudged. The current batch may take 20 seconds after SIGTERM; a page waits DEDUP_WAIT_SECONDS (1) for a near-duplicate that another worker has.
     """
     terminal.say("extra", "worker")
     warn_of_paper(options["similarity"], options["distance"])
