@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from dedup.core.files import PRIVATE, replace_file
 from dedup.core.site_blocks import Share, SiteBlocks
 from dedup.detector.rules import frame_above, is_partly, is_unread
-from dedup.model.names import count
 from dedup.model.page import PageFingerprint
 
 SITE_BLOCKS = "site-blocks"
@@ -85,15 +84,6 @@ class Frames:
     def _save(self, file: Path) -> None:
         replace_file(file, self._blocks.to_bytes(self._recipe), PRIVATE)
         self._saved = self._blocks.counted
-
-
-def in_words(share: Share) -> str:
-    """Return how much of a page its site's memory knows, as a sentence."""
-    read = f"read {count(share.read, 'word')}"
-    if share.frame:
-        read += f", {share.frame:,} of them on {share.frame_pages:,} of the {share.pages:,} pages of this site"
-    left = f"; {count(share.left, 'word')} not read are on none of them"
-    return read + (left if share.left else "; of what was not read nothing is new")
 
 
 def _load(file: Path, recipe: str) -> SiteBlocks:

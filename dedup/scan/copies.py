@@ -1,7 +1,7 @@
 """Copy a file of any format without its near-duplicates; how a copy is packed (gzip, Zstandard, LZ4).
 
     lines, Parquet -> the same without some
-    WARCs, the WARCs of a WACZ -> a WARC in which near-duplicates are revisits
+    WARCs -> WARCs in which near-duplicates are revisits
 
 Invariants:
   - The same input gives the same bytes: a revisit's id is made from that of the record it replaces.
@@ -13,11 +13,9 @@ Invariants:
     identical; WARC-Refers-To-Target-URI is the document key of the page it resembles.
 """
 
-import errno
 import io
 import os
 import uuid
-import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,8 +25,8 @@ from typing import IO, Any, NamedTuple, Self
 import msgspec
 
 from dedup.scan.records import is_damage, longest_line, open_rows, opened, row_batches
-from dedup.scan.values import PageToJudge, Result, Row, shown
-from dedup.scan.warc import TORN, Read, WarcRecords, open_member, warc_members
+from dedup.scan.values import PageToJudge, Result, Row
+from dedup.scan.warc import Read, WarcRecords
 
 _encode = msgspec.json.Encoder().encode
 
@@ -277,15 +275,8 @@ def copy_warc(copy: Copy, drops: Drops) -> str | None:
 class WarcCopier(WarcRecords):
     """Copies each record as it is read."""
 
-    def __init__(
-        self,
-        file: IO[bytes],
-        path: str,
-        drops: Drops,
-        out: PackedFile,
-        number: int = 0,
-    ) -> None:
-        super().__init__(file, path, number)
+    def __init__(self, file: IO[bytes], path: str, drops: Drops, out: PackedFile) -> None:
+        super().__init__(file, path)
         self._drops, self._out = drops, out
 
     def run(self) -> None:
@@ -355,31 +346,3 @@ def _http_headers(record: Any) -> bytes:
                 found: bytes = head[: at + len(end)]
                 return found
     return b""
-
-
-# ------------------------------------------------------------------------------------------- WACZ
-
-
-def copy_wacz(copy: Copy, drops: Drops) -> str | None:
-    """Write the records of all WARCs of a WACZ as one WARC; return why some are missing, or None. Raises OSError."""
-    missing, number = None, 0
-    with open(copy.source, "rb") as raw:  # noqa: PTH123 - a path as text
-        try:
-            archive = zipfile.ZipFile(raw)
-        except (*TORN, OSError) as error:
-            return f"no ZIP archive ({error})"
-        with PackedFile(copy.target, copy.packing) as out:
-            for info in warc_members(archive):
-                try:
-                    with open_member(archive, raw, info) as file:
-                        copier = WarcCopier(file, info.filename, drops, out, number)
-                        try:
-                            copier.run()
-                        finally:
-                            number = copier.number
-                except (*TORN, OSError) as error:
-                    if isinstance(error, OSError) and error.errno not in {None, errno.EINVAL}:
-                        raise  # the disk's
-                    out.take_back()
-                    missing = f"{shown(os.fsencode(info.filename))} cannot be copied ({error})"
-    return missing

@@ -84,7 +84,6 @@ def _check(job: ScanJob) -> None:
         "--update": job.update,
         "--resume": job.resume,
         "--kept": job.kept is not None,
-        f"--keep {job.keep}": job.keep != "first",
     }
     if wrong := [name for name, given in named.items() if given]:
         raise UsageError(

@@ -321,8 +321,28 @@ void ndd_table_list(const ndd_table *table, uint64_t *values, uint64_t *document
 ndd_status ndd_sort_pairs(uint64_t *values, uint64_t *documents, size_t n, uint64_t *scratch,
                           size_t *distinct);
 
-/* A saved table (docs/reference/table-format.md) of pairs in that order, as bytes: its size, and the bytes into a
- * buffer of that size. note is a number of the caller's that ndd_table_load returns. */
+/*
+ * A saved table of pairs in that order, as bytes: its size, and the bytes into a buffer of that size. note is a number
+ * of the caller's that ndd_table_load returns. A table has one saved form, whatever its history, machine or k.
+ *
+ * Format version 1; numbers are unsigned and little-endian. V distinct values, P pairs, S values with several documents:
+ *
+ *       0   8    "NDDTABLE"
+ *       8   4    version, 1
+ *      12   4    0
+ *      16   8    note
+ *      24   24   V, P, S, 8 bytes each; V is at most 2^31 - 2
+ *      48   8    0
+ *      56   8    XXH64, seed 0, of the 56 bytes before it
+ *      64   8 V  the values, ascending
+ *           16 S for each value with several documents, in their order: its index, and the number of its documents
+ *           8 P  the documents of the first value, of the next, and so on; those of one value ascending
+ *           8    XXH64 of all bytes before it
+ *
+ * A reader refuses another magic (NDD_BAD_FORMAT), another version (NDD_BAD_VERSION), fewer bytes (NDD_TRUNCATED), a
+ * greater V (NDD_TOO_LARGE), and all else that is not exactly this (NDD_DAMAGED). Checksums find damage, not malice:
+ * order and sums are checked, too.
+ */
 ndd_status ndd_pairs_saved_size(const uint64_t *values, const uint64_t *documents, size_t n,
                                 uint64_t *size);
 ndd_status ndd_pairs_save(const uint64_t *values, const uint64_t *documents, size_t n, uint64_t note,

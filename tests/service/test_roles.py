@@ -69,15 +69,12 @@ COMMANDS = [
     ("DEDUP.DROP d", "admin"),
 ]
 REQUESTS = [
-    ("POST", "/v1/probe", PAGE, "crawl read admin"),
-    ("POST", "/v1/reserve", PAGE, "crawl admin"),
     ("POST", "/v1/judge", {"url": "http://a/", "html": "x"}, "crawl admin"),
     ("POST", "/v1/insert", ITEM, "crawl admin"),
     ("POST", "/v1/release", ITEM, "crawl admin"),
     ("POST", "/v1/forget", {"keys": ["k"]}, "admin"),
     ("GET", "/v1/export?ns=d", None, "admin"),
     ("GET", "/v1/documents?ns=d&key=k", None, "read admin"),
-    ("GET", "/metrics", None, "read admin"),
     ("GET", "/metrics", None, "read admin"),
 ]
 

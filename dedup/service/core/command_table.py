@@ -61,7 +61,6 @@ COMMANDS = {
             "DEDUP.PROBE ns value sketch RECIPE r [SCOPE site domain] [DOMAIN domain] "
             "[IDENTITY identity] [LINKS h] [PARTS p] [THING t] [DISTANCE k] [SIMILARITY s] "
             "[COUNT n] [FIELDS on|off]",
-            path="/v1/probe",
             together="alike",
         ),
         Command(
@@ -74,8 +73,7 @@ COMMANDS = {
             "[EXEMPT reason] [GUARD on|off] [KIND k] [LINKS h] [PARTS p] [THING t] "
             "[TOKEN t] [FIELDS on|off]",
             "crawl",
-            "/v1/reserve",
-            "pages",
+            together="pages",
         ),
         Command(
             "DEDUP.INSERT ns key token [PAID 0|1] [ITEMS digest]",

@@ -52,8 +52,13 @@ class Limits(msgspec.Struct, frozen=True):
 
     @property
     def unread_memory(self) -> int:
-        """Bytes of answers that clients have not read, of all connections."""
-        return self.memory_bytes // 4
+        """Bytes of answers that RESP clients have not read, of all connections."""
+        return self.memory_bytes * 3 // 16
+
+    @property
+    def unread_http_memory(self) -> int:
+        """Bytes of answers that HTTP clients have not read."""
+        return max(self.memory_bytes // 16, 2 * self.answer_bytes)
 
     @property
     def unread_share(self) -> int:
@@ -63,8 +68,13 @@ class Limits(msgspec.Struct, frozen=True):
 
     @property
     def partial_memory(self) -> int:
-        """Bytes of commands and requests that are not whole, of all connections."""
-        return self.memory_bytes // 4
+        """Bytes of RESP commands that are not whole, of all connections."""
+        return self.memory_bytes // 8
+
+    @property
+    def work_memory(self) -> int:
+        """Bytes of HTTP requests, unpacked, and of answers to batches, of all that are under way."""
+        return self.memory_bytes // 8
 
 
 USUAL_LIMITS = Limits()

@@ -8,14 +8,12 @@ Invariants: of a reservation a client keeps the token only, the service has the 
 OSErrors (refusal.py).
 """
 
-import asyncio
 import re
-from asyncio import Future, Semaphore
-from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from asyncio import Future
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
-from time import perf_counter
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from dedup.core.numbers import Numbers, Packed
 from dedup.detector import EmbeddedDetector
@@ -27,6 +25,7 @@ from dedup.model.words import check_field
 from dedup.service.core.config import USUAL_LIMITS, Limits
 from dedup.service.core.namespaces import Namespaces, PolicyOverrides
 from dedup.service.core.refusal import Refused, message
+from dedup.service.core.turns import Room, Turns, in_slices
 
 LateFields = Mapping[str, Any]  # fields of a document that are known only at its insert
 NO_FIELDS: LateFields = {}
@@ -45,7 +44,6 @@ class Log(Protocol):
 
 
 _CLIENT_TOKEN = re.compile(PATTERNS["token"])
-LONG_BATCHES = 4  # under way at once; others wait for their turn, and hold no answers
 ANY_FEATURES = 2**32 - 1  # a probe does not say how many: enough for any policy
 
 
@@ -68,8 +66,8 @@ class Operations:
         self.not_ready: str | None = "the stores are being opened"  # the reason; None: ready
         self.trouble = ""  # why a store takes no changes, since the last that failed
         self.counts: Counter[str] = Counter()  # verdicts by status, and other changes
-        self.long_batches = Semaphore(LONG_BATCHES)
         self.turns = Turns()
+        self.room = Room(limits.work_memory)  # for bodies of requests, and answers to batches
 
     def check_ready(self) -> None:
         """Raise Refused (NOTREADY) unless probes may be answered."""
@@ -349,56 +347,6 @@ def keys_size(found: dict[int, list[Neighbour]]) -> int:
 
 
 PROBES = 512  # in one native call; inserts in one commit
-SLICE_SECONDS = 0.005  # of work before it is other clients' turn
-TURNS = 4  # slices in an iteration of the event loop
-
-T = TypeVar("T")
-
-
-class Turns:
-    """Turns of work that is done in slices: a few in one iteration of the event loop, however much of it is under way.
-
-    A new connection, which takes several iterations, is answered soon.
-    """
-
-    def __init__(self) -> None:
-        self._waiting: deque[Future[None]] = deque()
-        self._left = TURNS
-        self._is_running = False
-
-    async def take(self) -> None:
-        """Wait for a turn; the first ones of an iteration come at once."""
-        loop = asyncio.get_running_loop()
-        if not self._is_running:
-            self._is_running = True
-            loop.call_soon(self._renew)
-        if self._left:
-            self._left -= 1
-        else:
-            turn = loop.create_future()
-            self._waiting.append(turn)
-            await turn
-
-    def _renew(self) -> None:
-        self._left = TURNS
-        while self._left and self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():  # the task was cancelled
-                turn.set_result(None)
-                self._left -= 1
-        self._is_running = self._left < TURNS
-        if self._is_running:
-            asyncio.get_running_loop().call_soon(self._renew)
-
-
-async def in_slices(items: Iterable[T], turns: Turns) -> AsyncIterator[T]:
-    """Yield items; every few milliseconds it is the turn of others."""
-    until = 0.0
-    for item in items:
-        if perf_counter() > until:
-            await turns.take()
-            until = perf_counter() + SLICE_SECONDS
-        yield item
 
 
 async def probe_in_slices(
@@ -413,7 +361,9 @@ async def probe_in_slices(
     commands.check_batch(len(values))
     found: dict[int, list[Neighbour]] = {}
     count = size = 0
-    async with commands.long_batches:
+    batch = object()
+    try:
+        await commands.room.take(batch, commands.limits.answer_bytes)
         async for first in in_slices(range(0, len(values), PROBES), commands.turns):
             slice_ = slice(first, first + PROBES)
             part = commands.probe_many(
@@ -424,4 +374,6 @@ async def probe_in_slices(
             commands.check_neighbours(count)
             commands.check_answer(size)
             found |= {first + i: near for i, near in part.items()}
+    finally:
+        commands.room.leave(batch)
     return found

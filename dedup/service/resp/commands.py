@@ -35,10 +35,10 @@ from dedup.service.core.operations import (
     NO_FIELDS,
     PROBES,
     LateFields,
-    in_slices,
     probe_in_slices,
 )
 from dedup.service.core.refusal import Refused, code, message
+from dedup.service.core.turns import in_slices
 from dedup.service.resp.plans import Plans, options
 from dedup.service.resp.session import OF_SESSION, Command, Later, RespSession, info_lines
 from dedup.wire import resp
