@@ -47,8 +47,8 @@ import msgspec
 
 from dedup.core.files import CHECKSUM_BYTES, PRIVATE, checksum, sync_folder
 from dedup.core.native import check, ffi, lib
-from dedup.model import forms
 from dedup.model.errors import DedupError, StoreDamaged, UsageError
+from dedup.model.forms import Record, of_record, to_record
 from dedup.model.page import Document
 from dedup.store.journal import Journal
 
@@ -144,9 +144,7 @@ class JournalEntry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
 
 
 _encode = msgspec.msgpack.Encoder(enc_hook=index).encode  # index: numpy's integers are integers
-_decode: Any = msgspec.msgpack.Decoder(forms.record_struct()).decode
-_to_record = forms.to_record()
-_of_record = forms.of_record()
+_decode: Any = msgspec.msgpack.Decoder(Record).decode
 _decode_offsets = msgspec.msgpack.Decoder(dict[_Natural, _Natural]).decode
 _decode_state = msgspec.msgpack.Decoder(StoreState).decode
 _decode_entry = msgspec.msgpack.Decoder(JournalEntry).decode
@@ -199,7 +197,7 @@ def encode_records(
     """
     records, checksums = [], 0
     for name, document in zip(names, documents, strict=True):
-        body = _encode(_to_record(document))
+        body = _encode(to_record(document))
         made = checksum(name + body)
         records.append(made + body)
         checksums ^= int.from_bytes(made, "big")
@@ -212,7 +210,7 @@ def decode_record(name: bytes, record: bytes, recipe: str) -> Document:
     Raises ValueError saying what is wrong with the bytes.
     """
     # msgspec.DecodeError is a ValueError
-    return _of_record(_decode(_body(name, record, "its")), recipe)
+    return of_record(_decode(_body(name, record, "its")), recipe)
 
 
 def decode_removal(name: bytes, record: bytes) -> Removal:
