@@ -30,14 +30,12 @@ from dedup.core.fingerprint import (
     distance,
     fingerprint_text,
     main_words,
-    near_duplicate,
     read_page,
     similarity,
 )
 from dedup.core.fingerprint import fingerprint as fingerprint_html
-from dedup.core.site_blocks import Share
-from dedup.detector.frames import Frames
-from dedup.detector.rules import is_partly, is_unread
+from dedup.detector.frames import Frames, Share, is_partly, is_unread
+from dedup.model.decision import decide, identity_of_pages
 from dedup.model.errors import DedupError, RecipeMismatch, UsageError
 from dedup.model.forms import FIELDS
 from dedup.model.names import registrable_domain, running
@@ -45,7 +43,6 @@ from dedup.model.page import (
     PICTURE_FEATURES,
     Identity,
     PageFingerprint,
-    are_copies,
     are_equal,
     are_two_things,
     hex_fingerprint,
@@ -245,19 +242,7 @@ def _judge(one: _Side, other: _Side, recipe: Recipe, same_site: bool | None) -> 
     a, b = one.page, other.page
     policy = Options().policy(recipe)
     bits, similar = distance(a.value, b.value), similarity(a, b)
-    least = policy.least_similarity(min(a.features, b.features), same_site=same_site)
-    if min(a.features, b.features) < policy.min_features and are_copies(a, b):
-        rule = "copy"
-    elif a.unread or b.unread:
-        rule = "unread"
-    elif least > 1:
-        rule = "short"
-    elif bits > policy.distance:
-        rule = "distance"
-    elif same_site and are_two_things(a, b):
-        rule = "thing"
-    else:
-        rule = "similarity"
+    decision = decide(a, b, bits, similar, policy, same_site=same_site)
     return _Result(
         one,
         other,
@@ -266,11 +251,11 @@ def _judge(one: _Side, other: _Side, recipe: Recipe, same_site: bool | None) -> 
         similar,
         identity_of(a.identity & TITLE, b.identity & TITLE),
         identity_of(a.identity & CANONICAL, b.identity & CANONICAL),
-        identity_of(a.identity, b.identity),
+        identity_of_pages(a, b, similar),
         policy,
-        least,
-        near_duplicate(a, b, same_site=same_site),
-        rule,
+        decision.least,
+        decision.near,
+        decision.rule,
         differences(one.words, other.words),
         (_alone(one, other, recipe), _alone(other, one, recipe)),
     )
@@ -403,13 +388,17 @@ def _notes(result: _Result) -> Iterator[str]:
             yield "of what only B has more was not read than was read: a crawl of their site keeps it as unread"
         elif is_partly(result.alone[1]) and result.identity == "other":
             yield "much of what only B has was not read: a crawl of their site keeps it for its title or canonical URL"
-    if result.near_duplicate and result.identity == "other" and result.same_site is not False:
+    if (
+        result.near_duplicate
+        and "other" in (result.title, result.canonical)
+        and result.same_site is not False
+    ):
         what = " and ".join(
             name
             for name, said in (("titles", result.title), ("canonical URLs", result.canonical))
             if said == "other"
         )
-        if equal:
+        if result.identity != "other":
             yield f"the {what} differ, which counts for nothing where the pages are the same"
         else:
             yield f"the {what} differ: on one site --identity keeps B, and a crawl compares what it brings"

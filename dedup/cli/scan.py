@@ -185,6 +185,11 @@ def _lines(summary: "Summary") -> list[str]:
         if counts:
             named = ", ".join(f"{n:,} {reason}" for reason, n in sorted(counts.items()))
             lines.append(f"{title}: {named}")
+    if s.files_not_read:
+        lines.append(
+            f"{terminal.count(s.files_not_read, 'file')} not read, such as {s.not_read_example}: the name says no format "
+            "(see --format)"
+        )
     if s.unread_files:
         lines.append(f"{terminal.count(s.unread_files, 'file')} could not be read to the end")
     if s.broken > s.unread_files:

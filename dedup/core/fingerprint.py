@@ -13,9 +13,10 @@ from msgspec.structs import replace
 
 from dedup.core.native import check, ffi, lib
 from dedup.core.numbers import little_endian, number
+from dedup.model.decision import decide
 from dedup.model.errors import RecipeMismatch, UsageError
 from dedup.model.names import folder_of, running
-from dedup.model.page import SKETCH_BYTES, PageFingerprint, are_copies, are_two_things
+from dedup.model.page import SKETCH_BYTES, PageFingerprint
 from dedup.model.policy import Options, Policy
 from dedup.model.recipes import Recipe, recipe_of, same_recipe
 
@@ -215,14 +216,10 @@ def near_duplicate(
     """
     same_recipe(a.recipe, b.recipe)
     policy = policy or Options().policy(recipe_of(a.recipe))
-    if distance(a.value, b.value) > policy.distance or (same_site and are_two_things(a, b)):
+    bits = distance(a.value, b.value)
+    if bits > policy.distance:
         return False
-    if min(a.features, b.features) < policy.min_features:
-        return are_copies(a, b)
-    least = policy.least_similarity(min(a.features, b.features), same_site=same_site)
-    if a.unread or b.unread:
-        least = max(least, 1.0)
-    return similarity(a, b) >= least
+    return decide(a, b, bits, similarity(a, b), policy, same_site=same_site).near
 
 
 def similarity(a: PageFingerprint, b: PageFingerprint) -> float:

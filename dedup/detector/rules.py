@@ -1,21 +1,10 @@
 """The rules of the verdict: which of the nearby pages count. Pure functions.
 
-    within k -> kind, scope -> similarity of the texts -> near-duplicates -> identity -> matches
+    within k -> kind, scope -> near-duplicates (dedup.model.decision) -> identity -> matches
     in flight -> those that this store decides about
 
-Two pages are near-duplicates when the distance of their values is at most the policy's, and the
-estimated similarity of their texts at least the policy's for pages of one registrable domain, of two,
-or of few words; in the scope "site" they also share a registrable domain. Only pages of one kind are
-compared, if both have a kind. Two pages of one site that are of two things (by sku, gtin and the like, or
-beside little text by their identity and pictures) are no near-duplicates, whatever their texts. Pages of fewer features
-than the policy's least, or of which too little was read, are near-duplicates only if they are copies.
-
-A page is not judged by its text (`unread`) if what was read of it is the frame of its site, the blocks that stand on
-many of its pages, and nearly nothing else; or if most of what no other page has was not read. Then only a page that is the same word for word, and shows the same pictures, is a match.
-
-What a page says it is (title, canonical URL) does not count if two pages are equal word for word: what was read of them,
-and what was not. Where only what was read is equal, it counts, if that was asked for, or much that no other page has was
-not read (`partly`).
+Only pages of one kind are compared, if both have a kind; in the scope "site" only those of one registrable domain. A page
+that is its site's frame and nearly nothing else is `unread` (frames.py).
 
 Invariant: leaving out a page means one match less, and so can only keep pages.
 """
@@ -25,53 +14,11 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from dedup.core.fingerprint import similarities
-from dedup.core.site_blocks import Share
-from dedup.model.page import (
-    Document,
-    Identity,
-    Neighbour,
-    PageFingerprint,
-    Status,
-    Verdict,
-    are_copies,
-    are_equal,
-    are_two_things,
-    identity_of,
-    show_two_pictures,
-)
+from dedup.model.decision import decide, identity_of_pages
+from dedup.model.page import Document, Neighbour, PageFingerprint, Status, Verdict
 from dedup.model.policy import Policy
 
 NO_KEY = "\ud800"  # of a page that is only probed: not valid Unicode, so not a document's key
-
-# A block is frame if it stands on more than so many pages of its site: a share of those counted, within bounds.
-FRAME_LEAST, FRAME_MOST, FRAME_SHARE = 10, 50, 0.3
-FRAME_READ = 0.7  # a page of which so much of what was read is frame,
-BESIDE_FRAME = 40  # and fewer other words than this, is not judged by its text;
-LEFT_MORE = 20  # nor is one with so many more new words that were not read than words that were;
-PARTLY = 0.5  # of one with so much of them, and as many more, title and canonical URL count
-
-
-def frame_above(pages: int) -> int:
-    """Return on how many pages a block may stand before it is frame, if so many pages of its site were counted."""
-    return min(FRAME_MOST, max(FRAME_LEAST, int(FRAME_SHARE * pages)))
-
-
-def is_unread(share: Share) -> bool:
-    """Whether what was read does not stand for the page.
-
-    It is the frame of the site and nearly nothing else; or most of what no other page has was not read.
-    """
-    return is_frame(share) or share.left > share.read + LEFT_MORE
-
-
-def is_partly(share: Share) -> bool:
-    """Whether what was read stands for a part of the page only: as equal as it may be, it makes no equal pages."""
-    return share.left > PARTLY * share.read + LEFT_MORE
-
-
-def is_frame(share: Share) -> bool:
-    """Whether what was read of a page is the frame of its site and nearly nothing else."""
-    return 0 < share.read * FRAME_READ <= share.frame and share.read - share.frame < BESIDE_FRAME
 
 
 def _comparable(
@@ -112,22 +59,11 @@ def _neighbour(
     asked: Document, other: Document, distance: int, similarity: float, policy: Policy
 ) -> Neighbour | None:
     """Return a page as a near-duplicate of the one that is asked about; None if it is none."""
-    a, b = asked.page, other.page
     same_site = other.domain == asked.domain if asked.domain and other.domain else None
-    if same_site and are_two_things(a, b):
+    if not decide(asked.page, other.page, distance, similarity, policy, same_site=same_site).near:
         return None
-    said: Identity = identity_of(a.identity, b.identity) if same_site else "unknown"
-    little, equal = a.features < policy.min_features, are_equal(a, b, similarity)
-    if a.unread and not little and (not equal or show_two_pictures(a, b)):
-        return None
-    if little and are_copies(a, b):
-        return Neighbour(other, distance, similarity, said)
-    fewer = min(a.features, b.features)
-    if similarity >= policy.least_similarity(fewer, same_site=same_site):
-        if equal and said == "other":
-            said = "unknown"  # the pages are equal word for word: it does not count
-        return Neighbour(other, distance, similarity, said)
-    return None
+    said = identity_of_pages(asked.page, other.page, similarity) if same_site else "unknown"
+    return Neighbour(other, distance, similarity, said)
 
 
 def unlike_any(page: PageFingerprint, policy: Policy) -> tuple[Status, str]:

@@ -510,10 +510,10 @@ REASONS = {
         Reason("non_html", "no HTML or text"),
         Reason("status", "another status than 200"),
         Reason("method", "another method than GET"),
-        Reason("short", "too few distinct words to be judged"),
+        Reason("short", "too few distinct words to be judged", judged=True),
         Reason("too_large", "larger than the limit in bytes"),
         Reason("data_page", "made of inline data"),
-        Reason("unread", "too little of the page was read"),
+        Reason("unread", "too little of the page was read", judged=True),
         Reason("no_callback", "robots.txt, media, the shell"),
         Reason("inline", "downloaded by a callback, not by the scheduler"),
         Reason("compared", "parsed, and only what is new of it passed", judged=True, setting=False),
@@ -533,6 +533,7 @@ REASONS = {
     )
 }
 
+JUDGED = tuple(reason.name for reason in REASONS.values() if reason.judged)
 EXEMPTIONS = tuple(reason.name for reason in REASONS.values() if reason.setting)
 
 

@@ -18,6 +18,7 @@ import os
 import uuid
 import zlib
 from collections.abc import Callable, Iterator
+from itertools import groupby
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, NamedTuple, Self
@@ -194,33 +195,45 @@ def copy_parquet(copy: Copy, drops: Drops) -> str | None:
     import pyarrow as pa
     from pyarrow import parquet
 
+    row = 0
     with open(copy.source, "rb") as raw:  # noqa: PTH123 - a path as text
         try:
             file = open_rows(raw)
         except (pa.ArrowException, OSError, ValueError) as error:
             return _one_line(error)
-        row = 0
-        with parquet.ParquetWriter(
-            copy.target, file.schema_arrow, compression=_codec(file)
-        ) as writer:
-            held: list[Any] = []
-            for number in range(file.num_row_groups):
-                batches = row_batches(file, number)
-                while True:
-                    try:
-                        batch = next(batches, None)
-                    except (pa.ArrowException, OSError, ValueError) as error:
-                        _write(writer, held, file.schema_arrow)
-                        return f"after row {row}: {_one_line(error)}"
-                    if batch is None:
-                        break
-                    numbers = range(row + 1, row + 1 + batch.num_rows)
-                    row += batch.num_rows
-                    held.append(batch.filter(pa.array([drops.of(n) is None for n in numbers])))
-                    if sum(part.nbytes for part in held) >= GROUP_BYTES:
-                        _write(writer, held, file.schema_arrow)
-            _write(writer, held, file.schema_arrow)
+        schema, codec = file.schema_arrow, _codec(file)
+        try:
+            with parquet.ParquetWriter(copy.target, schema, compression=codec) as writer:
+                held: list[Any] = []
+                for number in range(file.num_row_groups):
+                    batches = row_batches(file, number)
+                    while True:
+                        try:
+                            batch = next(batches, None)
+                        except (pa.ArrowException, OSError, ValueError) as error:
+                            _write(writer, held, schema)
+                            return f"after row {row}: {_one_line(error)}"
+                        if batch is None:
+                            break
+                        numbers = range(row + 1, row + 1 + batch.num_rows)
+                        row += batch.num_rows
+                        held += _kept(batch, [drops.of(n) is None for n in numbers])
+                        if sum(part.nbytes for part in held) >= GROUP_BYTES:
+                            _write(writer, held, schema)
+                _write(writer, held, schema)
+        except pa.ArrowException as error:  # of a type that cannot be written
+            return f"after row {row}: {_one_line(error)}"
     return None
+
+
+def _kept(batch: Any, keep: list[bool]) -> Iterator[Any]:
+    """Yield the runs of rows that are kept: slices, which there are of every type."""
+    at = 0
+    for is_kept, run in groupby(keep):
+        size = len(list(run))
+        if is_kept:
+            yield batch.slice(at, size)
+        at += size
 
 
 def _write(writer: Any, held: list[Any], schema: Any) -> None:

@@ -149,6 +149,11 @@ def _raw_page(
         url = ""
     if isinstance(key, int):
         key = str(key)
+    try:  # Parquet's strings may lack the mark that says so
+        url = url.decode() if isinstance(url, bytes) else url
+        key = key.decode() if isinstance(key, bytes) else key
+    except UnicodeDecodeError as error:
+        return Broken(offset, name, place, f"its URL or id is not UTF-8 ({error})")
     for part, value, form in (("key", key, str), ("url", url, str), ("page", page, str | bytes)):
         if part in reading.fields and not isinstance(value, form):
             held = "is missing" if value is UNSET else f"holds {_NAMES.get(type(value), 'no text')}"
@@ -156,8 +161,13 @@ def _raw_page(
             return Broken(
                 offset, name, place, f"the field {reading.fields[part]!r} {held} ({other})"
             )
-    is_text = reading.text_field is not None
+    is_text = reading.text_field is not None or (isinstance(page, str) and _is_text(page))
     return RawPage(url, key, page, None, offset, place, number, is_text)
+
+
+def _is_text(page: str) -> bool:
+    """Tell whether a field of HTML holds text about markup: it begins with no tag and has no end tag."""
+    return "</" not in page and "<" in page and not page.lstrip("\ufeff \t\r\n").startswith("<")
 
 
 _NAMES = {
@@ -209,6 +219,8 @@ def read_parquet(path: str, reading: ReadingOptions) -> Iterator[RawPage | Broke
                             part: held[part][i].as_py() if part in held else UNSET for part in paths
                         }
                         yield _raw_page(values, reading, shown_path, f"row {row}", row, raw.tell())
+        except UsageError as error:
+            yield Broken(0, shown_path, "", str(error), rest=True)
         except (pa.ArrowException, OSError, ValueError) as error:
             reason = " ".join(str(error).split())
             yield Broken(raw.tell(), shown_path, f"after row {row}", reason, rest=True)

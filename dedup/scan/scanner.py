@@ -43,7 +43,7 @@ from dedup.model.errors import DedupError, RecipeMismatch, StoreDamaged, UsageEr
 from dedup.model.recipes import Recipe
 from dedup.scan.accepted import AcceptedLayers
 from dedup.scan.copies import drop_line
-from dedup.scan.inputs import ARCHIVES, list_units
+from dedup.scan.inputs import ARCHIVES, NotRead, list_units
 from dedup.scan.kept import check_kept, write_kept
 from dedup.scan.reading import read_all
 from dedup.scan.values import (
@@ -101,11 +101,10 @@ def scan(
         begins = not (folder / "job.json").exists()
         if job.kept is not None:
             check_kept(job, begins=begins)
-        total_bytes = _bytes_of(job) if begins else 0  # a wrong input leaves no work behind
+        listed = _listed(job) if begins else None  # a wrong input leaves no work behind
         work = stack.enter_context(Work(folder, job, recipe, base))
         if work.position.phase == "scan":
-            total_bytes = total_bytes or _bytes_of(job)
-            _read(job, work, recipe, total_bytes, progress, fault, emit)
+            _read(job, work, recipe, listed or _listed(job), progress, fault, emit)
         return _end(job, work, base, progress, fault)
 
 
@@ -170,15 +169,15 @@ def _recipe(job: ScanJob, base: Store | None) -> Recipe:
 # ---------------------------------------------------------------------------------- reading
 
 
-def _bytes_of(job: ScanJob) -> int:
-    """Return how many bytes there are to be read.
+def _listed(job: ScanJob) -> tuple[int, NotRead]:
+    """Return how many bytes there are to be read, and the files that will not be.
 
     Raises what list_units() raises, and ModuleNotFoundError where a reader of the inputs, or the
     writer of the output, is not installed.
     """
     needed = {"pyarrow"} if (job.output or "").lower().endswith(".parquet") else set()
-    total_bytes = 0
-    for unit in list_units(job):
+    total_bytes, not_read = 0, NotRead()
+    for unit in list_units(job, not_read):
         total_bytes += unit.bytes
         if unit.kind == "wacz" and job.kept is not None:
             raise UsageError(
@@ -190,14 +189,14 @@ def _bytes_of(job: ScanJob) -> int:
             needed.add("pyarrow")
     for module in sorted(needed):
         import_module(module)
-    return total_bytes
+    return total_bytes, not_read
 
 
 def _read(
     job: ScanJob,
     work: "Work",
     recipe: Recipe,
-    total_bytes: int,
+    listed: tuple[int, NotRead],
     progress: Callable[[ScanProgress], None] | None,
     fault: Callable[[BrokenRecord], None] | None,
     emit: Callable[[bytes], None] | None,
@@ -205,7 +204,10 @@ def _read(
     begin = work.position
     detector = _detector(job, work, recipe)
     distance = detector.policy.distance
+    total_bytes, not_read = listed
     judge = ScanJudge(detector, job.identity, copy.deepcopy(begin.summary), fault)
+    judge.summary.files_not_read = not_read.count
+    judge.summary.not_read_example = not_read.example
     reading = reading_of(job, recipe)
     processes = 1 if STDIN in job.inputs else job.processes
     position = begin

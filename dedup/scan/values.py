@@ -235,6 +235,7 @@ class Summary(msgspec.Struct):
     skipped          records that are not judged, by reason: revisit, non_html, status
     broken           broken records; faults names the first of them
     unread_files     files of which a part could not be read at all
+    files_not_read   files of folders whose names say no format; not_read_example is one of them
     distances        near-duplicates by their distance, in bits
     similarities     and by their similarity, in whole per cent
     inserted         documents inserted into the store, if that was asked for
@@ -251,6 +252,8 @@ class Summary(msgspec.Struct):
     skipped: dict[str, int] = {}
     broken: int = 0
     unread_files: int = 0
+    files_not_read: int = 0
+    not_read_example: str = ""
     distances: dict[int, int] = {}
     similarities: dict[int, int] = {}
     faults: list[BrokenRecord] = []

@@ -30,15 +30,13 @@ from dedup.detector import EmbeddedDetector
 from dedup.detector.rules import unlike_any
 from dedup.model.errors import DedupError
 from dedup.model.forms import to_columns as verdict_columns
-from dedup.model.page import Document, PageFingerprint, ReserveOptions, Status
+from dedup.model.page import JUDGED, Document, PageFingerprint, ReserveOptions, Status
 from dedup.model.policy import Options, Policy, Scope, Similarity
 from dedup.model.recipes import Recipe, recipe_of
 from dedup.scan.accepted import Layer
 from dedup.spark.fingerprints import PAGE, PAIR, VERDICT, batches, ddl, of_columns, words
 
-_KEPT = (
-    "status in ('unique', 'refetch') or reason in ('other_title', 'short', 'unread')"  # accepted
-)
+_KEPT = f"status in ('unique', 'refetch') or reason in {JUDGED}"  # accepted
 _JUDGED = ("component", "position", "kind", *PAGE)
 
 

@@ -1,6 +1,7 @@
 """The table of benchmarks, and the command that runs them."""
 
 import click
+from crawls.command import crawls
 from runner import Case, Cases, Option, opened
 
 THREADS = Option("threads", 0, "Number of threads; 0: one a core.", least=0)
@@ -324,3 +325,4 @@ def bench() -> None:
 
 
 bench.add(CASES)
+bench.add_command(crawls)

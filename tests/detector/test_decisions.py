@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import pytest
 from detecting import ONES, A, B, C, accept, bits, flat_neighbours, page, saying
+from msgspec.structs import replace
 from sketches import differing
 
+from dedup.core.fingerprint import near_duplicate
 from dedup.model.errors import UsageError
 from dedup.model.recipes import recipe_of
 
@@ -255,6 +257,34 @@ def test_word_for_word_the_same_is_no_other_page(detector):
     assert (verdict.status, verdict.identity) == ("near_duplicate", "unknown")
     kept = detector.reserve(page(bits(1), identity=saying(2)), B)
     assert (kept.status, kept.reason) == ("exempt", "other_title")
+
+
+def test_equal_text_under_one_canonical_url_is_one_page(detector):
+    """A print copy: the same words as read, other ones beside, another title, but the page's canonical URL."""
+    beside = [bytes(20) + bytes([n]) * 4 + bytes(8) for n in (1, 2)]
+    accept(detector, page(identity=saying(1, 7), parts=beside[0]), A)
+    copy = page(identity=saying(2, 7), parts=beside[1])
+    verdict = detector.reserve(copy, B)
+    assert (verdict.status, verdict.identity) == ("near_duplicate", "same")
+    for other in (
+        replace(copy, identity=saying(2, 8)),
+        replace(copy, identity=saying(2)),
+        replace(copy, value=1),
+    ):
+        kept = detector.reserve(other, B)
+        assert (kept.status, kept.reason) == ("exempt", "other_title"), other
+        detector.release(kept)
+
+
+def test_both_pages_are_asked_whether_they_were_read():
+    """Whichever of two pages comes first: one of which too little was read is near equal pages only."""
+    read, other = page(), page(bits(1), bits(2))
+    unread, equal = replace(other, unread=True), replace(read, unread=True)
+    assert near_duplicate(read, other)
+    for a, b in ((read, unread), (unread, read)):
+        assert not near_duplicate(a, b)
+    for a, b in ((read, equal), (equal, read)):
+        assert near_duplicate(a, b)
 
 
 def test_site_scope_matches_only_within_a_registrable_domain(opens):

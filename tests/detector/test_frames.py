@@ -7,13 +7,23 @@ from pathlib import Path
 
 import pytest
 from detecting import RECIPE
+from detecting import page as made
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from picture_site import SITE, learned_late, picture, text
 
 import dedup
 from dedup.core.fingerprint import read_page
-from dedup.core.site_blocks import Share
-from dedup.detector.frames import SITE_BLOCKS, Frames
-from dedup.detector.rules import frame_above, is_partly, is_unread
+from dedup.detector.frames import (
+    FIRST_SETS,
+    SET_BYTES,
+    SITE_BLOCKS,
+    Frames,
+    Share,
+    frame_above,
+    is_partly,
+    is_unread,
+)
 from dedup.scan import scan
 from dedup.scan.values import ScanJob
 
@@ -204,3 +214,65 @@ def test_a_damaged_file_is_made_again(
     assert f"{file} is damaged" in caplog.text
     with dedup.open(tmp_path) as detector:
         assert detector.fingerprint(picture(99), url=f"{SITE}/99").unread
+
+
+# ---------------------------------------------------------------------------------------- its counts
+
+
+def block(number: int) -> bytes:
+    """Return the entry of a block of five words that was read, for each number another one."""
+    return (1 << 63 | 5 << 32 | number * 0x9E3779B1 % 2**32).to_bytes(8, "little")
+
+
+def counted(frames: Frames, site: str, title: int, number: int = 7) -> None:
+    frames.learned(made(0, identity=title << 32), block(number), site)
+
+
+def test_a_site_that_was_not_seen_has_no_frame() -> None:
+    """Nothing is known of it."""
+    assert Frames("words").share(block(7), "a.example") == Share(0, 0, 0, 0, 0)
+
+
+def test_sites_that_were_not_seen_for_long_are_forgotten() -> None:
+    """All sites together take no more than the bound."""
+    frames = Frames("words", most_bytes=10 * (FIRST_SETS + 1) * SET_BYTES)
+    for i in range(100):
+        counted(frames, f"{i}.example", 1)
+        counted(frames, "often.example", i)
+    assert len(frames.sites()) == 10
+    assert frames.share(block(7), "often.example").frame == 5
+    assert frames.share(block(7), "0.example").pages == 0
+
+
+def test_counts_are_kept_in_a_file(tmp_path: Path) -> None:
+    """What was counted is known again; of another recipe nothing is."""
+    frames = Frames("words", tmp_path)
+    for title in range(1, 13):
+        counted(frames, "a.example", title)
+        counted(frames, "\ud800", title, 8)
+    frames.save()
+    again = Frames("words", tmp_path)
+    assert again.share(block(7), "a.example") == frames.share(block(7), "a.example")
+    assert (again.sites(), again.bytes) == (frames.sites(), frames.bytes)
+    (tmp_path / "copy").mkdir()
+    again.save(tmp_path / "copy")
+    files = [folder / SITE_BLOCKS for folder in (tmp_path, tmp_path / "copy")]
+    assert files[0].read_bytes() == files[1].read_bytes()
+    counted(again, "a.example", 8)
+    assert again.share(block(7), "a.example").pages == 12
+    assert Frames("other", tmp_path).sites() == []
+
+
+@given(st.integers(0, 10**6), st.integers(1, 255))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_damaged_counts_are_learned_again(tmp_path: Path, at: int, change: int) -> None:
+    """A flipped bit, or a cut anywhere, is noticed."""
+    frames = Frames("words", tmp_path)
+    counted(frames, "a.example", 1)
+    frames.save()
+    content = (tmp_path / SITE_BLOCKS).read_bytes()
+    at %= len(content)
+    for damaged in (content[:at], content[:at] + bytes([content[at] ^ change]) + content[at + 1 :]):
+        (tmp_path / SITE_BLOCKS).write_bytes(damaged)
+        assert Frames("words", tmp_path).sites() == []
+    (tmp_path / SITE_BLOCKS).unlink()

@@ -348,6 +348,23 @@ def test_wrong_use_is_named(tmp_path):
         assert (done.exit_code, words in done.stderr) == (code, True), (args, done.stderr)
 
 
+def test_files_of_a_folder_that_are_not_read_are_counted(tmp_path):
+    """Names that say no format: one line with an example. What Spark writes for itself is left out, as Spark does."""
+    folder = tmp_path / "in"
+    for name in ("_temporary/0", ".git", "_SUCCESS.jsonl", "day=1", "_day=2"):
+        (folder / name).mkdir(parents=True)
+        write_lines(folder / name / "a.jsonl", PAGES[:20])
+    write_lines(folder / "_part.jsonl", PAGES[:20])
+    assert "40 pages of 2 files" in call(folder).stdout
+    names = ("c4-train.json.gz", "part-00000.json", "page", "view.php?id=1", "x.arc.gz")
+    for name in names:
+        (folder / name).write_text("{}")
+    done = call(folder)
+    assert done.exit_code == 0
+    assert f"5 files not read, such as {folder / names[0]}: the name says no format" in done.stdout
+    assert json.loads(call(folder, "--json").stdout)["files_not_read"] == 5
+
+
 def test_a_wrong_input_leaves_no_work_behind(tmp_path):
     """Corrected, the same command begins anew: there is nothing that it would have to resume."""
     file, output = write_lines(tmp_path / "p.jsonl", PAGES[:2]), tmp_path / "v.jsonl"

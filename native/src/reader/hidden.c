@@ -42,9 +42,7 @@ static void leave_out(struct ndd_reader *reader) {
         if (block->context & IN_HIDDEN) {
             reader->text_bytes -= block->bytes;
             parts_hidden(reader, block);
-            if (block->context & IN_UNSCRIPTED && NDD_ROOM(reader, reader->unscripted, 1)) {
-                reader->unscripted.at[reader->unscripted.n++] = *block;
-            }
+            if (NDD_ROOM(reader, reader->hidden, 1)) reader->hidden.at[reader->hidden.n++] = *block;
         } else {
             reader->blocks.at[kept++] = *block;
         }

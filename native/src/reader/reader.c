@@ -36,7 +36,7 @@ static ndd_status begin(struct ndd_reader *reader, const uint8_t *bytes, size_t 
         return NDD_TOO_LARGE;
     }
     scratch_trim(reader);
-    reader->tokens.n = reader->blocks.n = reader->unscripted.n = 0;
+    reader->tokens.n = reader->blocks.n = reader->hidden.n = reader->passed.n = 0;
     reader->links.n = reader->targets.n = 0;
     reader->open = 0;
     reader->own_target = 0;

@@ -128,7 +128,8 @@ struct ndd_reader {
     size_t targets_until[3];        /* where those of each place end (links.c) */
     NDD_LIST(uint64_t) numbers;     /* what ndd_reader_numbers hands out */
     NDD_LIST(uint64_t) block_list;  /* what ndd_reader_blocks hands out */
-    NDD_LIST(struct block) unscripted; /* blocks for a browser without scripts, which were left out */
+    NDD_LIST(struct block) hidden;  /* blocks that were left out (hidden.c) */
+    NDD_LIST(uint64_t) passed;      /* text that was passed by: an entry of the list of blocks each */
     NDD_LIST(uint8_t) words_kept;
     NDD_LIST(uint8_t) words_shown;  /* what ndd_reader_words hands out */
     int keep_words;
@@ -186,6 +187,9 @@ void words_block(struct ndd_reader *reader, const uint8_t *at, const uint8_t *en
 void words_title(struct ndd_reader *reader, const uint8_t *at, const uint8_t *end);
 void words_break(struct ndd_reader *reader);     /* a word ends here */
 void words_end_block(struct ndd_reader *reader); /* and so does a block */
+
+/* block_list.c: notes text that is passed by, in words that are no block. */
+void block_list_pass(struct ndd_reader *reader, const uint8_t *at, const uint8_t *end, const uint8_t *page_end);
 
 /* A word ends, and so does a block, but if its tokens are of a drawing (drawn = 1), or are not (0). */
 void words_end_unless(struct ndd_reader *reader, int drawn);

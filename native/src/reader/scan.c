@@ -235,9 +235,11 @@ static const uint8_t *start_tag(struct scan *scan, const uint8_t *at) {
         int wanted = wanted_of(flags, context, reader->context) | (outside ? WANTED_NEXT : 0);
         if (is_field) wanted = WANTED;
         const struct parts before = reader->parts;
+        const size_t passed = reader->passed.n;
         after = tag_attributes(reader, p, scan->end, wanted, &attributes);
         if (after == NULL) { /* never finished: no tag, and nothing follows it */
             reader->parts = before;
+            reader->passed.n = passed;
             return scan->end;
         }
     }
@@ -441,7 +443,9 @@ void reader_scan(struct ndd_reader *reader, const uint8_t *html, size_t n) {
     reader->context = 0;
     while (at < scan.end && reader->status == NDD_OK) {
         if (reader->context & IN_SKIPPED) {
+            const uint8_t *text = at;
             at = memchr(at, '<', (size_t)(scan.end - at));
+            block_list_pass(reader, text, at != NULL ? at : scan.end, scan.end);
             if (at == NULL) break;
         } else {
             if (is_html_space(*at)) { /* often all there is between two tags */

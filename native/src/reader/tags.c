@@ -242,6 +242,7 @@ static void attribute(struct ndd_reader *reader, const uint8_t *name, size_t n, 
             break;
         case NAME4('a', 'l', 't', 0):
             said_attribute(reader, name, value, length, end, wanted);
+            if (wanted & WANTED_DATA) block_list_pass(reader, value, value + length, end);
             break;
         case NAME4('s', 'r', 'c', 0):
             if (found->more & MORE_SOURCE) break;
