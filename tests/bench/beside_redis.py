@@ -15,16 +15,15 @@ from pathlib import Path
 from shutil import which
 
 from runner import Bench, Progress, Round
-from service_costs import cpu_seconds, fill, serving
-from store_costs import NAMESPACE, sketch_of
+from service_costs import cpu_seconds, fill, page_of, serving
+from store_costs import NAMESPACE
 
 from dedup.model.errors import DedupError
-from dedup.model.recipes import NEWEST
 from dedup.wire.resp import pack
 
 DEPTHS = (1, 64)
 RANDOM = "__rand_int__"  # redis-benchmark writes 12 digits in its place
-PROBE = ("DEDUP.PROBE", NAMESPACE, f"9e37{RANDOM}", sketch_of(1).hex(), "RECIPE", NEWEST)
+PROBE = ("DEDUP.PROBE", NAMESPACE, page_of(0x9E37).replace(f"{0x9E37:016x}", f"9e37{RANDOM}"))
 PADDING = len(pack(PROBE)) - len(pack(("GET", 100 * "k"))) + 100 - len(RANDOM)
 GET = ("GET", PADDING * "k" + RANDOM)
 WAIT_SECONDS = 10.0

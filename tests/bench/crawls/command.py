@@ -32,7 +32,17 @@ SPIDERS = {
     "graph": ("none", "drop", "text", "url"),
 }
 CONFIGS = SPIDERS["html"]
-SUMS = ("requests", "parsed", "items", "left", "lost", "calendar", "not asked", "unlisted", "missed")
+SUMS = (
+    "requests",
+    "parsed",
+    "items",
+    "left",
+    "lost",
+    "calendar",
+    "not asked",
+    "unlisted",
+    "missed",
+)
 QUICK = {"sites": "whizzy-blog,csswg-wiki,masks-shop", "spiders": "html,meta", "pages": 80}
 CRAWL_SECONDS = 3000
 PROGRAM = Path(__file__).with_name("spider.py")
@@ -193,7 +203,13 @@ def crawls(
             if report:
                 report(number + 1, len(work))
     made = machine("crawl-dedup", "scrapy", "datasketch", "resiliparse").text()
-    result = {"bench": "crawls", "python": plan.python, "rows": rows, "all": sums(rows), "machine": made}
+    result = {
+        "bench": "crawls",
+        "python": plan.python,
+        "rows": rows,
+        "all": sums(rows),
+        "machine": made,
+    }
     out_result(result, lambda: shown(result), json_file)
 
 

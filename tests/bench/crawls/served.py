@@ -22,7 +22,9 @@ LATENCY_SECONDS = 0.015
 CALENDAR_MONTHS = 60  # before this month, and after it
 THIS_MONTH = 2026 * 12 + 10
 NOISE = re.compile(r"(^|&)(utm_\w+|sid|print)=[^&]*")
-FURNITURE = re.compile(r"<(nav|header|footer|aside|script|style)\b.*?</\1\s*>", re.IGNORECASE | re.DOTALL)
+FURNITURE = re.compile(
+    r"<(nav|header|footer|aside|script|style)\b.*?</\1\s*>", re.IGNORECASE | re.DOTALL
+)
 MONTHS = (
     "January February March April May June July August September October November December".split()
 )

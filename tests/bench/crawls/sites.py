@@ -38,7 +38,8 @@ MOST_BYTES = 1_000_000  # of a page; a larger one is left out
 NO_CONTENT = ("script", "style", "noscript", "template", "nav", "header", "footer")
 
 ANCHOR = re.compile(
-    r"""(<(?:a|area)\b[^>]*?\s)href(\s*=\s*)("[^"]*"|'[^']*'|[^\s>"']+)""", re.IGNORECASE | re.DOTALL
+    r"""(<(?:a|area)\b[^>]*?\s)href(\s*=\s*)("[^"]*"|'[^']*'|[^\s>"']+)""",
+    re.IGNORECASE | re.DOTALL,
 )
 MOVED = re.compile(r"<title>Page has moved</title>", re.IGNORECASE)  # HTTrack's note of a redirect
 BASE = re.compile(r"""<base\b[^>]*\bhref\s*=\s*["']?([^"'\s>]+)""", re.IGNORECASE)
@@ -105,7 +106,9 @@ def build(source: Source, octets: dict[str, bytes]) -> BuiltSite:
     pages = {}
     for path, body in octets.items():
         html = _decoded(body)
-        if re.search(r"<(html|head|body)\b", html[:3000], re.IGNORECASE) and not MOVED.search(html[:3000]):
+        if re.search(r"<(html|head|body)\b", html[:3000], re.IGNORECASE) and not MOVED.search(
+            html[:3000]
+        ):
             names = "|".join(map(re.escape, (host, *others)))
             html = re.sub(rf"https?://(?:{names})(?=[/\"'?#])", f"http://{host}", html)
             if mark:
