@@ -47,7 +47,7 @@ from dedup.detector.rules import (
     unlike_any,
 )
 from dedup.model.errors import UsageError
-from dedup.model.forms import check_storable
+from dedup.model.forms import check_storable, is_storable
 from dedup.model.names import site_of
 from dedup.model.page import (
     SKETCH_BYTES,
@@ -215,7 +215,8 @@ class EmbeddedDetector(Detector):
         if options.exempt == "unread":
             page = replace(page, unread=True)
             options = replace(options, exempt=None)
-        asked = Document(key, page, site_of(key, options.url, options.domain), kind=options.kind)
+        site = options.domain if options.domain and type(key) is str else site_of(key, options.url)
+        asked = Document(key, page, site, kind=options.kind)
         token = options.token
         with self._shared.lock:
             if (
@@ -405,7 +406,8 @@ class EmbeddedDetector(Detector):
                 if document.key != key:
                     raise UsageError(f"this token belongs to another key than {key!r}")
                 document = replace(document, inserted_seconds=now, **given)
-                check_storable(document)
+                if not is_storable(document):
+                    check_storable(document)
                 documents.append(document)
             self._insert(documents, [token for _, token, _ in pages])
         return True
@@ -483,7 +485,8 @@ class EmbeddedDetector(Detector):
         Raises RecipeMismatch, what the store raises, and UsageError for a key that is not Unicode.
         """
         with self._shared.lock:
-            self._check_open()
+            if self._closed or self._shared.left:
+                self._check_open()
             counts = self._store.apply(changes, offsets)
             if len(self._reservations):
                 for key, document in changes:

@@ -243,17 +243,20 @@ def _event_fields() -> list[Any]:
     return fields + [(field.event, _json_type(field) | UnsetType, UNSET) for field in SPARSE]
 
 
+_MISSING = {"identity": "0" * 16, "features": ANY_FEATURES} | dict.fromkeys(
+    ("ns", "key", "domain"), ""
+)
+_MISSING |= {"v": 1, "ts": 0}
+
+
 def _page_fields() -> list[Any]:
     """Return the fields of an event: of a page that is asked about most may be missing."""
     fields: list[Any] = []
     for name, kind, *default in _event_fields():
         if name in {"value", "sketch", "recipe"}:
             fields.insert(0, (name, kind))
-        elif name in {"v", "ns", "key", "ts", "paid", "items"}:  # an event is a page, too
-            fields.append((name, Any, UNSET))
         else:
-            missing = {"identity": "0" * 16, "features": ANY_FEATURES, "domain": ""}
-            fields.append((name, kind, *(default or (missing[name],))))
+            fields.append((name, kind, *(default or (_MISSING[name],))))
     return fields
 
 
@@ -292,23 +295,13 @@ def to_event(version: int, namespace: str, document: Document, milliseconds: int
 
 
 def of_event(r: Any) -> Document:
-    """Return the document of an event. Raises ValueError for digits that are no lower-case hex."""
-    items = r.items or ""
-    if items and not _hex_digits(items):
-        raise _wrong_hex(r)
-    return Document(
-        r.key, _page_of(r), r.domain, r.ts / 1000, r.kind, r.paid, _fromhex(items) if items else b""
-    )
-
-
-def _page_of(r: Any) -> PageFingerprint:
-    """Return the fingerprint of an event or page."""
+    """Return the document of an event or page. Raises ValueError for digits that are no lower-case hex."""
     value, sketch, identity = r.value, r.sketch, r.identity
-    links, parts, thing = r.links or "", r.parts or "", r.thing or ""
+    links, parts, thing, items = r.links or "", r.parts or "", r.thing or "", r.items or ""
     # int() takes signs, spaces, underscores and capitals too; only one spelling is allowed
-    if not _hex_digits(f"{value}{sketch}{identity}{links}{parts}{thing}"):
+    if not _hex_digits(f"{value}{sketch}{identity}{links}{parts}{thing}{items}"):
         raise _wrong_hex(r)
-    return PageFingerprint(
+    page = PageFingerprint(
         int(value, 16),
         _fromhex(sketch),
         int(identity, 16),
@@ -319,6 +312,7 @@ def _page_of(r: Any) -> PageFingerprint:
         parts=_fromhex(parts) if parts else b"",
         thing=int(thing, 16) if thing else 0,
     )
+    return Document(r.key, page, r.domain, r.ts / 1000, r.kind, r.paid, _fromhex(items))
 
 
 def _wrong_hex(r: Any) -> ValueError:
@@ -350,20 +344,20 @@ def encode_page(document: Document) -> bytes:
     )
 
 
+SHORT = 16  # characters that no bound in bytes forbids
+
+
 def decode_page(data: bytes) -> Document:
-    """Return a page that is asked about; it has no key. Raises UsageError, and TooLong."""
+    """Return a page that is asked about, without a key. An event is a page, too. Raises UsageError, and TooLong."""
     try:
-        r = _decode_page(data)
-        page = _page_of(r)
+        found = of_event(_decode_page(data))
     except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
         raise UsageError(f"the page is not allowed: {error}") from error
-    if r.domain:
-        check_field("domain", r.domain)
-    if r.kind:
-        check_field("kind", r.kind)
-    if len(page.recipe) > 16:
-        check_field("recipe", page.recipe)
-    return Document("", page, r.domain, 0.0, r.kind)
+    if len(found.domain) > SHORT or len(found.kind) > SHORT or len(found.page.recipe) > SHORT:
+        for name in ("domain", "kind"):
+            check_field(name, getattr(found, name))
+        check_field("recipe", found.page.recipe)
+    return msgspec.structs.replace(found, key="") if found.key else found
 
 
 class _Asked(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

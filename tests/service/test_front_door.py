@@ -286,7 +286,6 @@ def test_every_command_with_any_arguments_is_answered_in_one_line(serving):
         b"\xff\xfe",
         b"a" * 70_000,
         b"-1",
-        b"COUNT",
         b"PAGES",
         b"{}",
         page().encode(),

@@ -31,8 +31,8 @@ def plainly(words: list[bytes]) -> Read:
         given = resp_plans.options(b"DEDUP.RESERVE", [word for pair in shared for word in pair])
         if len(tokens) > 1:
             return "more than one token"
-        return given, resp_plans.token(tokens[0][1]) if tokens else None
-    except (UsageError, IndexError) as error:
+        return given, resp_plans.split_token(tokens[0])[1] if tokens else None
+    except UsageError as error:
         return type(error).__name__
 
 

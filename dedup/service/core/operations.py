@@ -188,7 +188,9 @@ class Operations:
         Raises Refused (NOTOKEN) if the reservation is not held here, and has not been inserted:
         then the page is to be reserved again, exempt, and inserted with that token.
         """
-        detector = self._existing(namespace)
+        detector = self.namespaces.get(namespace)
+        if detector is None or self.not_ready is not None:
+            detector = self._existing(namespace)
         if detector is not None:
             if self.log is None:
                 if self._insert_held(detector, ((key, token, given),)):

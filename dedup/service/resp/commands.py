@@ -14,7 +14,7 @@ from typing import Any
 
 from dedup.model.errors import UsageError
 from dedup.model.events import encode_value
-from dedup.model.forms import decode_page, to_reply
+from dedup.model.forms import FIELD_BYTES, decode_page, to_reply
 from dedup.model.page import ITEMS_BYTES, Document, Neighbour, ReserveOptions
 from dedup.service.core.access import audit, check_role
 from dedup.service.core.command_table import (
@@ -39,6 +39,7 @@ from dedup.service.resp.session import OF_SESSION, Command, Later, RespSession, 
 from dedup.wire import resp
 from dedup.wire.resp import NIL, OK, array, bulk, integer, real
 
+SHORT = 64  # bytes that a namespace and a token may have
 SHORT_BYTES = 256  # an answer up to here is given even where those before it were too long
 _ENCODED: dict[type, Callable[[Any], bytes]] = {
     str: lambda text: bulk(text.encode()),
@@ -169,6 +170,11 @@ def _reserve(session: RespSession, arguments: list[bytes]) -> bytes:
 
 def _token_arguments(arguments: list[bytes]) -> tuple[str, str, str]:
     namespace, key, token = arguments[1:4]
+    if len(namespace) <= SHORT and len(key) <= FIELD_BYTES["key"] and len(token) <= SHORT:
+        try:
+            return namespace.decode(), key.decode(), token.decode()
+        except UnicodeDecodeError:
+            pass  # text() says which
     return text(namespace, "namespace"), text(key, "key"), text(token, "token")
 
 

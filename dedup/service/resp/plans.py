@@ -80,11 +80,6 @@ def _matching(word: bytes, name: str, form: re.Pattern[str], allowed: str) -> st
     return found
 
 
-def token(word: bytes) -> str:
-    """Return the token that a client made for a reservation."""
-    return _matching(word, "TOKEN", TOKEN, "[A-Za-z0-9-], 16 to 64 of them")
-
-
 # By name: the field of PolicyOverrides, or else of CommandOptions, and how its word is read.
 _POLICY: dict[bytes, tuple[str, Callable[[bytes], Any]]] = {
     b"SCOPE": ("scope", lambda word: _one_of(word, "SCOPE", "site", "global")),
@@ -145,7 +140,10 @@ def split_token(words: list[bytes]) -> tuple[list[bytes], str | None]:
         at = found[0]
     if at + 1 == len(words):
         raise UsageError("TOKEN has too few arguments")
-    return words[:at] + words[at + 2 :], token(words[at + 1])
+    token = words[at + 1].decode("ascii", "replace")
+    if not TOKEN.fullmatch(token):
+        raise UsageError(f"TOKEN {token[:80]!r} is not allowed: [A-Za-z0-9-], 16 to 64 of them")
+    return words[:at] + words[at + 2 :], token
 
 
 class Plan(NamedTuple):
