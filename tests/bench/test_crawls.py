@@ -178,7 +178,7 @@ def test_what_is_left_and_lost_goes_by_the_contents():
     urls = [f"http://{HOST}/{n}" for n in range(6)]
 
     def crawl(kept, asked, listed=()):
-        return {"spider": "html", "asked": asked, "items": [(url, {}) for url in kept], "parsed": len(kept),
+        return {"spider": "html", "config": "drop", "asked": asked, "items": [(url, {}) for url in kept], "parsed": len(kept),
                 "stats": {"finish_reason": "finished"}, "summary": ["[dedup] 3 requests saved"],
                 "listed": dict.fromkeys(listed, "text"), "cpu_seconds": 1.0, "peak_mb": 1.0}  # fmt: skip
 
