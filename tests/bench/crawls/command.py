@@ -84,7 +84,7 @@ def crawl_site(source: Source, variant: str, plan: Plan) -> list[dict[str, Any]]
     site = Site(built(source, plan.cache, plan.clones), noisy, most)
     contents, rows = Contents(site.texts), []
     place = {"site": source.name, "kind": source.kind, "half": source.half, "variant": variant}
-    with proxy([site]) as address:
+    with proxy(site) as address:
         for spider in plan.spiders:
             configs = [c for c in plan.configs if c in SPIDERS[spider]]
             rounds = [
@@ -102,7 +102,7 @@ def crawl_real(spider: RealSpider, plan: Plan) -> list[dict[str, Any]]:
     site, given = Site(real_site(spider)), (spider.module, str(spider.folder))
     place = {"site": spider.name, "kind": "public spider", "half": "open", "variant": "real"}
     configs = [c for c in plan.configs if c in REAL]
-    with proxy([site]) as address:
+    with proxy(site, any_host=True) as address:
         none = crawl_once(site.starts, address, "real", "none", plan.python, given)
         if len(none["items"]) < 2 * len(site.texts):
             raise DedupError(f"{len(none['items'])} items of {len(site.texts)} pages")
@@ -186,14 +186,19 @@ def crawls(quick: bool, build: bool, json_file: str | None, jobs: int, **given: 
     given["cache"] = (given["cache"] or Path(cache) / "crawl-dedup" / "sites").absolute()
     given["configs"] = ("none", *(c for c in configs if c != "none"))
     plan = Plan(**given | {"spiders": chosen(given["spiders"], SPIDERS)})
-    for name in names:  # one after the other: they share what they are made of
-        pages = len(built(known[name], plan.cache, plan.clones).pages)
-        if build:
-            terminal.out(f"{name}: {pages} pages, {known[name].kind}, {known[name].half}")
+    report, rows, lines, failed = terminal.progress("crawls"), [], [], {}
+    for name in list(names):  # one after the other: they share what they are made of
+        try:
+            site = built(known[name], plan.cache, plan.clones)
+        except (OSError, subprocess.SubprocessError) as error:
+            failed[name] = str(error)
+            names.remove(name)
+        else:
+            lines.append((name, len(site.pages), known[name].kind, known[name].half))
     if build:
+        terminal.out(terminal.table(("site", "pages", "kind", "half"), lines))
         return
     found = list(public_spiders(plan.cache, plan.clones)) if real else []
-    report, rows, failed = terminal.progress("crawls"), [], {}
     with ProcessPoolExecutor(jobs) as pool:
         every = chosen(variants, ("clean", "noisy"))
         running = {

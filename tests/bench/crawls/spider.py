@@ -33,7 +33,6 @@ from scrapy import signals
 from scrapy.crawler import CrawlerProcess
 from scrapy.exceptions import DropItem
 from scrapy.linkextractors import LinkExtractor
-from scrapy.logformatter import LogFormatter
 from scrapy.spiders import CrawlSpider, Rule
 from w3lib.url import canonicalize_url
 
@@ -196,13 +195,6 @@ PIPELINES = {"hash": Hash, "minhash": MinHashes, "url": ButForUrl}
 # --------------------------------------------------------------------------------- the crawl
 
 
-class Quiet(LogFormatter):
-    """Writes no line for an item that a pipeline dropped."""
-
-    def dropped(self, item, exception, response, spider):
-        return None
-
-
 class Summary(logging.Handler):
     """Keeps the lines that the add-on writes."""
 
@@ -230,21 +222,12 @@ def items_of(file):
         yield url or source, {} if job["spider"] in ("html", "text") else item
 
 
-def peak_bytes():
-    """Return the most memory of this process; what it was forked from does not count."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        return int(re.search(r"VmHWM:\s+(\d+)", status.read_text())[1]) * 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
 def run(spider, folder):
     """Crawl, and return what there is to say of it."""
     items, dropped = folder / "items.jsonl", folder / "dropped.jsonl"
     settings = {
         "LOG_FILE": str(folder / "log"),
-        "LOG_LEVEL": "INFO",
-        "LOG_FORMATTER": Quiet,
+        "LOG_LEVEL": "ERROR",
         "TELNETCONSOLE_ENABLED": False,
         "DOWNLOAD_TIMEOUT": 120,
         "FEEDS": {str(items): {"format": "jsonlines", "encoding": "utf8"}},
@@ -266,7 +249,7 @@ def run(spider, folder):
     process.crawl(crawler)
     process.start()
     used, stats = resource.getrusage(resource.RUSAGE_SELF), crawler.stats.get_stats()
-    peak = peak_bytes()
+    status = Path("/proc/self/status").read_text()  # what it was forked from does not count
     return {
         "asked": asked,
         "parsed": len(parsed),
@@ -275,7 +258,7 @@ def run(spider, folder):
         "summary": summary,
         "listed": listed(dropped),
         "cpu_seconds": used.ru_utime + used.ru_stime,
-        "peak_mb": peak / 2**20,
+        "peak_mb": int(re.search(r"VmHWM:\s+(\d+)", status)[1]) / 1024,
     }
 
 
