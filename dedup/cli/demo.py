@@ -53,7 +53,7 @@ def demo(pages: int, seed: int, as_json: bool, site_only: bool, port: int | None
     if as_json:
         terminal.out_json({"seed": seed} | report)
     else:
-        show(report, terminal.out)
+        show(report, terminal.out_lines)
     if not report["ok"]:
         click.get_current_context().exit(1)
 
