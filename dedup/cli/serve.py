@@ -103,7 +103,7 @@ def _file_option(flag: str, text: str) -> Callable[[F], F]:
 @click.option(
     "--kafka",
     metavar="HOST:PORT,...",
-    help="Follow the insert events of these Kafka brokers; for logins see docs/use/service-kafka.md.",
+    help="Follow the insert events of these Kafka brokers; for logins see docs/use/kafka.md.",
 )
 @setting_option("topic", metavar="TOPIC")
 @click.option(
@@ -162,7 +162,7 @@ def serve(
     """Serve one memory to many crawlers: RESP (any Redis client) and HTTP.
 
     Clients need the token in the environment variable DEDUP_TOKEN, or one of --tokens; without one the service
-    listens only on this machine. A reservation that nobody ends expires after DEDUP_RESERVATION_SECONDS (600). Of 4,096 connections one address
+    listens only on this machine. A reservation that no client ends expires after DEDUP_RESERVATION_SECONDS (600). Of 4,096 connections one address
     has half; one without a command for 15 minutes is closed. Once it listens, one line on stdout says where. SIGTERM stops it cleanly.
     """
     from dedup.model.addresses import parse_address

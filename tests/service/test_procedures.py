@@ -1,4 +1,4 @@
-"""The procedures of docs/use/service.md and service-kafka.md work as they stand there.
+"""The procedures of docs/use/service.md and kafka.md work as they stand there.
 
 Commands are taken from the page, with its folder, addresses and names replaced by those of the test. A command or an
 event of a page that no test takes fails the last tests.
