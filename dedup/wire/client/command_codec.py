@@ -12,7 +12,13 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any, Literal, get_args
 
-from dedup.model.errors import DedupError, RecipeMismatch, ServiceUnavailable, UsageError
+from dedup.model.errors import (
+    DedupError,
+    EventInvalid,
+    RecipeMismatch,
+    ServiceUnavailable,
+    UsageError,
+)
 from dedup.model.events import decode_value
 from dedup.model.forms import ANY_FEATURES, encode_page, from_reply
 from dedup.model.page import (
@@ -180,7 +186,7 @@ def verdict_of(reply: Any, asked: Document, exempt: str | None = None) -> Verdic
             or (exempt not in {None, "unread"} and not is_kept)
         ):
             raise ValueError(reply)
-    except (AttributeError, TypeError, ValueError) as error:  # UsageError is a ValueError
+    except (AttributeError, TypeError, ValueError, EventInvalid) as error:
         raise unreadable(reply) from error
     return verdict
 
@@ -197,7 +203,7 @@ def neighbours_of(reply: Any) -> list[Neighbour]:
             )
             for _, distance, similarity, identity, document in reply
         ]
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, EventInvalid) as error:
         raise unreadable(reply) from error
 
 
