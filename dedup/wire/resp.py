@@ -92,19 +92,16 @@ ANSWER_BYTES = 16 << 20  # of one answer; a service's own bound is 4 MiB
 ANSWER_ELEMENTS = 100_000
 
 
-class ReplyError(Exception):
-    """The service's answer is an error: "-CODE message"."""
-
-
 class Answers:
     """The answers of one connection, in RESP2: hiredis is given whole ones within the bounds only."""
 
     __slots__ = ("_data", "_read", "_reader")
 
-    def __init__(self) -> None:
+    def __init__(self, error: type[Exception]) -> None:
+        """An error that is answered is one of this type."""
         self._data = bytearray()  # of an answer that is not whole
         self._read = ffi.new("ndd_answers *")
-        self._reader: Any = hiredis.Reader(replyError=ReplyError)
+        self._reader: Any = hiredis.Reader(replyError=error)
 
     def of(self, data: bytes) -> Iterator[Any]:
         """Take some bytes; yield the answers that are whole. Raises NotResp."""

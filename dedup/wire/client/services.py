@@ -38,7 +38,7 @@ from dedup.wire.client.command_codec import (
     error_of,
     unreadable,
 )
-from dedup.wire.resp import Answers, NotResp, ReplyError, pack
+from dedup.wire.resp import Answers, NotResp, pack
 from dedup.wire.tls import client_tls
 
 log = logging.getLogger("dedup")
@@ -171,6 +171,10 @@ def _own_name() -> bytes:
     return re.sub(rb"[^!-~]", b"-", f"{gethostname()[:100]}:{getpid()}".encode())
 
 
+class ReplyError(Exception):
+    """The service's answer is an error: "-CODE message"."""
+
+
 class ServiceConnection(asyncio.Protocol):
     """Bytes out, replies in. `lost` is done, with the reason, when the connection ended."""
 
@@ -180,7 +184,7 @@ class ServiceConnection(asyncio.Protocol):
         self._timeout = timeout_seconds
         self._meter = meter
         self._transport: asyncio.Transport | None = None
-        self._answers = Answers()
+        self._answers = Answers(ReplyError)
         self._out: list[bytes] = []
         self._due = False  # whether that is written in this turn of the loop
         self._later: asyncio.TimerHandle | None = None  # when it is written otherwise
