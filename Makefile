@@ -152,7 +152,7 @@ bench: $(VENV)/installed ## this machine's figures: pages, a crawl, tables, stor
 
 bench-crawls: $(VENV)/installed ## real whole sites, crawled with and without the add-on, and beside other ways (BENCH_FLAGS=--quick)
 	@$(BIN)/python -m pip install -q --group bench
-	@$(BIN)/python tests/bench crawls --real 30 $(BENCH_FLAGS)
+	@$(BIN)/python tests/bench crawls $(BENCH_FLAGS)
 
 bench-peers: $(VENV)/installed ## pages and tables beside other programs; those it can are installed for it
 	@$(BIN)/python -m pip install -q --group bench
