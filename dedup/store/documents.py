@@ -641,14 +641,10 @@ class Documents:
                 records_sum ^= int.from_bytes(record[:CHECKSUM_BYTES], "big")
         except (lmdb.Error, ValueError) as error:
             raise self._error(error) from error
-        self._append(JournalEntry(state.entries, state.records_sum, first, records, list(removed), dict(offsets)))  # fmt: skip
+        entry = JournalEntry(state.entries, state.records_sum, first, records, list(removed), dict(offsets))  # fmt: skip
+        self.unflushed_bytes += self._journal.append(_encode(entry))
         self._note(names, records, removed, offsets, records_sum)
         return first
-
-    def _append(self, entry: JournalEntry) -> None:
-        body = _encode(entry)
-        self._journal.append(body)
-        self.unflushed_bytes += len(body)
 
     def offsets(self) -> dict[int, int]:
         """Return {partition: next offset} of the log that was applied; {}: none was."""
@@ -661,7 +657,8 @@ class Documents:
         """
         if not self._unfolded:  # the entry with which the journal goes on from the state before
             state = self._state
-            self._append(JournalEntry(state.entries, state.records_sum, state.next, []))
+            entry = JournalEntry(state.entries, state.records_sum, state.next, [])
+            self.unflushed_bytes += self._journal.append(_encode(entry))
             self._note((), (), (), {}, state.records_sum)
         self._fold(map(pack_number, removed), indexed=note)
 
