@@ -187,7 +187,9 @@ class Frames:
             left_most,
             share,
         )
-        return Share(pages, share.read, share.frame, share.left, share.pages, share.shared, share.navigation)
+        return Share(
+            pages, share.read, share.frame, share.left, share.pages, share.shared, share.navigation
+        )
 
     def _made(self, sets: int) -> bytearray:
         table = bytearray((sets + 1) * SET_BYTES)

@@ -95,12 +95,7 @@ class RemoteDetector(AsyncDetector):
         command = self._commands.probe(page, domain or "")
         if command is None:
             return []
-        found = neighbours_of(await self._answer(self._shard(domain or ""), command))
-        if page.features >= self.policy.full_features:
-            return found
-        # PROBE does not say how many features the page has: its answers are for pages with many
-        least = self.policy.least_similarity(page.features, same_site=True)
-        return [n for n in found if domain and n.domain == domain and n.similarity >= least]
+        return neighbours_of(await self._answer(self._shard(domain or ""), command))
 
     async def judge(
         self, page: PageFingerprint, key: str, options: ReserveOptions = USUAL
@@ -113,7 +108,7 @@ class RemoteDetector(AsyncDetector):
         verdict: Verdict | None = None
         try:
             await services.execute((request,))
-            verdict = verdict_of(_reply(services, request), asked)
+            verdict = verdict_of(_reply(services, request), asked, options.exempt)
         finally:
             if verdict is not None and verdict.token is not None:
                 services.note_holder(verdict.token, request.service)
@@ -204,7 +199,7 @@ class RemoteDetector(AsyncDetector):
             held = reserve.unanswered
             if isinstance(answer := _reply_or_error(services, reserve), Exception):
                 return answer
-            reserved = verdict_of(answer, verdict.document)
+            reserved = verdict_of(answer, verdict.document, "expired")
             held |= {reserve.service}
             command = self._commands.end("insert", verdict.document, reserved.token)
             insert = Request(command, reserve.service)

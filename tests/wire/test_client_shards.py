@@ -97,7 +97,9 @@ def test_a_page_is_at_the_shard_of_its_domain_alone(services, opens, request):
         a, b = DOMAIN[0], DOMAIN[1]
         for number, options in enumerate(({"domain": b}, {"url": f"http://{b}/"}, {})):
             host = b if not options else a
-            verdict = detector.reserve(page(0x0F0F0F0F0F0F0F0F << number), f"http://{host}/{number}", **options)
+            verdict = detector.reserve(
+                page(0x0F0F0F0F0F0F0F0F << number), f"http://{host}/{number}", **options
+            )
             assert verdict.status == "unique"
             detector.insert(verdict)
     counts = []
