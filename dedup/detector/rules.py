@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from dedup.core.fingerprint import similarities
 from dedup.detector.reservations import Reservation
-from dedup.model.decision import decide, identity_of_pages
+from dedup.model.decision import UNREAD_ALIKE, decide, identity_of_pages
 from dedup.model.page import Document, Neighbour, PageFingerprint, Status, Verdict
 from dedup.model.policy import Policy
 
@@ -48,6 +48,8 @@ def near_duplicates(
     others = _comparable(asked, found, policy)
     alike = similarities(asked.page.sketch, [other.page.sketch for other, _ in others])
     least = min(policy.similarity, policy.similarity_across, policy.similarity_short)
+    if asked.page.unread:
+        least = min(least, UNREAD_ALIKE)
     neighbours = [
         _neighbour(asked, other, distance, similarity, policy)
         for (other, distance), similarity in zip(others, alike, strict=True)
@@ -114,8 +116,8 @@ def is_unchanged(asked: Document, stored: Document | None) -> bool:
         stored is not None
         and stored.paid
         and stored.kind == asked.kind
-        and replace(stored.page, parts=b"", unread=False, partly=False)
-        == replace(asked.page, parts=b"", unread=False, partly=False)
+        and replace(stored.page, parts=b"", unread=False)
+        == replace(asked.page, parts=b"", unread=False, partly=False, least=0.0)
     )
 
 

@@ -189,7 +189,8 @@ def record_struct() -> type[msgspec.Struct]:
         if form.codec == "bytes":
             kind = Annotated[bytes, Meta(min_length=max(form.least, least), max_length=form.most)]
         elif form.sparse:
-            kind = Annotated[kind, Meta(ge=least) if kind is int else Meta(min_length=least)]
+            bounds = Meta(ge=least) if kind is int else Meta(min_length=least)
+            kind = kind if kind is bool else Annotated[kind, bounds]
         fields.append((field.name, kind | None, None) if form.sparse else (field.name, kind))
     return msgspec.defstruct(
         "Record", fields, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False

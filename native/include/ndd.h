@@ -209,7 +209,8 @@ uint32_t ndd_site_count(uint8_t *site, uint64_t sets, uint32_t title, const uint
 typedef struct ndd_site_share {
     uint32_t read;  /* words of its blocks that were read */
     uint32_t frame; /* those of them in blocks that stand on more than `frame_above` pages */
-    uint32_t shared; /* shingles (runs of three words) of those that stand on more than `shared_above` pages */
+    uint32_t shingles; /* runs of three words of those that were read */
+    uint32_t shared;   /* those of them in blocks that stand on more than `shared_above` pages */
     uint32_t left;  /* words of those that were not read, are no navigation, and stand on at most `left_most` pages */
     uint32_t navigation; /* the same of navigation */
     uint32_t pages; /* the least number of pages on which such a block of frame stands; 0: there is none */
