@@ -38,7 +38,7 @@ WHEEL_TESTS := tests/core/test_fingerprint.py tests/core/test_table.py tests/cor
 WHEEL_OTHERS := oracle or exact or hostile or alike or decide or limit
 
 .PHONY: help demo demo-kafka paper test test-long test-elsewhere preflight test-minimum test-spark test-native test-native-long compiled test-at-size test-endian \
-	test-wheel test-pythons dist lint house format fuzz soak soak-service soak-commands soak-load bench bench-peers bench-spark figures reference pictures docs clean kafka
+	test-wheel test-pythons dist lint house format fuzz soak soak-service soak-commands soak-load bench bench-peers bench-spark figures pictures docs clean kafka
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -152,13 +152,10 @@ paper: $(VENV)/installed ## the designs, compression and figures of the paper be
 figures: $(VENV)/long-tools ## measure the figures of the pages, or those in ONLY (DEDUP_EVAL: labelled sets and sites)
 	@$(BIN)/python tests/support figures $(ONLY) $(FIGURES_FLAGS)
 
-reference: $(VENV)/installed ## docs/reference/commands.md and python.md, from help and docstrings
-	@$(BIN)/python tests/support make_reference
-
 pictures: $(VENV)/long-tools ## the pictures of dashboard and report in the documentation, from a run of the demo; needs Chromium
 	@$(BIN)/python tests/support pictures
 
-docs: $(VENV)/long-tools ## the documentation as HTML, in build/docs
+docs: $(VENV)/long-tools ## the documentation as HTML, with commands and Python names, in build/docs
 	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/docs
 	@echo build/docs/index.html
 

@@ -1,6 +1,13 @@
 """How Sphinx builds the documentation: `make docs`, every warning an error."""
 
+import sys
 from importlib import metadata
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+from tools import make_reference
+
+make_reference.main()  # reference/commands.md and python.md
 
 project = "crawl-dedup"
 author = "the crawl-dedup authors"

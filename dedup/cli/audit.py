@@ -84,6 +84,7 @@ def _audit(
     from dedup.scan.audit.judging import judge
     from dedup.scan.audit.removals import read_removals
     from dedup.scan.audit.sample import draw, find_documents
+    from dedup.scan.inputs import NotRead
     from dedup.scan.values import ReadingOptions, ScanJob
 
     listed = read_removals(removals, _fields(options))
@@ -108,7 +109,7 @@ def _audit(
     def fault(broken: "Broken") -> None:
         faults.add(f"{broken.path} {broken.place}: {broken.reason}")
 
-    show = terminal.progress("documents read")
+    show, not_read = terminal.progress("documents read"), NotRead()
     found, read = find_documents(
         ScanJob(inputs=documents),
         reading,
@@ -116,9 +117,13 @@ def _audit(
         drawn.wanted,
         fault,
         None if show is None else lambda n: show(n, 0),
+        not_read,
     )
     terminal.status.clear()
     faults.close()
+    if not_read.count:
+        files = terminal.count(not_read.count, "file")
+        terminal.error(f"{files} not read, such as {not_read.example}: the name says no format")
     result = judge(listed, drawn, found, documents=read, threshold=options["threshold"])
     if not result.judged:
         raise DedupError(

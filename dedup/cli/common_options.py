@@ -7,6 +7,7 @@ record's fields (log.info(..., extra={"fields": {...}})), and the traceback if t
 import codecs
 import json
 import logging
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -94,33 +95,18 @@ def distance_option(text: str | None = None, default: int | None = None) -> Call
     return setting_option("distance", default=default, help=text or SETTINGS["distance"].help)
 
 
-def html_option(command: F) -> F:
-    """Give a command the option --html, which check_html() checks."""
-    return click.option(
-        "--html",
-        "page",
-        metavar="FILE",
-        help="Also write the result as one HTML page; - for stdout.",
-    )(command)
+def from_environment(name: str) -> Any:
+    """Return a setting as its variable DEDUP_NAME says, or its default. Raises UsageError."""
+    setting = SETTINGS[name]
+    text = os.environ.get(setting.key)
+    return setting.read(text) if text else setting.default
 
 
-def check_html(page: str | None, as_json: bool) -> None:
-    """Raise UsageError if --html and --json would both write to stdout."""
-    if page == "-" and as_json:
-        raise click.UsageError("--json and --html - both go to stdout; give --html a file.")
-
-
-secret_option = setting_option("secret", metavar="TEXT", environment=True)
-
-
-def page_options(command: F) -> F:
-    """Give a command the options --encoding and --secret."""
-    encoding = click.option(
-        "--encoding",
-        metavar="NAME",
-        help="Encoding of the pages. [default: what they declare, or a guess]",
-    )
-    return encoding(secret_option(command))
+encoding_option = click.option(
+    "--encoding",
+    metavar="NAME",
+    help="Encoding of the pages. [default: what they declare, or a guess]",
+)
 
 
 def _similarity(value: Any) -> float | str:
@@ -149,7 +135,6 @@ def policy_options(command: F) -> F:
     """Give a command the options that decide when two pages are near-duplicates."""
     for option in (
         setting_option("scope"),
-        setting_option("min_features"),
         similarity_option,
         distance_option(),
     ):

@@ -24,7 +24,7 @@ from dedup.cli.common_options import distance_option, output_option
 from dedup.cli.terminal import size_text
 from dedup.core import pairs
 from dedup.core.bulk.batch import Queries, Source, StreamMatches
-from dedup.core.memory import free_memory, memory_bytes
+from dedup.core.memory import free_memory
 from dedup.core.pairs import memory_needed
 from dedup.model.errors import DedupError
 from dedup.model.policy import PAPER_DISTANCE
@@ -44,11 +44,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 def _options(command: F) -> F:
     """Give a command the options that both share."""
     for option in (
-        click.option(
-            "--memory",
-            metavar="SIZE",
-            help="The most memory it may take: bytes, 512M, 16G. [default: what is free]",
-        ),
         output_option("the result"),
         click.option(
             "--input",
@@ -91,7 +86,6 @@ def find_all(
     as_hex: bool,
     source: str,
     output: str,
-    memory: str | None,
     stored: str | None,
     raw: bool,
 ) -> None:
@@ -108,13 +102,9 @@ def find_all(
     if stored is None:
         if raw:
             raise click.UsageError("--raw goes with --stored only.")
-        values = _read_within(source, as_hex, memory, memory_needed)
+        values = _read_within(source, as_hex, memory_needed)
         _write(output, (_text(part, as_hex) for part in _find_pairs(values, distance)))
         return
-    if memory is not None:
-        raise click.UsageError(
-            "give --memory or --stored, not both; --stored never holds the file."
-        )
     values = read(source, as_hex)
     queries = Queries(values, distance)
     stream: Source = stored if raw else read_some(stored, as_hex)
@@ -145,7 +135,6 @@ def find_clusters(
     as_hex: bool,
     source: str,
     output: str,
-    memory: str | None,
 ) -> None:
     """List clusters of fingerprints within a Hamming distance, as JSON: an array a line.
 
@@ -155,7 +144,7 @@ def find_clusters(
     members may be further apart than the distance, if others connect them.
     """
     _check_blocks(blocks, distance)
-    values = _read_within(source, as_hex, memory, partial(memory_needed, clusters=True))
+    values = _read_within(source, as_hex, partial(memory_needed, clusters=True))
     members, sizes = _clusters(values, pairs.find_clusters(values, distance))
     _write(output, _cluster_lines(members, sizes, as_hex))
 
@@ -176,20 +165,17 @@ def _cluster_lines(members: Numbers, sizes: Numbers, as_hex: bool) -> Iterator[b
             show(first + len(part), len(sizes))
 
 
-def _read_within(
-    source: str, as_hex: bool, memory: str | None, needed: Callable[[int], int]
-) -> Numbers:
+def _read_within(source: str, as_hex: bool, needed: Callable[[int], int]) -> Numbers:
     """Return the fingerprints of a file, and say what memory the search takes, or that it is too much.
 
     A regular file is refused before it is read, by the lines of its first megabyte. Raises DedupError.
     """
-    most = free_memory() if memory is None else memory_bytes(memory)
-    whose = "that is free" if memory is None else f"that --memory {memory} allows"
+    most = free_memory()
 
     def check(values: int, words: str) -> None:
         if most is not None and (size := needed(values)) > most:
             raise DedupError(
-                f"{words} take about {size_text(size)} of memory, more than the {size_text(most)} {whose}; "
+                f"{words} take about {size_text(size)} of memory, more than the {size_text(most)} that is free; "
                 "`dedup scan --engine spark` finds near-duplicates among more pages than memory holds"
             )
 

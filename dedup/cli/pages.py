@@ -18,12 +18,11 @@ from msgspec.structs import replace
 
 from dedup.cli import terminal
 from dedup.cli.common_options import (
-    check_html,
+    encoding_option,
     fetch,
-    html_option,
+    from_environment,
     is_url,
     json_option,
-    page_options,
     read_bytes,
 )
 from dedup.core.encodings import plain_text
@@ -35,7 +34,7 @@ from dedup.core.fingerprint import (
     similarity,
 )
 from dedup.core.fingerprint import fingerprint as fingerprint_html
-from dedup.detector.frames import SITE_BLOCKS, Frames, Share, in_words, is_partly, is_unread
+from dedup.detector.frames import Frames, Share, is_partly, is_unread
 from dedup.model.decision import decide, identity_of_pages
 from dedup.model.errors import DedupError, RecipeMismatch, UsageError
 from dedup.model.forms import FIELDS
@@ -56,29 +55,27 @@ from dedup.report.texts import Hunk, alike, differences, inline
 
 @click.command(epilog="Example: curl -s https://example.com/ | dedup fingerprint")
 @click.argument("files", nargs=-1, metavar="[FILE]...", type=click.Path())
-@page_options
-@click.option("--url", help="URL of the page, to resolve a relative canonical URL.")
+@encoding_option
 @click.option("--text", is_flag=True, help="The files are plain text, not HTML.")
 @json_option("Print a JSON object for each page.")
 def fingerprint(
     files: tuple[str, ...],
     encoding: str | None,
-    secret: str | None,
-    url: str | None,
     text: bool,
     as_json: bool,
 ) -> None:
     """Print the fingerprint of each page, its number of features (distinct words), and its path.
 
     A FILE is an HTML page; without any, or for "-", stdin is read. The fingerprint is 64 bits, as
-    16 hex digits. A file that cannot be read is skipped, and the exit code is 1.
+    16 hex digits; DEDUP_SECRET keys it. A file that cannot be read is skipped, and the exit code is 1.
     """
-    if text and url is not None:
-        raise click.UsageError("--url completes a canonical URL; plain text (--text) has none.")
-    recipe = recipe_of(None, secret)
+    recipe = recipe_of(None, from_environment("secret"))
 
     def show(path: str, data: bytes) -> None:
-        page = _fingerprint(data, encoding, url, text, recipe)
+        if text:
+            page = fingerprint_text(plain_text(data, encoding), recipe=recipe)
+        else:
+            page = fingerprint_html(data, encoding=encoding, recipe=recipe)
         if as_json:
             terminal.out_json({"path": path} | page_fields(page))
         else:
@@ -89,11 +86,7 @@ def fingerprint(
 
 @click.command(epilog="Example: curl -s https://example.com/ | dedup text")
 @click.argument("files", nargs=-1, metavar="[FILE]...", type=click.Path())
-@click.option(
-    "--encoding",
-    metavar="NAME",
-    help="Encoding of the pages. [default: what they declare, or a guess]",
-)
+@encoding_option
 @json_option("Print a JSON object for each page: path, and blocks with their weights.")
 def text(files: tuple[str, ...], encoding: str | None, as_json: bool) -> None:
     """Print the main content of each page, one block a line: the words that its fingerprint counts.
@@ -147,17 +140,9 @@ def page_fields(page: PageFingerprint) -> dict[str, Any]:
     return fields
 
 
-def _fingerprint(
-    data: bytes, encoding: str | None, url: str | None, text: bool, recipe: Recipe
-) -> PageFingerprint:
-    if text:
-        return fingerprint_text(plain_text(data, encoding), recipe=recipe)
-    return fingerprint_html(data, encoding=encoding, url=url, recipe=recipe)
-
-
 # ----------------------------------------------------------------------------------------- compare
 
-HUNKS = 10  # shown without --all
+HUNKS = 10  # shown in text
 CONTEXT = 25  # words that the page shows before and after a difference
 TITLE, CANONICAL = 2**32 - 1 << 32, 2**32 - 1  # the halves of PageFingerprint.identity
 
@@ -197,90 +182,52 @@ class _Result(NamedTuple):
     rule: str
     hunks: list[Hunk]
     alone: tuple[Share, Share]  # of A beside B, and of B beside A: what the other one does not have
-    known: tuple[Share, Share] | None  # of A and B, by what a store has learned of their site
 
 
 @click.command(epilog="Example: dedup compare yesterday.html today.html")
 @click.argument("a", type=click.Path())
 @click.argument("b", type=click.Path())
-@page_options
-@click.option(
-    "--one-site/--two-sites",
-    "same_site",
-    default=None,
-    help="The pages are of one registrable domain, or of two. [default: as two URLs say; else unknown, as strict as one]",
-)
-@click.option(
-    "--store",
-    metavar="FOLDER",
-    help="Say what a store (the folder of its namespace) has learned of the pages' site.",
-)
-@click.option(
-    "--all", "show_all", is_flag=True, help=f"Show all differences, not only the first {HUNKS}."
-)
-@click.option(
-    "--exit-code",
-    "tells_by_code",
-    is_flag=True,
-    help="Exit with 0 for near-duplicates, 1 for other pages, 2 for a failure.",
-)
-@html_option
-@json_option()
-def compare(
-    a: str,
-    b: str,
-    encoding: str | None,
-    secret: str | None,
-    same_site: bool | None,
-    store: str | None,
-    show_all: bool,
-    tells_by_code: bool,
-    page: str | None,
-    as_json: bool,
-) -> None:
+@click.option("--html", "page", metavar="FILE", help="Also write the answer as an HTML page.")
+@json_option("Print one JSON object instead of text, with all differences.")
+def compare(a: str, b: str, page: str | None, as_json: bool) -> None:
     """Say whether the HTML pages A and B are near-duplicates, by which rule, and how they differ.
 
-    A page is a file, a URL that is fetched, or "-" for stdin (one of them). Differences are shown in the main texts, word by word, as the
-    fingerprints see them. Without --exit-code the exit code is 0 whatever the answer.
+    A page is a file, a URL that is fetched, or "-" for stdin (one of them). Whether they are of one site is known of two URLs; else
+    the answer is as strict as for one. Differences are shown in the main texts, word by word, as the
+    fingerprints see them. The exit code is 0 whatever the answer; DEDUP_SECRET keys the fingerprints.
     """
-    if tells_by_code:
-        terminal.say("failed", 2)
-    check_html(page, as_json)
     if a == b == "-":
         raise click.UsageError('A and B are both "-"; only one page can come from stdin.')
-    recipe = recipe_of(None, secret)
-    if same_site is None and is_url(a) and is_url(b):
+    recipe = recipe_of(None, from_environment("secret"))
+    same_site = None
+    if is_url(a) and is_url(b):
         same_site = registrable_domain(a) == registrable_domain(b)
-    side_a, side_b = (_side(path, encoding, recipe) for path in (a, b))
-    result = _judge(side_a, side_b, recipe, same_site, store)
-    shown = result.hunks if show_all else result.hunks[:HUNKS]
+    side_a, side_b = (_side(path, recipe) for path in (a, b))
+    result = _judge(side_a, side_b, recipe, same_site)
     if page is not None:
         _write_page(page, result)
     if as_json:
-        terminal.out_json(_json(result, recipe, shown))
-    elif page != "-":
-        _write_text(result, shown, whole=show_all)
-    if tells_by_code and not result.near_duplicate:
-        click.get_current_context().exit(1)
+        terminal.out_json(_json(result, recipe))
+    else:
+        _write_text(result)
 
 
-def _write_text(result: _Result, shown: list[Hunk], *, whole: bool) -> None:
+def _write_text(result: _Result) -> None:
     for line in _lines(result):
         terminal.out(line)
     marks = ", [-in A only-] {+in B only+}:" if result.hunks else ""
     terminal.out(f"{_summary(result)}{marks}")
-    for hunk in shown:
-        line = f"  {inline(result.a.words, result.b.words, hunk, whole=whole)}"
+    for hunk in result.hunks[:HUNKS]:
+        line = f"  {inline(result.a.words, result.b.words, hunk)}"
         for mark, colour in ((_ONLY_A, "red"), (_ONLY_B, "green")):
             line = mark.sub(terminal.coloured(r"\g<0>", colour), line)
         terminal.out(line)
-    if len(shown) < len(result.hunks):
-        terminal.out(f"  and {len(result.hunks) - len(shown):,} more; --all shows them")
+    if (more := len(result.hunks) - HUNKS) > 0:
+        terminal.out(f"  and {more:,} more; --json has them all")
 
 
-def _side(path: str, encoding: str | None, recipe: Recipe) -> _Side:
-    data, named = fetch(path) if is_url(path) else (read_bytes(path), None)
-    encoding = encoding or named
+def _side(path: str, recipe: Recipe) -> _Side:
+    data, encoding = fetch(path) if is_url(path) else (read_bytes(path), None)
     read = read_page(data, encoding=encoding, recipe=recipe, blocks=True)
     main = main_words(data, encoding=encoding, recipe=recipe)
     words = [token for block in main for token in block.tokens]
@@ -295,25 +242,7 @@ def _alone(page: _Side, beside: _Side, recipe: Recipe) -> Share:
     return frames.share(page.blocks, site)
 
 
-def _known(store: str, sides: tuple[_Side, _Side], recipe: Recipe) -> tuple[Share, Share]:
-    """Return how much of two pages a store knows of their site. Raises UsageError if it has none of it."""
-    file = Path(store) / SITE_BLOCKS
-    if not file.is_file():
-        raise UsageError(f"there is no {file}; give the folder of a store's namespace")
-    frames = Frames(recipe.id, begin=Path(store))
-    urls = {registrable_domain(side.path) for side in sides if is_url(side.path)}
-    names = sorted(urls or frames.sites())
-    if len(names) != 1:
-        raise UsageError(
-            f"{file} is of {terminal.count(len(names), 'site')}; give the pages by their URLs, of one site"
-        )
-    a, b = (frames.share(side.blocks, names[0]) for side in sides)
-    return a, b
-
-
-def _judge(
-    one: _Side, other: _Side, recipe: Recipe, same_site: bool | None, store: str | None
-) -> _Result:
+def _judge(one: _Side, other: _Side, recipe: Recipe, same_site: bool | None) -> _Result:
     a, b = one.page, other.page
     policy = Options().policy(recipe)
     bits, similar = distance(a.value, b.value), similarity(a, b)
@@ -333,11 +262,10 @@ def _judge(
         decision.rule,
         differences(one.words, other.words),
         (_alone(one, other, recipe), _alone(other, one, recipe)),
-        None if store is None else _known(store, (one, other), recipe),
     )
 
 
-def _json(result: _Result, recipe: Recipe, shown: list[Hunk]) -> dict[str, Any]:
+def _json(result: _Result, recipe: Recipe) -> dict[str, Any]:
     a, b = result.a, result.b
 
     def side(s: _Side, left: int) -> dict[str, Any]:
@@ -366,7 +294,7 @@ def _json(result: _Result, recipe: Recipe, shown: list[Hunk]) -> dict[str, Any]:
                 "a": running(a.words[hunk.a_begin : hunk.a_end]),
                 "b": running(b.words[hunk.b_begin : hunk.b_end]),
             }
-            for hunk in shown
+            for hunk in result.hunks
         ],
     }
 
@@ -453,9 +381,6 @@ def _verdict(result: _Result) -> tuple[str, str]:
 def _notes(result: _Result) -> Iterator[str]:
     a, b = result.a.page, result.b.page
     equal = are_equal(a, b, result.similarity)
-    if result.known is not None:
-        for name, share in zip("AB", result.known, strict=True):
-            yield f"{name}: {in_words(share)}"
     left = max(share.left for share in result.alone)
     if result.similarity == 1 and a.value == b.value and not equal:
         differ = (
@@ -485,28 +410,18 @@ def _notes(result: _Result) -> Iterator[str]:
 
 def _write_page(path: str, result: _Result) -> None:
     from dedup.report.html import html_page
-    from dedup.report.parts import Beside, ReportPage, TablePart, Text, Texts
+    from dedup.report.parts import Part, ReportPage, TablePart, Text, Texts
 
     answer, why = _verdict(result)
-    head, *rows = zip(_PAGE_HEADERS, *_page_rows(result), strict=True)
     a, b = result.a, result.b
-    report = ReportPage(
-        f"{a.path} and {b.path}: {answer}",
-        [
-            *map(Text, [*_notes(result), _summary(result)]),
-            Beside(
-                [
-                    TablePart([str(name) for name in head], rows),
-                    TablePart(_FIGURE_HEADERS, _figure_rows(result)),
-                ]
-            ),
-            Texts(a.words, b.words, result.hunks, (a.path, b.path), CONTEXT, whole=True),
-        ],
-        headline=f"verdict: {answer}",
-        below=f"({why})",
-    )
-    with click.open_file(path, "wb") as file:
-        file.write(html_page(report).encode("utf-8", "replace"))
+    parts: list[Part] = [
+        *map(Text, [f"verdict: {answer} ({why})", *_notes(result), _summary(result)]),
+        TablePart(_PAGE_HEADERS, _page_rows(result)),
+        TablePart(_FIGURE_HEADERS, _figure_rows(result)),
+        Texts(a.words, b.words, result.hunks, (a.path, b.path), CONTEXT),
+    ]
+    report = html_page(ReportPage(f"{a.path} and {b.path}: {answer}", parts))
+    Path(path).write_text(report, "utf-8", "replace")
 
 
 def _summary(result: _Result) -> str:

@@ -1,7 +1,6 @@
 """`dedup scan`: the near-duplicates in files.
 
-Invariants: stdout has the summary, and the verdicts or pairs if they are asked for; progress and broken
-records go to stderr.
+Invariants: stdout has the summary, and the verdicts if they are asked for; progress and broken records go to stderr.
 """
 
 import sys
@@ -13,15 +12,13 @@ import click
 
 from dedup.cli import terminal
 from dedup.cli.common_options import (
+    from_environment,
     identity_option,
     json_option,
     policy_options,
-    secret_option,
-    setting_option,
     warn_of_paper,
 )
 from dedup.model.errors import UsageError
-from dedup.report.texts import alike
 
 if TYPE_CHECKING:
     from dedup.scan import ScanJob, ScanProgress, Summary
@@ -42,20 +39,14 @@ STDOUT = "-"
 @click.option(
     "--kept",
     metavar="PATH",
-    help="Write a copy of the input without its near-duplicates, in the same format (a WACZ "
-    "as WARC): to a file for one file, to a new folder for several. In a WARC, revisit records replace them.",
+    help="Write a copy of the input without its near-duplicates, in the same format: to a file for one file, to a new "
+    "folder for several. In a WARC, revisit records replace them.",
 )
 @click.option(
-    "--keep",
-    type=click.Choice(("first", "longest", "newest", "canonical")),
-    default="first",
-    show_default=True,
-    help="Which page of a group stays: the first of the input, the one with most words, the newest, or the one that "
-    "the group declares canonical.",
+    "--store",
+    metavar="PATH",
+    help="Also compare with the pages of this store, the folder of a namespace; else of PATH/default.",
 )
-@click.option("--date-field", metavar="FIELD", help="Field of a page's date, for --keep newest.")
-@click.option("--store", metavar="PATH", help="Also compare with the pages of this store.")
-@setting_option("namespace", default="default", help="Namespace of the store to compare with.")
 @click.option(
     "--update", is_flag=True, help="At the end, insert the accepted pages into the store."
 )
@@ -86,8 +77,6 @@ STDOUT = "-"
 )
 @policy_options
 @identity_option
-@setting_option("max_bytes", type=click.IntRange(1, 1 << 30), environment=True)
-@secret_option
 @click.option(
     "--engine",
     type=click.Choice(("local", "spark")),
@@ -95,16 +84,8 @@ STDOUT = "-"
     show_default=True,
     help="Run on this machine, or on Spark, which the extra spark installs.",
 )
-@click.option(
-    "--pairs",
-    is_flag=True,
-    help="Print each near-duplicate with its original, in the order of the input.",
-)
-@click.option("-q", "--quiet", is_flag=True, help="Show no progress and no summary.")
 @json_option("Print the summary as one JSON object.")
 def scan(
-    quiet: bool,
-    pairs: bool,
     as_json: bool,
     engine: str,
     format_: Any,
@@ -114,18 +95,19 @@ def scan(
     """Find the near-duplicates in WARC, WACZ, WET, Parquet, JSONL or HTML files, in folders and globs.
 
     An INPUT of - is JSON lines on stdin. Of several similar pages, the
-    first in the order of the input is kept (or see --keep); the verdicts of the others name it. Broken records are reported and
-    skipped. The exit code is 1 if a file could not be read, or every record is broken.
+    first in the order of the input is kept; the verdicts of the others name it. Broken records are reported and
+    skipped, pages of more than DEDUP_MAX_BYTES (16 MiB) kept unread; DEDUP_SECRET keys the fingerprints. The exit code is 1 if a
+    file could not be read, or every record is broken.
     """
-    _check_stdout(
-        options["output"], as_json=as_json, pairs=pairs, engine=engine, keep=options["keep"]
-    )
+    if as_json and options["output"] == STDOUT:
+        raise UsageError("--json and --output - both write to stdout; give --output a file")
     warn_of_paper(options["similarity"], options["distance"])
     from dedup.core.native import cores
     from dedup.scan import ScanJob
     from dedup.scan import scan as run
 
-    job = ScanJob(format=format_, processes=processes or cores(), **options)
+    limits = {name: from_environment(name) for name in ("max_bytes", "secret")}
+    job = ScanJob(format=format_, processes=processes or cores(), **options, **limits)
     if engine == "spark":
         terminal.say("extra", "spark")
     elif job.output != STDOUT and (job.output or job.kept):
@@ -138,8 +120,8 @@ def scan(
         path = "stdin" if fault.path == STDOUT else fault.path  # "-", too
         faults.add(f"{f'{path} {fault.place}'.rstrip()}: {fault.reason}")
 
-    shown = _progress() if engine == "local" and not quiet else None  # Spark shows its own
-    emit = _print_pairs if pairs else _emit(job.output)
+    shown = _progress() if engine == "local" else None  # Spark shows its own
+    emit = _emit(job.output)
     try:
         if engine == "spark":
             from dedup.spark.engine import scan as run_on_spark
@@ -150,9 +132,7 @@ def scan(
     finally:
         terminal.status.clear()
     faults.close()
-    if as_json or not quiet:
-        listed = pairs or bool(job.output or job.report or job.kept)
-        _print_summary(summary, job, as_json=as_json, listed=listed)
+    _print_summary(summary, job, as_json=as_json)
     if summary.broken and not summary.pages:
         terminal.error(
             "every record is broken: nothing was read (see --format, --url-field, --html-field, --text-field)"
@@ -162,22 +142,8 @@ def scan(
         click.get_current_context().exit(1)
 
 
-def _check_stdout(
-    output: str | None, *, as_json: bool, pairs: bool, engine: str, keep: str
-) -> None:
-    """Raise UsageError if two results would be written to stdout, or none could be."""
-    if as_json and output == STDOUT:
-        raise UsageError("--json and --output - both write to stdout; give --output a file")
-    if pairs and (as_json or output == STDOUT):
-        raise UsageError("--pairs writes to stdout, as --json and --output - do; give one of them")
-    if pairs and keep != "first":
-        raise UsageError("--pairs prints as it reads, and --keep chooses at the end; use --output")
-    if pairs and engine != "local":
-        raise UsageError("--pairs is not implemented on Spark; read them from --output")
-
-
-def _print_summary(summary: "Summary", job: "ScanJob", *, as_json: bool, listed: bool) -> None:
-    """Print the totals; listed says that what was found is to be seen elsewhere."""
+def _print_summary(summary: "Summary", job: "ScanJob", *, as_json: bool) -> None:
+    """Print the totals."""
     if as_json:
         import msgspec
 
@@ -188,19 +154,12 @@ def _print_summary(summary: "Summary", job: "ScanJob", *, as_json: bool, listed:
         lines.append(f"the input without its near-duplicates is in {job.kept}")
     for line in lines:
         click.echo(terminal.escaped(line), err=job.output == STDOUT)
-    if summary.near_duplicate and not listed and sys.stderr.isatty():
-        click.echo("--pairs prints the near-duplicates, --output FILE all verdicts", err=True)
-
-
-def _print_pairs(lines: bytes) -> None:
-    """Print the near-duplicates among verdicts, each with its original."""
-    import json
-
-    for line in lines.splitlines():
-        row = json.loads(line)
-        if row["status"] == "near_duplicate":
-            likeness = f"{alike(row['similarity'])}, {terminal.count(row['distance'], 'bit')} apart"
-            terminal.out(f"{row['key']}\n  = {row['of']}  ({likeness})")
+    if (
+        summary.near_duplicate
+        and not (job.output or job.report or job.kept)
+        and sys.stderr.isatty()
+    ):
+        click.echo("--output FILE writes the verdicts", err=True)
 
 
 def _emit(output: str | None) -> Callable[[bytes], None] | None:
@@ -226,6 +185,11 @@ def _lines(summary: "Summary") -> list[str]:
         if counts:
             named = ", ".join(f"{n:,} {reason}" for reason, n in sorted(counts.items()))
             lines.append(f"{title}: {named}")
+    if s.files_not_read:
+        lines.append(
+            f"{terminal.count(s.files_not_read, 'file')} not read, such as {s.not_read_example}: the name says no format "
+            "(see --format)"
+        )
     if s.unread_files:
         lines.append(f"{terminal.count(s.unread_files, 'file')} could not be read to the end")
     if s.broken > s.unread_files:

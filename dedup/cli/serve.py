@@ -98,11 +98,6 @@ def _file_option(flag: str, text: str) -> Callable[[F], F]:
 )
 @setting_option("topic", metavar="TOPIC")
 @click.option(
-    "--partitions",
-    metavar="0-3,6",
-    help="Be a shard: hold only the documents of these partitions of the topic. [default: all]",
-)
-@click.option(
     "--rebuild", is_flag=True, help="Empty the stores first, and rebuild them from the topic."
 )
 @click.option(

@@ -475,9 +475,8 @@ def _recipe_held(path: str) -> Callable[[str], str]:
 
 @store.command(epilog="Example: dedup store backup http://127.0.0.1:7780 --output documents.jsonl")
 @click.argument("url")
-@click.option("--namespace", metavar="NAME", help="Write this namespace only. [default: all]")
 @output_option("the lines")
-def backup(url: str, namespace: str | None, output: str) -> None:
+def backup(url: str, output: str) -> None:
     """Write the documents of a running table service as JSON lines.
 
     URL is its HTTP port. The service continues to serve. Its token, if it has one, is read from
@@ -486,21 +485,16 @@ def backup(url: str, namespace: str | None, output: str) -> None:
     """
     check_service(url, "; a store that no process holds is written by `dedup store export`")
     counts = _documents(url)
-    if namespace is not None and namespace not in counts:
-        raise UsageError(
-            f"{url} has no namespace {namespace!r}; it has {', '.join(counts) or 'none'}"
-        )
-    chosen = counts if namespace is None else {namespace: counts[namespace]}
     progress, done = terminal.progress("documents"), 0
     with whole(output) as file:
-        for name in chosen:
+        for name in counts:
             for lines in _lines(url, name):
                 file.write(lines)
                 done += lines.count(b"\n")
                 if progress:
-                    progress(done, max(done, sum(chosen.values())))
+                    progress(done, max(done, sum(counts.values())))
     if output != "-":
-        terminal.out(f"{output}: {terminal.count(done, 'document')} of {len(chosen)} namespaces")
+        terminal.out(f"{output}: {terminal.count(done, 'document')} of {len(counts)} namespaces")
 
 
 def _documents(url: str) -> dict[str, int]:

@@ -55,15 +55,14 @@ _EXTRAS = {
     "zstandard": "eval",
 }
 
-Said = Literal["resume", "extra", "failed"]
+Said = Literal["resume", "extra"]
 
 
-def say(name: Said, what: str | int) -> None:
+def say(name: Said, what: str) -> None:
     """Let the running command set what is needed at its end.
 
     resume   how to continue after Ctrl-C
     extra    the extra of the distribution that has all it needs
-    failed   the exit code of a failure, where that is not 1
     """
     context = click.get_current_context(silent=True)
     if context is not None:
@@ -139,7 +138,7 @@ def report(failure: Exception) -> int:
     if context is not None and context.find_root().params.get("debug"):
         traceback.print_exception(failure, file=sys.stderr)
     error(describe(failure))
-    return 2 if isinstance(failure, UsageError) else said("failed") or 1
+    return 2 if isinstance(failure, UsageError) else 1
 
 
 def describe(failure: Exception) -> str:

@@ -93,7 +93,6 @@ def fingerprint_batch(
 def _plain(array: Any) -> Any:
     """Return one Arrow array of strings or bytes. Raises UsageError."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     if not isinstance(array, pa.Array | pa.ChunkedArray):
         if hasattr(array, "__arrow_c_array__"):
@@ -104,26 +103,35 @@ def _plain(array: Any) -> Any:
             raise UsageError(
                 f"an Arrow array of pages is needed, not {type(array).__name__}; pyarrow.array(...) makes one"
             )
-    if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
-        if isinstance(array, pa.ChunkedArray):  # larger than one array holds
-            raise UsageError("more than 2 GiB of strings in one array; give large_string, or parts")
+    chunks = [_strings(each) for each in getattr(array, "chunks", [array])]
+    if len(chunks) == 1:
+        return chunks[0]
+    kind = chunks[0].type if chunks else pa.string()
+    try:
+        joined = pa.concat_arrays([each.cast(kind) for each in chunks] or [pa.array([], kind)])
+    except pa.ArrowException as error:  # larger than one array holds
+        raise UsageError(
+            f"more than 2 GiB of strings in one array ({error}); give large_string, or parts"
+        ) from error
+    return joined
+
+
+def _strings(array: Any) -> Any:
+    """Return an array as one of strings or bytes that lie one after the other. Raises UsageError."""
+    import pyarrow as pa
+
     kind = array.type
-    if pa.types.is_dictionary(kind):
-        array, kind = array.dictionary_decode(), kind.value_type
-    if kind in {pa.string_view(), pa.binary_view()}:
-        array = pc.cast(array, pa.large_string() if kind == pa.string_view() else pa.large_binary())
-    elif pa.types.is_null(kind):
-        array = array.cast(pa.string())
-    elif not any(
-        each(kind)
-        for each in (
-            pa.types.is_string,
-            pa.types.is_large_string,
-            pa.types.is_binary,
-            pa.types.is_large_binary,
-        )
-    ):
+    if pa.types.is_dictionary(kind):  # whose values may be of any kind below
+        values = _strings(array.dictionary)
+        return pa.DictionaryArray.from_arrays(array.indices, values).dictionary_decode()
+    plain = {
+        pa.string_view(): pa.large_string(),
+        pa.binary_view(): pa.large_binary(),
+        pa.null(): pa.string(),
+    }.get(kind)
+    if plain is not None:
+        return array.cast(plain)
+    if kind not in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary()):
         raise UsageError(f"an array of {kind} holds no pages; strings or bytes are needed")
     return array
 

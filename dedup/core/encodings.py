@@ -5,7 +5,9 @@ in this order, as in browsers; but UTF-8 given by the caller is tried first. Onl
 nothing and is not valid UTF-8 is the encoding guessed, from a bounded sample. No page raises an error.
 """
 
+import logging
 import re
+from functools import cache
 
 from w3lib.encoding import (
     html_body_declared_encoding,
@@ -149,9 +151,20 @@ def _detected_encoding(html: bytes) -> str:
     first = _NOT_ASCII.search(html)
     try:
         from chardetng_py.detector import EncodingDetector
-    except ImportError:  # no wheels yet for this Python (pyproject.toml)
+    except ImportError as error:  # of a dependency that was removed
+        _warn(str(error))
         return _FALLBACK
     start = max(0, (first.start() if first else 0) - LEAD_BYTES)
     detector = EncodingDetector()
     detector.feed(html[start : start + SAMPLE_BYTES], last=False)
     return _page_encoding(detector.guess(tld=None, allow_utf8=False)) or _FALLBACK
+
+
+@cache
+def _warn(error: str) -> None:
+    """Say once that pages get other fingerprints than their recipe means."""
+    logging.getLogger(__name__).warning(
+        "chardetng-py cannot be imported (%s): pages that declare no encoding are read as windows-1252, and do not match "
+        "those that were read with it; run: pip install 'chardetng-py>=0.3.5,<0.4'",
+        error,
+    )

@@ -486,7 +486,7 @@ class Table:
         )
 
     def save(self, path: str | os.PathLike[str], note: int = 0) -> None:
-        """Write the table to a file (docs/reference/table-format.md) atomically; on return it is on disk.
+        """Write the table to a file (native/include/ndd.h has the format) atomically; on return it is on disk.
 
         note is a number of the caller's, in 0 .. 2**64 - 1, that a loaded table has as its note.
         Raises OSError if the file cannot be written; then the former file is still there.

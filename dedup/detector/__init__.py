@@ -13,7 +13,7 @@ a URL is opened.
 """
 
 import os
-from collections.abc import Coroutine, Generator
+from collections.abc import Coroutine, Generator, Sequence
 from types import ModuleType
 from typing import Any, Unpack
 
@@ -40,12 +40,16 @@ _SCHEMES = ("redis://", "rediss://", "unix://", "redis+unix://")
 _EXTRA = "a table service's client needs more: pip install 'crawl-dedup[client]'"
 
 
-def open(target: str | os.PathLike[str], **options: Unpack[OpenOptions]) -> Detector:
+Target = str | os.PathLike[str] | Sequence[str | Sequence[str]]
+
+
+def open(target: Target, **options: Unpack[OpenOptions]) -> Detector:
     """Open a detector on an embedded store, which is created if it is missing, or on a service.
 
     target               the folder; the store is at <target>/<namespace>. Or the URL of a service,
                          redis://[:token@]host[:port], rediss://... or unix:///path, or several with
-                         commas, of which the first one that answers is asked
+                         commas, of which the first one that answers is asked. Or a list of these: shards, each with the
+                         pages of the registrable domains that a hash gives it, in the scope "site"
     namespace            pages of one namespace are compared with each other; "default" by default
     distance             greatest Hamming distance of value, 0 to 15 bits; the recipe's by default
     similarity           least similarity of two texts, 0 to 1; "careful", which is the recipe's and the
@@ -66,12 +70,11 @@ def open(target: str | os.PathLike[str], **options: Unpack[OpenOptions]) -> Dete
     the path if the folder cannot be used, and ServiceUnavailable.
     """
     checked = Options(**options)
-    if not _is_service(target):
-        return open_embedded(target, checked)
+    urls = _urls_of(target)
+    if urls is None:
+        return open_embedded(target, checked)  # type: ignore[arg-type]
     remote = _remote()
-    detector: Detector = remote.BlockingDetector(
-        lambda: remote.open_remote(os.fspath(target), checked)
-    )
+    detector: Detector = remote.BlockingDetector(lambda: remote.open_remote(urls, checked))
     return detector
 
 
@@ -113,7 +116,7 @@ class Opening(Coroutine[Any, Any, AsyncDetector]):
         await self._detector.close()
 
 
-def open_async(target: str | os.PathLike[str], **options: Unpack[OpenOptions]) -> Opening:
+def open_async(target: Target, **options: Unpack[OpenOptions]) -> Opening:
     """Open the same for an asyncio loop: its methods are called with `await`; count() is len().
 
     `async with dedup.open_async("store") as detector` closes it at the end, `await dedup.open_async("store")`
@@ -122,13 +125,18 @@ def open_async(target: str | os.PathLike[str], **options: Unpack[OpenOptions]) -
     return Opening(_open_async(target, options))
 
 
-async def _open_async(target: str | os.PathLike[str], options: OpenOptions) -> AsyncDetector:
+async def _open_async(target: Target, options: OpenOptions) -> AsyncDetector:
     checked = Options(**options)
-    if not _is_service(target):
-        return AsyncEmbeddedDetector(open_embedded(target, checked))
-    detector: AsyncDetector = await _remote().open_remote(os.fspath(target), checked)
+    urls = _urls_of(target)
+    if urls is None:
+        return AsyncEmbeddedDetector(open_embedded(target, checked))  # type: ignore[arg-type]
+    detector: AsyncDetector = await _remote().open_remote(urls, checked)
     return detector
 
 
-def _is_service(target: str | os.PathLike[str]) -> bool:
-    return os.fsdecode(target).startswith(_SCHEMES)
+def _urls_of(target: Target) -> str | list[Sequence[str]] | None:
+    """Return the URLs of services, or those of each shard; None for a folder."""
+    if isinstance(target, list | tuple):
+        return [[each] if isinstance(each, str) else each for each in target]
+    path = os.fsdecode(target)  # type: ignore[arg-type]
+    return path if path.startswith(_SCHEMES) else None

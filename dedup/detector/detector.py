@@ -40,7 +40,6 @@ from dedup.detector.reservations import Ending, MemoryBudget, Reservation, Reser
 from dedup.detector.rules import (
     NO_KEY,
     decided,
-    deciding_here,
     is_unchanged,
     near_duplicates,
     not_other,
@@ -249,7 +248,6 @@ class EmbeddedDetector(Detector):
                     verdict.status, verdict.reason, self.policy, self._reservations.inserts
                 ),
                 token=token,
-                home=options.home,
             )
             return replace(verdict, token=token)
 
@@ -274,10 +272,10 @@ class EmbeddedDetector(Detector):
 
     def _judged(self, asked: Document, options: ReserveOptions, now: float) -> Verdict:
         """Return the verdict on a page, without a token."""
-        page, key, home = asked.page, asked.key, options.home
+        page, key = asked.page, asked.key
         if options.exempt:
             return Verdict("exempt", options.exempt, asked)
-        if home and (key in self._store or self._reservations.holds(key, now)):
+        if key in self._store or self._reservations.holds(key, now):
             same = page.links and is_unchanged(asked, self._store.get(key))
             return Verdict("refetch", "unchanged" if same else "", asked)
         value, distance = page.value, self.policy.distance
@@ -317,7 +315,7 @@ class EmbeddedDetector(Detector):
     ) -> tuple[list[Neighbour], list[Neighbour]]:
         """Return the near-duplicates that decide about a page: stored ones, and those in flight."""
         policy, value, distance = self.policy, asked.page.value, self.policy.distance
-        guard, home = options.guard, options.home
+        guard = options.guard
         inserted: list[Neighbour] = []
         in_flight: list[Neighbour] = []
 
@@ -340,7 +338,9 @@ class EmbeddedDetector(Detector):
                 flying,
                 CROWD,
                 lambda limit, skip: self._reservations.near(value, distance, now, limit, skip),
-                lambda some: near_duplicates(asked, deciding_here(asked.key, home, some), policy),
+                lambda some: near_duplicates(
+                    asked, [(other.document, far) for other, far in some], policy
+                ),
                 settled,
             )
         return inserted, in_flight

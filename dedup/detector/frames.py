@@ -63,8 +63,7 @@ class Share(NamedTuple):
     frame        those of them in blocks of the frame
     left         words that were not read, are no navigation, and that no other page has
     frame_pages  the least number of pages on which a block of that frame stands; 0: there is none
-    shingles     runs of three words of the blocks that were read
-    shared       those of them in blocks on more than SHARED_PAGES
+    shared       shingles (runs of three words) of the blocks read that stand on more than SHARED_PAGES
     """
 
     pages: int = 0
@@ -72,7 +71,6 @@ class Share(NamedTuple):
     frame: int = 0
     left: int = 0
     frame_pages: int = 0
-    shingles: int = 0
     shared: int = 0
     navigation: int = 0
 
@@ -106,7 +104,7 @@ def least_similarity(share: Share) -> float:
     Two pages of n shingles with the similarity J have u = 2 n / (1 + J) together, of which F stand on many pages; of the
     others J u - F are common to both. Where fewer than OWN_LITTLE of them are its own, that is to be half of u - F and more.
     """
-    n, shared = share.shingles, share.shared
+    n, shared = share.read, share.shared
     return (2 * n + shared) / (4 * n - shared) if n - shared < OWN_LITTLE and shared else 0.0
 
 
@@ -208,7 +206,7 @@ class Frames:
             left_most,
             share,
         )
-        found = share.read, share.frame, share.left, share.pages, share.shingles, share.shared
+        found = share.read, share.frame, share.left, share.pages, share.shared
         return Share(pages, *found, share.navigation)
 
     def _made(self, sets: int) -> bytearray:

@@ -1,9 +1,12 @@
-"""A detector of one or several table services: RemoteDetector for an asyncio loop, BlockingDetector for threads.
+"""A detector of table services: RemoteDetector for an asyncio loop, BlockingDetector for threads.
 
-    reserve  RESERVE at all services under one token -> verdict; released where it is not needed
-    end      INSERT, or RELEASE, at the home -> RELEASE at the others
-             RESERVE (exempt) and INSERT at the home, if it no longer knows the page
-    probe, forget, info, check
+    a page -> the shard of its registrable domain: services that hold the same documents, in order of preference
+    reserve  RESERVE at the first one that is there -> verdict
+    end      INSERT, or RELEASE, where the reservation is; RESERVE (exempt) and INSERT where that is away, or has forgotten it
+    forget, info, check   every shard
+
+Several shards hold what one machine has no room for: in the scope "site" only pages of one registrable domain are
+compared, so that a page needs no other shard than its domain's, and no verdict differs from that of one service.
 
 Invariants: a call takes a bounded time and ends in an answer or in ServiceUnavailable; a page
 is dropped only by a service's answer; a service that may hold an unneeded reservation is told to
@@ -16,13 +19,13 @@ import asyncio
 import os
 import threading
 import weakref
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
 from dedup.detector.frames import Frames
 from dedup.detector.interface import AsyncDetector, Detector, Question
-from dedup.model.errors import ServiceUnavailable, UsageError
+from dedup.model.errors import DedupError, ServiceUnavailable, UsageError
 from dedup.model.names import site_of
 from dedup.model.page import (
     USUAL,
@@ -34,38 +37,37 @@ from dedup.model.page import (
 )
 from dedup.model.policy import Options
 from dedup.wire.client.command_codec import (
-    NO_SERVICE,
     Command,
     Commands,
     Kind,
     NoToken,
-    Request,
     facts_of,
     facts_of_all,
     is_unjudged,
     neighbours_of,
-    neighbours_of_all,
     new_token,
     unjudged_verdict,
     verdict_of,
-    verdict_of_all,
 )
-from dedup.wire.client.services import Services, addresses_of
+from dedup.wire.client.services import Request, Services, Shards, shards_of
+from dedup.wire.shards import partition_of
 
 T = TypeVar("T")
 
 
-async def open_remote(urls: str | Sequence[str], options: Options) -> "RemoteDetector":
-    """Open a detector of the table services at some URLs, in order of preference.
+async def open_remote(urls: str | Shards, options: Options) -> "RemoteDetector":
+    """Open a detector of table services: their URLs in order of preference, or for each shard a list of these.
 
     Raises RecipeMismatch, UsageError, and ServiceUnavailable if pages cannot be judged.
     """
-    services = Services(addresses_of(urls), options.timeout_seconds)
+    shards = shards_of(urls, options.scope)
+    services = [Services(each, options.timeout_seconds) for each in shards]
     try:
         detector = RemoteDetector(services, options)
         await detector.check()
     except BaseException:
-        await services.close()
+        for each in services:
+            await each.close()
         raise
     return detector
 
@@ -73,23 +75,27 @@ async def open_remote(urls: str | Sequence[str], options: Options) -> "RemoteDet
 class RemoteDetector(AsyncDetector):
     """A detector of table services. Made by open_remote()."""
 
-    def __init__(self, services: Services, options: Options) -> None:
-        """Use services, which are closed with the detector. Raises RecipeMismatch."""
+    def __init__(self, shards: Sequence[Services], options: Options) -> None:
+        """Use the services of each shard, which are closed with the detector. Raises RecipeMismatch."""
         self.recipe = options.known_recipe()
         self.policy = options.policy(self.recipe)
         self.frames = Frames(self.recipe.id)
-        self._services = services
-        self._namespace = options.namespace
+        self._shards = shards
         self._commands = Commands(options, self.recipe)
         self._closed = False
 
+    def _shard(self, domain: str) -> Services:
+        """Return the services that hold the pages of a domain."""
+        shards = self._shards
+        return shards[0] if len(shards) == 1 else shards[partition_of(domain.encode(), len(shards))]
+
     async def probe(self, page: PageFingerprint, *, domain: str | None = None) -> list[Neighbour]:
         """Return the stored near-duplicates of a page."""
+        self._check_open()
         command = self._commands.probe(page, domain or "")
         if command is None:
-            self._check_open()
             return []
-        found = neighbours_of_all(await self._all(command, neighbours_of))
+        found = neighbours_of(await self._answer(self._shard(domain or ""), command))
         if page.features >= self.policy.full_features:
             return found
         # PROBE does not say how many features the page has: its answers are for pages with many
@@ -102,23 +108,18 @@ class RemoteDetector(AsyncDetector):
         """Judge a page. After ServiceUnavailable keep it, and insert the verdict of unjudged()."""
         self._check_open()
         asked, token = _asked(page, key, options), options.token or new_token()
-        command = self._commands.reserve(asked, options, token)
-        request = Request(command, self._namespace, key, to_all=True, token=token)
-        if not options.home:  # none of the services is the home of the key
-            request.send_home_off_to_all()
+        services = self._shard(asked.domain)
+        request = Request(self._commands.reserve(asked, options, token))
         verdict: Verdict | None = None
         try:
-            await self._services.execute((request,))
-            verdict = verdict_of_all(request, asked)
+            await services.execute((request,))
+            verdict = verdict_of(_reply(services, request), asked)
         finally:
-            held = request.holders()
             if verdict is not None and verdict.token is not None:
-                late = {number: held.pop(number) for number in request.unanswered}
-                self._services.holders.note(verdict.token, tuple(held))
-                held = late
-            self._release_later(key, held)
-        if verdict is None:
-            raise self._services.unavailable(request.route)
+                services.note_holder(verdict.token, request.service)
+            elif verdict is None and not isinstance(request.reply, DedupError | None):
+                request.unanswered |= {request.service}  # it may hold what its answer does not say
+            self._release_later(services, key, token, request.unanswered)
         return verdict
 
     async def reserve_many(self, questions: Sequence[Question]) -> list[Verdict | Exception]:
@@ -149,124 +150,141 @@ class RemoteDetector(AsyncDetector):
         return [bool(answer) for answer in _raised(await self.end_many("release", verdicts))]
 
     async def end_many(self, kind: Kind, verdicts: Sequence[Verdict]) -> list[Any]:
-        """End reservations, all at once; return each home's answer, or its error.
+        """End reservations, all at once, by "insert" or "release"; return each answer, or its error.
 
-        insert   insert the page
-        pin      hold the reservation until the page comes to the service as an insert event, which
-                 the caller produces; a reservation that is no longer known stays unknown
-        release  release the page
-
-        What cannot be inserted for now stays reserved where it is. Everything else is released at the
-        other services, and later at the home if that does not answer a release.
+        What cannot be inserted for now stays reserved where it is.
         Raises UsageError and RecipeMismatch for a verdict that cannot be inserted.
         """
         self._check_open()
-        if kind != "release":
+        if kind == "insert":
             for verdict in verdicts:
                 self._commands.check_insertable(verdict)
-        requests = [
-            None if is_unjudged(verdict) else self._ending(kind, verdict) for verdict in verdicts
+        requests: list[Request | None] = []
+        of_shards: dict[Services, list[Request]] = {}
+        for verdict in verdicts:
+            request = None
+            if not is_unjudged(verdict):
+                services = self._shard(verdict.domain)
+                command = self._commands.end(kind, verdict.document, verdict.token)
+                request = Request(command, services.holders.get(verdict.token or ""))
+                of_shards.setdefault(services, []).append(request)
+            requests.append(request)
+        await _all(services.execute(some) for services, some in of_shards.items())
+        return [
+            await self._ended(kind, verdict, request)
+            for verdict, request in zip(verdicts, requests, strict=True)
         ]
-        await self._services.execute([request for request in requests if request is not None])
-        answers: list[Any] = []
-        for verdict, request in zip(verdicts, requests, strict=True):
-            answer, home = None, NO_SERVICE
-            if request is not None:
-                answer, home = self._home_reply(request), request.home
-            if kind == "insert" and (request is None or isinstance(answer, NoToken)):
-                answer, home = await self._reserve_and_insert(verdict)
-            answers.append(answer)
-            if request is None or (kind == "insert" and isinstance(answer, ServiceUnavailable)):
-                continue
-            if kind == "release" and isinstance(answer, Exception):
-                home = NO_SERVICE
-            holders = self._services.holders.pop(verdict.token or "", request.route.services)
-            others = (number for number in holders if number != home)
-            self._release_later(verdict.key, dict.fromkeys(others, verdict.token or ""))
-        return answers
 
-    def _ending(self, kind: Kind, verdict: Verdict) -> Request:
-        allowed = None if kind == "release" else self._services.holders.get(verdict.token or "")
-        command = self._commands.end(kind, verdict.document, verdict.token)
-        return Request(command, self._namespace, verdict.key, allowed=allowed)
+    async def _ended(self, kind: Kind, verdict: Verdict, request: Request | None) -> Any:
+        """Return what a service answered to the end of a reservation, or the error; insert where it is not held."""
+        services, token = self._shard(verdict.domain), verdict.token or ""
+        answer = None if request is None else request.reply
+        if kind == "insert" and (answer is None or isinstance(answer, NoToken)):
+            avoided = frozenset() if request is None else request.unanswered
+            answer = await self._reserve_and_insert(services, verdict, avoided)
+        if answer is None and request is not None:
+            answer = services.unavailable()
+        if kind == "release" or not isinstance(answer, ServiceUnavailable):
+            holder = services.holders.pop(token, None)
+            if holder is not None and (
+                request is None or holder != request.service or request.reply is None
+            ):
+                self._release_later(services, verdict.key, token, (holder,))
+        return answer
 
-    async def _reserve_and_insert(self, verdict: Verdict) -> tuple[Any, int]:
-        """Reserve and insert a page at its home, which does not know its token.
-
-        Return the home's answer, or its error, and its number.
-        """
-        key, token = verdict.key, new_token()
-        command = self._commands.reserve_expired(verdict, token)
-        request = Request(command, self._namespace, key, token=token)
-        done = False
+    async def _reserve_and_insert(
+        self, services: Services, verdict: Verdict, avoided: frozenset[int]
+    ) -> Any:
+        """Reserve and insert a page whose reservation no service that answers holds; return the answer, or the error."""
+        token = new_token()
+        reserve = Request(self._commands.reserve_expired(verdict, token), avoided=avoided)
+        held: frozenset[int] = frozenset()
         try:
-            await self._services.execute((request,))
-            if isinstance(answer := self._home_reply(request), Exception):
-                return answer, NO_SERVICE
+            await services.execute((reserve,))
+            held = reserve.unanswered
+            if isinstance(answer := _reply_or_error(services, reserve), Exception):
+                return answer
             reserved = verdict_of(answer, verdict.document)
+            held |= {reserve.service}
             command = self._commands.end("insert", verdict.document, reserved.token)
-            insert = Request(command, self._namespace, key, allowed=request.replies.keys())
-            await self._services.execute((insert,))
-            answer = self._home_reply(insert)
-            done = not isinstance(answer, Exception)
+            insert = Request(command, reserve.service)
+            await services.execute((insert,))
+            answer = _reply_or_error(services, insert)
             if isinstance(answer, NoToken):  # it was started again in between
-                answer = self._services.unavailable(insert.route)
-            return answer, insert.home
+                return services.unavailable()
+            if not isinstance(answer, Exception):
+                held -= {insert.service}
+            return answer
         except ServiceUnavailable as unreadable:
-            return unreadable, NO_SERVICE
+            return unreadable
         finally:
-            if not done:
-                self._release_later(key, request.holders())
+            self._release_later(services, verdict.key, token, held)
 
     def release_later(self, verdict: Verdict) -> None:
         """Release soon a page that was accepted but cannot be inserted. Does not wait."""
-        if not self._closed:
-            holders = self._services.holders.pop(verdict.token or "", ())
-            self._release_later(verdict.key, dict.fromkeys(holders, verdict.token or ""))
+        if not self._closed and verdict.token is not None:
+            services = self._shard(verdict.domain)
+            holder = services.holders.pop(verdict.token, None)
+            if holder is not None:
+                self._release_later(services, verdict.key, verdict.token, (holder,))
 
-    def _release_later(self, key: str, holders: dict[int, str]) -> None:
-        """Let services release a page soon; holders has the token at each."""
-        for number, token in holders.items():
-            self._services.send_later(number, self._commands.release(key, token))
+    def _release_later(
+        self, services: Services, key: str, token: str, holders: Iterable[int]
+    ) -> None:
+        """Let services release a page soon."""
+        for number in holders:
+            services.send_later(number, self._commands.release(key, token))
 
     async def forget(self, key: str) -> bool:
-        """Remove a document, at its home."""
-        self._check_open()
-        request = Request(self._commands.forget(key), self._namespace, key)
-        await self._services.execute((request,))
-        return bool(_raised([self._home_reply(request)])[0])
+        """Remove a document; only its key is known, not its domain, so every shard is asked."""
+        return any(await self._answers(self._commands.forget(key)))
 
     async def info(self) -> dict[str, Any]:
-        """Return information on the namespace, over all services."""
-        return facts_of_all(await self._all(self._commands.info(), facts_of))
+        """Return information on the namespace, over all shards."""
+        return facts_of_all(list(map(facts_of, await self._answers(self._commands.info()))))
 
     async def check(self) -> None:
         """Raise RecipeMismatch, UsageError or ServiceUnavailable if pages cannot be judged."""
-        await self._all(self._commands.check(), lambda _: None)
+        await self._answers(self._commands.check())
 
     async def close(self) -> None:
         """Close the connections. Closing twice does nothing."""
         if not self._closed:
             self._closed = True
-            await self._services.close()
+            for services in self._shards:
+                await services.close()
 
-    async def _all(self, command: Command, read: Callable[[Any], T]) -> list[T]:
-        """Return the answers of all services. Raises an answer that is an error."""
+    async def _answers(self, command: Command) -> list[Any]:
+        """Return the answer of each shard. Raises an answer that is an error."""
         self._check_open()
-        request = Request(command, self._namespace, None, to_all=True)
-        await self._services.execute((request,))
-        replies = _raised([request.replies.get(number) for number in request.route.services])
-        if None in replies or not request.route.complete or not replies:
-            raise self._services.unavailable(request.route)
-        return [read(reply) for reply in replies]
+        return await _all(self._answer(services, command) for services in self._shards)
 
-    def _home_reply(self, request: Request) -> Any:
-        reply = request.home_reply()
-        return self._services.unavailable(request.route) if reply is None else reply
+    async def _answer(self, services: Services, command: Command) -> Any:
+        request = Request(command)
+        await services.execute((request,))
+        return _reply(services, request)
 
     def _check_open(self) -> None:
         if self._closed:
             raise UsageError("the detector is closed")
+
+
+def _reply_or_error(services: Services, request: Request) -> Any:
+    return services.unavailable() if request.reply is None else request.reply
+
+
+def _reply(services: Services, request: Request) -> Any:
+    """Return the answer to a request. Raises it, if it is an error."""
+    answer = _reply_or_error(services, request)
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+async def _all(waiting: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Return the results of coroutines, which run at once."""
+    some = list(waiting)
+    return [await some[0]] if len(some) == 1 else await asyncio.gather(*some)
 
 
 def _asked(page: PageFingerprint, key: str, options: ReserveOptions) -> Document:

@@ -70,8 +70,7 @@ class MemoryBudget:
 class Reservation(msgspec.Struct, frozen=True):
     """A page in flight. expires is in the seconds of the clock that was passed in.
 
-    judged is the caller's note of the state at the reservation; home is whether the page's document
-    would belong to this store (dedup.wire.shards).
+    judged is the caller's note of the state at the reservation.
     """
 
     token: str
@@ -80,13 +79,7 @@ class Reservation(msgspec.Struct, frozen=True):
     seconds: float
     expires: float
     judged: object = None
-    home: bool = True
     bytes: int = 0  # that it takes, as estimated
-
-    @property
-    def accepted(self) -> bool:
-        """Whether it is pinned: its page is processed, and its document is on its way to the store."""
-        return self.expires == inf
 
 
 class Reservations:
@@ -153,7 +146,6 @@ class Reservations:
         seconds: float,
         judged: object = None,
         token: str | None = None,
-        home: bool = True,
     ) -> str:
         """Reserve a page for some seconds and return the token of the reservation.
 
@@ -180,7 +172,7 @@ class Reservations:
                 self._draw_tokens()
             token = self._tokens.pop()
         expires = now + seconds
-        reservation = Reservation(token, number, document, seconds, expires, judged, home, size)
+        reservation = Reservation(token, number, document, seconds, expires, judged, size)
         if len(self._young) >= COMPARED:
             self._age()  # first: it is all that may fail
         self._young[number] = document.page.value

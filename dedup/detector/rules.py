@@ -14,7 +14,6 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from dedup.core.fingerprint import similarities
-from dedup.detector.reservations import Reservation
 from dedup.model.decision import UNREAD_ALIKE, decide, identity_of_pages
 from dedup.model.page import Document, Neighbour, PageFingerprint, Status, Verdict
 from dedup.model.policy import Policy
@@ -119,18 +118,3 @@ def is_unchanged(asked: Document, stored: Document | None) -> bool:
         and replace(stored.page, parts=b"", unread=False)
         == replace(asked.page, parts=b"", unread=False, partly=False, least=0.0)
     )
-
-
-def deciding_here(
-    key: str, home: bool, found: Iterable[tuple[Reservation, int]]
-) -> list[tuple[Document, int]]:
-    """Of the pages in flight near a page with this key, return those that it may have to wait for.
-
-    Between two in flight the home of the smaller key decides (dedup.wire.shards); an accepted page
-    counts at its own home. In a store that is the home of every key these are all of them.
-    """
-    return [
-        (other.document, distance)
-        for other, distance in found
-        if other.accepted or (home if key < other.document.key else other.home)
-    ]

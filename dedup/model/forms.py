@@ -335,7 +335,7 @@ def http_type(field: Field) -> Any:
     return Annotated[kind, Meta(description=description, **bounds)]
 
 
-def http_fields(fields: Iterable[Field], *, optional: bool = False) -> list[Any]:
+def http_fields(fields: Iterable[Field]) -> list[Any]:
     """Return the fields of a request's struct: None in place of a sparse one that is not given."""
     found: list[Any] = []
     for field in fields:
@@ -345,7 +345,7 @@ def http_fields(fields: Iterable[Field], *, optional: bool = False) -> list[Any]
         elif field.default is not msgspec.NODEFAULT:
             found.append((field.name, kind, field.default))
         else:
-            found.append((field.name, kind | None, None) if optional else (field.name, kind))
+            found.append((field.name, kind))
     return found
 
 
@@ -371,18 +371,6 @@ def to_http() -> Callable[[Document], msgspec.Struct]:
     )
     source = f"def to_http(document):\n    page = document.page\n    return Made({values})\n"
     return compiled(source, "to_http", Made=document_struct())
-
-
-def page_of_http(fields: Iterable[Field]) -> Callable[[Any, str], PageFingerprint]:
-    """Return the function that makes the fingerprint of an item of a request, given its recipe."""
-    values = {"features": str(COUNT), "recipe": "recipe"}  # a probe says nothing of features
-    for field in fields:
-        source = _of_json(field, f"item.{field.name}")
-        if field.name == "identity":  # optional in a probe
-            source = f"({source} if item.identity else 0)"
-        values[field.name] = source
-    source = f"def page_of(item, recipe):\n    return {built(PageFingerprint, values)}\n"
-    return compiled(source, "page_of")
 
 
 def options_of_http() -> Callable[[Any], ReserveOptions]:

@@ -247,8 +247,6 @@ class ReserveOptions(msgspec.Struct, frozen=True):
     kind     the kind of the page, a short text: only pages of one kind are compared
     token    the reservation's token, if the caller made a unique one; repeating a call with a token that is
              held returns its verdict, and reserves nothing
-    home     False in a shard (dedup.wire.shards) that is not the home of the key: the page is no
-             refetch here, and between two in flight the home of the smaller key decides
     seconds  how long the page may be in flight, in place of the policy's time
     """
 
@@ -260,7 +258,6 @@ class ReserveOptions(msgspec.Struct, frozen=True):
     ] = True
     kind: Annotated[str, _KIND] = ""
     token: Annotated[str | None, Form("token", "the token, made by the client")] = None
-    home: Annotated[bool, Form("switch", "whether this is the home of the key")] = True
     seconds: Annotated[float | None, Form("span", "how long the page may be in flight")] = None
 
 
@@ -273,7 +270,6 @@ class ReserveKeywords(TypedDict, total=False):
     guard: bool
     kind: str
     token: str | None
-    home: bool
     seconds: float | None
 
 

@@ -11,7 +11,7 @@ docs/reference/protocol.md describes the commands. A bad word raises UsageError,
 import re
 from binascii import Error as NotHex
 from binascii import unhexlify
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from dedup.model.errors import UsageError
@@ -314,13 +314,3 @@ def read_document(key: str, words: Sequence[bytes]) -> Document:
             field, read = _OF_WORDS[name]
             values[field.of_page][field.name] = read(word)
     return Document(key, PageFingerprint(**values[True]), **values[False])
-
-
-def check_given(pin: bool, given: Mapping[str, Any]) -> None:
-    """Raise UsageError if an insert is pinned and given fields of its document.
-
-    The document of a pinned reservation comes as an insert event, which has them.
-    """
-    if pin and given:
-        names = ", ".join(name.upper() for name in given)
-        raise UsageError(f"{names} and PIN exclude each other: the insert event has the fields")

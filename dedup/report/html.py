@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
-from dedup.model.names import count, running
+from dedup.model.names import count
 from dedup.report import parts
 from dedup.report.parts import Cell, ReportPage, Texts
 from dedup.report.texts import Piece, regions, sides
@@ -58,23 +58,20 @@ def _shown(value: Cell) -> str:
 
 
 class _TextRow(NamedTuple):
-    """Equal words (how many, and the words if they are shown), or the two sides of a region."""
+    """How many words are equal, or the two sides of a region."""
 
     equal: int = 0
-    words: str = ""
     left: Sequence[Piece] = ()
     right: Sequence[Piece] = ()
 
 
 def _text_rows(texts: Texts) -> Iterator[_TextRow]:
-    def equal(begin: int, end: int) -> Iterator[_TextRow]:
-        if end > begin:
-            yield _TextRow(end - begin, running(texts.a[begin:end]) if texts.whole else "")
-
     at = 0
     for region in regions(texts.a, texts.b, texts.hunks, texts.context):
-        yield from equal(at, region.a_begin)
-        left, right = sides(texts.a, texts.b, region, whole=texts.whole)
+        if region.a_begin > at:
+            yield _TextRow(region.a_begin - at)
+        left, right = sides(texts.a, texts.b, region)
         yield _TextRow(left=left, right=right)
         at = region.a_end
-    yield from equal(at, len(texts.a))
+    if len(texts.a) > at:
+        yield _TextRow(len(texts.a) - at)

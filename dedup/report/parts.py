@@ -87,23 +87,13 @@ class TablePart(Struct, frozen=True):
 
 
 class Texts(Struct, frozen=True):
-    """Two texts and where they differ, with `context` words around each difference.
-
-    whole   every word is there, equal ones folded; else equal words are counted
-    """
+    """Two texts and where they differ, with `context` words around each difference; other equal words are counted."""
 
     a: Sequence[str]
     b: Sequence[str]
     hunks: Sequence[Hunk]
     names: tuple[str, str]
     context: int
-    whole: bool = False
-
-
-class Beside(Struct, frozen=True):
-    """Small tables next to each other where there is space."""
-
-    parts: Sequence["Part"]
 
 
 class Folded(Struct, frozen=True):
@@ -132,29 +122,15 @@ class Section(Struct, frozen=True):
     text: str = ""
 
 
-Part = (
-    Text
-    | Warned
-    | Lines
-    | FigureRow
-    | Bars
-    | TablePart
-    | Texts
-    | Beside
-    | Folded
-    | ListEntry
-    | Section
-)
+Part = Text | Warned | Lines | FigureRow | Bars | TablePart | Texts | Folded | ListEntry | Section
 
 
 class ReportPage(Struct, frozen=True):
-    """A report: its title, its parts, who made it; a headline and a smaller line replace the title."""
+    """A report: its title, its parts, who made it."""
 
     title: str
     parts: Sequence[Part]
     made_by: str = ""
-    headline: str = ""
-    below: str = ""
 
 
 def percent(part: int, whole: int) -> str:

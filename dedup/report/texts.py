@@ -109,7 +109,7 @@ def _rising(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
 # ----------------------------------------------------------------------------- in words and columns
 
 
-WORDS = 30  # of each side of a hunk, shown unless all are to be shown
+WORDS = 30  # of each side of a hunk that are shown
 CONTEXT = 6  # words shown before and after a hunk
 
 MARKS = (("[-", "-]"), ("{+", "+}"))
@@ -137,14 +137,14 @@ def alike(similarity: float) -> str:
     return f"{int(100 * similarity)} % similar"
 
 
-def inline(a: Sequence[str], b: Sequence[str], hunk: Hunk, *, whole: bool) -> str:
-    """Return a hunk as one line, with the words around it; cut to WORDS a side unless whole."""
+def inline(a: Sequence[str], b: Sequence[str], hunk: Hunk) -> str:
+    """Return a hunk as one line, with the words around it; cut to WORDS a side."""
     start = max(0, hunk.a_begin - CONTEXT)
     stop = hunk.a_end + CONTEXT
     parts = ["..." if start else "", running(a[start : hunk.a_begin])]
     for side, words in enumerate((a[hunk.a_begin : hunk.a_end], b[hunk.b_begin : hunk.b_end])):
         if words:
-            parts.append(_marked(_cut(words, whole=whole), side))
+            parts.append(_cut(words).join(MARKS[side]))
     parts += [running(a[hunk.a_end : stop]), "..." if stop < len(a) else ""]
     return " ".join(filter(None, parts))
 
@@ -167,7 +167,7 @@ def regions(
 
 
 def sides(
-    a: Sequence[str], b: Sequence[str], region: DiffRegion, *, whole: bool
+    a: Sequence[str], b: Sequence[str], region: DiffRegion
 ) -> tuple[list[Piece], list[Piece]]:
     """Return the two texts of a region in pieces."""
     texts = []
@@ -179,18 +179,14 @@ def sides(
             begin, end = hunk[2 * side : 2 * side + 2]
             parts.append(Piece(running(words[at:begin]), -1))
             if end > begin:
-                parts.append(Piece(_cut(words[begin:end], whole=whole), side))
+                parts.append(Piece(_cut(words[begin:end]), side))
             at = end
         parts.append(Piece(running(words[at:stop]), -1))
         texts.append([piece for piece in parts if piece.text])
     return texts[0], texts[1]
 
 
-def _marked(text: str, side: int) -> str:
-    return text if side < 0 else text.join(MARKS[side])
-
-
-def _cut(words: Sequence[str], *, whole: bool) -> str:
-    left_out = 0 if whole else max(0, len(words) - WORDS)
+def _cut(words: Sequence[str]) -> str:
+    left_out = max(0, len(words) - WORDS)
     more = f" ... {left_out:,} more" if left_out else ""
     return running(words[: len(words) - left_out]) + more

@@ -1,7 +1,7 @@
 """Copy a file of any format without its near-duplicates; how a copy is packed (gzip, Zstandard, LZ4).
 
     lines, Parquet -> the same without some
-    WARCs, the WARCs of a WACZ -> a WARC in which near-duplicates are revisits
+    WARCs -> WARCs in which near-duplicates are revisits
 
 Invariants:
   - The same input gives the same bytes: a revisit's id is made from that of the record it replaces.
@@ -13,13 +13,12 @@ Invariants:
     identical; WARC-Refers-To-Target-URI is the document key of the page it resembles.
 """
 
-import errno
 import io
 import os
 import uuid
-import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from itertools import groupby
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, NamedTuple, Self
@@ -27,8 +26,8 @@ from typing import IO, Any, NamedTuple, Self
 import msgspec
 
 from dedup.scan.records import is_damage, longest_line, open_rows, opened, row_batches
-from dedup.scan.values import PageToJudge, Result, Row, shown
-from dedup.scan.warc import TORN, Read, WarcRecords, open_member, warc_members
+from dedup.scan.values import PageToJudge, Result, Row
+from dedup.scan.warc import Read, WarcRecords
 
 _encode = msgspec.json.Encoder().encode
 
@@ -196,33 +195,45 @@ def copy_parquet(copy: Copy, drops: Drops) -> str | None:
     import pyarrow as pa
     from pyarrow import parquet
 
+    row = 0
     with open(copy.source, "rb") as raw:  # noqa: PTH123 - a path as text
         try:
             file = open_rows(raw)
         except (pa.ArrowException, OSError, ValueError) as error:
             return _one_line(error)
-        row = 0
-        with parquet.ParquetWriter(
-            copy.target, file.schema_arrow, compression=_codec(file)
-        ) as writer:
-            held: list[Any] = []
-            for number in range(file.num_row_groups):
-                batches = row_batches(file, number)
-                while True:
-                    try:
-                        batch = next(batches, None)
-                    except (pa.ArrowException, OSError, ValueError) as error:
-                        _write(writer, held, file.schema_arrow)
-                        return f"after row {row}: {_one_line(error)}"
-                    if batch is None:
-                        break
-                    numbers = range(row + 1, row + 1 + batch.num_rows)
-                    row += batch.num_rows
-                    held.append(batch.filter(pa.array([drops.of(n) is None for n in numbers])))
-                    if sum(part.nbytes for part in held) >= GROUP_BYTES:
-                        _write(writer, held, file.schema_arrow)
-            _write(writer, held, file.schema_arrow)
+        schema, codec = file.schema_arrow, _codec(file)
+        try:
+            with parquet.ParquetWriter(copy.target, schema, compression=codec) as writer:
+                held: list[Any] = []
+                for number in range(file.num_row_groups):
+                    batches = row_batches(file, number)
+                    while True:
+                        try:
+                            batch = next(batches, None)
+                        except (pa.ArrowException, OSError, ValueError) as error:
+                            _write(writer, held, schema)
+                            return f"after row {row}: {_one_line(error)}"
+                        if batch is None:
+                            break
+                        numbers = range(row + 1, row + 1 + batch.num_rows)
+                        row += batch.num_rows
+                        held += _kept(batch, [drops.of(n) is None for n in numbers])
+                        if sum(part.nbytes for part in held) >= GROUP_BYTES:
+                            _write(writer, held, schema)
+                _write(writer, held, schema)
+        except pa.ArrowException as error:  # of a type that cannot be written
+            return f"after row {row}: {_one_line(error)}"
     return None
+
+
+def _kept(batch: Any, keep: list[bool]) -> Iterator[Any]:
+    """Yield the runs of rows that are kept: slices, which there are of every type."""
+    at = 0
+    for is_kept, run in groupby(keep):
+        size = len(list(run))
+        if is_kept:
+            yield batch.slice(at, size)
+        at += size
 
 
 def _write(writer: Any, held: list[Any], schema: Any) -> None:
@@ -277,15 +288,8 @@ def copy_warc(copy: Copy, drops: Drops) -> str | None:
 class WarcCopier(WarcRecords):
     """Copies each record as it is read."""
 
-    def __init__(
-        self,
-        file: IO[bytes],
-        path: str,
-        drops: Drops,
-        out: PackedFile,
-        number: int = 0,
-    ) -> None:
-        super().__init__(file, path, number)
+    def __init__(self, file: IO[bytes], path: str, drops: Drops, out: PackedFile) -> None:
+        super().__init__(file, path)
         self._drops, self._out = drops, out
 
     def run(self) -> None:
@@ -355,31 +359,3 @@ def _http_headers(record: Any) -> bytes:
                 found: bytes = head[: at + len(end)]
                 return found
     return b""
-
-
-# ------------------------------------------------------------------------------------------- WACZ
-
-
-def copy_wacz(copy: Copy, drops: Drops) -> str | None:
-    """Write the records of all WARCs of a WACZ as one WARC; return why some are missing, or None. Raises OSError."""
-    missing, number = None, 0
-    with open(copy.source, "rb") as raw:  # noqa: PTH123 - a path as text
-        try:
-            archive = zipfile.ZipFile(raw)
-        except (*TORN, OSError) as error:
-            return f"no ZIP archive ({error})"
-        with PackedFile(copy.target, copy.packing) as out:
-            for info in warc_members(archive):
-                try:
-                    with open_member(archive, raw, info) as file:
-                        copier = WarcCopier(file, info.filename, drops, out, number)
-                        try:
-                            copier.run()
-                        finally:
-                            number = copier.number
-                except (*TORN, OSError) as error:
-                    if isinstance(error, OSError) and error.errno not in {None, errno.EINVAL}:
-                        raise  # the disk's
-                    out.take_back()
-                    missing = f"{shown(os.fsencode(info.filename))} cannot be copied ({error})"
-    return missing

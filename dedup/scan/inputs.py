@@ -1,7 +1,8 @@
 """Which files an input means, and in which order: as given; globs and folders by name.
 
 Invariants: the same arguments give the same units every time; files are listed as they are
-needed, never all at once; hidden files, and the scan's own output, are left out.
+needed, never all at once. What begins with "." or "_" is left out, as Spark does (_temporary, _SUCCESS), and so is
+the scan's own output; other files of a folder whose names say no format are counted.
 """
 
 import glob
@@ -12,7 +13,7 @@ from typing import NamedTuple
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from dedup.model.errors import DedupError, UsageError
-from dedup.scan.values import STDIN, Kind, ScanJob, Unit
+from dedup.scan.values import STDIN, Kind, ScanJob, Unit, shown
 
 FILES_A_UNIT = 64  # HTML files that one process reads in one go
 
@@ -38,14 +39,25 @@ class _InputFile(NamedTuple):
     bytes: int
 
 
-def list_units(job: ScanJob) -> Iterator[Unit]:
-    """Yield the units of a job in their order.
+class NotRead:
+    """Files of folders whose names say no format: how many, and one of them."""
+
+    count, example = 0, ""
+
+    def add(self, path: str) -> None:
+        """Count a file."""
+        self.count += 1
+        self.example = self.example or shown(os.fsencode(path))
+
+
+def list_units(job: ScanJob, not_read: NotRead | None = None) -> Iterator[Unit]:
+    """Yield the units of a job in their order; count files that are none in not_read.
 
     Raises DedupError for an input that is not there or holds no files to scan, and UsageError for
     a file whose name does not tell how to read it.
     """
     batch: list[_InputFile] = []
-    for file in _files(job):
+    for file in _files(job, not_read or NotRead()):
         if file.kind != "html":
             yield from _unit(batch)
             yield from _unit([file])
@@ -64,7 +76,7 @@ def _unit(files: list[_InputFile]) -> Iterator[Unit]:
         yield Unit(files[0].kind, paths, sum(file.bytes for file in files))
 
 
-def _files(job: ScanJob) -> Iterator[_InputFile]:
+def _files(job: ScanJob, not_read: NotRead) -> Iterator[_InputFile]:
     outputs = (job.output, job.report, job.kept)
     own = {os.path.realpath(path) for path in outputs if path not in {None, "-"}}
     for given in job.inputs:
@@ -79,7 +91,7 @@ def _files(job: ScanJob) -> Iterator[_InputFile]:
             raise DedupError(f"{given}: there is no such file or folder; check the path")
         empty = True
         for path in paths:
-            for file in _below(path, job.format, own):
+            for file in _below(path, job.format, own, not_read):
                 empty = False
                 yield file
         if empty:
@@ -102,7 +114,7 @@ def local_path(given: str) -> str:
 _URL = re.compile("[a-zA-Z][a-zA-Z0-9+.-]+://")
 
 
-def _below(path: str, kind: Kind | None, own: set[str]) -> Iterator[_InputFile]:
+def _below(path: str, kind: Kind | None, own: set[str], not_read: NotRead) -> Iterator[_InputFile]:
     """Yield a file itself, or what a folder and those below it hold, by name."""
     if not os.path.isdir(path):  # noqa: PTH112 - paths here are text, millions of them
         known = kind or kind_of(path)
@@ -120,9 +132,17 @@ def _below(path: str, kind: Kind | None, own: set[str]) -> Iterator[_InputFile]:
         names = sorted((e.name, e.is_dir(follow_symlinks=False)) for e in entries)
     for name, is_folder in names:
         below = os.path.join(path, name)  # noqa: PTH118
-        known = kind or kind_of(name)
-        if not name.startswith(".") and (is_folder or (known and os.path.isfile(below))):  # noqa: PTH113
-            yield from _below(below, kind, own)
+        if _is_left_out(name):
+            continue
+        if is_folder or ((kind or kind_of(name)) and os.path.isfile(below)):  # noqa: PTH113
+            yield from _below(below, kind, own, not_read)
+        elif os.path.isfile(below) and os.path.realpath(below) not in own:  # noqa: PTH113
+            not_read.add(below)
+
+
+def _is_left_out(name: str) -> bool:
+    """Tell whether Spark leaves a name out; `_day=1` is a folder of rows."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
 def kind_of(name: str) -> Kind | None:

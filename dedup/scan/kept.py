@@ -1,4 +1,4 @@
-"""`--kept`: write the input once more without its near-duplicates, each file in its own format, a WACZ as WARC.
+"""`--kept`: write the input once more without its near-duplicates, each file in its own format.
 
     dropped.jsonl (from the judge, in input order) + the input -> copies next to the target -> one rename
 
@@ -19,7 +19,7 @@ import msgspec
 
 from dedup.core.files import replace_file, sync_folder
 from dedup.model.errors import DedupError, UsageError
-from dedup.scan.copies import Copy, Drops, copy_lines, copy_parquet, copy_wacz, copy_warc
+from dedup.scan.copies import Copy, Drops, copy_lines, copy_parquet, copy_warc
 from dedup.scan.inputs import kind_of, list_units, local_path
 from dedup.scan.values import STDIN, BrokenRecord, Kind, ScanJob, ScanProgress, Summary, Unit, shown
 
@@ -44,7 +44,7 @@ def check_kept(job: ScanJob, *, begins: bool) -> None:
         raise UsageError("--kept reads the input twice and writes files: give files, not -")
     if _is_one_file(job):
         given = local_path(job.inputs[0])
-        here, there = _written(job.format or kind_of(given)), kind_of(job.kept)
+        here, there = job.format or kind_of(given), kind_of(job.kept)
         if target.is_dir() or (there is not None and there != here):
             raise UsageError(
                 f"{job.kept}: the copy of {given} is written as {here}; give the name of such a file"
@@ -147,7 +147,7 @@ class _Copy:
             if unit.kind == "html" and drops.of(record) is not None:
                 continue
             source = os.fsdecode(path)
-            target = self._target_of(f"{source}.warc.gz" if unit.kind == "wacz" else source)
+            target = self._target_of(source)
             packing = str(target if self._root is not None else self._target)
             if target.exists() and number != self._resumed:
                 raise DedupError(f"{shown(path)} is given twice; --kept writes each file once")
@@ -170,11 +170,6 @@ class _Copy:
         return target
 
 
-def _written(kind: Kind | None) -> Kind | None:
-    """Return the format in which a file of a format is written."""
-    return "warc" if kind == "wacz" else kind
-
-
 def _copy_file(copy: Copy, _drops: Drops) -> None:
     shutil.copyfile(copy.source, copy.target)
 
@@ -182,7 +177,6 @@ def _copy_file(copy: Copy, _drops: Drops) -> None:
 _COPIERS: dict[Kind, Callable[[Copy, Drops], str | None]] = {
     "warc": copy_warc,
     "wet": copy_warc,
-    "wacz": copy_wacz,
     "parquet": copy_parquet,
     "jsonl": copy_lines,
     "html": _copy_file,

@@ -10,7 +10,6 @@ Invariants:
     scan that is killed leaves no process.
 """
 
-import math
 import os
 import signal
 import subprocess
@@ -20,7 +19,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
 from queue import Full, Queue
@@ -116,21 +114,10 @@ def result_of(raw: RawPage, name: str, reading: ReadingOptions) -> PageToJudge |
         return Large(raw.offset, key)
     domain = registrable_domain(raw.url) if raw.url else FILES
     if raw.is_text:
-        found = fingerprint_text(html, recipe=reading.recipe), raw.record, b""
-        return PageToJudge(raw.offset, key, domain, *found, _seconds(raw.date))
+        page = fingerprint_text(html, recipe=reading.recipe)
+        return PageToJudge(raw.offset, key, domain, page, raw.record)
     read = _read(html, encoding, raw.url or None, reading)
-    found = read.fingerprint, raw.record, read.blocks
-    return PageToJudge(raw.offset, key, domain, *found, _seconds(raw.date))
-
-
-def _seconds(date: object) -> float:
-    """Return a date as Unix time; 0 for what is none."""
-    if isinstance(date, int | float):
-        return float(date) if math.isfinite(date) else 0.0
-    with suppress(ValueError, OverflowError):
-        at = date if isinstance(date, datetime) else datetime.fromisoformat(str(date))
-        return at.replace(tzinfo=at.tzinfo or UTC).timestamp()
-    return 0.0
+    return PageToJudge(raw.offset, key, domain, read.fingerprint, raw.record, read.blocks)
 
 
 def learned(found: PageToJudge, frames: Frames) -> PageFingerprint:

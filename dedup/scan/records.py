@@ -87,40 +87,6 @@ def opened(path: str) -> Iterator[tuple[IO[bytes], IO[bytes] | None, "_Unpacked 
             yield io.BufferedReader(unpacked, _BUFFER_BYTES), raw, unpacked
 
 
-class FileRegion(io.RawIOBase):
-    """Some bytes of an open file, as a file of their own. Closing it leaves the file open."""
-
-    def __init__(self, file: IO[bytes], begin: int, size: int) -> None:
-        self._file, self._begin, self._size = file, begin, size
-        self._at = 0
-
-    def readable(self) -> bool:
-        """Say that it can be read."""
-        return True
-
-    def seekable(self) -> bool:
-        """Say that it can be read from anywhere."""
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a place, which may lie behind the end."""
-        origin = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        self._at = max(0, origin + offset)
-        return self._at
-
-    def tell(self) -> int:
-        """Return the place of the next byte."""
-        return self._at
-
-    def read(self, size: int = -1) -> bytes:
-        """Read up to `size` bytes; all of the rest by default."""
-        left = max(0, self._size - self._at)
-        self._file.seek(self._begin + self._at)
-        data = self._file.read(left if size < 0 else min(size, left))
-        self._at += len(data)
-        return data
-
-
 class _Unpacked(io.RawIOBase):
     """A compressed file as Python's io has it: it ends where it is torn, and keeps the error."""
 
@@ -183,6 +149,11 @@ def _raw_page(
         url = ""
     if isinstance(key, int):
         key = str(key)
+    try:  # Parquet's strings may lack the mark that says so
+        url = url.decode() if isinstance(url, bytes) else url
+        key = key.decode() if isinstance(key, bytes) else key
+    except UnicodeDecodeError as error:
+        return Broken(offset, name, place, f"its URL or id is not UTF-8 ({error})")
     for part, value, form in (("key", key, str), ("url", url, str), ("page", page, str | bytes)):
         if part in reading.fields and not isinstance(value, form):
             held = "is missing" if value is UNSET else f"holds {_NAMES.get(type(value), 'no text')}"
@@ -190,8 +161,13 @@ def _raw_page(
             return Broken(
                 offset, name, place, f"the field {reading.fields[part]!r} {held} ({other})"
             )
-    is_text = reading.text_field is not None
-    return RawPage(url, key, page, None, offset, place, number, is_text, values.get("date"))
+    is_text = reading.text_field is not None or (isinstance(page, str) and _is_text(page))
+    return RawPage(url, key, page, None, offset, place, number, is_text)
+
+
+def _is_text(page: str) -> bool:
+    """Tell whether a field of HTML holds text about markup: it begins with no tag and has no end tag."""
+    return "</" not in page and "<" in page and not page.lstrip("\ufeff \t\r\n").startswith("<")
 
 
 _NAMES = {
@@ -243,6 +219,8 @@ def read_parquet(path: str, reading: ReadingOptions) -> Iterator[RawPage | Broke
                             part: held[part][i].as_py() if part in held else UNSET for part in paths
                         }
                         yield _raw_page(values, reading, shown_path, f"row {row}", row, raw.tell())
+        except UsageError as error:
+            yield Broken(0, shown_path, "", str(error), rest=True)
         except (pa.ArrowException, OSError, ValueError) as error:
             reason = " ".join(str(error).split())
             yield Broken(raw.tell(), shown_path, f"after row {row}", reason, rest=True)
@@ -306,9 +284,8 @@ def read_files(paths: Sequence[str], reading: ReadingOptions) -> Iterator[RawPag
         try:
             with open(path, "rb") as file:  # noqa: PTH123 - a path as text
                 html = file.read(reading.max_bytes + 1)
-                seconds = os.fstat(file.fileno()).st_mtime
         except OSError as error:
             yield Broken(offset, key, "", error.strerror or str(error), rest=True)
             continue
         offset += len(html)
-        yield RawPage("", key, html, None, offset, "", number, date=seconds)
+        yield RawPage("", key, html, None, offset, "", number)

@@ -10,7 +10,6 @@ from its work folder:
     job.json         the inputs and options; a scan with others is refused
     verdicts.jsonl   the verdicts so far
     dropped.jsonl    which records are near-duplicates, and of which page (with --kept)
-    members.jsonl    what each page was judged by (with --keep), and elected*: what stays (dedup/scan/keep.py)
     kept.json        how far the copy is (dedup/scan/kept.py)
     position.0, .1   where the scan is, written alternately
     store/           what it accepted (a store as any other)
@@ -44,8 +43,7 @@ from dedup.model.errors import DedupError, RecipeMismatch, StoreDamaged, UsageEr
 from dedup.model.recipes import Recipe
 from dedup.scan.accepted import AcceptedLayers
 from dedup.scan.copies import drop_line
-from dedup.scan.inputs import ARCHIVES, list_units
-from dedup.scan.keep import elect, member_line
+from dedup.scan.inputs import ARCHIVES, NotRead, list_units
 from dedup.scan.kept import check_kept, write_kept
 from dedup.scan.reading import read_all
 from dedup.scan.values import (
@@ -59,10 +57,12 @@ from dedup.scan.values import (
     Summary,
     Task,
     reading_of,
+    shown,
 )
 from dedup.scan.verdicts import ScanJudge, check_outputs, finish, to_line
 from dedup.store import Store, agreed_recipe
 from dedup.store.documents import Documents
+from dedup.store.store import DOCUMENTS
 
 COMMIT_ROWS = 1024
 COMMIT_BYTES = 1 << 22
@@ -101,12 +101,11 @@ def scan(
         begins = not (folder / "job.json").exists()
         if job.kept is not None:
             check_kept(job, begins=begins)
-        total_bytes = _bytes_of(job) if begins else 0  # a wrong input leaves no work behind
+        listed = _listed(job) if begins else None  # a wrong input leaves no work behind
         work = stack.enter_context(Work(folder, job, recipe, base))
         if work.position.phase == "scan":
-            total_bytes = total_bytes or _bytes_of(job)
-            _read(job, work, recipe, total_bytes, progress, fault, emit)
-        return _end(job, work, base, recipe, progress, fault)
+            _read(job, work, recipe, listed or _listed(job), progress, fault, emit)
+        return _end(job, work, base, progress, fault)
 
 
 def _check(job: ScanJob) -> None:
@@ -116,13 +115,6 @@ def _check(job: ScanJob) -> None:
     check_outputs(output, job.report)
     if output is None and job.resume and (job.kept is None or job.output == STDOUT):
         raise UsageError("only a scan with an output file can be resumed; give --output FILE")
-    if job.keep != "first" and (job.store is not None or job.output == STDOUT):
-        what = "the pages of a store" if job.store is not None else "verdicts on stdout"
-        raise UsageError(
-            f"--keep {job.keep} chooses when all pages are known, and does not go with {what}; give --keep first"
-        )
-    if job.date_field is not None and job.keep != "newest":
-        raise UsageError("--date-field is for --keep newest")
     if job.update and job.store is None:
         raise UsageError("there is no store to update; give --store PATH")
 
@@ -147,22 +139,29 @@ def _open_store(job: ScanJob, *, create: bool) -> Store | None:
     if job.store is None:
         return None
     try:
-        return Store.open(job.store, job.namespace, job.distance, secret=job.secret, create=create)
+        folder, name = _place(job.store)
+        return Store.open(folder, name, job.distance, secret=job.secret, create=create)
     except FileNotFoundError:
         if not job.update:
             raise
         return None
 
 
+def _place(store: str) -> tuple[Path, str]:
+    """Return the folder of a store's namespaces, and which one is meant."""
+    folder = Path(store).resolve()
+    return (folder.parent, folder.name) if (folder / DOCUMENTS).is_file() else (folder, "default")
+
+
 def _recipe(job: ScanJob, base: Store | None) -> Recipe:
     """Return the recipe of everything in a scan. Raises RecipeMismatch where a secret is missing."""
     held = "" if base is None else base.recipe
-    where = Path(job.store or "") / job.namespace
+    where = Path(job.store or "")
     recipe = agreed_recipe(where, held, None, job.secret)
     if recipe.key is None:
         raise RecipeMismatch(
             f"the store {where} holds fingerprints of recipe {held!r}, which needs its "
-            "secret; give it by --secret"
+            "secret; set DEDUP_SECRET to it"
         )
     return recipe
 
@@ -170,30 +169,34 @@ def _recipe(job: ScanJob, base: Store | None) -> Recipe:
 # ---------------------------------------------------------------------------------- reading
 
 
-def _bytes_of(job: ScanJob) -> int:
-    """Return how many bytes there are to be read.
+def _listed(job: ScanJob) -> tuple[int, NotRead]:
+    """Return how many bytes there are to be read, and the files that will not be.
 
     Raises what list_units() raises, and ModuleNotFoundError where a reader of the inputs, or the
     writer of the output, is not installed.
     """
     needed = {"pyarrow"} if (job.output or "").lower().endswith(".parquet") else set()
-    total_bytes = 0
-    for unit in list_units(job):
+    total_bytes, not_read = 0, NotRead()
+    for unit in list_units(job, not_read):
         total_bytes += unit.bytes
+        if unit.kind == "wacz" and job.kept is not None:
+            raise UsageError(
+                f"{shown(unit.paths[0])}: --kept writes no WACZ; unzip it, and give the WARCs in its folder archive"
+            )
         if unit.kind in ARCHIVES or unit.paths[0].lower().endswith((b".zst", b".lz4")):
             needed.add("fastwarc")
         elif unit.kind == "parquet":
             needed.add("pyarrow")
     for module in sorted(needed):
         import_module(module)
-    return total_bytes
+    return total_bytes, not_read
 
 
 def _read(
     job: ScanJob,
     work: "Work",
     recipe: Recipe,
-    total_bytes: int,
+    listed: tuple[int, NotRead],
     progress: Callable[[ScanProgress], None] | None,
     fault: Callable[[BrokenRecord], None] | None,
     emit: Callable[[bytes], None] | None,
@@ -201,7 +204,10 @@ def _read(
     begin = work.position
     detector = _detector(job, work, recipe)
     distance = detector.policy.distance
+    total_bytes, not_read = listed
     judge = ScanJudge(detector, job.identity, copy.deepcopy(begin.summary), fault)
+    judge.summary.files_not_read = not_read.count
+    judge.summary.not_read_example = not_read.example
     reading = reading_of(job, recipe)
     processes = 1 if STDIN in job.inputs else job.processes
     position = begin
@@ -244,9 +250,7 @@ def _read(
 def _add(job: ScanJob, lines: "Lines", unit: int, result: Result, row: Row) -> None:
     """Add what a verdict adds to each file of lines."""
     lines["verdicts"].append(to_line(row))
-    if job.keep != "first":
-        lines["members"].append(member_line(unit, result))
-    elif job.kept is not None and row.status == "near_duplicate":
+    if job.kept is not None and row.status == "near_duplicate":
         lines["dropped"].append(drop_line(unit, result, row))
 
 
@@ -299,18 +303,14 @@ def _end(
     job: ScanJob,
     work: "Work",
     base: Store | None,
-    recipe: Recipe,
     progress: Callable[[ScanProgress], None] | None,
     fault: Callable[[BrokenRecord], None] | None,
 ) -> Summary:
     summary = copy.deepcopy(work.position.summary)
     work.close()
-    if job.keep != "first":
-        summary = elect(job, work.folder, summary, recipe)
     if job.kept is not None:
-        name = "dropped.jsonl" if job.keep == "first" else "elected-dropped.jsonl"
-        uncopied = write_kept(job, work.folder / name, summary, progress, fault)
-        summary.uncopied_files = uncopied
+        dropped = work.folder / "dropped.jsonl"
+        summary.uncopied_files = write_kept(job, dropped, summary, progress, fault)
     if job.update:
         summary.inserted = _update(job, work, base)
     finish(summary, work.verdicts, None if job.output == STDOUT else job.output, job.report)
@@ -339,7 +339,7 @@ def _update(job: ScanJob, work: "Work", base: Store | None) -> int:
 # --------------------------------------------------------------------------------- the work folder
 
 VERSION = 5
-LINES = ("verdicts", "dropped", "members")  # files of lines; the latter two may stay empty
+LINES = ("verdicts", "dropped")  # files of lines; the latter may stay empty
 Lines = dict[str, list[bytes]]  # what is to be added to each
 
 Phase = Literal["scan", "end"]
@@ -352,7 +352,7 @@ class Position(msgspec.Struct, frozen=True):
     offset          how many bytes of it were read
     stamp           the unit's first path (in hex) and its size, to know it again
     behind_bytes    bytes of the units that were read
-    bytes           length of each file of lines: verdicts.jsonl, dropped.jsonl, members.jsonl
+    bytes           length of each file of lines: verdicts.jsonl, dropped.jsonl
     sequence        the number of the commit
     """
 
@@ -442,10 +442,7 @@ class Work:
     @property
     def verdicts(self) -> Path:
         """The file of verdicts, a line each."""
-        elected = self.folder / "elected.jsonl"
-        return (
-            elected if (self.folder / "elected.json").exists() else self.folder / "verdicts.jsonl"
-        )
+        return self.folder / "verdicts.jsonl"
 
     def documents(self) -> Documents:
         """Close the work for writing, and open the accepted documents for reading."""

@@ -11,7 +11,6 @@ from dedup.model.page import Identity, PageFingerprint, Status
 from dedup.model.policy import Options, Similarity
 from dedup.model.recipes import Recipe
 
-Keep = Literal["first", "longest", "newest", "canonical"]
 Kind = Literal["warc", "wet", "wacz", "parquet", "jsonl", "html"]
 
 STDIN = "-"  # as an input
@@ -26,12 +25,10 @@ class ScanJob(msgspec.Struct, frozen=True, kw_only=True):
     text_field  the field with plain text, in place of HTML in html_field; fields may be paths (`a.b`)
     output      the file of verdicts (.jsonl or .parquet), "-" for stdout, None for none
     identity    keep pages that are other pages of their site by title or canonical URL
-    keep        which page of a group stays (dedup/scan/keep.py)
-    date_field  the field of a page's date, for keep="newest"
     report      a file for the report (.html or .json), or None
     kept        where the input is written once more without its near-duplicates: a file for one
                 file, a folder for more; None for nowhere
-    store       a folder whose store (at <store>/<namespace>) the pages are compared with, or None
+    store       the folder of a store that the pages are compared with, or one with the folder of a store "default"; or None
     update      insert the accepted pages there once the scan is complete
     resume      resume the work of an earlier, interrupted scan, in the folder next to the output
     processes   how many read and fingerprint
@@ -50,11 +47,8 @@ class ScanJob(msgspec.Struct, frozen=True, kw_only=True):
     identity: bool = False
     secret: str | None = None
     store: str | None = None
-    namespace: str = "default"
     update: bool = False
     output: str | None = None
-    keep: Keep = "first"
-    date_field: str | None = None
     report: str | None = None
     kept: str | None = None
     resume: bool = False
@@ -100,14 +94,12 @@ class ReadingOptions(msgspec.Struct, frozen=True):
     text_field: str | None = None  # with plain text, in place of HTML
     id_field: str | None = None  # with the document key, in place of the URL
     needs_url: bool = True
-    date_field: str | None = None
 
     @property
     def fields(self) -> dict[str, str]:
         """The field of each part of a page."""
         found = {"url": self.url_field, "page": self.text_field or self.html_field}
-        more = {"key": self.id_field, "date": self.date_field}
-        return found | {part: field for part, field in more.items() if field is not None}
+        return found if self.id_field is None else found | {"key": self.id_field}
 
 
 def reading_of(job: ScanJob, recipe: Recipe) -> ReadingOptions:
@@ -118,7 +110,6 @@ def reading_of(job: ScanJob, recipe: Recipe) -> ReadingOptions:
         job.max_bytes,
         recipe,
         text_field=job.text_field,
-        date_field=job.date_field,
     )
 
 
@@ -139,7 +130,6 @@ class RawPage(NamedTuple):
     record  its number in the unit, from 1, by which it is found there again: of a WARC record,
             a line, a row or a file
     is_text it is plain text in UTF-8, not HTML
-    date    when it was fetched or made: Unix time, or ISO 8601, or anything else for unknown
     """
 
     url: str
@@ -150,7 +140,6 @@ class RawPage(NamedTuple):
     place: str
     record: int = 0
     is_text: bool = False
-    date: object = None
 
 
 class PageToJudge(msgspec.Struct, frozen=True, array_like=True, tag=0):
@@ -162,7 +151,6 @@ class PageToJudge(msgspec.Struct, frozen=True, array_like=True, tag=0):
     page: PageFingerprint
     record: int = 0
     blocks: bytes = b""  # PageReading.blocks
-    date: float = 0.0  # 0: unknown
 
 
 class Large(msgspec.Struct, frozen=True, array_like=True, tag=1):
@@ -247,6 +235,7 @@ class Summary(msgspec.Struct):
     skipped          records that are not judged, by reason: revisit, non_html, status
     broken           broken records; faults names the first of them
     unread_files     files of which a part could not be read at all
+    files_not_read   files of folders whose names say no format; not_read_example is one of them
     distances        near-duplicates by their distance, in bits
     similarities     and by their similarity, in whole per cent
     inserted         documents inserted into the store, if that was asked for
@@ -263,6 +252,8 @@ class Summary(msgspec.Struct):
     skipped: dict[str, int] = {}
     broken: int = 0
     unread_files: int = 0
+    files_not_read: int = 0
+    not_read_example: str = ""
     distances: dict[int, int] = {}
     similarities: dict[int, int] = {}
     faults: list[BrokenRecord] = []

@@ -26,12 +26,12 @@ import zipfile
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator
-from typing import IO, Any, cast
+from typing import IO, Any
 
 import msgspec
 
 from dedup.scan.inputs import kind_of
-from dedup.scan.records import FileRegion, is_damage
+from dedup.scan.records import is_damage
 from dedup.scan.values import Broken, RawPage, ReadingOptions, Skipped, shown
 
 _HTML = frozenset(("text/html", "application/xhtml+xml"))
@@ -228,8 +228,7 @@ class WarcPages(WarcRecords):
                 return self._broken(offset, str(error))
         if not kind and b"<html" not in body[:4096].lower():
             return Skipped(offset, "non_html")
-        date = record.headers.get("WARC-Date")
-        return RawPage(url, None, body, encoding, offset, f"byte {offset}", self._number, date=date)
+        return RawPage(url, None, body, encoding, offset, f"byte {offset}", self._number)
 
     def _text(self, record: Any, url: str) -> Read:
         offset, most = self._last, self._reading.max_bytes
@@ -241,8 +240,7 @@ class WarcPages(WarcRecords):
             reason = f"cut short: {len(body):,} of {record.content_length:,} bytes"
             return self._broken(offset, reason)
         place = f"byte {offset}"
-        date = record.headers.get("WARC-Date")
-        return RawPage(url, None, body, "utf-8", offset, place, self._number, True, date)
+        return RawPage(url, None, body, "utf-8", offset, place, self._number, True)
 
     def _broken(self, offset: int, reason: str) -> Broken:
         return Broken(offset, self._name, f"byte {offset}", reason)
@@ -371,58 +369,33 @@ def _is_text(body: bytes) -> bool:
 # ------------------------------------------------------------------------------------------- WACZ
 
 # What zipfile raises for damage, beside OSError for a place that cannot be.
-TORN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, ValueError)
-_HEAD_BYTES = 30  # of the header before a member, without its name and its extra field
+_TORN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, ValueError)
 
 
 def read_wacz(path: str, reading: ReadingOptions) -> Iterator[Read]:
     """Yield what each response of a WACZ comes to. Raises OSError if the file cannot be opened."""
-    name = shown(os.fsencode(path))
+    name, number = shown(os.fsencode(path)), 0
     with open(path, "rb") as raw:  # noqa: PTH123 - a path as text
         try:
             archive = zipfile.ZipFile(raw)
-        except (*TORN, OSError) as error:
+        except (*_TORN, OSError) as error:
             yield Broken(0, name, "", f"no ZIP archive ({error})", rest=True)
             return
-        members = warc_members(archive)
-        if not members:
+        warcs = [each for each in archive.infolist() if _is_warc(each.filename)]
+        if not warcs:
             yield Broken(0, name, "", "it holds no archive/*.warc.gz", rest=True)
-        number = 0
-        for info in members:
+        for info in warcs:
             try:
-                with open_member(archive, raw, info) as file:
+                with archive.open(info) as file:
                     pages = WarcPages(file, f"{path}/{info.filename}", reading, number)
                     try:
                         yield from pages.read()
                     finally:
                         number = pages.number
-            except (*TORN, OSError) as error:
-                yield Broken(
-                    0,
-                    name,
-                    shown(os.fsencode(info.filename)),
-                    f"cannot be read ({error})",
-                    rest=True,
-                )
+            except (*_TORN, OSError) as error:
+                place = shown(os.fsencode(info.filename))
+                yield Broken(0, name, place, f"cannot be read ({error})", rest=True)
 
 
-def warc_members(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
-    """Return the WARCs of a WACZ."""
-    return [info for info in archive.infolist() if is_warc(info.filename)]
-
-
-def is_warc(name: str) -> bool:
-    """Tell whether a member of a WACZ is a WARC, by its name."""
+def _is_warc(name: str) -> bool:
     return name.startswith("archive/") and kind_of(name) == "warc"
-
-
-def open_member(archive: zipfile.ZipFile, raw: IO[bytes], info: zipfile.ZipInfo) -> IO[bytes]:
-    """Open a member for reading and seeking: in place where it is stored, as WACZ asks for."""
-    if info.compress_type != zipfile.ZIP_STORED:
-        return archive.open(info)
-    archive.open(info).close()  # raises what is wrong with its header
-    raw.seek(info.header_offset)
-    head = raw.read(_HEAD_BYTES)
-    names = int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little")
-    begin = info.header_offset + _HEAD_BYTES + names
-    return cast("IO[bytes]", FileRegion(raw, begin, info.file_size))

@@ -66,7 +66,7 @@ class Config(msgspec.Struct, frozen=True):
                   or documents that are not older than some seconds
     unchanged     whether unchanged pages of an earlier crawl bring their items
     path          folder of the store's namespaces
-    service       URLs of table services in order of preference; none: the store at path
+    service       URLs of table services in order of preference, or a list of them for each shard; none: the store at path
     auto          whether a table service on this machine replaces the store, if there is one
     wait_seconds  how long a page waits for a near-duplicate in flight
     exempt        reasons in force for which a page is not judged, or is kept
@@ -90,7 +90,7 @@ class Config(msgspec.Struct, frozen=True):
     memory: Memory
     unchanged: Unchanged
     path: Path
-    service: tuple[str, ...]
+    service: tuple[str | tuple[str, ...], ...]
     auto: bool
     wait_seconds: float
     exempt: frozenset[str]
@@ -130,7 +130,7 @@ class Config(msgspec.Struct, frozen=True):
             memory=memory if memory in {"crawl", "ever"} else age_seconds(memory) or 0,
             unchanged=_unchanged(settings, read),
             path=_beside_project(read("path")),
-            service=() if _is_auto(settings) else _service(settings),
+            service=() if _is_auto(settings) else _service(settings, read("scope")),
             auto=_is_auto(settings),
             wait_seconds=read("wait_seconds"),
             exempt=exempt,
@@ -257,23 +257,24 @@ def _is_auto(settings: BaseSettings) -> bool:
     return settings.get("DEDUP_SERVICE") in ("auto", ["auto"], ("auto",))
 
 
-def _service(settings: BaseSettings) -> tuple[str, ...]:
-    """Return the URLs, checked; errors show a URL without its token."""
+def _service(settings: BaseSettings, scope: str) -> tuple[str | tuple[str, ...], ...]:
+    """Return the URLs, or those of each shard, checked; errors show a URL without its token."""
     try:
         urls = tuple(settings.getlist("DEDUP_SERVICE"))
     except TypeError:
         urls = (settings.get("DEDUP_SERVICE"),)  # not a list
+    urls = tuple(tuple(each) if isinstance(each, list) else each for each in urls)
     if urls:
         try:
             import hiredis  # noqa: F401
 
-            from dedup.wire.client.services import addresses_of
+            from dedup.wire.client.services import shards_of
         except ModuleNotFoundError as error:
             raise NotConfigured(
                 f"DEDUP_SERVICE needs more: pip install 'crawl-dedup[client]' ({error})"
             ) from error
         try:
-            addresses_of(urls)
+            shards_of(urls, scope)
         except UsageError as error:
             raise UsageError(f"setting DEDUP_SERVICE: {error}") from None
     return urls

@@ -31,7 +31,7 @@ from dedup.wire.kafka import (
     ensure_topic,
 )
 from dedup.wire.kafka.writer import dead_letter
-from dedup.wire.shards import PartitionShare, partition_of
+from dedup.wire.shards import partition_of
 
 FIRST_RETRY_SECONDS = 0.5  # after a store or the dead letters failed
 LONGEST_RETRY_SECONDS = 10.0
@@ -129,7 +129,7 @@ class Stopped(Exception):
 class Applying:
     """Applies batches of a log to the namespaces of a service.
 
-    share    the partitions that are held here; None: not known yet, or all
+    partitions  their number in the log
     applied  {namespace: {partition: next offset}}, as the stores noted
     touched  namespaces changed since this was last emptied
     counts   see replica.ReplicaState
@@ -143,7 +143,7 @@ class Applying:
         self._config = config
         self._views = views
         self._changed = changed
-        self.share: PartitionShare | None = None
+        self.partitions = 1
         self.applied: dict[str, dict[int, int]] = {}
         self.touched: set[str] = set()
         self.counts: Counter[str] = Counter()
@@ -174,8 +174,7 @@ class Applying:
 
         judge: count late duplicates, see EmbeddedDetector.apply(). Raises Stopped and StoreDamaged.
         """
-        count = 1 if self.share is None else self.share.count
-        done = await asyncio.to_thread(sort_batch, batch, self.applied, count)
+        done = await asyncio.to_thread(sort_batch, batch, self.applied, self.partitions)
         if done.misplaced:
             self.counts["misplaced"] += len(done.misplaced)
             self.log_once(

@@ -1,13 +1,12 @@
 """Where a service listens, and its connections: TCP with or without TLS, a Unix socket.
 
     bind -> serve -> (SIGHUP: certificate and tokens are read again) -> close, and remove the socket's file
-    accepted -> admitted by the port -> handshake -> the port's own protocol
 
 Invariants: a Unix socket is for its owner alone. A file in its place is removed only if it is a socket at which no
-one answers. A port knows of every connection from its first moment; the event loop's own TLS servers would tell of
-one only after the handshake. At the limit the port evicts the connection that has been idle longest, of the
-address that has most of them. Where the bytes of all connections are too many,
-the one that has the most is closed. A connection beyond a time limit is closed within a second or so.
+one answers. A TLS handshake is the event loop's, which ends one that takes long; the port knows of a connection after it.
+At the limit the port evicts the connection that has been idle longest, of the address that has most of them. Where the
+bytes of all connections are too many, the one that has the most is closed. A connection beyond a time limit is closed
+within a second or so.
 """
 
 import asyncio
@@ -16,23 +15,28 @@ import errno
 import logging
 import os
 import socket
-import ssl
 from collections import Counter
 from collections.abc import Callable
-from itertools import islice
 from pathlib import Path
-from time import monotonic
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from dedup.model.addresses import HostPort
 from dedup.service.core.access import Tokens
 from dedup.service.core.config import ServiceConfig
-from dedup.service.core.refusal import log_rate_limited
+from dedup.wire.tls import server_tls
+
+if TYPE_CHECKING:
+    import ssl
 
 log = logging.getLogger(__name__)
 BACKLOG = 1024
-MANY_FILES = 1 << 30  # where open files are not limited
-ACCEPT_AGAIN_SECONDS = 1.0  # after a connection that could not be accepted
+
+
+class _Listener(NamedTuple):
+    """A socket, and what makes the protocol of a connection at it."""
+
+    sock: socket.socket
+    made: Callable[[], asyncio.Protocol]
 
 
 class Listening:
@@ -41,64 +45,63 @@ class Listening:
     def __init__(self, config: ServiceConfig, tokens: Tokens) -> None:
         """Read the certificate. Raises OSError."""
         self._config, self._tokens = config, tokens
-        self._context = _tls(config)
+        self._context = self._tls()
         self._servers: list[asyncio.AbstractServer] = []
-        self._accepting: list[asyncio.Task[None]] = []
+        self._listeners: list[_Listener] = []
+        self._serving: asyncio.Task[None] | None = None  # with a certificate that was read again
         self._file: Path | None = None
+        self._unix: asyncio.AbstractServer | None = None
+
+    def _tls(self) -> "ssl.SSLContext | None":
+        config = self._config
+        if config.tls_cert is None:
+            return None
+        return server_tls(config.tls_cert, config.tls_key, config.tls_client_ca)
 
     async def listen(
-        self,
-        option: str,
-        address: HostPort,
-        port: "Connections",
-        made: Callable[[], asyncio.Protocol],
+        self, option: str, address: HostPort, made: Callable[[], asyncio.Protocol]
     ) -> HostPort:
         """Listen at an address; made() makes a connection's protocol.
 
         Raises OSError that names it, and the option to give another one by.
         """
-        sock = _bound(option, address)
-        loop = asyncio.get_running_loop()
-        if self._context is None:
-            self._servers.append(await loop.create_server(made, sock=sock, backlog=BACKLOG))
-        else:
-            sock.listen(BACKLOG)
-            self._accepting.append(loop.create_task(self._accept(sock, port, made)))
-        return _address(sock)
+        listener = _Listener(_bound(option, address), made)
+        self._listeners.append(listener)
+        self._servers.append(await self._served(listener))
+        return _address(listener.sock)
 
-    async def _accept(
-        self, sock: socket.socket, port: "Connections", made: Callable[[], asyncio.Protocol]
-    ) -> None:
-        """Accept connections until cancelled; each shakes hands by itself."""
-        loop, seconds = asyncio.get_running_loop(), self._config.limits.greeting_seconds
-        shaking: set[asyncio.Task[None]] = set()
-        with sock:
-            while True:
-                try:
-                    accepted, peer = await loop.sock_accept(sock)
-                except OSError as error:  # no more files, or a client that is gone again
-                    log_rate_limited(log, "accept", f"a connection was not accepted: {error}")
-                    await asyncio.sleep(ACCEPT_AGAIN_SECONDS)
-                    continue
-                handshake = Handshake(port, made, accepted, str(peer[0]), seconds)
-                assert self._context is not None  # that of now: SIGHUP makes a new one
-                task = loop.create_task(handshake.shake(self._context))
-                shaking.add(task)
-                task.add_done_callback(shaking.discard)
+    async def _served(self, listener: _Listener) -> asyncio.AbstractServer:
+        """Serve at a duplicate of a socket: another one can take its place, and no connection is refused meanwhile."""
+        tls = self._context
+        return await asyncio.get_running_loop().create_server(
+            listener.made,
+            sock=listener.sock.dup(),
+            backlog=BACKLOG,
+            ssl=tls,
+            ssl_handshake_timeout=self._config.limits.greeting_seconds if tls else None,
+        )
+
+    async def _serve_again(self) -> None:
+        before, self._servers = self._servers, []
+        self._servers += [await self._served(listener) for listener in self._listeners]
+        for server in before:
+            server.close()
 
     async def listen_unix(self, path: Path, made: Callable[[], asyncio.Protocol]) -> None:
         """Listen at a path of this machine. Raises OSError that names it."""
         sock = _bound_unix(path)
         self._file = path
         loop = asyncio.get_running_loop()
-        self._servers.append(await loop.create_unix_server(made, sock=sock, backlog=BACKLOG))
+        self._unix = await loop.create_unix_server(made, sock=sock, backlog=BACKLOG)
 
     def close(self) -> None:
         """Take no more connections."""
-        for each in self._servers:
-            each.close()
-        for task in self._accepting:
-            task.cancel()
+        if self._serving is not None:
+            self._serving.cancel()
+        for server in (*self._servers, *filter(None, [self._unix])):
+            server.close()
+        for listener in self._listeners:
+            listener.sock.close()
         if self._file is not None:
             with contextlib.suppress(OSError):
                 self._file.unlink()
@@ -124,7 +127,8 @@ class Listening:
         if self._context is None:
             return False
         # A new context as a whole: one that exists would trust a removed authority for ever.
-        self._context = _tls(self._config)
+        self._context = self._tls()
+        self._serving = asyncio.ensure_future(self._serve_again())
         return True
 
     def _read_tokens(self) -> bool:
@@ -195,18 +199,6 @@ def _bound_unix(path: Path) -> socket.socket:
     return made
 
 
-def _tls(config: ServiceConfig) -> ssl.SSLContext | None:
-    if config.tls_cert is None:
-        return None
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(config.tls_cert, config.tls_key)
-    if config.tls_client_ca is not None:
-        context.load_verify_locations(config.tls_client_ca)
-        context.verify_mode = ssl.CERT_REQUIRED
-    return context
-
-
 # ---------------------------------------------------------------------------------- connections
 
 
@@ -216,12 +208,6 @@ def address_of(transport: Any) -> str:
     return str(peer[0]) if isinstance(peer, tuple) else ""
 
 
-def file_of(transport: Any) -> int:
-    """Return the number of a connection as an open file: the least that was free."""
-    sock = transport.get_extra_info("socket")
-    return -1 if sock is None else int(sock.fileno())
-
-
 def subject_of(transport: Any) -> str:
     """Return the subject of the certificate that the other side has shown; "" for none."""
     parts = (transport.get_extra_info("peercert") or {}).get("subject", ())
@@ -229,10 +215,9 @@ def subject_of(transport: Any) -> str:
 
 
 class Client(Protocol):
-    """A connection, as its port sees it: the address it comes from, and its number as an open file."""
+    """A connection, as its port sees it: the address it comes from."""
 
     address: str
-    file: int
 
     def overdue(self, now: float) -> str | None:
         """Return why it should end now, or None."""
@@ -265,34 +250,22 @@ class Buffers:
 
 
 class Connections:
-    """The open connections of a port: their number, their times, the bytes that they make us hold.
+    """The open connections of the RESP port: their number, their times, the bytes that they make us hold.
 
     open       all of them
-    none_open  set when, while draining, the last one has closed
     ended      those that the service closed, by reason
-    unread     answers that are not read; partial: commands and requests that are not whole
-    files      how many files may be open in this process
+    unread     answers that are not read; partial: commands that are not whole
     """
 
     def __init__(
-        self,
-        most: int,
-        unread: Buffers,
-        partial: Buffers,
-        *,
-        reserved_files: int,
-        files: int = MANY_FILES,
-        most_of_address: int = 1 << 30,
+        self, most: int, unread: Buffers, partial: Buffers, *, most_of_address: int = 1 << 30
     ) -> None:
-        """reserved_files: of those that may be open, how many are left to others."""
         self.open: set[Any] = set()
-        self.none_open = asyncio.Event()
         self.ended: Counter[str] = Counter()
         self.unread, self.partial = unread, partial
-        self.files = files
         self.draining = False
+        self._none_open = asyncio.Event()  # set when, while draining, the last one has closed
         self._most, self._most_of_address = most, most_of_address
-        self._reserved_files = reserved_files
         self._of_address: Counter[str] = Counter()
         self._waiting: dict[str, dict[Any, None]] = {}  # by address, the longest first
 
@@ -307,29 +280,21 @@ class Connections:
         if self.draining:
             return "too_many"
         if address and self._of_address[address] > self._most_of_address:
-            if not self._evict(1, self._waiting.get(address, {})):
+            if not self._evict(self._waiting.get(address, {})):
                 return "address"
-        elif len(self.open) > self._most or self.takes_last_files(client):
-            # many that come at once have taken the last files before the first could be ended
-            count = 2 if self.takes_last_files(client) else 1
-            if not self.evict(count):
-                return "too_many"
+        elif len(self.open) > self._most and not self._evict(
+            max(self._waiting.values(), key=len, default={})
+        ):
+            return "too_many"
         self.mark_idle(client)
         return None
 
-    def takes_last_files(self, client: Client) -> bool:
-        """Whether a connection has one of the files that are left to others: it got the least that was free."""
-        return client.file > self.files - self._reserved_files
-
-    def evict(self, count: int) -> bool:
-        """Evict some idle connections; False if there is none."""
-        return self._evict(count, max(self._waiting.values(), key=len, default={}))
-
-    def _evict(self, count: int, waiting: dict[Any, None]) -> bool:
-        victims = list(islice(waiting, count))
-        for client in victims:
+    def _evict(self, waiting: dict[Any, None]) -> bool:
+        """Evict the connection that waits for its client longest; False if there is none."""
+        client = next(iter(waiting), None)
+        if client is not None:
             client.abort("silent")
-        return bool(victims)
+        return client is not None
 
     def mark_idle(self, client: Client) -> None:
         """Note that a connection is idle: it may be evicted."""
@@ -358,7 +323,7 @@ class Connections:
         if not self._of_address[address]:
             del self._of_address[address]
         if self.draining and not self.open:
-            self.none_open.set()
+            self._none_open.set()
 
     def end_overdue(self, now: float) -> None:
         """Close the connections that are beyond a time limit; called every second or so."""
@@ -370,72 +335,15 @@ class Connections:
         """Take no more; each connection closes once what came before is answered."""
         self.draining = True
         if not self.open:
-            self.none_open.set()
+            self._none_open.set()
         for client in list(self.open):
             client.finish()
+
+    async def drained(self) -> None:
+        """Wait until the last connection has closed."""
+        await self._none_open.wait()
 
     def abort(self) -> None:
         """Close what is left at once."""
         for client in list(self.open):
             client.abort("stopped")
-
-
-class Handshake(asyncio.Protocol):
-    """A connection until its TLS handshake is over."""
-
-    def __init__(
-        self,
-        port: Connections,
-        made: Callable[[], asyncio.Protocol],
-        sock: socket.socket,
-        address: str,
-        seconds: float,
-    ) -> None:
-        """Port admits and counts it, until made() makes the protocol that goes on."""
-        self._port, self._made, self._sock, self._seconds = port, made, sock, seconds
-        self._since = monotonic()
-        self.address, self.file = address, sock.fileno()
-        self._shaking: asyncio.Future[Any] | None = None
-
-    async def shake(self, tls: ssl.SSLContext) -> None:
-        """Shake hands, unless there are too many connections."""
-        if refused := self._port.admit(self):
-            self.abort(refused)
-            return
-        self._shaking = asyncio.ensure_future(
-            asyncio.get_running_loop().connect_accepted_socket(
-                lambda: self, self._sock, ssl=tls, ssl_handshake_timeout=self._seconds
-            )
-        )
-        try:
-            await self._shaking
-        except asyncio.CancelledError:  # by abort(), or by the end of the service
-            pass
-        except OSError:  # TLS's, or a broken connection: a stranger's
-            self._port.ended["handshake"] += 1
-        finally:
-            self._port.gone(self)
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Make the protocol that goes on: the handshake is over."""
-        self._port.gone(self)
-        protocol = self._made()
-        transport.set_protocol(protocol)
-        protocol.connection_made(transport)
-
-    def overdue(self, now: float) -> str | None:
-        """Return why it should end now, or None."""
-        return "greeting" if now - self._since > self._seconds else None
-
-    def abort(self, reason: str) -> None:
-        """Close the connection at once."""
-        self._port.ended[reason] += 1
-        self._port.gone(self)
-        if self._shaking is None:
-            self._sock.close()
-        else:
-            self._shaking.cancel()
-
-    def finish(self) -> None:
-        """End: the service stops."""
-        self.abort("stopped")

@@ -22,7 +22,6 @@ from dedup.detector import EmbeddedDetector
 from dedup.store import empty
 from dedup.wire.kafka import LogLost, Topic
 from dedup.wire.kafka.reader import MOVE, RecordMark
-from dedup.wire.shards import PartitionShare
 
 MANIFEST = "log.json"
 FORMAT = 2
@@ -65,19 +64,6 @@ class LogManifest(msgspec.Struct, frozen=True):
     def of(cls, topic: Topic) -> "LogManifest":
         """Return the manifest of a topic of which nothing was read."""
         return cls(topic.cluster_id, topic.name, topic.partitions, {}, {})
-
-    def only(self, partitions: Collection[int]) -> "LogManifest":
-        """Return the manifest of a service that holds these partitions of the log only."""
-        return msgspec.structs.replace(
-            self,
-            offsets={p: n for p, n in self.offsets.items() if p in partitions},
-            namespaces={
-                name: {p: n for p, n in each.items() if p in partitions}
-                for name, each in self.namespaces.items()
-            },
-            caught_up=self.caught_up and set(partitions) <= self.offsets.keys(),
-            last={p: mark for p, mark in self.last.items() if p in partitions},
-        )
 
     def without(self, missing: Collection[str]) -> "LogManifest":
         """Return the manifest without missing namespaces: the whole log is read again."""
@@ -144,16 +130,6 @@ def check_unknown(path: Path, views: Iterable[tuple[str, EmbeddedDetector]]) -> 
             raise LogLost(
                 f"the store {path / name} holds {len(detector):,} documents, and nothing "
                 f"says which log they came from ({MANIFEST} is missing). {ADVICE}"
-            )
-
-
-def check_held(path: Path, share: PartitionShare, applied: Applied) -> None:
-    """Raise LogLost if a store has documents of a partition that is not held."""
-    for name, offsets in applied.items():
-        if others := offsets.keys() - set(share.partitions):
-            raise LogLost(
-                f"the store {path / name} has documents of partitions other than {share}, "
-                f"{min(others)} among them: give --path an empty folder, or --rebuild once"
             )
 
 

@@ -20,7 +20,6 @@ Invariants: the log is the truth; another log than before, or one with a gap, is
 checked as soon as Kafka answers, before the stores are changed. Only Lifecycle.move() changes the state,
 along these arrows: a replica that serves does so until it fails or is stopped, so that readiness does not
 flap when Kafka restarts.
-A store with documents of a partition that is not held is refused.
 """
 
 import asyncio
@@ -48,7 +47,6 @@ from dedup.service.manifest import (
     MANIFEST,
     LogManifest,
     check_ends,
-    check_held,
     check_unknown,
     empty_stores,
     missing,
@@ -65,7 +63,6 @@ from dedup.wire.kafka import (
     ensure_topic,
 )
 from dedup.wire.kafka.login import started
-from dedup.wire.shards import PartitionShare
 
 MANIFEST_SECONDS = 10.0  # between two checkpoints
 
@@ -187,7 +184,6 @@ class Replica(Lifecycle):
     await reached(phase)   from any other task
     await catch_up(), close(seconds)   of a service: run() as a task of its own
 
-    share    the partitions of the log held here; None until prepare() is done
     inserts  how pages get into the log
     """
 
@@ -197,19 +193,13 @@ class Replica(Lifecycle):
         views: Namespaces,
         path: Path,
         *,
-        share: str | None = None,
         rebuild: bool = False,
     ) -> None:
-        """Hold the partitions of share ("0-3,6", for example; None: all).
-
-        rebuild starts over with empty stores.
-        """
+        """rebuild: start over with empty stores."""
         super().__init__()
         self._config = config
         self._views = views
         self._path = path
-        self._partitions_given = share
-        self.share: PartitionShare | None = None
         self._rebuild = rebuild
         self._applying = Applying(config, views, self._look)
         self._writer = Writer(config)
@@ -322,14 +312,12 @@ class Replica(Lifecycle):
             except KafkaUnavailable as error:
                 assert manifest is not None
                 log.warning("%s; the stores are served as they are until it does", error)
-                self.share = self._share_of(manifest.partitions)
                 self._offsets = dict(manifest.offsets)
             if self._rebuild:
                 assert self._topic is not None
                 if former is not None and former.has_grown(self._topic):
                     raise LogLost(f"{self._path} is not emptied: {former.other_log(self._topic)}")
                 await asyncio.to_thread(empty_stores, self._path)
-            self._views.share = self.share
         except Exception as error:
             self.move(Phase.FAILED, str(error))
             raise
@@ -342,17 +330,10 @@ class Replica(Lifecycle):
             return None
 
     def _had_caught_up(self, manifest: LogManifest | None) -> bool:
-        """Whether the stores once had all of the partitions to be held, by the manifest."""
+        """Whether the stores once had all of the log, by the manifest."""
         if manifest is None or manifest.topic != self._config.topic:
             return False
-        held = self._share_of(manifest.partitions).partitions
-        return manifest.caught_up and manifest.offsets.keys() == set(held)
-
-    def _share_of(self, count: int) -> PartitionShare:
-        given = self._partitions_given
-        return (
-            PartitionShare.everything(count) if given is None else PartitionShare.of(given, count)
-        )
+        return manifest.caught_up and len(manifest.offsets) == manifest.partitions
 
     async def _identify(self, within_seconds: float | None = None) -> None:
         """Find the log, and check that it is the one of the stores. Raises KafkaUnavailable."""
@@ -364,7 +345,6 @@ class Replica(Lifecycle):
         what = f"looking for the topic {config.topic}"
         topic = await started(look, what, within_seconds=within_seconds, config=config)
         manifest = self._manifest
-        self.share = self._share_of(topic.partitions)
         if manifest is None:
             self._adopt(LogManifest.of(topic))
         elif why := manifest.other_log(topic):
@@ -413,9 +393,7 @@ class Replica(Lifecycle):
         """Check the stores against the log, open the reader."""
         applying, path = self._applying, self._path
         assert self._manifest is not None
-        assert self.share is not None
         self._note_applied()
-        check_held(path, self.share, applying.applied)
         if self._topic is None:
             gone = missing(path, self._manifest, applying.applied)
             if not gone and any(len(detector) for _, detector in self._views):
@@ -423,12 +401,11 @@ class Replica(Lifecycle):
             await self._identify()
             self._note_applied()
         assert self._topic is not None
-        applying.share = share = self.share
+        applying.partitions = self._topic.partitions
         written = read_manifest(path)
         if written is None:
             check_unknown(path, self._views)
-        manifest = self._manifest.only(share.partitions)
-        manifest = manifest.without(missing(path, manifest, applying.applied))
+        manifest = self._manifest.without(missing(path, self._manifest, applying.applied))
         # Written before a store is rebuilt, so that what it lacks then is expected.
         if manifest != written:
             write_manifest(path, manifest)
@@ -438,7 +415,6 @@ class Replica(Lifecycle):
             self._topic,
             manifest.offsets,
             records=SERVING_RECORDS if self.ready else CATCHING_UP_RECORDS,
-            partitions=share.partitions,
             changed=self._look,
             last=manifest.last,
         )
@@ -600,7 +576,7 @@ class Replica(Lifecycle):
 
     def metrics(self) -> Iterable[Metric]:
         """Yield the metrics of the log."""
-        state, share = self.state(), self.share
+        state = self.state()
         for name, text, value in (
             ("dedup_log_stale", "1 if ready, but not up to date", bool(self.stale)),
             ("dedup_log_lag_records", "Records of the log not applied yet", state.lag_records),
@@ -616,12 +592,6 @@ class Replica(Lifecycle):
                 "dedup_log_unacknowledged",
                 "Inserts that wait for Kafka",
                 self.inserts.unacknowledged,
-            ),
-            ("dedup_log_partitions", "Partitions of the log", 0 if share is None else share.count),
-            (
-                "dedup_log_partitions_held",
-                "Partitions of the log that are held here",
-                0 if share is None else len(share.partitions),
             ),
         ):
             yield GaugeMetricFamily(name, text, float(value))

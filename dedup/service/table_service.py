@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from dedup.core.files import FolderLock
 from dedup.model.addresses import HostPort
 from dedup.model.errors import StoreLocked, UsageError
-from dedup.service.connections import Connections, Listening
+from dedup.service.connections import Listening
 from dedup.service.core.access import Tokens
 from dedup.service.core.config import ServiceConfig, check_config
 from dedup.service.core.namespaces import Namespaces, Pruning
@@ -50,36 +50,36 @@ class Service:
 
     def __init__(self, config: ServiceConfig) -> None:
         """Raises UsageError where too few files may be open."""
-        config, files = _with_files(config)
+        config = _with_files(config)
         self.config = config
         self.namespaces = Namespaces(
             config.path,
             distance=config.distance,
             reservation_seconds=config.reservation_seconds,
             limits=config.limits,
+            follow_log=config.kafka is not None,
         )
         self.replica = _replica(config, self.namespaces)
         inserts = None if self.replica is None else self.replica.inserts
         more_info = dict if self.replica is None else self.replica.info
         self.commands = Operations(self.namespaces, inserts, config.limits, more_info)
         self.tokens = Tokens(config.token, config.tokens)
-        self.port = Port(self.commands, config.limits, self.tokens, files)
+        self.port = Port(self.commands, config.limits, self.tokens)
+        self.web = HttpConnections(config.limits, self.commands.room)
         log_metrics = list if self.replica is None else self.replica.metrics
-        metrics = ServiceMetrics(
-            self.commands, self.port, lambda: self.http_connections, log_metrics
+        metrics = ServiceMetrics(self.commands, self.port, self.web, log_metrics)
+        self.web.serve(
+            made_app(
+                self.commands,
+                metrics,
+                self.health,
+                self.tokens,
+                config.host_names,
+                config.limits,
+                self.web,
+            )
         )
-        app = made_app(
-            self.commands,
-            metrics,
-            self.health,
-            self.tokens,
-            config.host_names,
-            config.limits,
-        )
-        self.http_connections = HttpConnections(
-            app, config.limits, self.port.unread, self.port.partial, files
-        )
-        self._ports: tuple[Connections, ...] = (self.http_connections, self.port)
+        self._ports = (self.web, self.port)
         self.stop = asyncio.Event()
         self.pruning: Pruning | None = None
         if config.keep_seconds is not None:
@@ -117,11 +117,11 @@ class Service:
         def connection() -> Connection:
             return Connection(self.port)
 
-        web, resp, http = self.http_connections, None, None
+        resp, http = None, None
         if config.listen is not None:
-            resp = await sockets.listen("--listen", config.listen, self.port, connection)
+            resp = await sockets.listen("--listen", config.listen, connection)
         if config.http is not None:
-            http = await sockets.listen("--http", config.http, web, web)
+            http = await sockets.listen("--http", config.http, self.web)
         if config.unix is not None:
             await sockets.listen_unix(config.unix, connection)
         listening(resp, http)
@@ -193,7 +193,7 @@ class Service:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.config.limits.drain_seconds):
                 for port in self._ports:
-                    await port.none_open.wait()
+                    await port.drained()
 
 
 def _replica(config: ServiceConfig, namespaces: Namespaces) -> "Replica | None":
@@ -205,7 +205,6 @@ def _replica(config: ServiceConfig, namespaces: Namespaces) -> "Replica | None":
         config.kafka,
         namespaces,
         config.path,
-        share=config.partitions,
         rebuild=config.rebuild,
     )
 
@@ -251,18 +250,18 @@ def _loop_factory() -> Callable[[], Any] | None:
     return uvloop.new_event_loop
 
 
-def _with_files(config: ServiceConfig) -> tuple[ServiceConfig, int]:
-    """Raise the soft limit on open files to what is needed, or to the system's; return it.
+def _with_files(config: ServiceConfig) -> ServiceConfig:
+    """Raise the soft limit on open files to what is needed, or to the system's.
 
-    Where it is too low for the namespaces, the config has fewer of them. Raises UsageError where none
-    could be opened, or not as many as were asked for.
+    Where it is too low, return a config with fewer namespaces and connections. Raises UsageError where no
+    namespace could be opened, or not as many as were asked for.
     """
     try:
         import resource
     except ImportError:  # Windows
-        return config, 1 << 30
+        return config
     limits = config.limits
-    wanted = limits.connections + limits.http_connections + 8 * limits.namespaces + OWN_FILES
+    wanted = limits.connections + 2 * limits.http_connections + 8 * limits.namespaces + OWN_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     fit = max((most - 2 * OWN_FILES) // NAMESPACE_FILES, 0)
@@ -280,17 +279,24 @@ def _with_files(config: ServiceConfig) -> tuple[ServiceConfig, int]:
             fit,
             limits.namespaces,
         )
-        config = replace(config, limits=replace(limits, namespaces=fit))
-    if soft >= wanted:
-        return config, soft
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        limits = replace(limits, namespaces=fit)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
     if most < wanted:
+        spare = most - OWN_FILES - NAMESPACE_FILES * limits.namespaces
+        web = min(
+            limits.http_connections, spare // 8
+        )  # each makes room for the next, which comes before it is gone
         log.warning(
-            "only %d files may be open: fewer than %d connections are served",
+            "only %d files may be open: up to %d connections are served, in place of %d; raise `ulimit -Hn`",
             most,
+            min(limits.connections, spare - 2 * web),
             limits.connections,
         )
-    return config, most
+        limits = replace(
+            limits, connections=min(limits.connections, spare - 2 * web), http_connections=web
+        )
+    return replace(config, limits=limits)
 
 
 def _log_fault(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

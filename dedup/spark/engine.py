@@ -23,7 +23,7 @@ from dedup.detector.frames import Frames
 from dedup.model.errors import UsageError
 from dedup.model.page import hex_fingerprint
 from dedup.model.recipes import recipe_of
-from dedup.scan.inputs import list_units
+from dedup.scan.inputs import NotRead, list_units
 from dedup.scan.reading import read_task
 from dedup.scan.values import (
     STDIN,
@@ -84,7 +84,6 @@ def _check(job: ScanJob) -> None:
         "--update": job.update,
         "--resume": job.resume,
         "--kept": job.kept is not None,
-        f"--keep {job.keep}": job.keep != "first",
     }
     if wrong := [name for name, given in named.items() if given]:
         raise UsageError(
@@ -104,10 +103,13 @@ def _found(
 ) -> DataFrame:
     """Return what every record of the job's files comes to, each unit read by one task."""
     tasks = []
-    for number, unit in enumerate(list_units(job)):
+    not_read = NotRead()
+    for number, unit in enumerate(list_units(job, not_read)):
         summary.files += len(unit.paths)
         summary.bytes += unit.bytes
         tasks.append((msgspec.msgpack.encode(Task(number, unit)),))
+    summary.files_not_read = not_read.count
+    summary.not_read_example = not_read.example
     folder = str(Path.cwd())  # paths are relative to it, wherever a worker runs
     frame = spark.createDataFrame(spark.sparkContext.parallelize(tasks, len(tasks)), "task binary")
 

@@ -1,7 +1,6 @@
 """documents.mdb and its journal: the documents of a store, and the truth of what it holds.
 
-    a small change -> the journal (journal.py), and memory -> folded into documents.mdb, many at once
-    a large one    -> documents.mdb, with those before it
+    a change -> the journal (journal.py), and memory -> folded into documents.mdb, many at once
 
     documents  id -> record     ids rise from 0 and are never used twice
     removed    id -> value and key digest of a document removed since the index was last written
@@ -16,8 +15,10 @@ The array holds the fields of dedup.model.page by their `place`. docs/reference/
 Invariants:
   - Bytes that are not exactly what was written in this place are refused: the structure is verified before LMDB opens
     the file, each record when it is read.
-  - Every change is one entry of the journal or one LMDB transaction, which has all changes before it; the state in
-    memory follows once it is written. An entry says which state it follows, so it is applied once, and to no other file.
+  - Every change is one entry of the journal; the state in memory follows once it is written. An entry says which state
+    it follows, so it is applied once, and to no other file.
+  - A transaction is committed only when the one before it is on disk, and the first of the entries that follow that one.
+    So in whatever order writes reach the disk, one of LMDB's two states is whole, and the journal goes on from it.
   - The file bears its name only once its state is in it: what was interrupted before was empty, and is made again.
   - An error names the file, and is damage or the disk's refusal, never LMDB's own.
   - A change does not wait for the disk: a thread flushes it within ten seconds, and its error is raised by the next
@@ -59,8 +60,10 @@ FLUSH_BYTES = 1 << 17  # of unflushed changes that are flushed sooner
 FLUSH_PAUSE_SECONDS = 1.0  # between two flushes, and two looks at those bytes
 FOLD_BYTES = 1 << 18  # of changes in the journal that are folded into documents.mdb
 FOLD_CHANGES = 1024  # the same by their number: documents added and removed
-DIRECT_BYTES = 1 << 16  # of a change that goes to documents.mdb at once: a batch of a log, say
+FOLD_URGENT = 3  # times as much: it is flushed at once
+FOLD_LATEST = 8  # times as much: the next change waits until it is
 HALF_MADE_BYTES = 1 << 15  # of a file whose making was interrupted, at most
+META_BYTES = slice(16, 152)  # of a meta page, what LMDB writes with each transaction
 MAP_BYTES = 1 << 30  # address space, not disk; doubled whenever it is full
 MAP_BYTES_LIMIT = 1 << 46
 _LEAST_FREE_BYTES = 1 << 16  # with less, what the disk did not take was too much for it
@@ -84,7 +87,6 @@ _CODES: dict[type[lmdb.Error], int] = {
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Changes = dict[str, Any]  # of the state, by field
 _replace = msgspec.structs.replace
 
 
@@ -307,11 +309,16 @@ class Documents:
         self._offsets_changed = False
         self._unfolded = False  # whether there are any, be they empty
         self._count = self._removed_count = 0
-        self._uncommitted = False  # whether documents.mdb has commits that are not flushed
+        self._unflushed = True  # whether documents.mdb has a commit that is not flushed: an earlier process's, maybe
+        self._fell_back = False
+        self.fold_waits = False  # whether the journal should be flushed at once
         self._syncing = threading.Lock()
         self.unflushed_bytes = 0
         try:
-            found = read_structure(path)
+            try:
+                verify_structure(path)
+            except ValueError as error:
+                self._fall_back(error)
             # No LMDB lock file: the store's own lock keeps other processes out, its other lock
             # other threads. No writemap: a stray write would reach the file.
             self._env = lmdb.open(
@@ -328,47 +335,71 @@ class Documents:
             self._documents, self._removed, self._meta = (
                 self._env.open_db(name, create=False) for name in DATABASES
             )
-            self._read_state(found)
+            self._read_state()
             self._read_journal(read_only)
         except BaseException as error:
             self.close()
             if isinstance(error, lmdb.Error | ValueError):
                 raise self._error(error) from error
+            if type(error) is DedupError:
+                raise DedupError(f"{path} has {error}") from error
             raise
 
-    def _read_state(self, found: "Structure | None") -> None:
+    def _read_state(self) -> None:
         with self._env.begin(self._meta) as txn:
             record = txn.get(b"state")
             noted = txn.get(b"offsets")
             self._count_entries(txn)
         if record is None:
             raise ValueError("its state is missing")
-        try:
-            self._state = state = decode_state(record)
-        except DedupError as error:
-            raise DedupError(f"{self._path} has {error}") from error
+        self._state = decode_state(record)
         self._offsets = {} if noted is None else decode_offsets(noted)
-        if found is None:
-            return
-        if found[:2] != (self._count, state.records_sum):
-            raise ValueError("checksum of the records does not match the state record")
-        for transaction, older in found.states:
-            if not wrote(older, transaction):
-                raise ValueError(
-                    "transaction number of a meta page does not match its state record"
-                )
+
+    def _fall_back(self, fault: ValueError) -> None:
+        """Make the file what it was before the last commit, which a power cut kept from the disk.
+
+        Raises the fault if that state is not whole either, or the journal does not go on from it.
+        """
+        try:
+            found = verify_structure(self._path, older=True)
+            if found is None:
+                raise fault
+            older, newer = found.metas
+            bodies = itertools.chain(*self._journal.read())
+            numbers = [_decode_entry(body).number for body in bodies]
+            if decode_state(older.state).entries not in numbers:
+                raise fault
+        except (ValueError, DedupError):
+            raise fault from None
+        log.warning("%s: transaction %d did not reach the disk (%s): the journal is applied to transaction %d",
+                    self._path, newer.transaction, fault, older.transaction)  # fmt: skip
+        with self._path.open("r+b") as file:
+            file.seek(older.place + META_BYTES.start)
+            meta = file.read(META_BYTES.stop - META_BYTES.start)
+            file.seek(newer.place + META_BYTES.start)
+            file.write(meta)
+            file.flush()
+            os.fsync(file.fileno())
+        self._fell_back = True
 
     def _read_journal(self, read_only: bool) -> None:
         """Apply the journal's entries that are not in documents.mdb; fold them, where something may be written."""
         try:
-            for body in self._journal.read():
-                self._replay(_decode_entry(body))
+            aside, current = ([*map(_decode_entry, bodies)] for bodies in self._journal.read())
+            for entry in aside:
+                self._replay(entry)
+            # whether the end of the file that was set aside did not reach the disk
+            lost = self._unfolded and bool(current) and current[0].number > self._state.entries
+            for entry in () if lost else current:
+                self._replay(entry)
         except ValueError as error:
             raise _damaged(self._journal.path, str(error)) from error
         if not read_only and self._journal.exists:
             try:
                 self.settle()
             except OSError as error:  # it stays in the journal: what is stored can be read
+                if self._fell_back or lost:
+                    raise
                 log.error("%s: the journal cannot be folded: %s", self._path, error)
 
     def _replay(self, entry: JournalEntry) -> None:
@@ -466,24 +497,20 @@ class Documents:
         """Flush the changes to disk; the one method that may run while another does. Raises OSError."""
         with self._syncing:
             self.unflushed_bytes = 0
-            aside = self._journal.is_aside  # before the flush: its entries are committed
             self._journal.flush()
-            if not self._uncommitted:
+            if not self._unflushed:
                 return
-            self._uncommitted = False
             try:
                 self._env.sync(True)
             except lmdb.Error as error:
-                self._uncommitted = True
                 raise self._error(error) from error
-            if aside:
-                self._journal.remove_aside()
+            self._unflushed = False
+            self._journal.remove_aside()
 
     def settle(self) -> None:
         """Fold the journal into documents.mdb, flush that, and remove the journal. Raises OSError."""
         if self._unfolded:
-            self._fold()
-        self._uncommitted = True  # what an earlier process committed, too
+            self._write()
         self.sync()
         self._journal.remove()
 
@@ -610,40 +637,27 @@ class Documents:
             return first
         names = [i.to_bytes(8, "big") for i in range(first, first + len(documents))]
         records, records_sum = encode_records(names, documents)
-        size = sum(map(len, records)) + REMOVAL_BYTES * len(removed)
-        if size < DIRECT_BYTES:
-            changes = len(self._pending) + len(self._pending_removed)
-            if self._pending_bytes >= FOLD_BYTES or changes >= FOLD_CHANGES:
-                self._fold()
-                state = self._state
-            records_sum ^= state.records_sum
-            try:
-                for removal in removed:
-                    record = self._record(pack_number(removal[0]))
-                    records_sum ^= int.from_bytes(record[:CHECKSUM_BYTES], "big")
-            except (lmdb.Error, ValueError) as error:
-                raise self._error(error) from error
-            entry = JournalEntry(state.entries, state.records_sum, first, records, list(removed), dict(offsets))  # fmt: skip
-            self._journal.append(_encode(entry))
-            self._note(names, records, removed, offsets, records_sum)
-            self.unflushed_bytes += size
-            return first
-
-        def write(txn: Any, state: StoreState) -> tuple[int, Changes]:
-            left = state.records_sum ^ records_sum
+        changes = len(self._pending) + len(self._pending_removed)
+        due = max(self._pending_bytes // FOLD_BYTES, changes // FOLD_CHANGES)
+        self.fold_waits = due >= FOLD_URGENT
+        if due and (self._may_commit or due >= FOLD_LATEST):
+            self._fold()
+            state = self._state
+        records_sum ^= state.records_sum
+        try:
             for removal in removed:
-                record = self._remove(txn, removal)
-                left ^= int.from_bytes(record[:CHECKSUM_BYTES], "big")
-            self._add(txn, names, records)
-            if offsets:
-                txn.put(b"offsets", encode_offsets(self._offsets | dict(offsets)), db=self._meta)
-            return first, {"next": first + len(records), "records_sum": left}
-
-        first = self._write(write)
-        if offsets:
-            self._offsets = {**self._offsets, **offsets}
-        self.unflushed_bytes += size
+                record = self._record(pack_number(removal[0]))
+                records_sum ^= int.from_bytes(record[:CHECKSUM_BYTES], "big")
+        except (lmdb.Error, ValueError) as error:
+            raise self._error(error) from error
+        self._append(JournalEntry(state.entries, state.records_sum, first, records, list(removed), dict(offsets)))  # fmt: skip
+        self._note(names, records, removed, offsets, records_sum)
         return first
+
+    def _append(self, entry: JournalEntry) -> None:
+        body = _encode(entry)
+        self._journal.append(body)
+        self.unflushed_bytes += len(body)
 
     def offsets(self) -> dict[int, int]:
         """Return {partition: next offset} of the log that was applied; {}: none was."""
@@ -654,13 +668,11 @@ class Documents:
 
         removed are the ids of the removals that were known before it was begun.
         """
-
-        def write(txn: Any, _state: StoreState) -> tuple[None, Changes]:
-            for name in removed:
-                txn.delete(pack_number(name), db=self._removed)
-            return None, {"indexed": note}
-
-        self._write(write)
+        if not self._unfolded:  # the entry with which the journal goes on from the state before
+            state = self._state
+            self._append(JournalEntry(state.entries, state.records_sum, state.next, []))
+            self._note((), (), (), {}, state.records_sum)
+        self._fold(map(pack_number, removed), indexed=note)
 
     def _record(self, name: bytes) -> bytes:
         """Return the record of a packed id. Raises ValueError if there is none."""
@@ -683,24 +695,29 @@ class Documents:
         except ValueError as error:
             raise ValueError(f"document {unpack_number(name)}: {error}") from error
 
-    def _remove(self, txn: Any, removal: Removal) -> bytes:
-        """Remove a document and note that; return its record."""
-        name, noted = pack_removal(removal)
-        record = txn.pop(name, db=self._documents)
-        if record is None:
-            raise ValueError(f"document {removal[0]} is missing")
-        txn.put(name, noted, db=self._removed)
-        return bytes(record)
-
     def _add(self, txn: Any, names: Sequence[bytes], records: Sequence[bytes]) -> None:
         into = txn.cursor(self._documents)
         pairs = zip(names, records, strict=True)
         if into.putmulti(pairs, append=True, overwrite=False)[1] != len(records):
             raise ValueError(f"an id from {unpack_number(names[0])} on is taken")
 
-    def _fold(self) -> None:
-        """Commit the journal's entries to documents.mdb. Raises OSError."""
-        self._write(lambda _txn, _state: (None, {}))
+    @property
+    def _may_commit(self) -> bool:
+        """Whether a commit may follow: the one before it is on disk, and the first entry of the journal."""
+        return not self._unflushed and self._journal.is_flushed
+
+    def _fold(self, known: Iterable[bytes] = (), **changes: int) -> None:
+        """Commit the journal's entries to documents.mdb, and set the journal aside until that is flushed. Raises OSError.
+
+        known are the removals that the index on disk has; changes those of the state.
+        """
+        self._write(known, **changes)
+        try:
+            self._journal.set_aside()
+        except OSError as error:  # its entries are skipped at the next opening
+            log.warning("%s: cannot be renamed: %s", self._journal.path, error)
+        self.unflushed_bytes = max(self.unflushed_bytes, FLUSH_BYTES)
+        self._unflushed = True  # if it is flushed already, so that the file that was set aside goes
 
     def _put_pending(self, txn: Any) -> None:
         """Write what is in the journal only."""
@@ -725,18 +742,20 @@ class Documents:
         except (lmdb.Error, ValueError) as error:
             raise self._error(error) from error
 
-    def _write(self, action: Callable[[Any, StoreState], tuple[T, Changes]]) -> T:
-        """Run one transaction behind the journal's changes; what is in memory follows once it is committed."""
+    def _write(self, known: Iterable[bytes] = (), **changes: int) -> None:
+        """Commit what is in the journal only; what is in memory follows once it is committed."""
+        if not self._may_commit:
+            self.sync()
+        known = [*known]
         while True:
             try:
                 with self._env.begin(write=True) as txn:
                     self._put_pending(txn)
-                    result, changes = action(txn, self._state)
+                    for name in known:
+                        txn.delete(name, db=self._removed)
                     state = _replace(self._state, transaction=txn.id(), **changes)
                     txn.put(b"state", encode_state(state), db=self._meta)
-                self._state = state
-                self._committed()
-                return result
+                break
             except lmdb.MapFullError as error:
                 map_bytes = 2 * self._env.info()["map_size"]
                 if map_bytes > MAP_BYTES_LIMIT:
@@ -744,21 +763,12 @@ class Documents:
                 self._env.set_mapsize(map_bytes)
             except (lmdb.Error, ValueError) as error:
                 raise self._error(error) from error
-
-    def _committed(self) -> None:
-        """Note that documents.mdb has everything; set the journal aside until that is flushed."""
+        self._state, self._unflushed = state, True
         self._pending, self._pending_removed, self._gone = {}, {}, set()
         self._pending_bytes = 0
         self._offsets_changed = self._unfolded = False
         with self._env.begin() as txn:
             self._count_entries(txn)
-        self._uncommitted = True
-        if self._journal.size:
-            self.unflushed_bytes = max(self.unflushed_bytes, FLUSH_BYTES)
-            try:
-                self._journal.set_aside()
-            except OSError as error:  # its entries are skipped at the next opening
-                log.warning("%s: cannot be renamed: %s", self._journal.path, error)
 
     def _disk_is_full(self) -> bool:
         with contextlib.suppress(OSError):
@@ -823,23 +833,35 @@ def make(path: Path, namespace: str, recipe: str) -> None:
     sync_folder(path.parent)
 
 
+class Meta(NamedTuple):
+    """One of the two meta pages of a file.
+
+    transaction  the number of the transaction that wrote it
+    place        where it is, in bytes
+    state        the state record in force after it; empty where an older one cannot be read any more
+    """
+
+    transaction: int
+    place: int
+    state: bytes
+
+
 class Structure(NamedTuple):
     """What a sound file holds: the number of documents, and the XOR of the checksums of their records.
 
-    states  the number of each meta page's transaction, and the state record in force after it;
-            an older one only where it still can be read
+    metas  its meta pages, the older one first
     """
 
     documents: int
     records_sum: int
-    states: list[tuple[int, bytes]]
+    metas: list[Meta]
 
 
-def read_structure(path: Path) -> Structure | None:
+def read_structure(path: Path, *, older: bool = False) -> Structure | None:
     """Verify the pages of a file, which LMDB trusts (native/src/lmdb/pages.c); time is linear in their number.
 
-    None for a new file, and for a layout that LMDB verifies itself. Raises ValueError saying what is wrong, and
-    OSError.
+    older: those of the state before the last transaction. None for a new file, and for a layout that LMDB verifies
+    itself. Raises ValueError saying what is wrong, and OSError.
     """
     if sys.byteorder != "little" or sys.maxsize < 2**32:
         return None
@@ -851,20 +873,35 @@ def read_structure(path: Path) -> Structure | None:
         mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
         ffi.from_buffer("uint8_t[]", content) as data,
     ):
-        status = lib.ndd_lmdb_check(data, len(content), found, reason, len(reason))
+        status = lib.ndd_lmdb_check(data, len(content), older, found, reason, len(reason))
         if status == lib.NDD_BAD_VERSION:
             return None
         if status == lib.NDD_DAMAGED:
             raise ValueError(ffi.string(reason).decode())
         check(status, f"verifying {path}")
-        states = [
-            (int(number), content[at : at + size])
-            for number, at, size in zip(
-                found.transaction, found.state_at, found.state_size, strict=True
+        metas = [
+            Meta(int(number), i * int(found.page), content[at : at + size])
+            for i, (number, at, size) in enumerate(
+                zip(found.transaction, found.state_at, found.state_size, strict=True)
             )
-            if size
         ]
-    return Structure(int(found.documents), int(found.records_sum), states)
+    return Structure(int(found.documents), int(found.records_sum), sorted(metas))
+
+
+def verify_structure(path: Path, *, older: bool = False) -> Structure | None:
+    """Do what read_structure() does, and compare with the state record. Raises DedupError for another format."""
+    found = read_structure(path, older=older)
+    if found is None:
+        return None
+    state = found.metas[not older].state
+    if not state:
+        raise ValueError("its state is missing")
+    if decode_state(state).records_sum != found.records_sum:
+        raise ValueError("checksum of the records does not match the state record")
+    for each in found.metas[:1] if older else found.metas:
+        if each.state and not wrote(each.state, each.transaction):
+            raise ValueError("transaction number of a meta page does not match its state record")
+    return found
 
 
 class Flusher:
@@ -875,15 +912,18 @@ class Flusher:
         self._folder = folder
         self._documents = documents
         self._dirty = threading.Event()
-        self._end = threading.Event()
+        self._urgent = threading.Event()  # a fold waits, or the end
+        self._ended = False
         self.error: Exception | None = None  # of the last flush
         self._thread = threading.Thread(target=self._run, name="dedup-flush", daemon=True)
         self._thread.start()
 
     def wake(self) -> None:
-        """Flush soon."""
+        """Flush soon; at once if a fold waits for it."""
         if not self._dirty.is_set():
             self._dirty.set()
+        if self._documents.fold_waits and not self._urgent.is_set():
+            self._urgent.set()
 
     def sync(self) -> None:
         """Flush now. Raises OSError."""
@@ -898,22 +938,26 @@ class Flusher:
 
     def end(self) -> None:
         """End the thread and wait for it."""
-        self._end.set()
+        self._ended = True
+        self._urgent.set()
         self._dirty.set()
         self._thread.join()
 
     def _run(self) -> None:
-        documents = self._documents
-        while not self._end.is_set():
+        documents, urgent = self._documents, self._urgent
+        while True:
             self._dirty.wait()
             self._dirty.clear()
             latest = time.monotonic() + FLUSH_SECONDS
             while documents.unflushed_bytes < FLUSH_BYTES and time.monotonic() < latest:
-                if self._end.wait(FLUSH_PAUSE_SECONDS):
-                    return  # close() flushes
+                if urgent.wait(FLUSH_PAUSE_SECONDS):
+                    break
+            if self._ended:
+                return  # close() flushes
+            urgent.clear()
             try:
                 documents.sync()
             except Exception as error:  # noqa: BLE001 - kept: the next change raises it
                 self.error = error
                 log.error("%s was not flushed to disk: %s", self._folder, error)
-            self._end.wait(FLUSH_PAUSE_SECONDS)
+            urgent.wait(FLUSH_PAUSE_SECONDS)

@@ -5,7 +5,8 @@
     entry = length of the body (4 bytes, big-endian), its bits inverted, checksum (8 bytes), body
     checksum = BLAKE2b-64 of length + body
 
-Invariants: an entry is whole or at the end of the file, where a write was interrupted; any other bytes are damage.
+Invariants: an entry is whole, or at the end of the file, where a write was interrupted, or has zeros in the place of a
+sector that a power cut kept from the disk, and what follows it was not flushed either; any other bytes are damage.
 A file that is set aside holds nothing that documents.mdb has not committed, and is removed once that is flushed.
 Appending, folding and set_aside() are for one thread at a time; flush() and remove_aside() may run beside them.
 """
@@ -25,6 +26,16 @@ log = logging.getLogger(__name__)
 
 _HEADER = struct.Struct(f">II{CHECKSUM_BYTES}s")
 _INVERSE = 0xFFFF_FFFF
+_SECTOR = 512  # bytes that reach a disk together
+
+
+class _File:
+    """An open file: what flush() notes is of this one, also where another takes its place meanwhile."""
+
+    def __init__(self, fd: int, *, is_new: bool) -> None:
+        self.fd, self.is_new = fd, is_new
+        self.has_flushed = False  # the first entries at least
+        self.has_unflushed = True
 
 
 class Journal:
@@ -36,22 +47,24 @@ class Journal:
     def __init__(self, folder: Path) -> None:
         self.path, self._aside = folder / JOURNAL, folder / ASIDE
         self.size = 0
-        self._fd: int | None = None
-        self._aside_fd: int | None = None  # of the file that is set aside
-        self._unflushed = self._is_new = False
+        self._file: _File | None = None
+        self._aside_file: _File | None = None
 
-    def read(self) -> list[bytes]:
-        """Return the bodies of all entries, and append behind them from then on.
+    def read(self) -> list[list[bytes]]:
+        """Return the bodies of the entries of the file that is set aside, and of the other; append behind these.
 
         Raises ValueError saying what is wrong with the bytes, and OSError.
         """
-        found: list[bytes] = []
+        found: list[list[bytes]] = []
         for path in (self._aside, self.path):
-            with suppress(FileNotFoundError):
-                bodies, self.size = _entries(path.read_bytes())
-                found += bodies
-                continue
-            self.size = 0
+            try:
+                content = path.read_bytes()
+            except FileNotFoundError:
+                content = b""
+            bodies, self.size = _entries(content)
+            if any(content[self.size :]):
+                log.warning("%s: what follows byte %d did not reach the disk", path, self.size)
+            found.append(bodies)
         return found
 
     @property
@@ -59,95 +72,101 @@ class Journal:
         """Whether there is a file."""
         return self.path.exists() or self._aside.exists()
 
-    @property
-    def is_aside(self) -> bool:
-        """Whether a file that was set aside is still there."""
-        return self._aside_fd is not None
-
     def append(self, body: bytes) -> None:
         """Write an entry. Raises OSError, and then the journal is as before."""
         length = len(body)
         head = _HEADER.pack(length, length ^ _INVERSE, checksum(length.to_bytes(4, "big") + body))
+        entry = head + body
+        file = self._file
         try:
-            if self._fd is None:
-                self._fd = self._opened()
-            entry = head + body
-            written = os.write(self._fd, entry)
+            if file is None:
+                file = self._file = self._opened()
+            written = os.write(file.fd, entry)
             while written < len(entry):  # the next call says why
-                written += os.write(self._fd, entry[written:])
+                written += os.write(file.fd, entry[written:])
         except OSError as error:
-            if self._fd is not None:
+            if file is not None:
                 with suppress(OSError):
-                    self._cut(self._fd)
+                    self._cut(file.fd)
             raise OSError(
                 error.errno,
                 f"{error.strerror} (what was stored before is safe)",
                 os.fspath(self.path),
             ) from error
         self.size += len(entry)
-        self._unflushed = True
+        file.has_unflushed = True
 
-    def _opened(self) -> int:
+    def _opened(self) -> _File:
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
         fd = os.open(self.path, flags, PRIVATE)
         try:
-            self._is_new = not self.size
             self._cut(fd)  # an entry whose write was interrupted
         except OSError:
             os.close(fd)
             raise
-        return fd
+        return _File(fd, is_new=not self.size)
 
     def _cut(self, fd: int) -> None:
         """Cut a file behind its whole entries, and write there from then on."""
         os.ftruncate(fd, self.size)
         os.lseek(fd, self.size, os.SEEK_SET)
 
+    @property
+    def is_flushed(self) -> bool:
+        """Whether the first entries of the file are on disk."""
+        return self._file is not None and self._file.has_flushed
+
     def flush(self) -> None:
         """Flush the entries to disk. Raises OSError."""
-        fd = self._fd
-        if fd is None or not self._unflushed:
+        file = self._file
+        if file is None and self.size:  # an earlier process wrote them
+            file = self._file = self._opened()
+        if file is None or not file.has_unflushed:
             return
-        self._unflushed = False
+        file.has_unflushed = False
         try:
-            os.fsync(fd)
-            if self._is_new:
-                self._is_new = False
+            os.fsync(file.fd)
+            if file.is_new:
+                file.is_new = False
                 sync_folder(self.path.parent)
         except OSError as error:
-            self._unflushed = True
+            file.has_unflushed = True
             error.filename = os.fspath(self.path)
             raise
+        file.has_flushed = True
 
     def set_aside(self) -> None:
         """Go on with an empty file: documents.mdb has committed the entries of this one. Raises OSError."""
-        if self._fd is None or self._aside_fd is not None:
+        if self._file is None:
             return
+        self._file.has_flushed = False
         self.path.replace(self._aside)
-        self._aside_fd, self._fd = self._fd, None  # open until flush() cannot have it any more
-        self.size, self._unflushed = 0, False
+        self.size = 0
+        self._aside_file, self._file = (
+            self._file,
+            None,
+        )  # open until flush() cannot have it any more
 
     def remove_aside(self) -> None:
         """Remove the file that was set aside."""
-        fd = self._aside_fd
-        if fd is not None:
-            os.close(fd)
+        if self._aside_file is not None:
+            os.close(self._aside_file.fd)
             _remove(self._aside)
-            self._aside_fd = None
+            self._aside_file = None
 
     def remove(self) -> None:
         """Remove all files: documents.mdb has everything on disk."""
         self.close()
         _remove(self.path)
         _remove(self._aside)
-        self.size, self._unflushed = 0, False
+        self.size = 0
 
     def close(self) -> None:
         """Close the files."""
-        for fd in (self._fd, self._aside_fd):
-            if fd is not None:
-                os.close(fd)
-        self._fd = self._aside_fd = None
+        for file in (self._file, self._aside_file):
+            if file is not None:
+                os.close(file.fd)
+        self._file = self._aside_file = None
 
 
 def _remove(path: Path) -> None:
@@ -164,16 +183,26 @@ def _entries(content: bytes) -> tuple[list[bytes], int]:
     at = 0
     while at + _HEADER.size <= len(content):
         length, inverse, expected = _HEADER.unpack_from(content, at)
+        body_at = at + _HEADER.size
         if length ^ inverse != _INVERSE:
-            if not content[at:].strip(b"\0"):
-                break  # a file system that had noted the length, and not written, before a power cut
+            if _was_not_written(content, at, body_at):
+                break
             raise ValueError(f"no entry begins at byte {at}")
-        end = at + _HEADER.size + length
+        end = body_at + length
         if end > len(content):
             break
-        body = content[at + _HEADER.size : end]
+        body = content[body_at:end]
         if checksum(content[at : at + 4] + body) != expected:
+            if _was_not_written(content, at, end):
+                break
             raise ValueError(f"checksum of the entry at byte {at} does not match")
         found.append(body)
         at = end
     return found, at
+
+
+def _was_not_written(content: bytes, begin: int, end: int) -> bool:
+    """Whether zeros stand where an entry's header should, or in all that a sector has of the entry and what follows."""
+    sectors = range(begin - begin % _SECTOR, end, _SECTOR)
+    parts = (content[max(begin, at) : at + _SECTOR] for at in sectors)
+    return not any(content[begin : begin + _HEADER.size]) or not all(map(any, parts))

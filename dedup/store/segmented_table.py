@@ -6,7 +6,7 @@
     write  -> the frozen tables become a segment
     merge  -> the newest segments become one, without the removed pairs
 
-On disk it is a folder (docs/reference/segment-format.md): segments, a saved table of the removed pairs, and
+On disk it is a folder (docs/reference/store-format.md): segments, a saved table of the removed pairs, and
 manifest.json, a checked file (dedup/core/files.py) that lists them.
 
 Invariants:

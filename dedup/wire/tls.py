@@ -1,6 +1,7 @@
-"""The TLS of our clients: of a table service, and of Kafka."""
+"""TLS: of a table service, of its clients, and of Kafka's."""
 
 import ssl
+from pathlib import Path
 
 from dedup.model.errors import UsageError
 
@@ -24,4 +25,15 @@ def client_tls(
     except OSError as error:  # ssl.SSLError is one
         files = ", ".join(filter(None, (ca_file, cert_file, key_file)))
         raise UsageError(f"a certificate for {whom} cannot be read ({files}): {error}") from error
+    return context
+
+
+def server_tls(cert: Path, key: Path | None, client_ca: Path | None) -> ssl.SSLContext:
+    """Return what shows a server's certificate, and with an authority asks clients for theirs. Raises OSError."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(cert, key)
+    if client_ca is not None:
+        context.load_verify_locations(client_ca)
+        context.verify_mode = ssl.CERT_REQUIRED
     return context

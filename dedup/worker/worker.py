@@ -17,10 +17,12 @@ import contextlib
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from socketserver import ThreadingMixIn
 from typing import Any, Self
-from wsgiref.simple_server import WSGIRequestHandler, make_server
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 import msgspec
 from aiokafka.errors import (
@@ -30,8 +32,7 @@ from aiokafka.errors import (
     KafkaError,
     TopicAuthorizationFailedError,
 )
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, make_wsgi_app
-from prometheus_client.exposition import ThreadingWSGIServer
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from dedup.core.faults import Backoff, SayOnce
 from dedup.core.fingerprint import fingerprint_text, read_page
@@ -49,6 +50,7 @@ from dedup.wire.kafka import (
 )
 from dedup.wire.kafka.login import refusal
 from dedup.wire.kafka.reader import GroupMember
+from dedup.wire.metrics import Durations, Metrics, counters
 from dedup.worker.adapters import RecordPage, Topics, WorkerConfig, adapter
 from dedup.worker.pipeline import (
     Batch,
@@ -62,65 +64,57 @@ from dedup.worker.pipeline import (
 BATCH_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
-class WorkerMetrics:
-    """The figures of one worker."""
+class WorkerMetrics(Metrics):
+    """The metrics of one worker.
+
+    pages   records done, by status and reason
+    events  inserted, late_duplicate, released, commits, abandoned batches, rebuilt readers, dead_lost: dead letters that
+            could not be written
+    faults  by step and kind
+    lags    (topic, partition, records, seconds)
+    """
 
     def __init__(self) -> None:
-        self.registry = registry = CollectorRegistry()
-        self.pages = Counter(
-            "dedup_worker_pages",
-            "Records done, by status and reason; dead: dead letters",
-            ["status", "reason"],
-            registry=registry,
-        )
-        self.events = Counter(
-            "dedup_worker_events",
-            "inserted, late_duplicate, released, commits, abandoned batches, rebuilt readers, dead_lost: "
-            "dead letters that could not be written",
-            ["event"],
-            registry=registry,
-        )
-        self.faults = Counter(
-            "dedup_worker_faults", "Faults, by step and kind", ["step", "kind"], registry=registry
-        )
-        self.batch_seconds = Histogram(
-            "dedup_worker_batch_seconds",
-            "From the first verdict of a batch to its commit",
-            buckets=BATCH_SECONDS,
-            registry=registry,
-        )
-        labels = ["topic", "partition"]
-        self.lag_records = Gauge(
-            "dedup_worker_lag_records",
-            "Records of the partition that are not done",
-            labels,
-            registry=registry,
-        )
-        self.lag_seconds = Gauge(
-            "dedup_worker_lag_seconds",
-            "Age of the last record that is done, while others wait",
-            labels,
-            registry=registry,
-        )
-        self.expired = Counter(
-            "dedup_worker_expired_records",
-            "Records that the topic dropped before they were read",
-            registry=registry,
-        )
+        super().__init__()
+        self.pages: Counter[tuple[str, str]] = Counter()
+        self.events: Counter[str] = Counter()
+        self.faults: Counter[tuple[str, str]] = Counter()
+        self.batch_seconds = Durations(BATCH_SECONDS)
+        self.lags: Sequence[tuple[str, int, int, float]] = ()
+        self.expired = 0
 
     def batch(self, counts: dict[str, int]) -> None:
         """Add what a batch counted: {"status/reason": number}."""
         for name, number in counts.items():
             status, _, reason = name.partition("/")
-            self.pages.labels(status, reason).inc(number)
+            self.pages[status, reason] += number
 
-    def lag(self, places: Iterable[tuple[str, int, int, float]]) -> None:
-        """Show the lag of each (topic, partition, records, seconds), and of no other."""
-        self.lag_records.clear()
-        self.lag_seconds.clear()
-        for topic, partition, records, seconds in places:
-            self.lag_records.labels(topic, str(partition)).set(records)
-            self.lag_seconds.labels(topic, str(partition)).set(seconds)
+    def collect(self) -> Iterable[Metric]:
+        """Yield every metric."""
+        text = "Records done, by status and reason; dead: dead letters"
+        yield counters("dedup_worker_pages", text, ["status", "reason"], self.pages)
+        text = "Steps of the worker, documents inserted and released, dead letters lost"
+        yield counters("dedup_worker_events", text, ["event"], self.events)
+        text = "Faults, by step and kind"
+        yield counters("dedup_worker_faults", text, ["step", "kind"], self.faults)
+        text = "From the first verdict of a batch to its commit"
+        yield self.batch_seconds.family("dedup_worker_batch_seconds", text)
+        labels = ("topic", "partition")
+        records = GaugeMetricFamily(
+            "dedup_worker_lag_records", "Records of the partition that are not done", labels=labels
+        )
+        seconds = GaugeMetricFamily(
+            "dedup_worker_lag_seconds",
+            "Age of the last record that is done, while others wait",
+            labels=labels,
+        )
+        for topic, partition, behind, age in self.lags:
+            records.add_metric((topic, str(partition)), float(behind))
+            seconds.add_metric((topic, str(partition)), age)
+        yield records
+        yield seconds
+        text = "Records that the topic dropped before they were read"
+        yield CounterMetricFamily("dedup_worker_expired_records", text, self.expired)
 
 
 class WorkerHealth:
@@ -148,12 +142,12 @@ class MetricsServer:
 
     def __init__(self, address: HostPort, metrics: WorkerMetrics, health: WorkerHealth) -> None:
         """Listen. Raises OSError that names the address if it cannot be had."""
-        exposed = make_wsgi_app(metrics.registry)
 
         def answer(environ: dict[str, Any], start: Any) -> Any:
             path = environ["PATH_INFO"]
             if path == "/metrics":
-                return exposed(environ, start)
+                start("200 OK", [("Content-Type", metrics.media_type)])
+                return [metrics.text()]
             if path == "/livez":
                 good, text = health.alive(), "the event loop is blocked"
             elif path == "/readyz":
@@ -184,7 +178,9 @@ class MetricsServer:
         self._server.server_close()
 
 
-class _Server(ThreadingWSGIServer):
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore clients that went away."""
 
@@ -357,7 +353,7 @@ class PartitionProgress:
         async with self._committing:
             due = dict(self._due)
             if due and await member.commit(due):
-                self._metrics.events.labels("commits").inc()
+                self._metrics.events["commits"] += 1
                 for place, offset in due.items():
                     if self._due.get(place) == offset:
                         del self._due[place]
@@ -374,7 +370,7 @@ class PartitionProgress:
             if place not in self._settled:
                 self._settled[place] = begin if committed is None else committed
             if committed is not None and committed < begin:
-                self._metrics.expired.inc(begin - committed)
+                self._metrics.expired += begin - committed
                 if self._begin == "latest":  # which is meant for a group without offsets
                     member.seek(place, begin)
                 log.error(
@@ -407,7 +403,7 @@ class PartitionProgress:
             last = self._last_ms.get(place)
             seconds = max(0.0, now - last / 1000) if behind and last is not None else 0.0
             places.append((*place, behind, seconds))
-        self._metrics.lag(places)
+        self._metrics.lags = places
 
 
 async def open_detector(
@@ -653,7 +649,7 @@ class Worker:
             self._health.hindered.pop(step, None)
         self._progress.finished(batch)
         await self._progress.commit(member)
-        self._metrics.batch_seconds.observe(time.monotonic() - begun)
+        self._metrics.batch_seconds.note(time.monotonic() - begun)
         self._progress.show(member)
 
     async def _revoked(self) -> None:
@@ -704,12 +700,12 @@ class Worker:
     # ---------------------------------------------------------------------------- bookkeeping
 
     def _count(self, name: str, number: int) -> None:
-        self._metrics.events.labels(name).inc(number)
+        self._metrics.events[name] += number
 
     def _fault(self, step: str, error: Exception) -> None:
         """Count a fault and log it, each kind at most every ten seconds."""
         kind = type(error).__name__
-        self._metrics.faults.labels(step, kind).inc()
+        self._metrics.faults[step, kind] += 1
         if step in ("reserve", "write", "insert"):
             self._health.hindered[step] = _text(error)
         self._once.log(log, f"{step}/{kind}", "%s failed: %s: %s", step, kind, _text(error))

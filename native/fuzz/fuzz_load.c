@@ -4,7 +4,7 @@
  *     input = flags and k (1 byte), the saved table
  *
  * With the flag the checksums are put right first, so that what lies behind them is reached. What
- * loads must be valid, hold what its bytes say by docs/reference/table-format.md, answer as a scan of them
+ * loads must be valid, hold what its bytes say by ndd.h, answer as a scan of them
  * does, save to the same bytes, and still do so after changes that are taken back.
  */
 #include "base/checksum.h"

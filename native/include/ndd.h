@@ -111,7 +111,7 @@ typedef struct ndd_page {
     uint64_t invalid_bytes; /* bytes of text that are not UTF-8: the page is in another encoding? */
 } ndd_page;
 
-/* The id of the recipe that this reader follows, for example "words-0-7". Static. */
+/* The id of the recipe that this reader follows, for example "words-0-8". Static. */
 const char *ndd_recipe(void);
 
 /* A reader owns the scratch memory of reading pages and keeps it between pages. One thread may be
@@ -209,8 +209,7 @@ uint32_t ndd_site_count(uint8_t *site, uint64_t sets, uint32_t title, const uint
 typedef struct ndd_site_share {
     uint32_t read;  /* words of its blocks that were read */
     uint32_t frame; /* those of them in blocks that stand on more than `frame_above` pages */
-    uint32_t shingles; /* runs of three words of those that were read */
-    uint32_t shared;   /* those of them in blocks that stand on more than `shared_above` pages */
+    uint32_t shared; /* shingles (runs of three words) of those that stand on more than `shared_above` pages */
     uint32_t left;  /* words of those that were not read, are no navigation, and stand on at most `left_most` pages */
     uint32_t navigation; /* the same of navigation */
     uint32_t pages; /* the least number of pages on which such a block of frame stands; 0: there is none */
@@ -324,8 +323,28 @@ void ndd_table_list(const ndd_table *table, uint64_t *values, uint64_t *document
 ndd_status ndd_sort_pairs(uint64_t *values, uint64_t *documents, size_t n, uint64_t *scratch,
                           size_t *distinct);
 
-/* A saved table (docs/reference/table-format.md) of pairs in that order, as bytes: its size, and the bytes into a
- * buffer of that size. note is a number of the caller's that ndd_table_load returns. */
+/*
+ * A saved table of pairs in that order, as bytes: its size, and the bytes into a buffer of that size. note is a number
+ * of the caller's that ndd_table_load returns. A table has one saved form, whatever its history, machine or k.
+ *
+ * Format version 1; numbers are unsigned and little-endian. V distinct values, P pairs, S values with several documents:
+ *
+ *       0   8    "NDDTABLE"
+ *       8   4    version, 1
+ *      12   4    0
+ *      16   8    note
+ *      24   24   V, P, S, 8 bytes each; V is at most 2^31 - 2
+ *      48   8    0
+ *      56   8    XXH64, seed 0, of the 56 bytes before it
+ *      64   8 V  the values, ascending
+ *           16 S for each value with several documents, in their order: its index, and the number of its documents
+ *           8 P  the documents of the first value, of the next, and so on; those of one value ascending
+ *           8    XXH64 of all bytes before it
+ *
+ * A reader refuses another magic (NDD_BAD_FORMAT), another version (NDD_BAD_VERSION), fewer bytes (NDD_TRUNCATED), a
+ * greater V (NDD_TOO_LARGE), and all else that is not exactly this (NDD_DAMAGED). Checksums find damage, not malice:
+ * order and sums are checked, too.
+ */
 ndd_status ndd_pairs_saved_size(const uint64_t *values, const uint64_t *documents, size_t n,
                                 uint64_t *size);
 ndd_status ndd_pairs_save(const uint64_t *values, const uint64_t *documents, size_t n, uint64_t note,

@@ -24,7 +24,7 @@ extern "C" {
 
 /*
  * An immutable table as bytes that are searched where they are, such as a mapped file
- * (docs/reference/segment-format.md). Any number of threads may use one at once.
+ * (src/segment/segment_format.h has their format). Any number of threads may use one at once.
  */
 typedef struct ndd_segment ndd_segment;
 
@@ -169,15 +169,18 @@ void ndd_generate(uint64_t seed, uint64_t first, size_t n, uint64_t *values);
 typedef struct ndd_lmdb {
     uint64_t documents;      /* records in the tree "documents" */
     uint64_t records_sum;    /* the XOR of their first 8 bytes, big-endian */
+    uint64_t page;           /* bytes of a page; the first two are the meta pages */
     uint64_t transaction[2]; /* the number of each meta page's transaction */
     uint64_t state_at[2];    /* and where the record "state" in force after it is: its place in the file, */
     uint64_t state_size[2];  /* and its size; 0 where an older one cannot be read any more */
 } ndd_lmdb;
 
-/* Verifies the pages of an LMDB file, in time linear in their number; takes a bit of memory a page.
+/* Verifies the pages of an LMDB file, those of the state before the last transaction if `older`, in time linear
+ * in their number; takes a bit of memory a page.
  * NDD_DAMAGED, and the reason in `room` bytes, for a file that is cut or altered; NDD_BAD_VERSION for one of
  * another LMDB. */
-ndd_status ndd_lmdb_check(const uint8_t *bytes, uint64_t size, ndd_lmdb *found, char *reason, size_t room);
+ndd_status ndd_lmdb_check(const uint8_t *bytes, uint64_t size, int older, ndd_lmdb *found, char *reason,
+                          size_t room);
 
 /* cffi: end */
 

@@ -1,5 +1,5 @@
 /*
- * The golden vectors (tests/golden, docs/reference/table-format.md), held against this build of the core.
+ * The golden vectors (tests/golden), held against this build of the core.
  *
  * The rule they prove: a fingerprint and a saved table are the same on every machine, compiler and
  * endianness. `make test-endian` runs this for a big-endian processor.
@@ -117,7 +117,7 @@ static void test_pages(void) {
     }
 }
 
-/* The example of docs/reference/table-format.md is what its table is saved as, and is read. */
+/* The golden bytes are what their table is saved as, and are read. */
 static void test_saved_table(void) {
     static const uint64_t values[3] = {UINT64_MAX, 1, 1}, documents[3] = {0, 9, 7};
     uint8_t saved[256];

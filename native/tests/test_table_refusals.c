@@ -11,7 +11,7 @@
 #include "table_oracle.h"
 #include "saved_table.h"
 
-/* Where docs/reference/table-format.md has them. */
+/* Where ndd.h has them. */
 enum {
     VALUES_AT = 24,
     PAIRS_AT = 32,

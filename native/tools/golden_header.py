@@ -1,8 +1,7 @@
-"""Writes the golden vectors as C: golden_header.py GOLDEN_FOLDER TABLE_FORMAT_MD OUTPUT_H.
+"""Writes the golden vectors as C: golden_header.py GOLDEN_FOLDER OUTPUT_H.
 
 So the C tests hold every build of the core, for any processor, to the vectors that the Python tests
-know (tests/golden) and to the saved table in docs/reference/table-format.md. Made at build time: no second
-copy to go stale.
+know (tests/golden). Made at build time: no second copy to go stale.
 """
 
 import json
@@ -10,7 +9,7 @@ import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
-folder, table_format, output = map(Path, sys.argv[1:])
+folder, output = map(Path, sys.argv[1:])
 golden = json.loads((folder / "golden.json").read_text(encoding="utf-8"))
 blobs: list[str] = []
 
@@ -80,7 +79,7 @@ simhashes = [  # weights that are no integers are made ones by Python
 targets = [target_row(v) for v in golden["targets"]]
 texts = [page_row(v, v["text"].encode(), None) for v in golden["texts"]]
 pages = [page_row(v, (folder / v["file"]).read_bytes(), v["url"]) for v in golden["pages"]]
-table = blob(bytes.fromhex(table_format.read_text(encoding="utf-8").split("```")[1]))
+table = blob(bytes.fromhex((folder / "table.hex").read_text(encoding="utf-8")))
 secret = golden["secrets"][0]
 
 output.write_text(

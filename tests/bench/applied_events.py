@@ -17,10 +17,12 @@ from pathlib import Path
 from brokers import Cluster
 from runner import Bench, Progress, Round
 from service_costs import WAIT_SECONDS, Connection, cpu_seconds, serving
-from sharded_service import _options, _write
-from store_costs import NAMESPACE
+from store_costs import NAMESPACE, sketch_of
 
-from dedup.wire.kafka import KafkaConfig, kafka_config
+from dedup.model.events import encode
+from dedup.model.page import Document, PageFingerprint
+from dedup.model.recipes import NEWEST
+from dedup.wire.kafka import KafkaConfig, Outgoing, Writer, ensure_topic, kafka_config
 
 FEW = 1000
 
@@ -50,11 +52,28 @@ def open_case(events: int, distance: int, progress: Progress | None = None) -> I
         yield Bench({"events": events, "distance": distance}, measure, packages=("aiokafka",))
 
 
+async def _write(config: KafkaConfig, values: list[int]) -> None:
+    await ensure_topic(config)
+    async with Writer(config) as writer:
+        for first in range(0, len(values), 10_000):
+            some = enumerate(values[first : first + 10_000], first)
+            await writer.send_many(
+                [Outgoing(*encode(NAMESPACE, _document(*each))) for each in some]
+            )
+
+
+def _document(number: int, value: int) -> Document:
+    page = PageFingerprint(value, sketch_of(value), 0, 300, NEWEST)
+    return Document(f"http://example.com/articles/{number}", page)
+
+
 def _cpu(config: KafkaConfig, count: int, distance: int) -> float:
     """Return the CPU time of a new service until it has applied all events of a topic."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        serving(Path(folder), distance, *_options(config, "")) as (process, port),
+        serving(
+            Path(folder), distance, "--kafka", ",".join(config.bootstrap), "--topic", config.topic
+        ) as (process, port),
     ):
         connection = Connection(port)
         try:

@@ -1,6 +1,7 @@
 """The table of benchmarks, and the command that runs them."""
 
 import click
+from crawls.command import crawls
 from runner import Case, Cases, Option, opened
 
 THREADS = Option("threads", 0, "Number of threads; 0: one a core.", least=0)
@@ -275,23 +276,6 @@ CASES = (
         quick_text="50,000 fingerprints",
     ),
     Case(
-        "shards",
-        "Compare shards with one service that holds all documents.",
-        "On a Kafka that is started for it, or the one of KAFKA_BOOTSTRAP_SERVERS: latencies of the client's "
-        "probes, CPU of a page.",
-        (
-            Option("documents", 100_000, "Number of documents stored."),
-            DISTANCE,
-            Option("shards", 4, "Number of shards.", least=2, most=16),
-            Option("pages", 4000, "Pages judged a round."),
-            Option("seconds", 5, "Seconds of probes a round."),
-        ),
-        opened("sharded_service"),
-        rounds=5,
-        quick={"documents": 5_000, "rounds": 1},
-        quick_text="5,000 documents, one round",
-    ),
-    Case(
         "redis",
         "Compare a service's PROBE with redis-server's GET.",
         "As many bytes, of keys that are not there and values that nothing is near, asked by redis-benchmark, "
@@ -341,3 +325,4 @@ def bench() -> None:
 
 
 bench.add(CASES)
+bench.add_command(crawls)

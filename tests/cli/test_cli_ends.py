@@ -124,19 +124,6 @@ def test_a_terminal_gets_colour(pages):
 # ------------------------------------------------------------------------------------- exit codes
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "code"), [("a.html", "b.html", 0), ("a.html", "other.html", 1), ("a.html", "x", 2)]
-)
-def test_compare_tells_by_exit_code_when_asked(pages, a, b, code):
-    """0 near-duplicates, 1 not, 2 a failure, as grep does; without the option the answer is no code."""
-    asked = call("compare", pages / a, pages / b, "--exit-code")
-    assert asked.exit_code == code
-    assert asked.stdout == call("compare", pages / a, pages / b).stdout
-    as_json = call("compare", pages / a, pages / b, "--exit-code", "--json")
-    assert as_json.exit_code == code
-    assert call("compare", pages / a, pages / b).exit_code == (1 if code == 2 else 0)
-
-
 # ----------------------------------------------------------------------------------------- extras
 
 

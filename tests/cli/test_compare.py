@@ -1,7 +1,6 @@
 """`dedup compare`: two texts in the terminal, and as one HTML page."""
 
 import json
-import re
 from html.parser import HTMLParser
 from itertools import pairwise
 
@@ -15,8 +14,8 @@ from dedup.report.texts import differences, regions, sides
 
 
 @given(
-    st.lists(st.sampled_from(["a", "b", "cc", "北京", "京大", "ไท", "longer" * 9]), max_size=40),
-    st.lists(st.sampled_from(["a", "b", "cc", "北京", "京大", "ไท", "longer" * 9]), max_size=40),
+    st.lists(st.sampled_from(["a", "b", "cc", "北京", "京大", "ไท", "longer" * 9]), max_size=25),
+    st.lists(st.sampled_from(["a", "b", "cc", "北京", "京大", "ไท", "longer" * 9]), max_size=25),
 )
 @settings(deadline=None, max_examples=examples(200))
 def test_two_texts_in_pieces_lose_nothing(a, b):
@@ -31,9 +30,7 @@ def test_two_texts_in_pieces_lose_nothing(a, b):
     assert [hunk for region in shown for hunk in region.hunks] == hunks
     assert all(x.a_end <= y.a_begin for x, y in pairwise(shown))
     for region in shown:
-        texts = [
-            " ".join(piece.text for piece in pieces) for pieces in sides(a, b, region, whole=True)
-        ]
+        texts = [" ".join(piece.text for piece in pieces) for pieces in sides(a, b, region)]
         for text, words, begin, end in (
             (texts[0], a, region.a_begin, region.a_end),
             (texts[1], b, region.b_begin, region.b_end),
@@ -74,15 +71,15 @@ class Seen(HTMLParser):
 
 
 def test_the_html_page_shows_everything(two, tmp_path):
-    """Verdict, distance and similarity, the words that differ and those that are the same, nothing loaded."""
+    """Verdict, distance and similarity, the words that differ and those around them, nothing loaded."""
     result = call("compare", *two, "--html", tmp_path / "page.html")
     assert result.exit_code == 0
     text = (tmp_path / "page.html").read_text()
     seen = Seen()
     seen.feed(text)
     assert not seen.open
-    assert "".join(seen.inside["h1"]) in result.stdout
-    assert "".join(seen.inside["h1"]).startswith("verdict: near-duplicate")
+    assert "".join(seen.inside["h1"]).endswith("b.html: near-duplicate")
+    assert any(text in result.stdout for text in seen.inside["p"])
     cells = seen.inside["td"]
     found = json.loads(call("compare", *two, "--json").stdout)
     assert cells[cells.index("distance of value") + 1] == "1 bit"
@@ -92,8 +89,6 @@ def test_the_html_page_shows_everything(two, tmp_path):
     assert found["a"]["value"] in cells
     assert seen.inside["del"] == ["word50"]
     assert seen.inside["ins"] == ["fresh", "script alert"]
-    words = re.findall(r"word\d+", "".join(seen.inside["body"]))
-    assert set(words) == set(WORDS)
     assert not {"script", "link", "img", "iframe"} & set(seen.tags)
     assert "http" not in text
 
@@ -103,18 +98,9 @@ def test_a_path_cannot_write_markup(tmp_path):
     names = ["<b>a&.html", "'\"b.html"]
     for name in names:
         (tmp_path / name).write_text(f"<p>{' '.join(WORDS)}")
-    result = call("compare", *(tmp_path / name for name in names), "--html", "-")
+    page = tmp_path / "page.html"
+    call("compare", *(tmp_path / name for name in names), "--html", page)
     seen = Seen()
-    seen.feed(result.stdout)
-    assert result.stdout.startswith("<!DOCTYPE html>")
-    assert seen.tags.count("b") == 2  # our own A and B
+    seen.feed(page.read_text())
+    assert "b" not in seen.tags
     assert f"{tmp_path}/{names[0]}" in seen.inside["td"]
-
-
-def test_json_and_a_page_do_not_share_stdout(two):
-    """Both to stdout is a usage error; a page in a file and JSON on stdout go together."""
-    assert call("compare", *two, "--json", "--html", "-").exit_code == 2
-    file = two[0].with_name("both.html")
-    result = call("compare", *two, "--json", "--html", file)
-    assert json.loads(result.stdout)["near_duplicate"] is True
-    assert file.stat().st_size

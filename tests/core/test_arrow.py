@@ -65,6 +65,24 @@ def test_chunks_and_empty_arrays():
     assert dedup.fingerprint_batch(pa.nulls(2)).to_pylist() == [None, None]
 
 
+@pytest.mark.parametrize("values", [pa.string_view(), pa.binary_view(), pa.large_binary()], ids=str)
+def test_categories_of_any_strings(values):
+    """A dictionary, what Polars calls a Categorical, may hold views, and each chunk may have its own."""
+
+    def chunk(indices: list, pages: list) -> pa.Array:
+        held = [p.encode() if "binary" in str(values) else p for p in pages]
+        return pa.DictionaryArray.from_arrays(
+            pa.array(indices, pa.uint32()), pa.array(held, values)
+        )
+
+    one = chunk([0, 1, None, 0], [PAGES[0], PAGES[3]])
+    pages = [PAGES[0], PAGES[3], None, PAGES[0]]
+    assert dedup.fingerprint_batch(one).to_pylist() == expected(pages)
+    assert dedup.fingerprint_batch(one[1:3]).to_pylist() == expected(pages[1:3])
+    both = pa.chunked_array([one, chunk([0], [PAGES[7]])])
+    assert dedup.fingerprint_batch(both).to_pylist() == expected([*pages, PAGES[7]])
+
+
 def test_bytes_in_other_encodings():
     """They are decoded as fingerprint() does it."""
     pages = [

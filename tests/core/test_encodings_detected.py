@@ -2,10 +2,13 @@
 
 import random
 import sys
+import tomllib
 import types
+from pathlib import Path
 
 import oracle
 import pytest
+from chardetng_py import detector
 from encoded_pages import ENCODED, GOLDEN, MISTAKEN, PYTHON, TEXTS, encoded, meta, page_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +18,8 @@ from dedup.core import encodings
 from dedup.core.encodings import SAMPLE_BYTES, plain_text
 from dedup.core.fingerprint import fingerprint
 
+ROOT = Path(__file__).parents[2]
+
 
 @pytest.mark.parametrize(
     ("language", "encoding"), [pair for pair in ENCODED if pair[0] not in MISTAKEN]
@@ -22,7 +27,6 @@ from dedup.core.fingerprint import fingerprint
 @pytest.mark.parametrize("declaration", ["", meta("x-unheard-of")])
 def test_what_nothing_says_is_detected(language: str, encoding: str, declaration: str) -> None:
     """A page that says nothing, or nothing that is known, is read by what its text looks like."""
-    pytest.importorskip("chardetng_py", reason="no wheel for this Python yet")
     page = page_of(language, declaration)
     assert fingerprint(encoded(page, encoding)) == fingerprint(page)
 
@@ -72,7 +76,6 @@ def test_bytes_that_are_not_read_decide_nothing(monkeypatch: pytest.MonkeyPatch)
 
 def test_the_detector_sees_a_bounded_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a large page it sees the text that is not ASCII, however far inside, and not much of it."""
-    detector = pytest.importorskip("chardetng_py.detector", reason="no wheel for this Python yet")
     seen = []
 
     class Watched:
@@ -99,7 +102,6 @@ def test_the_detector_sees_a_bounded_sample(monkeypatch: pytest.MonkeyPatch) -> 
 )
 def test_a_sample_may_end_inside_a_character(language: str, encoding: str) -> None:
     """The last byte that the detector sees may be the first of two."""
-    pytest.importorskip("chardetng_py", reason="no wheel for this Python yet")
     text = " ".join(TEXTS[language].split())
     for before in range(4):
         page = text[:2] + "a" * before + text * 900
@@ -107,13 +109,22 @@ def test_a_sample_may_end_inside_a_character(language: str, encoding: str) -> No
         assert fingerprint(encoded(page, encoding)) == fingerprint(page)
 
 
-def test_without_a_detector_a_page_is_read_as_latin(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where none is installed, as the web reads what has no name."""
+def test_a_missing_detector_is_said(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is a dependency on every Python; without it pages are read as the web reads what has no name, and that is said once."""
+    dependencies = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"][
+        "dependencies"
+    ]
+    assert [each for each in dependencies if each.startswith("chardetng-py") and ";" not in each]
     monkeypatch.setitem(sys.modules, "chardetng_py.detector", None)
+    encodings._warn.cache_clear()
     raw = page_of("german").encode("iso-8859-1")
     assert fingerprint(raw) == fingerprint(page_of("german"))
     raw = page_of("russian").encode("windows-1251")
     assert fingerprint(raw) == fingerprint(raw, encoding="windows-1252")
+    (said,) = caplog.messages
+    assert "chardetng-py" in said and "pip install" in said
 
 
 @settings(max_examples=examples(200))
@@ -139,5 +150,4 @@ def test_plain_text_is_decoded_too(language: str, encoding: str) -> None:
     if encoding in ("utf-8", "utf-16"):
         assert plain_text(raw, None) == TEXTS[language]
     elif language not in MISTAKEN | {"japanese"}:
-        pytest.importorskip("chardetng_py", reason="no wheel for this Python yet")
         assert plain_text(raw, None) == raw.decode(PYTHON.get(encoding, encoding))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import time
-import urllib.request
 from itertools import count
 from typing import Any
 
@@ -19,7 +18,6 @@ from detecting import RECIPE, A, B, C, page
 from msgspec.structs import replace
 
 import dedup
-from dedup.model.errors import DedupError
 from dedup.model.forms import ALWAYS, FIELDS, GIVEN_AT_INSERT, SPARSE, Field
 from dedup.model.page import Document, PageFingerprint, ReserveOptions
 from dedup.store.transfer import decode_line
@@ -225,73 +223,6 @@ class Resp(Way):
         self.client.close()
 
 
-class Http(Way):
-    """JSON bodies, by docs/reference/protocol.md."""
-
-    def __init__(self, service: Any) -> None:
-        super().__init__()
-        self.url = f"http://127.0.0.1:{service.http_port}"
-        self.namespace = next(_names)
-
-    def get(self, path: str) -> bytes:
-        with urllib.request.urlopen(f"{self.url}{path}", timeout=60) as answer:
-            return answer.read()
-
-    def post(self, name: str, **body: Any) -> Any:
-        request = urllib.request.Request(
-            f"{self.url}/v1/{name}",
-            json.dumps({"ns": self.namespace} | body).encode(),
-            {"Content-Type": "application/json"},
-        )
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            (result,) = json.loads(answer.read())["results"]
-        if isinstance(result, dict) and "error" in result:
-            raise DedupError(result["error"]["code"])
-        return result
-
-    def reserve(self, fingerprint, key, **options):
-        if "url" in options:
-            url = options.pop("url")
-            options.setdefault("domain", dedup.model.names.registrable_domain(url))
-        values = {
-            field.name: hex_of(field, getattr(fingerprint, field.name))
-            for field in FIELDS
-            if field.of_page
-            and field.name != "recipe"
-            and (not field.form.sparse or getattr(fingerprint, field.name))
-        }
-        item = {"key": key} | values | options
-        result = self.post("reserve", recipe=fingerprint.recipe, pages=[item], fields=True)
-        self.tokens[key] = result.get("token")
-        match = result.get("match")
-        found = None if match is None else document_of(match["key"], match)
-        near = (result.get("of"), result.get("distance"), rounded(result.get("similarity")))
-        return (result["status"], result.get("reason", ""), *near, result.get("identity"), found)
-
-    def insert(self, key, given):
-        item = {"key": key, "token": self.tokens[key]} | hex_given(given)
-        assert self.post("insert", items=[item]) == {"done": True}
-
-    def probe(self, fingerprint, domain):
-        item = {
-            "value": f"{fingerprint.value:016x}",
-            "sketch": fingerprint.sketch.hex(),
-            "identity": f"{fingerprint.identity:016x}",
-        }
-        item |= {"domain": domain} if domain else {}
-        rows = self.post("probe", recipe=fingerprint.recipe, pages=[item], fields=True)
-        return [
-            (
-                row["key"],
-                row["distance"],
-                rounded(row["similarity"]),
-                row["identity"],
-                document_of(row["key"], row["document"]),
-            )
-            for row in rows
-        ]
-
-
 @pytest.fixture
 def ways(tmp_path, service):
     """The embedded store, which is the oracle, and every other way."""
@@ -299,7 +230,6 @@ def ways(tmp_path, service):
         Library(tmp_path),
         Library(f"redis://127.0.0.1:{service.port}"),
         Resp(service),
-        Http(service),
     ]
     yield found
     for way in found:
@@ -337,17 +267,17 @@ def test_every_field_of_a_page_in_flight_is_in_the_answer(ways):
     assert answer[-1] == Document(A, full_page(), "example.com", kind="item")
 
 
-def test_a_stored_page_is_read_with_every_field(ways):
+def test_a_stored_page_is_read_with_every_field(ways, service):
     """GET /v1/documents and /v1/export have each field of the document."""
-    http = ways[-1]
+    resp = ways[-1]
     given = given_at_insert()
     stored = Document(A, full_page(), "example.com", kind="item", **given)
-    http.accept(stored.page, A, given, kind="item", domain="example.com")
-    answer = json.loads(http.get(f"/v1/documents?ns={http.namespace}&key={A}"))
+    resp.accept(stored.page, A, given, kind="item", domain="example.com")
+    answer = json.loads(service.get(f"/v1/documents?ns={resp.namespace}&key={A}")[1])
     assert answer.keys() == {"ns", *(field.name for field in FIELDS)}
     assert document_of(A, answer) == stored
-    namespace, exported = decode_line(http.get(f"/v1/export?ns={http.namespace}").strip())
-    assert (namespace, timeless(exported)) == (http.namespace, stored)
+    namespace, exported = decode_line(service.get(f"/v1/export?ns={resp.namespace}")[1].strip())
+    assert (namespace, timeless(exported)) == (resp.namespace, stored)
 
 
 @pytest.mark.parametrize("name", [field.name for field in msgspec.structs.fields(ReserveOptions)])
@@ -376,13 +306,13 @@ def test_every_option_of_reserve_does_the_same(ways, name):
 
 
 def test_a_page_that_is_its_sites_frame_is_kept_by_every_way(ways):
-    """The library says so of the page; over RESP and HTTP the client gives the reason. The same text is dropped."""
+    """The library says so of the page; over RESP the client gives the reason. The same text is dropped."""
     stored, other = full_page(), full_page(value=full_page().value ^ 1)
     asked = [{"fingerprint": replace(page, unread=True)} for page in (stored, other)]
     raw = [{"fingerprint": page, "exempt": "unread"} for page in (stored, other)]
     for way in ways:
         way.accept(stored, A, {}, domain="example.com")
-    told = [asked, asked, raw, raw]
+    told = [asked, asked, raw]
     found = [
         same(
             [
@@ -395,19 +325,11 @@ def test_a_page_that_is_its_sites_frame_is_kept_by_every_way(ways):
     assert found == [("near_duplicate", "", A), ("exempt", "unread", None)]
 
 
-def test_pin_excludes_what_the_event_says_over_resp_and_http(service):
-    """A pinned page comes as an insert event, which says what it brought: both ways refuse both."""
-    resp, http = Resp(service), Http(service)
-    for way in (resp, http):
-        way.reserve(page(), A)
-    for words in (["PAID", "0", "PIN"], ["PIN", "PAID", "0"]):
-        with pytest.raises(redis.ResponseError, match="exclude each other"):
-            resp.client.execute_command("DEDUP.INSERT", resp.namespace, A, resp.tokens[A], *words)
-    item = {"key": A, "token": http.tokens[A], "paid": False}
-    with pytest.raises(DedupError, match="ERR"):
-        http.post("insert", items=[item], pin=True)
+def test_wrong_options_of_an_insert_leave_the_reservation(service):
+    """A wrong option is refused, and the page can be inserted after it."""
+    resp = Resp(service)
+    resp.reserve(page(), A)
     for words in (["PAID", "0", "PAID", "1"], ["PAID", "2"], ["PAID"], ["MORE", "1"]):
         with pytest.raises(redis.ResponseError):
             resp.client.execute_command("DEDUP.INSERT", resp.namespace, A, resp.tokens[A], *words)
     resp.insert(A, {"paid": False})
-    http.insert(A, {"paid": False})

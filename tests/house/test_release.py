@@ -47,21 +47,20 @@ def test_no_address_is_invented():
 
 
 def test_the_changelog_keeps_its_form():
-    """Keep a Changelog: Unreleased first, then this version with its date."""
+    """Keep a Changelog: Unreleased first, then what 0.3.0 will be, then versions with their dates."""
     text = (ROOT / "CHANGELOG.md").read_text("utf-8")
     versions = re.findall(r"^## (.*)$", text, re.MULTILINE)
     assert versions[0] == "[Unreleased]"
-    assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d{2}-\d{2}", v) for v in versions[1:])
-    assert versions[1].startswith(f"[{PROJECT['version']}] - ")
+    assert versions[1] == "0.3.0"
+    assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d{2}-\d{2}", v) for v in versions[2:])
     kinds = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
     assert set(re.findall(r"^### (.*)$", text, re.MULTILINE)) <= kinds
 
 
 def test_a_version_names_its_formats():
-    """The unreleased section, or else the newest version's, begins with the formats that the code writes."""
+    """The unreleased section begins with the formats that the code writes."""
     text = (ROOT / "CHANGELOG.md").read_text("utf-8")
-    sections = [section.partition("\n### ")[0] for section in text.split("\n## [")[1:3]]
-    section = next(section for section in sections if "One version is one format." in section)
+    section = text.partition("## [Unreleased]")[2].partition("\n### ")[0]
     assert f"recipe `{NEWEST}`" in section
     assert f"stores {FORMAT}," in section
     assert f"insert events {events.VERSION}," in section

@@ -1,23 +1,18 @@
 """Pages stay short: README, each page that is read, and all of them together.
 
 A word is a run of characters with a letter or digit. What exceeds a limit is cut, not moved to another page. What
-`make reference` writes, help and docstrings, is the program's own text: it has a limit of its own.
+`make docs` writes of help and docstrings is the program's own text: it has a limit of its own.
 """
 
 import re
 from pathlib import Path
 
 import pytest
+from tools import make_reference
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-SPECIFICATIONS = {  # bytes, for who writes another reader of them
-    "fingerprint-spec.md",
-    "golden-vectors.md",
-    "store-format.md",
-    "table-format.md",
-    "segment-format.md",
-}
+SPECIFICATIONS = {"fingerprint-spec.md", "store-format.md"}  # for who writes another reader
 READ = [p for p in sorted(DOCS.rglob("*.md")) if p.parent.name != "reference"]
 TABLES = {"rules.md"}  # the table of rules
 GENERATED = {"commands.md", "python.md"}
@@ -25,21 +20,19 @@ FOR_USERS = 30_000  # README and docs/ without the specifications
 ALL = 48_500  # every page of the repository
 HELP = 7_800  # what is generated
 
-MARKED = re.compile(r"<!-- ([\w -]+): begin -->(.*?)<!-- \1: end -->", re.DOTALL)
-
 
 def words_of(text):
     return sum(bool(re.search(r"\w", word)) for word in text.split())
 
 
 def words(path):
-    text = path.read_text("utf-8")
-    return words_of(MARKED.sub("", text) if path.name in GENERATED else text)
+    return words_of(path.read_text("utf-8"))
 
 
 def every_page():
     tops = ("docs", "tests", "native", "examples", ".github")
-    return [*ROOT.glob("*.md"), *(p for top in tops for p in (ROOT / top).rglob("*.md"))]
+    found = [*ROOT.glob("*.md"), *(p for top in tops for p in (ROOT / top).rglob("*.md"))]
+    return [path for path in found if path.name not in GENERATED]
 
 
 def test_the_readme_is_a_screen_and_a_half():
@@ -62,7 +55,7 @@ def test_a_page_has_1200_words(page):
 
 def test_the_pages_for_users_have_30000_words():
     """README and everything in docs/ together; the specifications of bytes are left out."""
-    pages = [ROOT / "README.md", *DOCS.rglob("*.md")]
+    pages = [p for p in every_page() if p.name == "README.md" or DOCS in p.parents]
     assert sum(words(p) for p in pages if p.name not in SPECIFICATIONS) <= FOR_USERS
 
 
@@ -73,5 +66,4 @@ def test_all_pages_of_the_repository():
 
 def test_help_and_docstrings_are_short():
     """What is generated of them, all commands and names together."""
-    texts = [(DOCS / "reference" / name).read_text("utf-8") for name in sorted(GENERATED)]
-    assert sum(words_of(part) for text in texts for _, part in MARKED.findall(text)) <= HELP
+    assert sum(map(words_of, make_reference.made().values())) <= HELP

@@ -161,9 +161,10 @@ def test_an_updated_store_holds_what_was_accepted(tmp_path):
     accepted: dict = {}
     for number, part in enumerate((PAGES[:70], PAGES[70:])):
         file = write_lines(tmp_path / f"{number}.jsonl", part)
-        found = scanned(tmp_path, file, store=str(tmp_path / "s"), namespace="n", update=True)
+        place = tmp_path / "s" / "default" if number else tmp_path / "s"  # the same one
+        found = scanned(tmp_path, file, store=str(place), update=True)
         assert found == judged(part, accepted=accepted)
-    assert contents(tmp_path / "s", "n") == stored(accepted)
+    assert contents(tmp_path / "s") == stored(accepted)
 
 
 def stored(accepted):
@@ -185,7 +186,10 @@ def test_another_recipe_is_refused(tmp_path):
     done = call(tmp_path / "p.jsonl", "--store", tmp_path / "s")
     assert done.exit_code == 1
     assert "needs its secret" in done.stderr
-    assert call(tmp_path / "p.jsonl", "--store", tmp_path / "s", "--secret", "x").exit_code == 0
+    assert (
+        call(tmp_path / "p.jsonl", "--store", tmp_path / "s", env={"DEDUP_SECRET": "x"}).exit_code
+        == 0
+    )
 
 
 # ------------------------------------------------------------------------- what a WARC's pages are
@@ -263,7 +267,7 @@ def test_bodies_are_decoded_as_their_headers_say(tmp_path):
 
 
 def test_a_page_beyond_the_limit_is_kept_unread(tmp_path):
-    """A page of more than --max-bytes has a verdict, exempt/too_large, whatever file holds it."""
+    """A page of more than DEDUP_MAX_BYTES has a verdict, exempt/too_large, whatever file holds it."""
     pages = [page("http://a/1", 1), page("http://a/2", 2, words=300)]
     limit = len(pages[0].html)
     files = [
@@ -344,6 +348,23 @@ def test_wrong_use_is_named(tmp_path):
         assert (done.exit_code, words in done.stderr) == (code, True), (args, done.stderr)
 
 
+def test_files_of_a_folder_that_are_not_read_are_counted(tmp_path):
+    """Names that say no format: one line with an example. What Spark writes for itself is left out, as Spark does."""
+    folder = tmp_path / "in"
+    for name in ("_temporary/0", ".git", "_SUCCESS.jsonl", "day=1", "_day=2"):
+        (folder / name).mkdir(parents=True)
+        write_lines(folder / name / "a.jsonl", PAGES[:20])
+    write_lines(folder / "_part.jsonl", PAGES[:20])
+    assert "40 pages of 2 files" in call(folder).stdout
+    names = ("c4-train.json.gz", "part-00000.json", "page", "view.php?id=1", "x.arc.gz")
+    for name in names:
+        (folder / name).write_text("{}")
+    done = call(folder)
+    assert done.exit_code == 0
+    assert f"5 files not read, such as {folder / names[0]}: the name says no format" in done.stdout
+    assert json.loads(call(folder, "--json").stdout)["files_not_read"] == 5
+
+
 def test_a_wrong_input_leaves_no_work_behind(tmp_path):
     """Corrected, the same command begins anew: there is nothing that it would have to resume."""
     file, output = write_lines(tmp_path / "p.jsonl", PAGES[:2]), tmp_path / "v.jsonl"
@@ -372,21 +393,6 @@ def test_the_report_names_the_greatest_clusters(tmp_path):
     assert call(file, "--report", tmp_path / "r.html").exit_code == 0
     text = (tmp_path / "r.html").read_text()
     assert "b.example.com" in text and "<1>" not in text
-
-
-def test_pairs_are_printed(tmp_path):
-    """--pairs prints each near-duplicate with its original; -q leaves out the summary."""
-    file = write_lines(tmp_path / "p.jsonl", PAGES)
-    expected = [(row[0], row[4]) for row in judged(PAGES) if row[2] == "near_duplicate"]
-    assert expected
-    result = call(file, "--pairs", "-q", "-j", 2)
-    assert result.exit_code == 0
-    lines = result.stdout.splitlines()
-    assert lines[::2] == [key for key, _ in expected]
-    assert [line.split()[1] for line in lines[1::2]] == [of for _, of in expected]
-    for options in (["--json"], ["-o", "-"], ["--engine", "spark"]):
-        assert call(file, "--pairs", *options).exit_code == 2
-    assert call(file, "-q").output == ""
 
 
 # ------------------------------------------------------------------------------------ the processes

@@ -51,7 +51,7 @@ def url(service: Serving | Proxy, token: str | None = None) -> str:
     return f"redis://{f':{token}@' if token else ''}127.0.0.1:{service.port}"
 
 
-def asks(where: str | list[str], **settings: object) -> dict[str, object]:
+def asks(where: object, **settings: object) -> dict[str, object]:
     """Settings of a crawl that asks a service; this machine may be busy, so it is given time."""
     return TEXT | {"DEDUP_SERVICE": where, "DEDUP_TIMEOUT_SECONDS": 60} | settings
 
@@ -70,6 +70,7 @@ def crawls(tmp_path_factory, service):
         "plain": Case(PAGES, RAISE, asks(where)),
         "second": Case(PAGES, RAISE, asks(f"{NEVER},{where}")),
         "keyed": Case(PAGES, RAISE, asks(where, DEDUP_SECRET="a secret")),
+        "shards": Case(PAGES, RAISE, asks([[where], [NEVER, where]], DEDUP_SCOPE="site")),
     }
     away = {"away": Case(PAGES, RAISE, asks(NEVER))}
     return run_cases(folder / "served", cases, setup=PATIENT) | run_cases(
@@ -77,7 +78,7 @@ def crawls(tmp_path_factory, service):
     )
 
 
-@pytest.mark.parametrize("name", ["plain", "second", "keyed"])
+@pytest.mark.parametrize("name", ["plain", "second", "keyed", "shards"])
 def test_a_crawl_through_a_service_drops_what_an_embedded_one_drops(crawls, name):
     """The copy goes; that of the page whose callback raised stays. What the service has taken is counted."""
     crawl = crawls[name]

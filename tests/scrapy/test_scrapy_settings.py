@@ -79,6 +79,14 @@ def test_wrong_service(value):
     assert "the-token" not in str(raised.value)
 
 
+def test_shards_are_lists_of_urls_in_the_scope_of_a_site():
+    """DEDUP_SERVICE as a list of lists; in another scope it is refused when the crawl begins."""
+    shards = [["redis://a", "redis://b"], ["redis://c"]]
+    assert config(DEDUP_SERVICE=shards, DEDUP_SCOPE="site").service == tuple(map(tuple, shards))
+    with pytest.raises(UsageError, match="setting DEDUP_SERVICE: 2 shards.*'site'"):
+        config(DEDUP_SERVICE=shards)
+
+
 RIGHT = [
     ("DEDUP_DISTANCE", "3", "distance", 3),
     ("DEDUP_SIMILARITY", "0.9", "similarity", 0.9),

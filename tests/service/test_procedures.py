@@ -13,7 +13,6 @@ import shutil
 import signal
 import tarfile
 import time
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -26,7 +25,6 @@ from mounting import can_mount
 from procedures import KAFKA, OPERATIONS, STORE, commands, do, events, served, the
 from services import Serving
 
-import dedup
 from dedup.wire.kafka import ensure_topic, kafka_config
 
 TESTS = Path(__file__).parents[1]
@@ -41,7 +39,6 @@ READ_AGAIN = the(OPERATIONS, "kill -HUP")
 START = the(KAFKA, "--listen 0.0.0.0:7700 --http ")
 CREATE = the(KAFKA, "kafka-topics.sh ")
 PRODUCE = the(KAFKA, "store produce ")
-SHARES = [each for each in commands(KAFKA) if "--partitions" in each and each != CREATE]
 ELSEWHERE = {
     "dedup serve --help": "service/test_operations.py",
     "kill -9": "service/test_random_run.py",
@@ -268,36 +265,6 @@ def test_one_of_three_brokers_dies(three_brokers, tmp_path):
         until(lambda: ready(service)["status"] == "ok")
 
 
-@pytest.mark.long
-def test_the_documents_are_spread_over_two_services(kafka, tmp_path):
-    """The page's two commands hold every partition of a topic of 16; a client of all of them knows every page."""
-    config = log_config(kafka)
-    assert "choose 16 or more" in KAFKA.read_text("utf-8")
-    asyncio.run(ensure_topic(config, partitions=16))
-    stands = {"kafka-1:9092": kafka, "0.0.0.0:7700": "127.0.0.1:0"}
-    with ExitStack() as stack:
-        shards = [
-            served(each, tmp_path / str(i), "--topic", config.topic, stands=stands, wait=False)
-            for i, each in enumerate(SHARES)
-        ]
-        for shard in shards:
-            stack.enter_context(shard)
-        for shard in shards:
-            shard.wait_until_ready()
-        where = ",".join(f"redis://127.0.0.1:{shard.port}" for shard in shards)
-        pages = [
-            (dedup.fingerprint_text(" ".join(f"w{n}x{i}" for i in range(60))), f"http://a/{n}")
-            for n in range(12)
-        ]
-        with dedup.open(where, namespace="news", timeout_seconds=60) as detector:
-            for page, key in pages:
-                verdict = detector.reserve(page, key)
-                assert verdict.status == "unique"
-                detector.insert(verdict)
-            for page, key in pages:
-                assert detector.reserve(page, f"{key}/copy").of == key
-
-
 def empty(folder: Path) -> None:
     shutil.rmtree(folder)
 
@@ -392,9 +359,8 @@ def test_every_command_of_the_pages_is_run():
     """Here, or in the file of tests that is named."""
     here = {
         SERVE, KEEP, BACKUP, IMPORT, DROP, VERIFY, READ_AGAIN, START,
-        CREATE, PRODUCE, *SHARES,
+        CREATE, PRODUCE,
     }  # fmt: skip
-    assert len(SHARES) == 2
     assert {*commands(OPERATIONS), *commands(KAFKA)} == here | ELSEWHERE.keys()
     for file in ELSEWHERE.values():
         assert (TESTS / file).exists()

@@ -8,21 +8,27 @@ import shutil
 
 import pytest
 from logs import (
+    document,
     drained,
     following,
     held,
     inserts,
     log_config,
+    murmur2,
     read,
+    tombstone,
     until_drained,
     write,
 )
 
+from dedup.model.events import decode, encode, record_key
 from dedup.service.replica import Phase
 from dedup.wire.kafka import LogLost, Writer, ensure_topic
 from dedup.wire.kafka import reader as partition_reader
 from dedup.wire.kafka.login import KafkaConfig
 from dedup.wire.kafka.writer import Outgoing
+
+PARTITIONS = 3  # of logs.write
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # conftest.py, one_broker
 
@@ -166,3 +172,43 @@ async def test_a_broker_that_was_restored_from_an_older_copy_is_another_log(one_
         await drained(config, path)
     counts = await drained(config, path, rebuild=True)
     assert counts["inserted"] == 70
+
+
+def partition(namespace: str, key: str) -> int:
+    return (murmur2(record_key(namespace, key)) & 0x7FFFFFFF) % PARTITIONS
+
+
+def of_a_foreign_producer() -> tuple[list[Outgoing], list[Outgoing]]:
+    """Two rounds of events of one set of keys: in each, half are where their keys belong, half, and a tombstone, are not."""
+    rounds: tuple[list[Outgoing], list[Outgoing]] = ([], [])
+    for i in range(30):
+        key = document(i).key
+        home = partition("news", key)
+        here = encode("news", document(i))
+        there = encode("news", document(1000 + i, key))
+        own = Outgoing(*here, partition=home)
+        foreign = Outgoing(*there, partition=(home + 1) % PARTITIONS)
+        rounds[i % 2].append(own)
+        rounds[(i + 1) % 2].append(foreign)
+    home = partition("news", document(2).key)
+    rounds[1].append(tombstone(2)._replace(partition=(home + 1) % PARTITIONS))
+    return rounds
+
+
+async def test_records_of_another_partitioner_are_skipped_by_every_replica(kafka, tmp_path, caplog):
+    """So two that read the same log never differ, whatever they met first: it is said and counted."""
+    config, (first, second) = log_config(kafka), of_a_foreign_producer()
+    early, late = tmp_path / "early", tmp_path / "late"
+    await write(config, first)
+    await drained(config, early)
+    await write(config, second)
+    counts = await drained(config, early)
+    whole = await drained(config, late)
+    right = {document(i).key: document(i) for i in range(30)}
+    assert held(late) == held(early) == {"news": right}
+    assert "murmur2" in caplog.text
+    foreign = sum(
+        decode(r.key, r.value)[2] != right[decode(r.key, r.value)[1]] for r in first + second
+    )
+    assert whole["misplaced"] == foreign > 0
+    assert 0 < counts["misplaced"] < foreign  # those that came since

@@ -20,7 +20,7 @@ from dedup.service.core.access import Tokens
 CRAWL, READ, ADMIN = (f"{role}-token-of-this-test" for role in ("crawl", "read", "admin"))
 NEXT = "the-next-token-of-the-crawl-role"
 ITEM = {"items": [{"key": "k", "token": "t"}]}
-PAGE = {"recipe": "words-0-7", "pages": []}
+PAGE = {"recipe": "words-0-8", "pages": []}
 
 
 def written(path, *lines: str, mode: int = 0o600):
@@ -69,15 +69,12 @@ COMMANDS = [
     ("DEDUP.DROP d", "admin"),
 ]
 REQUESTS = [
-    ("POST", "/v1/probe", PAGE, "crawl read admin"),
-    ("POST", "/v1/reserve", PAGE, "crawl admin"),
     ("POST", "/v1/judge", {"url": "http://a/", "html": "x"}, "crawl admin"),
     ("POST", "/v1/insert", ITEM, "crawl admin"),
     ("POST", "/v1/release", ITEM, "crawl admin"),
     ("POST", "/v1/forget", {"keys": ["k"]}, "admin"),
     ("GET", "/v1/export?ns=d", None, "admin"),
     ("GET", "/v1/documents?ns=d&key=k", None, "read admin"),
-    ("GET", "/metrics", None, "read admin"),
     ("GET", "/metrics", None, "read admin"),
 ]
 

@@ -33,12 +33,27 @@ def test_a_token_belongs_to_its_key(client, ns):
             client.execute_command(command, ns, "http://a/2", token)
 
 
-def test_pin_is_refused_without_kafka(client, ns):
-    """A pinned insert would never come, so it is an error, and the reservation stands."""
-    token = reserve(client, ns, "http://a/1")[1]
-    with pytest.raises(redis.ResponseError, match="PIN"):
-        client.execute_command("DEDUP.INSERT", ns, "http://a/1", token, "PIN")
-    assert client.execute_command("DEDUP.INSERT", ns, "http://a/1", token)
+def test_a_token_of_ones_own_can_be_released_and_asked_again(client, ns):
+    """Though the answer was lost: the same answer again, nothing more taken; then it is given back.
+
+    A RESERVE that its RELEASE has overtaken takes nothing.
+    """
+    token = "5c1f0f3a-9be34a4c8d6c2ab4f1f7e6d0"
+    words = ["0" * 16, "00" * 37, "0" * 16, 300, "", "RECIPE", RECIPE, "TOKEN"]
+    asked = ["DEDUP.RESERVE", ns, "http://a/1", *words]
+    for _ in range(2):
+        assert client.execute_command(*asked, token)[:2] == ["unique", token]
+    assert "in_flight:1\r\n" in client.execute_command("DEDUP.INFO", ns)
+    assert client.execute_command("DEDUP.RELEASE", ns, "http://a/1", token) == 1
+    with pytest.raises(redis.ResponseError, match="used before"):
+        client.execute_command(*asked, token)
+    assert client.execute_command("DEDUP.RELEASE", ns, "http://a/1", "overtaken-" + token) == 0
+    with pytest.raises(redis.ResponseError, match="used before"):
+        client.execute_command(*asked, "overtaken-" + token)
+    assert "in_flight:0\r\n" in client.execute_command("DEDUP.INFO", ns)
+    for bad in ("short", "with a space in it", "x" * 65, "_" + "0" * 32):
+        with pytest.raises(redis.ResponseError, match="TOKEN .* not allowed"):
+            client.execute_command(*asked, bad)
 
 
 # ------------------------------------------------------------------------------------- options

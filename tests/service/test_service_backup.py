@@ -62,7 +62,7 @@ def test_promise_6_a_backup_under_load_has_every_document_of_its_beginning(tmp_p
 
 
 def test_a_backup_that_cannot_be_made_says_why_and_leaves_the_former_one(tmp_path):
-    """No token, another namespace, no service, no URL: the file of before stays."""
+    """No token, no service, no URL: the file of before stays."""
     output = tmp_path / "backup.jsonl"
     output.write_text("of yesterday")
 
@@ -75,8 +75,6 @@ def test_a_backup_that_cannot_be_made_says_why_and_leaves_the_former_one(tmp_pat
     with Serving(tmp_path / "served", token="secret-token-of-this-test") as serving:
         url = f"http://127.0.0.1:{serving.http_port}"
         assert "DEDUP_TOKEN" in fails(url)
-        shown = {"DEDUP_TOKEN": "secret-token-of-this-test"}
-        assert "no namespace 'shops'" in fails(url, "--namespace", "shops", env=shown)
     assert "does not answer" in fails(url)
     assert "dedup store export" in fails(str(tmp_path / "served"))
 

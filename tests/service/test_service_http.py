@@ -9,11 +9,8 @@ import jsonschema
 import pytest
 from crawling import wait_for
 from services import RECIPE, Serving
-from sketches import sketch
 
 TOKEN = "a token of sixteen bytes and more"
-VALUE, FAR = "0123456789abcdef", "fedcba9876543210"
-SKETCH = sketch().hex()
 JSON = {"Content-Type": "application/json"}
 
 
@@ -79,50 +76,44 @@ def _closed(components):
     return {**components, "schemas": schemas}
 
 
-def a_page(key="http://a/1", value=VALUE, **more):
-    return {"key": key, "value": value, "sketch": SKETCH, "identity": VALUE, "features": 300,
-            "domain": "a", **more}  # fmt: skip
+def html(n=0):
+    return "<p>" + " ".join(f"word{n}x{i}" for i in range(120))
 
 
-def reserve(call, ns, *pages, **more):
-    body = {"ns": ns, "recipe": RECIPE, "pages": list(pages), **more}
-    status, answer = call("POST", "/v1/reserve", body)
+def judge(call, ns, *urls, **more):
+    """Judge pages, each with words of its own; return their verdicts."""
+    pages = [{"url": url, "html": html(n)} | more for n, url in enumerate(urls)]
+    status, answer = call("POST", "/v1/judge", {"ns": ns, "pages": pages})
     assert status == 200, answer
     return answer["results"]
 
 
 def test_a_page_goes_its_way(call, ns):
-    """Reserve, insert, release, probe, the document, forget: each answers as described."""
-    (verdict,) = reserve(call, ns, a_page())
+    """Judge, insert, release, the document, forget: each answers as described."""
+    (verdict,) = judge(call, ns, "http://a.example/1")
     assert verdict["status"] == "unique"
-    held = {"key": "http://a/1", "token": verdict["token"]}
+    held = {"key": "http://a.example/1", "token": verdict["token"]}
     status, answer = call("POST", "/v1/insert", {"ns": ns, "items": [held, held]})
     assert (status, answer) == (200, {"results": [{"done": True}, {"done": True}]})
     status, answer = call("POST", "/v1/release", {"ns": ns, "items": [held]})
     assert (status, answer) == (200, {"results": [{"done": False}]})
-    pages = [{"value": value, "sketch": SKETCH} for value in (VALUE, FAR)]
-    status, answer = call("POST", "/v1/probe", {"ns": ns, "recipe": RECIPE, "pages": pages})
-    near = {"key": "http://a/1", "distance": 0, "similarity": 1.0}
-    assert (status, answer) == (200, {"results": [[near], []]})
-    status, answer = call("GET", f"/v1/documents?ns={ns}&key=http%3A%2F%2Fa%2F1")
+    status, answer = call("GET", f"/v1/documents?ns={ns}&key=http%3A%2F%2Fa.example%2F1")
     assert status == 200
-    assert (answer["value"], answer["sketch"], answer["identity"]) == (VALUE, SKETCH, VALUE)
-    assert (answer["recipe"], answer["domain"], answer["features"]) == (RECIPE, "a", 300)
-    (duplicate,) = reserve(call, ns, a_page("http://a/2"))
-    of = {"of": "http://a/1", "distance": 0, "similarity": 1.0, "identity": "same"}
-    assert duplicate == {"status": "near_duplicate"} | of
-    forgotten = {"ns": ns, "keys": ["http://a/1", "http://a/1"]}
+    assert (answer["recipe"], answer["domain"]) == (RECIPE, "a.example")
+    (duplicate,) = judge(call, ns, "http://a.example/2")
+    of = {"of": "http://a.example/1", "distance": 0, "similarity": 1.0, "identity": "unknown"}
+    assert duplicate == {"status": "near_duplicate", "key": "http://a.example/2"} | of
+    forgotten = {"ns": ns, "keys": ["http://a.example/1", "http://a.example/1"]}
     status, answer = call("POST", "/v1/forget", forgotten)
     assert (status, answer) == (200, {"results": [{"done": True}, {"done": False}]})
-    status, _ = call("GET", f"/v1/documents?ns={ns}&key=http%3A%2F%2Fa%2F1")
+    status, _ = call("GET", f"/v1/documents?ns={ns}&key=http%3A%2F%2Fa.example%2F1")
     assert status == 404
 
 
 def test_inserts_of_one_request_are_one_commit_and_errors_their_own(call, ns):
     """Each with its own items; where one of them fails, the others are stored, in their places."""
-    spread = [f"{(n + 1) * 0x9E3779B97F4A7C15 % (1 << 64):016x}" for n in range(12)]
-    pages = [a_page(f"http://a/{n}", value) for n, value in enumerate(spread)]
-    tokens = [judged["token"] for judged in reserve(call, ns, *pages)]
+    judged = judge(call, ns, *(f"http://a/{n}" for n in range(12)))
+    tokens = [each["token"] for each in judged]
     items = [
         {"key": f"http://a/{n}", "token": token, "items": f"{n:02x}", "paid": bool(n % 2)}
         for n, token in enumerate(tokens)
@@ -139,42 +130,36 @@ def test_inserts_of_one_request_are_one_commit_and_errors_their_own(call, ns):
 
 
 def test_options_are_those_of_resp(call, ns):
-    """distance, similarity, scope, features, count, exempt and guard change the answers as stated."""
-    (verdict,) = reserve(call, ns, a_page(exempt="start"))
+    """exempt, scope, features and kind change the verdict as stated."""
+    (verdict,) = judge(call, ns, "http://a.example/1", exempt="start", kind="item")
     assert (verdict["status"], verdict["reason"]) == ("exempt", "start")
-    call(
-        "POST",
-        "/v1/insert",
-        {"ns": ns, "items": [{"key": "http://a/1", "token": verdict["token"]}]},
-    )
-    near = f"{int(VALUE, 16) ^ 0b111:016x}"
+    held = {"key": "http://a.example/1", "token": verdict["token"]}
+    call("POST", "/v1/insert", {"ns": ns, "items": [held]})
 
-    def found(domain="", **options):
-        pages = [{"value": near, "sketch": sketch(0b111).hex(), "domain": domain}]
-        body = {"ns": ns, "recipe": RECIPE, "pages": pages, **options}
-        status, answer = call("POST", "/v1/probe", body)
-        assert status == 200, answer
-        return len(answer["results"][0])
+    def judged(url, **options):
+        asked = {"ns": ns, "url": url, "html": html(), "kind": "item"} | options
+        found = call("POST", "/v1/judge", asked)[1]
+        if "token" in found:
+            item = {"key": found["key"], "token": found["token"]}
+            call("POST", "/v1/release", {"ns": ns, "items": [item]})
+        return found["status"], found.get("reason", "")
 
-    assert [found(), found(distance=2), found(similarity=0.997), found(count=1)] == [1, 0, 0, 1]
-    assert [found("a", scope="site"), found("b", scope="site")] == [1, 0]
-    (copy,) = reserve(call, ns, a_page("http://a/2"), features=1000)
-    assert copy["status"] == "near_duplicate"
-    (short,) = reserve(call, ns, a_page("http://a/2") | {"value": near}, features=1000)
-    assert (short["status"], short["reason"]) == ("exempt", "short")
+    assert judged("http://a.example/2") == ("near_duplicate", "")
+    assert judged("http://b.example/2", scope="site") == ("unique", "")
+    assert judged("http://a.example/2", kind="list") == ("unique", "")
+    assert judged("http://a.example/2", features=1000) == ("near_duplicate", "")
 
 
 @pytest.mark.parametrize(
     ("path", "body", "status", "code"),
     [
-        ("probe", b"{", 400, "ERR"),
-        ("probe", b"[" * 100_000, 400, "ERR"),
-        ("probe", {"ns": "d"}, 400, "ERR"),
-        ("probe", {"ns": "../x", "recipe": RECIPE, "pages": []}, 400, "ERR"),
-        ("probe", {"ns": "d", "recipe": RECIPE, "pages": [], "more": 1}, 400, "ERR"),
-        ("probe", {"ns": "d", "recipe": RECIPE, "pages": [{"value": VALUE.upper(), "sketch": SKETCH}]}, 400, "ERR"),
-        ("reserve", {"ns": "d", "recipe": "words-9", "pages": [a_page()]}, 409, "RECIPE"),
-        ("reserve", {"ns": "d", "recipe": RECIPE, "pages": [a_page()], "distance": 40}, 409, "DISTANCE"),
+        ("insert", b"{", 400, "ERR"),
+        ("insert", b"[" * 100_000, 400, "ERR"),
+        ("insert", {"ns": "d"}, 400, "ERR"),
+        ("insert", {"ns": "../x", "items": []}, 400, "ERR"),
+        ("insert", {"ns": "d", "items": [], "more": 1}, 400, "ERR"),
+        ("insert", {"ns": "d", "items": [{"key": "k", "token": 1}]}, 400, "ERR"),
+        ("judge", {"ns": "d", "url": "http://a/", "html": "x", "distance": 40}, 409, "DISTANCE"),
         ("insert", b"x" * 3_000_001, 413, "LIMIT"),
         ("forget", {"ns": "d", "keys": ["k" * 8193]}, 400, "ERR"),
     ],
@@ -202,7 +187,7 @@ def test_every_described_endpoint_is_there_and_no_other(serving, description, as
 
 def test_what_is_not_there_is_told_as_other_errors_are(serving, ask):
     """A path or a method that there is not: JSON with a code, and where to look."""
-    for path, status in (("/v1/nothing", 404), ("/v1/reserve", 405)):
+    for path, status in (("/v1/nothing", 404), ("/v1/judge", 405)):
         got, headers, answer = ask(serving, "GET", path)
         assert (got, headers.get_content_type()) == (status, "application/json")
         assert answer["error"]["code"] == "ERR"
@@ -212,7 +197,7 @@ def test_what_is_not_there_is_told_as_other_errors_are(serving, ask):
 
 def test_metrics_are_prometheus_and_count(serving, call, ns, ask):
     """The figures parse, histogram included, and follow what was done."""
-    reserve(call, ns, a_page())
+    judge(call, ns, "http://a/1")
     _, _, text = ask(serving, "GET", "/metrics")
     lines = [line for line in text.decode().splitlines() if not line.startswith("#")]
     assert all(re.fullmatch(r"\w+(\{[^}]*\})? [-+.e\dInfNa]+", line) for line in lines), lines
@@ -285,8 +270,8 @@ def sent(serving, data: bytes, pieces: int | None = None, pause: float = 0.0) ->
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
         b"GET /livez HTTP/1.1\r\n\r\n",
         b"GET /livez HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
-        b"POST /v1/probe HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n",
-        b"POST /v1/probe HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+        b"POST /v1/insert HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n",
+        b"POST /v1/insert HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
         b"GET /livez HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * 600_000,
         b"\0" * 1000,
         b"\r\n" * 1000,

@@ -48,21 +48,6 @@ def test_the_reservation_stands_until_the_event_is_applied(kafka, tmp_path):
             assert reserve(at, "d", f"http://a/{i}", value=spread(i))[0] == "refetch"
 
 
-@pytest.mark.long
-def test_pin_keeps_the_reservation_without_producing(kafka, tmp_path):
-    """INSERT ... PIN outlives the reservation's time, and ends with the event of another producer."""
-    config = log_config(kafka)
-    with serving(tmp_path, config, "--reservation-seconds", 3) as service, client(service) as at:
-        token = reserve(at, "d", "http://a/1")[1]
-        assert at.execute_command("DEDUP.INSERT", "d", "http://a/1", token, "PIN") == "OK"
-        time.sleep(3.5)
-        assert reserve(at, "d", "http://a/2")[0] == "pending"
-        assert asyncio.run(read(config)) == []
-        write_records(config, [event("http://a/1")])
-        until(lambda: reserve(at, "d", "http://a/2")[0] == "near_duplicate")
-        assert int(at.execute_command("DEDUP.INFO").split("in_flight:")[1].split()[0]) == 0
-
-
 def test_without_kafka_it_is_not_ready_and_says_why(tmp_path):
     """Before Kafka has answered: -NOTREADY, /readyz 503 with the reason, /livez 200; SIGTERM ends it."""
     with Serving(tmp_path, "--kafka", "127.0.0.1:1", wait=False) as service, client(service) as at:
@@ -120,7 +105,6 @@ def test_an_insert_is_refused_at_once_while_kafka_hangs(one_broker, tmp_path):
             with pytest.raises(redis.ResponseError, match="^STORE .*Kafka does not answer"):
                 at.execute_command(*command)
             assert time.monotonic() - began < 2
-        assert at.execute_command("DEDUP.INSERT", "d", "http://b/1", token, "PIN") == "OK"
         one_broker.resume(1)
         until(lambda: ready(service)["status"] == "ok", "it never came back")
         assert at.execute_command("DEDUP.INSERT", "d", "http://b/1", token) == "OK"

@@ -39,7 +39,7 @@ def refused(at: redis.Redis, *command: object) -> str:
 
 
 def test_a_start_without_kafka_serves_stale_and_says_so(kafka, tmp_path):
-    """Probes and reservations are answered; INSERT and FORGET wait for Kafka, PIN does not."""
+    """Probes and reservations are answered; INSERT and FORGET wait for Kafka."""
     config = log_config(kafka)
     with serving(tmp_path, config) as service, client(service) as at:
         insert(at, "d", "http://a/1")
@@ -57,10 +57,9 @@ def test_a_start_without_kafka_serves_stale_and_says_so(kafka, tmp_path):
         assert any('"message":"ready, but stale' in line for line in service.log)
         assert probe(at, "d", VALUE) == [["http://a/1", 0, "1.0000"]]
         assert reserve(at, "d", "http://b/1")[:3] == ["near_duplicate", None, "http://a/1"]
-        token, pinned = (reserve(at, "d", f"http://b/{i}", value=spread(i))[1] for i in (7, 8))
+        token = reserve(at, "d", "http://b/7", value=spread(7))[1]
         assert refused(at, "DEDUP.INSERT", "d", "http://b/7", token).startswith("STORE ")
         assert refused(at, "DEDUP.FORGET", "d", "http://a/1").startswith("STORE ")
-        assert at.execute_command("DEDUP.INSERT", "d", "http://b/8", pinned, "PIN") == "OK"
         assert len(asyncio.run(read(config))) == 2  # nothing was written to the log
         way.heal()
         until(lambda: ready(service)["status"] == "ok", "it never found Kafka")
@@ -95,17 +94,17 @@ def test_a_log_that_was_replaced_is_refused_once_kafka_answers(kafka, tmp_path):
     assert len(asyncio.run(read(config))) == 3
 
 
-@pytest.mark.parametrize("why", ["not whole", "another topic", "more partitions", "rebuild"])
+@pytest.mark.parametrize("why", ["not whole", "another topic", "rebuild"])
 async def test_what_was_no_whole_view_waits_for_kafka(kafka, tmp_path, monkeypatch, why):
     """Stores that never had all of the log, or of what is asked for now, are not served before."""
     monkeypatch.setattr(replica, "PATIENCE_SECONDS", 0.0)
     config = log_config(kafka)
     away = msgspec.structs.replace(config, bootstrap=("127.0.0.1:1",))
-    options = {"share": "0"} if why == "more partitions" else {}
+    options = {}
     await write(config, inserts(range(9)))
-    await drained(config, tmp_path, **options)
-    await Replica(away, Namespaces(tmp_path), tmp_path, **options).prepare()  # all is well
-    manifest, asked, options["share"] = read_manifest(tmp_path), away, None
+    await drained(config, tmp_path)
+    await Replica(away, Namespaces(tmp_path), tmp_path).prepare()  # all is well
+    manifest, asked = read_manifest(tmp_path), away
     if why == "not whole":
         write_manifest(tmp_path, msgspec.structs.replace(manifest, caught_up=False))
     elif why == "another topic":

@@ -25,47 +25,31 @@ def folder():
 
 
 @pytest.mark.sized
-@pytest.mark.parametrize(
-    ("name", "shards", "schedules"),
-    [("one store", None, SCHEDULES), ("shards", 0, (SCHEDULES + 1) // 2)],
-    ids=["one store", "shards"],
-)
-def test_every_promise_is_kept_in_every_schedule(folder, tell, name, shards, schedules):
+def test_every_promise_is_kept_in_every_schedule(folder, tell):
     """No page dropped without an accepted original, none of a group lost, none its own duplicate,
-    replicas equal to the log, no two that wait for each other: whatever crashes, moves, is late, or
-    is not acknowledged."""
+    replicas equal to the log, no two that wait for each other: whatever crashes, or is not acknowledged."""
     counts = Counter()
-    for seed in range(FIRST, FIRST + schedules):
-        found = simulation.run(seed, folder, shards=shards)
+    for seed in range(FIRST, FIRST + SCHEDULES):
+        found = simulation.run(seed, folder)
         assert not found.wrongs, f"SIMULATION_SEED={seed} SIMULATION_SCHEDULES=1: {found.wrongs}"
         counts += found.counts
     said = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
-    tell(f"simulation, {name}: {schedules} schedules from seed {FIRST}: {said}")
-    if schedules >= 100:  # they are about something
-        assert counts["dropped"] > schedules
-
-
-SHARDS = {"shards": 0, "faults": False}
+    tell(f"simulation: {SCHEDULES} schedules from seed {FIRST}: {said}")
+    if SCHEDULES >= 100:  # they are about something
+        assert counts["dropped"] > SCHEDULES
 
 
 @pytest.mark.parametrize(
-    ("mutation", "options", "wrong"),
+    ("mutation", "wrong"),
     [
-        ("drop for pages in flight", {}, "nobody has processed"),
-        pytest.param("drop for pages in flight", {}, "no page was kept", marks=pytest.mark.long),
-        ("acknowledge early", {}, "was acknowledged and is not at"),
-        pytest.param("let go at the acknowledgement", {}, "which accepted it", marks=pytest.mark.long),
-        ("lose a record", {}, "the log"),
-        ("both decide", SHARDS, "is to wait where that is not decided"),
-        ("both decide", SHARDS, "wait for each other"),
-        ("nobody decides", SHARDS, "is unique, beside"),
-        ("accepted pages do not count", SHARDS, "is unique, beside"),
-        pytest.param("release early", SHARDS, "is unique, beside", marks=pytest.mark.long),
-        ("do not ask the home", SHARDS, "which accepted it"),
-        ("take the first answer", SHARDS, "is unique, beside"),
+        ("drop for pages in flight", "nobody has processed"),
+        pytest.param("drop for pages in flight", "no page was kept", marks=pytest.mark.long),
+        ("acknowledge early", "was acknowledged and is not at"),
+        pytest.param("let go at the acknowledgement", "which accepted it", marks=pytest.mark.long),
+        ("lose a record", "the log"),
     ],
-)  # fmt: skip
-def test_the_simulation_finds_what_is_wrong(folder, mutation, options, wrong):
+)
+def test_the_simulation_finds_what_is_wrong(folder, mutation, wrong):
     """With a rule broken on purpose, some schedule shows it."""
-    found = (simulation.run(seed, folder, mutation, **options).wrongs for seed in range(2000))
+    found = (simulation.run(seed, folder, mutation).wrongs for seed in range(2000))
     assert any(wrong in text for wrongs in found for text in wrongs)

@@ -17,10 +17,11 @@ from stores import document
 
 import dedup
 from dedup.model.recipes import NEWEST
-from dedup.service.core import operations
+from dedup.service.core import turns as scheduling
 from dedup.service.core.access import ALL, Caller, Tokens
 from dedup.service.core.namespaces import Namespaces, PolicyOverrides
-from dedup.service.core.operations import TURNS, Operations
+from dedup.service.core.operations import Operations
+from dedup.service.core.turns import TURNS
 from dedup.service.http.server import EXPORTED, PART, _Endpoints
 from dedup.service.resp.port import Connection, Port
 
@@ -162,7 +163,7 @@ async def test_a_flood_leaves_the_loop_to_others(folder):
 
 async def test_a_backup_leaves_the_loop_to_others(tmp_path, monkeypatch):
     """An answer of a backup is made in parts, between which others have their turn."""
-    monkeypatch.setattr(operations, "SLICE_SECONDS", 0.0)  # each part is a slice
+    monkeypatch.setattr(scheduling, "SLICE_SECONDS", 0.0)  # each part is a slice
     query = {"ns": "d"}
     request = SimpleNamespace(query_params=query, state=SimpleNamespace(caller=Caller("", ALL, "")))
 
@@ -180,7 +181,7 @@ async def test_a_backup_leaves_the_loop_to_others(tmp_path, monkeypatch):
     detector.apply(
         [(f"k{n}", document(f"k{n}", n << 40)) for n in range(EXPORTED)], {}, judge=False
     )
-    do = _Endpoints(commands, None, None, None)
+    do = _Endpoints(commands, None, None)
     count, body = await iterations(do.export(request))
     assert b'"k%d"' % (EXPORTED - 1) in body
     assert count > EXPORTED // PART // TURNS

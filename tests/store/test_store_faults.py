@@ -207,7 +207,7 @@ def test_a_page_of_an_older_state_is_refused(tmp_path, monkeypatch):
     file = tmp_path / "default" / "documents.mdb"
     fill(tmp_path, 600)
     old = file.read_bytes()
-    monkeypatch.setattr(documents_file, "FOLD_BYTES", 0)  # so that pages are used again
+    monkeypatch.setattr(documents_file, "FOLD_BYTES", 1)  # so that pages are used again
     with Store.open(tmp_path) as s:
         for i in range(0, 600, 7):
             s.insert(document(f"http://example.com/{i}", i))

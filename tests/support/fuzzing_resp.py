@@ -124,7 +124,7 @@ def seeds() -> Iterator[bytes]:
         command("DEDUP.RESERVE", "d", "http://a/2", *page, "SCOPE", "site", "GUARD", "off"),
         command("DEDUP.RESERVE", "d", "http://a/3", *page, "EXEMPT", "start", "FEATURES", 10),
         command("DEDUP.INSERT", "d", "http://a/1", "0123456789abcdef-0"),
-        command("DEDUP.INSERT", "d", "http://a/1", "x", "PIN"),
+        command("DEDUP.INSERT", "d", "http://a/1", "x", "PAID", "0"),
         command("DEDUP.RELEASE", "d", "http://a/1", "0123456789abcdef-0"),
         command("DEDUP.FORGET", "d", "http://a/1"),
         command("DEDUP.PROBE", "d", value, first, *recipe) * 3,

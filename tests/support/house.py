@@ -171,7 +171,7 @@ def totals() -> list[Total]:
 
 def unexplained(changelog: str) -> list[Total]:
     """Return the totals that grew too much and are not named in the changelog's [Unreleased]."""
-    unreleased = changelog.partition("## [Unreleased]")[2].partition("\n## [")[0]
+    unreleased = changelog.partition("## [Unreleased]")[2].partition("\n## ")[0]
     return [total for total in totals() if total.grew and total.name not in unreleased]
 
 

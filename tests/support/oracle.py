@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 SPECIFICATION = Path(__file__).parents[2] / "docs" / "reference" / "fingerprint-spec.md"
-VECTORS = SPECIFICATION.with_name("golden-vectors.md")
 GOLDEN = Path(__file__).parents[1] / "golden"
 
 Key = tuple[int, int]

@@ -106,7 +106,7 @@ def test_what_a_url_may_not_say_is_refused_without_its_secrets(url):
 async def test_a_busy_loop_connects(service):
     """Each turn of the loop takes half of the timeout, as a spider's callbacks may: it takes some turns, and no fault."""
     address = addresses_of(url(service))[0]
-    endpoint = Endpoint(address, 0.5, nullcontext(), lambda: None)
+    endpoint = Endpoint(address, 0.5, nullcontext())
     until = time.monotonic() + 10
     while endpoint.connection is None and time.monotonic() < until:
         time.sleep(0.25)  # noqa: ASYNC251  (the loop is busy)
@@ -118,7 +118,7 @@ async def test_a_busy_loop_connects(service):
 async def test_one_caller_tries_a_service_that_refused(monkeypatch):
     """Once the pause is over, and each time after a longer one; an answer ends that for all."""
     loop, now = asyncio.get_running_loop(), 0.0
-    endpoint = Endpoint(Address("127.0.0.1", 1), 1.0, nullcontext(), lambda: None)
+    endpoint = Endpoint(Address("127.0.0.1", 1), 1.0, nullcontext())
     endpoint.connection = object()
     monkeypatch.setattr(endpoint, "_loop", SimpleNamespace(time=lambda: now))
     pauses = []

@@ -1,42 +1,43 @@
-"""The client and services that share one store: real processes, one log, and what fails between them."""
+"""Several table services as shards, each with the pages of some registrable domains: real processes."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import re
-import signal
-from collections.abc import Callable, Iterator, Sequence
-from itertools import count
+import random
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from detecting import InLoop
+from detecting import ONES, InLoop, flat_neighbours, page
+from seeds import seed_of
 from services import Serving
-from sharding import (
-    documents,
-    in_flight,
-    key_in,
-    page,
-    partition,
-    sharded,
-    until,
-    urls,
-)
+from sizes import sized
 
 import dedup
-from dedup.model.errors import ServiceUnavailable
+from dedup.model.errors import ServiceUnavailable, UsageError
 from dedup.model.page import Verdict
+from dedup.wire.shards import partition_of
 
-LOW, HIGH = "0-3", "4-7"
+FIRST = seed_of("SHARDS")
+DOMAINS = [f"site{n}.example" for n in range(8)] + ["b.co.uk", "127.0.0.1", ""]
 
-_numbers = count()
+
+def url(service: Serving) -> str:
+    return f"redis://127.0.0.1:{service.port}"
+
+
+def shard(domain: str) -> int:
+    return partition_of(domain.encode(), 2)
+
+
+DOMAIN = {shard(name): name for name in DOMAINS if name}  # one of each shard
 
 
 @pytest.fixture(scope="module")
-def shards(kafka, tmp_path_factory) -> Iterator[list[Serving]]:
-    with sharded(tmp_path_factory.mktemp("shards"), kafka, LOW, HIGH) as services:
-        yield services
+def services(tmp_path_factory) -> Iterator[list[Serving]]:
+    """Two shards, and a service that holds everything."""
+    folder = tmp_path_factory.mktemp("shards")
+    with Serving(folder / "0") as a, Serving(folder / "1") as b, Serving(folder / "whole") as whole:
+        yield [a, b, whole]
 
 
 @pytest.fixture(params=[dedup.open, InLoop], ids=["threads", "loop"])
@@ -44,154 +45,103 @@ def opens(request) -> Callable[..., Any]:
     return request.param
 
 
-def remembered(detector: Any, number: int, key: str) -> None:
-    """Insert a page and wait until its event is applied."""
-    detector.insert(detector.reserve(page(number), key))
-    until(lambda: [found.key for found in detector.probe(page(number))] == [key])
+def told(verdict: Verdict) -> tuple[Any, ...]:
+    return verdict.status, verdict.reason, verdict.of, verdict.distance, verdict.similarity
 
 
-# ------------------------------------------------------------------------------ all of them stand
+def test_shards_judge_as_one_service_that_holds_everything(services, opens, request):
+    """Whatever is asked, in any order: the same verdicts, neighbours and counts; each page is at the shard of its domain."""
+    options = {
+        "namespace": f"exact-{request.node.callspec.id}",
+        "scope": "site",
+        "timeout_seconds": 60,
+    }
+    rng = random.Random(FIRST)
+    with (
+        opens([url(each) for each in services[:2]], **options) as many,
+        opens(url(services[2]), **options) as one,
+    ):
+        held: list[tuple[Verdict, Verdict]] = []
+        for _ in range(sized(quick=150, full=1500)):
+            domain, number = rng.choice(DOMAINS), rng.randrange(9)
+            key = f"http://www.{domain}/{number}" if domain else f"nowhere {number}"
+            asked = page(rng.choice([0, 0xFF << 20]) ^ (1 << rng.randrange(6)))
+            step = rng.random()
+            if step < 0.5:
+                verdicts = many.reserve(asked, key), one.reserve(asked, key)
+                assert told(verdicts[0]) == told(verdicts[1])
+                if verdicts[0].token:
+                    held.append(verdicts)
+            elif step < 0.8 and held:
+                ended = held.pop(rng.randrange(len(held)))
+                if rng.random() < 0.7:
+                    many.insert(ended[0])
+                    one.insert(ended[1])
+                else:
+                    assert many.release(ended[0]) == one.release(ended[1])
+            elif step < 0.9:
+                found = [each.probe(asked, domain=domain or None) for each in (many, one)]
+                assert flat_neighbours(found[0]) == flat_neighbours(found[1])
+            else:
+                assert many.forget(key) == one.forget(key)
+        for name in ("documents", "in_flight"):
+            assert many.info()[name] == one.info()[name]
+        assert len(many) == len(one)
 
 
-def test_a_copy_is_dropped_wherever_its_original_is(shards, opens, request):
-    """Original and copy at one shard or at two: near_duplicate, nothing is left in flight."""
-    namespace = f"copies-{request.node.callspec.id}"
-    with opens(urls(*shards), namespace=namespace, timeout_seconds=30) as detector:
-        for number, (home, other) in enumerate([(LOW, LOW), (LOW, HIGH), (HIGH, LOW)], 1):
-            original = key_in(home, number, namespace)
-            copy = key_in(other, number + 100, namespace)
-            remembered(detector, number, original)
-            verdict = detector.reserve(page(number, 2), copy)
-            assert (verdict.status, verdict.of, verdict.distance) == ("near_duplicate", original, 2)
-            again = detector.reserve(page(number), original)
-            assert again.status == "refetch"
-            assert detector.release(again)
-        until(lambda: in_flight(shards, namespace) == [0, 0])
-        assert documents(shards, namespace) == [2, 1]
-        assert detector.info()["documents"] == 3
-
-
-def test_each_pages_document_is_at_its_home_only(shards, opens, request):
-    """Pages inserted together are spread by their keys, found again, and forgotten at their homes."""
+def test_a_page_is_at_the_shard_of_its_domain_alone(services, opens, request):
+    """The domain that is given counts, before that of the URL, before the key's."""
     namespace = f"spread-{request.node.callspec.id}"
-    with opens(urls(*shards), namespace=namespace, timeout_seconds=30) as detector:
-        keys = [f"http://example.com/{n}" for n in range(20)]
-        verdicts = [detector.reserve(page(n), key) for n, key in enumerate(keys)]
-        detector.insert_many(verdicts)
-        low = sum(partition(key, namespace) < 4 for key in keys)
-        until(lambda: documents(shards, namespace) == [low, 20 - low])
-        until(lambda: in_flight(shards, namespace) == [0, 0])
-        assert all(detector.forget(key) for key in keys)
-        until(lambda: documents(shards, namespace) == [0, 0])
-
-
-async def test_who_is_cancelled_leaves_no_reservation_at_any_shard(shards):
-    """A cancelled reserve() is released at each that it was asked of."""
-    opening = dedup.open_async(urls(*shards), namespace="cancelled", timeout_seconds=30)
-    async with opening as detector:
-        asked = asyncio.ensure_future(detector.reserve(page(1), "http://example.com/"))
-        await asyncio.sleep(0)  # written in this turn of the loop
-        asked.cancel()
-        await asyncio.gather(asked, return_exceptions=True)
-        assert asked.cancelled()
-        assert (await detector.reserve(page(1), "http://example.com/2")).status == "unique"
-    until(lambda: in_flight(shards, "cancelled") == [1, 1])
-
-
-# ------------------------------------------------------------------------------- some of them do
-
-
-def answers(ask: Callable[[], Verdict]) -> Verdict:
-    """Ask until there is an answer."""
-    found: list[Verdict] = []
-
-    def asked() -> bool:
-        with contextlib.suppress(ServiceUnavailable):
-            found.append(ask())
-        return bool(found)
-
-    until(asked)
-    return found[0]
-
-
-@pytest.fixture(scope="module")
-def mortal(kafka, tmp_path_factory) -> Iterator[list[Serving]]:
-    """Shards that a test may kill and start again."""
-    with sharded(tmp_path_factory.mktemp("mortal"), kafka, LOW, HIGH) as services:
-        yield services
-
-
-@contextlib.contextmanager
-def both(services: Sequence[Serving], timeout_seconds: float) -> Iterator[dict[str, Any]]:
-    """Open a detector of either kind, each with its namespace."""
-    namespaces = {f"threads-{next(_numbers)}": dedup.open, f"loop-{next(_numbers)}": InLoop}
-    with contextlib.ExitStack() as stack:
-        yield {
-            name: stack.enter_context(
-                opens(urls(*services), namespace=name, timeout_seconds=timeout_seconds)
+    urls = [url(each) for each in services[:2]]
+    with opens(urls, namespace=namespace, scope="site", timeout_seconds=60) as detector:
+        a, b = DOMAIN[0], DOMAIN[1]
+        for number, options in enumerate(({"domain": b}, {"url": f"http://{b}/"}, {})):
+            host = b if not options else a
+            verdict = detector.reserve(
+                page(0x0F0F0F0F0F0F0F0F << number), f"http://{host}/{number}", **options
             )
-            for name, opens in namespaces.items()
-        }
+            assert verdict.status == "unique"
+            detector.insert(verdict)
+    counts = []
+    for each in services[:2]:
+        with each.client(decode_responses=True) as at:
+            counts.append("documents:3\r\n" in at.execute_command("DEDUP.INFO", namespace))
+    assert counts == [False, True]
 
 
-def test_promise_1_nothing_is_lost_when_a_shard_is_killed(mortal):
-    """Killed with -9: what the other holds is dropped, all else kept; back again, it has all of it."""
-    with both(mortal, 10) as detectors:
-        held = {name: _before_the_kill(name, detector) for name, detector in detectors.items()}
-        mortal[1].kill()
-        for name, detector in detectors.items():
-            _while_it_is_away(mortal, name, detector, held[name])
-        mortal[1].start()
-        for name, detector in detectors.items():
-            copy = answers(lambda d=detector, n=name: d.reserve(page(2, 1), key_in(LOW, 12, n)))
-            assert (copy.status, copy.of) == ("near_duplicate", key_in(HIGH, 2, name))
-            detector.insert(held[name][1])  # its home has forgotten the token
-            until(lambda name=name: documents(mortal, name) == [2, 2])
-            until(lambda name=name: in_flight(mortal, name) == [0, 0])
+def test_promise_1_nothing_is_lost_when_a_shard_is_killed(tmp_path, opens):
+    """Pages of its domains are not judged; those of the others are, and dropped; back again, it has all it acknowledged."""
+    with (
+        Serving(tmp_path / "0") as a,
+        Serving(tmp_path / "1") as b,
+        opens([url(a), [url(b)]], scope="site", timeout_seconds=30) as detector,
+    ):
+        keys = [f"http://{DOMAIN[n]}/1" for n in range(2)]
+        for key in keys:
+            detector.insert(detector.reserve(page(), key))
+        held = detector.reserve(page(ONES), f"http://{DOMAIN[1]}/held")
+        b.kill()
+        assert detector.reserve(page(), f"http://{DOMAIN[0]}/2").of == keys[0]
+        with pytest.raises(ServiceUnavailable, match=f"{b.port}.*dedup serve"):
+            detector.reserve(page(), f"http://{DOMAIN[1]}/2")
+        with pytest.raises(ServiceUnavailable):
+            detector.insert(held)
+        b.start()
+        while True:  # until it is asked again
+            try:
+                found = detector.reserve(page(), f"http://{DOMAIN[1]}/2")
+                break
+            except ServiceUnavailable:
+                pass
+        assert found.of == keys[1]
+        detector.insert(held)  # it has forgotten the token
+        assert len(detector) == 3
 
 
-def _before_the_kill(name: str, detector: Any) -> list[Verdict]:
-    remembered(detector, 1, key_in(LOW, 1, name))
-    remembered(detector, 2, key_in(HIGH, 2, name))
-    return [
-        detector.reserve(page(3), key_in(LOW, 3, name)),
-        detector.reserve(page(4), key_in(HIGH, 4, name)),
-    ]
-
-
-def _while_it_is_away(mortal: list[Serving], name: str, detector: Any, held: list[Verdict]) -> None:
-    copy = detector.reserve(page(1, 1), key_in(LOW, 11, name))
-    assert (copy.status, copy.of) == ("near_duplicate", key_in(LOW, 1, name))
-    for number, share in ((1, HIGH), (5, LOW), (5, HIGH)):
-        with pytest.raises(ServiceUnavailable, match="partitions 4-7"):
-            detector.reserve(page(number, 1), key_in(share, number + 20, name))
-    with pytest.raises(ServiceUnavailable):
-        detector.insert_many(held[::-1])  # the one whose home stands is, all the same
-    until(lambda: documents(mortal[:1], name) == [2])
-    until(lambda: in_flight(mortal[:1], name) == [1])  # the other's page
-
-
-def test_a_reservation_whose_answer_is_lost_is_released(mortal):
-    """A shard that stalls costs the timeout; what it then reserves for nobody is given back."""
-    with both(mortal, 2) as detectors:
-        before = reserved(mortal[1])
-        assert mortal[1].process is not None
-        mortal[1].process.send_signal(signal.SIGSTOP)
-        try:
-            for name, detector in detectors.items():
-                for number, share in ((1, LOW), (2, HIGH)):
-                    with pytest.raises(ServiceUnavailable):
-                        detector.reserve(page(number), key_in(share, number, name))
-        finally:
-            mortal[1].process.send_signal(signal.SIGCONT)
-        until(lambda: reserved(mortal[1]) >= before + 2)
-        for name, detector in detectors.items():
-            answers(detector.info)
-            until(lambda name=name: in_flight(mortal, name) == [0, 0])
-
-
-def reserved(service: Serving) -> int:
-    """Return how many pages a service has found unique so far."""
-    _, text = service.get("/metrics")
-    found = re.findall(r'^dedup_results_total\{.*"unique".*\} (\S+)$', text.decode(), re.MULTILINE)
-    return int(sum(map(float, found)))
+def test_shards_need_the_scope_of_a_site():
+    """In another one a copy may lie at another shard: refused before anything is asked, and by name."""
+    for opens in (dedup.open, InLoop):
+        with pytest.raises(UsageError, match="2 shards.*need the scope 'site'"):
+            opens(["redis://a", "redis://b"])
+        with pytest.raises(UsageError, match="'store' is not allowed"):
+            opens(["redis://a", "store"], scope="site")

@@ -125,4 +125,4 @@ def judge(
 
 def _differs(kept: Sampled, removed: Sampled) -> list[str]:
     a, b = kept.tokens, removed.tokens
-    return [inline(a, b, hunk, whole=False) for hunk in differences(a, b)[:HUNKS]]
+    return [inline(a, b, hunk) for hunk in differences(a, b)[:HUNKS]]

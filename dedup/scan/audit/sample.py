@@ -24,7 +24,7 @@ from dedup.model.errors import UsageError
 from dedup.model.names import document_key, registrable_domain
 from dedup.model.page import PageFingerprint
 from dedup.scan.audit.removals import Removals, hash_of
-from dedup.scan.inputs import list_units
+from dedup.scan.inputs import NotRead, list_units
 from dedup.scan.reading import raw_records
 from dedup.scan.values import Broken, RawPage, ReadingOptions, ScanJob
 
@@ -67,15 +67,16 @@ def find_documents(
     wanted: set[int],
     fault: Callable[[Broken], None],
     progress: Callable[[int], None] | None = None,
+    not_read: NotRead | None = None,
 ) -> tuple[dict[int, Sampled], int]:
     """Return the documents with these hashes, and how many documents were read.
 
     ids: "url" (as it was given, or its document key), "field" (reading.id_field), "position" (from 0, over
-    all inputs). Calls fault for what cannot be read. Raises what list_units() raises, and OSError.
+    all inputs). Calls fault for what cannot be read, and counts files that are none in not_read. Raises what list_units() raises, and OSError.
     """
     found: dict[int, Sampled] = {}
     position = 0
-    for unit in list_units(job):
+    for unit in list_units(job, not_read):
         for raw in raw_records(unit, reading):
             if isinstance(raw, Broken):
                 fault(raw)

@@ -8,8 +8,7 @@
                     longer than CLOSE_SECONDS after the crawl's end. One that fails goes to the end, so that an unavailable
                     shard does not delay the others; one that is given up is counted as a fault
     find_service    DEDUP_SERVICE = "auto": the service on this machine, if one answers when a crawl begins. Decided once, before
-                    the first page, within DEDUP_TIMEOUT_SECONDS, and logged. Anything on its port but a table service that
-                    holds everything is not used
+                    the first page, within DEDUP_TIMEOUT_SECONDS, and logged. Anything else on its port is not used
 
 None of these errors reaches the crawl.
 """
@@ -39,12 +38,8 @@ from dedup.model.page import (
 from dedup.model.policy import Options
 from dedup.scrapy.guard import Counts, logger
 from dedup.scrapy.settings import Config
-from dedup.wire.client.command_codec import (
-    PARTITIONS,
-    holding_of,
-    is_unjudged,
-)
-from dedup.wire.client.services import ReplyError, ServiceConnection, Services, addresses_of
+from dedup.wire.client.command_codec import is_unjudged
+from dedup.wire.client.services import ReplyError, ServiceConnection, Services, shards_of
 from dedup.wire.resp import pack
 
 
@@ -55,8 +50,10 @@ class ServiceMemory:
         """Begin to connect."""
         self._config = config
         self._counts = counts
-        self._addresses = addresses_of(config.service)
-        self._services = Services(self._addresses, config.options.timeout_seconds, counts.meter)
+        self._addresses = shards_of(config.service, config.options.scope)
+        self._services = [
+            Services(each, config.options.timeout_seconds, counts.meter) for each in self._addresses
+        ]
         self._namespaces: list[ServiceNamespace] = []
 
     def open(self, namespace: str) -> "ServiceNamespace":
@@ -69,7 +66,7 @@ class ServiceMemory:
 
     async def close(self) -> str:
         """Send what is still pending, for a bounded time, and close the connections."""
-        where = ", ".join(map(str, self._addresses))
+        where = ", ".join(str(address) for shard in self._addresses for address in shard)
         for namespace in self._namespaces:
             await namespace.updates.close()
         try:
@@ -78,7 +75,8 @@ class ServiceMemory:
         except DedupError:
             return f"no answer from {where}"
         finally:
-            await self._services.close()
+            for services in self._services:
+                await services.close()
 
 
 class CrawlDetector(RemoteDetector):
@@ -86,7 +84,7 @@ class CrawlDetector(RemoteDetector):
 
     def __init__(
         self,
-        services: Services,
+        services: list[Services],
         options: Options,
         counts: Counts,
     ) -> None:
@@ -307,11 +305,7 @@ async def _greet(timeout_seconds: float) -> tuple[str, str]:
         facts, token = await _hello(ask)
         if b"dedup" not in facts:
             return "what listens there is not a table service", ""
-        try:
-            holding = holding_of(await ask(*PARTITIONS))
-        except ReplyError as answer:
-            return ("", token) if "NOTREADY" in str(answer) else (f"it answers {answer}", "")
-        return (f"it holds {holding} only" if holding.share else ""), token
+        return "", token
     except ReplyError as answer:
         return f"it answers {answer}; its token is read from the environment, {VARIABLE}", ""
     finally:

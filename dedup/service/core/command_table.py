@@ -61,7 +61,6 @@ COMMANDS = {
             "DEDUP.PROBE ns value sketch RECIPE r [SCOPE site domain] [DOMAIN domain] "
             "[IDENTITY identity] [LINKS h] [PARTS p] [THING t] [DISTANCE k] [SIMILARITY s] "
             "[COUNT n] [FIELDS on|off]",
-            path="/v1/probe",
             together="alike",
         ),
         Command(
@@ -72,13 +71,12 @@ COMMANDS = {
             "DEDUP.RESERVE ns key value sketch identity features domain RECIPE r "
             "[SCOPE site|global] [DISTANCE k] [SIMILARITY s] [FEATURES n] [SECONDS s] "
             "[EXEMPT reason] [GUARD on|off] [KIND k] [LINKS h] [PARTS p] [THING t] "
-            "[TOKEN t] [HOME on|off] [FIELDS on|off]",
+            "[TOKEN t] [FIELDS on|off]",
             "crawl",
-            "/v1/reserve",
-            "pages",
+            together="pages",
         ),
         Command(
-            "DEDUP.INSERT ns key token [PIN] [PAID 0|1] [ITEMS digest]",
+            "DEDUP.INSERT ns key token [PAID 0|1] [ITEMS digest]",
             "crawl",
             "/v1/insert",
             "inserts",
@@ -87,7 +85,6 @@ COMMANDS = {
         Command("DEDUP.FORGET ns key", "admin", "/v1/forget"),
         Command("DEDUP.DROP ns", "admin"),
         Command("DEDUP.INFO [ns]"),
-        Command("DEDUP.PARTITIONS"),
         Command("COMMAND [COUNT|DOCS]"),
         Command("MULTI", queued=False),
         Command("EXEC", queued=False),

@@ -13,7 +13,6 @@ import msgspec
 from dedup.model.addresses import HostPort
 from dedup.model.errors import UsageError
 from dedup.wire.kafka.login import KafkaConfig
-from dedup.wire.shards import check_partitions
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -53,8 +52,13 @@ class Limits(msgspec.Struct, frozen=True):
 
     @property
     def unread_memory(self) -> int:
-        """Bytes of answers that clients have not read, of all connections."""
-        return self.memory_bytes // 4
+        """Bytes of answers that RESP clients have not read, of all connections."""
+        return self.memory_bytes * 3 // 16
+
+    @property
+    def unread_http_memory(self) -> int:
+        """Bytes of answers that HTTP clients have not read."""
+        return max(self.memory_bytes // 16, 2 * self.answer_bytes)
 
     @property
     def unread_share(self) -> int:
@@ -64,8 +68,13 @@ class Limits(msgspec.Struct, frozen=True):
 
     @property
     def partial_memory(self) -> int:
-        """Bytes of commands and requests that are not whole, of all connections."""
-        return self.memory_bytes // 4
+        """Bytes of RESP commands that are not whole, of all connections."""
+        return self.memory_bytes // 8
+
+    @property
+    def work_memory(self) -> int:
+        """Bytes of HTTP requests, unpacked, and of answers to batches, of all that are under way."""
+        return self.memory_bytes // 8
 
 
 USUAL_LIMITS = Limits()
@@ -82,7 +91,6 @@ class ServiceConfig(msgspec.Struct, frozen=True):
     unix                 where a Unix socket for RESP is made; None: nowhere
     tls_client_ca        the authority whose certificate a client must show; None: it shows none
     kafka                the log that the stores follow; None: inserts are committed here
-    partitions           those of the log that this service holds, "0-3,6" say; None: all
     rebuild              empty the stores first, and rebuild them from the log
     keep_seconds         documents that are older are pruned; None: none are
     namespaces_asked     whether limits.namespaces was asked for: refuse it where files do not suffice
@@ -102,7 +110,6 @@ class ServiceConfig(msgspec.Struct, frozen=True):
     tls_client_ca: Path | None = None
     host_names: tuple[str, ...] = ()
     kafka: KafkaConfig | None = None
-    partitions: str | None = None
     rebuild: bool = False
     keep_seconds: float | None = None
     limits: Limits = USUAL_LIMITS
@@ -147,10 +154,7 @@ def _check_tls(config: ServiceConfig) -> None:
 def _check_log_options(config: ServiceConfig) -> None:
     if config.kafka is None:
         for option, given, what in (
-            ("--partitions", config.partitions is not None, "are those of a log"),
             ("--rebuild", config.rebuild, "rebuilds the stores from a log"),
         ):
             if given:
                 raise UsageError(f"{option} {what}: give it with --kafka")
-    if config.partitions is not None:
-        check_partitions(config.partitions)

@@ -30,7 +30,6 @@ from dedup.model.policy import GREATEST_DISTANCE, Options, Scope
 from dedup.model.recipes import recipe_of
 from dedup.service.core.config import USUAL_LIMITS, Limits
 from dedup.service.core.refusal import Refused, code, message
-from dedup.wire.shards import PartitionShare
 
 
 class PolicyOverrides(msgspec.Struct, frozen=True):
@@ -84,15 +83,14 @@ class Namespaces:
         reservation_seconds: float = 600.0,
         limits: Limits = USUAL_LIMITS,
         clock: Callable[[], float] = time.monotonic,
-        share: PartitionShare | None = None,
+        follow_log: bool = False,
     ) -> None:
         """Distance is the greatest that clients may ask for, in bits; None: the recipe's.
 
-        share is the partitions of the log that this service holds, known before the stores are
-        opened; None: there is no log.
+        follow_log: the documents come from a log.
         """
         self.path = path
-        self.share = share
+        self._follow_log = follow_log
         self._distance = distance
         self._reservation_seconds = reservation_seconds
         self._limits = limits
@@ -136,7 +134,7 @@ class Namespaces:
             try:
                 self._opened(name, None)
             except (DedupError, OSError) as error:
-                if self.share is not None and not isinstance(error, RecipeMismatch):
+                if self._follow_log and not isinstance(error, RecipeMismatch):
                     raise
                 why = f"the namespace {name} is not served: {message(error)}"
                 log.error("%s (%s); the others are", why, self.path / name)

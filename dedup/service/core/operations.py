@@ -8,27 +8,24 @@ Invariants: of a reservation a client keeps the token only, the service has the 
 OSErrors (refusal.py).
 """
 
-import asyncio
 import re
-from asyncio import Future, Semaphore
-from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from asyncio import Future
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
-from time import perf_counter
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from dedup.core.numbers import Numbers, Packed
 from dedup.detector import EmbeddedDetector
 from dedup.model.errors import UsageError
-from dedup.model.events import record_key
 from dedup.model.forms import PATTERNS
 from dedup.model.page import Document, Neighbour, PageFingerprint, ReserveOptions, Verdict
 from dedup.model.recipes import same_recipe
-from dedup.model.words import check_field, check_given
+from dedup.model.words import check_field
 from dedup.service.core.config import USUAL_LIMITS, Limits
 from dedup.service.core.namespaces import Namespaces, PolicyOverrides
 from dedup.service.core.refusal import Refused, message
-from dedup.wire.shards import partition_of
+from dedup.service.core.turns import Room, Turns, in_slices
 
 LateFields = Mapping[str, Any]  # fields of a document that are known only at its insert
 NO_FIELDS: LateFields = {}
@@ -47,7 +44,6 @@ class Log(Protocol):
 
 
 _CLIENT_TOKEN = re.compile(PATTERNS["token"])
-LONG_BATCHES = 4  # under way at once; others wait for their turn, and hold no answers
 ANY_FEATURES = 2**32 - 1  # a probe does not say how many: enough for any policy
 
 
@@ -70,8 +66,8 @@ class Operations:
         self.not_ready: str | None = "the stores are being opened"  # the reason; None: ready
         self.trouble = ""  # why a store takes no changes, since the last that failed
         self.counts: Counter[str] = Counter()  # verdicts by status, and other changes
-        self.long_batches = Semaphore(LONG_BATCHES)
         self.turns = Turns()
+        self.room = Room(limits.work_memory)  # for bodies of requests, and answers to batches
 
     def check_ready(self) -> None:
         """Raise Refused (NOTREADY) unless probes may be answered."""
@@ -196,42 +192,27 @@ class Operations:
         namespace: str,
         key: str,
         token: str,
-        *,
-        pin: bool = False,
         given: LateFields = NO_FIELDS,
     ) -> "Future[None] | None":
-        """Store a reserved page; with pin, only keep its reservation: the client sends the event.
+        """Store a reserved page.
 
         given has the fields of its document that are known only now (forms.GIVEN_AT_INSERT), where
         they differ from their defaults.
 
         Raises Refused (NOTOKEN) if the reservation is not held here, and has not been inserted:
-        then the page is to be reserved again, exempt, and inserted with that token. Raises Refused
-        (ELSEWHERE) if the key belongs to another shard.
+        then the page is to be reserved again, exempt, and inserted with that token.
         """
-        if pin and given:
-            check_given(pin, given)
-        self._check_home(namespace, key)
         detector = self._existing(namespace)
         if detector is not None:
-            if self.log is None and not pin:
+            if self.log is None:
                 if self._insert_held(detector, ((key, token, given),)):
                     self.counts["insert"] += 1
                     return None
             elif (verdict := detector.held(token)) is not None:
                 check_same_key(verdict, key)
-                if self.log is None:
-                    raise Refused(
-                        "ERR",
-                        "PIN is for inserts that come from Kafka, and this service reads none: "
-                        "insert without PIN, or start the service with --kafka",
-                    )
-                if not pin:
-                    done = self.log.insert(namespace, detector, verdict, given)
-                    self.counts["insert"] += 1
-                    return done
-                detector.pin(token)  # until the client's own event is applied
-                return None
+                done = self.log.insert(namespace, detector, verdict, given)
+                self.counts["insert"] += 1
+                return done
         ending = None if detector is None else detector.ending(token)
         if ending == "inserted":
             return None
@@ -285,8 +266,7 @@ class Operations:
         return released
 
     def forget(self, namespace: str, key: str) -> "Future[bool] | bool":
-        """Remove a document; return whether there was one. Raises Refused (ELSEWHERE)."""
-        self._check_home(namespace, key)
+        """Remove a document; return whether there was one."""
         detector = self._existing(namespace)
         if detector is None:
             return False
@@ -302,7 +282,7 @@ class Operations:
         Raises Refused (ERR) where the documents come from a log, which would bring them back.
         """
         self.check_ready()
-        if self.namespaces.share is not None:
+        if self.log is not None:
             raise Refused(
                 "ERR",
                 "the documents of this service come from Kafka: forget their keys, or give the "
@@ -312,8 +292,7 @@ class Operations:
         return self.namespaces.drop(namespace)
 
     def document(self, namespace: str, key: str) -> Document | None:
-        """Return a stored document, or None. Raises Refused (ELSEWHERE)."""
-        self._check_home(namespace, key)
+        """Return a stored document, or None."""
         detector = self._existing(namespace)
         return None if detector is None else detector.get(key)
 
@@ -324,24 +303,8 @@ class Operations:
         detector = self._existing(namespace)
         return None if detector is None else detector.store.documents_from(first, most)
 
-    def partitions(self) -> tuple[str, int]:
-        """Return what partitions_held() does, once the service is ready. Raises Refused (NOTREADY)."""
-        self.check_ready()
-        return self.partitions_held()
-
-    def partitions_held(self) -> tuple[str, int]:
-        """Return which partitions of the log are held here, and how many there are.
-
-        "0-3,6" and 16, say; "*" for all; of a service without a log "*" and 0.
-        """
-        share = self.namespaces.share
-        if share is None:
-            return "*", 0
-        return "*" if share.whole else str(share), share.count
-
     def info(self) -> dict[str, Any]:
         """Return what DEDUP.INFO answers, in flat fields."""
-        held, count = self.partitions_held()
         detectors = list(self.namespaces)
         infos = [(name, detector.info()) for name, detector in detectors]
         return {
@@ -351,8 +314,6 @@ class Operations:
             **({"unserved": ",".join(unserved)} if (unserved := self.namespaces.unserved) else {}),
             "documents": sum(info["documents"] for _, info in infos),
             "in_flight": sum(info["in_flight"] for _, info in infos),
-            "partitions": held,
-            "partition_count": count,
             **self._more_info(),
             **{
                 f"namespace_{name}": ",".join(
@@ -366,18 +327,6 @@ class Operations:
         """Return EmbeddedDetector.info() of a namespace; a missing one is empty."""
         detector = self._existing(namespace)
         return {"documents": 0, "in_flight": 0} if detector is None else detector.info()
-
-    def _check_home(self, namespace: str, key: str) -> None:
-        """Raise Refused (ELSEWHERE) for a key whose document is another shard's."""
-        share = self.namespaces.share
-        if share is None or share.whole:
-            return
-        partition = partition_of(record_key(namespace, self.check_key(key)), share.count)
-        if partition not in share.partitions:
-            self.check_ready()
-            raise Refused(
-                "ELSEWHERE", f"this key belongs to partition {partition}, which is not held here"
-            )
 
     def _existing(self, namespace: str) -> EmbeddedDetector | None:
         if self.not_ready is not None:
@@ -398,56 +347,6 @@ def keys_size(found: dict[int, list[Neighbour]]) -> int:
 
 
 PROBES = 512  # in one native call; inserts in one commit
-SLICE_SECONDS = 0.005  # of work before it is other clients' turn
-TURNS = 4  # slices in an iteration of the event loop
-
-T = TypeVar("T")
-
-
-class Turns:
-    """Turns of work that is done in slices: a few in one iteration of the event loop, however much of it is under way.
-
-    A new connection, which takes several iterations, is answered soon.
-    """
-
-    def __init__(self) -> None:
-        self._waiting: deque[Future[None]] = deque()
-        self._left = TURNS
-        self._is_running = False
-
-    async def take(self) -> None:
-        """Wait for a turn; the first ones of an iteration come at once."""
-        loop = asyncio.get_running_loop()
-        if not self._is_running:
-            self._is_running = True
-            loop.call_soon(self._renew)
-        if self._left:
-            self._left -= 1
-        else:
-            turn = loop.create_future()
-            self._waiting.append(turn)
-            await turn
-
-    def _renew(self) -> None:
-        self._left = TURNS
-        while self._left and self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():  # the task was cancelled
-                turn.set_result(None)
-                self._left -= 1
-        self._is_running = self._left < TURNS
-        if self._is_running:
-            asyncio.get_running_loop().call_soon(self._renew)
-
-
-async def in_slices(items: Iterable[T], turns: Turns) -> AsyncIterator[T]:
-    """Yield items; every few milliseconds it is the turn of others."""
-    until = 0.0
-    for item in items:
-        if perf_counter() > until:
-            await turns.take()
-            until = perf_counter() + SLICE_SECONDS
-        yield item
 
 
 async def probe_in_slices(
@@ -462,7 +361,9 @@ async def probe_in_slices(
     commands.check_batch(len(values))
     found: dict[int, list[Neighbour]] = {}
     count = size = 0
-    async with commands.long_batches:
+    batch = object()
+    try:
+        await commands.room.take(batch, commands.limits.answer_bytes)
         async for first in in_slices(range(0, len(values), PROBES), commands.turns):
             slice_ = slice(first, first + PROBES)
             part = commands.probe_many(
@@ -473,4 +374,6 @@ async def probe_in_slices(
             commands.check_neighbours(count)
             commands.check_answer(size)
             found |= {first + i: near for i, near in part.items()}
+    finally:
+        commands.room.leave(batch)
     return found

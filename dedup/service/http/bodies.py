@@ -10,22 +10,16 @@ import msgspec
 from msgspec import Meta
 
 from dedup.model.forms import (
-    FIELDS,
     GIVEN_AT_INSERT,
-    OPTIONS,
     document_fields,
     document_struct,
     http_fields,
-    options_of_http,
-    page_of_http,
     to_http,
     to_reply,
 )
-from dedup.model.page import Document, Identity, Neighbour, Status, Verdict
-from dedup.model.policy import Scope
+from dedup.model.page import Document, Identity, Status, Verdict
 from dedup.model.words import FIELD_BYTES
 from dedup.service.core.command_table import COMMANDS
-from dedup.service.core.namespaces import PolicyOverrides
 from dedup.service.core.refusal import code, message
 
 ITEMS = 10_000  # of a batch; Limits.batch is at most that
@@ -36,9 +30,6 @@ Key = Annotated[
 ]
 Token = Annotated[
     str, Meta(max_length=FIELD_BYTES["token"], description="The token that reserve answered.")
-]
-RecipeId = Annotated[
-    str, Meta(max_length=FIELD_BYTES["recipe"], description="The recipe of the fingerprints.")
 ]
 Whole = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 Bits = Annotated[int, Meta(ge=0, le=64)]
@@ -61,57 +52,11 @@ def item(name: str, doc: str, fields: list[Any]) -> Any:
     return made
 
 
-_OF_PAGE = [field for field in FIELDS if field.of_page and field.name != "recipe"]
-_DOMAIN = [field for field in FIELDS if field.name == "domain"]
-_PROBED = [field for field in _OF_PAGE if field.name != "features"]
-_NEEDED = [field for field in _PROBED if field.name in {"value", "sketch"}]
-_OTHERS = [field for field in _PROBED if field not in _NEEDED]
-
-ProbedPage: Any = item(
-    "ProbedPage",
-    "The fingerprint of a page that is only looked up.",
-    [*http_fields(_NEEDED), *http_fields(_DOMAIN), *http_fields(_OTHERS, optional=True)],
-)
-ReservedPage: Any = item(
-    "ReservedPage",
-    "A page to be judged, and its document key.",
-    [("key", Key), *http_fields([*_OF_PAGE, *_DOMAIN]), *http_fields(OPTIONS)],
-)
 Held: Any = item(
     "Held",
     "A reservation; what is known of its document after the page was processed is for insert only.",
     [("key", Key), ("token", Token), *http_fields(GIVEN_AT_INSERT)],
 )
-
-
-class _Batch(_In, frozen=True, kw_only=True):
-    ns: Namespace
-    recipe: RecipeId
-    distance: Bits | None = None
-    similarity: Share | None = None
-    scope: Scope = "global"
-    fields: WithFields = False
-
-    @property
-    def asked(self) -> PolicyOverrides:
-        """The policy that is asked for."""
-        return PolicyOverrides(
-            self.distance, self.similarity, getattr(self, "features", None), self.scope
-        )
-
-
-class ProbeRequest(_Batch, frozen=True, kw_only=True):
-    """Pages to look up, of one namespace and recipe."""
-
-    pages: Annotated[list[ProbedPage], Meta(max_length=ITEMS)]
-    count: Annotated[int, Meta(ge=1)] | None = None
-
-
-class ReserveRequest(_Batch, frozen=True, kw_only=True):
-    """Pages to be judged in this order, of one namespace and recipe."""
-
-    pages: Annotated[list[ReservedPage], Meta(max_length=ITEMS)]
-    features: Whole | None = None
 
 
 class ReleaseRequest(_In, frozen=True):
@@ -123,8 +68,6 @@ class ReleaseRequest(_In, frozen=True):
 
 class InsertRequest(ReleaseRequest, frozen=True):
     """Reservations whose pages were processed."""
-
-    pin: bool = False
 
 
 class ForgetRequest(_In, frozen=True):
@@ -153,22 +96,6 @@ class Failed(msgspec.Struct, frozen=True):
 StoredDocument: Any = document_struct()
 
 
-class Near(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A stored near-duplicate: its distance in bits, and the similarity of the texts."""
-
-    key: str
-    distance: int
-    similarity: Share
-    identity: Identity | None = None
-    document: StoredDocument | None = None
-
-
-class ProbeAnswer(msgspec.Struct, frozen=True):
-    """For each page its stored near-duplicates, the most similar first."""
-
-    results: list[list[Near]]
-
-
 class Judged(msgspec.Struct, frozen=True, omit_defaults=True):
     """A verdict, without the fields that do not apply; or an error."""
 
@@ -181,12 +108,6 @@ class Judged(msgspec.Struct, frozen=True, omit_defaults=True):
     identity: Identity | None = None
     match: StoredDocument | None = None
     error: Fault | None = None
-
-
-class ReserveAnswer(msgspec.Struct, frozen=True):
-    """A verdict, or an error, for each page."""
-
-    results: list[Judged]
 
 
 class Done(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -210,28 +131,11 @@ class Health(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 _to_http = to_http()
-probed = page_of_http(_PROBED)
-fingerprint = page_of_http(_OF_PAGE)
-options = options_of_http()
 
 
 def fault(error: Exception) -> Fault:
     """Return an error as it is encoded."""
     return Fault(code(error), message(error))
-
-
-def near(neighbour: Neighbour, *, fields: bool) -> Near:
-    """Return a neighbour as it is encoded."""
-    document = neighbour.document
-    if not fields:
-        return Near(document.key, neighbour.distance, neighbour.similarity)
-    return Near(
-        document.key,
-        neighbour.distance,
-        neighbour.similarity,
-        neighbour.identity,
-        _to_http(document),
-    )
 
 
 def given(held: Any) -> dict[str, Any]:
@@ -268,8 +172,6 @@ def document(namespace: str, found: Document) -> Any:
 
 
 ENDPOINTS: dict[str, tuple[type[_In], type[msgspec.Struct]]] = {
-    "probe": (ProbeRequest, ProbeAnswer),
-    "reserve": (ReserveRequest, ReserveAnswer),
     "insert": (InsertRequest, DoneAnswer),
     "release": (ReleaseRequest, DoneAnswer),
     "forget": (ForgetRequest, DoneAnswer),
@@ -294,7 +196,7 @@ class Get(NamedTuple):
 
 
 GETS = (
-    Get("/v1/documents", "A stored document.", DocumentAnswer, "read", "ns key", "400 401 403 404 421 503"),
+    Get("/v1/documents", "A stored document.", DocumentAnswer, "read", "ns key", "400 401 403 404 503"),
     Get(
         "/v1/export",
         "Documents of a namespace, one a line, from an id on, as `dedup store import` takes them.",
@@ -320,7 +222,6 @@ ERRORS = {
     "409": "RECIPE or DISTANCE: this namespace cannot judge such pages.",
     "413": "LIMIT: too much at once.",
     "415": "The body is not JSON.",
-    "421": "ELSEWHERE: the key belongs to a partition that is not held here.",
     "503": "NOTREADY or STORE: keep the page, and ask again later.",
 }
 
@@ -344,7 +245,7 @@ def openapi(
         return {"description": text, "content": {"application/json": {"schema": of[kind]}}}
 
     errors = {status: answer(Failed, text) for status, text in ERRORS.items()}
-    of_post = {status: each for status, each in errors.items() if status not in {"404", "421"}}
+    of_post = {status: each for status, each in errors.items() if status != "404"}
     paths: dict[str, Any] = {
         f"/v1/{name}": {
             "post": {

@@ -1,9 +1,9 @@
 """Which requests the HTTP port takes, and their bounds: checked before anything is done for them.
 
-    connection (number, times, bytes) -> Guard: Host -> token, role -> content type -> size -> the application
+    connection (number, time) -> Guard: Host -> token, role -> content type -> body, as there is room -> the application
 
-Invariants: when full, the connection that has been idle longest is closed, so that connections
-that say nothing keep no health check out. A request for another Host is refused, on loopback too (against DNS rebinding: a
+Invariants: when full, the connection that has been waited for longest is closed, so that connections
+that say nothing keep no health check out. A body that finds no room is read no further until there is some. A request for another Host is refused, on loopback too (against DNS rebinding: a
 web page in a browser of this machine could ask under a name of its own); so is a body that is not
 declared as JSON, or as HTML for /v1/judge (a form of a web page could send another).
 """
@@ -15,9 +15,12 @@ import ipaddress
 import logging
 import re
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from importlib.resources import files
 from time import monotonic
+from typing import Any
 
 import msgspec
 from h11 import LocalProtocolError
@@ -28,23 +31,18 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from dedup.model.addresses import LOCAL_NAMES
-from dedup.service.connections import (
-    MANY_FILES,
-    Buffers,
-    Connections,
-    address_of,
-    file_of,
-    subject_of,
-)
+from dedup.service.connections import subject_of
 from dedup.service.core.access import NO_ROLES, Caller, Tokens, check_role
 from dedup.service.core.config import Limits
 from dedup.service.core.refusal import Refused, log_rate_limited
+from dedup.service.core.turns import Room
 from dedup.service.http.bodies import PATH_ROLES, Failed, Fault
 from dedup.service.http.judge import HTML_TYPES
 from dedup.service.http.judge import PATH as JUDGE
 
-RESERVED_FILES = 16  # file descriptors kept free for stores
 SMALL_BYTES = 1 << 14  # of a request; less is not counted
+HURRY_SECONDS = 5.0  # for a request to be whole, while others wait for room
+DRAIN_POLL_SECONDS = 0.02
 
 log = logging.getLogger(__name__)
 
@@ -73,8 +71,16 @@ HEADERS = [
 class Guard:
     """Checks every request before it reaches the application."""
 
-    def __init__(self, app: ASGIApp, tokens: Tokens, hosts: Iterable[str], limits: Limits) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        tokens: Tokens,
+        hosts: Iterable[str],
+        limits: Limits,
+        port: "HttpConnections",
+    ) -> None:
         self._app = app
+        self._port = port
         self._tokens = tokens
         self._hosts = frozenset(host.lower() for host in hosts) | frozenset(LOCAL_NAMES)
         self._limits = limits
@@ -89,17 +95,28 @@ class Guard:
             with contextlib.suppress(LocalProtocolError):
                 await send(message)
 
+        client = scope["state"]["connection"]
+        self._port.wait_for(client)
+        try:
+            await self._answer(client, scope, receive, send_with_headers)
+        finally:
+            self._port.answered(client)
+
+    async def _answer(
+        self, client: H11Protocol, scope: Scope, receive: Receive, send: Send
+    ) -> None:
         refused = self._refused(scope)
         body = b""
         if refused is None and scope["method"] == "POST":
-            most = self._limits.judge_bytes if scope["path"] == JUDGE else self._limits.body_bytes
-            read = await _body(receive, most)
+            read = await self._body(client, scope["path"], receive)
             if read is None:  # the client is gone, or h11 has answered its malformed bytes
                 return
             body, refused = read
+        self._port.carry_out(client)
         if refused is not None:
-            await refused(scope, receive, send_with_headers)
+            await refused(scope, receive, send)
             return
+        scope["state"]["hold"] = partial(self._port.hold, client)
         taken = False
 
         async def receive_body() -> Message:
@@ -109,7 +126,7 @@ class Guard:
             taken = True
             return {"type": "http.request", "body": body, "more_body": False}
 
-        await self._app(scope, receive_body, send_with_headers)
+        await self._app(scope, receive_body, send)
 
     def _refused(self, scope: Scope) -> Response | None:
         headers = scope["headers"]
@@ -132,7 +149,7 @@ class Guard:
                 return _refusal(403, error.code, str(error))
             state = scope["state"]
             address = (scope["client"] or ("",))[0]
-            state["caller"] = Caller(address, roles, state["subject"])
+            state["caller"] = Caller(address, roles, subject_of(state["connection"].transport))
         if scope["method"] == "POST":
             kind = given.get(b"content-type", b"").split(b";")[0].strip().lower()
             is_page = scope["path"] == JUDGE and kind.decode("latin-1") in HTML_TYPES
@@ -144,6 +161,32 @@ class Guard:
                     + (" (or a page: text/html)" if scope["path"] == JUDGE else ""),
                 )
         return None
+
+    async def _body(
+        self, client: H11Protocol, path: str, receive: Receive
+    ) -> tuple[bytes, Response | None] | None:
+        """Return a body, or why it is refused; None if the client is gone."""
+        limits = self._limits
+        most = limits.judge_bytes if path == JUDGE else limits.body_bytes
+        parts, length, held = [], 0, 0
+        while (
+            length <= 2 * most
+        ):  # a body that is a little too long is read to its end, so that the answer arrives
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return None
+            part = message.get("body", b"")
+            length += len(part)
+            if length <= most:
+                parts.append(part)
+                if length > SMALL_BYTES:
+                    await self._port.hold(client, length - held)
+                    held = length
+            if not message.get("more_body", False):
+                break
+        if length > most:
+            return b"", _refusal(413, "LIMIT", f"a body has up to {most:,} bytes")
+        return b"".join(parts), None
 
     def _is_known_host(self, host: bytes) -> bool:
         """Whether a Host is one of this service's names, or an address: no web page can have these."""
@@ -163,25 +206,6 @@ class Guard:
         return True
 
 
-async def _body(receive: Receive, most: int) -> tuple[bytes, Response | None] | None:
-    parts, length = [], 0
-    while (
-        length <= 2 * most
-    ):  # a body that is a little too long is read to its end, so that the answer arrives
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            return None
-        part = message.get("body", b"")
-        length += len(part)
-        if length <= most:
-            parts.append(part)
-        if not message.get("more_body", False):
-            break
-    if length > most:
-        return b"", _refusal(413, "LIMIT", f"a body has up to {most:,} bytes")
-    return b"".join(parts), None
-
-
 def _refusal(status: int, word: str, text: str) -> Response:
     answer = Response(
         msgspec.json.encode(Failed(Fault(word, text))), status, media_type="application/json"
@@ -193,22 +217,31 @@ def _refusal(status: int, word: str, text: str) -> Response:
 # -------------------------------------------------------------------------------------- connections
 
 
-class HttpConnections(Connections):
-    """All connections of the port. One with a request in progress is never evicted."""
+class HttpConnections:
+    """All connections of the port: their number, their time, and the bytes that they make us hold.
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        limits: Limits,
-        unread: Buffers,
-        partial: Buffers,
-        files: int = MANY_FILES,
-    ) -> None:
-        super().__init__(
-            limits.http_connections, unread, partial, reserved_files=RESERVED_FILES, files=files
-        )
-        self.request_seconds = limits.request_seconds
+    open   by connection, those that were active last at the end: since when its client is waited for; None: the client
+           waits for us
+    ended  those that the service closed, by reason
+    room   for the bodies of requests
+    unread bytes of answers that are not read, when they were counted last
+
+    Invariants: beyond the limit the connection that was waited for longest is closed; one whose request is carried out never
+    is. uvicorn itself answers no more than twice as many.
+    """
+
+    def __init__(self, limits: Limits, room: Room) -> None:
+        self.open: dict[H11Protocol, float | None] = {}
+        self.ended: Counter[str] = Counter()
+        self.room = room
+        self.unread = 0
+        self._limits = limits
+        self._idle_seconds = min(limits.idle_seconds, 60)
         self._state = ServerState()
+        logging.getLogger("uvicorn.error").addFilter(_now_and_then)
+
+    def serve(self, app: ASGIApp) -> None:
+        """Answer requests with an application."""
         self._config = UvicornConfig(
             app,
             lifespan="off",
@@ -217,102 +250,87 @@ class HttpConnections(Connections):
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            timeout_keep_alive=int(min(limits.idle_seconds, 60)),
+            timeout_keep_alive=int(self._idle_seconds),
+            limit_concurrency=2 * self._limits.http_connections,
         )
         self._config.load()
-        logging.getLogger("uvicorn.error").addFilter(_now_and_then)
 
-    def __call__(self) -> "_HttpConnection":
+    def __call__(self) -> H11Protocol:
         """Return the protocol of a new connection."""
-        return _HttpConnection(self._config, self._state, self)
+        if len(self.open) >= self._limits.http_connections:
+            waited_for = (each for each, since in self.open.items() if since is not None)
+            if (victim := next(waited_for, None)) is not None:
+                self._end(victim, "silent")
+        state: dict[str, Any] = {}
+        made = state["connection"] = H11Protocol(self._config, self._state, state)
+        self.open[made] = monotonic()
+        return made
+
+    def wait_for(self, client: H11Protocol, seconds: float = 0.0) -> None:
+        """Note that a client is waited for: for its request, or in so many seconds for the next one."""
+        if client in self._state.connections:
+            self.open.pop(client, None)  # its place is the last one
+            self.open[client] = monotonic() + seconds
+
+    def carry_out(self, client: H11Protocol) -> None:
+        """Note that the request of a client is whole."""
+        self.open[client] = None
+
+    async def hold(self, client: H11Protocol, size: int) -> None:
+        """Take room for bytes of a request; how long that takes is not the client's."""
+        since, began = self.open.get(client), monotonic()
+        self.open[client] = None
+        await self.room.take(client, size)
+        self.open[client] = None if since is None else since + monotonic() - began
+
+    def answered(self, client: H11Protocol) -> None:
+        """Give the room of a request back, and wait for the next one."""
+        self.room.leave(client)
+        self.wait_for(client, self._idle_seconds)
 
     def end_overdue(self, now: float) -> None:
-        """Close also the connections that take the last files.
+        """Close the connections that are beyond a time limit, or whose answers no one reads; called every second or so."""
+        limits, unread = self._limits, dict[H11Protocol, int]()
+        # where others wait for room, a client soon has sent what it holds room for
+        seconds = HURRY_SECONDS if self.room.waiting else limits.request_seconds
+        for client, since in list(self.open.items()):
+            waited = 0.0 if since is None else now - since
+            if client.transport is None:  # its TLS handshake may never end, which no one tells
+                if waited > limits.greeting_seconds:
+                    del self.open[client]
+            elif client not in self._state.connections:
+                del self.open[client]
+            elif waited > seconds:
+                self._end(client, "slow")
+            else:
+                unread[client] = client.transport.get_write_buffer_size()
+        self.unread = sum(unread.values())
+        for client in sorted(unread, key=unread.__getitem__, reverse=True):
+            if self.unread <= limits.unread_http_memory:
+                break
+            self.unread -= unread[client]
+            self._end(client, "memory")
 
-        Many that come at once can take them all before one is closed; the event loop then accepts no more.
-        """
-        super().end_overdue(now)
-        if over := sum(map(self.takes_last_files, self.open)):
-            self.evict(over)
+    def _end(self, client: H11Protocol, reason: str) -> None:
+        del self.open[client]
+        self.ended[reason] += 1
+        if client.transport is not None:
+            client.transport.abort()
 
+    def drain(self) -> None:
+        """Answer the requests under way, then close."""
+        for client in list(self._state.connections):
+            client.shutdown()
 
-class _HttpConnection(H11Protocol):
-    """One client."""
+    async def drained(self) -> None:
+        """Wait until the last connection has closed."""
+        while self._state.connections:  # noqa: ASYNC110 - uvicorn tells no one when one has closed
+            await asyncio.sleep(DRAIN_POLL_SECONDS)
 
-    def __init__(self, config: UvicornConfig, state: ServerState, port: HttpConnections) -> None:
-        super().__init__(config, state, {})
-        self._port = port
-        self._since: float | None = monotonic()  # a request is under way; None: there is none
-        self.address, self.file = "", -1
-        self._taken = 0  # bytes of the request
-
-    def _note_answered(self) -> None:
-        """Note whether its request has come whole, and the answer is being made."""
-        cycle = self.cycle
-        if cycle is not None and not (cycle.response_complete or cycle.more_body):
-            self._port.mark_active(self)
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a connection; at the limit the one that was idle longest is evicted."""
-        super().connection_made(transport)
-        self.address, self.file = address_of(transport), file_of(transport)
-        self.app_state["subject"] = subject_of(transport)
-        refused = self._port.admit(self)
-        if refused is not None:
-            self.abort(refused)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Drop the connection."""
-        self._port.gone(self)
-        super().connection_lost(exc)
-
-    def overdue(self, now: float) -> str | None:
-        """Return why it should end now, or None."""
-        is_slow = self._since is not None and now - self._since > self._port.request_seconds
-        return "slow" if is_slow else None
-
-    def abort(self, reason: str) -> None:
-        """Close the connection at once."""
-        self._port.ended[reason] += 1
-        self._port.gone(self)
-        self.transport.abort()
-
-    def finish(self) -> None:
-        """Answer the request under way, then close."""
-        self.shutdown()
-
-    def data_received(self, data: bytes) -> None:
-        """Take some bytes."""
-        if self._since is None:
-            self._since = monotonic()
-            self._port.mark_idle(self)
-        self._taken += len(data)
-        if self._taken > SMALL_BYTES:
-            self._port.partial.note(self, self._taken)
-        super().data_received(data)
-        self._note_answered()
-
-    def pause_writing(self) -> None:
-        """Note what the client does not read."""
-        self._port.unread.note(self, self.transport.get_write_buffer_size())
-        super().pause_writing()
-
-    def resume_writing(self) -> None:
-        """Go on."""
-        self._port.unread.note(self, 0)
-        super().resume_writing()
-
-    def on_response_complete(self) -> None:
-        """Wait for the next request."""
-        self._since = None
-        self._port.mark_idle(self)
-        if self._taken > SMALL_BYTES:
-            self._port.partial.note(self, 0)
-        self._taken = 0
-        super().on_response_complete()
-        if self.cycle is not None and not self.cycle.response_complete:
-            self._since = monotonic()  # another one was behind it
-            self._note_answered()
+    def abort(self) -> None:
+        """Close what is left at once."""
+        for client in list(self._state.connections):
+            client.transport.abort()
 
 
 def _now_and_then(record: logging.LogRecord) -> bool:

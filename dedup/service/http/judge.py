@@ -26,8 +26,9 @@ from dedup.model.policy import Scope
 from dedup.model.words import FIELD_BYTES, check_field
 from dedup.service.core.config import Limits
 from dedup.service.core.namespaces import PolicyOverrides
-from dedup.service.core.operations import Operations, in_slices
+from dedup.service.core.operations import Operations
 from dedup.service.core.refusal import Refused, code
+from dedup.service.core.turns import in_slices
 from dedup.service.http import bodies
 
 PATH = "/v1/judge"

@@ -18,15 +18,14 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from dedup.model.errors import DedupError
-from dedup.model.page import Neighbour
-from dedup.model.words import check_field
 from dedup.service.core.access import Tokens, audit
 from dedup.service.core.config import Limits
-from dedup.service.core.operations import Operations, in_slices, keys_size
+from dedup.service.core.operations import Operations
 from dedup.service.core.refusal import Refused, code
+from dedup.service.core.turns import in_slices
 from dedup.service.http import bodies, judge
 from dedup.service.http.bodies import openapi
-from dedup.service.http.guard import PAGE, Guard
+from dedup.service.http.guard import PAGE, Guard, HttpConnections
 from dedup.service.http.judge import HTML_TYPES, JudgeAnswer, JudgeRequest, PageJudge
 from dedup.service.metrics import ServiceMetrics
 from dedup.store.transfer import encode_line
@@ -39,7 +38,6 @@ STATUS = {
     "NOTREADY": 503,
     "STORE": 503,
     "NOTOKEN": 409,
-    "ELSEWHERE": 421,
     "ERR": 400,
 }
 EXPORTED = 500  # documents of one answer
@@ -111,51 +109,9 @@ class _Endpoints:
         body = await request.body()
         return _json(await self._judge.answer(request.headers, request.query_params, body))
 
-    async def _probe(self, asked: bodies.ProbeRequest) -> bodies.ProbeAnswer:
-        commands, pages = self._commands, asked.pages
-        check_field("recipe", asked.recipe)
-        detector = commands.detector(asked.ns, asked.recipe, asked.asked)
-        answers: list[list[Neighbour]] = [[] for _ in pages]
-        count = size = 0
-        async for i, page in in_slices(enumerate(pages), commands.turns):
-            found = commands.probe(detector, bodies.probed(page, asked.recipe), page.domain)
-            answers[i] = found[: asked.count]
-            count += len(answers[i])
-            size += keys_size({i: answers[i]})
-            commands.check_neighbours(count)
-            commands.check_answer(size)
-        return bodies.ProbeAnswer(
-            [[bodies.near(each, fields=asked.fields) for each in found] for found in answers]
-        )
-
-    async def _reserve(self, asked: bodies.ReserveRequest) -> bodies.ReserveAnswer:
-        results: list[bodies.Judged] = []
-        judgement = asked.asked
-        self._commands.check_ready()
-        async for page in in_slices(asked.pages, self._commands.turns):
-            try:
-                for name in ("key", "domain", "kind"):
-                    check_field(name, getattr(page, name))
-                check_field("recipe", asked.recipe)
-                verdict = self._commands.reserve(
-                    asked.ns,
-                    page.key,
-                    bodies.fingerprint(page, asked.recipe),
-                    judgement,
-                    bodies.options(page),
-                )
-                results.append(bodies.judged(verdict, fields=asked.fields))
-            except Exception as error:
-                if code(error) in {"RECIPE", "DISTANCE"}:  # true of every page of the request
-                    raise
-                results.append(bodies.Judged(error=bodies.fault(error)))
-        return bodies.ReserveAnswer(results)
-
     async def _insert(self, asked: bodies.InsertRequest) -> bodies.DoneAnswer:
         def insert(held: Any) -> Any:
-            return self._commands.insert(
-                asked.ns, held.key, held.token, pin=asked.pin, given=bodies.given(held)
-            )
+            return self._commands.insert(asked.ns, held.key, held.token, bodies.given(held))
 
         return await self._each(asked.items, insert)
 
@@ -265,6 +221,7 @@ def made_app(
     tokens: Tokens,
     hosts: Iterable[str],
     limits: Limits,
+    port: HttpConnections,
 ) -> ASGIApp:
     """Return the port as an ASGI application. hosts are the names that clients may call it by."""
     do = _Endpoints(commands, metrics, health)
@@ -274,4 +231,4 @@ def made_app(
     answers: dict[Any, Any] = dict.fromkeys((DedupError, OSError), _failure)
     answers |= dict.fromkeys((HTTPException, 500), _no_answer)
     app = Starlette(routes=routes, exception_handlers=answers)
-    return Guard(app, tokens, hosts, limits)
+    return Guard(app, tokens, hosts, limits, port)

@@ -35,10 +35,10 @@ from dedup.service.core.operations import (
     NO_FIELDS,
     PROBES,
     LateFields,
-    in_slices,
     probe_in_slices,
 )
 from dedup.service.core.refusal import Refused, code, message
+from dedup.service.core.turns import in_slices
 from dedup.service.resp.plans import Plans, options
 from dedup.service.resp.session import OF_SESSION, Command, Later, RespSession, info_lines
 from dedup.wire import resp
@@ -209,30 +209,28 @@ def _token_arguments(arguments: list[bytes]) -> tuple[str, str, str]:
     return text(namespace, "namespace"), text(key, "key"), text(token, "token")
 
 
-def _insert_options(arguments: list[bytes]) -> tuple[bool, LateFields]:
-    """Return whether an INSERT has PIN, and the fields of its document; defaults are left out."""
-    pin, given, seen = False, {}, set()
+def _insert_options(arguments: list[bytes]) -> LateFields:
+    """Return the fields of an INSERT's document; defaults are left out."""
+    given, seen = {}, set()
     words = iter(arguments[4:])
     for word in words:
         name = word.upper()
         if name in seen:
             raise UsageError(f"{shown(word)} is given twice")
         seen.add(name)
-        if name == b"PIN":
-            pin = True
-        elif name in INSERT_WORDS:
+        if name in INSERT_WORDS:
             field, read = INSERT_WORDS[name]
             value = read(next(words, b""))
             if value != _INSERT_DEFAULTS[field]:
                 given[field] = value
         else:
             raise wrong_usage(INSERT, f"unknown option {shown(word)}")
-    return pin, given
+    return given
 
 
 def _insert(session: RespSession, arguments: list[bytes]) -> bytes | Later:
-    pin, given = (False, NO_FIELDS) if len(arguments) == 4 else _insert_options(arguments)
-    done = session.commands.insert(*_token_arguments(arguments), pin=pin, given=given)
+    given = NO_FIELDS if len(arguments) == 4 else _insert_options(arguments)
+    done = session.commands.insert(*_token_arguments(arguments), given)
     return OK if done is None else Later(done, lambda _: OK)
 
 
@@ -251,11 +249,6 @@ def _drop(session: RespSession, arguments: list[bytes]) -> Later:
     if is_there:
         audit(session.caller, "DROP", namespace)
     return Later(done, integer, alone=True)
-
-
-def _partitions(session: RespSession, _: list[bytes]) -> bytes:
-    held, count = session.commands.partitions()
-    return array((bulk(held.encode()), integer(count)))
 
 
 def _dedup_info(session: RespSession, arguments: list[bytes]) -> bytes:
@@ -299,9 +292,7 @@ def run_together(session: RespSession, batch: list[list[bytes]]) -> bytes:
         return answers
     pages = []
     for command in batch:
-        pin, given = (False, NO_FIELDS) if len(command) == 4 else _insert_options(command)
-        if pin:
-            raise UsageError("PIN is not batched")
+        given = NO_FIELDS if len(command) == 4 else _insert_options(command)
         pages.append((text(command[2], "key"), text(command[3], "token"), given))
     session.commands.insert_many(text(batch[0][1], "namespace"), pages)
     return OK * len(batch)
@@ -350,7 +341,6 @@ _HANDLERS: dict[bytes, Command] = {
     b"DEDUP.FORGET": _forget,
     b"DEDUP.DROP": _drop,
     b"DEDUP.INFO": _dedup_info,
-    b"DEDUP.PARTITIONS": _partitions,
     b"EXEC": execute,
 }
 assert _HANDLERS.keys() == COMMANDS.keys()

@@ -18,59 +18,27 @@ from time import monotonic
 from typing import Any
 
 from dedup.model.errors import DedupError
-from dedup.service.connections import (
-    MANY_FILES,
-    Buffers,
-    Connections,
-    address_of,
-    file_of,
-    subject_of,
-)
+from dedup.service.connections import Buffers, Connections, address_of, subject_of
 from dedup.service.core.access import Tokens
 from dedup.service.core.command_table import COMMANDS
 from dedup.service.core.config import Limits
-from dedup.service.core.operations import PROBES, SLICE_SECONDS, Operations
+from dedup.service.core.operations import PROBES, Operations
 from dedup.service.core.refusal import code, log_rate_limited, message
-from dedup.service.metrics import Durations
+from dedup.service.core.turns import FIRST_SECONDS, SLICE_SECONDS
 from dedup.service.resp.commands import run, run_together
 from dedup.service.resp.plans import Plans
 from dedup.service.resp.session import Later, RespSession
 from dedup.wire import resp
+from dedup.wire.metrics import Durations
 from dedup.wire.resp import MISSING, Incoming, NotResp
 
 log = logging.getLogger(__name__)
 
-RESERVED_FILES = 48  # file descriptors kept free for stores and the HTTP port
-TURN_SECONDS = 0.025  # of slices in one iteration of the event loop
 
-
-class WorkQueue:
-    """Connections whose commands take more than a slice. Each has its turn; so has the event loop between them.
-
-    However many there are, an iteration of the loop takes TURN_SECONDS: a new connection, which takes several, is
-    answered soon.
-    """
-
-    def __init__(self) -> None:
-        self.waiting: deque[Connection] = deque()
-        self._is_running = False
-
-    def add(self, connection: "Connection") -> None:
-        """Resume a connection in its turn."""
-        self.waiting.append(connection)
-        if not self._is_running:
-            self._is_running = True
-            asyncio.get_running_loop().call_soon(self._run)
-
-    def _run(self) -> None:
-        waiting, until = self.waiting, monotonic() + TURN_SECONDS
-        for _ in range(len(waiting)):
-            waiting.popleft().resume()
-            if monotonic() > until:
-                break
-        self._is_running = bool(waiting)
-        if waiting:
-            asyncio.get_running_loop().call_soon(self._run)
+BOUNDS = (
+    0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
+    0.1, 0.25, 1.0,
+)  # fmt: skip  # of the durations of commands, in seconds
 
 
 class Port(Connections):
@@ -80,18 +48,14 @@ class Port(Connections):
     asked      commands by name
     errors     error answers by code
     durations  of commands
-    queue      connections whose commands wait for their turn
+    turns      of connections whose commands take more than a slice
     """
 
-    def __init__(
-        self, commands: Operations, limits: Limits, tokens: Tokens, files: int = MANY_FILES
-    ) -> None:
+    def __init__(self, commands: Operations, limits: Limits, tokens: Tokens) -> None:
         super().__init__(
             limits.connections,
             Buffers(limits.unread_memory),
             Buffers(limits.partial_memory),
-            reserved_files=RESERVED_FILES,
-            files=files,
             most_of_address=limits.connections_of_address,
         )
         self.commands = commands
@@ -101,8 +65,8 @@ class Port(Connections):
         self.accepted = 0
         self.asked: Counter[bytes] = Counter()
         self.errors: Counter[str] = Counter()
-        self.durations = Durations()
-        self.queue = WorkQueue()
+        self.durations = Durations(BOUNDS)
+        self.turns = commands.turns
 
 
 # ------------------------------------------------------------------------------------ a connection
@@ -182,7 +146,7 @@ class Connection(asyncio.Protocol):
     """One client."""
 
     def __init__(self, port: Port) -> None:
-        self.address, self.file = "", -1
+        self.address = ""
         self._port = port
         self._limits = port.limits
         port.accepted += 1
@@ -207,7 +171,7 @@ class Connection(asyncio.Protocol):
         self._transport = self._answers.transport = transport
         port, session = self._port, self.session
         self.address = session.address = address_of(transport)
-        self.file, session.subject = file_of(transport), subject_of(transport)
+        session.subject = subject_of(transport)
         refused = port.admit(self)
         if refused is not None:
             port.ended[refused] += 1
@@ -252,10 +216,12 @@ class Connection(asyncio.Protocol):
         self._incoming.feed(data, now)
         if self._scheduled or self._paused:
             return
-        if self._port.queue.waiting and not self._never_spoke:
-            self._schedule()
-        else:
+        if self._port.turns.has_time(newcomer=self._never_spoke):
+            newcomer = self._never_spoke
             self._work(now)
+            self._port.turns.spent(monotonic() - now, newcomer=newcomer)
+        else:
+            self._schedule()
 
     # ------------------------------------------------------------------------------------ the work
 
@@ -267,7 +233,7 @@ class Connection(asyncio.Protocol):
 
     def _work(self, now: float | None = None) -> None:
         """Carry out commands until there is none, or it is the turn of other connections."""
-        until = (now or monotonic()) + SLICE_SECONDS
+        until = (now or monotonic()) + (FIRST_SECONDS if self._never_spoke else SLICE_SECONDS)
         incoming, session, unbatched = self._incoming, self.session, self._unbatched
         try:
             while self._may_work():
@@ -439,7 +405,7 @@ class Connection(asyncio.Protocol):
         if not self._scheduled and self._closed_since is None:
             self._pause()
             self._scheduled = True
-            self._port.queue.add(self)
+            self._port.turns.add(self.resume, newcomer=self._never_spoke)
 
     def _pause(self) -> None:
         if not self._paused and not self._transport.is_closing():

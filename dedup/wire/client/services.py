@@ -1,11 +1,10 @@
-"""Table services, for an asyncio loop: their URLs, a connection to each, which are asked, and what they reply.
+"""Table services, for an asyncio loop: their URLs, a connection to each, which is asked, and what it replies.
 
     redis://[:token@]host[:port], rediss:// for TLS, unix:///path: spelled as redis-py spells them
-    connect -> AUTH -> DEDUP.PARTITIONS (what it holds) -> connected, until it breaks
+    connect -> HELLO 2 AUTH (what it is) -> connected, until it breaks
     send -> (written together, once a turn of the loop) -> replies, in the order of the commands
     send_later -> (written with what is sent next, or soon by itself)
-    execute -> the services of a route, all at once -> replies; for a service that fails, the next ones that hold
-               what it held, within the timeout again
+    execute -> the first service that is there -> replies; for one that fails the next, within the timeout again
 
 Invariants: a caller waits at most timeout_seconds, and gets the reply, ReplyError, or ServiceUnavailable. A connection
 without any reply for timeout_seconds is aborted, with all that was asked on it. It is made again by a task of its own,
@@ -20,7 +19,7 @@ import logging
 import re
 import ssl
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from os import getpid
@@ -34,15 +33,10 @@ import msgspec
 from dedup.core.faults import Backoff, SayOnce
 from dedup.model.errors import DedupError, ServiceUnavailable, UsageError
 from dedup.wire.client.command_codec import (
-    PARTITIONS,
     UNAUTHORIZED,
     Command,
-    Holding,
-    Request,
-    Route,
     error_of,
-    holding_of,
-    unavailable,
+    unreadable,
 )
 from dedup.wire.resp import pack
 from dedup.wire.tls import client_tls
@@ -106,6 +100,25 @@ def addresses_of(urls: str | Sequence[str]) -> tuple[Address, ...]:
     if not urls:
         raise UsageError(f"no service URL is given; allowed is {FORM}")
     return tuple(_address(url) for url in urls)
+
+
+Shards = Sequence[str | Sequence[str]]
+
+
+def shards_of(urls: str | Shards, scope: str) -> list[tuple[Address, ...]]:
+    """Return the addresses of each shard: texts are one shard in order of preference, lists of them a shard each.
+
+    Raises UsageError, also for several shards in another scope than "site".
+    """
+    if isinstance(urls, str) or not any(isinstance(each, list | tuple) for each in urls):
+        return [addresses_of(cast("str | Sequence[str]", urls))]
+    shards = [addresses_of(each) for each in urls]
+    if len(shards) > 1 and scope != "site":
+        raise UsageError(
+            f"{len(shards)} shards, each with the pages of its domains, need the scope 'site': in {scope!r} pages of all "
+            "domains are compared, and no shard has all of them"
+        )
+    return shards
 
 
 def _address(url: str) -> Address:
@@ -328,7 +341,6 @@ class Endpoint:
     """One service's address and its connection, which is reconnected with back-off.
 
     connection  None while there is none
-    holding     what the service holds
     tried       set once the first attempt to connect is over
     on_trial    whether it answered lately that it cannot do its work: one caller tries it, after ever longer pauses
     trouble     what is wrong, or was last
@@ -339,18 +351,15 @@ class Endpoint:
         address: Address,
         timeout_seconds: float,
         meter: AbstractContextManager[Any],
-        changed: Callable[[], None],
     ) -> None:
-        """Begin to connect. `changed()` is called when availability changes."""
+        """Begin to connect."""
         self.address = address
         self.connection: ServiceConnection | None = None
-        self.holding = Holding(None)
         self.on_trial = False
         self.tried = asyncio.Event()
         self.trouble = "not connected yet"
         self._timeout = timeout_seconds
         self._meter = meter
-        self._changed = changed
         self._undelivered: deque[bytes] = deque(maxlen=UNDELIVERED_LIMIT)
         self._refusals = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
         self._pause, self._next_trial = 0.0, 0.0  # seconds of the loop's clock
@@ -358,10 +367,15 @@ class Endpoint:
         self._once = SayOnce()
         self._task = self._loop.create_task(self._keep())
 
+    @property
+    def stands(self) -> bool:
+        """Whether the service may be asked by any caller."""
+        return self.connection is not None and not self.on_trial
+
     def may_be_asked(self) -> bool:
         """Whether the service may be asked; one on trial, by one caller at a time."""
-        if self.connection is None or not self.on_trial:
-            return self.connection is not None
+        if self.stands or self.connection is None:
+            return self.stands
         now = self._loop.time()
         if now < self._next_trial:
             return False
@@ -402,7 +416,6 @@ class Endpoint:
         self._pause = self._refusals.next()
         self._next_trial = self._loop.time() + self._pause
         self.on_trial = True
-        self._changed()
 
     async def first_try(self) -> None:
         """Wait, no longer than the timeout, until the first attempt to connect is over."""
@@ -437,14 +450,12 @@ class Endpoint:
                 self.connection = connection
                 self.trouble = ""
                 self.tried.set()
-                self._changed()
                 self._send_undelivered()
                 if self._once.ended("away"):
                     log.info("the table service %s answers again", self.address)
                 since = self._loop.time()
                 self.trouble = await connection.lost
                 self.connection = None
-                self._changed()
                 self._undelivered.extend(connection.undelivered)
                 if self._loop.time() - since > 1:
                     backoff.reset()
@@ -470,10 +481,10 @@ class Endpoint:
                 made, address.host, address.port, ssl=address.context()
             )
         try:
-            if address.token is not None:
-                await connection.send(pack((b"AUTH", address.token)))
-            connection.send_later(pack((b"CLIENT", b"SETNAME", _own_name())))
-            self.holding = holding_of(await connection.send(pack(PARTITIONS)))
+            login = () if address.token is None else (b"AUTH", b"default", address.token)
+            hello = b"HELLO", b"2", *login, b"SETNAME", _own_name()
+            if b"dedup" not in (facts := await connection.send(pack(hello))):
+                raise unreadable(facts)
         except ReplyError as answer:
             connection.close()
             raise error_of(str(answer)) from None
@@ -485,26 +496,40 @@ class Endpoint:
 
 # ------------------------------------------------------------------------------------ the services
 
+HOLDERS_LIMIT = 100_000  # tokens of which it is known who holds them
+
+
+class Request:
+    """A command, and the reply to it. Services are known by their numbers.
+
+    data        what goes over the wire
+    only        the service that is to be asked, None: the first that is there
+    avoided     services that are not asked
+    reply       the answer, or the DedupError that it stands for; None: there is none
+    service     the one that gave it
+    unanswered  services that may have carried it out, but did not answer
+    """
+
+    __slots__ = ("avoided", "data", "only", "reply", "service", "unanswered")
+
+    def __init__(
+        self, command: Command, only: int | None = None, avoided: frozenset[int] = frozenset()
+    ) -> None:
+        self.data = pack(command)
+        self.only = only
+        self.avoided = avoided
+        self.reply: Any = None
+        self.service = 0
+        self.unanswered: frozenset[int] = frozenset()
+
+
 Sent = tuple[Request, int, "asyncio.Future[Any]"]
-
-HOLDERS_LIMIT = 100_000  # tokens whose holders are known; for older ones the route is asked
-
-
-class Holders(dict[str, tuple[int, ...]]):
-    """Which services hold which token, of the last HOLDERS_LIMIT tokens."""
-
-    def note(self, token: str, services: tuple[int, ...]) -> None:
-        """Remember the services that hold a token."""
-        self[token] = services
-        if len(self) > HOLDERS_LIMIT:
-            with suppress(StopIteration):
-                self.pop(next(iter(self)), None)
 
 
 class Services:
-    """Services in order of preference, each known by its number. Made and used in one running loop.
+    """Services that hold the same documents, in order of preference. Made and used in one running loop.
 
-    holders  which of them hold which reservation
+    holders  which of them holds the reservation of a token, for the last HOLDERS_LIMIT ones
     """
 
     def __init__(
@@ -514,13 +539,9 @@ class Services:
         meter: AbstractContextManager[Any] | None = None,
     ) -> None:
         """Begin to connect; meter is entered around the work done for the connections."""
-        self.holders = Holders()
+        self.holders: dict[str, int] = {}
         meter = nullcontext() if meter is None else meter
-        self._route: Route | None = None  # while nothing changes
-        self._changes = 0
-        self._endpoints = [
-            Endpoint(address, timeout_seconds, meter, self._changed) for address in addresses
-        ]
+        self._endpoints = [Endpoint(address, timeout_seconds, meter) for address in addresses]
 
     async def execute(self, requests: Sequence[Request]) -> None:
         """Send requests and wait for the replies, which are noted in them.
@@ -528,30 +549,47 @@ class Services:
         A service that does not reply is no error here: the request lacks its reply. Cancelled, the
         requests name the services that may have carried them out.
         """
-        failed: set[int] = set()
+        failed: frozenset[int] = frozenset()
         while requests:
-            route = (None if failed else self._route) or await self._find_route(failed)
-            sent, again = self._send(requests, route, failed)
+            for number, endpoint in enumerate(self._endpoints):
+                if not endpoint.tried.is_set():
+                    await endpoint.first_try()
+                if endpoint.stands and number not in failed:
+                    break
+            sent: list[Sent] = []
+            again: list[Request] = []
+            for request in requests:
+                failed = self._send(request, failed, sent)
             for request, number, future in sent:
                 try:
-                    request.replies[number] = await future
+                    request.reply = await future
+                    request.service = number
                 except (ReplyError, ServiceUnavailable) as error:
                     if not self._replied(request, number, error):
-                        failed.add(number)
-                        again[request] = None
+                        failed |= {number}
+                        again.append(request)
                 except BaseException:
                     _abandon(sent)
                     raise
-            requests = list(again)
+            requests = again
+
+    def note_holder(self, token: str, number: int) -> None:
+        """Remember the service that holds a token."""
+        self.holders[token] = number
+        if len(self.holders) > HOLDERS_LIMIT:
+            self.holders.pop(next(iter(self.holders)))
 
     def send_later(self, number: int, command: Command) -> None:
         """Send a service a command whose reply does not matter, as soon as it can be reached."""
         self._endpoints[number].send_later(pack(command))
 
-    def unavailable(self, route: Route) -> ServiceUnavailable:
+    def unavailable(self) -> ServiceUnavailable:
         """Return the error that says what is wrong with each service."""
-        return unavailable(
-            route, [(each.address, each.holding, each.trouble) for each in self._endpoints]
+        why = "; ".join(
+            f"{each.address}: {each.trouble or 'it was not asked'}" for each in self._endpoints
+        )
+        return ServiceUnavailable(
+            f"no table service answers ({why}); see that `dedup serve` runs there"
         )
 
     async def close(self) -> None:
@@ -559,25 +597,18 @@ class Services:
         for endpoint in self._endpoints:
             await endpoint.close()
 
-    def _send(
-        self, requests: Sequence[Request], route: Route, failed: set[int]
-    ) -> tuple[list[Sent], dict[Request, None]]:
-        """Send requests to a route; add the services that are away to failed.
-
-        Returns what was sent, and the requests that a failed service did not get.
-        """
-        sent: list[Sent] = []
-        again: dict[Request, None] = {}
-        for request in requests:
-            for number in request.targets(route):
-                endpoint = self._endpoints[number]
-                try:
-                    future = endpoint.send(request.data_for(number))
-                    sent.append((request, number, future))
-                except ServiceUnavailable:
-                    failed.add(number)
-                    again[request] = None
-        return sent, again
+    def _send(self, request: Request, failed: frozenset[int], sent: list[Sent]) -> frozenset[int]:
+        """Send a request to the first service that takes it; return those that failed."""
+        for number, endpoint in enumerate(self._endpoints):
+            if number in failed or number in request.avoided or request.only not in {None, number}:
+                continue
+            try:
+                if endpoint.may_be_asked():
+                    sent.append((request, number, endpoint.send(request.data)))
+                    break
+            except ServiceUnavailable:
+                failed |= {number}
+        return failed
 
     def _replied(self, request: Request, number: int, error: Exception) -> bool:
         """Note an error; return False for one that keeps the service from its work."""
@@ -590,36 +621,15 @@ class Services:
         if isinstance(stands_for, ServiceUnavailable):
             endpoint.refused(str(stands_for))
             return False
-        request.replies[number] = stands_for
+        request.reply, request.service = stands_for, number
         endpoint.answered()
         return True
-
-    async def _find_route(self, failed: Collection[int]) -> Route:
-        """Return the route over the services that did not fail."""
-        route, lasts, changes = Route(), not failed, self._changes
-        for number, endpoint in enumerate(self._endpoints):
-            if not endpoint.tried.is_set():
-                await endpoint.first_try()
-            if number in failed or not route.wants(endpoint.holding):
-                continue
-            lasts = lasts and not endpoint.on_trial
-            if endpoint.may_be_asked():
-                route.add(number, endpoint.holding, endpoint.address)
-            if route.complete:
-                break
-        if lasts and changes == self._changes:
-            self._route = route
-        return route
-
-    def _changed(self) -> None:
-        self._route = None
-        self._changes += 1
 
 
 def _abandon(sent: Sequence[Sent]) -> None:
     """Cancel what was sent, and note the services that did not reply."""
     for request, number, future in sent:
-        if number not in request.replies:
+        if request.reply is None:
             request.unanswered |= {number}
             if not future.cancel() and not future.cancelled():
                 future.exception()  # or asyncio says that it was never retrieved

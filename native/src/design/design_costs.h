@@ -17,7 +17,7 @@ struct block_costs {
 /* A block table in memory: keys of `bits` bits, buckets of `lines` lines (bucket_layout.h). */
 struct block_costs lines_costs(double values, uint32_t bits, uint32_t lines);
 
-/* The same in a segment (docs/reference/segment-format.md). */
+/* The same in a segment (segment_format.h). */
 struct block_costs segment_costs(double values, uint32_t bits);
 
 #endif

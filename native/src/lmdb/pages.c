@@ -10,7 +10,7 @@
  * inside its page; keys rise. Not verified: the bodies of the records (each has a checksum of its own, tested
  * whenever it is read) and the contents of free pages. The state under either meta page is returned with the
  * number of that page's transaction: the two must agree, or a meta page that is damaged would bring an older
- * state back.
+ * state back. The pages of the older state are walked instead where the caller says so.
  *
  * The layout is that of LMDB 0.9 (mdb.c, "Page headers" and "Nodes") on 64-bit little-endian machines.
  */
@@ -50,7 +50,7 @@ struct walk {
     uint32_t page;        /* bytes of a page */
     uint8_t *seen;        /* a bit for each page that was reached; NULL: they are only counted */
     uint64_t visits;
-    const struct meta *newest;
+    const struct meta *meta; /* whose state is walked */
     uint64_t beyond; /* free pages behind the end of the file */
     ndd_lmdb *found;
     const char *place, *fault;
@@ -90,7 +90,7 @@ static uint64_t load_key(const struct course *course, const uint8_t *key) {
 
 /* Marks a page that is in use, or is free. */
 static int mark(struct walk *walk, uint64_t number) {
-    if (number > walk->newest->last) return fail(walk, "a page lies beyond the last");
+    if (number > walk->meta->last) return fail(walk, "a page lies beyond the last");
     uint8_t *byte = &walk->seen[number / 8], bit = (uint8_t)(1 << number % 8);
     if (*byte & bit) return fail(walk, "a page is used twice");
     *byte |= bit;
@@ -215,7 +215,7 @@ static int walk_tree(struct walk *walk, const char *place, const uint8_t *descri
 static int take_free(struct walk *walk, const struct entry *entry, void *to) {
     (void)to;
     uint64_t before = NO_PAGE;
-    if (load8_le(entry->key) > walk->newest->number) return fail(walk, "a transaction's number is too high");
+    if (load8_le(entry->key) > walk->meta->number) return fail(walk, "a transaction's number is too high");
     if (entry->size < 8 || load8_le(entry->data) > entry->size / 8 - 1) return fail(walk, "a list is cut");
     for (uint64_t i = 1; i <= load8_le(entry->data); i++) {
         uint64_t number = load8_le(entry->data + 8 * i);
@@ -286,6 +286,7 @@ static int read_metas(struct walk *walk, struct meta *metas) {
         metas[i] = (struct meta){at + 40, load8_le(page + 136), load8_le(page + 144)};
         walk->found->transaction[i] = metas[i].number;
     }
+    walk->found->page = walk->page;
     if (load4_le(walk->file + 20) != load4_le(walk->file + walk->page + 20)) {
         return fail(walk, "the meta pages are of two versions");
     }
@@ -297,30 +298,31 @@ static int walk_all(struct walk *walk) {
     const struct course others = {.keys = NAMES}, removed = {.keys = NUMBERS};
     const struct course documents = {.keys = NUMBERS, .take = take_document, .to = walk->found};
     const struct course lists = {.keys = INTEGERS, .take = take_free};
-    if (!walk_tree(walk, "free pages", walk->file + walk->newest->at, lists)) return 0;
-    if (!walk_names(walk, walk->newest, trees)) return 0;
+    if (!walk_tree(walk, "free pages", walk->file + walk->meta->at, lists)) return 0;
+    if (!walk_names(walk, walk->meta, trees)) return 0;
     if (!walk_tree(walk, "documents", trees[DOCUMENTS], documents)) return 0;
     if (!walk_tree(walk, "removed", trees[REMOVED], removed)) return 0;
     if (!walk_tree(walk, "meta", trees[OTHERS], others)) return 0;
     walk->place = "free pages"; /* one behind the end of the file was never written */
-    return walk->newest->last < walk->pages + walk->beyond || fail(walk, "the last page's number does not fit");
+    return walk->meta->last < walk->pages + walk->beyond || fail(walk, "the last page's number does not fit");
 }
 
-ndd_status ndd_lmdb_check(const uint8_t *bytes, uint64_t size, ndd_lmdb *found, char *reason, size_t room) {
+ndd_status ndd_lmdb_check(const uint8_t *bytes, uint64_t size, int older, ndd_lmdb *found, char *reason,
+                          size_t room) {
     struct walk walk = {.file = bytes, .size = size, .found = found};
     struct meta metas[2];
     *found = (ndd_lmdb){0};
     int sound = read_metas(&walk, metas);
     if (sound && load4_le(bytes + 20) != 1) return NDD_BAD_VERSION;
     if (sound) {
-        walk.newest = &metas[metas[1].number > metas[0].number];
+        walk.meta = &metas[(metas[1].number > metas[0].number) ^ (older != 0)];
         /* A list has 8 bytes for each free page, so no sound file has a higher number. */
-        if (walk.newest->last < 1 || walk.newest->last >= walk.pages + size / 8) {
+        if (walk.meta->last < 1 || walk.meta->last >= walk.pages + size / 8) {
             sound = fail(&walk, "the last page's number does not fit");
         }
     }
     if (sound) {
-        walk.seen = calloc((size_t)(walk.newest->last / 8) + 1, 1);
+        walk.seen = calloc((size_t)(walk.meta->last / 8) + 1, 1);
         if (walk.seen == NULL) return NDD_NO_MEMORY;
         sound = walk_all(&walk);
         free(walk.seen);

@@ -1,5 +1,5 @@
 /*
- * A segment: an immutable table as bytes, searched where they are (docs/reference/segment-format.md).
+ * A segment: an immutable table as bytes, searched where they are (segment_format.h).
  *
  *     header      k, the numbers, the parts of the design
  *     tables      for each block table of the design:

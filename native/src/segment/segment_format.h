@@ -1,6 +1,36 @@
 /*
  * A segment's bytes: where each number stands in them, and how a block table of it is read in place.
- * docs/reference/segment-format.md is the format, segment.h says what a segment is.
+ * segment.h says what a segment is.
+ *
+ * Format version 2; numbers are unsigned and little-endian. V distinct values, P pairs, S values with several documents.
+ * Each section begins at a multiple of 8 bytes; padding is 0.
+ *
+ *       0   8     "NDDSEGMT"
+ *       8   4     version, 2
+ *      12   4     k, the greatest distance it was made for, 0 to 15
+ *      16   8     note, a number of the caller's
+ *      24   24    V (at most 2^31 - 2), P, S, 8 bytes each
+ *      48   4     number of parts, at most 16
+ *      52   4     width of a document, 4 or 8 bytes
+ *      56   64    the parts of the design, 4 bytes each: width, threshold, key bits, tables; unused ones are 0
+ *     120   8     the least document if the width is 4, else 0
+ *     128   8     XXH64, seed 0, of the 128 bytes before it
+ *     136         for each block table: starts, 4 (2^b + 1) bytes for b key bits: the place of each bucket's first value,
+ *                 then V; lows, 4 V bytes: the low 32 bits of each rest; fars, V (32 - b) bits: the higher bits of each
+ *                 rest, packed from the lowest bit of the first byte on
+ *           16 S  for each value with several documents, by rank: its rank, and the index of its first document
+ *        width P  the documents of each value, by rank; those of one value ascending; with width 4 above the least one
+ *           8     XXH64 of all bytes before it
+ *
+ * Parts take a value's bits from the lowest on. The (threshold + 1) of all parts add up to k + 1, so two values within
+ * k differ in at most threshold bits of some part. A part of one table has its highest key bits as the key. A part of c
+ * tables (threshold 1) leaves out (width - key bits) bits in table i, beginning at bit i times that number or, where this
+ * would pass the end, the highest ones; the bits that no table leaves out are flipped one at a time, bit n by table n
+ * mod c. Without parts there is one table without key bits. A bucket is key ^ key >> f, f half the number of key bits,
+ * rounded up, and at least 1. Values are ordered by bucket, then by rest; the place in the first table is the rank.
+ *
+ * A reader refuses as with a saved table (ndd.h), and before anything is searched also parts that do not find every
+ * difference of k bits, and tables that hold different values.
  */
 #ifndef NDD_SEGMENT_FORMAT_H
 #define NDD_SEGMENT_FORMAT_H

@@ -1,5 +1,5 @@
 /*
- * Saving and loading: a table as bytes (docs/reference/table-format.md).
+ * Saving and loading: a table as bytes (ndd.h).
  *
  * The rule kept: one table has one saved form, whatever its history, machine or k; and bytes are
  * either wholly such a form or refused. Nothing is read before the checksums match,

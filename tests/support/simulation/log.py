@@ -2,10 +2,10 @@
 
 import asyncio
 import itertools
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dedup.model.events import decode, record_key
+from dedup.model.events import decode
 from dedup.model.page import PageFingerprint
 from dedup.wire.kafka import KafkaUnavailable
 from dedup.wire.kafka.topics import Topic
@@ -70,21 +70,15 @@ class Log:
         self.under_way.append((future, key, value))
         return await future
 
-    def content(self, partitions: Collection[int] | None = None) -> dict[str, PageFingerprint]:
-        """What the log comes to, or some partitions of it."""
+    def content(self) -> dict[str, PageFingerprint]:
+        """What the log comes to."""
         content: dict[str, PageFingerprint] = {}
-        for number, records in enumerate(self.partitions):
-            if partitions is None or number in partitions:
-                for record in records:
-                    event = decode(record.key, record.value)
-                    content.pop(event.key, None)
-                    if event.document is not None:
-                        content[event.key] = event.document.page
+        for record in itertools.chain(*self.partitions):
+            event = decode(record.key, record.value)
+            content.pop(event.key, None)
+            if event.document is not None:
+                content[event.key] = event.document.page
         return content
-
-    def home(self, key: str) -> int:
-        """The partition of a document."""
-        return partition_of(record_key(NS, key), self.count)
 
     def ever_had(self, key: str) -> bool:
         """Whether a document with this key was ever accepted."""
@@ -104,14 +98,12 @@ class Reader:
         config: object,
         topic: object,
         first: Mapping[int, int],
-        *,
-        partitions: Collection[int],
         **_: object,
     ) -> None:
         self.log = log
         self.last: dict[int, object] = {}
-        self.positions = {number: first.get(number, 0) for number in partitions}
-        self.ends = {number: len(log.partitions[number]) for number in partitions}
+        self.positions = {number: first.get(number, 0) for number in range(log.count)}
+        self.ends = dict(enumerate(map(len, log.partitions)))
 
     async def start(self) -> None:
         pass

@@ -1,6 +1,5 @@
-"""Services: replicas of the log, or of some of its partitions, that crash and come back."""
+"""Services: replicas of the log, that crash and come back."""
 
-import shutil
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,6 @@ from dedup.service.core.namespaces import Namespaces, PolicyOverrides
 from dedup.service.core.operations import Log, Operations
 from dedup.service.replica import LogInserts, Replica
 from dedup.wire.kafka import KafkaConfig
-from dedup.wire.shards import PartitionShare
 from simulation.log import NS
 
 if TYPE_CHECKING:
@@ -23,15 +21,11 @@ RESERVATION_SECONDS = 20.0
 
 
 class Service:
-    """One service: it crashes and comes back, with what its store has.
+    """One service: it crashes and comes back, with what its store has."""
 
-    partitions  what it is started with the next time; None: everything
-    """
-
-    def __init__(self, world: "World", path: Path, partitions: set[int] | None) -> None:
+    def __init__(self, world: "World", path: Path) -> None:
         self.world = world
         self.path = path
-        self.partitions = partitions
         self.up = False
         self.life = 0  # its number
         self.accepted: set[str] = set()
@@ -39,7 +33,7 @@ class Service:
 
     def start(self) -> None:
         """Come up."""
-        world, text = self.world, None
+        world = self.world
         self.life += 1
         clock = lambda: world.now  # noqa: E731
         self.namespaces = Namespaces(
@@ -48,20 +42,15 @@ class Service:
         inserts: Log | None = LogInserts(world.log) if world.with_log else None  # type: ignore[arg-type]
         self.commands = Operations(self.namespaces, inserts)
         if world.with_log:
-            if self.partitions is not None:
-                text = str(PartitionShare(frozenset(self.partitions), world.log.count))
             config = KafkaConfig(("nowhere:1",))
-            self.replica = Replica(config, self.namespaces, self.path, share=text)
+            self.replica = Replica(config, self.namespaces, self.path)
             at_once(self.replica.prepare())
-            self.share = self.namespaces.share = self.replica.share
             self.namespaces.open_all()
             at_once(self.replica._connect())
             self.reader: Any = self.replica._reader
         else:
             self.namespaces.open_all()
         self.up = True
-        if self.partitions is not None:
-            self.accepted &= world.log.content(self.partitions).keys()
         self._see_whether_ready()
 
     def _see_whether_ready(self) -> None:
@@ -90,19 +79,6 @@ class Service:
                 await self.apply()
                 if rng.random() < 0.3:
                     await self.replica.checkpoint()
-
-    async def restart(self, partitions: set[int]) -> None:
-        """Stop, and come back with other partitions; with fewer, on an empty folder."""
-        assert self.partitions is not None
-        narrower = bool(self.partitions - partitions)
-        self.partitions = partitions
-        if self.up:
-            self.end()
-        if narrower:
-            shutil.rmtree(self.path)
-        await self.world.sleep(self.world.rng.expovariate(1.0))
-        if not self.up:
-            self.start()
 
     async def apply(self) -> None:
         """Apply what the log has, or a part of it."""

@@ -1,13 +1,11 @@
 """Spiders: each fetches some pages, one after the other; a crash forgets what was under way."""
 
 import asyncio
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from dedup.model.errors import DedupError
-from dedup.model.events import encode
-from dedup.model.page import Document, Verdict
+from dedup.model.page import Verdict
 from dedup.service.core.refusal import Refused
-from dedup.wire.kafka import KafkaUnavailable
 from simulation.log import NS
 from simulation.services import RESERVATION_SECONDS, Service
 
@@ -23,7 +21,6 @@ class Held(NamedTuple):
 
     service: Service
     verdict: Verdict
-    attempt: Any = None
 
 
 class Spider:
@@ -31,7 +28,6 @@ class Spider:
 
     def __init__(self, world: "World") -> None:
         self.world = world
-        self.outbox = world.rng.choice([True, False]) and world.with_log
 
     async def crawl(self) -> None:
         world, rng = self.world, self.world.rng
@@ -71,28 +67,7 @@ class Spider:
         world.promises.process(page)
         if held is None or held.verdict.token is None:
             return
-        if self.outbox:
-            self._produce(page)
-            await self.insert(page, held, pin=True)
-        else:
-            await self.insert(page, held, pin=False)
-
-    def _produce(self, page: "Page") -> None:
-        """The spider's own durable outbox: it produces until Kafka has it, whatever happens."""
-        world = self.world
-        record = encode(NS, Document(page.key, page.page, "s", world.now))
-
-        async def deliver() -> None:
-            while True:
-                try:
-                    await world.log.send(*record)
-                except KafkaUnavailable:
-                    await world.sleep(0.5)
-                else:
-                    world.promises.produced(page)
-                    return
-
-        world.work(deliver())
+        await self.insert(page, held)
 
     def crashed(self) -> None:
         """Forget what was under way."""
@@ -121,13 +96,9 @@ class Spider:
                 lambda commands: commands.release(NS, page.key, held.verdict.token or "")
             )
 
-    async def insert(self, page: "Page", held: Held, *, pin: bool) -> None:
+    async def insert(self, page: "Page", held: Held) -> None:
         """Insert, again and again; a reservation that is not held is taken anew."""
         world, service, token = self.world, held.service, held.verdict.token or ""
-        if pin:
-            if service.up:
-                service.asked(lambda commands: commands.insert(NS, page.key, token, pin=True))
-            return
         for _ in range(TRIES):
             try:
                 if not service.up:

@@ -16,7 +16,6 @@ from dedup.model.recipes import NEWEST
 from simulation.log import Log
 from simulation.promises import Promises
 from simulation.services import Service
-from simulation.sharded import ShardSpider, move_partitions
 from simulation.spiders import Spider, forget_some
 
 
@@ -31,9 +30,7 @@ class World:
 
     calm = False  # nothing fails any more
 
-    def __init__(
-        self, seed: int, folder: Path, mutation: str, *, shards: int | None, faults: bool
-    ) -> None:
+    def __init__(self, seed: int, folder: Path, mutation: str, *, faults: bool) -> None:
         self.rng = rng = random.Random(seed)
         self.mutation = mutation
         self.faults = faults
@@ -43,14 +40,11 @@ class World:
         self.numbers = itertools.count()
         self.counts: Counter[str] = Counter()
         self.works: set[asyncio.Task[None]] = set()  # that nobody waits for before the end
-        self.sharded = shards is not None
-        self.with_log = self.sharded or rng.random() < 0.8
-        self.log = Log(self, rng.randrange(2, 7) if self.sharded else 2)
-        self.latency_seconds = rng.choice([0.005, 0.05, 0.3])  # of a message to a shard
+        self.with_log = rng.random() < 0.8
+        self.log = Log(self, 2)
         self.pages = self._pages()
         self.promises = Promises(self)
         self.folder = folder
-        self.shares = self._shares(shards)
         self.services: list[Service] = []
 
     def _pages(self) -> list[Page]:
@@ -62,20 +56,6 @@ class World:
                 page = PageFingerprint(*near, 0, 300, NEWEST)
                 pages.append(Page(f"http://s/{len(pages)}", group, page))
         return pages
-
-    def _shares(self, shards: int | None) -> list[set[int] | None]:
-        """Return what each service holds; None: everything. Each partition is held by one or two."""
-        rng = self.rng
-        if shards is None:
-            return [None] * (rng.randrange(1, 4) if self.with_log else 1)
-        shares: list[set[int] | None] = [set() for _ in range(shards or rng.randrange(1, 5))]
-        numbers = list(range(self.log.count))
-        rng.shuffle(numbers)
-        for i, number in enumerate(numbers):
-            for share in (shares[i % len(shares)], rng.choice(shares)):
-                if share is not None and (share is shares[i % len(shares)] or rng.random() < 0.3):
-                    share.add(number)
-        return [share for share in shares if share]
 
     async def sleep(self, seconds: float) -> None:
         await self.timer(seconds)
@@ -94,18 +74,14 @@ class World:
     async def run(self) -> None:
         """Let everything happen; then drain, and compare."""
         rng = self.rng
-        self.services = [
-            Service(self, self.folder / str(i), share) for i, share in enumerate(self.shares)
-        ]
-        kind = ShardSpider if self.sharded else Spider
-        works = [kind(self).crawl() for _ in range(rng.randrange(1, 5))]
+        count = rng.randrange(1, 4) if self.with_log else 1
+        self.services = [Service(self, self.folder / str(i)) for i in range(count)]
+        works = [Spider(self).crawl() for _ in range(rng.randrange(1, 5))]
         tasks = [asyncio.ensure_future(work) for work in works]
         others = [asyncio.ensure_future(service.live()) for service in self.services]
         others.append(asyncio.ensure_future(self.log.live()))
         if self.faults and rng.random() < 0.3:
             tasks.append(asyncio.ensure_future(forget_some(self)))
-        if self.faults and self.sharded and len(self.services) > 1 and rng.random() < 0.5:
-            tasks.append(asyncio.ensure_future(move_partitions(self)))
         try:
             await self._until(lambda: all(task.done() for task in tasks))
             self.calm = True

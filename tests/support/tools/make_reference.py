@@ -1,9 +1,6 @@
-"""Writes the commands and the Python names into their pages: make reference.
+"""The pages that list every command and every Python name; docs/conf.py writes them at each build, git has them not.
 
     help of every command -> docs/reference/commands.md;    docstrings of dedup -> docs/reference/python.md
-
-Each has its place between marks; the words around it are written by hand. A page is Markdown that any viewer shows.
-tests/house/test_docs.py fails while a page is not what this writes.
 
 In a docstring names may stand in a column of their own, two spaces or more before what they mean. Such a paragraph
 becomes a list.
@@ -11,14 +8,12 @@ becomes a list.
 
 import inspect
 import re
-import sys
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import click
-from page_figures import between, put
 
 import dedup
 from dedup.cli import main as commands
@@ -192,27 +187,52 @@ def _escaped(text: str) -> str:
 
 # ------------------------------------------------------------------------------------- the pages
 
+COMMANDS_PAGE = """\
+# Commands
 
-def made() -> dict[tuple[Path, str], str]:
-    """Return every generated part, by its page and marks."""
-    python = {(REFERENCE / "python.md", part): names_of(part) for part in PYTHON}
-    return {(REFERENCE / "commands.md", "commands"): all_commands(), **python}
+| exit code | meaning |
+|---|---|
+| 0 | done |
+| 1 | failed |
+| 2 | wrong usage |
+| 130 | ended by Ctrl-C; the message names `--resume` if the command has it |
+
+Errors go to standard error and say what failed, where, and what to do next; `dedup --debug COMMAND` adds a traceback.
+`--json` prints the answer for programs, where a command has it. In a terminal long commands show their progress, and
+output is coloured unless `NO_COLOR` is set.
+
+Completion of commands and options by the tab key: put `eval "$(_DEDUP_COMPLETE=bash_source dedup)"` into `~/.bashrc`;
+for zsh or fish replace `bash` in it.
+
+"""
+PYTHON_PAGE = """\
+# Python
+
+`import dedup` gives all names of this page, and `help()` shows them with types. A fingerprint's value is a Python integer
+of 64 bits, its sketch 37 bytes ([specification](fingerprint-spec.md)). Batches are numpy arrays, and their functions
+release the GIL.
+
+"""
+TITLES = {
+    "pages": "Pages and fingerprints",
+    "detector": "The detector",
+    "tables": "Tables and batches",
+}
 
 
-def stale() -> list[str]:
-    """Return the parts that are not what the code says."""
-    return [
-        f"{page.name}: {part}; run make reference"
-        for (page, part), text in made().items()
-        if between(page, part) != f"{text}\n"
-    ]
+def made() -> dict[Path, str]:
+    """Return the text of each page."""
+    parts = (f"## {TITLES.get(part, part.capitalize())}\n\n{names_of(part)}" for part in PYTHON)
+    return {
+        REFERENCE / "commands.md": COMMANDS_PAGE + all_commands() + "\n",
+        REFERENCE / "python.md": PYTHON_PAGE + "\n".join(parts) + "\n",
+    }
 
 
 def main() -> None:
-    """Write all of them."""
-    for (page, part), text in made().items():
-        put(page, part, text)
-    sys.stdout.write(f"{REFERENCE}/commands.md, python.md\n")
+    """Write both."""
+    for page, text in made().items():
+        page.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

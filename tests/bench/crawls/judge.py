@@ -1,0 +1,153 @@
+"""What a crawl left, lost and did not ask, beside the crawl of the same site by the same spider without the add-on.
+
+    left      corpus builders (html, text): items whose content an earlier item had (J >= .9);
+              metadata, link graph: items equal to an earlier one but for the url
+    lost      contents that the crawl without had, and that are unlike all that were kept (J < .8); records likewise
+    calendar  items of the endless calendar, which count as neither
+    not asked URLs that the crawl without asked, and this one did not; unlisted: those whose URL and reason are not
+              in DEDUP_DROPPED; missed: unlisted, and the page was asked by no other URL either
+
+Contents are compared by the Jaccard similarity J of their 3-token shingles; a Chinese, Japanese, Korean or Thai
+character is a token. Of pages that are lost and alike, one counts.
+"""
+
+import json
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from crawls.served import Site
+
+SAME, TWIN = 0.8, 0.9
+CLAIMS = {
+    "requests": r"([\d,]+) (?:requests|fetches) (?:were )?(?:withheld|saved|not sent)",
+    "items": r"([\d,]+) (?:known |duplicate )?items?(?: and [\d,]+ requests)? (?:were )?(?:withheld|saved|not passed)",
+    "parses": r"dropped ([\d,]+) (?:copies|pages) unparsed",
+}
+_UNSPACED = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+_TOKEN = re.compile(f"[{_UNSPACED}]|[^\\W{_UNSPACED}]+")
+
+
+class Contents:
+    """The contents of a site, and which are alike."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        shingles = {key: _shingles(text) for key, text in texts.items()}
+        times = Counter(each for one in shingles.values() for each in one)
+        self.empty = {key for key, one in shingles.items() if not one}
+        self.alike: dict[str, dict[str, float]] = {key: {} for key in texts}
+        # Two contents of J >= SAME share one of their rarest shingles.
+        holders: defaultdict[int, list[str]] = defaultdict(list)
+        for key, one in shingles.items():
+            rarest = sorted(one, key=lambda each: (times[each], each))
+            rarest = rarest[: len(one) - math.ceil(SAME * len(one)) + 1] if one else []
+            for other in {o for each in rarest for o in holders[each]}:
+                both = len(one & shingles[other])
+                similarity = both / (len(one) + len(shingles[other]) - both)
+                if similarity >= SAME:
+                    self.alike[key][other] = self.alike[other][key] = similarity
+            for each in rarest:
+                holders[each].append(key)
+
+    def has(self, kept: set[str], key: str, least: float) -> bool:
+        """Whether one of some pages has the content of a page."""
+        near = self.alike.get(key, {})
+        return key in kept or any(j >= least and other in kept for other, j in near.items())
+
+
+def _shingles(text: str) -> set[int]:
+    words = _TOKEN.findall(text.lower())
+    if len(words) < 3:
+        return {hash(tuple(words))} if words else set()
+    return {hash(tuple(words[n : n + 3])) for n in range(len(words) - 2)}
+
+
+def judged(site: Site, contents: Contents, crawl: Any, reference: Any) -> dict[str, Any]:
+    """Return the figures of a crawl."""
+    by_content = crawl["spider"] in ("html", "text")
+    left, lost, calendar = (_contents if by_content else _records)(site, contents, crawl, reference)
+    not_asked = sorted(set(reference["asked"]) - set(crawl["asked"]))
+    unlisted = [url for url in not_asked if url not in crawl["listed"]]
+    pages = {site.page_of(url) for url in crawl["asked"]}
+    missed = {page: url for url in unlisted if (page := site.page_of(url)) not in pages and page}
+    ends = [e["stats"].get("finish_reason") for e in (crawl, reference)]
+    return {
+        "requests": len(crawl["asked"]),
+        "parsed": crawl["parsed"],
+        "items": len(crawl["items"]),
+        "left": left,
+        "lost": len(lost),
+        "calendar": calendar,
+        "not asked": len(not_asked),
+        "unlisted": len(unlisted),
+        "missed": len(missed),
+        "cpu": crawl["cpu_seconds"] / reference["cpu_seconds"],
+        "cpu_seconds": crawl["cpu_seconds"],
+        "peak_mb": crawl["peak_mb"],
+        "saved": {
+            "requests": len(reference["asked"]) - len(crawl["asked"]),
+            "items": len(reference["items"]) - len(crawl["items"]),
+            "parses": reference["parsed"] - crawl["parsed"],
+        },
+        "said": claims(crawl["summary"]),
+        "summary": crawl["summary"],
+        "lost pages": sorted(lost),
+        "missed pages": sorted(missed.values()),
+        "reasons": dict(Counter(crawl["listed"].get(url, "unlisted") for url in not_asked)),
+        "errors": {n: v for n, v in crawl["stats"].items() if "error" in n},
+        "ended": ends[0] == ends[1] == "finished",
+    }
+
+
+def claims(summary: Iterable[str]) -> dict[str, int]:
+    """Return what the add-on says that was saved, by kind."""
+    text = "\n".join(summary)
+    found = {kind: re.findall(form, text) for kind, form in CLAIMS.items()}
+    return {
+        k: sum(int(each.replace(",", "")) for each in numbers)
+        for k, numbers in found.items()
+        if numbers
+    }
+
+
+def _contents(
+    site: Site, contents: Contents, crawl: Any, reference: Any
+) -> tuple[int, list[str], int]:
+    got = [site.page_of(url) or "" for url, _ in crawl["items"]]
+    wanted = {site.page_of(url) or "" for url, _ in reference["items"]} - contents.empty
+    kept: set[str] = set()
+    left = calendar = 0
+    for page in got:
+        if page.startswith("calendar "):
+            calendar += 1
+        elif contents.has(kept, page, TWIN):
+            left += 1
+        kept.add(page)
+    lost: list[str] = []
+    for page in sorted(wanted - {""}):
+        known = contents.has(kept, page, SAME) or contents.has(set(lost), page, SAME)
+        if not known and not page.startswith("calendar "):
+            lost.append(page)
+    return left, lost, calendar
+
+
+def _records(
+    site: Site, contents: Contents, crawl: Any, reference: Any
+) -> tuple[int, list[str], int]:
+    del contents
+
+    def records(found: Any) -> list[str]:
+        made = []
+        for url, item in found["items"]:
+            if (site.page_of(url) or "").startswith("calendar "):
+                continue
+            links = sorted({site.page_of(link) or "" for link in item.get("out_links", ())} - {""})
+            made.append(json.dumps([item | {"out_links": links}], sort_keys=True))
+        return made
+
+    got, wanted = records(crawl), records(reference)
+    first = dict(zip(reversed(wanted), (u for u, _ in reversed(reference["items"])), strict=False))
+    lost = [first.get(record, record[:80]) for record in set(wanted) - set(got)]
+    return len(got) - len(set(got)), lost, len(crawl["items"]) - len(got)
