@@ -11,7 +11,7 @@ FROM python:3.13-slim
 LABEL org.opencontainers.image.title="crawl-dedup" \
     org.opencontainers.image.description="Near-duplicate detection for web crawlers: table service, worker and tools" \
     org.opencontainers.image.licenses="Apache-2.0" \
-    org.opencontainers.image.version="0.2.0"
+    org.opencontainers.image.version="0.3.0.dev0"
 COPY --from=build /wheels /wheels
 RUN pip install --no-cache-dir "$(ls /wheels/*.whl)[service,kafka,scrapy,worker]" && rm -r /wheels \
     && useradd --create-home --uid 1000 dedup && install -d -o dedup /data

@@ -38,7 +38,7 @@ WHEEL_TESTS := tests/core/test_fingerprint.py tests/core/test_table.py tests/cor
 WHEEL_OTHERS := oracle or exact or hostile or alike or decide or limit
 
 .PHONY: help demo demo-kafka paper test test-long test-elsewhere preflight test-minimum test-spark test-native test-native-long compiled test-at-size test-endian \
-	test-wheel test-pythons dist lint house format fuzz soak soak-service soak-commands soak-load bench bench-peers bench-spark figures pictures docs clean kafka
+	test-wheel test-pythons dist lint house format fuzz soak soak-service soak-commands soak-load bench bench-crawls bench-peers figures pictures docs clean kafka
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -134,17 +134,18 @@ format: $(VENV)/long-tools ## put the Python sources into the house style
 fuzz: $(VENV)/test-tools ## fuzz everything that reads bytes, FUZZ_SECONDS (3600) in all, FUZZ_JOBS (2) at once
 	@$(BIN)/python native/fuzz/run.py
 
-bench: $(VENV)/installed ## this machine's figures: pages, a crawl, tables, store, service, batch, scan, items
-	@for part in pages crawl tables store service batch pairs scan directory items; do \
+bench: $(VENV)/installed ## this machine's figures: pages, a crawl, tables, store, service, events, batch, scan
+	@for part in pages crawl tables store service events batch pairs scan; do \
 		echo; echo "tests/bench $$part"; $(BIN)/python tests/bench $$part $(BENCH_FLAGS) || exit 1; done
 
-bench-peers: $(VENV)/installed ## pages, tables and archives beside other programs; those it can are installed for it
+bench-crawls: $(VENV)/installed ## real whole sites, crawled with and without the add-on, and beside other ways (BENCH_FLAGS=--quick)
 	@$(BIN)/python -m pip install -q --group bench
-	@for part in "pages --peers" "tables --peers" archives requests; do \
-		echo; echo "tests/bench $$part"; $(BIN)/python tests/bench $$part $(BENCH_FLAGS) || exit 1; done
+	@$(BIN)/python tests/bench crawls --real 30 $(BENCH_FLAGS)
 
-bench-spark: $(VENV)/spark ## judging a million fingerprints on one machine and in Spark; needs Java 17
-	@$(BIN)/python tests/bench spark $(BENCH_FLAGS)
+bench-peers: $(VENV)/installed ## pages and tables beside other programs; those it can are installed for it
+	@$(BIN)/python -m pip install -q --group bench
+	@for part in "pages --peers" "tables --peers"; do \
+		echo; echo "tests/bench $$part"; $(BIN)/python tests/bench $$part $(BENCH_FLAGS) || exit 1; done
 
 paper: $(VENV)/installed ## the designs, compression and figures of the paper beside its own values (PAPER_FLAGS="--set FOLDER")
 	@$(BIN)/python tests/paper $(PAPER_FLAGS)

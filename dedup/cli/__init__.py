@@ -47,6 +47,8 @@ _GROUPS = {
     "Measurements": ("evaluate",),
 }
 
+_ADDRESSES = ("--port", "--host", "--bind")  # what other servers call it
+
 # A group without a command raises this, with its help. (click 8.1 has no name for it.)
 _HELP: tuple[type[Exception], ...] = tuple(
     filter(None, [getattr(click.exceptions, "NoArgsIsHelpError", None)])
@@ -105,6 +107,9 @@ class _Commands(terminal.CommandGroup):
         try:
             code = super().main(*args, **options)
         except click.UsageError as error:
+            if isinstance(error, click.NoSuchOption) and error.option_name in _ADDRESSES:
+                meant = " Did you mean --listen HOST:PORT?" if self._called == "dedup serve" else ""
+                error = click.UsageError(f"No such option {error.option_name!r}.{meant}", error.ctx)
             if isinstance(error, _HELP):
                 error.show()
             else:

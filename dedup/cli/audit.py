@@ -102,12 +102,10 @@ def _audit(
         id_field if ids == "field" else None,
         needs_url=ids == "url",
     )
-    faults = terminal.Faults(
-        lambda more: f"and {terminal.count(more, 'more broken record')} left out"
-    )
+    faults = terminal.Faults("broken record")
 
     def fault(broken: "Broken") -> None:
-        faults.add(f"{broken.path} {broken.place}: {broken.reason}")
+        faults.add(f"{broken.path} {broken.place}".rstrip(), broken.reason)
 
     show, not_read = terminal.progress("documents read"), NotRead()
     found, read = find_documents(

@@ -102,13 +102,6 @@ def from_environment(name: str) -> Any:
     return setting.read(text) if text else setting.default
 
 
-encoding_option = click.option(
-    "--encoding",
-    metavar="NAME",
-    help="Encoding of the pages. [default: what they declare, or a guess]",
-)
-
-
 def _similarity(value: Any) -> float | str:
     try:
         similarity: float | str = SETTINGS["similarity"].read(value)
@@ -232,7 +225,7 @@ class _Json(logging.Formatter):
 class _Text(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         when = self.formatTime(record, "%Y-%m-%dT%H:%M:%SZ")
-        text = f"{when} {record.levelname.lower()} {record.getMessage()}"
+        text = f"{when} {record.levelname.lower()} {terminal.escaped(record.getMessage())}"
         return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
 
 

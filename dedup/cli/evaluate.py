@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from dedup.cli import terminal
-from dedup.cli.common_options import distance_option, json_option, similarity_option
+from dedup.cli.common_options import json_option, similarity_option
 from dedup.model.errors import UsageError
 from dedup.model.policy import Options, Similarity
 from dedup.model.recipes import recipe_of
@@ -20,14 +20,12 @@ COUNTS, SHARES = ("near_duplicates", "found", "wrong"), ("precision", "recall", 
 @click.option("--set", "folder", type=PATH, help="Folder of a labelled set.")
 @click.option("--pages", type=PATH, help="Pages: JSON lines with id, url and html, also .zst.")
 @click.option("--pairs", type=PATH, help="Labels: page_a, page_b, label (1, 0, U), tabs between.")
-@distance_option("Greatest distance of near-duplicates, in bits. [default: the recipe's]")
 @similarity_option
 @json_option()
 def evaluate(
     folder: Path | None,
     pages: Path | None,
     pairs: Path | None,
-    distance: int | None,
     similarity: Similarity | None,
     as_json: bool,
 ) -> None:
@@ -45,7 +43,7 @@ def evaluate(
     elif folder is not None or pages is None or pairs is None:
         raise click.UsageError("Give either --set, or --pages with --pairs.")
     recipe, name = recipe_of(), str(folder or pages)
-    policy = Options(distance=distance, similarity=similarity).policy(recipe)
+    policy = Options(similarity=similarity).policy(recipe)
     measured = score.measure(sets.read_pages(pages, terminal.progress(f"reading {pages}")))
     labels = sets.read_labels(pairs, folder, [page.id for page in measured])
     views = score.evaluate(measured, labels, policy)
@@ -55,16 +53,18 @@ def evaluate(
         terminal.out_json(of | asked | views)
         return
     asks = f"distance {policy.distance}, similarity {policy.similarity}"
-    terminal.out(f"{name}: {len(measured):,} pages; recipe {recipe.id}, {asks}\n")
+    terminal.out(f"{name}: {len(measured):,} pages; recipe {recipe.id}, {asks}")
+    terminal.out("")
     rows = [
         (NAMES.get(name, "  real pages only"), *(v[c] for c in COUNTS), *_shares(v))
         for name, v in views.items()
     ]
-    terminal.out(terminal.table(("", "near-duplicates", *COUNTS[1:], *SHARES), rows))
+    terminal.out_lines(terminal.table(("", "near-duplicates", *COUNTS[1:], *SHARES), rows))
     first, view = next(iter(views.items()))
-    terminal.out(f"\n{NAMES[first]}, by distance k, confirmed by similarity and the simhash alone")
+    terminal.out("")
+    terminal.out(f"{NAMES[first]}, by distance k, confirmed by similarity and the simhash alone")
     curve = [(p["k"], *_shares(p["confirmed"]), *_shares(p["alone"])) for p in view["curve"]]
-    terminal.out(terminal.table(("k", *SHARES, *(f"{s}, alone" for s in SHARES)), curve))
+    terminal.out_lines(terminal.table(("k", *SHARES, *(f"{s}, alone" for s in SHARES)), curve))
 
 
 def _shares(figures: dict[str, Any]) -> list[str]:

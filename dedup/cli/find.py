@@ -77,9 +77,8 @@ def _options(command: F) -> F:
     "--stored",
     metavar="FILE",
     help="Compare the input with the fingerprints in this file, of any size: lines like the input's, "
-    "or with --raw numbers.",
+    "or, if its name ends in .u64, little-endian numbers of 8 bytes.",
 )
-@click.option("--raw", is_flag=True, help="--stored has little-endian numbers of 8 bytes.")
 def find_all(
     distance: int,
     blocks: int | None,
@@ -87,7 +86,6 @@ def find_all(
     source: str,
     output: str,
     stored: str | None,
-    raw: bool,
 ) -> None:
     """List all pairs of fingerprints within a Hamming distance, as JSON: an array [a, b] a line.
 
@@ -100,14 +98,12 @@ def find_all(
     """
     _check_blocks(blocks, distance)
     if stored is None:
-        if raw:
-            raise click.UsageError("--raw goes with --stored only.")
         values = _read_within(source, as_hex, memory_needed)
         _write(output, (_text(part, as_hex) for part in _find_pairs(values, distance)))
         return
     values = read(source, as_hex)
     queries = Queries(values, distance)
-    stream: Source = stored if raw else read_some(stored, as_hex)
+    stream: Source = stored if stored.endswith(".u64") else read_some(stored, as_hex)
 
     def form(matches: StreamMatches) -> bytes:
         near = values[matches.hits["query"].astype(np.intp)]

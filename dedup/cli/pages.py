@@ -18,7 +18,6 @@ from msgspec.structs import replace
 
 from dedup.cli import terminal
 from dedup.cli.common_options import (
-    encoding_option,
     fetch,
     from_environment,
     is_url,
@@ -55,27 +54,25 @@ from dedup.report.texts import Hunk, alike, differences, inline
 
 @click.command(epilog="Example: curl -s https://example.com/ | dedup fingerprint")
 @click.argument("files", nargs=-1, metavar="[FILE]...", type=click.Path())
-@encoding_option
 @click.option("--text", is_flag=True, help="The files are plain text, not HTML.")
 @json_option("Print a JSON object for each page.")
 def fingerprint(
     files: tuple[str, ...],
-    encoding: str | None,
     text: bool,
     as_json: bool,
 ) -> None:
     """Print the fingerprint of each page, its number of features (distinct words), and its path.
 
-    A FILE is an HTML page; without any, or for "-", stdin is read. The fingerprint is 64 bits, as
+    A FILE is an HTML page, in the encoding that it declares, or a guess; without any, or for "-", stdin is read. The fingerprint is 64 bits, as
     16 hex digits; DEDUP_SECRET keys it. A file that cannot be read is skipped, and the exit code is 1.
     """
     recipe = recipe_of(None, from_environment("secret"))
 
     def show(path: str, data: bytes) -> None:
         if text:
-            page = fingerprint_text(plain_text(data, encoding), recipe=recipe)
+            page = fingerprint_text(plain_text(data, None), recipe=recipe)
         else:
-            page = fingerprint_html(data, encoding=encoding, recipe=recipe)
+            page = fingerprint_html(data, recipe=recipe)
         if as_json:
             terminal.out_json({"path": path} | page_fields(page))
         else:
@@ -86,9 +83,8 @@ def fingerprint(
 
 @click.command(epilog="Example: curl -s https://example.com/ | dedup text")
 @click.argument("files", nargs=-1, metavar="[FILE]...", type=click.Path())
-@encoding_option
 @json_option("Print a JSON object for each page: path, and blocks with their weights.")
-def text(files: tuple[str, ...], encoding: str | None, as_json: bool) -> None:
+def text(files: tuple[str, ...], as_json: bool) -> None:
     """Print the main content of each page, one block a line: the words that its fingerprint counts.
 
     A FILE is an HTML page; without any, or for "-", stdin is read. Words are in lower case and without
@@ -96,7 +92,7 @@ def text(files: tuple[str, ...], encoding: str | None, as_json: bool) -> None:
     """
 
     def show(path: str, data: bytes) -> None:
-        blocks = main_words(data, encoding=encoding)
+        blocks = main_words(data)
         if as_json:
             texts = [{"weight": b.weight, "text": running(b.tokens)} for b in blocks]
             terminal.out_json({"path": path, "blocks": texts})
@@ -213,6 +209,7 @@ def compare(a: str, b: str, page: str | None, as_json: bool) -> None:
 
 
 def _write_text(result: _Result) -> None:
+    terminal.out_lines(terminal.table(_PAGE_HEADERS, _page_rows(result)))
     for line in _lines(result):
         terminal.out(line)
     marks = ", [-in A only-] {+in B only+}:" if result.hunks else ""
@@ -310,7 +307,6 @@ _LIMITS = (
 
 
 def _lines(result: _Result) -> Iterator[str]:
-    yield terminal.table(_PAGE_HEADERS, _page_rows(result))
     yield ""
     for name, figure, limit in _figure_rows(result):
         yield f"{name:<20}  {figure:<7}{limit and f'  {limit}'}".rstrip()

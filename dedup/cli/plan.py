@@ -63,7 +63,7 @@ def plan(documents: int, distance: int, memory: str | None, as_json: bool) -> No
     if as_json:
         terminal.out_json([msgspec.to_builtins(design) for design in designs])
         return
-    terminal.out(terminal.table(HEADERS, [_row(design) for design in designs]))
+    terminal.out_lines(terminal.table(HEADERS, [_row(design) for design in designs]))
     terminal.out("")
     terminal.out("Candidates are those of the shortest prefix, for evenly spread fingerprints.")
     if not any(design.recommended for design in designs):

@@ -112,13 +112,11 @@ def scan(
         terminal.say("extra", "spark")
     elif job.output != STDOUT and (job.output or job.kept):
         terminal.say("resume", "progress is saved: continue with the same command and --resume")
-    faults = terminal.Faults(
-        lambda more: f"and {terminal.count(more, 'more broken record')} left out"
-    )
+    faults = terminal.Faults("broken record")
 
     def broken(fault: "BrokenRecord") -> None:
         path = "stdin" if fault.path == STDOUT else fault.path  # "-", too
-        faults.add(f"{f'{path} {fault.place}'.rstrip()}: {fault.reason}")
+        faults.add(f"{path} {fault.place}".rstrip(), fault.reason)
 
     shown = _progress() if engine == "local" else None  # Spark shows its own
     emit = _emit(job.output)

@@ -19,6 +19,7 @@ from dedup.cli.common_options import (
     F,
     LogForm,
     distance_option,
+    from_environment,
     log_option,
     number_option,
     set_up_logs,
@@ -115,8 +116,6 @@ def _file_option(flag: str, text: str) -> Callable[[F], F]:
     help="Host name that HTTP clients may use, besides its addresses and localhost; may be repeated.",
 )
 @distance_option("Greatest distance that clients may ask for, in bits. [default: the recipe's]")
-@setting_option("reservation_seconds", type=click.FloatRange(0, min_open=True))
-@number_option("--max-connections", "Greatest number of clients at a time.", 4096, least=1)
 @number_option(
     "--max-namespaces",
     "Greatest number of namespaces (stores). [default: 256, or as many as open files allow]",
@@ -140,37 +139,23 @@ def _file_option(flag: str, text: str) -> Callable[[F], F]:
     show_default=True,
     help="Largest page that POST /v1/judge reads.",
 )
-@number_option(
-    "--max-per-address",
-    "Greatest number of clients of one address. [default: half of all]",
-    least=1,
-)
-@click.option(
-    "--idle-seconds",
-    type=click.FloatRange(0, min_open=True),
-    default=900.0,
-    show_default=True,
-    help="Close a connection after this time without a command.",
-)
 @log_option
 def serve(
     listen: str,
     http: str,
     kafka: str | None,
     topic: str | None,
-    max_connections: int,
-    max_per_address: int | None,
     memory_bytes: int,
     max_page: int,
     max_namespaces: int | None,
-    idle_seconds: float,
     log_form: LogForm,
     **options: Any,
 ) -> None:
     """Serve one memory to many crawlers: RESP (any Redis client) and HTTP.
 
     Clients need the token in the environment variable DEDUP_TOKEN, or one of --tokens; without one the service
-    listens only on this machine. Once it listens, one line on stdout says where. SIGTERM stops it cleanly.
+    listens only on this machine. A reservation that nobody ends expires after DEDUP_RESERVATION_SECONDS (600). Of 4,096 connections one address
+    has half; one without a command for 15 minutes is closed. Once it listens, one line on stdout says where. SIGTERM stops it cleanly.
     """
     from dedup.model.addresses import parse_address
     from dedup.service.core.config import Limits, ServiceConfig, check_config
@@ -189,13 +174,11 @@ def serve(
         token=os.environ.get("DEDUP_TOKEN") or None,
         kafka=None if kafka is None else kafka_config(kafka, topic or INSERTS_TOPIC),
         limits=Limits(
-            connections=max_connections,
-            connections_of_address=max_per_address or max(1, max_connections // 2),
             memory_bytes=memory_bytes,
             page_bytes=max_page,
             namespaces=max_namespaces or 256,
-            idle_seconds=idle_seconds,
         ),
+        reservation_seconds=from_environment("reservation_seconds"),
         namespaces_asked=max_namespaces is not None,
         **options,
     )

@@ -96,15 +96,14 @@ def show_each(
     show: Callable[[list[Seen]], object],
     *,
     as_json: bool,
-    **facts: object,
 ) -> None:
-    """Look at every store at a path, and print it: as JSON, with the facts, or by show() those that are sound.
+    """Look at every store at a path, and print it: as JSON, or by show() those that are sound.
 
     The exit code is 1 if a look failed.
     """
     stores, failed = each(path, look)
     if as_json:
-        terminal.out_json({"path": path, **facts, "stores": stores})
+        terminal.out_json({"path": path, "stores": stores})
     elif sound := [s for s in stores if "error" not in s]:
         show(sound)
     if failed:
@@ -156,7 +155,7 @@ def info(path: str, as_json: bool) -> None:
         return s["namespace"], s["documents"], s["recipe"], size, s["tail_documents"], s["path"]
 
     def show(stores: list[Seen]) -> None:
-        terminal.out(terminal.table(headers, [*map(row, stores)]))
+        terminal.out_lines(terminal.table(headers, [*map(row, stores)]))
 
     show_each(path, _info, show, as_json=as_json)
 
@@ -219,8 +218,7 @@ def _age(_context: click.Context, _option: click.Parameter, text: str) -> float:
     "names a zone).",
 )
 @click.option("--dry-run", is_flag=True, help="Change nothing; only say what would happen.")
-@json_option()
-def prune(path: str, before: float, dry_run: bool, as_json: bool) -> None:
+def prune(path: str, before: float, dry_run: bool) -> None:
     """Remove old documents from the stores at PATH.
 
     Their pages count as new when they are fetched again. The files keep their size; the free space
@@ -245,7 +243,7 @@ def prune(path: str, before: float, dry_run: bool, as_json: bool) -> None:
             documents = terminal.count(s["pruned"], "document")
             terminal.out(f"{s['path']}: {documents} {verb}, {s['documents']:,} left")
 
-    show_each(path, remove, show, as_json=as_json, before=before, dry_run=dry_run)
+    show_each(path, remove, show, as_json=False)
 
 
 def _info(folder: Path) -> Seen:
@@ -370,8 +368,7 @@ async def _produce(config: "KafkaConfig", folder: Path, fault: Callable[[int, st
     default="-",
     help="Read the lines from a file. [default: stdin]",
 )
-@json_option()
-def import_(path: str, source: str, as_json: bool) -> None:
+def import_(path: str, source: str) -> None:
     """Insert documents from JSON lines, as `export` writes them.
 
     Known keys are replaced. PATH is the folder of a store, or a folder with a store for each namespace;
@@ -393,27 +390,19 @@ def import_(path: str, source: str, as_json: bool) -> None:
             for n, f in folders.items()
         }
         counts = transfer.import_lines(file, found, stores, terminal.progress(name))
-    if as_json:
-        stores_seen = [
-            {"path": str(f), "namespace": n, "recipe": found.recipes[n]}
-            | {"imported": counts[n][0], "replaced": counts[n][1]}
-            for n, f in folders.items()
-        ]
-        lines = {"lines": found.lines, "bad_lines": found.bad}
-        terminal.out_json({"path": path} | lines | {"stores": stores_seen})
-    else:
-        for n, folder in folders.items():
-            imported, replaced = counts[n]
-            documents = terminal.count(imported, "document")
-            terminal.out(f"{folder}: {documents} imported, {replaced:,} in place of another")
+    for n, folder in folders.items():
+        imported, replaced = counts[n]
+        documents = terminal.count(imported, "document")
+        terminal.out(f"{folder}: {documents} imported, {replaced:,} in place of another")
     if found.bad:
         click.get_current_context().exit(1)
 
 
 def _faults(where: str) -> tuple[terminal.Faults, Callable[[int, str], None]]:
     """Return where faults are counted, and what names one by its number."""
-    faults = terminal.Faults(lambda more: f"{where}: and {more:,} more left out")
-    return faults, lambda number, reason: faults.add(f"{where} {number}: {reason}")
+    file, _, what = where.rpartition(" ")
+    faults = terminal.Faults(what, f"{file} ", alike=1)
+    return faults, lambda number, reason: faults.add(f"{where} {number}", reason)
 
 
 @contextlib.contextmanager

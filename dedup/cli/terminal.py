@@ -17,7 +17,7 @@ import sys
 import textwrap
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -101,13 +101,13 @@ class CommandGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-# Control characters, and those that turn the direction of text; of colours those that coloured() writes may pass.
-_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+# Control characters, what begins a line, and what turns the direction of text; of colours those that coloured() writes may pass.
+_STEERING = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _OWN = re.compile(r"(\x1b\[(?:[39]\d|[01])m)")
 
 
 def escaped(text: str) -> str:
-    """Return a text in which nothing steers a terminal: keys, rules and names of files come from strangers."""
+    """Return a text in which nothing steers a terminal or begins a line: keys, rules and names of files come from strangers."""
     if text.isprintable():
         return text
     parts = _OWN.split(text)
@@ -119,6 +119,12 @@ def out(text: str) -> None:
     """Write a line to stdout as UTF-8; undecodable bytes of a path are written unchanged."""
     status.clear()
     click.echo(escaped(text).encode("utf-8", "surrogateescape"))
+
+
+def out_lines(text: str) -> None:
+    """Write lines of our own to stdout, such as those of table()."""
+    for line in text.split("\n"):
+        out(line)
 
 
 def out_json(value: object) -> None:
@@ -165,23 +171,35 @@ def describe(failure: Exception) -> str:
 
 
 class Faults:
-    """Names skipped records on stderr, the first twenty; the rest are counted."""
+    """Names skipped records on stderr, the first twenty, and of equal faults the first `alike`; the rest are counted."""
 
-    def __init__(self, rest: Callable[[int], str]) -> None:
-        """Begin with none; rest reports how many more there were than are shown."""
+    def __init__(self, what: str, where: str = "", alike: int = FAULTS_SHOWN) -> None:
+        """Begin with none; what is a skipped record, where begins the lines that count them."""
         self.count = 0
-        self._rest = rest
+        self._what, self._where, self._most = f"more {what}", where, alike
+        self._alike: dict[str, int] = {}  # how often each reason came that was shown
+        self._shown = 0
 
-    def add(self, fault: str) -> None:
+    def add(self, place: str, reason: str) -> None:
         """Name a fault."""
         self.count += 1
-        if self.count <= FAULTS_SHOWN:
-            error(f"{fault}; left out")
+        times = self._alike.get(reason, 0) + 1
+        if times <= self._most and self._shown < FAULTS_SHOWN:
+            self._shown += 1
+            error(f"{place}: {reason}; left out")
+        elif times == 1:
+            return
+        self._alike[reason] = times
 
     def close(self) -> None:
         """Report how many were not named."""
-        if (more := self.count - FAULTS_SHOWN) > 0:
-            error(self._rest(more))
+        left = self.count - self._shown
+        for reason, times in self._alike.items():
+            if (more := times - self._most) > 0:
+                error(f"{self._where}and {count(more, self._what)} left out: {reason}")
+                left -= more
+        if left > 0:
+            error(f"{self._where}and {count(left, self._what)} left out")
 
 
 def reader_has_gone() -> bool:
@@ -210,7 +228,9 @@ def abandon_output() -> None:
 def table(headers: Sequence[str], rows: Sequence[Sequence[str | int]]) -> str:
     """Return rows under headers, in columns; numbers right-aligned, long texts in several lines."""
     shown: list[Sequence[str]] = [headers]
-    shown += [[f"{cell:,}" if isinstance(cell, int) else cell for cell in row] for row in rows]
+    shown += [
+        [f"{cell:,}" if isinstance(cell, int) else escaped(cell) for cell in row] for row in rows
+    ]
     columns = [[row[i] for row in rows if row[i] != ""] for i in range(len(headers))]
     right = [bool(cells) and all(isinstance(x, int) for x in cells) for cells in columns]
     widths = _widths(list(zip(*shown, strict=True)))

@@ -164,11 +164,10 @@ def _most_doubtful(listed: Iterator[Drop], top: int, *, as_json: bool) -> bool:
     ]
     if terminal.columns_of_terminal() is not None:  # whose width would break the addresses
         for similar, numbers, words, url, of in rows:
-            terminal.out(
-                f"{url}\n  = {of}  ({similar}{numbers and f', {numbers}'})  {words}".rstrip()
-            )
+            terminal.out(url)
+            terminal.out(f"  = {of}  ({similar}{numbers and f', {numbers}'})  {words}".rstrip())
     elif rows:
-        terminal.out(
+        terminal.out_lines(
             terminal.table(("similar", "differ in", "first words", "page", "original"), rows)
         )
     if rows:

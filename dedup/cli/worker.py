@@ -19,9 +19,9 @@ import click
 from dedup.cli import terminal
 from dedup.cli.common_options import (
     LogForm,
+    from_environment,
     identity_option,
     log_option,
-    number_option,
     policy_options,
     set_up_logs,
     setting_option,
@@ -57,11 +57,6 @@ log = logging.getLogger("dedup.worker")
     help="Topic for the near-duplicates. [default: INPUT.duplicates]",
 )
 @click.option(
-    "--dead-letters",
-    metavar="TOPIC",
-    help="Topic for records that are not pages. [default: INPUT.dlq]",
-)
-@click.option(
     "--group",
     metavar="NAME",
     help="Consumer group; its workers share the partitions. [default: dedup-INPUT]",
@@ -71,13 +66,6 @@ log = logging.getLogger("dedup.worker")
     metavar="NAME",
     help="Name of this worker in its group (a static member): after a restart with the same name "
     "it gets its partitions back at once.",
-)
-@click.option(
-    "--begin",
-    type=click.Choice(["earliest", "latest"]),
-    default="earliest",
-    show_default=True,
-    help="Where to begin reading when the group has no offsets.",
 )
 @click.option(
     "--format",
@@ -105,34 +93,6 @@ log = logging.getLogger("dedup.worker")
 @setting_option("namespace", default="default")
 @policy_options
 @identity_option
-@setting_option("max_bytes")
-@setting_option(
-    "wait_seconds",
-    type=click.FloatRange(0, 600),
-    help="How long a page waits for a near-duplicate that another worker has.",
-)
-@number_option(
-    "--stop-seconds",
-    "How long the current batch may take after SIGTERM.",
-    20.0,
-    least=0,
-    most=3600,
-)
-@click.option(
-    "--batch",
-    "batch_records",
-    type=click.IntRange(1, 100_000),
-    default=500,
-    show_default=True,
-    help="Greatest number of records in a batch.",
-)
-@number_option(
-    "--threads",
-    "Threads that make fingerprints; more may help with long pages.",
-    1,
-    least=1,
-    most=256,
-)
 @click.option("--metrics", metavar="HOST:PORT", help="Serve /metrics, /livez and /readyz there.")
 @click.option("--until-end", is_flag=True, help="Stop at the present end of the topic.")
 @log_option
@@ -141,7 +101,8 @@ def worker(kafka: str, log_form: LogForm, metrics: str | None, **options: Any) -
 
     Each record is copied byte for byte. Its verdict is added in the headers dedup.status,
     dedup.reason, dedup.of, dedup.distance, dedup.similarity and dedup.identity. Records that are not
-    pages go to the dead letters. DEDUP_SECRET is the secret key of the fingerprints.
+    pages go to the topic INPUT.dlq. DEDUP_SECRET keys the fingerprints; pages of more than DEDUP_MAX_BYTES (16 MiB) are kept
+    unjudged. The current batch may take 20 seconds after SIGTERM; a page waits DEDUP_WAIT_SECONDS (1) for a near-duplicate that another worker has.
     """
     terminal.say("extra", "worker")
     warn_of_paper(options["similarity"], options["distance"])
@@ -163,7 +124,6 @@ def _config(kafka: str, metrics: str | None, options: dict[str, Any]) -> "Worker
         options.pop("input_topic"),
         options.pop("unique"),
         options.pop("duplicates"),
-        options.pop("dead_letters"),
     )
     form = format_of(
         options.pop("format_name"),
@@ -179,7 +139,9 @@ def _config(kafka: str, metrics: str | None, options: dict[str, Any]) -> "Worker
         topics=topics,
         format=form,
         metrics=parse_address(metrics, "--metrics") if metrics else None,
-        detector=Options(**judging, secret=os.environ.get("DEDUP_SECRET") or None),
+        detector=Options(**judging, secret=from_environment("secret")),
+        max_bytes=from_environment("max_bytes"),
+        wait_seconds=from_environment("wait_seconds"),
         **options,
     )
 

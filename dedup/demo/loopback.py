@@ -2,8 +2,8 @@
 
     pages (path -> status, content type, body) -> Server <- a crawler
 
-Invariants: it listens on 127.0.0.1 only. A child that serves pages ends with its parent: it reads its standard
-input, which its parent holds open and never writes to, and stops at the end of it.
+It listens on 127.0.0.1 only. A child that serves pages ends with its parent: it reads its standard input, which its
+parent holds open and never writes to, and stops at the end of it.
 """
 
 import os
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Thread
 from typing import Any
 
 from dedup.model.errors import DedupError
@@ -33,9 +33,7 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self, pages: Pages, port: int = 0, log: str | Path | None = None) -> None:
         self.pages = pages
-        self._log_lock = Lock()
-        # server_close() closes it: a log lives as long as its server.
-        self._log = Path(log).open("a", encoding="utf-8") if log else None  # noqa: SIM115
+        self.log = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600) if log else None
         super().__init__(("127.0.0.1", port), _Handler)  # closes what is open if it fails
 
     @property
@@ -43,18 +41,12 @@ class Server(ThreadingHTTPServer):
         """The base URL, without a slash at the end."""
         return f"http://127.0.0.1:{self.server_port}"
 
-    def note(self, line: str) -> None:
-        """Append a line to the log, at once readable by others."""
-        with self._log_lock:
-            if self._log is not None and not self._log.closed:
-                print(line, file=self._log, flush=True)
-
     def server_close(self) -> None:
         """Stop listening, and close the log."""
         super().server_close()
-        with self._log_lock:
-            if self._log is not None:
-                self._log.close()
+        log, self.log = self.log, None
+        if log is not None:
+            os.close(log)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore a client that went away; report anything else."""
@@ -70,7 +62,8 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
 
     def do_GET(self) -> None:
-        self.server.note(f"{self.command} {self.path}")
+        if self.server.log is not None:
+            os.write(self.server.log, f"{self.command} {self.path}\n".encode())
         status, content_type, body = self.server.pages(self.path)
         self.send_response(status)
         self.send_header("Content-Type", content_type)
@@ -112,21 +105,15 @@ def own_environment() -> dict[str, str]:
 
 
 @contextmanager
-def running(
-    *arguments: str, ends_within_seconds: float = 10.0, **options: Any
-) -> Iterator["subprocess.Popen[str]"]:
+def running(*arguments: str, **options: Any) -> Iterator["subprocess.Popen[str]"]:
     """Run Python with these arguments until the block ends, which ends it, too; its output is a pipe.
 
-    options are those of subprocess.Popen.
+    options are those of subprocess.Popen. Ctrl-C is for its parent, which ends it.
     """
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    command, environment = [sys.executable, *arguments], own_environment()
     with subprocess.Popen(
-        [sys.executable, *arguments],
-        env=own_environment(),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,  # Ctrl-C is for its parent, which ends it
-        **options,
+        command, env=environment, start_new_session=True, **pipes, **options
     ) as process:
         try:
             yield process
@@ -134,7 +121,7 @@ def running(
             if process.poll() is None:
                 process.terminate()
                 try:
-                    process.wait(ends_within_seconds)
+                    process.wait(10)
                 except subprocess.TimeoutExpired:
                     process.kill()
 
@@ -149,8 +136,6 @@ def child(*arguments: str) -> Iterator[str]:
         assert process.stdout is not None
         url = process.stdout.readline().strip()
         if not url:
-            raise DedupError(
-                f"the site's server did not start: {' '.join(arguments)} ended with exit code "
-                f"{process.wait(10.0)}; its error is above"
-            )
+            code = process.wait(10)
+            raise DedupError(f"the site's server ended with exit code {code}; its error is above")
         yield url

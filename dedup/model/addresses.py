@@ -39,6 +39,6 @@ def parse_address(text: str, what: str = "address") -> HostPort:
         colon = ""
     if not (colon and host and port.isascii() and port.isdigit() and int(port) < 1 << 16):
         raise UsageError(
-            f"{what} {text!r} is not allowed: HOST:PORT, such as 127.0.0.1:7700 or [::1]:7700"
+            f"{what} {text!r} is not allowed: HOST:PORT, such as 127.0.0.1:7700 or [::1]:7700, with a port of 0 to 65535"
         )
     return HostPort(host, int(port))

@@ -28,17 +28,19 @@ Documents is for one thread at a time, under the store's lock.
 
 import contextlib
 import errno
+import functools
 import itertools
 import logging
 import mmap
+import operator
 import os
 import shutil
+import struct
 import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from operator import index
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeVar
 
@@ -143,7 +145,8 @@ class JournalEntry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
     offsets: dict[_Natural, _Natural] = {}
 
 
-_encode = msgspec.msgpack.Encoder(enc_hook=index).encode  # index: numpy's integers are integers
+# operator.index: numpy's integers are integers
+_encode = msgspec.msgpack.Encoder(enc_hook=operator.index).encode
 _decode: Any = msgspec.msgpack.Decoder(forms.record_struct()).decode
 _to_record = forms.to_record()
 _of_record = forms.of_record()
@@ -197,13 +200,11 @@ def encode_records(
 
     The recipe is the store's and is not written again.
     """
-    records, checksums = [], 0
-    for name, document in zip(names, documents, strict=True):
-        body = _encode(_to_record(document))
-        made = checksum(name + body)
-        records.append(made + body)
-        checksums ^= int.from_bytes(made, "big")
-    return records, checksums
+    bodies = [*map(_encode, map(_to_record, documents))]
+    pairs = zip(names, bodies, strict=True)
+    made = [blake2b(name + body, digest_size=CHECKSUM_BYTES).digest() for name, body in pairs]
+    checksums = struct.unpack(f">{len(made)}Q", b"".join(made))
+    return [*map(operator.add, made, bodies)], functools.reduce(operator.xor, checksums, 0)
 
 
 def decode_record(name: bytes, record: bytes, recipe: str) -> Document:

@@ -260,7 +260,6 @@ class WorkerConfig(msgspec.Struct, frozen=True):
 
     kafka                where the brokers are; its topic is the input
     instance             name of a static group member, or None
-    begin                where a group without offsets begins
     path, service        the folder of an embedded store, or the URLs of a table service (commas)
     detector             its namespace, distances, scope and secret
     identity             keep pages that are another page of their site by title or canonical URL
@@ -269,7 +268,6 @@ class WorkerConfig(msgspec.Struct, frozen=True):
     stall_seconds        a reader that gets no records for this long, while there are some, is replaced
     max_bytes            greater pages are not judged
     batch_records, batch_bytes   what is read at a time, at most
-    threads              that read and fingerprint
     until_end            stop when what the topic held at the start is done
     metrics              where to serve /metrics, or None
     """
@@ -279,7 +277,6 @@ class WorkerConfig(msgspec.Struct, frozen=True):
     format: Format
     group: str
     instance: str | None = None
-    begin: Literal["earliest", "latest"] = "earliest"
     path: Path | None = None
     service: str | None = None
     detector: Options = Options()
@@ -291,7 +288,6 @@ class WorkerConfig(msgspec.Struct, frozen=True):
     max_bytes: int = 16 << 20
     batch_records: int = 500
     batch_bytes: int = 16 << 20
-    threads: int = 1
     until_end: bool = False
     metrics: HostPort | None = None
 
@@ -306,9 +302,7 @@ class WorkerConfig(msgspec.Struct, frozen=True):
             )
 
 
-def topics_of(
-    input: str, unique: str | None = None, duplicates: str | None = None, dead: str | None = None
-) -> Topics:
+def topics_of(input: str, unique: str | None = None, duplicates: str | None = None) -> Topics:
     """Return the topics; outputs that are not named take the input's name with an ending.
 
     Raises UsageError for a name that Kafka does not take, and where one topic would be two.
@@ -317,7 +311,7 @@ def topics_of(
         input,
         unique or f"{input}.unique",
         duplicates or f"{input}.duplicates",
-        dead or f"{input}.dlq",
+        f"{input}.dlq",
     )
     names = msgspec.structs.asdict(made)
     for name in names.values():

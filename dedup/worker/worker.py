@@ -216,7 +216,7 @@ REFUSED = (
 
 
 class PageReader:
-    """Reads and fingerprints records in threads; the native core releases the GIL. A context manager.
+    """Reads and fingerprints records in a thread; the native core releases the GIL. A context manager.
 
     A record that cannot be read becomes an error, a page that cannot be fingerprinted is kept: neither
     affects the others of its batch.
@@ -226,14 +226,13 @@ class PageReader:
         self,
         adapter: Callable[[bytes | None], RecordPage],
         recipe: Recipe,
-        threads: int,
         fault: Callable[[str, Exception], None],
     ) -> None:
         """Read with an adapter, fingerprint under a recipe; call fault for each internal error."""
         self._adapter = adapter
         self._recipe = recipe
         self._fault = fault
-        self._pool = ThreadPoolExecutor(threads, "dedup-read")
+        self._pool = ThreadPoolExecutor(1, "dedup-read")
 
     def __enter__(self) -> Self:
         return self
@@ -323,7 +322,6 @@ class PartitionProgress:
     def __init__(self, config: WorkerConfig, metrics: WorkerMetrics) -> None:
         self.at_hand = 0
         self.done: dict[str, int] = {}
-        self._begin = config.begin
         self._until_end = config.until_end
         self._metrics = metrics
         self._settled: Offsets = {}  # the next offsets that are not done
@@ -371,8 +369,6 @@ class PartitionProgress:
                 self._settled[place] = begin if committed is None else committed
             if committed is not None and committed < begin:
                 self._metrics.expired += begin - committed
-                if self._begin == "latest":  # which is meant for a group without offsets
-                    member.seek(place, begin)
                 log.error(
                     "%d records of %s, partition %d, were dropped by the topic before they were "
                     "read; lengthen its retention, or add workers",
@@ -474,7 +470,7 @@ class Worker:
             )
             fault = _threadsafe(asyncio.get_running_loop(), self._fault)
             read = adapter(config.format, max_bytes=config.max_bytes)
-            with PageReader(read, detector.recipe, config.threads, fault) as reader:
+            with PageReader(read, detector.recipe, fault) as reader:
                 try:
                     await self._supervise(reader)
                 finally:
@@ -561,7 +557,6 @@ class Worker:
             config.kafka,
             config.group,
             instance=config.instance,
-            earliest=config.begin == "earliest",
             session_seconds=config.session_seconds,
             finish=self._revoked,
         )

@@ -173,31 +173,6 @@ CASES = (
         quick_text="200,000 fingerprints",
     ),
     Case(
-        "directory",
-        "Time pages of one template, each with a title of its own.",
-        "Reserve and insert of a page, with a store and with a service: the mean of each tenth.",
-        (Option("entries", 20_000, "Number of pages.", least=10),),
-        opened("directory_crawl"),
-        quick={"entries": 500},
-        quick_text="500 entries",
-    ),
-    Case(
-        "items",
-        "Crawl generated sites, and count the copies that items drop.",
-        "Copies and variants are planted: what was dropped, what was parsed as evidence, and the items that "
-        "were lost; the sizes of digests.",
-        (
-            Option("pages", 2000, "Number of pages of the greatest site.", least=200),
-            Option(
-                "without", "", "Name of a rule that is switched off (item_sites.WITHOUT).", "text"
-            ),
-        ),
-        opened("item_sites"),
-        rounds=1,
-        quick={"pages": 200},
-        quick_text="200 pages",
-    ),
-    Case(
         "scan",
         "Time `dedup scan` on generated WARC files, with one process and with one a core.",
         "From the start of the command to its end; memory is that of the largest process.",
@@ -211,90 +186,6 @@ CASES = (
         quick_text="500 pages, one round",
     ),
     Case(
-        "sites",
-        "Crawl whole sites, and count pages with content of their own that are lost.",
-        "NAME.jsonl (url, html) with NAME.truth.jsonl[.zst] (url, text: the content, as a person marked it); each drop "
-        "is compared with the page it was dropped for.",
-        (
-            Option("corpora", None, "Folder of sites.", "path"),
-            Option("count", None, "Pages of each site, from its beginning. [default: all]"),
-            Option(
-                "peers",
-                False,
-                "Judge the same pages by MinHash (datasketch) of resiliparse's and trafilatura's main content, at "
-                "several settings.",
-                "flag",
-            ),
-            Option(
-                "distance",
-                None,
-                "Greatest distance in bits. [default: the recipe's]",
-                least=0,
-                most=15,
-            ),
-        ),
-        opened("whole_sites"),
-    ),
-    Case(
-        "archives",
-        "Compare `dedup scan` with FastWARC alone, and with MinHash on the same texts.",
-        "Gzip WARCs, generated or of a folder: CPU of reading alone and of a scan. Then datatrove and text-dedup, "
-        "on the main words of the same pages, with what each drops, checked by exact similarities. Then memory, with "
-        "ever more short documents.",
-        (
-            Option("pages", 4000, "Number of pages that are generated, or taken of *.jsonl."),
-            Option(
-                "archives",
-                None,
-                "Folder of *.warc.gz to use instead, or of *.jsonl (url, html) to make them of.",
-                "path",
-            ),
-            Option(
-                "peers",
-                None,
-                "A Python that has datatrove[processing] and text-dedup; without it they are left out.",
-                "path",
-            ),
-            Option("documents", (100_000, 1_000_000), "Numbers of short documents.", "numbers"),
-        ),
-        opened("archives"),
-        rounds=1,
-        quick={"pages": 300, "documents": (2000,)},
-        quick_text="300 pages, 2,000 short documents",
-    ),
-    Case(
-        "spark",
-        "Compare `dedup scan` on this machine and on Spark.",
-        "Needs the extra spark, and Java 17. Fails unless both give the same verdicts.",
-        (
-            Option("fingerprints", 1_000_000, "Number of fingerprints in all."),
-            Option("threads", 2, "Number of Spark's threads, local[N]."),
-        ),
-        opened("spark_rate"),
-        rounds=1,
-        quick={"fingerprints": 50_000},
-        quick_text="50,000 fingerprints",
-    ),
-    Case(
-        "redis",
-        "Compare a service's PROBE with redis-server's GET.",
-        "As many bytes, of keys that are not there and values that nothing is near, asked by redis-benchmark, "
-        "by the CPU time of each server. Needs redis-server and redis-benchmark.",
-        (
-            Option("documents", 1_000_000, "Number of documents stored."),
-            DISTANCE,
-            Option(
-                "requests",
-                100_000,
-                "Commands one at a time; eight times this number 64 in a write.",
-            ),
-        ),
-        opened("beside_redis"),
-        rounds=3,
-        quick={"documents": 10_000, "requests": 10_000, "rounds": 1},
-        quick_text="10,000 documents, one round",
-    ),
-    Case(
         "events",
         "Time how a service applies a Kafka topic of documents.",
         "On a Kafka that is started for it, or the one of KAFKA_BOOTSTRAP_SERVERS: CPU time of the service from its "
@@ -304,17 +195,6 @@ CASES = (
         rounds=3,
         quick={"events": 5_000, "rounds": 1},
         quick_text="5,000 events, one round",
-    ),
-    Case(
-        "crowds",
-        "Time probes where fingerprints are crowded.",
-        "Fingerprints are around one centre, have equal leading bits, or one has all documents. Answers of table "
-        "and segment are compared, and the first ones with those of a plain search.",
-        (Option("size", 1_000_000, "Number of pairs.", least=1000), DISTANCE),
-        opened("crowd_costs"),
-        rounds=3,
-        quick={"size": 10_000, "rounds": 1},
-        quick_text="10,000 pairs, one round",
     ),
 )
 

@@ -19,8 +19,7 @@ from runner import Bench, Progress, Round
 
 from dedup.core.fingerprint import fingerprint
 from dedup.core.native import check, ffi, lib
-from dedup.demo.site import SCRIPT, style
-from dedup.demo.stories import LANGUAGES, Author
+from dedup.demo.site import story
 from dedup.evaluate.sets import read_records
 from dedup.model.errors import DedupError, UsageError
 
@@ -151,15 +150,36 @@ def _spread(items: Any, count: int) -> list[Any]:
 
 def write_pages(folder: Path, count: int, seed: int = 1) -> None:
     """Write that many generated pages into a folder."""
-    english = LANGUAGES["en"]
-    topics = list(english.topics.values())
     for number in range(count):
-        rng = random.Random(f"{seed} {number}")
-        page = _made(number, Author(english, rng.choice(topics), rng), rng)
+        page = _made(number, random.Random(f"{seed} {number}"))
         folder.joinpath(f"{number:06}.html").write_text(page, encoding="utf-8")
 
 
-def _made(number: int, writer: Author, rng: random.Random) -> str:
+STYLE = "\n".join(
+    f".c-{number}{{margin:{number % 7}px auto;padding:{number % 5}px 1em;max-width:{40 + number}em;"
+    f"border-top:1px solid #{number:02x}aa77}}.c-{number}>a:hover{{color:#c3{number:02x}11}}"
+    for number in range(88)
+)
+SCRIPT = """
+(function () {
+  var queue = [], request = "REQUEST";
+  function send(kind, detail) {
+    queue.push({ kind: kind, detail: detail, after: Date.now(), request: request });
+    if (queue.length > 20 && navigator.sendBeacon) {
+      navigator.sendBeacon("/beacon", JSON.stringify(queue));
+      queue = [];
+    }
+  }
+  function banner(place, words) {
+    place.innerHTML = "<p class='ad'>" + words.join(" ") + " <b>only today<\\/b><\\/p>";
+    send("banner", words.length);
+  }
+  document.addEventListener("scroll", function () { send("scroll", 1 < 2); }, { passive: true });
+}());
+"""
+
+
+def _made(number: int, rng: random.Random) -> str:
     def dress(kind: str) -> str:  # attributes as frameworks write them
         return (
             f'class="c-{kind} c-{kind}--{rng.choice(("wide", "narrow", "plain"))} u-margin-bottom-2" '
@@ -172,33 +192,34 @@ def _made(number: int, writer: Author, rng: random.Random) -> str:
             f"<span>{escape(text)}</span></a></li>\n"
         )
 
-    story = writer.story(rng.randint(450, 850))
+    text, words = story(rng, rng.randint(49, 93)), story(rng, 60)
+    titles = words.paragraphs[0].split(". ") + [p.partition(".")[0] for p in words.paragraphs]
+    names = " ".join(words.paragraphs).split()
     head = (
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f"<title>{escape(story.title)}</title>\n"
+        f"<title>{escape(text.title)}</title>\n"
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f'<meta name="description" content="{escape(story.summary)}">\n'
-        f"<style>{style('herald')}{style('harbour')}</style>\n"
-        f"<script>{SCRIPT.replace('REQUEST', f'{rng.getrandbits(64):016x}') * 5}</script>\n"
+        f'<meta name="description" content="{escape(words.title)}">\n'
+        f"<style>{STYLE}</style>\n"
+        f"<script>{SCRIPT.replace('REQUEST', f'{rng.getrandbits(64):016x}') * 15}</script>\n"
         "</head>\n"
     )
-    menu = "".join(item("menu", f"/section/{i}/", writer.fill("{noun}")) for i in range(34))
+    menu = "".join(item("menu", f"/section/{i}/", names[i]) for i in range(34))
     teasers = "".join(
-        item("teaser", f"/story/{rng.randrange(10**6)}.html", writer.title()) for _ in range(28)
+        item("teaser", f"/story/{rng.randrange(10**6)}.html", rng.choice(titles)) for _ in range(28)
     )
-    foot = "".join(item("foot", f"/about/{i}.html", writer.fill("{verb}")) for i in range(24))
+    foot = "".join(item("foot", f"/about/{i}.html", names[40 + i]) for i in range(24))
     comments = "".join(
-        f"<div {dress('comment')}><b>{writer.fill('{person}')}</b>"
-        f"<p>{escape(writer.paragraph(2))}</p></div>\n"
-        for _ in range(4)
+        f"<div {dress('comment')}><b>{words.author}</b><p>{escape(paragraph)}</p></div>\n"
+        for paragraph in words.paragraphs[-4:]
     )
     body, nav, main = dress("page"), dress("nav"), dress("main")
     paragraphs = "".join(
         f"<p {dress('paragraph')}>{escape(text)} "
         f'<a href="../note/{number}-{i}.html">note {i}</a></p>\n'
-        for i, text in enumerate(story.paragraphs)
+        for i, text in enumerate(text.paragraphs)
     )
-    article = f"<article><h1>{escape(story.title)}</h1>\n{paragraphs}</article>"
+    article = f"<article><h1>{escape(text.title)}</h1>\n{paragraphs}</article>"
     return (
         f"{head}<body {body}>\n<nav {nav}><ul>\n{menu}</ul></nav>\n"
         f"<main {main}>{article}</main>\n"

@@ -260,7 +260,7 @@ def out_result(result: object, text: Callable[[], str], json_file: str | None) -
         return
     if json_file is not None:
         Path(json_file).write_bytes(msgspec.json.format(msgspec.json.encode(result)) + b"\n")
-    terminal.out(text())
+    terminal.out_lines(text())
 
 
 def _option(option: Option) -> click.Option:

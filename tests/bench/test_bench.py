@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 import table_costs
 from all_pairs import permuted_pairs
-from archives import Truth
 from cases import CASES, bench
 from click.testing import CliRunner
-from item_sites import PATCHED, WITHOUT
 from runner import Bench, Case, Option, measure, shown
 from table_data import brute_force, make_data
 
@@ -48,12 +46,6 @@ def case(rounds, ratio=None):
         yield Bench({"size": size}, one, ratio=ratio)
 
     return Case("some", "Measure.", "", (Option("size", 7, "Size."),), open_case, rounds)
-
-
-@pytest.mark.parametrize("rule", [rule for rule in WITHOUT if rule])
-def test_a_rule_that_can_be_switched_off_is_there(rule):
-    """Else `items --without` would measure nothing, in silence."""
-    exec(PATCHED + WITHOUT[rule].partition(" = ")[0], {})
 
 
 def test_a_figure_is_the_median_with_its_range():
@@ -153,18 +145,6 @@ def test_the_reference_finds_all_pairs(k):
     assert k < 2 or len(found) > 1000
 
 
-def test_what_was_kept_is_held_to_exact_similarities():
-    """Of dropped texts the nearest that was kept counts, of kept ones an earlier one that was kept."""
-    words = [f"w{n}" for n in range(100)]
-    near, half = [*words[:98], "a", "b"], [*words[:70], *(f"x{n}" for n in range(30))]
-    texts = [" ".join(each) for each in (words, near, half, [f"y{n}" for n in range(100)])]
-    truth = Truth(texts)
-    found = truth.of({0, 3})  # of the first text: 96 of 100 triples, and 68 of 128
-    assert found == {"dropped": 2, "right %": 50, "wrong": 0, "missed": 0}
-    assert truth.of({0, 1, 2, 3})["missed"] == 1
-    assert truth.of({0, 1, 2}) == {"dropped": 1, "right %": 0, "wrong": 1, "missed": 1}
-
-
 def test_every_preset_is_measured_and_checked(monkeypatch):
     """Each with all its figures; a table that finds something else than a plain search has none."""
     found = compared(
@@ -212,7 +192,7 @@ def test_generated_pages_have_about_53_kb():
     assert 45_000 < found["facts"]["page_bytes"] < 62_000
 
 
-@pytest.mark.parametrize("name", ["crawl", "service", "directory", "items", "scan", "crowds"])
+@pytest.mark.parametrize("name", ["crawl", "service", "scan"])
 def test_a_first_look_comes_to_its_end(name):
     """--quick gives figures of every row."""
     assert all(compared(name, "--quick")["rows"].values())

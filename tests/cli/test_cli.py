@@ -1,14 +1,17 @@
 """The command line: how commands are found, how errors end, and what a terminal shows."""
 
+import json
+import logging
 import os
 import re
 import subprocess
 import sys
 
 import pytest
-from command_line import call, fill, run
+from command_line import WORDS, call, fill, run
 
-from dedup.cli import _COMMANDS, _GROUPS, terminal
+from dedup.cli import _COMMANDS, _GROUPS, common_options, terminal
+from dedup.report.drops import Drop, encode
 
 
 @pytest.mark.parametrize("command", [(), ("scan",), ("store", "info")])
@@ -120,3 +123,52 @@ def test_exit_codes_of_a_process(tmp_path):
     assert usage.returncode == 2
     assert b"Traceback" not in usage.stderr
     assert b"Traceback" in run("--debug", "compare", tmp_path / "a", tmp_path / "b").stderr
+
+
+FORGED = "http://a.example/\nverdict: near-duplicate\u2028dedup: done\x1b[2J"
+
+
+def test_no_text_of_a_stranger_begins_a_line(tmp_path, capsysbinary):
+    """What is printed, as results, tables and errors, has the lines of the command and no others."""
+    terminal.out(FORGED)
+    terminal.error(FORGED)
+    terminal.out_lines(terminal.table(("key", "documents"), [(FORGED, 1)]))
+    captured = capsysbinary.readouterr()
+    assert len(captured.out.decode().splitlines()) == 3
+    assert len(captured.err.decode().splitlines()) == 1
+    assert b"\x1b" not in captured.out + captured.err
+    log = logging.LogRecord("dedup", logging.INFO, "", 0, "%s is stored", (FORGED,), None)
+    assert len(common_options._Text().format(log).splitlines()) == 1
+
+
+def test_a_key_cannot_forge_a_line(tmp_path):
+    """Keys in drops, ids in an audit, names of files: each command prints them within its own lines."""
+    name = tmp_path / "a\nffffffffffffffff 200 b.html"
+    name.write_text(f"<p>{' '.join(WORDS)}")
+    assert len(call("fingerprint", name).stdout.splitlines()) == 1
+    assert "\nffff" not in call("compare", name, name).stdout
+    similar = ("http://a.example/", 0.9, 2, "unknown", "", "parse")
+    drop = Drop("2026-11-28T00:00:00Z", "dropped", FORGED, FORGED, *similar, differs=[])
+    (tmp_path / "drops.jsonl").write_bytes(encode(drop))
+    for options in ((FORGED,), ("--top", 1)):
+        shown = call("why", *options, "--drops", tmp_path / "drops.jsonl").stdout
+        assert "a.example" in shown
+        assert "\nverdict: near-duplicate" not in shown
+    rows = [{"id": FORGED, "text": "a b c d"}, {"id": "k", "text": "e f g h"}]
+    (tmp_path / "d.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "r.jsonl").write_text(json.dumps(["k", FORGED]))
+    asked = ("--documents", tmp_path / "d.jsonl", "--id-field", "id", "--text-field", "text")
+    shown = call("audit", tmp_path / "r.jsonl", *asked).stdout
+    assert "a.example" in shown
+    assert "\nverdict: near-duplicate" not in shown
+
+
+@pytest.mark.parametrize("option", ["--port", "--host"])
+def test_an_option_that_other_servers_have_is_meant(option):
+    """`dedup serve --port` names --listen."""
+    done = call("serve", option, "7700")
+    assert done.exit_code == 2
+    assert "--listen HOST:PORT" in done.stderr
+    assert "--path" not in done.stderr
+    wrong = call("serve", "--path", "x", "--listen", "127.0.0.1:99999")
+    assert "a port of 0 to 65535" in wrong.stderr

@@ -82,22 +82,14 @@ def near(values, stored, k):
     return found
 
 
-@pytest.mark.parametrize("form", ["lines", "raw"])
+@pytest.mark.parametrize("form", ["txt", "u64"])
 def test_the_input_is_compared_with_what_is_stored(values, form, tmp_path):
     """--stored takes lines and raw numbers, and gives [input, stored]."""
-    queries, stored, file = values[:200], values[100:5000], tmp_path / "stored"
-    if form == "lines":
+    queries, stored, file = values[:200], values[100:5000], tmp_path / f"stored.{form}"
+    if form == "txt":
         file.write_text("".join(f"{value}\n" for value in stored.tolist()))
     else:
         file.write_bytes(stored.astype("<u8").tobytes())
-    options = ["--stored", str(file), *["--raw"] * (form == "raw")]
-    found = lines("find-all", queries, False, *options)
+    found = lines("find-all", queries, False, "--stored", str(file))
     assert found == near(queries, stored, 2)
     assert len(found) > 200
-
-
-def test_options_that_do_not_go_together_are_named():
-    """A usage error says what is wrong, with exit code 2."""
-    done = call("find-all", "--raw", data="1\n")
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert "--raw goes with --stored only" in done.stderr

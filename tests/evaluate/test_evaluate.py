@@ -172,12 +172,12 @@ def test_every_figure_is_what_a_naive_count_gives(folder):
     assert seen["all"]["recall"] == pytest.approx(found / near)
 
 
-def test_distance_and_similarity_can_be_asked_for(folder):
+def test_a_similarity_can_be_asked_for(folder):
     """Both reach the rule, and stand in the answer."""
-    seen = json.loads(call("--set", folder, "--json", "--distance", 4, "--similarity", 0.7).stdout)
-    policy = Options(distance=4, similarity=0.7).policy(RECIPE)
+    seen = json.loads(call("--set", folder, "--json", "--similarity", 0.7).stdout)
+    policy = Options(similarity=0.7).policy(RECIPE)
     assert counts(seen["all"]) == Naive(folder).count(Naive(folder).every, policy)
-    assert (seen["distance"], seen["similarity"]) == (4, 0.7)
+    assert seen["similarity"] == 0.7
 
 
 def test_too_many_pairs_are_an_error_not_a_full_memory(folder, monkeypatch):

@@ -21,7 +21,7 @@ from dedup.demo.site import Site
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 BUILT = Path(__file__).parents[2] / "build" / "examples"
-PAGES = 140
+PAGES = 250
 DROPPED = re.compile(r"^drop  (\S+): near-duplicate of (\S+)$", re.MULTILINE)
 KEPT = re.compile(r"^keep  (\S+): (.+)$", re.MULTILINE)
 needs_crawlee = pytest.mark.skipif(

@@ -209,8 +209,8 @@ def test_silent_connections_take_nothing_away(tmp_path):
 
 def test_connections_of_one_address_are_bounded(tmp_path):
     """An address has its share: the others' clients get in, and those it has go on."""
-    options = ["--max-connections", 40, "--max-per-address", 20]
-    with Serving(tmp_path, *options) as service, contextlib.ExitStack() as stack:
+    limits = {"connections": 40, "connections_of_address": 20}
+    with Serving(tmp_path, limits=limits) as service, contextlib.ExitStack() as stack:
         talking, refused = [], 0
         for _ in range(30):
             plain = stack.enter_context(socket.socket())

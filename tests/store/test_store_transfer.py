@@ -104,8 +104,8 @@ def test_a_known_key_is_replaced(tmp_path):
     """Also by a later line of the same input; the others stay."""
     fill(tmp_path, document("k", 1), document("other", 2))
     data = lines({}, {"key": "new"}, {"key": "new"})
-    done = json.loads(call("store", "import", tmp_path, "--json", data=data).stdout)
-    assert (done["stores"][0]["imported"], done["stores"][0]["replaced"]) == (3, 2)
+    done = call("store", "import", tmp_path, data=data)
+    assert done.stdout == f"{tmp_path / 'spider'}: 3 documents imported, 2 in place of another\n"
     with Store.open(tmp_path, "spider", create=False) as store:
         assert store.get("k").page.value == 15
         assert len(store) == 3
@@ -125,6 +125,19 @@ def test_a_bad_line_is_named_and_left_out(tmp_path, change):
     assert [f.name for f in tmp_path.iterdir()] == ["a"]
     with Store.open(tmp_path / "a", "spider", create=False) as store:
         assert (len(store), "a" in store, "c" in store) == (2, True, True)
+
+
+def test_equal_faults_are_one_line(tmp_path):
+    """An export of a retired recipe: its first line is named, the others are counted with the reason."""
+    data = lines(*({"key": f"{i}", "recipe": "words-0-1"} for i in range(50)), {"v": 2})
+    result = call("store", "import", tmp_path / "a", data=data)
+    assert result.exit_code == 1
+    first, other, counted = result.stderr.splitlines()[:3]
+    assert first.startswith("dedup: stdin: line 1: recipe 'words-0-1' is retired")
+    assert other.startswith("dedup: stdin: line 51: ")
+    assert counted.startswith(
+        "dedup: stdin: and 49 more lines left out: recipe 'words-0-1' is retired"
+    )
 
 
 def test_lines_of_another_recipe_are_left_out(tmp_path):
@@ -160,10 +173,10 @@ def test_prune_by_age(tmp_path, age, pruned):
     now = time.time()
     ages = (3 * 86_400, 3600, 10)
     fill(tmp_path, *(document(str(i), i << 20, now - s) for i, s in enumerate(ages)))
-    args = ("store", "prune", tmp_path, "--older-than", age, "--json")
+    args = ("store", "prune", tmp_path, "--older-than", age)
     for dry in (["--dry-run"], []):
-        (seen,) = json.loads(call(*args, *dry).stdout)["stores"]
-        assert (seen["pruned"], seen["documents"]) == (pruned, 3 - pruned)
+        said = f"{pruned} document{'s' * (pruned > 1)} {'would be ' * bool(dry)}pruned, {3 - pruned} left"
+        assert call(*args, *dry).stdout == f"{tmp_path / 'spider'}: {said}\n"
     with Store.open(tmp_path, "spider", create=False) as store:
         assert [str(i) in store for i in range(3)] == [i >= pruned for i in range(3)]
         assert store.near(0, k=0) == []

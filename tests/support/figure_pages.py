@@ -15,7 +15,6 @@ from typing import Any
 from page_figures import rows
 
 STEPS = (1, 3, 5, 6, 7, 8, 9, 10)
-SEEDS = (1, 2, 3)
 SETS = ("development", "second")
 
 
@@ -69,23 +68,81 @@ def distance_steps(held: Any) -> str:
 # ---------------------------------------------------------------------------------------- README.md
 
 
-def between_ends(values: list[float], unit: str = "") -> str:
-    least, most = f"{min(values):,.0f}", f"{max(values):,.0f}"
-    return f"{least}{unit}" if least == most else f"{least} to {most}{unit}"
+WAYS = {
+    "none": "without",
+    "drop": "the add-on",
+    "text": '`DEDUP_PROOF = "text"`',
+    "hash": "hash of the text",
+    "minhash": "MinHash",
+}
 
 
 def readme(held: Any) -> str:
-    """What the add-on saves, by kind of crawl."""
+    """What the add-on saves on real sites, for a spider that keeps the page."""
+    return _ways(held, "html", ("requests", "parsed", "left", "lost", "missed", "cpu"))
+
+
+def real_sites(held: Any) -> str:
+    """The same for the other spiders."""
+    spiders = {"text": "main content", "meta": "metadata", "graph": "link graph"}
+    parts = [
+        _ways(held, spider, ("requests", "left", "lost", "cpu"), words)
+        for spider, words in spiders.items()
+    ]
+    head, line = parts[0].split("\n")[:2]
+    return "\n".join([head, line, *(row for part in parts for row in part.split("\n")[2:])])
+
+
+ROWS = {
+    "requests": "requests",
+    "parsed": "pages parsed",
+    "left": "near-duplicates among the items",
+    "lost": "contents lost",
+    "missed": "pages neither asked nor listed",
+    "cpu": "CPU time",
+}
+
+
+def _ways(held: Any, spider: str, figures: tuple[str, ...], words: str = "") -> str:
+    found = {(r["variant"], r["spider"], r["config"]): r for r in held["crawls"]["figures"]["all"]}
     lines = []
-    for name, words in (
-        ("demo", "a news site, half of it copies (`dedup demo`)"),
-        ("demo-skip", 'the same with `DEDUP_URLS = "skip"`'),
-    ):
-        runs = [held[f"{name}-{seed}"]["figures"] for seed in SEEDS]
-        fetched, wrong = between_ends([r["fetched"] for r in runs]), sum(r["wrong"] for r in runs)
-        lines.append((words, f"{runs[0]['urls']} fetches", f"**{fetched}**; {wrong} wrong drops"))
-    found = held["saved"]["figures"]
-    return rows(found["head"], [*lines, *found["rows"]])
+    for variant in ("clean", "noisy"):
+        for figure in figures:
+            cells = []
+            for config in WAYS:
+                row = found.get((variant, spider, config))
+                number = None if row is None else row[figure]
+                shown = (
+                    "-"
+                    if number is None
+                    else f"{number:,.2f}"
+                    if figure == "cpu"
+                    else f"{number:,}"
+                )
+                cells.append(f"**{shown}**" if config == "drop" else shown)
+            lines.append((", ".join(filter(None, (words, variant, ROWS[figure]))), *cells))
+    return rows(("", *WAYS.values()), lines)
+
+
+def best_and_worst(held: Any) -> str:
+    """The sites where the add-on saves most, and those where it costs most, of the same spider."""
+    sites = held["crawls"]["figures"]["sites"]
+    by_gain = sorted(
+        sites, key=lambda s: (s["none"]["left"] - s["drop"]["left"]) / s["none"]["items"]
+    )
+    by_cost = sorted(sites, key=lambda s: (s["drop"]["lost"], s["drop"]["cpu"]))
+    chosen = [*by_gain[:-5:-1], *(site for site in by_cost[:-5:-1] if site not in by_gain[-4:])]
+    lines = [
+        (
+            f"{site['site']}: {site['kind']}",
+            f"{site['none']['items']:,}",
+            *(f"{site['none'][n]:,} -> {site['drop'][n]:,}" for n in ("requests", "left")),
+            str(site["drop"]["lost"]),
+            f"{site['drop']['cpu']:.2f}",
+        )
+        for site in chosen
+    ]
+    return rows(("site", "pages", "requests", "near-duplicates", "lost", "CPU time"), lines)
 
 
 def _ends(ends: Any) -> str:
@@ -110,31 +167,6 @@ def crawl_whole(held: Any) -> str:
     return rows(("", *units), lines)
 
 
-# ------------------------------------------------------------------------------- docs/explain/comparison.md
-
-SITES = ("archives", "archives-sites")  # generated pages, and those of whole sites
-
-
-def archives_texts(held: Any) -> str:
-    """What each finds on the same texts."""
-    lines = []
-    for name, words in zip(SITES, ("generated", "nine sites"), strict=True):
-        found = held[name]["figures"]
-        for way, cells in found["ways"].items():
-            if "dropped" in cells:
-                counts = (f"{cells[column]:,.0f}" for column in ("dropped", "wrong", "missed"))
-                dropped, wrong, missed = counts
-                share = f"{cells['right %']:.1f} %"
-                cost = (f"{cells['us of CPU a page']:,.0f}", f"{cells['MB']:,.0f}")
-                tool = way.removeprefix("texts: ")
-                lines.append(
-                    (f"{found['texts']:,} {words}", tool, *cost, dropped, share, wrong, missed)
-                )
-    return rows(
-        ("texts", "tool", "us of CPU a text", "MB", "dropped", "right", "wrong", "missed"), lines
-    )
-
-
 # ---------------------------------------------------------------------------- docs/explain/quality.md
 
 
@@ -145,61 +177,6 @@ def unseen_sites(held: Any) -> str:
         _, *figures = held[f"{name}-sites"]["figures"]["rows"][-1]
         lines.append((UNSEEN[name], *figures[:5]))
     return rows(("sites", "pages", "drops", "right", "wrong", "recall (of)"), lines)
-
-
-def items(held: Any) -> str:
-    """What a spider loses and saves, on generated sites."""
-    found = held["items"]["figures"]["ways"]
-    columns = ("pages", "copies", "dropped", "compared", "copies left", "items lost")
-    head = (
-        "site",
-        "pages",
-        "copies",
-        "dropped unparsed",
-        "compared",
-        "copies that passed",
-        "wanted items lost",
-    )
-    return rows(
-        head, [(title, *(f"{found[n][c]:,.0f}" for c in columns)) for n, title in ITEMS.items()]
-    )
-
-
-ITEMS = {
-    "copies": "articles, each with a print copy, an AMP copy and a campaign's URL",
-    "shop": "products, each with a variant of another SKU, and a copy",
-    "rare": "copies, 3 % of them with another price",
-    "late": "variants that come after all copies",
-    "print": "documentation, partly with print copies that carry date and counter",
-    "print, html": "the same, by a spider that keeps the page",
-}
-
-
-def peers(held: Any) -> str:
-    """Ours, and of each extractor the best setting of MinHash, by F1."""
-    found = held["peers-sites"]["figures"]["ways"]
-    chosen = {"dedup": found["dedup"]}
-    for extractor in ("resiliparse", "trafilatura"):
-        best = max((n for n in found if n.startswith(extractor)), key=lambda n: _f1(found[n]))
-        chosen[best] = found[best]
-    lines = [
-        (
-            name.replace(">= ", "at least "),
-            f"{each['drops']:,.0f}",
-            rate(each["P J>=.8"]),
-            f"{each['wrong']:,.0f}",
-            f"{rate(each['recall J>=.9'])} ({each['twins']:,.0f})",
-            f"{each['us of CPU a page'] / 1000:,.2f}",
-        )
-        for name, each in chosen.items()
-    ]
-    head = ("tool", "drops", "right", "wrong", "recall (of)", "ms of CPU a page")
-    return rows(head, lines)
-
-
-def _f1(each: Any) -> float:
-    precision, recall = each["P J>=.8"], each["recall J>=.9"]
-    return float(2 * precision * recall / (precision + recall))
 
 
 UNSEEN = {
@@ -229,11 +206,10 @@ def _in_short(each: Any) -> str:
 
 MADE: dict[tuple[str, str], Callable[[Any], str]] = {
     ("README.md", "figures"): readme,
-    ("docs/explain/comparison.md", "archives texts"): archives_texts,
     ("docs/explain/performance.md", "crawl whole"): crawl_whole,
     ("docs/use/distance.md", "distance steps"): distance_steps,
-    ("docs/explain/quality.md", "items"): items,
-    ("docs/explain/quality.md", "peers-sites"): peers,
+    ("docs/explain/real-sites.md", "real sites"): real_sites,
+    ("docs/explain/real-sites.md", "best and worst"): best_and_worst,
     ("docs/explain/quality.md", "unseen sites"): unseen_sites,
     ("docs/explain/quality.md", "new sites"): new_sites,
 }

@@ -146,14 +146,25 @@ def wait_until(met: Callable[[], bool], seconds: float = WAIT_SECONDS) -> None:
         time.sleep(0.05)
 
 
+_PROGRAM = """
+import msgspec
+from dedup.cli import main, worker
+made = worker._config
+worker._config = lambda *given: msgspec.structs.replace(made(*given), **{})
+main()
+"""
+
+
 class WorkerProcess:
     """A `dedup worker`; its log lines are kept as they come."""
 
     def __init__(self, topic: Topic, *options: object) -> None:
+        """Options are those of the command; a dict among them has fields of WorkerConfig that have none."""
         self.topic = topic
         given = ["worker", "--kafka", topic.bootstrap, "--input", topic.name, "--log", "json"]
-        program = "from dedup.cli import main; main()"
-        self.process = forked("service", program, [*given, *map(str, options)])
+        given += [str(option) for option in options if not isinstance(option, dict)]
+        limits = {k: v for option in options if isinstance(option, dict) for k, v in option.items()}
+        self.process = forked("service", _PROGRAM.format(limits), given)
         self.lines: list[dict[str, Any]] = []
         self.other: list[str] = []
         self._reading = threading.Thread(target=self._read, daemon=True)

@@ -120,7 +120,7 @@ def test_sigterm_finishes_the_batch_and_commits(topic, tmp_path):
     """Told to stop under load it exits with 0; what it did is not done again, what is left is."""
     given = messages(pagestream.stream(300, 4, seed=4))
     topic.fill(given[:1100])
-    options = ("--path", tmp_path, "--batch", 20)
+    options = ("--path", tmp_path, {"batch_records": 20})
     with working(topic, *options, "--metrics", "127.0.0.1:0") as worker:
         worker.wait_for("partitions of")
         worker.wait_for(lambda: worker.metrics().get(COMMITS))
@@ -140,7 +140,7 @@ def test_a_second_signal_ends_it_at_once(one_broker, tmp_path):
     """While the outputs hang, the first SIGTERM waits for them; the second one does not."""
     topic = Topic.made(one_broker.bootstrap)
     topic.fill(messages(pagestream.stream(500, 4, seed=4)))
-    options = ("--path", tmp_path, "--batch", 20, "--stop-seconds", 3600)
+    options = ("--path", tmp_path, {"batch_records": 20, "stop_seconds": 3600.0})
     with working(topic, *options, "--metrics", "127.0.0.1:0") as worker:
         worker.wait_for("partitions of")
         worker.wait_for(lambda: worker.metrics().get(COMMITS))
@@ -158,7 +158,10 @@ def test_two_workers_share_the_partitions(topic, tmp_path):
     """
     given = messages(pagestream.stream(500, 4, seed=5))
     topic.fill(given[:1000])
-    one, two = ("--path", tmp_path / "1", "--batch", 20), ("--path", tmp_path / "2", "--batch", 20)
+    one, two = (
+        ("--path", tmp_path / "1", {"batch_records": 20}),
+        ("--path", tmp_path / "2", {"batch_records": 20}),
+    )
     with working(topic, *one) as first:
         first.wait_for("partitions of")
         with working(topic, *two) as second:
@@ -180,7 +183,7 @@ def test_a_broker_that_restarts_is_waited_for(one_broker, tmp_path):
     topic = Topic.made(one_broker.bootstrap)
     given = messages(pagestream.stream(500, 4, seed=6))
     topic.fill(given)
-    options = ("--path", tmp_path, "--batch", 20)
+    options = ("--path", tmp_path, {"batch_records": 20})
     with working(topic, *options, "--metrics", "127.0.0.1:0") as worker:
         worker.wait_for("partitions of")
         worker.wait_for(lambda: worker.metrics().get(COMMITS))
@@ -241,14 +244,13 @@ async def delete_before(topic: Topic, partition: int, offset: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("begin", ["earliest", "latest"])
-def test_records_that_expired_unread_are_told(topic, tmp_path, begin):
+def test_records_that_expired_unread_are_told(topic, tmp_path):
     """Where the topic dropped records that the group had not read, an error says so; the rest is read."""
     topic.fill([m._replace(partition=0) for m in messages([(1, 0), (2, 0), (3, 0)])])
     finish(topic, "--path", tmp_path)
     topic.fill([m._replace(partition=0) for m in messages([(4, 0), (5, 0)])])
     asyncio.run(delete_before(topic, 0, 4))
-    worker = finish(topic, "--path", tmp_path, "--begin", begin)
+    worker = finish(topic, "--path", tmp_path)
     assert worker.said("1 records of")
     assert len(outcome(topic).unique) == 4
 

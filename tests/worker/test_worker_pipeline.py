@@ -110,7 +110,7 @@ class Worker:
         self.now = 0.0
         self.detector = FailingDetector(dedup.open(folder))
         self.detector.chance = chance
-        self.reader = PageReader(adapter(FORMATS["json"]), self.detector.recipe, 2, self.fault)
+        self.reader = PageReader(adapter(FORMATS["json"]), self.detector.recipe, self.fault)
         self.pipeline = Pipeline(
             self.detector, topics, self.fault, self.count,
             wait_seconds=1.0, clock=lambda: self.now, sleep=self.sleep,

@@ -34,7 +34,7 @@ def test_a_killed_worker_leaves_nothing_undone(topic, service):
     chance = random.Random(8)
     given = messages(pagestream.stream(300, 4, seed=8))
     topic.fill(given)
-    options = ("--service", url_of(service), "--batch", 25)
+    options = ("--service", url_of(service), {"batch_records": 25})
     with working(topic, *options, "--instance", "other") as other:
         for _ in range(3):
             with working(topic, *options, "--instance", "killed") as killed:
@@ -59,7 +59,7 @@ def test_a_service_that_is_killed_is_waited_for(topic, service):
     """kill -9 of the service under load: the worker says so, waits, and goes on once it is back."""
     given = messages(pagestream.stream(300, 4, seed=7))
     topic.fill(given[:1000])
-    options = ("--service", url_of(service), "--batch", 20)
+    options = ("--service", url_of(service), {"batch_records": 20})
     with working(topic, *options, "--metrics", "127.0.0.1:0") as worker:
         worker.wait_for("partitions of")
         worker.wait_for(lambda: worker.metrics().get(COMMITS))

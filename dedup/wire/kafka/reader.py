@@ -441,7 +441,6 @@ class GroupMember:
         group: str,
         *,
         instance: str | None = None,
-        earliest: bool = True,
         session_seconds: float = SESSION_SECONDS,
         finish: Callable[[], Awaitable[None]],
     ) -> None:
@@ -450,7 +449,6 @@ class GroupMember:
         config      where the brokers are, and the topic
         instance    name of a static member: restarted within session_seconds it gets its partitions
                     back at once, without a rebalance
-        earliest    where a group without offsets begins: at the first record, or after the last one
         finish      called when partitions are taken away: the owner finishes its batch, or drops it
         """
         self.topic = config.topic
@@ -464,7 +462,7 @@ class GroupMember:
             group_id=group,
             group_instance_id=instance,
             **COMMITTED,
-            auto_offset_reset="earliest" if earliest else "latest",
+            auto_offset_reset="earliest",
             session_timeout_ms=round(session_seconds * 1000),
             heartbeat_interval_ms=round(session_seconds * 1000 / 4),
             rebalance_timeout_ms=round(REBALANCE_SECONDS * 1000),
@@ -560,14 +558,6 @@ class GroupMember:
             )
             for place, begin in first.items()
         }
-
-    def seek(self, place: tuple[str, int], offset: int) -> None:
-        """Read a partition on from an offset, if it is this member's."""
-        from aiokafka import TopicPartition
-
-        wanted = TopicPartition(*place)
-        if wanted in self._consumer.assignment():
-            self._consumer.seek(wanted, offset)
 
     def ends_seen(self) -> Places:
         """Return the end offset of each partition as of the last fetch; no request is sent."""

@@ -20,6 +20,8 @@ import click
 from runner import json_file_option, machine, out_result
 
 from crawls.judge import Contents, judged
+from crawls.real import RealSpider, site_of
+from crawls.real import spiders as real_spiders
 from crawls.served import Site, proxy
 from crawls.sites import Source, built, table
 from dedup.cli import terminal
@@ -30,6 +32,7 @@ SPIDERS = {
     "text": ("none", "drop", "text", "hash", "minhash", "url"),
     "meta": ("none", "drop", "text", "url"),
     "graph": ("none", "drop", "text", "url"),
+    "real": ("none", "drop", "url"),
 }
 CONFIGS = SPIDERS["html"]
 SUMS = (
@@ -101,6 +104,32 @@ def crawl_site(source: Source, variant: str, plan: Plan) -> list[dict[str, Any]]
     return rows
 
 
+def crawl_real(spider: RealSpider, plan: Plan) -> list[dict[str, Any]]:
+    """Return the figures of a public spider, none if it makes fewer than two items of its page."""
+    site, rows = Site(site_of(spider)), []
+    contents = Contents({})
+    with proxy([site]) as address:
+        given = {"real": [spider.module, str(spider.folder)]}
+        none = None
+        for config in [c for c in plan.configs if c in SPIDERS["real"]]:
+            try:
+                found = crawl_once(site.starts, address, "real", config, plan.python, **given)
+            except DedupError:
+                return []
+            none = none or found
+            if len(none["items"]) < 2 * len(site.texts):
+                return []
+            place = {"site": spider.name, "kind": "public spider", "half": "open"}
+            place |= {
+                "pages": len(site.texts),
+                "variant": "real",
+                "spider": "real",
+                "config": config,
+            }
+            rows.append({**place, **judged(site, contents, found, none)})
+    return rows
+
+
 def sums(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return a line for each variant, spider and configuration: of all sites."""
     groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
@@ -164,10 +193,11 @@ def chosen(value: str | None, known: Iterable[str]) -> tuple[str, ...]:
 @click.option("--python", default=sys.executable, help="Python whose add-on is measured, of another checkout.")  # fmt: skip
 @click.option("--cache", type=click.Path(path_type=Path), help="Folder of packages and built sites. [default: the user's cache]")  # fmt: skip
 @click.option("--clones", type=click.Path(path_type=Path), help="Folder of git repositories, OWNER/NAME. [default: they are cloned]")  # fmt: skip
+@click.option("--real", type=click.IntRange(0), default=0, help="Also so many public spiders on their saved pages; needs city-scrapers-core.")  # fmt: skip
 @click.option("--quick", is_flag=True, help="A first look: three sites, 80 pages, two spiders.")
 @click.option("--build", is_flag=True, help="Only build the sites.")
 def crawls(
-    sites: str | None, half: str | None, variants: str, jobs: int, quick: bool, build: bool,
+    sites: str | None, half: str | None, variants: str, jobs: int, quick: bool, build: bool, real: int,
     json_file: str | None, cache: Path | None, **given: Any,
 ) -> None:  # fmt: skip
     """Crawl real whole sites with and without the add-on, and beside other ways.
@@ -179,7 +209,11 @@ def crawls(
     if quick:
         given["spiders"] = given["spiders"] or QUICK["spiders"]
         given["pages"] = given["pages"] or QUICK["pages"]
-    names = [n for n in chosen(sites, known) if half in (None, known[n].half)]
+    names = (
+        [n for n in chosen(sites, known) if half in (None, known[n].half)]
+        if sites != "none"
+        else []
+    )
     cache = cache or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "crawl-dedup" / "sites"  # fmt: skip
     configs = chosen(given.pop("configs"), CONFIGS)
     plan = Plan(
@@ -194,14 +228,17 @@ def crawls(
             terminal.out(f"{name}: {pages} pages, {known[name].kind}, {known[name].half}")
     if build:
         return
-    work = [(known[n], v) for v in chosen(variants, ("clean", "noisy")) for n in names]
+    every = chosen(variants, ("clean", "noisy"))
     report, rows = terminal.progress("crawls"), []
     with ProcessPoolExecutor(jobs) as pool:
-        running = [pool.submit(crawl_site, source, variant, plan) for source, variant in work]
+        running = [pool.submit(crawl_site, known[n], v, plan) for v in every for n in names]
+        if real:
+            found = list(real_spiders(plan.cache, plan.clones))[:real]
+            running += [pool.submit(crawl_real, spider, plan) for spider in found]
         for number, each in enumerate(running):
             rows += each.result()
             if report:
-                report(number + 1, len(work))
+                report(number + 1, len(running))
     made = machine("crawl-dedup", "scrapy", "datasketch", "resiliparse").text()
     result = {
         "bench": "crawls",

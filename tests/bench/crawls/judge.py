@@ -21,11 +21,7 @@ from typing import Any
 from crawls.served import Site
 
 SAME, TWIN = 0.8, 0.9
-CLAIMS = {
-    "requests": r"([\d,]+) (?:requests|fetches) (?:were )?(?:withheld|saved|not sent)",
-    "items": r"([\d,]+) (?:known |duplicate )?items?(?: and [\d,]+ requests)? (?:were )?(?:withheld|saved|not passed)",
-    "parses": r"dropped ([\d,]+) (?:copies|pages) unparsed",
-}
+KINDS = {"requests": "requests|fetches", "items": "items?", "parses": "pages|copies|parses"}
 _UNSPACED = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _TOKEN = re.compile(f"[{_UNSPACED}]|[^\\W{_UNSPACED}]+")
 
@@ -101,15 +97,21 @@ def judged(site: Site, contents: Contents, crawl: Any, reference: Any) -> dict[s
     }
 
 
-def claims(summary: Iterable[str]) -> dict[str, int]:
-    """Return what the add-on says that was saved, by kind."""
-    text = "\n".join(summary)
-    found = {kind: re.findall(form, text) for kind, form in CLAIMS.items()}
-    return {
-        k: sum(int(each.replace(",", "")) for each in numbers)
-        for k, numbers in found.items()
-        if numbers
-    }
+def claims(summary: Iterable[str], saved: bool = False) -> dict[str, int]:
+    """Return what the add-on says was withheld, dropped or saved (or only what it calls saved), by kind."""
+    verbs = "saved" if saved else "saved|withheld|dropped|not sent|not asked"
+    found: dict[str, int] = {}
+    for line in summary:
+        for kind, nouns in KINDS.items():
+            # "saved 12 requests", "12 items and 7 requests were withheld"
+            for form in (
+                rf"(?:{verbs}) ([\d,]+) (?:{nouns})",
+                rf"([\d,]+) (?:{nouns})\b(?: and [\d,]+ \w+)?(?: were)? (?:{verbs})",
+            ):
+                number = sum(int(each.replace(",", "")) for each in re.findall(form, line))
+                if number:
+                    found[kind] = found.get(kind, 0) + number
+    return found
 
 
 def _contents(

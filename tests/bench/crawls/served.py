@@ -144,10 +144,16 @@ def proxy(sites: Sequence[Site]) -> Iterator[str]:
     """Serve sites under their own host names; the value is the URL of the proxy."""
     by_host = {host: site for site in sites for host in (site.host, site.mirror)}
     loop, ready, port = asyncio.new_event_loop(), Event(), 0
+    any_host = sites[0] if sites[0].host == "real.example" else None
+    connected: set[asyncio.BaseTransport] = set()
 
     class Protocol(asyncio.Protocol):
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
             self.transport, self.received = transport, b""
+            connected.add(transport)
+
+        def connection_lost(self, error: Exception | None) -> None:
+            connected.discard(self.transport)
 
         def data_received(self, data: bytes) -> None:
             self.received += data
@@ -157,7 +163,7 @@ def proxy(sites: Sequence[Site]) -> Iterator[str]:
                 loop.call_later(LATENCY_SECONDS, self.send, url)
 
         def send(self, url: str) -> None:
-            site = by_host.get(urlsplit(url).hostname or "")
+            site = by_host.get(urlsplit(url).hostname or "", any_host)
             status, location, body = site.answer(url) if site else (404, "", b"no such host")
             head = f"HTTP/1.1 {status} -\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {len(body)}\r\n"
             head += f"Location: {location}\r\n" if location else ""
@@ -169,13 +175,19 @@ def proxy(sites: Sequence[Site]) -> Iterator[str]:
         server = await loop.create_server(Protocol, "127.0.0.1", 0, backlog=512)
         port = server.sockets[0].getsockname()[1]
         ready.set()
+        await ended.wait()
+        server.close()
+        for transport in connected:
+            transport.close()  # type: ignore[attr-defined]
+        await asyncio.sleep(0)
 
-    loop.create_task(serve())
-    thread = Thread(target=loop.run_forever, daemon=True)
+    ended = asyncio.Event()
+    thread = Thread(target=loop.run_until_complete, args=(serve(),), daemon=True)
     thread.start()
     ready.wait()
     try:
         yield f"http://127.0.0.1:{port}"
     finally:
-        loop.call_soon_threadsafe(loop.stop)
+        loop.call_soon_threadsafe(ended.set)
         thread.join()
+        loop.close()

@@ -9,10 +9,10 @@ A line of sites.tsv is a site, with these columns:
     limit         so many pages, in the order in which links lead to them
     host          the name it is served under; other names of the same host after commas
     starts        paths that the crawl begins with
-    content       XPath of the content; its first match that has text counts
+    content       XPath of the content, further ones after "else"; the first match that has text counts
     without       XPath of what is no part of it, beside scripts, navigation, header and footer
     sources       apt:PACKAGE@VERSION:FOLDER>PREFIX or git:OWNER/NAME@COMMIT:FOLDER>PREFIX; the part below the folder
-                  is appended to the prefix; only=REGEX keeps such paths of those before it; query=@ says that
+                  is appended to the prefix; only=REGEX: of such paths alone; query=@ says that
                   NAME@QUERY.html is how NAME?QUERY was saved
 
 What was built is kept in the user's cache folder. Another version of a package than the table's is refused.
@@ -22,7 +22,7 @@ import csv
 import re
 import subprocess
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from html import escape, unescape
@@ -33,6 +33,7 @@ import lxml.etree
 import lxml.html
 import msgspec
 
+FORM = 1  # of what is kept: raised when build() gives something else for the same line
 TABLE = Path(__file__).with_name("sites.tsv")
 MOST_BYTES = 1_000_000  # of a page; a larger one is left out
 NO_CONTENT = ("script", "style", "noscript", "template", "nav", "header", "footer")
@@ -42,6 +43,7 @@ ANCHOR = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 MOVED = re.compile(r"<title>Page has moved</title>", re.IGNORECASE)  # HTTrack's note of a redirect
+HTML_FILE = re.compile(r"\.html?(\.\w+)?$", re.IGNORECASE)
 BASE = re.compile(r"""<base\b[^>]*\bhref\s*=\s*["']?([^"'\s>]+)""", re.IGNORECASE)
 
 
@@ -89,7 +91,7 @@ def table() -> dict[str, Source]:
 
 def built(source: Source, cache: Path, clones: Path | None) -> BuiltSite:
     """Return a site, from the cache if it is there. Raises OSError where a source is not to be had."""
-    identity = hash_of(msgspec.json.encode(source).decode() + Path(__file__).read_text())
+    identity = hash_of(f"{FORM} {msgspec.json.encode(source).decode()}")
     kept = cache / f"{source.name}-{identity:016x}.json"
     if kept.exists():
         return msgspec.json.decode(kept.read_bytes(), type=BuiltSite)
@@ -134,25 +136,23 @@ def build(source: Source, octets: dict[str, bytes]) -> BuiltSite:
 def files(source: Source, cache: Path, clones: Path | None) -> dict[str, bytes]:
     """Return the HTML files of all sources, by the path that they are served under."""
     found: dict[str, bytes] = {}
+    options = dict(e.split("=", 1) for e in source.sources if not e.startswith(("apt:", "git:")))
     for each in source.sources:
-        if each.startswith("only="):
-            found = {p: body for p, body in found.items() if re.search(each[5:], p)}
-            continue
-        if each.startswith("query="):
-            found = {_asked(p, each[6:]): body for p, body in found.items()}
-            continue
-        kind, name, version, folder, prefix = re.fullmatch(
-            r"(apt|git):(\S+?)@([^\s:]*(?::\d[^:]*)?):(.*)>(.*)", each
-        ).groups()  # type: ignore[union-attr]
-        read = _package if kind == "apt" else _repository
-        for path, body in read(name, version, folder.strip("/"), cache, clones):
-            if len(body) <= MOST_BYTES:
-                found[prefix + "/" + path] = body
+        if place := re.fullmatch(r"(apt|git):(\S+?)@([^\s:]*(?::\d[^:]*)?):(.*)>(.*)", each):
+            kind, name, version, folder, prefix = place.groups()
+            read, folder = _package if kind == "apt" else _repository, folder.strip("/")
+
+            def wanted(path: str, prefix: str = prefix) -> bool:
+                return bool(re.search(options.get("only", ""), f"{prefix}/{path}"))
+
+            for path, body in read(name, version, folder, cache, clones, wanted):
+                if len(body) <= MOST_BYTES:
+                    found[_asked(f"{prefix}/{path}", options.get("query"))] = body
     return found
 
 
 def _package(
-    name: str, version: str, folder: str, cache: Path, _: Path | None
+    name: str, version: str, folder: str, cache: Path, _: Path | None, wanted: Callable[[str], bool]
 ) -> Iterator[tuple[str, bytes]]:
     packages = cache / "packages"
     tree = packages / f"{name}_{version.replace(':', '%3a')}"
@@ -164,19 +164,30 @@ def _package(
         (archive,) = packages.glob(f"{name}_{version.replace(':', '%3a')}_*.deb")
         subprocess.run(["dpkg-deb", "-x", archive, tree], check=True)
     for file in sorted((tree / folder).rglob("*")):
-        if re.search(r"\.html?(\.\w+)?$", file.name) and file.is_file() and not file.is_symlink():
-            yield str(file.relative_to(tree / folder)), file.read_bytes()
+        path = str(file.relative_to(tree / folder))
+        if HTML_FILE.search(path) and wanted(path) and file.is_file() and not file.is_symlink():
+            yield path, file.read_bytes()
 
 
-def _repository(
-    name: str, commit: str, folder: str, cache: Path, clones: Path | None
-) -> Iterator[tuple[str, bytes]]:
+def clone_of(name: str, cache: Path, clones: Path | None) -> Path:
+    """Return the git directory of a repository; it is cloned where it is missing."""
     clone = (clones or cache / "clones") / name
     if not clone.exists():
         clone.parent.mkdir(parents=True, exist_ok=True)
         address = f"https://github.com/{name}"
         subprocess.run(["git", "clone", "-q", "--mirror", address, clone], check=True)
-    git = ["git", f"--git-dir={clone}"]
+    return clone
+
+
+def _repository(
+    name: str,
+    commit: str,
+    folder: str,
+    cache: Path,
+    clones: Path | None,
+    wanted: Callable[[str], bool],
+) -> Iterator[tuple[str, bytes]]:
+    git = ["git", f"--git-dir={clone_of(name, cache, clones)}"]
     listed = subprocess.run(
         [*git, "ls-tree", "-r", "-z", "--full-tree", commit, *([folder] if folder else [])],
         check=True,
@@ -185,8 +196,9 @@ def _repository(
     blobs = {}
     for line in filter(None, listed.split("\0")):
         entry, path = line.split("\t", 1)
-        if path.lower().endswith((".html", ".htm")):
-            blobs[path.removeprefix(folder).lstrip("/")] = entry.split()[2]
+        path = path.removeprefix(folder).lstrip("/")
+        if HTML_FILE.search(path) and wanted(path):
+            blobs[path] = entry.split()[2]
     answer = subprocess.run(
         [*git, "cat-file", "--batch"], input="\n".join(blobs.values()).encode(), capture_output=True
     ).stdout
@@ -199,8 +211,10 @@ def _repository(
             at += int(head[2]) + 1
 
 
-def _asked(saved: str, mark: str) -> str:
+def _asked(saved: str, mark: str | None) -> str:
     """Return the path and query that were saved under a name: a link's, too."""
+    if mark is None:
+        return saved
     return re.sub(rf"{re.escape(mark)}(?=[\w-]+=)(.*?)\.html(?=#|$)", r"?\1", saved)
 
 
@@ -278,7 +292,8 @@ def content(html: str, source: Source) -> str:
         found.drop_tree()
     for found in tree.xpath(source.without) if source.without else ():
         found.drop_tree()
-    texts = (" ".join(" ".join(each.itertext()).split()) for each in tree.xpath(source.content))
+    found = (each for rule in source.content.split(" else ") for each in tree.xpath(rule))
+    texts = (" ".join(" ".join(each.itertext()).split()) for each in found)
     whole = tree.find("body")
     return next(filter(None, texts), "") or " ".join(
         " ".join((tree if whole is None else whole).itertext()).split()

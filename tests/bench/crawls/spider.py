@@ -11,6 +11,7 @@ add-on: hash (of the text), minhash (J >= .9 of main content), url (an item equa
 """
 
 import hashlib
+import importlib
 import json
 import logging
 import os
@@ -103,6 +104,35 @@ class Graph(scrapy.Spider):
             yield scrapy.Request(url, self.parse)
 
 
+def real(module, folder):
+    """Return a public spider that begins at the hub, under a host that it allows."""
+    sys.path.append(folder)
+    logging.getLogger("scrapy").setLevel(logging.ERROR)
+    found = vars(importlib.import_module(module)).values()
+    (base, *_) = [
+        each
+        for each in found
+        if isinstance(each, type) and issubclass(each, scrapy.Spider) and each.__module__ == module
+    ]
+
+    class Real(base):
+        custom_settings = {}
+
+        async def start(self):
+            allowed = getattr(self, "allowed_domains", None) or ["real.example"]
+            yield scrapy.Request(f"http://{allowed[0]}/", self.hub)
+
+        def hub(self, response):
+            for path in response.css("a::attr(href)").getall():
+                yield response.follow(path, self.parse)
+
+        def parse(self, response):
+            parsed.append(response.url)
+            yield from super().parse(response) or ()
+
+    return Real
+
+
 def main_content(html):
     from resiliparse.extract.html2text import extract_plain_text
 
@@ -120,10 +150,11 @@ class Hash:
         if text is None:
             import lxml.html
 
-            tree = lxml.html.fromstring(item["html"].encode("utf8", "replace"))
+            parser = lxml.html.HTMLParser(encoding="utf8", huge_tree=True)
+            tree = lxml.html.document_fromstring(item["html"].encode("utf8", "replace"), parser)
             text = " ".join(tree.xpath("//body//text()[not(parent::script or parent::style)]"))
         digest = hashlib.sha1(" ".join(text.lower().split()).encode("utf8", "replace")).digest()
-        if digest in self.seen:
+        if text.strip() and digest in self.seen:
             raise DropItem
         self.seen.add(digest)
         return item
@@ -180,6 +211,14 @@ class Summary(logging.Handler):
             summary.append(record.getMessage())
 
 
+def peak_bytes():
+    """Return the most memory of this process; what it was forked from does not count."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        return int(re.search(r"VmHWM:\s+(\d+)", status.read_text())[1]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
 def listed(file):
     """Return the reason of each URL that a crawl names as not asked, or not parsed."""
     found = {}
@@ -196,7 +235,8 @@ def items_of(file):
     with file.open() as lines:
         for line in lines:
             item = json.loads(line)
-            yield item.pop("url"), {} if job["spider"] in ("html", "text") else item
+            url, source = item.pop("url", None), item.pop("source", None)
+            yield url or source, {} if job["spider"] in ("html", "text") else item
     file.unlink()
 
 
@@ -244,7 +284,7 @@ def run(spider):
         "summary": summary,
         "listed": listed(folder / "dropped.jsonl"),
         "cpu_seconds": used.ru_utime + used.ru_stime,
-        "peak_mb": used.ru_maxrss / 1024,
+        "peak_mb": peak_bytes() / 2**20,
     }
 
 
@@ -257,4 +297,5 @@ class Quiet(LogFormatter):
 
 if __name__ == "__main__":
     spiders = {each.name: each for each in (Html, Text, Meta, Graph)}
-    (job_file.parent / "result.json").write_text(json.dumps(run(spiders[job["spider"]])))
+    chosen = real(*job["real"]) if "real" in job else spiders[job["spider"]]
+    (job_file.parent / "result.json").write_text(json.dumps(run(chosen)))

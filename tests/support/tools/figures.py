@@ -4,7 +4,7 @@
 
 Each entry of the file has its command, machine, date, commit and figures. DEDUP_EVAL is the folder of the
 labelled sets and whole sites (dev, second, corpora/data), which are not part of the repository; without it
-their entries stay as they are, and are named; so do those that need DEDUP_PEERS, a Python with the tools compared with. Entries that no command here measures are recorded: whoever
+their entries stay as they are, and are named. Entries that no command here measures are recorded: whoever
 runs their command writes the figures into the file.
 
 Invariant: a page's table is made from the file alone, so that the two can be compared
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-from figure_pages import SEEDS, tables
+from figure_pages import tables
 from page_figures import between, put
 from runner import machine
 
@@ -34,14 +34,12 @@ class Measurement(NamedTuple):
     """What is run, in the folder of the evaluation data if it is of one, and what is kept of its JSON.
 
     compares  it is a benchmark of tests/bench
-    peers     one that takes the Python of DEDUP_PEERS
     """
 
     arguments: tuple[str, ...]
     kept: Callable[[Any], Any]
     data: str | None = None
     compares: bool = False
-    peers: bool = False
 
     @property
     def command(self) -> str:
@@ -71,11 +69,6 @@ def _of_pairs(found: Any) -> Any:
     }
 
 
-def of_demo(found: Any) -> Any:
-    names = ("urls", "fetched", "near_duplicates", "found_percent")
-    return {name: found[name] for name in names} | {"wrong": len(found["wrong"])}
-
-
 def of_crawl(found: Any) -> Any:
     rows, facts = found["rows"], found["facts"]
     names = {
@@ -95,17 +88,19 @@ def of_crawl(found: Any) -> Any:
     } | kept
 
 
-def of_rows(found: Any, *facts: str) -> Any:
-    """Keep the medians: a single round has no more, and how the rounds differ is the machine's doing."""
-    ways = {
-        row: {column: round(each["median"], 6) for column, each in cells.items()}
-        for row, cells in found["rows"].items()
-    }
-    return {name: found["facts"][name] for name in facts} | {"ways": ways}
-
-
-def of_archives(found: Any) -> Any:
-    return of_rows(found, "pages", "page_bytes", "packed_bytes", "texts")
+def of_crawls(found: Any) -> Any:
+    """Keep the sums, and of each site what a spider that keeps the page gave."""
+    sums = ("variant", "spider", "config", "site", "pages", "requests", "parsed", "items", "left", "lost", "missed", "cpu")  # fmt: skip
+    sites: dict[str, Any] = {}
+    for row in found["rows"]:
+        if (row["variant"], row["spider"]) == ("clean", "html"):
+            site = sites.setdefault(row["site"], {n: row[n] for n in ("site", "kind", "half")})
+            site[row["config"]] = {n: round(row[n], 2) for n in sums[5:]}
+    every = [
+        {n: round(v, 2) if isinstance(v := row[n], float) else v for n in sums}
+        for row in found["all"]
+    ]
+    return {"all": every, "sites": list(sites.values())}
 
 
 def _ends(found: Any) -> Any:
@@ -117,33 +112,9 @@ def evaluation(*arguments: str) -> tuple[str, ...]:
 
 
 MEASUREMENTS = {
-    "archives": Measurement(
-        ("archives", "--json", "--documents", "10000,100000,1000000"),
-        of_archives,
-        compares=True,
-        peers=True,
-    ),
-    "archives-sites": Measurement(
-        ("archives", "--json", "--archives", "corpora/data", "--documents", "10000"),
-        of_archives,
-        "corpora/data",
-        compares=True,
-        peers=True,
-    ),
-    **{
-        f"demo{name}-{seed}": Measurement(("demo", "--seed", str(seed), *urls, "--json"), of_demo)
-        for name, urls in (("", ()), ("-skip", ("--urls", "skip")))
-        for seed in SEEDS
-    },
+    "crawls": Measurement(("crawls", "--json"), of_crawls, compares=True),
     "crawl-whole": Measurement(
         ("crawl", "--count", "300", "--rounds", "7", "--json"), of_crawl, compares=True
-    ),
-    "items": Measurement(("items", "--quick", "--json"), of_rows, compares=True),
-    "peers-sites": Measurement(
-        ("sites", "--corpora", "corpora-second/data", "--count", "1000", "--peers", "--json"),
-        of_rows,
-        "corpora-second/data",
-        compares=True,
     ),
     "set-development": Measurement(evaluation("--set", "dev"), of_set, "dev"),
     "set-second": Measurement(evaluation("--set", "second"), of_set, "second"),
@@ -168,8 +139,6 @@ def measured(name: str, folder: Path | None) -> Any:
     command = [sys.executable, "-m", "dedup", *what.arguments]
     if what.compares:
         command = [sys.executable, str(ROOT / "tests" / "bench"), *what.arguments]
-    if what.peers:
-        command += ["--peers", os.environ["DEDUP_PEERS"]]
     done = subprocess.run(command, cwd=folder, check=True, stdout=subprocess.PIPE)
     return entry(name, json.loads(done.stdout))
 
@@ -204,9 +173,6 @@ def main() -> None:
         below = MEASUREMENTS[name].data
         if below is not None and (data is None or not Path(data, below).is_dir()):
             sys.stdout.write(f"{name}: left as it is; DEDUP_EVAL has no {below}\n")
-            continue
-        if MEASUREMENTS[name].peers and "DEDUP_PEERS" not in os.environ:
-            sys.stdout.write(f"{name}: left as it is; DEDUP_PEERS names no Python\n")
             continue
         sys.stdout.write(f"{name} ...\n")
         sys.stdout.flush()

@@ -37,7 +37,7 @@ COPIES = 4
 GOES = 4  # in which a round's pages are written
 VICTIMS = ("worker", "worker", "service", "broker")
 DRAIN_SECONDS = 180.0
-WORKER_OPTIONS = ("--batch", 25, "--stop-seconds", 5)
+WORKER_OPTIONS = ({"batch_records": 25, "stop_seconds": 5.0},)
 
 
 class Round(NamedTuple):

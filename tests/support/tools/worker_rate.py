@@ -43,7 +43,7 @@ def page(content: int, copy: int) -> str:
     )
 
 
-def main(pages: int = 10_000, *threads: int) -> None:
+def main(pages: int = 10_000, runs: int = 1) -> None:
     stream = pagestream.stream(pages // 2, 2, seed=1)
     values = [json.dumps({"url": pagestream.url(*p), "html": page(*p)}).encode() for p in stream]
     size = sum(map(len, values)) / len(values)
@@ -51,13 +51,12 @@ def main(pages: int = 10_000, *threads: int) -> None:
         topic = Topic.made(bootstrap, partitions=4)
         topic.fill(Message(b"%d" % n, value) for n, value in enumerate(values))
         empty = Topic.made(bootstrap)
-        for run, number in enumerate(threads or (1, 2)):
+        for run in range(runs):
             start = _cpu(lambda: finish(empty, "--path", f"{folder}/empty"))[1]
             options = ("--path", f"{folder}/{run}", "--group", f"rate-{topic.name}-{run}")
-            worker, cpu = _cpu(lambda o=options, n=number: finish(topic, *o, "--threads", n))
+            worker, cpu = _cpu(lambda o=options: finish(topic, *o))
             seconds = _working_seconds(worker)
             result = {
-                "threads": number,
                 "pages": pages,
                 "bytes_a_page": round(size),
                 "pages_per_second": round(pages / seconds),
