@@ -32,7 +32,7 @@ from typing import Any, Protocol, Self, TypeVar, cast
 import msgspec
 from msgspec.structs import replace
 
-from dedup.core.numbers import Numbers, packed
+from dedup.core.numbers import packed
 from dedup.core.table import Nearest
 from dedup.detector.frames import Frames
 from dedup.detector.interface import AsyncDetector, Detector, Question
@@ -48,7 +48,7 @@ from dedup.detector.rules import (
 )
 from dedup.detector.twins import STORED, UnreadPages
 from dedup.model.errors import UsageError
-from dedup.model.forms import storable
+from dedup.model.forms import check_storable, is_storable
 from dedup.model.names import site_of
 from dedup.model.page import (
     SKETCH_BYTES,
@@ -76,7 +76,6 @@ A = TypeVar("A")
 R = TypeVar("R")
 X = TypeVar("X")
 
-_is_storable = storable()
 _DROPPED = frozenset(("near_duplicate", "pending"))
 
 
@@ -179,40 +178,37 @@ class EmbeddedDetector(Detector):
 
     def probe(self, page: PageFingerprint, *, domain: str | None = None) -> list[Neighbour]:
         """Return the stored near-duplicates of a page. See Detector.probe()."""
+        return self.neighbours(Document(NO_KEY, page, domain or ""))
+
+    def neighbours(self, asked: Document) -> list[Neighbour]:
+        """Do what probe() does, for a page with its domain and kind; its key does not count."""
+        page = asked.page
         with self._shared.lock:
             self._check_open(page)
             if page.features < self.policy.min_features:
                 return []
             found = self._store.near(page.value, self.policy.distance)
-            if not found:
-                return []
-            return self._answered(Document(NO_KEY, page, domain or ""), found)
+            return self._answered(asked, found) if found else []
 
     def probe_many(
-        self,
-        values: Numbers,
-        sketches: Sequence[bytes],
-        recipe: str,
-        *,
-        domain: str | None = None,
-        limit: int | None = None,
+        self, asked: Sequence[Document], *, limit: int | None = None
     ) -> dict[int, list[Neighbour]]:
-        """Probe pages given by value and sketch, as probe() does; return neighbours by index.
+        """Do what neighbours() does, for several pages; return neighbours by index.
 
         Pages without any are left out of the dictionary. Raises as probe() does, and TooMany (a
         UsageError) if more than `limit` documents would have to be compared.
         """
-        same_recipe(self.recipe.id, recipe)
-        words = packed(values, "values")
+        words = packed([each.page.value for each in asked], "values")
         with self._shared.lock:
             self._check_open()
+            for recipe in {each.page.recipe for each in asked}:
+                same_recipe(self.recipe.id, recipe)
             near = self._store.near_many(words, self.policy.distance, limit)
             found: dict[int, list[Neighbour]] = {}
             for i, documents in near.items():
-                page = PageFingerprint(int(words[i]), sketches[i], 0, 2**32 - 1, recipe)
-                asked = Document(NO_KEY, page, domain or "")
-                alike = self._answered(asked, documents)
-                if alike:
+                if asked[i].page.features < self.policy.min_features:
+                    continue
+                if alike := self._answered(asked[i], documents):
                     found[i] = alike
             return found
 
@@ -224,7 +220,8 @@ class EmbeddedDetector(Detector):
         if options.exempt == "unread":
             page = replace(page, unread=True)
             options = replace(options, exempt=None)
-        asked = Document(key, page, site_of(key, options.url, options.domain), kind=options.kind)
+        site = options.domain if options.domain and type(key) is str else site_of(key, options.url)
+        asked = Document(key, page, site, kind=options.kind)
         token = options.token
         with self._shared.lock:
             if (
@@ -261,8 +258,7 @@ class EmbeddedDetector(Detector):
         with self._shared.lock:
             if self._closed or self._shared.left or page.recipe != self.recipe.id:
                 self._check_open(page)
-            if not _is_storable(page):
-                raise _unstorable(page)
+            check_storable(asked)
             verdict = self._judged(asked, options, self._clock())
             if verdict.status not in _DROPPED:
                 self._store.insert(stored := _stored(asked, time.time()))
@@ -431,9 +427,10 @@ class EmbeddedDetector(Detector):
                 document = held.document
                 if document.key != key:
                     raise UsageError(f"this token belongs to another key than {key!r}")
-                if not _is_storable(document.page):
-                    raise _unstorable(document.page)
-                documents.append(_stored(document, now, **given))
+                document = _stored(document, now, **given)
+                if not is_storable(document):
+                    check_storable(document)
+                documents.append(document)
             self._insert(documents, [token for _, token, _ in pages])
         return True
 
@@ -449,8 +446,7 @@ class EmbeddedDetector(Detector):
             )
         if page.recipe != self.recipe.id:
             same_recipe(self.recipe.id, page.recipe)
-        if not _is_storable(page):
-            raise _unstorable(page)
+        check_storable(verdict.document)
         held = self._reservations.get(token)
         if held is None:
             ending = self._reservations.ending(token)
@@ -512,7 +508,8 @@ class EmbeddedDetector(Detector):
         Raises RecipeMismatch, what the store raises, and UsageError for a key that is not Unicode.
         """
         with self._shared.lock:
-            self._check_open()
+            if self._closed or self._shared.left:
+                self._check_open()
             counts = self._store.apply(changes, offsets)
             if len(self._reservations):
                 for key, document in changes:
@@ -819,10 +816,3 @@ class AsyncEmbeddedDetector(AsyncDetector):
     def _insert_many(self, verdicts: Sequence[Verdict]) -> list[bool]:
         parts = (verdicts[i : i + TRANSACTION] for i in range(0, len(verdicts), TRANSACTION))
         return [late for part in parts for late in self.embedded.insert_many(part)]
-
-
-def _unstorable(page: PageFingerprint) -> UsageError:
-    return UsageError(
-        f"{page} is not allowed: value and identity are 0 to 2**64 - 1, and a sketch "
-        f"has {SKETCH_BYTES} bytes"
-    )

@@ -95,12 +95,7 @@ class RemoteDetector(AsyncDetector):
         command = self._commands.probe(page, domain or "")
         if command is None:
             return []
-        found = neighbours_of(await self._answer(self._shard(domain or ""), command))
-        if page.features >= self.policy.full_features:
-            return found
-        # PROBE does not say how many features the page has: its answers are for pages with many
-        least = self.policy.least_similarity(page.features, same_site=True)
-        return [n for n in found if domain and n.domain == domain and n.similarity >= least]
+        return neighbours_of(await self._answer(self._shard(domain or ""), command))
 
     async def judge(
         self, page: PageFingerprint, key: str, options: ReserveOptions = USUAL

@@ -13,22 +13,19 @@ million bytes.
 """
 
 import math
-import re
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
 
-from dedup.model import forms
-from dedup.model.errors import EventInvalid
+from dedup.model.errors import EventInvalid, UsageError
+from dedup.model.forms import TIME_LIMIT, check_storable, of_event, to_event
+from dedup.model.forms import Event as EventForm
 from dedup.model.names import check_namespace
 from dedup.model.page import Document
 
 VERSION = 1
 RECORD_BYTES = 1_000_000  # of key and value together: below the broker's usual limit of a message
-TIME_LIMIT = 10**15  # milliseconds; up to there seconds and milliseconds turn into each other
-
-_hex_digits = re.compile("[0-9a-f]*").fullmatch
 
 
 class EventNewer(EventInvalid):
@@ -47,12 +44,8 @@ class _Version(msgspec.Struct, frozen=True):
     v: int
 
 
-_to_event = forms.to_event(TIME_LIMIT)
-_of_event = forms.of_event()
-_digits_of = forms.hex_digits()
-_is_storable = forms.storable()
 _encode = msgspec.json.Encoder().encode
-_decode: Any = msgspec.json.Decoder(forms.event_struct(TIME_LIMIT)).decode
+_decode: Any = msgspec.json.Decoder(EventForm).decode
 _decode_version = msgspec.json.Decoder(_Version).decode
 _known_namespace = lru_cache(1024)(check_namespace)
 
@@ -63,10 +56,10 @@ def encode(namespace: str, document: Document) -> tuple[bytes, bytes]:
     Raises EventInvalid if it does not fit a record: too long, not Unicode, numbers out of range;
     UsageError for an invalid namespace.
     """
-    if not _is_storable(document.page):
-        raise EventInvalid(
-            f"the fingerprint of {document.key[:200]!r} is out of range: {document.page}"
-        )
+    try:
+        check_storable(document)
+    except UsageError as error:
+        raise EventInvalid(str(error)) from error
     key, value = record_key(namespace, document.key), encode_value(namespace, document)
     if len(key) + len(value) > RECORD_BYTES:
         raise EventInvalid(_too_long(len(key) + len(value)))
@@ -114,13 +107,18 @@ def encode_value(namespace: str, document: Document) -> bytes:
 
     Raises EventInvalid if it does not fit an event.
     """
-    milliseconds = document.inserted_seconds * 1000
-    fits = math.isfinite(milliseconds) and abs(milliseconds) <= TIME_LIMIT
     try:
-        # no clock says a time that does not fit; it informs only
-        return _encode(_to_event(VERSION, namespace, document, round(milliseconds) if fits else 0))
+        return _encode(event_of(namespace, document))
     except (ValueError, OverflowError) as error:  # UnicodeEncodeError is a ValueError
         raise EventInvalid(f"document key {document.key[:200]!r}: {error}") from error
+
+
+def event_of(namespace: str, document: Document) -> Any:
+    """Return a document as an event, which is encoded as the value of a record."""
+    milliseconds = document.inserted_seconds * 1000
+    # no clock says a time that does not fit; it informs only
+    fits = math.isfinite(milliseconds) and abs(milliseconds) <= TIME_LIMIT
+    return to_event(VERSION, namespace, document, round(milliseconds) if fits else 0)
 
 
 def decode_value(value: bytes) -> tuple[str, Document]:
@@ -133,10 +131,7 @@ def decode_value(value: bytes) -> tuple[str, Document]:
         if r.v != VERSION:
             raise ValueError(f"version {r.v} - at `$.v`")
         _known_namespace(r.ns)
-        # int() takes signs, spaces, underscores and capitals too; only one spelling is allowed
-        if not _hex_digits(_digits_of(r)):
-            raise ValueError(_wrong_hex(r))
-        return r.ns, _of_event(r)
+        return r.ns, of_event(r)
     except (ValueError, RecursionError) as error:  # msgspec's errors and UsageError are ValueErrors
         raise _invalid(value, error) from error
 
@@ -163,14 +158,6 @@ def _invalid(value: bytes, error: Exception) -> EventInvalid:
             "crawl-dedup"
         )
     return EventInvalid(f"the record's value: {error}")
-
-
-def _wrong_hex(event: Any) -> str:
-    for field in forms.FIELDS:
-        text = getattr(event, field.event) or ""
-        if field.is_hex and not _hex_digits(text):
-            return f"{text!r} is not lower-case hex digits - at `$.{field.event}`"
-    raise AssertionError
 
 
 def _shown(key: bytes) -> str:

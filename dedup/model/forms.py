@@ -1,60 +1,36 @@
-"""The forms of a page, derived at import from the structs of dedup.model.page; and those of a verdict.
+"""The forms of a page, and those of a verdict.
 
-    FIELDS -> source of a function, or a struct -> compiled once, where the form is used
+    record   an array on disk (MessagePack); sparse fields at their default are left out at its end, or nil
+    event    a JSON object: the value of a record of the log (events.py), a line of an export, a document in an answer
+    page     the same object, of a page that is asked about: its fingerprint, domain and kind
 
-The functions are generated as source, as dataclasses does: a loop over the fields would take several times
-as long, and these run for every page.
-
-Invariants: a field that is declared is in every form, but one that is `here` (Form) in records on disk only; a form omits
-a sparse field that has its default, so that forms of older releases and of pages without it are the same bytes.
+The structs that are decoded are derived from the table of dedup.model.page, the functions are written out: a loop over
+the fields would take several times as long. tests/model/test_forms.py holds that every form has every field.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+import re
+from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple, cast, get_args, get_type_hints
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from dedup.model.errors import UsageError
 from dedup.model.page import (
+    ITEMS_BYTES,
+    PARTS_BYTES,
+    SKETCH_BYTES,
     Document,
     Form,
     Identity,
     Neighbour,
     PageFingerprint,
-    ReserveOptions,
     Status,
     Verdict,
 )
 
-COUNT = 2**32 - 1  # greatest number that a client may send
-LEAST_SPAN = 0.001  # seconds that a client may ask for
-PATTERNS = {"reason": "[a-z][a-z_]{0,31}", "token": "[A-Za-z0-9-]{16,64}"}
-
-
-class Codec(NamedTuple):
-    """The values of one codec: their type, and the sources that write and read one in JSON.
-
-    In a source {v} is that of the value, {n} the number of hex digits of a word.
-    """
-
-    kind: Any
-    to_json: str = "{v}"
-    of_json: str = "{v}"
-
-
-CODECS = {
-    "word": Codec(int, 'f"{{{v}:0{n}x}}"', "int({v}, 16)"),
-    "bytes": Codec(bytes, "{v}.hex()", "fromhex({v})"),
-    "number": Codec(int),
-    "text": Codec(str),
-    "flag": Codec(bool),
-    "seconds": Codec(float, "milliseconds", "{v} / 1000"),
-    "switch": Codec(bool),
-    "span": Codec(float),
-    "reason": Codec(str),
-    "token": Codec(str),
-}
+TIME_LIMIT = 10**15  # milliseconds; up to there seconds and milliseconds turn into each other
+ANY_FEATURES = 2**32 - 1  # of a page that does not say how many: enough for any policy
 
 
 class Field(NamedTuple):
@@ -73,7 +49,7 @@ class Field(NamedTuple):
 
     @property
     def event(self) -> str:
-        """Its name in events."""
+        """Its name in JSON."""
         return self.form.event or self.name
 
     @property
@@ -109,9 +85,6 @@ def fields_of(struct: type[msgspec.Struct], *, of_page: bool = False) -> list[Fi
 FIELDS = fields_of(Document)
 ALWAYS = [field for field in FIELDS if not field.form.sparse]
 SPARSE = [field for field in FIELDS if field.form.sparse]
-OPTIONS = fields_of(ReserveOptions)
-GIVEN_AT_INSERT = [field for field in FIELDS if field.form.given == "insert"]
-
 RECORD = sorted(
     (field for field in FIELDS if field.form.place is not None),
     key=lambda field: field.form.place or 0,
@@ -120,265 +93,290 @@ assert [field.form.place for field in RECORD] == list(range(len(RECORD)))
 assert [field.form.sparse for field in RECORD] == sorted(field.form.sparse for field in RECORD)
 
 
-_SCOPE: dict[str, Any] = {
-    "Document": Document,
-    "PageFingerprint": PageFingerprint,
-    "ReserveOptions": ReserveOptions,
-    "UNSET": UNSET,
-    "fromhex": bytes.fromhex,
+# ------------------------------------------------------------------------------------- bounds
+
+FIELD_BYTES = {field.name: field.form.most for field in FIELDS if field.form.codec == "text"} | {
+    "namespace": 64,
+    "token": 64,
 }
 
 
-def compiled(source: str, name: str, **more: Any) -> Callable[..., Any]:
-    """Return a function of generated source, which may use the structs of a page, and `more`."""
-    names = _SCOPE | more
-    exec(compile(source, f"<dedup.model.forms {name}>", "exec"), names)  # noqa: S102 - our own source
-    function: Callable[..., Any] = names[name]
-    return function
+class TooLong(UsageError):
+    """A field of a command has more bytes than it may have."""
+
+    code = "LIMIT"
 
 
-def built(struct: type[msgspec.Struct], values: Mapping[str, str]) -> str:
-    """Return the source that builds a struct; arguments are positional, which is faster.
-
-    values is the source of each field; what is not in it has its default.
-    """
-    arguments = []
-    for field in msgspec.structs.fields(struct):
-        if struct is Document and field.name == "page":
-            arguments.append(built(PageFingerprint, values))
-        else:
-            arguments.append(values.get(field.name) or repr(field.default))
-    return f"{struct.__name__}({', '.join(arguments)})"
+def check_field(name: str, text: str) -> str:
+    """Return a text that a client sends. Raises TooLong if its UTF-8 is beyond FIELD_BYTES."""
+    most = FIELD_BYTES[name]
+    # a character has up to four bytes: most fields need not be encoded
+    if 4 * len(text) > most and len(text if text.isascii() else text.encode()) > most:
+        raise TooLong(f"{name} {text[:40]!r}... is too long: {most} bytes are allowed")
+    return text
 
 
-def _from(field: Field) -> str:
-    return f"page.{field.name}" if field.of_page else f"document.{field.name}"
+def is_storable(document: Document) -> bool:
+    """Whether the numbers and bytes of a document are in their ranges: what a store takes can be read again."""
+    page = document.page
+    return not (
+        page.value >> 64  # a negative number leaves -1
+        or page.identity >> 64
+        or page.links >> 64
+        or page.thing >> 32
+        or len(page.sketch) != SKETCH_BYTES
+        or not 0 <= page.features < 2**63
+        or (page.parts and len(page.parts) != PARTS_BYTES)
+        or len(document.items) > ITEMS_BYTES
+    )
 
 
-# -------------------------------------------------------------------------- what can be stored
-
-
-@cache
-def storable() -> Callable[[PageFingerprint], bool]:
-    """Return the function that says whether the fields of a fingerprint are in their ranges."""
-    wrong = []
-    for field in (field for field in FIELDS if field.of_page):
-        value, form = f"page.{field.name}", field.form
-        if form.codec == "word":
-            wrong.append(f"{value} >> {form.most}")  # a negative number leaves -1
-        elif form.codec == "number":
-            wrong.append(f"not 0 <= {value} <= {form.most}")
-        elif form.codec == "bytes" and form.sparse:
-            wrong.append(f"({value} and not {form.least} <= len({value}) <= {form.most})")
-        elif form.codec == "bytes":
-            wrong.append(f"not {form.least} <= len({value}) <= {form.most}")
-    source = f"def is_storable(page):\n    return not ({' or '.join(wrong)})\n"
-    return compiled(source, "is_storable")
+def check_storable(document: Document) -> None:
+    """Raise UsageError for a document that is not storable; it names the fields."""
+    if not is_storable(document):
+        page = document.page
+        raise UsageError(
+            f"the page {document.key[:200]!r} cannot be stored: value, identity and links are 0 to 2**64 - 1, thing to 2**32 - 1, "
+            f"features to 2**63 - 1; a sketch has {SKETCH_BYTES} bytes, parts none or {PARTS_BYTES}, items up to "
+            f"{ITEMS_BYTES:,}. Its sketch has {len(page.sketch)}, its parts {len(page.parts)}, its items {len(document.items):,}"
+        )
 
 
 # -------------------------------------------------------------------- records on disk (MessagePack)
 
+_KINDS: dict[str, Any] = {
+    "word": int,
+    "bytes": bytes,
+    "number": int,
+    "text": str,
+    "flag": bool,
+    "seconds": float,
+}
 
-@cache
-def record_struct() -> type[msgspec.Struct]:
-    """Return the struct of a record: an array, in which sparse fields may be absent or nil."""
-    fields: list[Any] = []
-    for field in RECORD:
-        form, kind = field.form, CODECS[field.form.codec].kind
-        least = int(form.sparse)  # its default is not written
-        if form.codec == "bytes":
-            kind = Annotated[bytes, Meta(min_length=max(form.least, least), max_length=form.most)]
-        elif form.sparse:
-            bounds = Meta(ge=least) if kind is int else Meta(min_length=least)
-            kind = kind if kind is bool else Annotated[kind, bounds]
-        fields.append((field.name, kind | None, None) if form.sparse else (field.name, kind))
-    return msgspec.defstruct(
-        "Record", fields, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False
+
+def _recorded(field: Field) -> tuple[Any, ...]:
+    form, kind = field.form, _KINDS[field.form.codec]
+    least = int(form.sparse)  # its default is not written
+    if form.codec == "bytes":
+        kind = Annotated[bytes, Meta(min_length=max(form.least, least), max_length=form.most)]
+    elif form.sparse and kind is not bool:
+        kind = Annotated[kind, Meta(ge=least) if kind is int else Meta(min_length=least)]
+    return (field.name, kind | None, None) if form.sparse else (field.name, kind)
+
+
+Record: Any = msgspec.defstruct(
+    "Record",
+    list(map(_recorded, RECORD)),
+    frozen=True,
+    array_like=True,
+    forbid_unknown_fields=True,
+    gc=False,
+)
+
+
+def to_record(document: Document) -> tuple[Any, ...]:
+    """Return a document's record."""
+    page = document.page
+    fixed = (
+        document.key,
+        document.domain,
+        document.inserted_seconds,
+        page.value,
+        page.sketch,
+        page.identity,
+        page.features,
+        document.kind,
+        document.paid,
     )
+    sparse = page.links, page.parts, document.items, page.thing, page.unread
+    if not any(sparse):
+        return fixed
+    tail = [value or None for value in sparse]
+    while tail[-1] is None:
+        del tail[-1]
+    return (*fixed, *tail)
 
 
-@cache
-def to_record() -> Callable[[Document], tuple[Any, ...]]:
-    """Return the function that returns a document's record as a tuple."""
-    fixed = [field for field in RECORD if not field.form.sparse]
-    sparse = [field for field in RECORD if field.form.sparse]
-    some = " or ".join(map(_from, sparse))
-    lines = [
-        "def to_record(document):",
-        "    page = document.page",
-        f"    fixed = ({', '.join(map(_from, fixed))})",
-        f"    if not ({some}):",
-        "        return fixed",
-        f"    tail = [{', '.join(f'{_from(field)} or None' for field in sparse)}]",
-        "    while tail[-1] is None:",
-        "        del tail[-1]",
-        "    return (*fixed, *tail)",
-    ]
-    return compiled("\n".join(lines), "to_record")
-
-
-@cache
-def of_record() -> Callable[[Any, str], Document]:
-    """Return the function that makes the document of a record (record_struct()) and a recipe."""
-    values = {field.name: f"r.{field.name}" for field in RECORD}
-    values |= {
-        field.name: f"r.{field.name} or {field.default!r}" for field in RECORD if field.form.sparse
-    }
-    values["recipe"] = "recipe"
-    return compiled(
-        f"def of_record(r, recipe):\n    return {built(Document, values)}\n", "of_record"
+def of_record(r: Any, recipe: str) -> Document:
+    """Return the document of a record (Record) and a recipe."""
+    page = PageFingerprint(
+        r.value,
+        r.sketch,
+        r.identity,
+        r.features,
+        recipe,
+        unread=r.unread or False,
+        links=r.links or 0,
+        parts=r.parts or b"",
+        thing=r.thing or 0,
     )
+    return Document(r.key, page, r.domain, r.inserted_seconds, r.kind, r.paid, r.items or b"")
 
 
-# --------------------------------------------------------------------------------- JSON events
+# ---------------------------------------------------------------------------------------- JSON
 
 
-def json_type(field: Field, milliseconds: int = 0) -> Any:
-    """Return the type of a field in JSON; Unix time as whole milliseconds if a limit is given."""
+def _json_type(field: Field) -> Any:
     form = field.form
-    if field.is_hex:
-        least, most = field.digits
-        return Annotated[str, Meta(min_length=least, max_length=most)]
-    if form.codec == "number":
-        return Annotated[int, Meta(ge=0, le=form.most)]
-    if form.codec == "seconds" and milliseconds:
-        return Annotated[int, Meta(ge=-milliseconds, le=milliseconds)]
-    return CODECS[form.codec].kind
-
-
-def _to_json(field: Field, value: str, seconds: str = "milliseconds") -> str:
-    """Return the source of a field's JSON value; seconds is that of a Unix time."""
-    source = seconds if field.form.codec == "seconds" else written(field, value)
-    return f"({source} if {value} else UNSET)" if field.form.sparse else source
-
-
-def written(field: Field, value: str) -> str:
-    """Return the source of a field's text or number."""
-    return CODECS[field.form.codec].to_json.format(v=value, n=field.form.most // 4)
-
-
-def _of_json(field: Field, value: str) -> str:
-    """Return the source of a field's value, given its JSON value."""
-    source = CODECS[field.form.codec].of_json.format(v=value)
-    return f"({source} if {value} else {field.default!r})" if field.form.sparse else source
-
-
-@cache
-def event_struct(milliseconds: int) -> type[msgspec.Struct]:
-    """Return the struct of an event's value: the fields that are always written, then the sparse ones."""
-    fields: list[Any] = [("v", int), ("ns", str)]
-    required = True
-    for field in ALWAYS:
-        kind = json_type(field, milliseconds)
-        # after `ts` every field has a default: later releases added it
-        if required:
-            fields.append((field.event, kind))
-            required = field.form.codec != "seconds"
-        else:
-            fields.append((field.event, kind, field.default))
-    fields += [(field.event, json_type(field, milliseconds) | UnsetType, UNSET) for field in SPARSE]
-    return msgspec.defstruct("Event", fields, frozen=True, forbid_unknown_fields=True, gc=False)
-
-
-@cache
-def to_event(limit: int) -> Callable[[int, str, Document, int], msgspec.Struct]:
-    """Return the function of version, namespace, document and its milliseconds that makes an event."""
-    values = ", ".join(_to_json(field, _from(field)) for field in (*ALWAYS, *SPARSE))
-    source = (
-        "def to_event(version, namespace, document, milliseconds):\n"
-        "    page = document.page\n"
-        f"    return Event(version, namespace, {values})\n"
-    )
-    return compiled(source, "to_event", Event=event_struct(limit))
-
-
-@cache
-def of_event() -> Callable[[Any], Document]:
-    """Return the function that makes the document of an event, whose digits were checked."""
-    values = {field.name: _of_json(field, f"r.{field.event}") for field in FIELDS}
-    return compiled(f"def of_event(r):\n    return {built(Document, values)}\n", "of_event")
-
-
-@cache
-def hex_digits() -> Callable[[Any], str]:
-    """Return the function that joins all hex digits of an event, to check them at once."""
-    parts = [
-        f"(r.{field.event} or '')" if field.form.sparse else f"r.{field.event}"
-        for field in FIELDS
-        if field.is_hex
-    ]
-    return compiled(f"def hex_digits(r):\n    return {' + '.join(parts)}\n", "hex_digits")
-
-
-# -------------------------------------------------------------------------------- HTTP (JSON bodies)
-
-
-def http_type(field: Field) -> Any:
-    """Return the type of a field in the body of a request, bounded and described."""
-    form, kind = field.form, CODECS[field.form.codec].kind
     bounds: dict[str, Any] = {}
+    kind = _KINDS[form.codec]
     if field.is_hex:
-        least, most = field.digits
-        digits = f"[0-9a-f]{{{most}}}"
-        if least != most:
-            digits = f"([0-9a-f]{{2}}){{{form.least},{form.most}}}"
-        kind, bounds = str, {"pattern": f"^{digits}$"}
+        kind, (least, most) = str, field.digits
+        bounds = {"min_length": least, "max_length": most}
     elif form.codec == "number":
-        bounds = {"ge": 0, "le": min(form.most, COUNT)}
-    elif form.codec == "text":
-        bounds = {"max_length": form.most}
-    elif form.codec in PATTERNS:
-        bounds = {"pattern": f"^{PATTERNS[form.codec]}$"}
-    elif form.codec == "span":
-        bounds = {"ge": LEAST_SPAN}
-    description = f"{form.help[:1].upper()}{form.help[1:]}."
+        bounds = {"ge": 0, "le": form.most}
+    elif form.codec == "seconds":
+        kind, bounds = int, {"ge": -TIME_LIMIT, "le": TIME_LIMIT}
+    description = (
+        f"{form.help[:1].upper()}{form.help[1:]}{', as hex digits' if field.is_hex else ''}."
+    )
     return Annotated[kind, Meta(description=description, **bounds)]
 
 
-def http_fields(fields: Iterable[Field]) -> list[Any]:
-    """Return the fields of a request's struct: None in place of a sparse one that is not given."""
-    found: list[Any] = []
-    for field in fields:
-        kind = http_type(field)
-        if field.form.sparse or field.default is None:
-            found.append((field.name, kind | None, None))
-        elif field.default is not msgspec.NODEFAULT:
-            found.append((field.name, kind, field.default))
+def _event_fields() -> list[Any]:
+    fields: list[Any] = [("v", int), ("ns", str)]
+    required = True
+    for field in ALWAYS:
+        # after `ts` every field has a default: later releases added it
+        default = () if required else (field.default,)
+        fields.append((field.event, _json_type(field), *default))
+        required = required and field.form.codec != "seconds"
+    return fields + [(field.event, _json_type(field) | UnsetType, UNSET) for field in SPARSE]
+
+
+_MISSING = {"identity": "0" * 16, "features": ANY_FEATURES} | dict.fromkeys(
+    ("ns", "key", "domain"), ""
+)
+_MISSING |= {"v": 1, "ts": 0}
+
+
+def _page_fields() -> list[Any]:
+    """Return the fields of an event: of a page that is asked about most may be missing."""
+    fields: list[Any] = []
+    for name, kind, *default in _event_fields():
+        if name in {"value", "sketch", "recipe"}:
+            fields.insert(0, (name, kind))
         else:
-            found.append((field.name, kind))
-    return found
+            fields.append((name, kind, *(default or (_MISSING[name],))))
+    return fields
 
 
-def document_fields() -> list[Any]:
-    """Return the fields of a stored document in an answer; sparse ones are absent at their default."""
-    fields: list[Any] = [(field.name, http_type(field)) for field in ALWAYS]
-    return fields + [(field.name, http_type(field) | UnsetType, UNSET) for field in SPARSE]
+Event: Any = msgspec.defstruct(
+    "Event", _event_fields(), frozen=True, forbid_unknown_fields=True, gc=False, module=__name__
+)
+Event.__doc__ = "A stored document, as its insert event has it; ts is Unix time in milliseconds."
+PageForm: Any = msgspec.defstruct(
+    "PageForm", _page_fields(), frozen=True, forbid_unknown_fields=True, gc=False, module=__name__
+)
+_hex_digits = re.compile("[0-9a-f]*").fullmatch
+_fromhex = bytes.fromhex
 
 
-@cache
-def document_struct() -> type[msgspec.Struct]:
-    """Return the struct of a stored document in an answer."""
-    made = msgspec.defstruct("StoredDocument", document_fields(), frozen=True, gc=False)
-    made.__doc__ = "A stored document; inserted_seconds is Unix time."
-    return made
-
-
-@cache
-def to_http() -> Callable[[Document], msgspec.Struct]:
-    """Return the function that returns a document as document_struct()."""
-    values = ", ".join(
-        _to_json(field, _from(field), seconds=_from(field)) for field in (*ALWAYS, *SPARSE)
+def to_event(version: int, namespace: str, document: Document, milliseconds: int) -> Any:
+    """Return the event of a document."""
+    page = document.page
+    return Event(
+        version,
+        namespace,
+        document.key,
+        f"{page.value:016x}",
+        page.sketch.hex(),
+        f"{page.identity:016x}",
+        page.features,
+        page.recipe,
+        document.domain,
+        milliseconds,
+        document.kind,
+        document.paid,
+        page.unread or UNSET,
+        f"{page.links:016x}" if page.links else UNSET,
+        page.parts.hex() if page.parts else UNSET,
+        f"{page.thing:08x}" if page.thing else UNSET,
+        document.items.hex() if document.items else UNSET,
     )
-    source = f"def to_http(document):\n    page = document.page\n    return Made({values})\n"
-    return compiled(source, "to_http", Made=document_struct())
 
 
-def options_of_http() -> Callable[[Any], ReserveOptions]:
-    """Return the function that makes the options of an item of a request."""
-    values = {field.name: f"item.{field.name}" for field in OPTIONS} | {"domain": "item.domain"}
-    return compiled(
-        f"def options_of(item):\n    return {built(ReserveOptions, values)}\n", "options_of"
+def of_event(r: Any) -> Document:
+    """Return the document of an event or page. Raises ValueError for digits that are no lower-case hex."""
+    value, sketch, identity = r.value, r.sketch, r.identity
+    links, parts, thing, items = r.links or "", r.parts or "", r.thing or "", r.items or ""
+    # int() takes signs, spaces, underscores and capitals too; only one spelling is allowed
+    if not _hex_digits(f"{value}{sketch}{identity}{links}{parts}{thing}{items}"):
+        raise _wrong_hex(r)
+    page = PageFingerprint(
+        int(value, 16),
+        _fromhex(sketch),
+        int(identity, 16),
+        r.features,
+        r.recipe,
+        unread=r.unread or False,
+        links=int(links, 16) if links else 0,
+        parts=_fromhex(parts) if parts else b"",
+        thing=int(thing, 16) if thing else 0,
     )
+    return Document(r.key, page, r.domain, r.ts / 1000, r.kind, r.paid, _fromhex(items))
+
+
+def _wrong_hex(r: Any) -> ValueError:
+    wrong = {f.event: getattr(r, f.event) or "" for f in FIELDS if f.is_hex}
+    name, text = next((name, text) for name, text in wrong.items() if not _hex_digits(str(text)))
+    return ValueError(f"{text!r} is not lower-case hex digits - at `$.{name}`")
+
+
+_encode = msgspec.json.Encoder().encode
+_decode_page = msgspec.json.Decoder(PageForm).decode
+
+
+def encode_page(document: Document) -> bytes:
+    """Return a page that is asked about as JSON: its fingerprint, domain and kind."""
+    page = document.page
+    return _encode(
+        _Asked(
+            f"{page.value:016x}",
+            page.sketch.hex(),
+            page.recipe,
+            f"{page.identity:016x}",
+            page.features,
+            document.domain,
+            document.kind,
+            page.unread or UNSET,
+            f"{page.links:016x}" if page.links else UNSET,
+            page.parts.hex() if page.parts else UNSET,
+            f"{page.thing:08x}" if page.thing else UNSET,
+        )
+    )
+
+
+SHORT = 16  # characters that no bound in bytes forbids
+
+
+def decode_page(data: bytes) -> Document:
+    """Return a page that is asked about, without a key. An event is a page, too. Raises UsageError, and TooLong."""
+    try:
+        found = of_event(_decode_page(data))
+    except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
+        raise UsageError(f"the page is not allowed: {error}") from error
+    if len(found.domain) > SHORT or len(found.kind) > SHORT or len(found.page.recipe) > SHORT:
+        for name in ("domain", "kind"):
+            check_field(name, getattr(found, name))
+        check_field("recipe", found.page.recipe)
+    return msgspec.structs.replace(found, key="") if found.key else found
+
+
+class _Asked(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A page as clients write it: a PageForm without what an event has beside it."""
+
+    value: str
+    sketch: str
+    recipe: str
+    identity: str = "0" * 16
+    features: int = ANY_FEATURES
+    domain: str = ""
+    kind: str = ""
+    unread: bool | UnsetType = UNSET
+    links: str | UnsetType = UNSET
+    parts: str | UnsetType = UNSET
+    thing: str | UnsetType = UNSET
 
 
 # ------------------------------------------------------------------------------------------ verdicts

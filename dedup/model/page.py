@@ -2,8 +2,8 @@
 
     page -> PageFingerprint -> reserve (ReserveOptions) -> Verdict -> insert -> Document (in a store)
 
-Every form of a page (insert event, record on disk, words of RESP, body of HTTP, column of Arrow, line of an
-export) is derived from these structs by dedup.model.forms. A new field is declared here, is
+A page has two forms, which dedup.model.forms makes of these structs: a record on disk, and a JSON object (insert event, line of an
+export, argument of a command, answer). A new field is declared here, is
 filled somewhere and is read by some rule; add it to docs/reference/events.md and to the golden vectors.
 
 gc=False: these structs are created by the hundred thousand and cannot be part of a cycle.
@@ -16,6 +16,7 @@ import msgspec
 
 SKETCH_BYTES = 37
 PARTS_BYTES = 32
+ITEMS_BYTES = 1024
 
 Status = Literal["unique", "refetch", "near_duplicate", "pending", "exempt"]
 Identity = Literal["same", "other", "unknown"]
@@ -28,25 +29,20 @@ class Form(msgspec.Struct, frozen=True):
 
     codec   "word": an unsigned number of `most` bits, as hex digits; "bytes": `least` to `most` bytes, as
             hex digits; "number": 0 to `most`; "text": at most `most` bytes of UTF-8, when it comes from a
-            client; "flag": true or false; "seconds": Unix time; and of options "switch": on or off; "span":
-            seconds of a time; "reason" and "token": a text of a pattern
+            client; "flag": true or false; "seconds": Unix time
     help    what it is, for docs and OpenAPI
     place   its index in a record on disk; never change or reuse one. None: not in a record
     sparse  omitted from every form where it has its default
-    given   the call that gives it: reserve, or insert (after the page was processed)
     event   its name in events, if that is not the attribute's
     column  its name in tables (Spark), if that is not the attribute's
     """
 
-    codec: Literal[
-        "word", "bytes", "number", "text", "flag", "seconds", "switch", "span", "reason", "token"
-    ]
+    codec: Literal["word", "bytes", "number", "text", "flag", "seconds"]
     help: str
     place: int | None = None
     least: int = 0
     most: int = 0
     sparse: bool = False
-    given: Literal["reserve", "insert"] = "reserve"
     event: str = ""
     column: str = ""
 
@@ -183,15 +179,6 @@ class PageFingerprint(msgspec.Struct, frozen=True, gc=False):
         return self.identity & _HALF
 
 
-_KIND = Form(
-    "text",
-    "what the page was read for (Scrapy: the callback's name), or empty; only pages of one kind are "
-    "compared",
-    place=7,
-    most=128,
-)
-
-
 class Document(msgspec.Struct, frozen=True, gc=False):
     """A page under its document key, as a store holds it once it was accepted.
 
@@ -212,14 +199,22 @@ class Document(msgspec.Struct, frozen=True, gc=False):
         float,
         Form("seconds", "when it was accepted, Unix time; informs only", place=2, event="ts"),
     ] = 0.0
-    kind: Annotated[str, _KIND] = ""
+    kind: Annotated[
+        str,
+        Form(
+            "text",
+            "what the page was read for (Scrapy: the callback's name), or empty; only pages of one kind are "
+            "compared",
+            place=7,
+            most=128,
+        ),
+    ] = ""
     paid: Annotated[
         bool,
         Form(
             "flag",
             "whether the page brought what it had to bring (Scrapy: an item)",
             place=8,
-            given="insert",
         ),
     ] = True
     items: Annotated[
@@ -228,9 +223,8 @@ class Document(msgspec.Struct, frozen=True, gc=False):
             "bytes",
             "a digest of the items that the page brought (`DEDUP_PROOF`)",
             place=11,
-            most=1024,
+            most=ITEMS_BYTES,
             sparse=True,
-            given="insert",
         ),
     ] = b""
 
@@ -252,13 +246,11 @@ class ReserveOptions(msgspec.Struct, frozen=True):
 
     url: str | None = None
     domain: str | None = None
-    exempt: Annotated[str | None, Form("reason", "keeps the page unjudged")] = None
-    guard: Annotated[
-        bool, Form("switch", "whether a page that declares itself another is kept")
-    ] = True
-    kind: Annotated[str, _KIND] = ""
-    token: Annotated[str | None, Form("token", "the token, made by the client")] = None
-    seconds: Annotated[float | None, Form("span", "how long the page may be in flight")] = None
+    exempt: str | None = None
+    guard: bool = True
+    kind: str = ""
+    token: str | None = None
+    seconds: float | None = None
 
 
 class ReserveKeywords(TypedDict, total=False):

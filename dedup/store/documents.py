@@ -49,8 +49,8 @@ import msgspec
 
 from dedup.core.files import CHECKSUM_BYTES, PRIVATE, checksum, sync_folder
 from dedup.core.native import check, ffi, lib
-from dedup.model import forms
 from dedup.model.errors import DedupError, StoreDamaged, UsageError
+from dedup.model.forms import Record, of_record, to_record
 from dedup.model.page import Document
 from dedup.store.journal import Journal
 
@@ -147,9 +147,7 @@ class JournalEntry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
 
 # operator.index: numpy's integers are integers
 _encode = msgspec.msgpack.Encoder(enc_hook=operator.index).encode
-_decode: Any = msgspec.msgpack.Decoder(forms.record_struct()).decode
-_to_record = forms.to_record()
-_of_record = forms.of_record()
+_decode: Any = msgspec.msgpack.Decoder(Record).decode
 _decode_offsets = msgspec.msgpack.Decoder(dict[_Natural, _Natural]).decode
 _decode_state = msgspec.msgpack.Decoder(StoreState).decode
 _decode_entry = msgspec.msgpack.Decoder(JournalEntry).decode
@@ -200,7 +198,7 @@ def encode_records(
 
     The recipe is the store's and is not written again.
     """
-    bodies = [*map(_encode, map(_to_record, documents))]
+    bodies = [*map(_encode, map(to_record, documents))]
     pairs = zip(names, bodies, strict=True)
     made = [blake2b(name + body, digest_size=CHECKSUM_BYTES).digest() for name, body in pairs]
     checksums = struct.unpack(f">{len(made)}Q", b"".join(made))
@@ -213,7 +211,7 @@ def decode_record(name: bytes, record: bytes, recipe: str) -> Document:
     Raises ValueError saying what is wrong with the bytes.
     """
     # msgspec.DecodeError is a ValueError
-    return _of_record(_decode(_body(name, record, "its")), recipe)
+    return of_record(_decode(_body(name, record, "its")), recipe)
 
 
 def decode_removal(name: bytes, record: bytes) -> Removal:

@@ -400,7 +400,8 @@ class Store:
         last = dict(changes)
         documents = [document for document in last.values() if document is not None]
         forgotten = [key for key, document in last.items() if document is None]
-        for recipe in {document.page.recipe for _, document in changes if document is not None}:
+        recipes = {document.page.recipe for _, document in changes if document is not None}
+        for recipe in recipes - {self.recipe}:
             same_recipe(self.recipe, recipe)
         return Applied.of(changes, self._change(documents, forgotten, offsets))
 

@@ -29,11 +29,13 @@ from runner import Bench, Progress, Round
 from store_costs import NAMESPACE, keys_of, sketch_of
 
 from dedup.demo.loopback import running
+from dedup.model.forms import encode_page
 from dedup.model.page import Document, PageFingerprint
 from dedup.model.recipes import NEWEST
 from dedup.store import Store
 from dedup.store.index import VALUES
 from dedup.store.segmented_table import read_manifest
+from dedup.wire.resp import pack
 
 QUERIES = 4096  # different probes, in turns; one in eight near a stored document
 CONNECTIONS, PIPELINES = 16, 4  # of single probes, and of pipelined ones
@@ -107,23 +109,19 @@ def _segments(folder: Path) -> list[int]:
     return [] if manifest is None else [listed.documents for listed in manifest.segments]
 
 
+def page_of(value: int, identity: int = 0) -> str:
+    """Return a page as commands have it."""
+    page = PageFingerprint(value, sketch_of(value), identity, 300, NEWEST)
+    return encode_page(Document("", page, "example.com")).decode()
+
+
 def _queries(values: list[int]) -> list[bytes]:
     """Return probes as they go over the wire."""
     rng = random.Random(2)
     made = []
     for i in range(QUERIES):
         value = rng.choice(values) ^ 1 << rng.randrange(64) if i % 8 == 0 else rng.getrandbits(64)
-        words = [
-            "DEDUP.PROBE",
-            NAMESPACE,
-            f"{value:016x}",
-            sketch_of(value).hex(),
-            "RECIPE",
-            NEWEST,
-        ]
-        made.append(
-            b"*6\r\n" + b"".join(b"$%d\r\n%b\r\n" % (len(word), word.encode()) for word in words)
-        )
+        made.append(pack(("DEDUP.PROBE", NAMESPACE, page_of(value))))
     return made
 
 
@@ -333,9 +331,7 @@ class Pages:
         made: list[tuple[str, ...]] = []
         for key in keys:
             value, identity = (self._chance.getrandbits(64) for _ in range(2))
-            words = (f"{value:016x}", sketch_of(value).hex(), f"{identity:016x}")
-            page = (*words, "300", "example.com", "RECIPE", NEWEST)
-            made.append(("DEDUP.RESERVE", NAMESPACE, key, *page))
+            made.append(("DEDUP.RESERVE", NAMESPACE, key, page_of(value, identity)))
         return made
 
 

@@ -1,9 +1,7 @@
 """A crowd of pages that are near by value and unlike by text must not hide the one that is alike."""
 
-import numpy as np
 import pytest
-from detecting import RECIPE, Clock, accept, page
-from sketches import sketch
+from detecting import Clock, accept, page
 
 import dedup
 from dedup.detector import detector as judging
@@ -34,8 +32,7 @@ def test_a_crowd_does_not_hide_the_original(tmp_path, count):
         verdict = detector.reserve(page(), COPY)
         assert (verdict.status, verdict.of) == ("near_duplicate", ORIGINAL)
         assert [n.key for n in detector.probe(page())] == [ORIGINAL]
-        values = np.array([0, 0], np.uint64)
-        found = detector.probe_many(values, [sketch(), sketch(UNLIKE)], RECIPE)
+        found = detector.probe_many([Document("", page()), Document("", page(0, UNLIKE))])
         assert [n.key for n in found[0]] == [ORIGINAL]
         assert len(found[1]) == min(count, 1000)
         assert detector.info()["cut"] == 0 + (count > 1000)

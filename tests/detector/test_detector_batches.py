@@ -10,7 +10,7 @@ from sizes import examples
 from sketches import sketch
 
 import dedup
-from dedup.model.page import PageFingerprint
+from dedup.model.page import Document, PageFingerprint
 from dedup.store import TooMany
 
 
@@ -46,10 +46,14 @@ def test_a_batch_of_probes_answers_as_each_alone(tmp_path_factory, seed, distanc
         values = [near(rng.choice(bases), rng, 6) for _ in range(40)]
         values += [rng.getrandbits(64) for _ in range(10)]
         sketches = [sketch(bits(rng.randrange(70))) for _ in values]
-        together = detector.probe_many(values, sketches, RECIPE, domain="a")
-        for i, (value, sketched) in enumerate(zip(values, sketches, strict=True)):
-            probed = PageFingerprint(value, sketched, 0, 2**32 - 1, RECIPE)
-            assert together.pop(i, []) == detector.probe(probed, domain="a")
+        pages = [
+            PageFingerprint(value, sketched, 0, rng.choice([3, 15, 2**32 - 1]), RECIPE)
+            for value, sketched in zip(values, sketches, strict=True)
+        ]
+        asked = [Document("", each, rng.choice(["a", "b", ""])) for each in pages]
+        together = detector.probe_many(asked)
+        for i, each in enumerate(asked):
+            assert together.pop(i, []) == detector.probe(each.page, domain=each.domain or None)
         assert not together
 
 
@@ -57,9 +61,10 @@ def test_a_batch_with_too_many_neighbours_is_refused(detector):
     """Beyond the limit nothing is read, and the error names the limit."""
     for i in range(20):
         detector.insert(detector.reserve(page(7), f"k{i}", exempt="start"))
-    assert len(detector.probe_many([7, ONES], [sketch()] * 2, RECIPE, limit=20)[0]) == 20
+    near, far = Document("", page(7)), Document("", page(ONES))
+    assert len(detector.probe_many([near, far], limit=20)[0]) == 20
     with pytest.raises(TooMany, match="more than 39 documents"):
-        detector.probe_many([7, 7], [sketch()] * 2, RECIPE, limit=39)
+        detector.probe_many([near, near], limit=39)
 
 
 def test_a_token_brings_back_its_verdict(detector):

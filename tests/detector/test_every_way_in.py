@@ -18,7 +18,8 @@ from detecting import RECIPE, A, B, C, page
 from msgspec.structs import replace
 
 import dedup
-from dedup.model.forms import ALWAYS, FIELDS, GIVEN_AT_INSERT, SPARSE, Field
+from dedup.model.events import decode_value
+from dedup.model.forms import FIELDS, Field, encode_page
 from dedup.model.page import Document, PageFingerprint, ReserveOptions
 from dedup.store.transfer import decode_line
 
@@ -34,7 +35,6 @@ OPTION_VALUES: dict[str, Any] = {
     "guard": False,
     "kind": "list",
     "token": TOKEN.format("a"),
-    "home": False,
     "seconds": 0.05,
 }
 
@@ -57,7 +57,7 @@ def full_page(**fields: Any) -> PageFingerprint:
 
 
 def given_at_insert() -> dict[str, Any]:
-    return {field.name: sample(field) for field in GIVEN_AT_INSERT}
+    return {f.name: sample(f) for f in FIELDS if f.name in {"paid", "items"}}
 
 
 def timeless(document: Document) -> Document:
@@ -115,30 +115,8 @@ class Library(Way):
         self.detector.close()
 
 
-def hex_of(field: Field, value: Any) -> Any:
-    if field.form.codec == "word":
-        return f"{value:0{field.form.most // 4}x}"
-    return value.hex() if field.form.codec == "bytes" else value
-
-
-def hex_given(given: dict[str, Any]) -> dict[str, Any]:
-    """What is given at an insert, as words."""
-    return {f.name: hex_of(f, given[f.name]) for f in GIVEN_AT_INSERT if f.name in given}
-
-
-def unhex(field: Field, value: Any) -> Any:
-    if field.form.codec == "word":
-        return int(value, 16)
-    return bytes.fromhex(value) if field.form.codec == "bytes" else value
-
-
-def document_of(key: str, values: dict[str, Any]) -> Document:
-    """The document of plain values, by the table of fields."""
-    parts: dict[bool, dict[str, Any]] = {True: {}, False: {}}
-    for field in FIELDS:
-        if field.name != "key" and values.get(field.name) is not None:
-            parts[field.of_page][field.name] = unhex(field, values[field.name])
-    return timeless(Document(key, PageFingerprint(**parts[True]), **parts[False]))
+def document_of(event: bytes) -> Document:
+    return timeless(decode_value(event)[1])
 
 
 class Resp(Way):
@@ -153,15 +131,8 @@ class Resp(Way):
         domain = options.pop("domain", None)
         if "url" in options:
             domain = domain or dedup.model.names.registrable_domain(options.pop("url"))
-        values = [
-            hex_of(field, getattr(fingerprint, field.name))
-            for field in ALWAYS
-            if field.of_page and field.name != "recipe"
-        ]
-        words: list[Any] = [*values, domain or "", "RECIPE", fingerprint.recipe, "FIELDS", "on"]
-        for field in SPARSE:
-            if field.of_page and getattr(fingerprint, field.name):
-                words += [field.name.upper(), hex_of(field, getattr(fingerprint, field.name))]
+        asked = Document("", fingerprint, domain or "", kind=options.pop("kind", ""))
+        words: list[Any] = [encode_page(asked), "FIELDS", "on"]
         for name, value in options.items():
             words += [
                 name.upper(),
@@ -177,44 +148,25 @@ class Resp(Way):
             distance,
             None if similarity is None else float(similarity),
             identity and identity.decode(),
-            None if match is None else self.document(of.decode(), match),
+            None if match is None else document_of(match),
         )
-
-    def document(self, key: str, words: list[bytes]) -> Document:
-        values: dict[str, Any] = dict(
-            zip((w.decode() for w in words[::2]), words[1::2], strict=True)
-        )
-        for field in FIELDS:
-            if field.name in values:
-                text = values[field.name].decode()
-                kinds: dict[str, Any] = {"number": int, "flag": "1".__eq__, "seconds": float}
-                values[field.name] = kinds.get(field.form.codec, str)(text)
-        return document_of(key, values)
 
     def insert(self, key, given):
         words: list[Any] = []
-        for name, value in hex_given(given).items():
-            words += [name.upper(), int(value) if isinstance(value, bool) else value]
+        for name, value in given.items():
+            words += [name.upper(), value.hex() if isinstance(value, bytes) else int(value)]
         self.client.execute_command("DEDUP.INSERT", self.namespace, key, self.tokens[key], *words)
 
     def probe(self, fingerprint, domain):
-        words: list[Any] = ["RECIPE", fingerprint.recipe, "FIELDS", "on"]
-        words += ["IDENTITY", f"{fingerprint.identity:016x}"]
-        words += ["DOMAIN", domain] if domain else []
-        reply = self.client.execute_command(
-            "DEDUP.PROBE",
-            self.namespace,
-            f"{fingerprint.value:016x}",
-            fingerprint.sketch.hex(),
-            *words,
-        )
+        asked = encode_page(Document("", fingerprint, domain or ""))
+        reply = self.client.execute_command("DEDUP.PROBE", self.namespace, asked, "FIELDS", "on")
         return [
             (
                 key.decode(),
                 distance,
                 float(similarity),
                 identity.decode(),
-                self.document(key.decode(), document),
+                document_of(document),
             )
             for key, distance, similarity, identity, document in reply
         ]
@@ -273,9 +225,9 @@ def test_a_stored_page_is_read_with_every_field(ways, service):
     given = given_at_insert()
     stored = Document(A, full_page(), "example.com", kind="item", **given)
     resp.accept(stored.page, A, given, kind="item", domain="example.com")
-    answer = json.loads(service.get(f"/v1/documents?ns={resp.namespace}&key={A}")[1])
-    assert answer.keys() == {"ns", *(field.name for field in FIELDS)}
-    assert document_of(A, answer) == stored
+    answer = service.get(f"/v1/documents?ns={resp.namespace}&key={A}")[1]
+    assert json.loads(answer).keys() == {"v", "ns", *(field.event for field in FIELDS)}
+    assert document_of(answer) == stored
     namespace, exported = decode_line(service.get(f"/v1/export?ns={resp.namespace}")[1].strip())
     assert (namespace, timeless(exported)) == (resp.namespace, stored)
 

@@ -8,8 +8,6 @@ import subprocess
 import pytest
 import redis
 from commands import ONCE, command, insert, page, probe, spread
-from services import RECIPE
-from sketches import sketch
 
 
 def said(serving, *parts: bytes) -> bytes:
@@ -28,7 +26,7 @@ def said(serving, *parts: bytes) -> bytes:
 
 
 NOT_RESP = b"-ERR Protocol error: a command is an array of bulk strings\r\n"
-PROBED = command("DEDUP.PROBE", "none", "0" * 16, sketch().hex(), "RECIPE", RECIPE)
+PROBED = command("DEDUP.PROBE", "none", page())
 
 
 @pytest.mark.parametrize(
@@ -56,13 +54,13 @@ def test_a_line_of_text_is_no_command_and_what_is_empty_is_skipped(serving, sent
 def test_a_transaction_runs_in_order_at_its_end(client):
     """redis-py's pipeline, which is one: nothing runs before EXEC, then all of it, in order."""
     pipeline = client.pipeline()
-    pipeline.execute_command("DEDUP.RESERVE", "multi", "a", *page(), "EXEMPT", "start")
-    pipeline.execute_command("DEDUP.RESERVE", "multi", "b", *page())
+    pipeline.execute_command("DEDUP.RESERVE", "multi", "a", page(), "EXEMPT", "start")
+    pipeline.execute_command("DEDUP.RESERVE", "multi", "b", page())
     pipeline.ping()
     verdict, second, pong = pipeline.execute()
     assert (verdict[0], second[0], pong) == ("exempt", "pending", True)
     pipeline.execute_command("DEDUP.INSERT", "multi", "a", verdict[1])
-    pipeline.execute_command("DEDUP.PROBE", "multi", *page()[:2], "RECIPE", RECIPE)
+    pipeline.execute_command("DEDUP.PROBE", "multi", page())
     assert pipeline.execute() == ["OK", [["a", 0, "1.0000"]]]
 
 
@@ -70,7 +68,7 @@ def test_nothing_of_a_refused_transaction_runs(client):
     """A command that is refused when it is queued discards all; one that fails later only itself."""
     for bad in (["DEDUP.NOTHING"], ["DEDUP.RESERVE", "x"]):
         pipeline = client.pipeline()
-        pipeline.execute_command("DEDUP.RESERVE", "refused", "a", *page())
+        pipeline.execute_command("DEDUP.RESERVE", "refused", "a", page())
         pipeline.execute_command(*bad)
         if bad == ["DEDUP.NOTHING"]:
             with pytest.raises(redis.ResponseError):
@@ -80,7 +78,7 @@ def test_nothing_of_a_refused_transaction_runs(client):
             with pytest.raises(redis.ResponseError, match="wrong number"):
                 pipeline.execute()
     pipeline = client.pipeline()
-    pipeline.execute_command("DEDUP.RESERVE", "later", "a", *page())
+    pipeline.execute_command("DEDUP.RESERVE", "later", "a", page())
     pipeline.execute_command("DEDUP.INSERT", "later", "a", "unknown")
     pipeline.ping()
     verdict, error, pong = pipeline.execute(raise_on_error=False)
@@ -96,7 +94,7 @@ def test_the_words_of_a_transaction(client):
         assert one.execute_command("MULTI")
         with pytest.raises(redis.ResponseError, match="nested"):
             one.execute_command("MULTI")
-        one.execute_command("DEDUP.RESERVE", "d", "k", *page())
+        one.execute_command("DEDUP.RESERVE", "d", "k", page())
         assert one.execute_command("DISCARD")
         assert one.execute_command("MULTI")
         assert one.execute_command("EXEC") == []
@@ -108,7 +106,7 @@ def test_a_large_transaction_lets_others_through(serving, client):
     """Thousands of commands in one transaction are answered, and bounded."""
     pipeline = client.pipeline()
     for i in range(3000):
-        pipeline.execute_command("DEDUP.RESERVE", "large", f"k{i}", *page(spread(i)))
+        pipeline.execute_command("DEDUP.RESERVE", "large", f"k{i}", page(spread(i)))
     verdicts = pipeline.execute()
     assert [verdict[0] for verdict in verdicts] == ["unique"] * 3000
     pipeline = client.pipeline()
@@ -128,10 +126,10 @@ def test_a_large_transaction_lets_others_through(serving, client):
         ["client", "setinfo", "LIB-NAME", "x"],
         ["CLIENT", "NO-TOUCH", "ON"],
         ["hello", "3", "setname", "x"],
-        ["DEDUP.PROBE", "n", "0" * 16, sketch().hex(), "recipe", RECIPE, "scope", "SITE", "x"],
-        ["dedup.mprobe", "n", "Recipe", RECIPE, "values", "0" * 16, sketch().hex()],
+        ["DEDUP.PROBE", "n", page(), "scope", "SITE"],
+        ["dedup.mprobe", "n", "Count", 1, "pages", page()],
     ],
-    ids=lambda words: " ".join(words[:3]),
+    ids=lambda words: f"{words[0]} {words[1]}",
 )
 def test_what_clients_send_is_answered(serving, words):
     """Fixed words are read in any case, and what clients insist on is no error."""
@@ -161,10 +159,10 @@ def test_redis_cli_loads_commands_from_a_pipe(serving, client):
 def test_redis_cli_asks(serving, client):
     """Single commands, in both versions of the protocol, and from its prompt."""
     insert(client, "asks", "k", value=spread(77))
-    words = ["DEDUP.PROBE", "asks", f"{spread(77):016x}", sketch().hex(), "RECIPE", RECIPE]
+    words = ["DEDUP.PROBE", "asks", page(spread(77)).replace(" ", "")]
     for version in ([], ["-3"]):
         said = redis_cli(serving, *version, *words)
         assert said.split()[0] == b"k" or b'"k"' in said
-    typed = "MULTI\nPING\nEXEC\n" + " ".join(words) + "\n"
+    typed = f"MULTI\nPING\nEXEC\n{words[0]} {words[1]} '{words[2]}'\n"
     assert b"QUEUED" in redis_cli(serving, typed=typed.encode())
     assert probe(client, "asks", spread(77))

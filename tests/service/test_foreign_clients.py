@@ -58,7 +58,7 @@ def test_clients_of_other_languages_need_no_settings(serving, names):
             if done.returncode:
                 pytest.skip(f"{names}: {' '.join(step[:2])} failed: {done.stderr[-200:]}")
         made.touch()
-    words = [str(serving.port), *map(str, page())]
+    words = [str(serving.port), page()]
     done = subprocess.run(
         [*run, *words], cwd=folder, capture_output=True, text=True, timeout=120, check=False
     )

@@ -4,11 +4,11 @@ import asyncio
 import itertools
 from pathlib import Path
 
+from commands import page
 from fuzzing_resp import LIMITS, Wire, command
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sizes import examples
-from sketches import sketch
 
 import dedup
 from dedup.model.recipes import NEWEST
@@ -19,14 +19,12 @@ from dedup.service.resp.port import Connection, Port
 from dedup.store.store import Store
 
 FAR = [0, 0xFFFFF << 40, 0xFFFFF << 16]  # values that are not near each other
-AWAY = ("HOME", "off")
 
 
 def reserve(
     key: object, value: int, token: object, *options: object, recipe: str = NEWEST
 ) -> bytes:
-    page = (f"{value:016x}", sketch().hex(), "0" * 16, 300, "example.com", "RECIPE", recipe)
-    return command("DEDUP.RESERVE", "d", key, *page, "TOKEN", token, *options)
+    return command("DEDUP.RESERVE", "d", key, page(value, recipe=recipe), "TOKEN", token, *options)
 
 
 MADE = reserve("first", 0xFFFF << 48, "a-token-of-its-own-")  # makes the namespace
@@ -62,7 +60,7 @@ keys = st.integers(0, 5).map(lambda n: f"http://example.com/{n}")
 tokens = st.integers(0, 9).map(lambda n: f"a-token-of-{n:08d}")
 values = st.builds(lambda far, bits: far ^ bits, st.sampled_from(FAR), st.integers(0, 7))
 options = st.sampled_from(
-    [(), AWAY, ("DISTANCE", 2), ("EXEMPT", "start"), ("DISTANCE", 99), ("GUARD", "off", *AWAY)]
+    [(), ("FIELDS", "on"), ("DISTANCE", 2), ("EXEMPT", "start"), ("DISTANCE", 99), ("GUARD", "off")]
 )
 pages = st.builds(
     lambda key, value, token, some: reserve(key, value, token, *some), keys, values, tokens, options

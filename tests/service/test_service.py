@@ -2,11 +2,10 @@
 
 import pytest
 import redis
-from commands import ONCE, TOKEN, insert, probe, reserve, spread
-from services import RECIPE, Serving
-from sketches import sketch
+from commands import ONCE, TOKEN, insert, page, probe, reserve, spread
+from services import Serving
 
-VALUE, SKETCH = "0123456789abcdef", sketch().hex()
+PAGE = page().replace(" ", "")
 
 
 @pytest.fixture
@@ -39,8 +38,7 @@ def test_a_token_of_ones_own_can_be_released_and_asked_again(client, ns):
     A RESERVE that its RELEASE has overtaken takes nothing.
     """
     token = "5c1f0f3a-9be34a4c8d6c2ab4f1f7e6d0"
-    words = ["0" * 16, "00" * 37, "0" * 16, 300, "", "RECIPE", RECIPE, "TOKEN"]
-    asked = ["DEDUP.RESERVE", ns, "http://a/1", *words]
+    asked = ["DEDUP.RESERVE", ns, "http://a/1", page(), "TOKEN"]
     for _ in range(2):
         assert client.execute_command(*asked, token)[:2] == ["unique", token]
     assert "in_flight:1\r\n" in client.execute_command("DEDUP.INFO", ns)
@@ -67,11 +65,9 @@ def test_mprobe_answers_as_probes_do(client, ns):
     for i in range(50):
         insert(client, ns, f"http://a/{i}", value=spread(i), bits=i)
     pairs = [(spread(i % 60) ^ (i % 3), i % 50) for i in range(1500)]
-    arguments = [text for value, bits in pairs for text in (f"{value:016x}", sketch(bits).hex())]
+    pages = [page(*each) for each in pairs]
     for options in ([], ["COUNT", 1], ["DISTANCE", 1, "SIMILARITY", 0.998]):
-        together = client.execute_command(
-            "DEDUP.MPROBE", ns, "RECIPE", RECIPE, *options, "VALUES", *arguments
-        )
+        together = client.execute_command("DEDUP.MPROBE", ns, *options, "PAGES", *pages)
         assert together == [probe(client, ns, *pair, *options) for pair in pairs]
 
 
@@ -81,21 +77,28 @@ def test_mprobe_answers_as_probes_do(client, ns):
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (f"DEDUP.PROBE ns 12 {SKETCH} RECIPE {RECIPE}", "16 hex digits"),
-        (f"DEDUP.PROBE ns {VALUE} {VALUE} RECIPE {RECIPE}", "74 hex digits"),
-        (f"DEDUP.PROBE ns {VALUE} {SKETCH} RECIPE {RECIPE} SIMILARITY 1.1", "SIMILARITY"),
-        (f"DEDUP.PROBE ns {VALUE} {SKETCH} RECIPE {RECIPE} IDENTITY 12", "IDENTITY"),
-        (f"DEDUP.PROBE ns {VALUE} {SKETCH}", "wrong number of arguments"),
-        (f"DEDUP.PROBE ns {VALUE} {SKETCH} NO {RECIPE}", "RECIPE is missing"),
-        (f"DEDUP.PROBE ns {VALUE} {SKETCH} RECIPE {RECIPE} FOO 1", "option"),
-        (f"DEDUP.PROBE ns {VALUE} {SKETCH} RECIPE {RECIPE} COUNT", "too few"),
-        (f"DEDUP.PROBE ns {VALUE} {SKETCH} RECIPE {RECIPE} COUNT x", "COUNT"),
-        (f"DEDUP.PROBE ../x {VALUE} {SKETCH} RECIPE {RECIPE}", "namespace"),
-        (f"DEDUP.MPROBE ns RECIPE {RECIPE} VALUES {VALUE}", "pairs"),
-        (f"DEDUP.MPROBE ns RECIPE {RECIPE} {VALUE} {SKETCH}", "VALUES"),
-        ("DEDUP.RESERVE ns key 0123456789abcdef", "wrong number of arguments"),
-        ("DEDUP.PROBE ns", r"usage: DEDUP.PROBE ns value sketch RECIPE r \[SCOPE"),
-        ("DEDUP.INSERT ns key token 1", r"unknown option '1'; usage: DEDUP.INSERT ns"),
+        (f"DEDUP.PROBE ns {PAGE.replace('0123', '', 1)}", r"length >= 16 - at `\$.value`"),
+        (
+            f"DEDUP.PROBE ns {PAGE.replace('cdef', 'cdeF', 1)}",
+            r"lower-case hex digits - at `\$.value`",
+        ),
+        (f"DEDUP.PROBE ns {PAGE.replace('00', '', 1)}", r"length >= .. - at `\$."),
+        (f"DEDUP.PROBE ns {PAGE.replace('recipe', 'recip')}", "unknown field `recip`"),
+        ('DEDUP.PROBE ns {"value":"0123456789abcdef"}', "missing required field"),
+        ("DEDUP.PROBE ns 0123456789abcdef", "the page is not allowed"),
+        ("DEDUP.PROBE ns " + "[" * 100_000, "the page is not allowed"),
+        (f"DEDUP.PROBE ns {PAGE} SIMILARITY 1.1", "SIMILARITY"),
+        (f"DEDUP.PROBE ns {PAGE} FOO 1", "option"),
+        (f"DEDUP.PROBE ns {PAGE} COUNT", "too few"),
+        (f"DEDUP.PROBE ns {PAGE} COUNT x", "COUNT"),
+        (f"DEDUP.PROBE ../x {PAGE}", "namespace"),
+        (f"DEDUP.MPROBE ns {PAGE} {PAGE}", "usage: DEDUP.MPROBE"),
+        (f"DEDUP.MPROBE ns PAGES {PAGE} {PAGE.replace('words-0', 'words-9')}", "one recipe"),
+        (f"DEDUP.RESERVE ns key {PAGE} TOKEN", "too few"),
+        (f"DEDUP.RESERVE ns key {PAGE} DISTANCE 1 DISTANCE 1", "repeated"),
+        ("DEDUP.RESERVE ns key", "wrong number of arguments"),
+        ("DEDUP.PROBE ns", r"usage: DEDUP.PROBE ns page \[COUNT"),
+        ("DEDUP.INSERT ns key token 1", r"'1' '' is not allowed; usage: DEDUP.INSERT ns"),
         ("dedup.release ns key", "for 'dedup.release'; usage: DEDUP.RELEASE ns key token"),
         ("CLIENT SETNAME", "usage: CLIENT SETNAME name"),
         ("DEDUP.NOTHING", "unknown command"),

@@ -50,9 +50,9 @@ def test_a_refused_page_makes_no_namespace(tmp_path):
     """An unknown recipe, too great a distance or a key too long leaves no folder."""
     with Serving(tmp_path) as service, service.client() as client:
         for words, code in (
-            (("d", "k", *page()[:-1], "words-9-9"), "RECIPE"),
-            (("d", "k", *page(), "DISTANCE", 40), "DISTANCE"),
-            (("d", "k" * 8193, *page()), "LIMIT"),
+            (("d", "k", page(recipe="words-9-9")), "RECIPE"),
+            (("d", "k", page(), "DISTANCE", 40), "DISTANCE"),
+            (("d", "k" * 8193, page()), "LIMIT"),
         ):
             with pytest.raises(redis.ResponseError, match=f"^{code} "):
                 client.execute_command("DEDUP.RESERVE", *words)

@@ -10,7 +10,7 @@ import pytest
 import redis
 from commands import command, insert, page, probe, reserve, spread
 from log_services import VALUE, client, event, ready, serving, until, write_records
-from logs import RECIPE, log_config, read, replayed
+from logs import log_config, read, replayed
 from services import Serving
 
 
@@ -52,8 +52,8 @@ def test_without_kafka_it_is_not_ready_and_says_why(tmp_path):
     """Before Kafka has answered: -NOTREADY, /readyz 503 with the reason, /livez 200; SIGTERM ends it."""
     with Serving(tmp_path, "--kafka", "127.0.0.1:1", wait=False) as service, client(service) as at:
         for command in (
-            ("DEDUP.PROBE", "d", "0" * 16, "0" * 16, "RECIPE", RECIPE),
-            ("DEDUP.RESERVE", "d", "k", *page()),
+            ("DEDUP.PROBE", "d", page()),
+            ("DEDUP.RESERVE", "d", "k", page()),
         ):
             with pytest.raises(redis.ResponseError, match="^NOTREADY .*Kafka"):
                 at.execute_command(*command)

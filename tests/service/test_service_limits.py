@@ -69,14 +69,14 @@ PING = command(b"PING")
 
 
 def probing(ns: str, value: int) -> bytes:
-    return command("DEDUP.PROBE", ns, f"{value:016x}", SKETCH, "RECIPE", RECIPE)
+    return command("DEDUP.PROBE", ns, page(value))
 
 
-def accepted(client, ns: str, pages: list[list[object]]) -> None:
+def accepted(client, ns: str, pages: list[str]) -> None:
     """Insert pages, whatever they are near to, in two writes."""
     pipeline = client.pipeline(transaction=False)
-    for i, words in enumerate(pages):
-        pipeline.execute_command("DEDUP.RESERVE", ns, f"k{i}", *words, "EXEMPT", "start")
+    for i, each in enumerate(pages):
+        pipeline.execute_command("DEDUP.RESERVE", ns, f"k{i}", each, "EXEMPT", "start")
     for i, answer in enumerate(pipeline.execute()):
         pipeline.execute_command("DEDUP.INSERT", ns, f"k{i}", answer[1])
     pipeline.execute()
@@ -135,19 +135,18 @@ def test_before_the_token_little_is_taken(tmp_path):
 
 def test_a_batch_of_too_many_values_is_refused(client):
     """MPROBE of more than 10,000 values is -LIMIT, at once."""
-    values = ["0" * 16, SKETCH] * 10_001
+    pages = [page(0)] * 10_001
     with pytest.raises(redis.ResponseError, match="^LIMIT "):
-        client.execute_command("DEDUP.MPROBE", "d", "RECIPE", RECIPE, "VALUES", *values)
-    assert client.execute_command("DEDUP.MPROBE", "d", "RECIPE", RECIPE, "VALUES", *values[2:])
+        client.execute_command("DEDUP.MPROBE", "d", "PAGES", *pages)
+    assert client.execute_command("DEDUP.MPROBE", "d", "PAGES", *pages[1:])
 
 
 def test_an_answer_of_too_many_neighbours_is_refused(serving, client):
     """Ten thousand neighbours go into one answer; a batch with more is -LIMIT, single probes not."""
     accepted(client, "many", [page()] * 1100)
-    pair = [f"{0x0123456789ABCDEF:016x}", SKETCH]
     with pytest.raises(redis.ResponseError, match="^LIMIT "):
-        client.execute_command("DEDUP.MPROBE", "many", "RECIPE", RECIPE, "VALUES", *pair * 11)
-    found = client.execute_command("DEDUP.MPROBE", "many", "RECIPE", RECIPE, "VALUES", *pair * 10)
+        client.execute_command("DEDUP.MPROBE", "many", "PAGES", *[page()] * 11)
+    found = client.execute_command("DEDUP.MPROBE", "many", "PAGES", *[page()] * 10)
     assert [len(near) for near in found] == [1000] * 10
     pipeline = client.pipeline(transaction=False)
     for _ in range(30):
@@ -367,10 +366,9 @@ def test_names_that_differ_in_case_alone_are_never_one_store(tmp_path):
 
 def test_a_page_near_thousands_is_one_turn(serving, client):
     """Of a write of RESERVEs near a crowd some are answered, then it is another client's turn."""
-    value, _, *others = page()
     texts = [random.Random(i).randbytes(37).hex() for i in range(6000)]
-    accepted(client, "crowd", [[value, text, *others] for text in texts])
-    near = [command("DEDUP.RESERVE", "crowd", f"near {i}", *page()) for i in range(30)]
+    accepted(client, "crowd", [page(sketch=text) for text in texts])
+    near = [command("DEDUP.RESERVE", "crowd", f"near {i}", page()) for i in range(30)]
     with serving.connect() as crowd, serving.connect() as other:
         crowd.sendall(b"".join(near))
         answered = crowd.recv(1 << 20)

@@ -87,7 +87,7 @@ def test_a_log_that_was_replaced_is_refused_once_kafka_answers(kafka, tmp_path):
         until(lambda: ready(service)["code"] == 503, "it was never refused")
         assert "are not of this log" in ready(service)["reason"]
         for command in (
-            ("DEDUP.RESERVE", "d", "k", *page()),
+            ("DEDUP.RESERVE", "d", "k", page()),
             ("DEDUP.INSERT", "d", "http://b/1", token),
         ):
             assert refused(at, *command).startswith("NOTREADY ")

@@ -1,6 +1,7 @@
 """Commands of one read are answered as if each had come alone; long work leaves the event loop to others."""
 
 import asyncio
+import json
 from collections.abc import Coroutine
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,7 +31,8 @@ CLIENTS = 3
 
 
 def probe(value: str, digits: str, *options: object, namespace: str = "d") -> bytes:
-    return command("DEDUP.PROBE", namespace, value, digits, "RECIPE", NEWEST, *options)
+    asked = {"value": value, "sketch": digits, "recipe": NEWEST}
+    return command("DEDUP.PROBE", namespace, json.dumps(asked), *options)
 
 
 values = st.builds(

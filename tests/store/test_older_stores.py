@@ -12,7 +12,7 @@ import pytest
 from command_line import call
 
 import dedup
-from dedup.model.forms import ALWAYS, RECORD, of_record, record_struct, to_record
+from dedup.model.forms import ALWAYS, RECORD, Record, of_record, to_record
 from dedup.model.page import Document, PageFingerprint
 from dedup.store.transfer import decode_line, export_lines
 
@@ -77,9 +77,9 @@ def test_lines_of_a_retired_recipe_are_not_imported(folder, tmp_path):
 def test_a_record_without_later_fields_is_the_bytes_of_before():
     """Sparse fields at their default are not in a record; one in the middle is nil."""
     page = PageFingerprint(1, bytes(37), 2, 3, RECIPE)
-    record = to_record()(Document("k", page, "d", 5.0))
+    record = to_record(Document("k", page, "d", 5.0))
     assert record == ("k", "d", 5.0, 1, bytes(37), 2, 3, "", True)
-    read = record_struct()(*record)
-    assert of_record()(read, RECIPE) == Document("k", page, "d", 5.0)
+    read = Record(*record)
+    assert of_record(read, RECIPE) == Document("k", page, "d", 5.0)
     always = {field.name for field in ALWAYS} - {"recipe"}
     assert {field.name for field in RECORD[: len(record)]} == always

@@ -1,5 +1,7 @@
 """What a Redis client says to a table service, as the tests of it do."""
 
+import json
+
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 from services import RECIPE
@@ -10,11 +12,22 @@ TOKEN = "a token of sixteen bytes and more"
 
 
 def page(
-    value: int = 0x0123456789ABCDEF, bits: int = 0, features: int = 300, identity: int = 0
-) -> list[object]:
-    """The arguments `page` of a command; bits are those of the sketch."""
-    values = [f"{value:016x}", sketch(bits).hex(), f"{identity:016x}"]
-    return [*values, features, "example.com", "RECIPE", RECIPE]
+    value: int = 0x0123456789ABCDEF,
+    bits: int = 0,
+    features: int = 300,
+    identity: int = 0,
+    **more: object,
+) -> str:
+    """The argument `page` of a command; bits are those of the sketch."""
+    fields = {
+        "value": f"{value:016x}",
+        "sketch": sketch(bits).hex(),
+        "identity": f"{identity:016x}",
+        "features": features,
+        "recipe": RECIPE,
+        "domain": "example.com",
+    }
+    return json.dumps(fields | more)
 
 
 def command(*words: object) -> bytes:
@@ -29,13 +42,11 @@ def spread(i: int) -> int:
 
 
 def probe(client, ns, value, bits=0, *options):
-    return client.execute_command(
-        "DEDUP.PROBE", ns, f"{value:016x}", sketch(bits).hex(), "RECIPE", RECIPE, *options
-    )
+    return client.execute_command("DEDUP.PROBE", ns, page(value, bits), *options)
 
 
 def reserve(client, ns, key, *arguments, **fields):
-    return client.execute_command("DEDUP.RESERVE", ns, key, *page(**fields), *arguments)
+    return client.execute_command("DEDUP.RESERVE", ns, key, page(**fields), *arguments)
 
 
 def insert(client, ns, key, **fields):

@@ -6,6 +6,7 @@ Raises if the answers differ, are not RESP, or speak of an internal error.
 """
 
 import asyncio
+import json
 import random
 import re
 import tempfile
@@ -113,30 +114,32 @@ def command(*words: object) -> bytes:
     return b"*%d\r\n" % len(data) + b"".join(b"$%d\r\n%b\r\n" % (len(w), w) for w in data)
 
 
+def page(bits: int = 0, **more: object) -> str:
+    fields = {"value": "0123456789abcdef", "sketch": sketch(bits).hex(), "recipe": NEWEST}
+    return json.dumps(fields | {"features": 300, "domain": "example.com"} | more)
+
+
 def seeds() -> Iterator[bytes]:
     """Yield inputs: each command, and some of them together."""
-    recipe = ("RECIPE", NEWEST)
-    value, first, other = "0123456789abcdef", sketch().hex(), sketch(0xFF).hex()
+    first, other = page(), page(bits=0xFF, domain="a.b", kind="list", links="f" * 16)
     own = f"{0:032x}"
-    page = (value, first, "0" * 16, 300, "example.com", *recipe)
     commands = [
-        command("DEDUP.RESERVE", "d", "http://a/1", *page),
-        command("DEDUP.RESERVE", "d", "http://a/2", *page, "SCOPE", "site", "GUARD", "off"),
-        command("DEDUP.RESERVE", "d", "http://a/3", *page, "EXEMPT", "start", "FEATURES", 10),
+        command("DEDUP.RESERVE", "d", "http://a/1", first),
+        command("DEDUP.RESERVE", "d", "http://a/2", first, "SCOPE", "site", "GUARD", "off"),
+        command("DEDUP.RESERVE", "d", "http://a/3", first, "EXEMPT", "start", "FEATURES", 10),
         command("DEDUP.INSERT", "d", "http://a/1", "0123456789abcdef-0"),
         command("DEDUP.INSERT", "d", "http://a/1", "x", "PAID", "0"),
         command("DEDUP.RELEASE", "d", "http://a/1", "0123456789abcdef-0"),
         command("DEDUP.FORGET", "d", "http://a/1"),
-        command("DEDUP.PROBE", "d", value, first, *recipe) * 3,
-        command("DEDUP.PROBE", "d", value, first, *recipe, "SCOPE", "site", "example.com"),
-        command("DEDUP.PROBE", "d", value, other, *recipe, "IDENTITY", "f" * 16, "DOMAIN", "a.b"),
-        command("DEDUP.PROBE", "d", value, other, *recipe, "DISTANCE", 3, "SIMILARITY", ".9"),
-        command("DEDUP.MPROBE", "d", *recipe, "COUNT", 1, "VALUES", value, first, value, other),
-        command("DEDUP.MPROBE", "d", *recipe, "VALUES", *[value, first] * 1200),
+        command("DEDUP.PROBE", "d", first) * 3,
+        command("DEDUP.PROBE", "d", first, "SCOPE", "site", "FIELDS", "on"),
+        command("DEDUP.PROBE", "d", other, "DISTANCE", 3, "SIMILARITY", ".9"),
+        command("DEDUP.MPROBE", "d", "COUNT", 1, "PAGES", first, other),
+        command("DEDUP.MPROBE", "d", "PAGES", *[first] * 1200),
         command("DEDUP.DROP", "d")
-        + command("DEDUP.RESERVE", "d", "http://a/1", *page, "TOKEN", own)
+        + command("DEDUP.RESERVE", "d", "http://a/1", first, "TOKEN", own)
         + command("DEDUP.INSERT", "d", "http://a/1", own)
-        + command("DEDUP.PROBE", "d", value, first, *recipe),
+        + command("DEDUP.PROBE", "d", first),
         command("DEDUP.INFO"),
         command("HELLO", 3, "AUTH", "default", TOKEN, "SETNAME", "spider"),
         command("AUTH", TOKEN),

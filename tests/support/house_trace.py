@@ -196,6 +196,7 @@ async def _serve(folder: str) -> dict[str, _Calls]:
     from sketches import sketch
 
     from dedup.model.events import encode
+    from dedup.model.forms import encode_page
     from dedup.model.page import Document, PageFingerprint
     from dedup.model.recipes import NEWEST
     from dedup.service.applying import Applying
@@ -226,8 +227,9 @@ async def _serve(folder: str) -> dict[str, _Calls]:
 
     for number in (1, 2, 3):
         url, value = f"http://example.com/{number}", f"{number * 0x9E3779B97F4A7C15 % 2**64:016x}"
-        page = (value, sketch(number).hex(), "0" * 16, 300, "example.com", "RECIPE", NEWEST)
-        answer = ask("DEDUP.RESERVE", "traced", url, *page, "TOKEN", f"a-token-of-sixteen-{number}")
+        page_ = PageFingerprint(int(value, 16), sketch(number), 0, 300, NEWEST)
+        said = encode_page(Document("", page_, "example.com"))
+        answer = ask("DEDUP.RESERVE", "traced", url, said, "TOKEN", f"a-token-of-sixteen-{number}")
         assert answer.split()[2] == b"unique", answer
         answer = ask("DEDUP.INSERT", "traced", url, f"a-token-of-sixteen-{number}")
         assert answer == b"+OK\r\n", answer

@@ -58,20 +58,17 @@ COMMANDS = {
     (command := _with_arity(each)).name: command
     for each in (
         Command(
-            "DEDUP.PROBE ns value sketch RECIPE r [SCOPE site domain] [DOMAIN domain] "
-            "[IDENTITY identity] [LINKS h] [PARTS p] [THING t] [DISTANCE k] [SIMILARITY s] "
-            "[COUNT n] [FIELDS on|off]",
+            "DEDUP.PROBE ns page [COUNT n] [DISTANCE k] [SIMILARITY s] [FEATURES n] [SCOPE site|global] "
+            "[FIELDS on|off]",
             together="alike",
         ),
         Command(
-            "DEDUP.MPROBE ns RECIPE r [DISTANCE k] [SIMILARITY s] [COUNT n] "
-            "VALUES [value sketch ...]"
+            "DEDUP.MPROBE ns [COUNT n] [DISTANCE k] [SIMILARITY s] [FEATURES n] [SCOPE site|global] "
+            "PAGES page [page ...]"
         ),
         Command(
-            "DEDUP.RESERVE ns key value sketch identity features domain RECIPE r "
-            "[SCOPE site|global] [DISTANCE k] [SIMILARITY s] [FEATURES n] [SECONDS s] "
-            "[EXEMPT reason] [GUARD on|off] [KIND k] [LINKS h] [PARTS p] [THING t] "
-            "[TOKEN t] [FIELDS on|off]",
+            "DEDUP.RESERVE ns key page [SCOPE site|global] [DISTANCE k] [SIMILARITY s] [FEATURES n] "
+            "[SECONDS s] [EXEMPT reason] [GUARD on|off] [TOKEN t] [FIELDS on|off]",
             "crawl",
             together="pages",
         ),
@@ -102,6 +99,10 @@ COMMANDS = {
         Command("QUIT [...]", queued=False, greeting=True),
     )
 }
+
+TOKEN = re.compile("[A-Za-z0-9-]{16,64}")  # that a client makes
+REASON = re.compile("[a-z][a-z_]{0,31}")
+LEAST_SPAN, LONGEST_SPAN = 0.001, 86_400.0  # seconds that a client may ask for; more are cut
 
 PROBE, MPROBE, RESERVE, INSERT = b"DEDUP.PROBE", b"DEDUP.MPROBE", b"DEDUP.RESERVE", b"DEDUP.INSERT"
 

@@ -1,7 +1,7 @@
 """The settings of a service, and the bounds on what comes from outside: parsed once, then frozen.
 
 Invariants: a service that listens beyond loopback has a token, or does not start. Every field of a command
-has a bound in bytes, the same over RESP and HTTP (dedup.model.words.FIELD_BYTES).
+has a bound in bytes, the same over RESP and HTTP (dedup.model.forms.FIELD_BYTES).
 """
 
 import os

@@ -8,20 +8,18 @@ Invariants: of a reservation a client keeps the token only, the service has the 
 OSErrors (refusal.py).
 """
 
-import re
 from asyncio import Future
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, Protocol
 
-from dedup.core.numbers import Numbers, Packed
 from dedup.detector import EmbeddedDetector
 from dedup.model.errors import UsageError
-from dedup.model.forms import PATTERNS
+from dedup.model.forms import check_field
 from dedup.model.page import Document, Neighbour, PageFingerprint, ReserveOptions, Verdict
 from dedup.model.recipes import same_recipe
-from dedup.model.words import check_field
+from dedup.service.core.command_table import TOKEN
 from dedup.service.core.config import USUAL_LIMITS, Limits
 from dedup.service.core.namespaces import Namespaces, PolicyOverrides
 from dedup.service.core.refusal import Refused, message
@@ -41,10 +39,6 @@ class Log(Protocol):
 
     def forget(self, namespace: str, detector: EmbeddedDetector, key: str) -> "Future[bool]":
         """Produce a tombstone; a future of whether there was a document."""
-
-
-_CLIENT_TOKEN = re.compile(PATTERNS["token"])
-ANY_FEATURES = 2**32 - 1  # a probe does not say how many: enough for any policy
 
 
 class Operations:
@@ -119,36 +113,28 @@ class Operations:
     def probe(
         self,
         detector: EmbeddedDetector | None,
-        page: PageFingerprint,
-        domain: str | None,
+        asked: Document,
     ) -> list[Neighbour]:
         """Return the stored near-duplicates of a page, the most similar first, at most 1000.
 
         detector is what detector() returned.
         """
-        if detector is None:
-            return []
-        return detector.probe(page, domain=domain and check_field("domain", domain))
+        return [] if detector is None else detector.neighbours(asked)
 
     def probe_many(
         self,
         detector: EmbeddedDetector | None,
-        values: Numbers,
-        sketches: Sequence[bytes],
-        recipe: str,
-        domain: str | None,
+        asked: Sequence[Document],
         most: int | None = None,
     ) -> dict[int, list[Neighbour]]:
-        """Probe a batch; return the near-duplicates of those that have any, by index.
+        """Probe a batch of pages; return the near-duplicates of those that have any, by index.
 
-        most is how many of each value; None: all.
+        most is how many of each page; None: all.
         """
-        self.check_batch(len(sketches))
+        self.check_batch(len(asked))
         if detector is None:
             return {}
-        found = detector.probe_many(
-            values, sketches, recipe, domain=domain, limit=self.limits.neighbours
-        )
+        found = detector.probe_many(asked, limit=self.limits.neighbours)
         if most is not None:
             found = {i: near[:most] for i, near in found.items()}
         if found:
@@ -202,7 +188,9 @@ class Operations:
         Raises Refused (NOTOKEN) if the reservation is not held here, and has not been inserted:
         then the page is to be reserved again, exempt, and inserted with that token.
         """
-        detector = self._existing(namespace)
+        detector = self.namespaces.get(namespace)
+        if detector is None or self.not_ready is not None:
+            detector = self._existing(namespace)
         if detector is not None:
             if self.log is None:
                 if self._insert_held(detector, ((key, token, given),)):
@@ -257,7 +245,7 @@ class Operations:
         if detector is None:
             return False
         if verdict is None:
-            if _CLIENT_TOKEN.fullmatch(token):  # none of ours can still come
+            if TOKEN.fullmatch(token):  # none of ours can still come
                 detector.withdraw(token)
             return False
         check_same_key(verdict, key)
@@ -352,23 +340,19 @@ PROBES = 512  # in one native call; inserts in one commit
 async def probe_in_slices(
     commands: Operations,
     detector: EmbeddedDetector | None,
-    values: Packed,
-    sketches: Sequence[bytes],
-    recipe: str,
+    words: Sequence[bytes],
+    read: Callable[[Sequence[bytes]], list[Document]],
     most: int | None = None,
 ) -> dict[int, list[Neighbour]]:
-    """Do what commands.probe_many() does, in slices. The limits are for the whole batch."""
-    commands.check_batch(len(values))
+    """Read pages and do what commands.probe_many() does, in slices. The limits are for the whole batch."""
+    commands.check_batch(len(words))
     found: dict[int, list[Neighbour]] = {}
     count = size = 0
     batch = object()
     try:
         await commands.room.take(batch, commands.limits.answer_bytes)
-        async for first in in_slices(range(0, len(values), PROBES), commands.turns):
-            slice_ = slice(first, first + PROBES)
-            part = commands.probe_many(
-                detector, values[slice_], sketches[slice_], recipe, None, most
-            )
+        async for first in in_slices(range(0, len(words), PROBES), commands.turns):
+            part = commands.probe_many(detector, read(words[first : first + PROBES]), most)
             count += sum(map(len, part.values()))
             size += keys_size(part)
             commands.check_neighbours(count)

@@ -1,6 +1,6 @@
 """The bodies of requests and answers over HTTP, and their description in OpenAPI.
 
-Bodies are derived from the fields of pages, options and verdicts (dedup/model/forms.py).
+A document is the JSON object that its insert event has (dedup/model/forms.py).
 """
 
 from collections.abc import Iterable
@@ -9,17 +9,10 @@ from typing import Annotated, Any, Literal, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from dedup.model.forms import (
-    GIVEN_AT_INSERT,
-    document_fields,
-    document_struct,
-    http_fields,
-    to_http,
-    to_reply,
-)
-from dedup.model.page import Document, Identity, Status, Verdict
-from dedup.model.words import FIELD_BYTES
-from dedup.service.core.command_table import COMMANDS
+from dedup.model.events import event_of
+from dedup.model.forms import FIELD_BYTES, Event, to_reply
+from dedup.model.page import ITEMS_BYTES, Identity, ReserveOptions, Status, Verdict
+from dedup.service.core.command_table import COMMANDS, LEAST_SPAN, REASON, TOKEN
 from dedup.service.core.refusal import code, message
 
 ITEMS = 10_000  # of a batch; Limits.batch is at most that
@@ -39,6 +32,19 @@ WithFields = Annotated[
 ]
 
 
+def _text(pattern: str, description: str) -> Any:
+    return Annotated[str, Meta(pattern=pattern, description=description)]
+
+
+Digest = Annotated[
+    str,
+    Meta(
+        pattern=rf"^([0-9a-f]{{2}}){{1,{ITEMS_BYTES}}}$",
+        description="A digest of the items that the page brought.",
+    ),
+]
+
+
 class _In(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     pass
 
@@ -55,8 +61,44 @@ def item(name: str, doc: str, fields: list[Any]) -> Any:
 Held: Any = item(
     "Held",
     "A reservation; what is known of its document after the page was processed is for insert only.",
-    [("key", Key), ("token", Token), *http_fields(GIVEN_AT_INSERT)],
+    [
+        ("key", Key),
+        ("token", Token),
+        (
+            "paid",
+            Annotated[bool, Meta(description="Whether the page brought what it had to bring.")],
+            True,
+        ),
+        ("items", Digest | None, None),
+    ],
 )
+OPTIONS: list[Any] = [
+    ("exempt", _text(f"^{REASON.pattern}$", "Keeps the page unjudged.") | None, None),
+    (
+        "guard",
+        Annotated[bool, Meta(description="Whether a page that declares itself another is kept.")],
+        True,
+    ),
+    (
+        "kind",
+        Annotated[
+            str, Meta(max_length=FIELD_BYTES["kind"], description="What the page was read for.")
+        ],
+        "",
+    ),
+    ("token", _text(f"^{TOKEN.pattern}$", "The token, made by the client.") | None, None),
+    (
+        "seconds",
+        Annotated[float, Meta(ge=LEAST_SPAN, description="How long the page may be in flight.")]
+        | None,
+        None,
+    ),
+]  # of reserve
+
+
+def options_of(page: Any) -> ReserveOptions:
+    """Return the OPTIONS of a page."""
+    return ReserveOptions(None, None, page.exempt, page.guard, page.kind, page.token, page.seconds)
 
 
 class ReleaseRequest(_In, frozen=True):
@@ -93,9 +135,6 @@ class Failed(msgspec.Struct, frozen=True):
     error: Fault
 
 
-StoredDocument: Any = document_struct()
-
-
 class Judged(msgspec.Struct, frozen=True, omit_defaults=True):
     """A verdict, without the fields that do not apply; or an error."""
 
@@ -106,7 +145,7 @@ class Judged(msgspec.Struct, frozen=True, omit_defaults=True):
     similarity: Share | None = None
     reason: str | None = None
     identity: Identity | None = None
-    match: StoredDocument | None = None
+    match: Event | None = None
     error: Fault | None = None
 
 
@@ -130,9 +169,6 @@ class Health(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str = ""
 
 
-_to_http = to_http()
-
-
 def fault(error: Exception) -> Fault:
     """Return an error as it is encoded."""
     return Fault(code(error), message(error))
@@ -140,35 +176,16 @@ def fault(error: Exception) -> Fault:
 
 def given(held: Any) -> dict[str, Any]:
     """Return what an item of insert says of its document; defaults are left out."""
-    found = {}
-    for field in GIVEN_AT_INSERT:
-        value = getattr(held, field.name)
-        if value is not None and value != field.default:
-            found[field.name] = bytes.fromhex(value) if field.form.codec == "bytes" else value
-    return found
+    paid = {} if held.paid else {"paid": False}
+    return paid | ({"items": bytes.fromhex(held.items)} if held.items else {})
 
 
-def judged(verdict: Verdict, *, fields: bool) -> Judged:
+def judged(namespace: str, verdict: Verdict, *, fields: bool) -> Judged:
     """Return a verdict as it is encoded."""
     match = verdict.match
     if match is None or not fields:
         return Judged(*to_reply(verdict))
-    return Judged(*to_reply(verdict), match=_to_http(match.document))
-
-
-DocumentAnswer: Any = msgspec.defstruct(
-    "DocumentAnswer",
-    [("ns", Namespace), *document_fields()],
-    frozen=True,
-    module=__name__,
-)
-DocumentAnswer.__doc__ = "A stored document; inserted_seconds is Unix time."
-
-
-def document(namespace: str, found: Document) -> Any:
-    """Return a document as it is encoded."""
-    made = _to_http(found)
-    return DocumentAnswer(namespace, *(getattr(made, name) for name in made.__struct_fields__))
+    return Judged(*to_reply(verdict), match=event_of(namespace, match.document))
 
 
 ENDPOINTS: dict[str, tuple[type[_In], type[msgspec.Struct]]] = {
@@ -196,7 +213,7 @@ class Get(NamedTuple):
 
 
 GETS = (
-    Get("/v1/documents", "A stored document.", DocumentAnswer, "read", "ns key", "400 401 403 404 503"),
+    Get("/v1/documents", "A stored document.", Event, "read", "ns key", "400 401 403 404 503"),
     Get(
         "/v1/export",
         "Documents of a namespace, one a line, from an id on, as `dedup store import` takes them.",

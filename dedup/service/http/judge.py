@@ -19,11 +19,10 @@ from msgspec.structs import replace
 
 from dedup.core.fingerprint import fingerprint, fingerprint_text
 from dedup.model.errors import UsageError
-from dedup.model.forms import OPTIONS, http_fields, options_of_http
+from dedup.model.forms import FIELD_BYTES, check_field
 from dedup.model.names import document_key, registrable_domain
-from dedup.model.page import PageFingerprint, ReserveOptions
+from dedup.model.page import PageFingerprint
 from dedup.model.policy import Scope
-from dedup.model.words import FIELD_BYTES, check_field
 from dedup.service.core.config import Limits
 from dedup.service.core.namespaces import PolicyOverrides
 from dedup.service.core.operations import Operations
@@ -44,7 +43,7 @@ _OF_PAGE: list[Any] = [
     ("key", bodies.Key | None, None),
     ("html", Annotated[str, Meta(description="The page.")] | None, None),
     ("text", Annotated[str, Meta(description="Plain text, in place of html.")] | None, None),
-    *http_fields(OPTIONS),
+    *bodies.OPTIONS,
 ]
 SentPage: Any = bodies.item(
     "SentPage", "A page to be judged; its key is that of its URL.", [("url", _Url), *_OF_PAGE]
@@ -67,7 +66,6 @@ JudgeRequest: Any = bodies.item(
     ],
 )
 _decode = msgspec.json.Decoder(JudgeRequest).decode
-_options = options_of_http()
 
 
 class JudgedPage(bodies.Judged, frozen=True, omit_defaults=True):
@@ -144,7 +142,7 @@ class PageJudge:
             PolicyOverrides(asked.distance, asked.similarity, asked.features, asked.scope),
             options,
         )
-        found = bodies.judged(verdict, fields=asked.fields)
+        found = bodies.judged(asked.ns, verdict, fields=asked.fields)
         return JudgedPage(**msgspec.structs.asdict(found), key=key)
 
 
@@ -182,7 +180,7 @@ def _of_query(
         raise Refused("ERR", f"the query: {error}") from None
     if asked.url is None:
         raise Refused("ERR", "the query is ns=NAMESPACE and url=URL")
-    return asked, [_Sent(asked.url, asked.key, body, False, charset, _options_of(asked))]
+    return asked, [_Sent(asked.url, asked.key, body, False, charset, bodies.options_of(asked))]
 
 
 def _of_json(body: bytes) -> tuple[Any, list[_Sent]]:
@@ -210,21 +208,7 @@ def _sent(page: Any) -> _Sent:
         raise Refused("ERR", "a page has either html or text")
     is_text = page.html is None
     data = page.text if is_text else page.html
-    return _Sent(page.url, page.key, data, is_text, None, _options_of(page))
-
-
-class _Item(NamedTuple):
-    """Gives options_of_http() the domain that a page does not bring itself."""
-
-    page: Any
-    domain: None = None
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.page, name)
-
-
-def _options_of(page: Any) -> ReserveOptions:
-    return _options(_Item(page))
+    return _Sent(page.url, page.key, data, is_text, None, bodies.options_of(page))
 
 
 def _read(sent: _Sent, *, links: bool) -> PageFingerprint:

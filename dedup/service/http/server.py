@@ -18,6 +18,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from dedup.model.errors import DedupError
+from dedup.model.events import event_of
 from dedup.service.core.access import Tokens, audit
 from dedup.service.core.config import Limits
 from dedup.service.core.operations import Operations
@@ -149,7 +150,7 @@ class _Endpoints:
         if not {"ns", "key"} <= query.keys():
             raise Refused("ERR", "the query is ns=NAMESPACE and key=KEY")
         found = self._commands.document(query["ns"], query["key"])
-        return _missing("document") if found is None else _json(bodies.document(query["ns"], found))
+        return _missing("document") if found is None else _json(event_of(query["ns"], found))
 
     async def export(self, request: Request) -> Response:
         """Answer with documents as lines, from an id on; a header says where the next ones begin."""

@@ -8,18 +8,14 @@ other clients have their turn: the order is promised, not isolation, so there is
 """
 
 import asyncio
-from binascii import Error as NotHex
-from binascii import unhexlify
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from msgspec.structs import replace
-
-from dedup.core.numbers import Packed, big_endian
 from dedup.model.errors import UsageError
-from dedup.model.forms import GIVEN_AT_INSERT, to_reply
-from dedup.model.page import SKETCH_BYTES, Document, Neighbour, PageFingerprint
-from dedup.model.words import INSERT_WORDS, hex_bytes, hex_number, read_page, text, write_document
+from dedup.model.events import encode_value
+from dedup.model.forms import FIELD_BYTES, decode_page, to_reply
+from dedup.model.page import ITEMS_BYTES, Document, Neighbour, ReserveOptions
 from dedup.service.core.access import audit, check_role
 from dedup.service.core.command_table import (
     COMMANDS,
@@ -31,7 +27,6 @@ from dedup.service.core.command_table import (
     wrong_usage,
 )
 from dedup.service.core.operations import (
-    ANY_FEATURES,
     NO_FIELDS,
     PROBES,
     LateFields,
@@ -39,18 +34,19 @@ from dedup.service.core.operations import (
 )
 from dedup.service.core.refusal import Refused, code, message
 from dedup.service.core.turns import in_slices
-from dedup.service.resp.plans import Plans, options
+from dedup.service.resp.plans import Plans, split_token, text
 from dedup.service.resp.session import OF_SESSION, Command, Later, RespSession, info_lines
 from dedup.wire import resp
 from dedup.wire.resp import NIL, OK, array, bulk, integer, real
 
-_INSERT_DEFAULTS = {field.name: field.default for field in GIVEN_AT_INSERT}
+SHORT = 64  # bytes that a namespace and a token may have
 SHORT_BYTES = 256  # an answer up to here is given even where those before it were too long
 _ENCODED: dict[type, Callable[[Any], bytes]] = {
     str: lambda text: bulk(text.encode()),
     int: integer,
     float: real,
 }
+_is_hex = re.compile(rb"(?:[0-9a-f]{2})*").fullmatch
 UNIQUE = b"*%d\r\n$6\r\nunique\r\n$%d\r\n%b\r\n%b"
 
 
@@ -74,11 +70,8 @@ def of_batch(found: Mapping[int, Sequence[Neighbour]], count: int) -> list[bytes
     return answers
 
 
-def neighbours_with_identity(found: Sequence[Neighbour], *, fields: bool) -> bytes:
-    """Return neighbours as an array of [key, distance, similarity, identity, domain].
-
-    With fields it is [key, distance, similarity, identity, [name, value, ...]].
-    """
+def whole_neighbours(namespace: str, found: Sequence[Neighbour]) -> bytes:
+    """Return neighbours as an array of [key, distance, similarity, identity, document]."""
     return array(
         [
             array(
@@ -87,7 +80,7 @@ def neighbours_with_identity(found: Sequence[Neighbour], *, fields: bool) -> byt
                     integer(n.distance),
                     real(n.similarity),
                     bulk(n.identity.encode()),
-                    document(n.document) if fields else bulk(n.document.domain.encode()),
+                    bulk(encode_value(namespace, n.document)),
                 ]
             )
             for n in found
@@ -95,102 +88,73 @@ def neighbours_with_identity(found: Sequence[Neighbour], *, fields: bool) -> byt
     )
 
 
-def document(found: Document) -> bytes:
-    """Return the fields of a document as an array of name, value, name, value and so on."""
-    return array(
-        [
-            bulk(word if isinstance(word, bytes) else str(word).encode())
-            for word in write_document(found)
-        ]
-    )
-
-
-def sketch_of(argument: bytes) -> bytes:
-    """Return a sketch, 74 hex digits."""
-    return hex_bytes(argument, "sketch", SKETCH_BYTES, SKETCH_BYTES)
-
-
-def fingerprints(arguments: Sequence[bytes]) -> Packed:
-    """Return a batch of fingerprints."""
-    joined = b"".join(arguments)
-    if len(joined) == 16 * len(arguments) and set(map(len, arguments)) <= {16}:
-        try:
-            return big_endian(unhexlify(joined))
-        except NotHex:
-            pass
-    return big_endian(b"".join(hex_bytes(each, "fingerprint", 8, 8) for each in arguments))
-
-
 # ------------------------------------------------------------------------------------- the work
 
 
 def probe(plans: Plans, arguments: list[bytes]) -> bytes:
     """Carry out one DEDUP.PROBE."""
-    plan = plans.of(arguments)
-    value = hex_number(arguments[2], "fingerprint")
-    sketch = sketch_of(arguments[3])
-    given, page = plan.given, plan.given.page
-    probed = PageFingerprint(value, sketch, 0, ANY_FEATURES, plan.recipe)
-    found = plans.commands.probe(
-        plan.detector, replace(probed, **page) if page else probed, given.domain
-    )
+    asked = decode_page(arguments[2])
+    plan = plans.of(PROBE, arguments[1], asked.page.recipe, arguments[3:])
+    found = plans.commands.probe(plan.detector, asked)
     if not found:
         return resp.EMPTY
-    some = found if given.count is None else found[: given.count]
-    if given.fields or "identity" in page:
-        answer = neighbours_with_identity(some, fields=given.fields)
-    else:
-        answer = neighbours(some)
+    some = found[: plan.given.count]
+    answer = whole_neighbours(plan.namespace, some) if plan.given.fields else neighbours(some)
     plans.commands.check_answer(len(answer))
     return answer
 
 
 def probes(plans: Plans, batch: list[list[bytes]]) -> list[bytes]:
-    """Carry out DEDUP.PROBE commands that differ only in value and sketch."""
-    plan = plans.of(batch[0])
-    if plan.given.page or plan.given.fields:
+    """Carry out DEDUP.PROBE commands that differ only in their page."""
+    pages = [decode_page(arguments[2]) for arguments in batch]
+    plan = plans.of(PROBE, batch[0][1], same_recipe_of(pages), batch[0][3:])
+    if plan.given.fields:
         return [probe(plans, arguments) for arguments in batch]
-    values = fingerprints([arguments[2] for arguments in batch])
-    sketches = [sketch_of(arguments[3]) for arguments in batch]
-    found = plans.commands.probe_many(
-        plan.detector, values, sketches, plan.recipe, plan.given.domain, plan.given.count
-    )
-    return of_batch(found, len(batch))
+    return of_batch(plans.commands.probe_many(plan.detector, pages, plan.given.count), len(batch))
+
+
+def same_recipe_of(pages: Sequence[Document]) -> str:
+    """Return the recipe of pages that are probed together."""
+    recipe = pages[0].page.recipe
+    if any(each.page.recipe != recipe for each in pages):
+        raise UsageError("pages that are probed together have one recipe")
+    return recipe
 
 
 def _mprobe(session: RespSession, arguments: list[bytes]) -> bytes | Later:
-    head = [word.upper() for word in arguments[4:11]]
-    if arguments[2].upper() != b"RECIPE" or b"VALUES" not in head:
+    at = next((i for i in range(2, len(arguments), 2) if arguments[i].upper() == b"PAGES"), None)
+    if at is None or not (words := arguments[at + 1 :]):
         raise wrong_usage(MPROBE)
-    first = 4 + head.index(b"VALUES")
-    given = options(MPROBE, arguments[4:first])
-    pairs = arguments[first + 1 :]
-    if len(pairs) % 2:
-        raise wrong_usage(MPROBE, "after VALUES come pairs of value and sketch")
-    commands, recipe = session.commands, text(arguments[3], "recipe")
-    detector = commands.detector(text(arguments[1], "namespace"), recipe, given.asked)
-    values = fingerprints(pairs[::2])
-    sketches = [sketch_of(sketch) for sketch in pairs[1::2]]
+    commands = session.commands
+    first = decode_page(words[0]).page.recipe
+    plan = session.plans.of(MPROBE, arguments[1], first, arguments[2:at])
+
+    def read(some: Sequence[bytes]) -> list[Document]:
+        pages = list(map(decode_page, some))
+        if same_recipe_of(pages) != first:
+            raise UsageError("pages that are probed together have one recipe")
+        return pages
 
     def encoded(found: dict[int, list[Neighbour]]) -> bytes:
-        return array(of_batch(found, len(values)))
+        return array(of_batch(found, len(words)))
 
-    if len(values) > PROBES:
-        work = probe_in_slices(commands, detector, values, sketches, recipe, given.count)
+    if len(words) > PROBES:
+        work = probe_in_slices(commands, plan.detector, words, read, plan.given.count)
         return Later(asyncio.ensure_future(work), encoded, alone=True)
-    return encoded(commands.probe_many(detector, values, sketches, recipe, None, given.count))
+    return encoded(commands.probe_many(plan.detector, read(words), plan.given.count))
 
 
 def _reserve(session: RespSession, arguments: list[bytes]) -> bytes:
-    plan, fields, token = session.plans.of_page(arguments)
-    namespace, detector, given = plan.namespace, plan.detector, plan.given
-    page = read_page(arguments[3:7], plan.recipe)
-    if fields:
-        page = replace(page, **fields)
-    key, domain = text(arguments[2], "key"), text(arguments[7], "domain")
-    options = replace(given.reserve, domain=domain, token=token)
+    asked = decode_page(arguments[3])
+    words, token = split_token(arguments[4:])
+    page = asked.page
+    plan = session.plans.of(RESERVE, arguments[1], page.recipe, words)
+    key, given, detector = text(arguments[2], "key"), plan.given, plan.detector
+    options = ReserveOptions(
+        None, asked.domain, given.exempt, given.guard, asked.kind, token, given.seconds
+    )
     if detector is None or not key:
-        verdict = session.commands.reserve(namespace, key, page, given.asked, options)
+        verdict = session.commands.reserve(plan.namespace, key, page, given.policy, options)
     else:
         verdict = session.commands.judge(detector, page, key, options)
     nil = NIL[session.protocol_version]
@@ -200,31 +164,37 @@ def _reserve(session: RespSession, arguments: list[bytes]) -> bytes:
     answer = [nil if field is None else _ENCODED[type(field)](field) for field in to_reply(verdict)]
     if given.fields:
         match = verdict.match
-        answer.append(nil if match is None else document(match.document))
+        answer.append(nil if match is None else bulk(encode_value(plan.namespace, match.document)))
     return array(answer)
 
 
 def _token_arguments(arguments: list[bytes]) -> tuple[str, str, str]:
     namespace, key, token = arguments[1:4]
+    if len(namespace) <= SHORT and len(key) <= FIELD_BYTES["key"] and len(token) <= SHORT:
+        try:
+            return namespace.decode(), key.decode(), token.decode()
+        except UnicodeDecodeError:
+            pass  # text() says which
     return text(namespace, "namespace"), text(key, "key"), text(token, "token")
 
 
 def _insert_options(arguments: list[bytes]) -> LateFields:
     """Return the fields of an INSERT's document; defaults are left out."""
-    given, seen = {}, set()
-    words = iter(arguments[4:])
-    for word in words:
-        name = word.upper()
-        if name in seen:
-            raise UsageError(f"{shown(word)} is given twice")
-        seen.add(name)
-        if name in INSERT_WORDS:
-            field, read = INSERT_WORDS[name]
-            value = read(next(words, b""))
-            if value != _INSERT_DEFAULTS[field]:
-                given[field] = value
+    given: dict[str, Any] = {}
+    value: Any
+    for at in range(4, len(arguments), 2):
+        name, word = arguments[at].upper(), b"".join(arguments[at + 1 : at + 2])
+        if name == b"PAID" and word in {b"0", b"1"}:
+            field, value = "paid", word == b"1"
+        elif name == b"ITEMS" and 0 < len(word) <= 2 * ITEMS_BYTES and _is_hex(word):
+            field, value = "items", bytes.fromhex(word.decode())
         else:
-            raise wrong_usage(INSERT, f"unknown option {shown(word)}")
+            raise wrong_usage(INSERT, f"{shown(arguments[at])} {shown(word)} is not allowed")
+        if field in given:
+            raise UsageError(f"{shown(arguments[at])} is given twice")
+        given[field] = value
+    if given.get("paid"):
+        del given["paid"]
     return given
 
 

@@ -1,209 +1,184 @@
-"""The options of DEDUP.PROBE, MPROBE and RESERVE, and a cache of them: clients say the same again and again.
+"""The words of commands: texts, and the options of DEDUP.PROBE, MPROBE and RESERVE, which clients say again and again.
 
-arguments -> what one page has of its own | what many share -> Plan: namespace, policy, detector
+namespace, recipe, NAME value ... -> Plan (cached): options, detector; a page's token is its own
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from dedup.detector import EmbeddedDetector
 from dedup.model.errors import UsageError
-from dedup.model.page import USUAL, ReserveOptions
-from dedup.model.words import (
-    OPTION_WORDS,
-    PAGE_WORDS,
-    PROBE_WORDS,
-    REAL_LENGTH,
-    Reader,
-    number,
-    switch,
-    text,
+from dedup.model.forms import FIELD_BYTES, check_field
+from dedup.service.core.command_table import (
+    LEAST_SPAN,
+    LONGEST_SPAN,
+    MPROBE,
+    PROBE,
+    REASON,
+    RESERVE,
+    TOKEN,
+    shown,
 )
-from dedup.service.core.command_table import MPROBE, PROBE, RESERVE, shown, wrong_usage
 from dedup.service.core.namespaces import PolicyOverrides
 from dedup.service.core.operations import Operations
 
-PLANS = 4096  # combinations of namespace and options that are cached
+PLANS = 4096  # combinations of namespace, recipe and options that are cached
+NUMBER_LENGTH = 32  # of a number with a point; plans are cached by their spelling
+COUNT = 2**32 - 1  # greatest number that a client may send
 
 
 class CommandOptions(msgspec.Struct, frozen=True):
-    """A command's options, which follow its fixed arguments.
+    """The options of a command; fields: whether the answer has the documents that are near, whole."""
 
-    page    fields of the page that are given by name
-    fields  whether the answer has the fields of documents
-    """
-
-    asked: PolicyOverrides = PolicyOverrides()
-    reserve: ReserveOptions = USUAL
-    page: dict[str, Any] = {}
-    domain: str | None = None
+    policy: PolicyOverrides = PolicyOverrides()
+    exempt: str | None = None
+    guard: bool = True
+    seconds: float | None = None
     count: int | None = None
     fields: bool = False
 
 
-def _similarity(argument: bytes) -> float:
+def text(word: bytes, name: str) -> str:
+    """Return a word that is text. Raises TooLong, too."""
+    if len(word) > FIELD_BYTES[name]:
+        check_field(name, word.decode("utf-8", "replace"))
     try:
-        similarity = float(argument) if len(argument) <= REAL_LENGTH else -1.0
+        return word.decode()
+    except UnicodeDecodeError as fault:
+        raise UsageError(f"{name} is not UTF-8: {fault}") from fault
+
+
+def _number(word: bytes, name: str, greatest: int = COUNT) -> int:
+    if word.isdigit() and len(word) <= 10 and (found := int(word)) <= greatest:
+        return found
+    raise UsageError(f"{name} {word[:40]!r} is not allowed: a number in 0 .. {greatest}")
+
+
+def _real(word: bytes, name: str, least: float, greatest: float, allowed: str) -> float:
+    try:
+        found = float(word) if len(word) <= NUMBER_LENGTH else -1.0
     except ValueError:
-        similarity = -1.0
-    if not 0 <= similarity <= 1:
-        raise UsageError(f"SIMILARITY {argument[:40]!r} is not allowed: a number from 0 to 1")
-    return similarity
+        found = -1.0
+    if not least <= found <= greatest:
+        raise UsageError(f"{name} {word[:40]!r} is not allowed: {allowed}")
+    return found
 
 
-def _scope(argument: bytes) -> str:
-    if argument.lower() not in {b"site", b"global"}:
-        raise UsageError(f"SCOPE {argument[:40]!r} is not allowed: site or global")
-    return argument.lower().decode()
+def _one_of(word: bytes, name: str, *allowed: str) -> str:
+    if (found := word.lower().decode("ascii", "replace")) not in allowed:
+        raise UsageError(f"{name} {word[:40]!r} is not allowed: {' or '.join(allowed)}")
+    return found
 
 
-# By name: the part of CommandOptions, the field, how it is read.
-Words = dict[bytes, tuple[str, str, Reader]]
+def _matching(word: bytes, name: str, form: re.Pattern[str], allowed: str) -> str:
+    found = word.decode("ascii", "replace")
+    if not form.fullmatch(found):
+        raise UsageError(f"{name} {word[:80]!r} is not allowed: {allowed}")
+    return found
 
 
-def _words(part: str, words: Mapping[bytes, tuple[str, Reader]]) -> Words:
-    return {name: (part, *each) for name, each in words.items()}
-
-
-_WORDS = _words(
-    "asked",
-    {
-        b"SCOPE": ("scope", _scope),
-        b"DISTANCE": ("distance", lambda argument: number(argument, "DISTANCE", 64)),
-        b"SIMILARITY": ("similarity", _similarity),
-        b"FEATURES": ("min_features", lambda argument: number(argument, "FEATURES")),
-    },
-) | _words(
-    "",
-    {
-        b"COUNT": ("count", lambda argument: max(number(argument, "COUNT"), 1)),
-        b"FIELDS": ("fields", lambda argument: switch(argument, "FIELDS")),
-        b"DOMAIN": ("domain", lambda argument: text(argument, "domain")),
-    },
-)
-
-
-def _some(names: str) -> Words:
-    return {name: _WORDS[name] for name in names.encode().split()}
-
-
+# By name: the field of PolicyOverrides, or else of CommandOptions, and how its word is read.
+_POLICY: dict[bytes, tuple[str, Callable[[bytes], Any]]] = {
+    b"SCOPE": ("scope", lambda word: _one_of(word, "SCOPE", "site", "global")),
+    b"DISTANCE": ("distance", lambda word: _number(word, "DISTANCE", 64)),
+    b"SIMILARITY": (
+        "similarity",
+        lambda word: _real(word, "SIMILARITY", 0, 1, "a number from 0 to 1"),
+    ),
+    b"FEATURES": ("min_features", lambda word: _number(word, "FEATURES")),
+}
+_OTHERS: dict[bytes, tuple[str, Callable[[bytes], Any]]] = {
+    b"COUNT": ("count", lambda word: max(_number(word, "COUNT"), 1)),
+    b"FIELDS": ("fields", lambda word: _one_of(word, "FIELDS", "on", "off") == "on"),
+    b"EXEMPT": ("exempt", lambda word: _matching(word, "EXEMPT", REASON, "[a-z_], up to 32")),
+    b"GUARD": ("guard", lambda word: _one_of(word, "GUARD", "on", "off") == "on"),
+    b"SECONDS": (
+        "seconds",
+        lambda word: min(
+            _real(word, "SECONDS", LEAST_SPAN, 1e300, f"a number from {LEAST_SPAN} on"),
+            LONGEST_SPAN,
+        ),
+    ),
+}
 _ALLOWED = {
-    PROBE: _some("SCOPE DISTANCE SIMILARITY COUNT FIELDS DOMAIN") | _words("page", PROBE_WORDS),
-    MPROBE: _some("DISTANCE SIMILARITY COUNT"),
-    RESERVE: _some("SCOPE DISTANCE SIMILARITY FEATURES FIELDS")
-    | _words("reserve", OPTION_WORDS)
-    | _words("page", PAGE_WORDS),
+    PROBE: b"COUNT DISTANCE FEATURES FIELDS SCOPE SIMILARITY".split(),
+    MPROBE: b"COUNT DISTANCE FEATURES SCOPE SIMILARITY".split(),
+    RESERVE: b"DISTANCE EXEMPT FEATURES FIELDS GUARD SCOPE SECONDS SIMILARITY TOKEN".split(),
 }
 
 
-# What no two pages of a RESERVE have in common.
-_OWN = PAGE_WORDS | {b"TOKEN": OPTION_WORDS[b"TOKEN"]}
-
-
-def split(words: Sequence[bytes]) -> tuple[list[bytes], dict[str, Any]]:
-    """Split a RESERVE's options: those that several pages may share, and the page's own, by field."""
-    shared: list[bytes] = []
-    own: dict[str, Any] = {}
-    try:
-        for name, word in zip(words[::2], words[1::2], strict=True):
-            known = _OWN.get(name) or _OWN.get(name.upper())
-            if known is None:
-                shared += (name, word)
-            elif known[0] in own:
-                raise UsageError("given twice")
-            else:
-                own[known[0]] = known[1](word)
-    except ValueError:  # UsageError is one
-        options(RESERVE, words)  # which names the first word that is wrong
-        raise
-    return shared, own
-
-
-def options(command: bytes, words: Iterable[bytes]) -> CommandOptions:
+def options(command: bytes, words: Sequence[bytes]) -> CommandOptions:
     """Return the options of a command, each given once at most. Raises UsageError."""
-    given: dict[str, dict[str, Any]] = {"asked": {}, "reserve": {}, "page": {}, "": {}}
-    allowed, words = _ALLOWED[command], iter(words)
-    for word in words:
-        name = word.upper()
-        part, field, read = allowed.get(name, ("", "", None))
-        if read is None or field in given[part]:
-            names = ", ".join(sorted(each.decode() for each in allowed))
+    policy: dict[str, Any] = {}
+    others: dict[str, Any] = {}
+    for at in range(0, len(words), 2):
+        name = words[at].upper()
+        given, known = (policy, _POLICY) if name in _POLICY else (others, _OTHERS)
+        field, read = known.get(name, ("", None))
+        if read is None or name not in _ALLOWED[command] or field in given:
+            names = ", ".join(each.decode() for each in _ALLOWED[command])
             said = command.removeprefix(b"DEDUP.").decode()
-            raise UsageError(f"unknown option {shown(word)}, or repeated; {said} takes: {names}")
-        try:
-            given[part][field] = read(next(words))
-            if command == PROBE and field == "scope" and given["asked"]["scope"] == "site":
-                given[""]["domain"] = text(next(words), "domain")
-        except StopIteration:
-            raise UsageError(f"{name.decode()} has too few arguments") from None
-    return CommandOptions(
-        PolicyOverrides(**given["asked"]),
-        ReserveOptions(**given["reserve"]),
-        given["page"],
-        **given[""],
-    )
+            raise UsageError(
+                f"unknown option {shown(words[at])}, or repeated; {said} takes: {names}"
+            )
+        if at + 1 == len(words):
+            raise UsageError(f"{name.decode()} has too few arguments")
+        given[field] = read(words[at + 1])
+    return CommandOptions(PolicyOverrides(**policy), **others)
+
+
+def split_token(words: list[bytes]) -> tuple[list[bytes], str | None]:
+    """Return the options of a RESERVE that several pages may share, and the page's token."""
+    at = 0 if words and words[0] == b"TOKEN" else -1
+    if at < 0:
+        found = [i for i in range(0, len(words) - 1, 2) if words[i].upper() == b"TOKEN"]
+        if len(found) != 1:
+            return words, None  # more of them: options() refuses the word
+        at = found[0]
+    if at + 1 == len(words):
+        raise UsageError("TOKEN has too few arguments")
+    token = words[at + 1].decode("ascii", "replace")
+    if not TOKEN.fullmatch(token):
+        raise UsageError(f"TOKEN {token[:80]!r} is not allowed: [A-Za-z0-9-], 16 to 64 of them")
+    return words[:at] + words[at + 2 :], token
 
 
 class Plan(NamedTuple):
-    """The namespace and the options of a PROBE or RESERVE, parsed; what is one page's own is left out of a RESERVE's.
-
-    detector  None: there is no such namespace
-    """
+    """The options of a command, parsed; detector: of its namespace, None: there is no such namespace."""
 
     namespace: str
-    recipe: str
     detector: EmbeddedDetector | None
     given: CommandOptions
 
 
 class Plans:
-    """A cache of parsed options, by the words that said them: namespace, RECIPE, recipe, and the options."""
+    """A cache of plans, by the command and the words that said them."""
 
     def __init__(self, commands: Operations) -> None:
         self.commands = commands
-        self._plans: dict[tuple[bytes, ...], Plan] = {}
-        self._page_plans: dict[tuple[bytes, ...], Plan] = {}
+        self._plans: dict[Any, Plan] = {}
         self._closed = 0
 
-    def of(self, arguments: list[bytes]) -> Plan:
-        """Return the plan of a DEDUP.PROBE."""
-        self._check()
-        said = (arguments[1], *arguments[4:])
-        return self._plans.get(said) or self._made(self._plans, PROBE, said)
-
-    def of_page(self, arguments: list[bytes]) -> tuple[Plan, dict[str, Any], str | None]:
-        """Return the plan of a RESERVE, the page's fields that are given by name, and its token."""
-        self._check()
-        shared, own = split(arguments[10:]) if len(arguments) > 10 else ((), {})
-        said = (arguments[1], *arguments[8:10], *shared)
-        plan = self._page_plans.get(said) or self._made(self._page_plans, RESERVE, said)
-        return plan, own, own.pop("token", None)
-
-    def _check(self) -> None:
-        """Raise Refused (NOTREADY), or forget plans whose detectors may be closed."""
+    def of(self, command: bytes, namespace: bytes, recipe: str, words: Sequence[bytes]) -> Plan:
+        """Return the plan of a command with pages of a recipe. Raises Refused, RecipeMismatch and UsageError."""
         commands = self.commands
         if commands.not_ready is not None:
             commands.check_ready()
-        if self._closed != commands.namespaces.closed:
+        if self._closed != commands.namespaces.closed:  # detectors may be closed
             self._closed = commands.namespaces.closed
             self._plans.clear()
-            self._page_plans.clear()
+        said = (command, namespace, recipe, *words)
+        return self._plans.get(said) or self._made(said)
 
-    def _made(
-        self, plans: dict[tuple[bytes, ...], Plan], command: bytes, said: tuple[bytes, ...]
-    ) -> Plan:
-        if said[1].upper() != b"RECIPE":
-            raise wrong_usage(command, "RECIPE is missing")
-        given = options(command, said[3:])
-        namespace, recipe = text(said[0], "namespace"), text(said[2], "recipe")
-        plan = Plan(
-            namespace, recipe, self.commands.detector(namespace, recipe, given.asked), given
-        )
-        # others are too different to cache
-        if plan.detector is not None and given.domain is None and not given.page:
-            if len(plans) >= PLANS:
-                plans.clear()
-            plans[said] = plan
+    def _made(self, said: Any) -> Plan:
+        command, namespace, recipe, *words = said
+        given, name = options(command, words), text(namespace, "namespace")
+        plan = Plan(name, self.commands.detector(name, recipe, given.policy), given)
+        if plan.detector is not None:
+            if len(self._plans) >= PLANS:
+                self._plans.clear()
+            self._plans[said] = plan
         return plan

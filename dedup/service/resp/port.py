@@ -277,7 +277,7 @@ class Connection(asyncio.Protocol):
         Which those are says its mark in the table of commands.
         """
         take, batch = self._incoming.next, [command]
-        name, namespace, options, length = command[0], command[1], command[4:], len(command)
+        name, namespace, options, length = command[0], command[1], command[3:], len(command)
         mark = COMMANDS[name].together
         most = PAGES_BATCH if mark == "pages" else PROBES
         while len(batch) < most:
@@ -294,7 +294,7 @@ class Connection(asyncio.Protocol):
                 is_alike = command[0] == name and command[1:2] == [namespace] and (
                     len(command) >= 4
                     if mark == "inserts"
-                    else len(command) == length and command[4:] == options
+                    else len(command) == length and command[3:] == options
                 )  # fmt: skip
             if not is_alike:
                 self._unbatched.append(command)

@@ -1,6 +1,6 @@
 """Commands of a detector for a table service, its replies, and the verdict that follows from one. No I/O.
 
-    judge(page, key) -> DEDUP.RESERVE ns key value sketch ... -> [status, token, ...] -> Verdict
+    judge(page, key) -> DEDUP.RESERVE ns key page ... -> [status, token, ...] -> Verdict
 
 Invariants: a detector's namespace and options are in every command, so that the service keeps no state of a
 connection. Only what the caller chose is sent; the rest is the service's default.
@@ -12,10 +12,9 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any, Literal, get_args
 
-from msgspec.structs import replace
-
 from dedup.model.errors import DedupError, RecipeMismatch, ServiceUnavailable, UsageError
-from dedup.model.forms import from_reply
+from dedup.model.events import decode_value
+from dedup.model.forms import ANY_FEATURES, encode_page, from_reply
 from dedup.model.page import (
     SKETCH_BYTES,
     UNRESERVED,
@@ -25,26 +24,17 @@ from dedup.model.page import (
     PageFingerprint,
     ReserveOptions,
     Verdict,
-    hex_fingerprint,
     unreserved,
 )
 from dedup.model.policy import RESERVATION_SECONDS, Options
 from dedup.model.recipes import Recipe, same_recipe
-from dedup.model.words import (
-    read_document,
-    write_insert,
-    write_options,
-    write_page,
-    write_probe,
-    write_sparse,
-)
 
 _IDENTITIES: dict[str, Identity] = {name: name for name in get_args(Identity)}
 
 Command = tuple[bytes | str | int, ...]
 Kind = Literal["insert", "release"]
 
-FIELDS_OF_REPLY = 8  # of an answer to RESERVE that has the fields of the match
+FIELDS_OF_REPLY = 8  # of an answer to RESERVE that has the document of the match
 PROBE_COUNT = 1000  # neighbours at most, as the embedded store gives
 
 
@@ -59,63 +49,51 @@ class Commands:
         self.namespace = options.namespace
         self._encoded_namespace = options.namespace.encode()
         self._recipe_id = recipe.id
-        self._scope = options.scope
         self._policy = options.policy(recipe)
-        distances: Command = ()
+        asked: Command = ()
         if options.distance is not None or options.similarity == "paper":
-            distances += (b"DISTANCE", self._policy.distance)
+            asked += (b"DISTANCE", self._policy.distance)
         if options.similarity not in {None, "careful"}:  # which a service takes for itself
-            distances += (b"SIMILARITY", f"{self._policy.similarity}")
-        self._probe_options = distances
-        asked = distances
+            asked += (b"SIMILARITY", f"{self._policy.similarity}")
         if options.scope == "site":
             asked += (b"SCOPE", b"site")
         if options.min_features is not None:
             asked += (b"FEATURES", int(options.min_features))
+        self._probe_options = (*asked, b"COUNT", PROBE_COUNT, b"FIELDS", b"on")
+        self._reserve_options = (*asked, b"FIELDS", b"on")
         self._seconds = (
-            f"{options.reservation_seconds:.3f}"
+            options.reservation_seconds
             if options.reservation_seconds != RESERVATION_SECONDS
             else None
         )
-        self._reserve_options = (b"RECIPE", recipe.id.encode(), *asked)
 
     def probe(self, page: PageFingerprint, domain: str) -> Command | None:
         """Return the command, or None when it is known that nothing is near."""
         same_recipe(self._recipe_id, page.recipe)
         if page.features < self._policy.min_features:
             return None
-        command: Command = (
-            b"DEDUP.PROBE",
-            self._encoded_namespace,
-            *write_probe(page),
-            *self._probe_options,
-            b"COUNT",
-            PROBE_COUNT,
-            b"FIELDS",
-            b"on",
-        )
-        scope = (b"SCOPE", b"site") if self._scope == "site" else (b"DOMAIN",)
-        return (*command, *scope, domain)
+        asked = encode_page(Document("", page, domain))
+        return (b"DEDUP.PROBE", self._encoded_namespace, asked, *self._probe_options)
 
     def reserve(self, asked: Document, options: ReserveOptions, token: str) -> Command:
         """Return the command that judges a page, and takes it under a token."""
-        page = asked.page
-        same_recipe(self._recipe_id, page.recipe)
-        if page.unread and options.exempt is None:  # which the fingerprint's words do not say
-            options = replace(options, exempt="unread")
+        same_recipe(self._recipe_id, asked.page.recipe)
         command: Command = (
             b"DEDUP.RESERVE",
             self._encoded_namespace,
             _encoded(asked.key),
-            *write_page(page),
-            asked.domain,
+            encode_page(asked),
+            b"TOKEN",
+            token,
             *self._reserve_options,
-            *write_sparse(page),
-            *write_options(options),
         )
-        if self._seconds and options.seconds is None:
-            command += (b"SECONDS", self._seconds)
-        return (*command, b"FIELDS", b"on", b"TOKEN", token)
+        if options.exempt is not None:
+            command += (b"EXEMPT", options.exempt)
+        if not options.guard:
+            command += (b"GUARD", b"off")
+        if seconds := options.seconds or self._seconds:
+            command += (b"SECONDS", f"{seconds:.3f}")
+        return command
 
     def end(self, kind: Kind, document: Document, token: str | None) -> Command:
         """Return the command that ends a reservation."""
@@ -123,7 +101,10 @@ class Commands:
             return self.release(document.key, token)
         assert token is not None
         key = _encoded(document.key)
-        return (b"DEDUP.INSERT", self._encoded_namespace, key, token, *write_insert(document))
+        command: Command = (b"DEDUP.INSERT", self._encoded_namespace, key, token)
+        if not document.paid:
+            command += (b"PAID", b"0")
+        return (*command, b"ITEMS", document.items.hex()) if document.items else command
 
     def release(self, key: str, token: str | None) -> Command:
         """Return the command that releases a page."""
@@ -141,11 +122,13 @@ class Commands:
 
     def check(self) -> Command:
         """Return a probe that only asks whether probes can be made."""
-        none = hex_fingerprint(0)
-        recipe: Command = (b"RECIPE", self._recipe_id)
-        sketch = "00" * SKETCH_BYTES
-        command: Command = (b"DEDUP.PROBE", self._encoded_namespace, none, sketch, *recipe)
-        return (*command, *self._probe_options, b"COUNT", 1)
+        none = PageFingerprint(0, bytes(SKETCH_BYTES), 0, ANY_FEATURES, self._recipe_id)
+        return (
+            b"DEDUP.PROBE",
+            self._encoded_namespace,
+            encode_page(Document("", none)),
+            *self._probe_options,
+        )
 
     def info(self) -> Command:
         """Return the command that asks what the namespace holds."""
@@ -179,8 +162,8 @@ def verdict_of(reply: Any, asked: Document) -> Verdict:
     try:
         found = None
         if len(reply) == FIELDS_OF_REPLY:
-            *reply, words = reply
-            found = None if words is None else read_document(reply[2].decode(), words)
+            *reply, document = reply
+            found = None if document is None else decode_value(document)[1]
         verdict = from_reply(reply, asked, found)
     except (AttributeError, TypeError, ValueError) as error:  # UsageError is a ValueError
         raise unreadable(reply) from error
@@ -192,12 +175,12 @@ def neighbours_of(reply: Any) -> list[Neighbour]:
     try:
         return [
             Neighbour(
-                read_document(key.decode(), words),
+                decode_value(document)[1],
                 int(distance),
                 float(similarity),
                 _IDENTITIES[identity.decode()],
             )
-            for key, distance, similarity, identity, words in reply
+            for _, distance, similarity, identity, document in reply
         ]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise unreadable(reply) from error

@@ -1,11 +1,10 @@
-// A page's way with Jedis and Lettuce, as they come: port, then RESERVE's page arguments.
+// A page's way with Jedis and Lettuce, as they come: port, then a page.
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.codec.StringCodec;
 import io.lettuce.core.output.NestedMultiOutput;
 import io.lettuce.core.protocol.CommandArgs;
 import io.lettuce.core.protocol.ProtocolKeyword;
 import java.nio.charset.StandardCharsets;
-import java.util.ArrayList;
 import java.util.List;
 import redis.clients.jedis.Jedis;
 import redis.clients.jedis.commands.ProtocolCommand;
@@ -17,19 +16,13 @@ public class Clients {
         public String name() { return text; }
     }
 
-    static String[] words(List<String> head, String[] page) {
-        List<String> all = new ArrayList<>(head);
-        all.addAll(List.of(page));
-        return all.toArray(new String[0]);
-    }
-
     public static void main(String[] given) {
         int port = Integer.parseInt(given[0]);
-        String[] page = java.util.Arrays.copyOfRange(given, 1, given.length);
+        String page = given[1];
 
         try (Jedis jedis = new Jedis("127.0.0.1", port)) {
             List<?> verdict = (List<?>) jedis.sendCommand(
-                new Word("DEDUP.RESERVE"), words(List.of("jedis", "k"), page));
+                new Word("DEDUP.RESERVE"), "jedis", "k", page);
             String token = new String((byte[]) verdict.get(1), StandardCharsets.UTF_8);
             var transaction = jedis.multi();
             transaction.sendCommand(new Word("DEDUP.INSERT"), "jedis", "k", token);
@@ -41,8 +34,7 @@ public class Clients {
         RedisClient client = RedisClient.create("redis://127.0.0.1:" + port);
         try (var connection = client.connect()) {
             var utf8 = StringCodec.UTF8;
-            var reserve = new CommandArgs<>(utf8);
-            for (String each : words(List.of("lettuce", "k"), page)) reserve.add(each);
+            var reserve = new CommandArgs<>(utf8).add("lettuce").add("k").add(page);
             List<Object> verdict = connection.sync().dispatch(
                 new Word("DEDUP.RESERVE"), new NestedMultiOutput<>(utf8), reserve);
             var insert = new CommandArgs<>(utf8).add("lettuce").add("k").add((String) verdict.get(1));

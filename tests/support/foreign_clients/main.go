@@ -1,4 +1,4 @@
-// A page's way with go-redis, rueidis and valkey-go, as they come: port, then RESERVE's page arguments.
+// A page's way with go-redis, rueidis and valkey-go, as they come: port, then a page.
 package main
 
 import (
@@ -20,22 +20,16 @@ func check(name string, err error) {
 	}
 }
 
-func words(head []string, page []string) []string { return append(append([]string{}, head...), page...) }
-
 func main() {
-	port, page := os.Args[1], os.Args[2:]
+	port, page := os.Args[1], os.Args[2]
 	address := "127.0.0.1:" + port
 
 	client := redis.NewClient(&redis.Options{Addr: address})
-	arguments := []any{"DEDUP.RESERVE", "go-redis", "k"}
-	for _, each := range page {
-		arguments = append(arguments, each)
-	}
-	verdict, err := client.Do(ctx, arguments...).Slice()
+	verdict, err := client.Do(ctx, "DEDUP.RESERVE", "go-redis", "k", page).Slice()
 	check("go-redis", err)
 	transaction := client.TxPipeline()
 	transaction.Do(ctx, "DEDUP.INSERT", "go-redis", "k", verdict[1])
-	probed := transaction.Do(ctx, "DEDUP.PROBE", "go-redis", page[0], page[1], "RECIPE", page[6])
+	probed := transaction.Do(ctx, "DEDUP.PROBE", "go-redis", page)
 	_, err = transaction.Exec(ctx)
 	check("go-redis", err)
 	rows, err := probed.Slice()
@@ -47,7 +41,7 @@ func main() {
 
 	one, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{address}})
 	check("rueidis", err)
-	array, err := one.Do(ctx, one.B().Arbitrary(words([]string{"DEDUP.RESERVE", "rueidis", "k"}, page)...).Build()).ToArray()
+	array, err := one.Do(ctx, one.B().Arbitrary("DEDUP.RESERVE", "rueidis", "k", page).Build()).ToArray()
 	check("rueidis", err)
 	token, err := array[1].ToString()
 	check("rueidis", err)
@@ -57,7 +51,7 @@ func main() {
 
 	two, err := valkey.NewClient(valkey.ClientOption{InitAddress: []string{address}})
 	check("valkey-go", err)
-	found, err := two.Do(ctx, two.B().Arbitrary(words([]string{"DEDUP.RESERVE", "valkey", "k"}, page)...).Build()).ToArray()
+	found, err := two.Do(ctx, two.B().Arbitrary("DEDUP.RESERVE", "valkey", "k", page).Build()).ToArray()
 	check("valkey-go", err)
 	token, err = found[1].ToString()
 	check("valkey-go", err)

@@ -1,16 +1,16 @@
-// A page's way with ioredis and node-redis, as they come: port, then RESERVE's page arguments.
+// A page's way with ioredis and node-redis, as they come: port, then a page.
 import Redis from "ioredis";
 import { createClient } from "redis";
 
-const [port, ...page] = process.argv.slice(2);
+const [port, page] = process.argv.slice(2);
 
 async function way(name, ask, transaction) {
   const ns = `node-${name}`;
-  const verdict = await ask("DEDUP.RESERVE", ns, "k", ...page);
+  const verdict = await ask("DEDUP.RESERVE", ns, "k", page);
   if (verdict[0] !== "unique") throw new Error(`${name}: ${verdict}`);
   const answers = await transaction([
     ["DEDUP.INSERT", ns, "k", verdict[1]],
-    ["DEDUP.PROBE", ns, page[0], page[1], "RECIPE", page[6]],
+    ["DEDUP.PROBE", ns, page],
   ]);
   if (answers[1][0][0] !== "k") throw new Error(`${name}: ${JSON.stringify(answers)}`);
   console.log(`${name} ok`);

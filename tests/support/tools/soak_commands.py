@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import hiredis
-from commands import spread
-from services import ANSWER_SECONDS, RECIPE, Serving
+from commands import page, spread
+from services import ANSWER_SECONDS, Serving
 from soaking import Soak
 
 from dedup.store.store import locked_documents
@@ -47,27 +47,17 @@ def key(n: int) -> str:
     return f"http://example.com/pages/{n}"
 
 
-def shown(n: int) -> tuple[str, str]:
-    """Value and sketch of a page."""
-    return f"{spread(n):016x}", blake2b(n.to_bytes(8, "big"), digest_size=37).hexdigest()
+def shown(n: int, flip: int = 0) -> str:
+    """A page, some bits of its value aside."""
+    return page(spread(n) ^ flip, sketch=blake2b(n.to_bytes(8, "big"), digest_size=37).hexdigest())
 
 
 def reserve(namespace: str, n: int, of: str, *options: str, flip: int = 0) -> tuple[str, ...]:
-    value, sketch = shown(n)
-    page = (
-        f"{int(value, 16) ^ flip:016x}",
-        sketch,
-        "0" * 16,
-        "300",
-        "example.com",
-        "RECIPE",
-        RECIPE,
-    )
-    return ("DEDUP.RESERVE", namespace, of, *page, *options)
+    return ("DEDUP.RESERVE", namespace, of, shown(n, flip), *options)
 
 
 def probe(namespace: str, n: int) -> tuple[str, ...]:
-    return ("DEDUP.PROBE", namespace, *shown(n), "RECIPE", RECIPE)
+    return ("DEDUP.PROBE", namespace, shown(n))
 
 
 class Client:
@@ -134,8 +124,8 @@ class Client:
 
     def _about(self, kind: str, n: int) -> list[Command]:
         if kind == "mprobe":
-            words = ("DEDUP.MPROBE", NAMESPACE, "RECIPE", RECIPE, "VALUES")
-            return [(kind, n, (*words, *shown(n), *shown(2**40 + n)))]
+            words = ("DEDUP.MPROBE", NAMESPACE, "PAGES")
+            return [(kind, n, (*words, shown(n), shown(2**40 + n)))]
         if kind == "again":
             return [(kind, n, reserve(NAMESPACE, n, key(n)))]
         if kind == "copy":

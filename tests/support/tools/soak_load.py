@@ -28,10 +28,10 @@ from pathlib import Path
 
 import hiredis
 from broker import Cluster
+from commands import page
 from mounting import can_mount
 from procedures import do
-from services import RECIPE, Serving
-from sketches import sketch
+from services import Serving
 from soaking import Soak, say
 
 NAMESPACE = "load"
@@ -100,12 +100,11 @@ class Load:
 
         while not self._over.is_set():
             keys = [f"http://example.com/{number}/{pages + n}" for n in range(depth)]
-            shown = [(f"{chance.getrandbits(64):016x}", sketch(0).hex()) for _ in keys]
+            shown = [page(chance.getrandbits(64)) for _ in keys]
             pages += depth
-            words = ("0" * 16, "300", "example.com", "RECIPE", RECIPE, "EXEMPT", "start")
-            reserve = ("DEDUP.RESERVE", NAMESPACE)
+            reserve, words = ("DEDUP.RESERVE", NAMESPACE), ("EXEMPT", "start")
             given = await ask(
-                [(*reserve, key, *page, *words) for key, page in zip(keys, shown, strict=True)]
+                [(*reserve, key, each, *words) for key, each in zip(keys, shown, strict=True)]
             )
             if faults := [each for each in given if isinstance(each, hiredis.ReplyError)]:
                 self.wrong.append(f"RESERVE was answered {faults[0]}")
@@ -120,7 +119,7 @@ class Load:
                 self.refused += refused
                 await asyncio.sleep(AGAIN_SECONDS)
             probe = ("DEDUP.PROBE", NAMESPACE)
-            await ask([(*probe, *page, "RECIPE", RECIPE) for page in shown])
+            await ask([(*probe, each) for each in shown])
             self.probed += depth
 
 

@@ -18,8 +18,7 @@ from pathlib import Path
 
 import redis
 from commands import page, spread
-from services import RECIPE, Serving
-from sketches import sketch
+from services import Serving
 
 PAGES = 50  # of a round
 STORED = 50_000  # documents that stay, of all connections
@@ -68,14 +67,14 @@ def ask(port: int, number: int, ended: threading.Event, counts: list[int]) -> No
         reserving = client.pipeline(transaction=False)
         for n in numbers:
             reserving.execute_command("DEDUP.RESERVE", "d", f"http://example.com/{n}",
-                                      *page(value=spread(n)))  # fmt: skip
+                                      page(spread(n)))  # fmt: skip
         ending = client.pipeline(transaction=False)
         for n, answer in zip(numbers, reserving.execute(), strict=True):
-            key, probed = f"http://example.com/{n}", ("d", f"{spread(n):016x}", sketch().hex())
+            key, probed = f"http://example.com/{n}", ("d", page(spread(n)))
             what = "DEDUP.RELEASE" if n % 10 == 0 else "DEDUP.INSERT"
             ending.execute_command(what, "d", key, answer[1])
             for _ in range(2):
-                ending.execute_command("DEDUP.PROBE", *probed, "RECIPE", RECIPE)
+                ending.execute_command("DEDUP.PROBE", *probed)
             if what == "DEDUP.INSERT":
                 stored.append(key)
         while len(stored) > STORED // CONNECTIONS:
