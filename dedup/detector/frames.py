@@ -86,11 +86,13 @@ def is_unread(share: Share, *, is_new: bool = True) -> bool:
     It is the frame of the site and nearly nothing else; or most of what no other page has was not read. Of a page whose title
     is known that says little: the blocks of another visit are not counted, so what each visit changes is new every time.
     """
-    is_frame = 0 < share.read * FRAME_READ <= share.frame
-    only_frame = is_frame and share.read - share.frame < BESIDE_FRAME
-    if not is_new and share.pages > TITLES_LEAST:
-        return only_frame
-    return only_frame or share.left > share.read + LEFT_MORE
+    can_tell = is_new or share.pages <= TITLES_LEAST
+    return is_frame(share) or (can_tell and share.left > share.read + LEFT_MORE)
+
+
+def is_frame(share: Share) -> bool:
+    """Whether what was read of a page is the frame of its site and nearly nothing else."""
+    return 0 < share.read * FRAME_READ <= share.frame and share.read - share.frame < BESIDE_FRAME
 
 
 def is_partly(share: Share) -> bool:
@@ -99,11 +101,13 @@ def is_partly(share: Share) -> bool:
 
 
 def least_similarity(share: Share) -> float:
-    """Return how similar another page must be, for the words that this one does not share with many pages to be similar by half.
+    """Return how similar another page must be: for the words that this one does not share with many pages to be similar by half.
 
     Two pages of n shingles with the similarity J have u = 2 n / (1 + J) together, of which F stand on many pages; of the
     others J u - F are common to both. Where fewer than OWN_LITTLE of them are its own, that is to be half of u - F and more.
     """
+    if is_frame(share):
+        return 1.0
     n, shared = share.read, share.shared
     return (2 * n + shared) / (4 * n - shared) if n - shared < OWN_LITTLE and shared else 0.0
 
