@@ -37,7 +37,11 @@ WHEEL_TESTS := tests/core/test_fingerprint.py tests/core/test_table.py tests/cor
 	tests/store/test_store.py tests/scrapy/test_scrapy_crawl.py
 WHEEL_OTHERS := oracle or exact or hostile or alike or decide or limit
 
-.PHONY: help demo demo-kafka paper test test-long test-elsewhere preflight test-minimum test-spark test-native test-native-long compiled test-at-size test-endian \
+# Of `make check`: each promise (tests/house/test_promises.py) has a test here that needs what the demo needs.
+CHECK_TESTS := tests/scrapy/test_scrapy_crawl.py tests/scrapy/test_scrapy_recrawl.py tests/core/test_table.py \
+	tests/core/test_fingerprint.py tests/store/test_store_faults.py tests/store/test_power_cut.py
+
+.PHONY: help demo demo-kafka paper check test test-long test-elsewhere preflight test-minimum test-spark test-poisoned test-native test-native-long compiled test-at-size test-endian \
 	test-wheel test-pythons dist lint house format fuzz soak soak-service soak-commands soak-load bench bench-crawls bench-peers figures pictures docs clean kafka
 .DELETE_ON_ERROR:
 
@@ -50,11 +54,15 @@ demo: $(VENV)/demo ## crawl a generated site and see its near-duplicates dropped
 demo-kafka: $(VENV)/installed ## two spiders, a table service and Kafka; some are killed, nothing is lost
 	@$(BIN)/python tests/support demo_kafka --install $(DEMO_FLAGS)
 
+check: $(VENV)/demo ## some tests of each promise, in three minutes; needs what the demo needs, pytest and hypothesis
+	@$(BIN)/python -m pip install -q --group test-core
+	$(TEST_FILES) $(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not long" -k test_promise_ $(CHECK_TESTS) $(TEST_FLAGS)
+
 test: preflight ## every promise, once
 	@$(MAKE) --no-print-directory -j 2 $(VENV)/test-tools test-native compiled kafka
 	$(PYTEST) -m "not long" --ignore tests/spark $(TEST_FLAGS)
 
-test-long: preflight test-native-long test-at-size test-elsewhere ## simulations, kill loops, sizes, pages in a browser, brokers in failure, Spark, other versions
+test-long: preflight test-native-long test-at-size test-poisoned test-elsewhere ## simulations, kill loops, sizes, pages in a browser, brokers in failure, Spark, other versions
 
 # Half of it is installing.
 test-elsewhere: $(VENV)/long-tools
@@ -63,6 +71,10 @@ test-elsewhere: $(VENV)/long-tools
 # Long tests; of those marked sized other cases and larger sizes than `make test` has, and all of Hypothesis' examples.
 test-at-size: $(VENV)/long-tools
 	DEDUP_TEST_SIZE=full $(PYTEST) -m "long or sized or hypothesis" --ignore tests/spark $(TEST_FLAGS)
+
+test-poisoned: $(VENV)/long-tools ## the core, stores and the paper's tables under an allocator that overwrites what is freed
+	PYTHONMALLOC=malloc MALLOC_PERTURB_=171 $(PYTEST) -m "not long" tests/core tests/store tests/model
+	PYTHONMALLOC=malloc MALLOC_PERTURB_=171 $(PYTEST) tests/paper
 
 preflight: ## what the tests need and this machine lacks, and how to install it
 	@if [ -f .ci/preflight ]; then sh .ci/preflight; fi
@@ -140,7 +152,7 @@ bench: $(VENV)/installed ## this machine's figures: pages, a crawl, tables, stor
 
 bench-crawls: $(VENV)/installed ## real whole sites, crawled with and without the add-on, and beside other ways (BENCH_FLAGS=--quick)
 	@$(BIN)/python -m pip install -q --group bench
-	@$(BIN)/python tests/bench crawls --real 30 $(BENCH_FLAGS)
+	@$(BIN)/python tests/bench crawls $(BENCH_FLAGS)
 
 bench-peers: $(VENV)/installed ## pages and tables beside other programs; those it can are installed for it
 	@$(BIN)/python -m pip install -q --group bench

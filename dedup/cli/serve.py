@@ -57,6 +57,13 @@ def _size(least: str) -> Callable[[click.Context, click.Option, str], int]:
     return read
 
 
+def _no_port(_context: click.Context, _option: click.Option, given: str | None) -> None:
+    if given is not None:
+        raise click.UsageError(
+            "there is no --port: give --listen HOST:PORT for Redis clients, --http HOST:PORT for HTTP"
+        )
+
+
 def _file_option(flag: str, text: str) -> Callable[[F], F]:
     return click.option(flag, type=click.Path(path_type=Path), help=text)
 
@@ -85,6 +92,7 @@ def _file_option(flag: str, text: str) -> Callable[[F], F]:
     show_default=True,
     help="HOST:PORT for HTTP and the page that draws the metrics; none turns them off.",
 )
+@click.option("--port", hidden=True, expose_value=False, callback=_no_port)
 @_file_option("--tls-cert", "Certificate (a PEM file); both ports then use TLS.")
 @_file_option("--tls-key", "Private key of the certificate, a PEM file.")
 @_file_option("--tls-client-ca", "Serve only who has a certificate of this authority, a PEM file.")
@@ -95,7 +103,7 @@ def _file_option(flag: str, text: str) -> Callable[[F], F]:
 @click.option(
     "--kafka",
     metavar="HOST:PORT,...",
-    help="Follow the insert events of these Kafka brokers; for logins see docs/use/service-kafka.md.",
+    help="Follow the insert events of these Kafka brokers; for logins see docs/use/kafka.md.",
 )
 @setting_option("topic", metavar="TOPIC")
 @click.option(
@@ -129,7 +137,7 @@ def _file_option(flag: str, text: str) -> Callable[[F], F]:
     default="1G",
     show_default=True,
     help="Bound on memory that clients can use: half for pages in flight, a quarter for unread answers, "
-    "a quarter for incomplete commands. Stores need more.",
+    "a quarter for incomplete commands and requests under way. Stores need more.",
 )
 @click.option(
     "--max-page",
@@ -154,7 +162,7 @@ def serve(
     """Serve one memory to many crawlers: RESP (any Redis client) and HTTP.
 
     Clients need the token in the environment variable DEDUP_TOKEN, or one of --tokens; without one the service
-    listens only on this machine. A reservation that nobody ends expires after DEDUP_RESERVATION_SECONDS (600). Of 4,096 connections one address
+    listens only on this machine. A reservation that no client ends expires after DEDUP_RESERVATION_SECONDS (600). Of 4,096 connections one address
     has half; one without a command for 15 minutes is closed. Once it listens, one line on stdout says where. SIGTERM stops it cleanly.
     """
     from dedup.model.addresses import parse_address

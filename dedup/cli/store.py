@@ -315,7 +315,7 @@ def produce(path: str, kafka: str, topic: str | None) -> None:
     """Write the documents of the stores at PATH to a Kafka topic, as insert events. The stores are not changed.
 
     A topic that does not exist is created. For a service that gets a new topic, or its first one. Logins are in the
-    environment, see docs/use/service-kafka.md. An unreadable document is reported and left out, with exit code 1.
+    environment, see docs/use/kafka.md. An unreadable document is reported and left out, with exit code 1.
     """
     from dedup.wire.kafka import kafka_config
     from dedup.wire.kafka.login import INSERTS_TOPIC

@@ -37,8 +37,10 @@ def parse_address(text: str, what: str = "address") -> HostPort:
         host = host[1:-1]
     elif ":" in host:
         colon = ""
-    if not (colon and host and port.isascii() and port.isdigit() and int(port) < 1 << 16):
+    if not (colon and host and port.isascii() and port.isdigit()):
         raise UsageError(
             f"{what} {text!r} is not allowed: HOST:PORT, such as 127.0.0.1:7700 or [::1]:7700, with a port of 0 to 65535"
         )
+    if len(port) > 5 or int(port) > 65535:
+        raise UsageError(f"{what} {text!r} is not allowed: a port is a number from 0 to 65535")
     return HostPort(host, int(port))

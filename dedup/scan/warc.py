@@ -30,6 +30,7 @@ from typing import IO, Any
 
 import msgspec
 
+from dedup.core.packed import gunzipped
 from dedup.scan.inputs import kind_of
 from dedup.scan.records import is_damage
 from dedup.scan.values import Broken, RawPage, ReadingOptions, Skipped, shown
@@ -329,7 +330,7 @@ def _decoded(coding: str, body: bytes, size: int) -> bytes:
         if coding == "chunked":
             return read_up_to(stream_io.ChunkedReader(data), size) if _CHUNK.match(body) else body
         if coding in {"gzip", "x-gzip"}:
-            return _inflated(body, 31, size) if body.startswith(_GZIP) else body
+            return gunzipped(body, size) if body.startswith(_GZIP) else body
         if coding == "deflate":
             return _deflated(body, size)
         if coding == "zstd":

@@ -182,7 +182,7 @@ class Applying:
                 "partition %d, offset %d is not in the partition of its key by murmur2; all such events "
                 "are skipped. Either its producer uses another partitioner (set Kafka's own, and write "
                 "those events again), or the topic has got more partitions (move to a new topic: "
-                "docs/use/service-kafka.md)",
+                "docs/use/kafka.md)",
                 *done.misplaced[0],
             )
         self.counts["repeated"] += done.repeated

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import re
 import signal
 import sys
 import time
@@ -25,7 +26,7 @@ from dedup.model.errors import StoreLocked, UsageError
 from dedup.service.connections import Listening
 from dedup.service.core.access import Tokens
 from dedup.service.core.config import ServiceConfig, check_config
-from dedup.service.core.namespaces import Namespaces, Pruning
+from dedup.service.core.namespaces import Namespaces, Pruning, check_no_store
 from dedup.service.core.operations import Operations
 from dedup.service.core.refusal import log_rate_limited
 from dedup.service.http.bodies import Health
@@ -72,7 +73,7 @@ class Service:
             made_app(
                 self.commands,
                 metrics,
-                self.health,
+                self._asked_health,
                 self.tokens,
                 config.host_names,
                 config.limits,
@@ -86,6 +87,9 @@ class Service:
             self.pruning = Pruning(self.namespaces, config.keep_seconds, self.commands.counts)
         self._beside: list[asyncio.Task[None]] = []  # what they do, once the service is ready
         self._stores: asyncio.Future[None] | None = None  # a thread that opens them has no cancel
+        self._told: Health | None = (
+            None  # what was logged last of readiness, once the service is ready
+        )
         self._following = False  # the log: from then on the replica decides about readiness
         self._failed: BaseException | None = None
 
@@ -175,6 +179,7 @@ class Service:
             time.monotonic() - began,
             f". {stale}" if stale else "",
         )
+        self._told = self.health()  # which the line above says, or open_all() for each namespace
         if self.pruning is not None:
             self._beside.append(asyncio.create_task(self.pruning.run()))
 
@@ -186,6 +191,22 @@ class Service:
                 port.end_overdue(now)
             if self.replica is not None and self._following and not self.stop.is_set():
                 self.commands.not_ready = self.replica.not_ready
+            self._log_change()
+
+    def _asked_health(self) -> Health:
+        """Return what /readyz says, and log it if that is new: what is short may end between two checks."""
+        self._log_change()
+        return self.health()
+
+    def _log_change(self) -> None:
+        """Log a change of what /readyz says; one of figures in its reason is none."""
+        health, told = self.health(), self._told
+        if told is None or self.stop.is_set() or _without_figures(health) == _without_figures(told):
+            return
+        self._told = health
+        level = logging.INFO if health.status == "ok" else logging.WARNING
+        reason = f": {health.reason}" if health.reason else f" again; before: {told.reason}"
+        log.log(level, "/readyz: %s%s", health.status, reason)
 
     async def _drain(self) -> None:
         for port in self._ports:
@@ -194,6 +215,10 @@ class Service:
             async with asyncio.timeout(self.config.limits.drain_seconds):
                 for port in self._ports:
                     await port.drained()
+
+
+def _without_figures(health: Health) -> tuple[str, str]:
+    return health.status, re.sub(r"[0-9.]+", "", health.reason)
 
 
 def _replica(config: ServiceConfig, namespaces: Namespaces) -> "Replica | None":
@@ -216,6 +241,7 @@ def run(
     check_config(config)
     os.umask(0o077)  # what crawlers found is for this service only
     config.path.mkdir(parents=True, exist_ok=True)
+    check_no_store(config.path)  # before a line says that it listens
 
     async def serve() -> None:
         await Service(config).run(listening)

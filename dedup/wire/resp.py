@@ -74,6 +74,9 @@ COPIED_BYTES = 1 << 14  # that are copied when more comes; more of them are kept
 MISSING = object()  # what next() returns where no whole command is left
 
 _EMPTY = b"\r\n", b"\r"  # an empty line, and what may become one
+_INLINE = tuple(
+    name + end for name in (b"PING", b"QUIT") for end in (b"\r\n", b"\n")
+)  # load balancers say these
 _FAULTS = {
     lib.NDD_MANY: "an array of this many elements is not allowed",
     lib.NDD_LONG: "a command of this many bytes is not allowed",
@@ -142,6 +145,7 @@ class Incoming:
             if not whole:
                 if not self._skip_empty(trusted):
                     return MISSING
+                whole = self._whole
                 continue
             self._at = end = at + read.end
             self._reader.feed(bytes(data[at:end]))
@@ -166,6 +170,8 @@ class Incoming:
             ):
                 skipped = len(line) == 2
                 self._at += 2 * skipped
+            elif behind == lib.NDD_OTHER and (inline := self._inline()) is not None:
+                skipped = inline
             elif behind != lib.NDD_PART or len(self._data) - self._at > self._most[trusted]:
                 raise NotResp(_FAULTS.get(behind, _FAULTS[lib.NDD_LONG]))
             if self._at == len(self._data):
@@ -176,3 +182,14 @@ class Incoming:
         elif self.partial_since is None:
             self.partial_since = self._fed
         return skipped
+
+    def _inline(self) -> bool | None:
+        """Take an inline PING or QUIT; return whether one is whole, None if it is neither."""
+        line = bytes(self._data[self._at : self._at + 6]).upper()
+        for each in _INLINE:
+            if line.startswith(each):
+                self._reader.feed(b"*1\r\n$4\r\n%b\r\n" % line[:4])
+                self._at += len(each)
+                self._whole = 1
+                return True
+        return False if any(each.startswith(line) for each in _INLINE) else None

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from needing import linux_only
 from table_oracle import DISTANCES, KINDS, neighbourhoods, scan_clusters, scan_pairs
 
 from dedup.core.pairs import find_all, find_clusters, memory_needed
@@ -48,32 +49,30 @@ def test_all_pairs_do_not_change_their_input() -> None:
     assert values.tolist() == [9, 3, 9, 1]
 
 
-PEAK = """
-import re, sys
+LIMITED = """
+import re, resource, sys
 import numpy as np
 from dedup.core.pairs import find_all, find_clusters
-def peak():
-    return int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) * 1024
+find = dict(find_all=find_all, find_clusters=find_clusters)[sys.argv[1]]
 values = np.random.default_rng(1).integers(0, 2**64, 1_500_000, dtype=np.uint64)
-{find}(values[:1000], 3)
-before = peak() - values.nbytes
-{find}(values, 3)
-print(peak() - before)
+find(values[:1000], 3)
+taken = int(re.search(r"VmData:\\s+(\\d+)", open("/proc/self/status").read())[1]) * 1024
+resource.setrlimit(resource.RLIMIT_DATA, (taken + int(sys.argv[2]),) * 2)
+try:
+    find(values, 3)
+except MemoryError:
+    print("too little")
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells the memory of a process")
+@linux_only
 @pytest.mark.parametrize("find", ["find_all", "find_clusters"])
-def test_the_memory_needed_is_what_is_taken(find):
-    """memory_needed() is no less than a process takes for it, and no more than twice that."""
-    done = subprocess.run(
-        [sys.executable, "-c", PEAK.format(find=find)],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
+def test_the_memory_needed_is_enough_and_half_of_it_is_not(find):
+    """A process that may have memory_needed() more bytes ends; with half of them MemoryError is raised."""
     needed = memory_needed(1_500_000, clusters=find == "find_clusters")
-    assert needed / 2 <= int(done.stdout) <= needed
+    for size, said in ((needed + (1 << 20), ""), (needed // 2, "too little\n")):
+        command = [sys.executable, "-c", LIMITED, find, str(size)]
+        assert subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout == said
 
 
 CHOSEN = """

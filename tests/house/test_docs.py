@@ -134,7 +134,7 @@ def test_examples(tmp_path):
 
 FOR_DEVELOPERS = [
     *(ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md")),
-    *(DOCS / "explain" / name for name in ("architecture.md", "inside.md")),
+    DOCS / "explain" / "architecture.md",
 ]
 
 

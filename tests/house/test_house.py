@@ -64,4 +64,4 @@ def test_a_name_that_the_package_does_not_have_is_an_attribute_error():
         dedup.nothing  # noqa: B018
     assert sorted({*dedup.__all__} & {*dir(dedup)}) == dedup.__all__
     assert all(hasattr(dedup, name) for name in dedup.__all__)
-    assert re.fullmatch(r"[0-9.]+", dedup.__version__)
+    assert re.fullmatch(r"[0-9.]+(\.dev[0-9]+)?", dedup.__version__)

@@ -32,10 +32,12 @@ PROBED = command("DEDUP.PROBE", "none", page())
 @pytest.mark.parametrize(
     ("sent", "answer"),
     [
-        (b"PING\r\n" + command("PING"), NOT_RESP),
-        (command("PING") + b"PING\r\n" + command("PING"), b"+PONG\r\n" + NOT_RESP),
+        (b"ECHO a\r\n" + command("PING"), NOT_RESP),
+        (command("PING") + b"PINGS\r\n" + command("PING"), b"+PONG\r\n" + NOT_RESP),
+        (b"PING\r\n" + command("PING") + b"ping\nPinG\r\n" + PROBED + b"PING\n", b"+PONG\r\n" * 4 + b"*0\r\n+PONG\r\n"),
+        (command("PING") + b"QUIT\r\n" + command("PING"), b"+PONG\r\n+OK\r\n"),
         (b"*-1\r\n*0\r\n*-7\r\n" + command("PING"), b"+PONG\r\n"),
-        (PROBED * 3 + b"PING\r\n" + PROBED * 2, b"*0\r\n" * 3 + NOT_RESP),
+        (PROBED * 3 + b"INFO\r\n" + PROBED * 2, b"*0\r\n" * 3 + NOT_RESP),
         (PROBED * 3 + b"*0\r\n" + PROBED * 2, b"*0\r\n" * 5),
         (PROBED * 3 + b"\r\n\r\n" + PROBED * 2, b"*0\r\n" * 5),
         (b"\r\n" + command("PING") + b"\rPING\r\n", b"+PONG\r\n" + NOT_RESP),
@@ -44,7 +46,7 @@ PROBED = command("DEDUP.PROBE", "none", page())
     ],
 )  # fmt: skip
 def test_a_line_of_text_is_no_command_and_what_is_empty_is_skipped(serving, sent, answer):
-    """In one piece, and cut anywhere, the answers are the same."""
+    """But a load balancer's PING and QUIT. In one piece, and cut anywhere, the answers are the same."""
     assert said(serving, sent) == answer
     assert said(serving, *[sent[i : i + 1] for i in range(len(sent))]) == answer
     for at in range(1, len(sent), 7):

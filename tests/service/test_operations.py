@@ -40,7 +40,7 @@ def test_every_metric_is_in_the_document(tmp_path, follows, request):
         client.ping()
         _, text = service.get("/metrics")
     found = set(re.findall(r"^# TYPE (\w+) ", text.decode(), re.MULTILINE))
-    named = set(re.findall(r"\bdedup_[a-z_]+", METRICS))
+    named = set(re.findall(r"\b(?:dedup|process)_[a-z_]+", METRICS))
     assert found <= named
     if follows:
         assert named <= found

@@ -1,4 +1,4 @@
-"""The procedures of docs/use/service.md and service-kafka.md work as they stand there.
+"""The procedures of docs/use/service.md and kafka.md work as they stand there.
 
 Commands are taken from the page, with its folder, addresses and names replaced by those of the test. A command or an
 event of a page that no test takes fails the last tests.
@@ -195,6 +195,8 @@ def test_a_full_disk_is_freed_and_nothing_else_is_needed(tmp_path):
         crawled(service, 10_000)
         assert ready(service)["status"] == "ok"
         assert known(service, 1, 10_000)
+        until(lambda: any("/readyz: ok again; before: " in line for line in service.log))
+        assert sum("/readyz: stale: a store takes no changes" in line for line in service.log) == 1
 
 
 # ------------------------------------------------------------------------------------ Kafka

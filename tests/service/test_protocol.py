@@ -118,7 +118,6 @@ def test_the_bounds_are_those_of_the_service():
     assert bounds.command_bytes == 1 << 20
     assert "1 MiB" in text
     for figure in (
-        f"batch {bounds.batch:,}",
         f"batch {bounds.neighbours:,}",
         f"{bounds.command_seconds:g} seconds to be whole",
         f"{bounds.unread_seconds:g} seconds to be read",

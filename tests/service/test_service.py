@@ -117,6 +117,11 @@ def test_a_wrong_command_names_what_is_wrong(client, words, error):
 # ---------------------------------------------------------------------- what clients do at connection
 
 
+def test_info_has_a_role(client):
+    """Clients that look for the primary ask for it (valkey-glide, Lettuce)."""
+    assert client.info("replication")["role"] == client.info()["role"] == "master"
+
+
 def test_connection_commands_of_redis_py(client):
     """client_id, client_setname, info, config_get, echo, command_count, select answer as expected."""
     assert isinstance(client.client_id(), int)

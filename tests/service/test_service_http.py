@@ -195,6 +195,15 @@ def test_what_is_not_there_is_told_as_other_errors_are(serving, ask):
         assert headers["Allow"] == ("POST" if status == 405 else None)
 
 
+def test_a_namespace_that_there_is_not_is_said_to_be_none(call, ns):
+    """By its name: it may be a typing error; so is a document of another."""
+    judge(call, ns, "http://a/1")
+    for name, said in ((f"{ns}x"[-64:], f"namespace '{f'{ns}x'[-64:]}'"), (ns, "document")):
+        status, answer = call("GET", f"/v1/documents?ns={name}&key=http%3A%2F%2Fa%2Fnone")
+        assert status == 404
+        assert f"there is no such {said}" in answer["error"]["message"]
+
+
 def test_metrics_are_prometheus_and_count(serving, call, ns, ask):
     """The figures parse, histogram included, and follow what was done."""
     judge(call, ns, "http://a/1")

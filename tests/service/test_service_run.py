@@ -8,12 +8,33 @@ from command_line import call
 from commands import TOKEN, insert, spread
 from services import Serving
 
+import dedup
+
 
 @pytest.mark.parametrize("option", ["--listen", "--http"])
 def test_it_does_not_start_beyond_loopback_without_a_token(tmp_path, option):
     """Any address but loopback's needs DEDUP_TOKEN; the error says so."""
     done = call("serve", "--path", tmp_path, option, "0.0.0.0:0")
     assert (done.exit_code, "DEDUP_TOKEN" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "advised"),
+    [
+        (["--listen", "127.0.0.1:99999"], "a port is a number from 0 to 65535"),
+        (["--port", "7700"], "give --listen HOST:PORT"),
+        (["--path", "{folder}/d"], "give the folder above it"),
+    ],
+)
+def test_a_start_that_cannot_be_says_what_to_give(tmp_path, options, advised):
+    """Before a line says that it listens."""
+    with dedup.open(tmp_path, namespace="d"):
+        pass
+    given = [each.format(folder=tmp_path) for each in options]
+    done = call("serve", "--path", tmp_path, *given)
+    assert done.exit_code == 2
+    assert advised in done.stderr
+    assert "listening" not in done.stdout
 
 
 def test_sigterm_answers_what_was_asked_and_writes_snapshots(tmp_path):

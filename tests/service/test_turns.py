@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sizes import examples
 from sketches import sketch
+from starlette.datastructures import QueryParams
 from starlette.responses import Response
 from stores import document
 
@@ -163,11 +164,32 @@ async def test_a_flood_leaves_the_loop_to_others(folder):
     namespaces.close()
 
 
+async def test_a_newcomer_waits_for_no_flood(folder):
+    """Who connects after 100 clients sent long transactions is answered before a fifth of their commands was read."""
+    namespaces, port, _, _ = flooding(folder, 0)
+    connections, flood = [Connection(port) for _ in range(100)], command("ECHO", "x") * 9_900
+    for connection in connections:
+        connection.connection_made(Wire())
+        connection.data_received(command("MULTI") + flood)  # all in one iteration of the loop
+    newcomer, wire = Connection(port), Wire()
+    newcomer.connection_made(wire)
+    newcomer.data_received(command("PING"))
+    while not wire.written:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    read = sum(len(connection.session.queued or ()) for connection in connections)
+    assert read < 0.2 * 9_900 * len(connections)
+    for connection in connections:
+        connection.connection_lost(None)
+    namespaces.close()
+
+
 async def test_a_backup_leaves_the_loop_to_others(tmp_path, monkeypatch):
     """An answer of a backup is made in parts, between which others have their turn."""
     monkeypatch.setattr(scheduling, "SLICE_SECONDS", 0.0)  # each part is a slice
     query = {"ns": "d"}
-    request = SimpleNamespace(query_params=query, state=SimpleNamespace(caller=Caller("", ALL, "")))
+    request = SimpleNamespace(
+        query_params=QueryParams(query), state=SimpleNamespace(caller=Caller("", ALL, ""))
+    )
 
     async def iterations(answering: Coroutine[Any, Any, Response]) -> tuple[int, bytes]:
         answer, count = asyncio.ensure_future(answering), 0

@@ -22,7 +22,7 @@ from services import Serving
 
 DOCS = Path(__file__).parents[2] / "docs"
 OPERATIONS = DOCS / "use" / "service.md"
-KAFKA = DOCS / "use" / "service-kafka.md"
+KAFKA = DOCS / "use" / "kafka.md"
 
 STORE = "/var/lib/dedup"  # the pages' folder
 WITHIN_SECONDS = 300

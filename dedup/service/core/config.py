@@ -69,12 +69,12 @@ class Limits(msgspec.Struct, frozen=True):
     @property
     def partial_memory(self) -> int:
         """Bytes of RESP commands that are not whole, of all connections."""
-        return self.memory_bytes // 8
+        return self.memory_bytes * 3 // 16
 
     @property
     def work_memory(self) -> int:
         """Bytes of HTTP requests, unpacked, and of answers to batches, of all that are under way."""
-        return self.memory_bytes // 8
+        return self.memory_bytes // 16
 
 
 USUAL_LIMITS = Limits()

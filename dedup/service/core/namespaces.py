@@ -27,7 +27,7 @@ from dedup.detector import EmbeddedDetector, MemoryBudget, open_embedded
 from dedup.model.errors import DedupError, RecipeMismatch, UsageError
 from dedup.model.names import check_namespace
 from dedup.model.policy import GREATEST_DISTANCE, Options, Scope
-from dedup.model.recipes import recipe_of
+from dedup.model.recipes import NEWEST, recipe_of
 from dedup.service.core.config import USUAL_LIMITS, Limits
 from dedup.service.core.refusal import Refused, code, message
 
@@ -117,11 +117,7 @@ class Namespaces:
         dedup.open() raises then, and UsageError if there are more than allowed, or the folder is a store itself.
         """
         self.path.mkdir(parents=True, exist_ok=True)
-        if (self.path / DOCUMENTS).exists():
-            raise UsageError(
-                f"{self.path} is a store itself (it has {DOCUMENTS}): give the folder above it, "
-                f"--path {self.path.absolute().parent}, which serves it as the namespace {self.path.absolute().name}"
-            )
+        check_no_store(self.path)
         for left in self.path.glob(f"{_DROPPED}*"):  # a removal that a kill cut short
             shutil.rmtree(left)
         found = sorted(each.name for each in self.path.iterdir() if _may_be_store(each))
@@ -220,7 +216,14 @@ class Namespaces:
     def _made(self, name: str, recipe: str, asked: PolicyOverrides) -> _Namespace:
         check_namespace(name)
         # checked before anything is created
-        usual = recipe_of(recipe).distance
+        try:
+            usual = recipe_of(recipe).distance
+        except RecipeMismatch as error:
+            raise Refused(
+                error.code,
+                f"this service does not know the client's recipe {recipe!r}: upgrade the older of client and service; "
+                f"its own is {NEWEST!r}",
+            ) from error
         _check_distance(asked, usual if self._distance is None else self._distance)
         if len(self._open) + len(self.unserved) >= self._limits.namespaces:
             raise Refused(
@@ -275,6 +278,16 @@ class Namespaces:
     def _detector(self, name: str, **asked: Any) -> EmbeddedDetector:
         asked = {"reservation_seconds": self._reservation_seconds} | asked
         return open_embedded(self.path, Options(namespace=name, clock=self._clock, **asked))
+
+
+def check_no_store(path: Path) -> None:
+    """Raise UsageError for the folder of one store, where that of stores is wanted."""
+    if (path / DOCUMENTS).exists():
+        whole = path.absolute()
+        raise UsageError(
+            f"{path} is a store itself (it has {DOCUMENTS}): give the folder above it, --path {whole.parent}, which "
+            f"serves it as the namespace {whole.name}"
+        )
 
 
 def _may_be_store(folder: Path) -> bool:

@@ -1,27 +1,32 @@
 """`POST /v1/judge`: the page itself is sent, the service reads it, and answers with the verdict.
 
-    body (text/html with a query, or JSON; gzip) -> pages -> fingerprint (large ones in a thread) -> reserve -> verdict
+    body (text/html with a query, or JSON; gzip) -> pages -> fingerprint -> reserve -> verdict
+         large or packed: as there is room, in a thread       small: in slices
 
 Invariants: a page has the verdict that it has when the client makes its fingerprint, key and domain. No page is read that is
-longer than the limit, packed or not; of large ones READERS are read at a time, so that memory stays bounded.
+longer than the limit, packed or not. Unpacking, decoding and reading are work: the event loop does a slice of it at a time,
+and READERS threads the rest; what is unpacked is held room for before, so that memory stays bounded.
 """
 
 import asyncio
-import json
+import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, NamedTuple
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
+from starlette.datastructures import QueryParams
 
 from dedup.core.fingerprint import fingerprint, fingerprint_text
+from dedup.core.packed import gunzipped
 from dedup.model.errors import UsageError
 from dedup.model.forms import FIELD_BYTES, check_field
 from dedup.model.names import document_key, registrable_domain
-from dedup.model.page import PageFingerprint
+from dedup.model.page import PageFingerprint, ReserveOptions
 from dedup.model.policy import Scope
 from dedup.service.core.config import Limits
 from dedup.service.core.namespaces import PolicyOverrides
@@ -32,8 +37,8 @@ from dedup.service.http import bodies
 
 PATH = "/v1/judge"
 HTML_TYPES = ("text/html", "application/xhtml+xml")
-LARGE_BYTES = 1 << 16  # of a page; larger ones are read in a thread
-READERS = 2  # threads that read at a time
+LARGE_BYTES = 1 << 16  # of a request; larger ones are read in a thread
+READERS = 2  # threads that read at a time: each may hold a few times what its page has
 TEXT_BYTES = 1 << 13  # of a name in the query
 
 _Url = Annotated[
@@ -91,59 +96,84 @@ class _Sent(NamedTuple):
     options: Any
 
 
+class _Read(NamedTuple):
+    """A page that was read."""
+
+    key: str
+    page: PageFingerprint
+    options: ReserveOptions
+
+
+class _HalfPair(Exception):
+    """A request with half of a surrogate pair, as JSON.stringify writes a text that was cut."""
+
+
+Hold = Callable[[int], Awaitable[None]]
+
+
 class PageJudge:
     """Judges the pages of requests."""
 
-    def __init__(self, commands: Operations) -> None:
+    def __init__(self, commands: Operations, readers: asyncio.Semaphore) -> None:
         self._commands = commands
-        self._readers = asyncio.Semaphore(READERS)
+        self._readers = readers
 
     async def answer(
-        self, headers: Mapping[str, str], query: Mapping[str, str], body: bytes
+        self, headers: Mapping[str, str], query: QueryParams, body: bytes, hold: Hold
     ) -> JudgeAnswer:
-        """Answer a request. Raises Refused, UsageError, and what Operations.reserve() raises."""
-        self._commands.check_ready()
-        limits = self._commands.limits
-        body = unpacked(body, headers.get("content-encoding", ""), limits)
-        kind, _, parameters = headers.get("content-type", "").partition(";")
-        if kind.strip().lower() in HTML_TYPES:
-            asked, pages = _of_query(query, body, _charset(parameters))
+        """Answer a request; hold() waits until it may take so many bytes more.
+
+        Raises Refused, UsageError, and what Operations.reserve() raises.
+        """
+        commands = self._commands
+        commands.check_ready()
+        pages: Sequence[_Sent | _Read | Exception]
+        decode = partial(_decoded, headers, query, body, commands.limits)
+        packing = headers.get("content-encoding", "").strip().lower()
+        is_packed = packing not in {"", "identity"}
+        if is_packed or len(body) > LARGE_BYTES:
+            # what is unpacked, and its text
+            await hold(2 * commands.limits.judge_bytes if is_packed else len(body))
+            asked, pages = await self._in_thread(decode)
         else:
-            asked, pages = _of_json(body)
-        results: list[JudgedPage] = []
-        async for sent in in_slices(pages, self._commands.turns):
+            await commands.turns.take()
             try:
-                results.append(await self._judged(asked, sent, limits))
+                asked, pages = decode(mend=False)
+            except _HalfPair:
+                asked, pages = await self._in_thread(decode)
+        results: list[JudgedPage] = []
+        async for each in in_slices(pages, commands.turns):
+            try:
+                read = _read(each, asked, commands.limits) if isinstance(each, _Sent) else each
+                results.append(self._judged(asked, read))
             except Exception as error:
-                if code(error) in {"RECIPE", "DISTANCE"} or len(pages) == 1:
+                if code(error) in {"RECIPE", "DISTANCE"} or asked.pages is None:
                     raise
                 results.append(JudgedPage(error=bodies.fault(error)))
         if asked.pages is not None:
             return JudgeAnswer(results=results)
         return JudgeAnswer(*msgspec.structs.astuple(results[0]))
 
-    async def _judged(self, asked: Any, sent: _Sent, limits: Limits) -> JudgedPage:
-        key = sent.key or _key_of(sent.url)
-        for name, value in (("key", key), ("kind", sent.options.kind)):
-            check_field(name, value)
-        if len(sent.data) > limits.page_bytes:
-            raise Refused("LIMIT", f"a page has up to {limits.page_bytes:,} bytes (--max-page)")
-        read = partial(_read, sent, links=asked.links)
-        if len(sent.data) > LARGE_BYTES:
-            async with self._readers:
-                page = await asyncio.to_thread(read)
-        else:
-            page = read()
-        options = replace(sent.options, domain=registrable_domain(sent.url) or None)
-        verdict = self._commands.reserve(
-            asked.ns,
-            key,
-            page,
-            PolicyOverrides(asked.distance, asked.similarity, asked.features, asked.scope),
-            options,
-        )
+    async def _in_thread(
+        self, decode: Callable[..., tuple[Any, list[_Sent]]]
+    ) -> tuple[Any, list[_Read | Exception]]:
+        """Decode a request and read its pages in a thread."""
+        limits = self._commands.limits
+
+        def read() -> tuple[Any, list[_Read | Exception]]:
+            asked, pages = decode(mend=True)
+            return asked, [_tried(sent, asked, limits) for sent in pages]
+
+        async with self._readers:
+            return await asyncio.to_thread(read)
+
+    def _judged(self, asked: Any, read: _Read | Exception) -> JudgedPage:
+        if isinstance(read, Exception):
+            raise read
+        overrides = PolicyOverrides(asked.distance, asked.similarity, asked.features, asked.scope)
+        verdict = self._commands.reserve(asked.ns, read.key, read.page, overrides, read.options)
         found = bodies.judged(asked.ns, verdict, fields=asked.fields)
-        return JudgedPage(**msgspec.structs.asdict(found), key=key)
+        return JudgedPage(**msgspec.structs.asdict(found), key=read.key)
 
 
 def unpacked(body: bytes, encoding: str, limits: Limits) -> bytes:
@@ -154,28 +184,35 @@ def unpacked(body: bytes, encoding: str, limits: Limits) -> bytes:
     if name not in {"gzip", "x-gzip"}:
         raise Refused("ERR", f"Content-Encoding {encoding[:40]!r} is not read: gzip or none")
     most = limits.judge_bytes
-    unpacker = zlib.decompressobj(wbits=31)
     try:
-        data = unpacker.decompress(body, most + 1)
+        data = gunzipped(body, most + 1)
     except zlib.error as error:
-        raise Refused("ERR", f"the body is no gzip ({error})") from None
+        raise Refused("ERR", f"the body is no gzip, or cut short ({error})") from None
     if len(data) > most:
         raise Refused("LIMIT", f"a body has up to {most:,} bytes, unpacked")
-    if not unpacker.eof:
-        raise Refused("ERR", "the body is cut short: its gzip does not end")
     return data
 
 
-def _of_query(
-    query: Mapping[str, str], body: bytes, charset: str | None
+def _decoded(
+    headers: Mapping[str, str], query: QueryParams, body: bytes, limits: Limits, *, mend: bool
 ) -> tuple[Any, list[_Sent]]:
+    """Return what a request asks for, and its pages. Raises Refused, and _HalfPair unless that is mended."""
+    body = unpacked(body, headers.get("content-encoding", ""), limits)
+    kind, _, parameters = headers.get("content-type", "").partition(";")
+    if kind.strip().lower() in HTML_TYPES:
+        return _of_query(query, body, _charset(parameters))
+    return _of_json(body, mend=mend)
+
+
+def _of_query(query: QueryParams, body: bytes, charset: str | None) -> tuple[Any, list[_Sent]]:
     """Return what a query asks for, and the page that is the body."""
-    if wrong := set(query) - set(JudgeRequest.__struct_fields__) | {"html", "text", "pages"} & set(
-        query
-    ):
-        raise Refused("ERR", f"the query has no {', '.join(sorted(wrong))[:TEXT_BYTES]}")
+    known = set(JudgeRequest.__struct_fields__) - {"html", "text", "pages"}
+    given = once(query)
+    if wrong := given.keys() - known:
+        names = ", ".join(sorted(wrong))[:TEXT_BYTES]
+        raise Refused("ERR", f"the query takes no {names}, but {', '.join(sorted(known))}")
     try:
-        asked = msgspec.convert(dict(query), JudgeRequest, strict=False)
+        asked = msgspec.convert(given, JudgeRequest, strict=False)
     except msgspec.ValidationError as error:
         raise Refused("ERR", f"the query: {error}") from None
     if asked.url is None:
@@ -183,11 +220,30 @@ def _of_query(
     return asked, [_Sent(asked.url, asked.key, body, False, charset, bodies.options_of(asked))]
 
 
-def _of_json(body: bytes) -> tuple[Any, list[_Sent]]:
+def once(query: QueryParams) -> dict[str, str]:
+    """Return the names of a query and their values. Raises Refused for one that is given twice."""
+    found: dict[str, str] = {}
+    for name, value in query.multi_items():
+        if name in found:
+            raise Refused("ERR", f"the query has {name[:TEXT_BYTES]} twice")
+        found[name] = value
+    return found
+
+
+def _of_json(body: bytes, *, mend: bool = True) -> tuple[Any, list[_Sent]]:
     try:
         asked = _decode(body)
     except (ValueError, RecursionError) as error:
-        asked = _leniently(body, error)
+        # a ValidationError is of what the JSON says
+        is_json = isinstance(error, msgspec.ValidationError)
+        if is_json or not _SURROGATE.search(body):
+            raise Refused("ERR", str(error)) from None
+        if not mend:
+            raise _HalfPair from None
+        try:
+            asked = _decode(_mended(body))
+        except (ValueError, RecursionError):
+            raise Refused("ERR", str(error)) from None
     if asked.pages is None:
         if asked.url is None:
             raise Refused("ERR", "Object missing required field `url`, or `pages`")
@@ -195,12 +251,21 @@ def _of_json(body: bytes) -> tuple[Any, list[_Sent]]:
     return asked, [_sent(page) for page in asked.pages]
 
 
-def _leniently(body: bytes, error: Exception) -> Any:
-    """Return a request with half of a surrogate pair, as JSON.stringify writes a text that was cut."""
-    try:
-        return msgspec.convert(json.loads(body), JudgeRequest)
-    except (ValueError, RecursionError):
-        raise Refused("ERR", str(error)) from None
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+# What stands before half of a pair, as a whole; or that half.
+_TO_HALF = re.compile(
+    rb"((?:[^\\]|\\(?:[^u]|u(?![dD][89a-fA-F])|u[dD][89abAB]..\\u[dD][c-fC-F]..))++)|\\u....",
+    re.DOTALL,
+)
+
+
+def _mended(body: bytes) -> bytearray:
+    """Return JSON with the character that stands for none in place of half of a pair."""
+    mended = bytearray(body)
+    for part in _TO_HALF.finditer(body):
+        if part[1] is None:
+            mended[part.start() : part.end()] = b"\\ufffd"
+    return mended
 
 
 def _sent(page: Any) -> _Sent:
@@ -211,7 +276,26 @@ def _sent(page: Any) -> _Sent:
     return _Sent(page.url, page.key, data, is_text, None, bodies.options_of(page))
 
 
-def _read(sent: _Sent, *, links: bool) -> PageFingerprint:
+def _tried(sent: _Sent, asked: Any, limits: Limits) -> _Read | Exception:
+    """Return a page as it was read, or why it cannot be: the others of its request are judged."""
+    try:
+        return _read(sent, asked, limits)
+    except Exception as error:  # noqa: BLE001 - becomes the answer, with its code
+        return error
+
+
+def _read(sent: _Sent, asked: Any, limits: Limits) -> _Read:
+    """Read a page. Raises Refused and UsageError."""
+    key = _key_of(sent.url, sent.key)
+    for name, value in (("key", key), ("kind", sent.options.kind)):
+        check_field(name, value)
+    if len(sent.data) > limits.page_bytes:
+        raise Refused("LIMIT", f"a page has up to {limits.page_bytes:,} bytes (--max-page)")
+    options = replace(sent.options, domain=registrable_domain(sent.url) or None)
+    return _Read(key, _fingerprint(sent, links=asked.links), options)
+
+
+def _fingerprint(sent: _Sent, *, links: bool) -> PageFingerprint:
     if sent.is_text:
         return fingerprint_text(sent.data)
     try:
@@ -220,9 +304,14 @@ def _read(sent: _Sent, *, links: bool) -> PageFingerprint:
         return fingerprint(sent.data, url=sent.url, links=links)
 
 
-def _key_of(url: str) -> str:
+def _key_of(url: str, given: str | None) -> str:
     try:
-        key = document_key(url)
+        parts = urlsplit(url)
+        if not (parts.scheme and parts.netloc):
+            raise ValueError(
+                "it is not the whole URL that was requested, such as http://example.com/1"
+            )
+        key = given or document_key(url)
         key.encode()
     except ValueError as error:
         raise Refused("ERR", f"the URL {url[:200]!r}: {error}") from None

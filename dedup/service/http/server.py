@@ -41,6 +41,7 @@ STATUS = {
     "NOTOKEN": 409,
     "ERR": 400,
 }
+DECODED_FACTOR = 8  # how much more a body may take once it is decoded: a list of short texts
 EXPORTED = 500  # documents of one answer
 PART = 25  # documents that are read before others may have their turn
 EXPORTED_BYTES = 1 << 20  # of their lines, from which on no more follow
@@ -80,7 +81,8 @@ class _Endpoints:
         self._commands = commands
         self._metrics = metrics
         self._health = health
-        self._judge = PageJudge(commands)
+        self._readers = asyncio.Semaphore(judge.READERS)
+        self._judge = PageJudge(commands, self._readers)
         described = openapi(commands.version, (JudgeRequest, JudgeAnswer), HTML_TYPES)
         self._openapi = msgspec.json.encode(described)
         self._decoders = {
@@ -92,8 +94,14 @@ class _Endpoints:
         decoder, carry_out = self._decoders[name], getattr(self, f"_{name}")
 
         async def endpoint(request: Request) -> Response:
+            body = await request.body()
             try:
-                asked = decoder.decode(await request.body())
+                if len(body) > judge.LARGE_BYTES:
+                    await request.state.hold(DECODED_FACTOR * len(body))
+                    async with self._readers:
+                        asked = await asyncio.to_thread(decoder.decode, body)
+                else:
+                    asked = decoder.decode(body)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 raise Refused("ERR", str(error)) from None
             answer = await carry_out(asked)
@@ -108,7 +116,10 @@ class _Endpoints:
     async def judge(self, request: Request) -> Response:
         """Judge the pages of a request."""
         body = await request.body()
-        return _json(await self._judge.answer(request.headers, request.query_params, body))
+        answer = await self._judge.answer(
+            request.headers, request.query_params, body, request.state.hold
+        )
+        return _json(answer)
 
     async def _insert(self, asked: bodies.InsertRequest) -> bodies.DoneAnswer:
         def insert(held: Any) -> Any:
@@ -146,18 +157,21 @@ class _Endpoints:
 
     async def documents(self, request: Request) -> Response:
         """Answer with a stored document."""
-        query = request.query_params
+        query = judge.once(request.query_params)
         if not {"ns", "key"} <= query.keys():
             raise Refused("ERR", "the query is ns=NAMESPACE and key=KEY")
         found = self._commands.document(query["ns"], query["key"])
+        if self._commands.namespaces.get(query["ns"]) is None:
+            return _missing(f"namespace {query['ns'][:64]!r}")
         return _missing("document") if found is None else _json(event_of(query["ns"], found))
 
     async def export(self, request: Request) -> Response:
         """Answer with documents as lines, from an id on; a header says where the next ones begin."""
-        namespace = request.query_params.get("ns")
+        query = judge.once(request.query_params)
+        namespace = query.get("ns")
         if namespace is None:
             raise Refused("ERR", "the query is ns=NAMESPACE and from=ID, from 0 on")
-        lines, first, after = bytearray(), _first(request.query_params), None
+        lines, first, after = bytearray(), _first(query), None
         async for _ in in_slices(range(EXPORTED // PART), self._commands.turns):
             found = self._commands.documents_from(namespace, first, PART)
             if found is None:

@@ -206,8 +206,8 @@ def _config(session: RespSession, arguments: list[bytes]) -> bytes:
 
 def _info(session: RespSession, _: list[bytes]) -> bytes:
     info = session.commands.info()
-    head = "# Server", "redis_mode:standalone", f"dedup_version:{info.pop('version')}", "# Dedup"
-    return info_lines(info, *head)
+    server = "# Server", "redis_mode:standalone", f"dedup_version:{info.pop('version')}"
+    return info_lines(info, *server, "# Replication", "role:master", "# Dedup")
 
 
 def info_lines(info: Mapping[str, object], *head: str) -> bytes:

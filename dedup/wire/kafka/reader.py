@@ -31,7 +31,7 @@ IDENTITY_SECONDS = 5.0  # between two checks that it is the same topic
 
 MOVE = (
     "--rebuild would lose documents. Write the stores to a new topic (dedup store produce), and start over "
-    "from that one: docs/use/service-kafka.md"
+    "from that one: docs/use/kafka.md"
 )  # the advice where partitions were added
 
 log = logging.getLogger(__name__)
@@ -150,7 +150,7 @@ class Reader:
         )
         return (
             f"a record of {self._topic.name} cannot be read ({self._unreadable}), of partition {' or '.join(at)}: repair "
-            "the topic, or move the documents to a new one (docs/use/service-kafka.md)"
+            "the topic, or move the documents to a new one (docs/use/kafka.md)"
         )
 
     def _note(self, *, away: bool, unreadable: str) -> None:

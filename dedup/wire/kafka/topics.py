@@ -172,7 +172,7 @@ async def _check(admin: Any, name: str) -> None:
             break
         await asyncio.sleep(0.1)  # just created: not every broker knows it
     if code in _AUTHORIZATION:
-        return  # this user may not see it; docs/use/service-kafka.md asks the operator to check it
+        return  # this user may not see it; docs/use/kafka.md asks the operator to check it
     policies = [entry[1] for entry in entries if entry[0] == "cleanup.policy"]
     if policies and "compact" not in policies[0].split(","):
         raise TopicUnfit(

@@ -21,6 +21,18 @@ from typing import Any
 from crawls.served import Site
 
 SAME, TWIN = 0.8, 0.9
+SUMS = (
+    "pages",
+    "requests",
+    "parsed",
+    "items",
+    "left",
+    "lost",
+    "calendar",
+    "not asked",
+    "unlisted",
+    "missed",
+)
 KINDS = {"requests": "requests|fetches", "items": "items?", "parses": "pages|copies|parses"}
 _UNSPACED = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _TOKEN = re.compile(f"[{_UNSPACED}]|[^\\W{_UNSPACED}]+")
@@ -70,6 +82,9 @@ def judged(site: Site, contents: Contents, crawl: Any, reference: Any) -> dict[s
     missed = {page: url for url in unlisted if (page := site.page_of(url)) not in pages and page}
     ends = [e["stats"].get("finish_reason") for e in (crawl, reference)]
     return {
+        "spider": crawl["spider"],
+        "config": crawl["config"],
+        "pages": len(site.texts),
         "requests": len(crawl["asked"]),
         "parsed": crawl["parsed"],
         "items": len(crawl["items"]),
@@ -83,8 +98,10 @@ def judged(site: Site, contents: Contents, crawl: Any, reference: Any) -> dict[s
         "cpu_seconds": crawl["cpu_seconds"],
         "peak_mb": crawl["peak_mb"],
         "saved": {
-            "requests": len(reference["asked"]) - len(crawl["asked"]),
-            "items": len(reference["items"]) - len(crawl["items"]),
+            **{
+                n: len(reference[o]) - len(crawl[o])
+                for n, o in (("requests", "asked"), ("items", "items"))
+            },
             "parses": reference["parsed"] - crawl["parsed"],
         },
         "said": claims(crawl["summary"]),
@@ -95,6 +112,24 @@ def judged(site: Site, contents: Contents, crawl: Any, reference: Any) -> dict[s
         "errors": {n: v for n, v in crawl["stats"].items() if "error" in n},
         "ended": ends[0] == ends[1] == "finished",
     }
+
+
+def summed(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a line for each variant, spider and configuration, of all sites that it crawled."""
+    groups: defaultdict[tuple[str, ...], list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        groups[row["variant"], row["spider"], row["config"]].append(row)
+    found = []
+    for (variant, spider, config), group in groups.items():
+        names = {row["site"] for row in group}
+        none = [row for row in groups[variant, spider, "none"] if row["site"] in names]
+        seconds, alone = (sum(row["cpu_seconds"] for row in part) for part in (group, none))
+        line = {"site": f"all {len(group)}", "variant": variant, "spider": spider, "config": config}
+        line |= {n: sum(row[n] for row in group) for n in SUMS}
+        for part in ("said", "saved"):
+            line[part] = {kind: sum(row[part].get(kind, 0) for row in group) for kind in KINDS}
+        found.append(line | {"cpu": seconds / alone, "peak_mb": max(r["peak_mb"] for r in group)})
+    return found
 
 
 def claims(summary: Iterable[str], saved: bool = False) -> dict[str, int]:

@@ -42,7 +42,7 @@ class RealSpider:
     page: Path
 
 
-def spiders(cache: Path, clones: Path | None) -> Iterator[RealSpider]:
+def public_spiders(cache: Path, clones: Path | None) -> Iterator[RealSpider]:
     """Yield the spiders that have a saved page. Raises OSError where a repository is not to be had."""
     for repository, commit in REPOSITORIES.items():
         folder = cache / "spiders" / f"{repository.replace('/', '+')}-{commit}"
@@ -60,7 +60,7 @@ def spiders(cache: Path, clones: Path | None) -> Iterator[RealSpider]:
                 yield RealSpider(file.stem, module, folder, page)
 
 
-def site_of(spider: RealSpider) -> BuiltSite:
+def real_site(spider: RealSpider) -> BuiltSite:
     """Return the site of a spider: a hub, the page, its variants, and copies of each."""
     html = spider.page.read_text("utf8", "replace")
     pages = {}

@@ -1,4 +1,4 @@
-"""A built site as a web server would give it, clean or noisy, and the proxy on loopback that serves sites.
+"""A built site as a web server would give it, clean or noisy, and the proxy on loopback that serves it.
 
 The noise: a quarter of the pages is also linked with utm parameters, a quarter with a session id, a third by its slash
 or index.html twin; a few links lead to a second host that has the same pages; three pages in ten have a print version;
@@ -8,12 +8,13 @@ Invariants: links to pages that are not saved are made none, so that no crawl is
 LATENCY_SECONDS; a URL has one page behind it, which page_of() says.
 """
 
-import asyncio
 import re
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from html import escape
-from threading import Event, Thread
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 from urllib.parse import unquote, urlsplit
 
 from crawls.sites import BuiltSite, hash_of, links, lookup
@@ -140,54 +141,31 @@ def _chance(name: str) -> float:
 
 
 @contextmanager
-def proxy(sites: Sequence[Site]) -> Iterator[str]:
-    """Serve sites under their own host names; the value is the URL of the proxy."""
-    by_host = {host: site for site in sites for host in (site.host, site.mirror)}
-    loop, ready, port = asyncio.new_event_loop(), Event(), 0
-    any_host = sites[0] if sites[0].host == "real.example" else None
-    connected: set[asyncio.BaseTransport] = set()
+def proxy(site: Site, any_host: bool = False) -> Iterator[str]:
+    """Serve a site under its own host names, or under whatever name; the value is the URL of the proxy."""
 
-    class Protocol(asyncio.Protocol):
-        def connection_made(self, transport: asyncio.BaseTransport) -> None:
-            self.transport, self.received = transport, b""
-            connected.add(transport)
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        wbufsize = 1 << 20
 
-        def connection_lost(self, error: Exception | None) -> None:
-            connected.discard(self.transport)
+        def do_GET(self) -> None:
+            known = any_host or urlsplit(self.path).hostname in (site.host, site.mirror)
+            status, location, body = site.answer(self.path) if known else (404, "", b"no such host")
+            time.sleep(LATENCY_SECONDS)
+            self.send_response(status)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.send_header("Content-Length", str(len(body)))
+            if location:
+                self.send_header("Location", location)
+            self.end_headers()
+            self.wfile.write(body)
 
-        def data_received(self, data: bytes) -> None:
-            self.received += data
-            while b"\r\n\r\n" in self.received:
-                head, self.received = self.received.split(b"\r\n\r\n", 1)
-                url = head.split(b" ", 2)[1].decode("latin-1")
-                loop.call_later(LATENCY_SECONDS, self.send, url)
+        def log_message(self, *_: object) -> None:
+            pass
 
-        def send(self, url: str) -> None:
-            site = by_host.get(urlsplit(url).hostname or "", any_host)
-            status, location, body = site.answer(url) if site else (404, "", b"no such host")
-            head = f"HTTP/1.1 {status} -\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {len(body)}\r\n"
-            head += f"Location: {location}\r\n" if location else ""
-            if not self.transport.is_closing():
-                self.transport.write(head.encode("latin-1", "replace") + b"\r\n" + body)  # type: ignore[attr-defined]
-
-    async def serve() -> None:
-        nonlocal port
-        server = await loop.create_server(Protocol, "127.0.0.1", 0, backlog=512)
-        port = server.sockets[0].getsockname()[1]
-        ready.set()
-        await ended.wait()
-        server.close()
-        for transport in connected:
-            transport.close()  # type: ignore[attr-defined]
-        await asyncio.sleep(0)
-
-    ended = asyncio.Event()
-    thread = Thread(target=loop.run_until_complete, args=(serve(),), daemon=True)
-    thread.start()
-    ready.wait()
-    try:
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        loop.call_soon_threadsafe(ended.set)
-        thread.join()
-        loop.close()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()

@@ -42,6 +42,7 @@ ANCHOR = re.compile(
     r"""(<(?:a|area)\b[^>]*?\s)href(\s*=\s*)("[^"]*"|'[^']*'|[^\s>"']+)""",
     re.IGNORECASE | re.DOTALL,
 )
+IS_PAGE = re.compile(r"<(html|head|body)\b", re.IGNORECASE)
 MOVED = re.compile(r"<title>Page has moved</title>", re.IGNORECASE)  # HTTrack's note of a redirect
 HTML_FILE = re.compile(r"\.html?(\.\w+)?$", re.IGNORECASE)
 BASE = re.compile(r"""<base\b[^>]*\bhref\s*=\s*["']?([^"'\s>]+)""", re.IGNORECASE)
@@ -108,9 +109,7 @@ def build(source: Source, octets: dict[str, bytes]) -> BuiltSite:
     pages = {}
     for path, body in octets.items():
         html = _decoded(body)
-        if re.search(r"<(html|head|body)\b", html[:3000], re.IGNORECASE) and not MOVED.search(
-            html[:3000]
-        ):
+        if IS_PAGE.search(html[:3000]) and not MOVED.search(html[:3000]):
             names = "|".join(map(re.escape, (host, *others)))
             html = re.sub(rf"https?://(?:{names})(?=[/\"'?#])", f"http://{host}", html)
             if mark:
@@ -135,38 +134,32 @@ def build(source: Source, octets: dict[str, bytes]) -> BuiltSite:
 
 def files(source: Source, cache: Path, clones: Path | None) -> dict[str, bytes]:
     """Return the HTML files of all sources, by the path that they are served under."""
-    found: dict[str, bytes] = {}
     options = dict(e.split("=", 1) for e in source.sources if not e.startswith(("apt:", "git:")))
+    found: dict[str, bytes] = {}
     for each in source.sources:
         if place := re.fullmatch(r"(apt|git):(\S+?)@([^\s:]*(?::\d[^:]*)?):(.*)>(.*)", each):
             kind, name, version, folder, prefix = place.groups()
-            read, folder = _package if kind == "apt" else _repository, folder.strip("/")
+            if kind == "apt":
+                read = _in_folder(package_tree(name, version, cache) / folder)
+            else:
+                read = _in_repository(clone_of(name, cache, clones), version, folder.strip("/"))
+            for path, body in read:
+                served = f"{prefix}/{path}"
+                if HTML_FILE.search(path) and re.search(options.get("only", ""), served):
+                    found[_asked(served, options.get("query"))] = body()
+    return {path: body for path, body in found.items() if 0 < len(body) <= MOST_BYTES}
 
-            def wanted(path: str, prefix: str = prefix) -> bool:
-                return bool(re.search(options.get("only", ""), f"{prefix}/{path}"))
 
-            for path, body in read(name, version, folder, cache, clones, wanted):
-                if len(body) <= MOST_BYTES:
-                    found[_asked(f"{prefix}/{path}", options.get("query"))] = body
-    return found
-
-
-def _package(
-    name: str, version: str, folder: str, cache: Path, _: Path | None, wanted: Callable[[str], bool]
-) -> Iterator[tuple[str, bytes]]:
-    packages = cache / "packages"
-    tree = packages / f"{name}_{version.replace(':', '%3a')}"
+def package_tree(name: str, version: str, cache: Path) -> Path:
+    """Return where a Debian package is unpacked; it is downloaded where it is missing."""
+    tree = cache / "packages" / f"{name}_{version.replace(':', '%3a')}"
     if not tree.is_dir():
-        packages.mkdir(parents=True, exist_ok=True)
-        subprocess.run(
-            ["apt-get", "download", "-qq", f"{name}={version}"], cwd=packages, check=True
-        )
-        (archive,) = packages.glob(f"{name}_{version.replace(':', '%3a')}_*.deb")
+        tree.parent.mkdir(parents=True, exist_ok=True)
+        download = ["apt-get", "download", "-qq", f"{name}={version}"]
+        subprocess.run(download, cwd=tree.parent, check=True)
+        (archive,) = tree.parent.glob(f"{tree.name}_*.deb")
         subprocess.run(["dpkg-deb", "-x", archive, tree], check=True)
-    for file in sorted((tree / folder).rglob("*")):
-        path = str(file.relative_to(tree / folder))
-        if HTML_FILE.search(path) and wanted(path) and file.is_file() and not file.is_symlink():
-            yield path, file.read_bytes()
+    return tree
 
 
 def clone_of(name: str, cache: Path, clones: Path | None) -> Path:
@@ -179,36 +172,32 @@ def clone_of(name: str, cache: Path, clones: Path | None) -> Path:
     return clone
 
 
-def _repository(
-    name: str,
-    commit: str,
-    folder: str,
-    cache: Path,
-    clones: Path | None,
-    wanted: Callable[[str], bool],
-) -> Iterator[tuple[str, bytes]]:
-    git = ["git", f"--git-dir={clone_of(name, cache, clones)}"]
-    listed = subprocess.run(
-        [*git, "ls-tree", "-r", "-z", "--full-tree", commit, *([folder] if folder else [])],
-        check=True,
-        capture_output=True,
-    ).stdout.decode("utf8", "replace")
-    blobs = {}
-    for line in filter(None, listed.split("\0")):
-        entry, path = line.split("\t", 1)
-        path = path.removeprefix(folder).lstrip("/")
-        if HTML_FILE.search(path) and wanted(path):
-            blobs[path] = entry.split()[2]
-    answer = subprocess.run(
-        [*git, "cat-file", "--batch"], input="\n".join(blobs.values()).encode(), capture_output=True
-    ).stdout
-    at = 0
-    for path in blobs:
-        end = answer.index(b"\n", at)
-        head, at = answer[at:end].split(), end + 1
-        if len(head) == 3:  # else the clone lacks it
-            yield path, answer[at : at + int(head[2])]
-            at += int(head[2]) + 1
+def _in_folder(folder: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
+    for file in sorted(folder.rglob("*")):
+        if file.is_file() and not file.is_symlink():
+            yield str(file.relative_to(folder)), file.read_bytes
+
+
+def _in_repository(
+    clone: Path, commit: str, folder: str
+) -> Iterator[tuple[str, Callable[[], bytes]]]:
+    git = ["git", f"--git-dir={clone}"]
+    tree = [*git, "ls-tree", "-r", "-z", "--full-tree", commit, *([folder] if folder else [])]
+    listed = subprocess.run(tree, check=True, capture_output=True).stdout.decode("utf8", "replace")
+    with subprocess.Popen([*git, "cat-file", "--batch"], stdin=-1, stdout=-1) as reader:
+        assert reader.stdin
+        assert reader.stdout
+
+        def body(blob: str) -> bytes:
+            reader.stdin.write(f"{blob}\n".encode())
+            reader.stdin.flush()
+            head = reader.stdout.readline().split()
+            # Of a clone that lacks the blob there is no size.
+            return reader.stdout.read(int(head[2]) + 1)[:-1] if len(head) == 3 else b""
+
+        for line in filter(None, listed.split("\0")):
+            entry, path = line.split("\t", 1)
+            yield path.removeprefix(folder).lstrip("/"), partial(body, entry.split()[2])
 
 
 def _asked(saved: str, mark: str | None) -> str:

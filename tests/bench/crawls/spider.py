@@ -1,13 +1,14 @@
-"""One crawl in a process of its own: spider.py JOB, a JSON file; the result lies beside it.
+"""One crawl in a process of its own: spider.py JOB, a JSON file; result.json lies beside it then.
 
-    job: {"starts", "proxy", "spider", "config", "packages", "real"}
-    result: {"asked", "parsed", "items", "stats", "summary", "listed", "cpu_seconds", "peak_mb", "finish"}
+    job: starts, proxy, spider (html, text, meta, graph), config, packages, real (module and folder of a public spider)
+    result: asked, parsed, items (url, and what else the item has but for the page), stats, summary, listed,
+            cpu_seconds, peak_mb
 
-The Python that runs it is that of the add-on to be measured. It may lack what only the spiders here need:
-`packages` is where that is found, too. Of this project nothing is imported but what ADDONS names.
+Configurations: none; drop; text (DEDUP_PROOF = "text"); and pipelines instead of the add-on: hash (of the normalised
+text), minhash (J >= .9 of main content), url (an item equal to an earlier one but for its url is dropped).
 
-Spiders: html, text, meta, graph. Configurations: none; drop; text (DEDUP_PROOF = "text"); and pipelines instead of the
-add-on: hash (of the text), minhash (J >= .9 of main content), url (an item equal to an earlier one but for its url).
+The Python that runs it is that of the add-on to be measured. It may lack what only the spiders here need: `packages` is
+where that is found, too. Of this project nothing is imported but what ADDONS names.
 """
 
 import hashlib
@@ -24,8 +25,7 @@ from urllib.parse import urlsplit
 job_file = Path(sys.argv[1])
 job = json.loads(job_file.read_text())
 os.environ["http_proxy"] = job["proxy"]
-for name in ("no_proxy", "NO_PROXY"):
-    os.environ.pop(name, None)
+os.environ["no_proxy"] = os.environ["NO_PROXY"] = ""
 sys.path += job["packages"]
 
 import scrapy
@@ -33,11 +33,11 @@ from scrapy import signals
 from scrapy.crawler import CrawlerProcess
 from scrapy.exceptions import DropItem
 from scrapy.linkextractors import LinkExtractor
-from scrapy.logformatter import LogFormatter
 from scrapy.spiders import CrawlSpider, Rule
 from w3lib.url import canonicalize_url
 
-LISTED = ("urls", "requests", "waiting")  # lists of URLs in a line of DEDUP_DROPPED
+LISTS = ("urls", "requests", "waiting")  # in a line of DEDUP_DROPPED
+asked, parsed, summary = [], [], []
 
 
 class Html(CrawlSpider):
@@ -53,10 +53,10 @@ class Html(CrawlSpider):
 
     def parse_item(self, response):
         parsed.append(response.url)
-        yield self.item(response)
+        yield {"url": response.url} | self.fields(response)
 
-    def item(self, response):
-        return {"url": response.url, "html": response.text}
+    def fields(self, response):
+        return {"html": response.text}
 
 
 class Text(Html):
@@ -64,9 +64,8 @@ class Text(Html):
 
     name = "text"
 
-    def item(self, response):
-        title = response.css("title::text").get()
-        return {"url": response.url, "title": title, "text": main_content(response.text)}
+    def fields(self, response):
+        return {"title": response.css("title::text").get(), "text": main_content(response.text)}
 
 
 class Meta(scrapy.Spider):
@@ -77,45 +76,38 @@ class Meta(scrapy.Spider):
 
     def parse(self, response):
         parsed.append(response.url)
+        links = [link.url for link in LinkExtractor().extract_links(response)]
+        yield {"url": response.url} | self.fields(response, links)
+        for url in links:
+            yield scrapy.Request(url, self.parse)
+
+    def fields(self, response, links):
         paragraphs = (" ".join(p.css("::text").getall()).split() for p in response.css("p"))
         date = "time::attr(datetime), meta[property='article:published_time']::attr(content)"
-        yield {
-            "url": response.url,
+        return {
             "title": response.css("title::text").get(),
             "h1": " ".join(response.css("h1 ::text").getall()).strip(),
             "first": next((" ".join(words) for words in paragraphs if len(words) > 8), None),
             "date": response.css(date).get(),
         }
-        for link in LinkExtractor().extract_links(response):
-            yield response.follow(link, self.parse)
 
 
-class Graph(scrapy.Spider):
+class Graph(Meta):
     """A spider for the link graph."""
 
     name = "graph"
-    start_urls, allowed_domains = Html.start_urls, Html.allowed_domains
 
-    def parse(self, response):
-        parsed.append(response.url)
-        links = [link.url for link in LinkExtractor().extract_links(response)]
-        yield {"url": response.url, "out_links": links}
-        for url in links:
-            yield scrapy.Request(url, self.parse)
+    def fields(self, response, links):
+        return {"out_links": links}
 
 
 def real(module, folder):
     """Return a public spider that begins at the hub, under a host that it allows."""
     sys.path.append(folder)
-    logging.getLogger("scrapy").setLevel(logging.ERROR)
     found = vars(importlib.import_module(module)).values()
-    (base, *_) = [
-        each
-        for each in found
-        if isinstance(each, type) and issubclass(each, scrapy.Spider) and each.__module__ == module
-    ]
+    classes = (each for each in found if isinstance(each, type) and each.__module__ == module)
 
-    class Real(base):
+    class Real(next(each for each in classes if issubclass(each, scrapy.Spider))):
         custom_settings = {}
 
         async def start(self):
@@ -139,13 +131,30 @@ def main_content(html):
     return extract_plain_text(html, main_content=True)
 
 
-class Hash:
-    """Drops an item whose normalised text an earlier one had."""
+# ------------------------------------------------------------------ pipelines beside the add-on
+
+
+class ButForUrl:
+    """Drops an item that is equal to an earlier one but for its url."""
 
     def __init__(self):
         self.seen = set()
 
     def process_item(self, item):
+        if (key := self.key(item)) in self.seen:
+            raise DropItem
+        self.seen.add(key)
+        return item
+
+    def key(self, item):
+        rest = {name: value for name, value in dict(item).items() if name not in ("url", "source")}
+        return json.dumps(rest, sort_keys=True, default=str)
+
+
+class Hash(ButForUrl):
+    """Drops an item whose normalised text an earlier one had."""
+
+    def key(self, item):
         text = item.get("text")
         if text is None:
             import lxml.html
@@ -153,11 +162,8 @@ class Hash:
             parser = lxml.html.HTMLParser(encoding="utf8", huge_tree=True)
             tree = lxml.html.document_fromstring(item["html"].encode("utf8", "replace"), parser)
             text = " ".join(tree.xpath("//body//text()[not(parent::script or parent::style)]"))
-        digest = hashlib.sha1(" ".join(text.lower().split()).encode("utf8", "replace")).digest()
-        if text.strip() and digest in self.seen:
-            raise DropItem
-        self.seen.add(digest)
-        return item
+        text = " ".join(text.lower().split()) or item["url"]
+        return hashlib.sha1(text.encode("utf8", "replace")).digest()
 
 
 class MinHashes:
@@ -166,7 +172,7 @@ class MinHashes:
     def __init__(self):
         from datasketch import MinHashLSH
 
-        self.index, self.number = MinHashLSH(threshold=0.9, num_perm=128), 0
+        self.index = MinHashLSH(threshold=0.9, num_perm=128)
 
     def process_item(self, item):
         from datasketch import MinHash
@@ -179,123 +185,84 @@ class MinHashes:
             signature.update_batch(list(shingles))
             if self.index.query(signature):
                 raise DropItem
-            self.index.insert(str(self.number), signature)
-            self.number += 1
-        return item
-
-
-class ButForUrl:
-    """Drops an item that is equal to an earlier one but for its url."""
-
-    def __init__(self):
-        self.seen = set()
-
-    def process_item(self, item):
-        rest = {name: value for name, value in dict(item).items() if name not in ("url", "source")}
-        key = json.dumps(rest, sort_keys=True, default=str)
-        if key in self.seen:
-            raise DropItem
-        self.seen.add(key)
+            self.index.insert(item["url"], signature, check_duplication=False)
         return item
 
 
 PIPELINES = {"hash": Hash, "minhash": MinHashes, "url": ButForUrl}
-parsed, asked, summary = [], [], []
+
+
+# --------------------------------------------------------------------------------- the crawl
 
 
 class Summary(logging.Handler):
-    """Keeps the lines that the add-on writes at the end."""
+    """Keeps the lines that the add-on writes."""
 
     def emit(self, record):
-        if record.name.startswith("dedup"):
-            summary.append(record.getMessage())
-
-
-def peak_bytes():
-    """Return the most memory of this process; what it was forked from does not count."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        return int(re.search(r"VmHWM:\s+(\d+)", status.read_text())[1]) * 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        summary.append(record.getMessage())
 
 
 def listed(file):
-    """Return the reason of each URL that a crawl names as not asked, or not parsed."""
+    """Return the reason of each URL that a crawl names as dropped, withheld, or not asked."""
     found = {}
     for line in file.read_text().splitlines() if file.exists() else ():
         entry = json.loads(line)
         reason = next((entry[n] for n in ("rule", "reason", "action") if entry.get(n)), "?")
-        named = [entry.get("url")] + [url for n in LISTED for url in as_list(entry.get(n))]
-        found |= {canonicalize_url(url): str(reason) for url in named if url}
+        lists = [entry[name] for name in LISTS if isinstance(entry.get(name), list)]
+        for url in filter(None, [entry.get("url"), *(url for each in lists for url in each)]):
+            found[canonicalize_url(url)] = str(reason)
     return found
 
 
 def items_of(file):
-    """Yield each item without the page: its url, and what else it has."""
-    with file.open() as lines:
-        for line in lines:
-            item = json.loads(line)
-            url, source = item.pop("url", None), item.pop("source", None)
-            yield url or source, {} if job["spider"] in ("html", "text") else item
-    file.unlink()
+    """Yield the URL of each item, and what else it has but for the page."""
+    for line in file.open() if file.exists() else ():
+        item = json.loads(line)
+        url, source = item.pop("url", None), item.pop("source", None)
+        yield url or source, {} if job["spider"] in ("html", "text") else item
 
 
-def as_list(value):
-    return value if isinstance(value, list) else []
-
-
-def run(spider):
-    folder = job_file.parent
+def run(spider, folder):
+    """Crawl, and return what there is to say of it."""
+    items, dropped = folder / "items.jsonl", folder / "dropped.jsonl"
     settings = {
-        "LOG_LEVEL": "INFO",
         "LOG_FILE": str(folder / "log"),
+        "LOG_LEVEL": "ERROR",
         "TELNETCONSOLE_ENABLED": False,
         "DOWNLOAD_TIMEOUT": 120,
-        "RETRY_TIMES": 5,
-        "FEEDS": {str(folder / "items.jsonl"): {"format": "jsonlines", "encoding": "utf8"}},
-        "LOG_FORMATTER": "__main__.Quiet",
-        "CONCURRENT_REQUESTS_PER_DOMAIN": 8,
-        "DOWNLOAD_DELAY": 0,
+        "FEEDS": {str(items): {"format": "jsonlines", "encoding": "utf8"}},
     }
     if job["config"] in PIPELINES:
         settings["ITEM_PIPELINES"] = {PIPELINES[job["config"]]: 300}
     elif job["config"] != "none":
-        dropped = str(folder / "dropped.jsonl")
-        settings |= {"ADDONS": {"dedup.scrapy.Addon": 500}, "DEDUP_DROPPED": dropped}
-        settings |= {"DEDUP_PATH": str(folder / "store")}
+        settings |= {"ADDONS": {"dedup.scrapy.Addon": 500}, "DEDUP_PATH": str(folder / "store")}
+        settings |= {"DEDUP_DROPPED": str(dropped)}
         settings |= {"DEDUP_PROOF": "text"} if job["config"] == "text" else {}
     process = CrawlerProcess(settings)
-    logging.getLogger("dedup").addHandler(Summary())
+    logging.getLogger("dedup").addHandler(Summary(logging.INFO))
     crawler = process.create_crawler(spider)
-    crawler.signals.connect(
-        lambda request, spider: asked.append(canonicalize_url(request.url)),
-        signals.request_reached_downloader,
-        weak=False,
-    )
+
+    def ask(request, spider):
+        asked.append(canonicalize_url(request.url))
+
+    crawler.signals.connect(ask, signals.request_reached_downloader)
     process.crawl(crawler)
     process.start()
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    stats = crawler.stats.get_stats()
+    used, stats = resource.getrusage(resource.RUSAGE_SELF), crawler.stats.get_stats()
+    status = Path("/proc/self/status").read_text()  # what it was forked from does not count
     return {
         "asked": asked,
         "parsed": len(parsed),
-        "items": list(items_of(folder / "items.jsonl")),
+        "items": list(items_of(items)),
         "stats": {n: v for n, v in stats.items() if isinstance(v, (int, float, str))},
         "summary": summary,
-        "listed": listed(folder / "dropped.jsonl"),
+        "listed": listed(dropped),
         "cpu_seconds": used.ru_utime + used.ru_stime,
-        "peak_mb": peak_bytes() / 2**20,
+        "peak_mb": int(re.search(r"VmHWM:\s+(\d+)", status)[1]) / 1024,
     }
-
-
-class Quiet(LogFormatter):
-    """Writes no line for an item that a pipeline dropped."""
-
-    def dropped(self, item, exception, response, spider):
-        return None
 
 
 if __name__ == "__main__":
     spiders = {each.name: each for each in (Html, Text, Meta, Graph)}
-    chosen = real(*job["real"]) if "real" in job else spiders[job["spider"]]
-    (job_file.parent / "result.json").write_text(json.dumps(run(chosen)))
+    chosen = real(*job["real"]) if job["real"] else spiders[job["spider"]]
+    job_file.with_name("result.json").write_text(json.dumps(run(chosen, job_file.parent)))

@@ -21,7 +21,6 @@ import fuzzing
 import hostile
 import numpy as np
 import oracle
-from compressed import compress
 from segment_data import write_segment
 
 from dedup.core.table import Table
@@ -89,6 +88,8 @@ def table_seeds() -> Iterator[Seed]:
             yield "load", bytes([k | 16 * (count % 2)]) + path.read_bytes()
             write_segment(path, numbers, [i % 50 if i % 5 else i for i in range(count)], k, count)
             yield "segment", bytes([k | 16 * (count % 2)]) + path.read_bytes()
+    from compressed import compress  # builds the paper's library
+
     for codec, kind, count in itertools.product(
         ("huffman", "elias-fano"), ("spread", "clusters", "crowded", "extremes"), sizes
     ):
