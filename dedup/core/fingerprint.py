@@ -220,7 +220,7 @@ def near_duplicate(
     same_recipe(a.recipe, b.recipe)
     policy = policy or Options().policy(recipe_of(a.recipe))
     bits = distance(a.value, b.value)
-    if bits > policy.distance and not (a.unread and b.unread):
+    if bits > policy.distance and not (a.unread or b.unread):
         return False
     return decide(a, b, bits, similarity(a, b), policy, same_site=same_site).near
 

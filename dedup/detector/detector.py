@@ -639,14 +639,10 @@ class EmbeddedDetector(Detector):
 
 
 def _stored(document: Document, now: float, **given: Any) -> Document:
-    """Return a document as it is stored: without what only judging it needed.
-
-    That much new was left unread says nothing of a page any more once that is counted; that it is frame does.
-    """
+    """Return a document as it is stored: without what only judging it needed."""
     page = document.page
-    if page.partly or page.least or page.unread:
-        unread = page.unread and (not page.features or page.least == 1)
-        page = replace(page, unread=unread, partly=False, least=0.0)
+    if page.unread or page.partly or page.least:
+        page = replace(page, unread=False, partly=False, least=0.0)
     return replace(document, page=page, inserted_seconds=now, **given)
 
 

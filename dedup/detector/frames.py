@@ -86,13 +86,10 @@ def is_unread(share: Share, *, is_new: bool = True) -> bool:
     It is the frame of the site and nearly nothing else; or most of what no other page has was not read. Of a page whose title
     is known that says little: the blocks of another visit are not counted, so what each visit changes is new every time.
     """
+    is_frame = 0 < share.read * FRAME_READ <= share.frame
+    only_frame = is_frame and share.read - share.frame < BESIDE_FRAME
     can_tell = is_new or share.pages <= TITLES_LEAST
-    return is_frame(share) or (can_tell and share.left > share.read + LEFT_MORE)
-
-
-def is_frame(share: Share) -> bool:
-    """Whether what was read of a page is the frame of its site and nearly nothing else."""
-    return 0 < share.read * FRAME_READ <= share.frame and share.read - share.frame < BESIDE_FRAME
+    return only_frame or (can_tell and share.left > share.read + LEFT_MORE)
 
 
 def is_partly(share: Share) -> bool:
@@ -106,8 +103,6 @@ def least_similarity(share: Share) -> float:
     Two pages of n shingles with the similarity J have u = 2 n / (1 + J) together, of which F stand on many pages; of the
     others J u - F are common to both. Where fewer than OWN_LITTLE of them are its own, that is to be half of u - F and more.
     """
-    if is_frame(share):
-        return 1.0
     n, shared = share.read, share.shared
     return (2 * n + shared) / (4 * n - shared) if n - shared < OWN_LITTLE and shared else 0.0
 
@@ -154,7 +149,7 @@ class Frames:
         unread = page.unread or is_unread(share, is_new=is_new)
         partly = not unread and is_partly(share)
         least = least_similarity(share)
-        if (unread, partly, least) == (page.unread, page.partly, page.least):
+        if not (unread or partly or least):
             return page
         return replace(page, unread=unread, partly=partly, least=least)
 

@@ -115,6 +115,6 @@ def is_unchanged(asked: Document, stored: Document | None) -> bool:
         stored is not None
         and stored.paid
         and stored.kind == asked.kind
-        and replace(stored.page, parts=b"", unread=False)
+        and replace(stored.page, parts=b"")
         == replace(asked.page, parts=b"", unread=False, partly=False, least=0.0)
     )

@@ -71,7 +71,9 @@ def decide(
         return Decision(False, "thing", least)
     unread = a.unread or b.unread
     if fewer < policy.min_features:
-        copies = are_copies(a, b) or bool(same_site and are_unread_twins(a, b, similarity))
+        copies = are_copies(a, b) or (
+            unread and same_site is True and are_unread_twins(a, b, similarity)
+        )
         rule: Rule = "copy" if copies else "unread" if unread else "short"
         return Decision(copies, rule, least)
     if unread and (not are_equal(a, b, similarity) or show_two_pictures(a, b)):
@@ -88,13 +90,12 @@ def unread_keys(page: PageFingerprint) -> tuple[bytes, ...]:
 
     Empty for a page of which the reader itself read enough.
     """
-    if not page.unread or page.features:
+    if page.features:
         return ()
     read = page.title.to_bytes(4, "big") + page.sketch[:TEXT_HASH]
-    keys = (read, page.links.to_bytes(8, "big"))
-    return tuple(
-        key for key, is_known in zip(keys, (page.title, page.links), strict=True) if is_known
-    )
+    links = page.links.to_bytes(LINKS_BYTES, "big")
+    has_text = page.title and page.sketch[0]
+    return ((read,) if has_text else ()) + ((links,) if page.links else ())
 
 
 def are_unread_twins(a: PageFingerprint, b: PageFingerprint, similarity: float) -> bool:

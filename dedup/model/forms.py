@@ -159,7 +159,7 @@ def _recorded(field: Field) -> tuple[Any, ...]:
     least = int(form.sparse)  # its default is not written
     if form.codec == "bytes":
         kind = Annotated[bytes, Meta(min_length=max(form.least, least), max_length=form.most)]
-    elif form.sparse and kind is not bool:
+    elif form.sparse:
         kind = Annotated[kind, Meta(ge=least) if kind is int else Meta(min_length=least)]
     return (field.name, kind | None, None) if form.sparse else (field.name, kind)
 
@@ -188,10 +188,9 @@ def to_record(document: Document) -> tuple[Any, ...]:
         document.kind,
         document.paid,
     )
-    sparse = page.links, page.parts, document.items, page.thing, page.unread
-    if not any(sparse):
+    if not (page.links or page.parts or document.items or page.thing):
         return fixed
-    tail = [value or None for value in sparse]
+    tail = [page.links or None, page.parts or None, document.items or None, page.thing or None]
     while tail[-1] is None:
         del tail[-1]
     return (*fixed, *tail)
@@ -205,7 +204,7 @@ def of_record(r: Any, recipe: str) -> Document:
         r.identity,
         r.features,
         recipe,
-        unread=r.unread or False,
+        unread=False,
         links=r.links or 0,
         parts=r.parts or b"",
         thing=r.thing or 0,
@@ -244,21 +243,24 @@ def _event_fields() -> list[Any]:
     return fields + [(field.event, _json_type(field) | UnsetType, UNSET) for field in SPARSE]
 
 
-_MISSING = {"identity": "0" * 16, "features": ANY_FEATURES} | dict.fromkeys(
-    ("ns", "key", "domain"), ""
-)
-_MISSING |= {"v": 1, "ts": 0}
+_MISSING = {
+    "v": 1,
+    "ns": "",
+    "key": "",
+    "identity": "0" * 16,
+    "features": ANY_FEATURES,
+    "domain": "",
+    "ts": 0,
+}
 
 
 def _page_fields() -> list[Any]:
-    """Return the fields of an event: of a page that is asked about most may be missing."""
-    fields: list[Any] = []
-    for name, kind, *default in _event_fields():
-        if name in {"value", "sketch", "recipe"}:
-            fields.insert(0, (name, kind))
-        else:
-            fields.append((name, kind, *(default or (_MISSING[name],))))
-    return fields
+    """Return the fields of an event, of which a page that is asked about needs three; those come first."""
+    types = {name: (kind, *default) for name, kind, *default in _event_fields()}
+    needed: list[Any] = [(name, *types.pop(name)) for name in ("value", "sketch", "recipe")]
+    return needed + [
+        (name, kind, *(default or (_MISSING[name],))) for name, (kind, *default) in types.items()
+    ]
 
 
 Event: Any = msgspec.defstruct(
@@ -266,7 +268,12 @@ Event: Any = msgspec.defstruct(
 )
 Event.__doc__ = "A stored document, as its insert event has it; ts is Unix time in milliseconds."
 PageForm: Any = msgspec.defstruct(
-    "PageForm", _page_fields(), frozen=True, forbid_unknown_fields=True, gc=False, module=__name__
+    "PageForm",
+    _page_fields(),
+    frozen=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    gc=False,
 )
 _hex_digits = re.compile("[0-9a-f]*").fullmatch
 _fromhex = bytes.fromhex
@@ -288,7 +295,6 @@ def to_event(version: int, namespace: str, document: Document, milliseconds: int
         milliseconds,
         document.kind,
         document.paid,
-        page.unread or UNSET,
         f"{page.links:016x}" if page.links else UNSET,
         page.parts.hex() if page.parts else UNSET,
         f"{page.thing:08x}" if page.thing else UNSET,
@@ -309,7 +315,7 @@ def of_event(r: Any) -> Document:
         int(identity, 16),
         r.features,
         r.recipe,
-        unread=r.unread or False,
+        unread=False,
         links=int(links, 16) if links else 0,
         parts=_fromhex(parts) if parts else b"",
         thing=int(thing, 16) if thing else 0,
@@ -331,15 +337,19 @@ def encode_page(document: Document) -> bytes:
     """Return a page that is asked about as JSON: its fingerprint, domain and kind."""
     page = document.page
     return _encode(
-        _Asked(
+        PageForm(
             f"{page.value:016x}",
             page.sketch.hex(),
             page.recipe,
+            1,
+            "",
+            "",
             f"{page.identity:016x}",
             page.features,
             document.domain,
+            0,
             document.kind,
-            page.unread or UNSET,
+            True,
             f"{page.links:016x}" if page.links else UNSET,
             page.parts.hex() if page.parts else UNSET,
             f"{page.thing:08x}" if page.thing else UNSET,
@@ -361,22 +371,6 @@ def decode_page(data: bytes) -> Document:
             check_field(name, getattr(found, name))
         check_field("recipe", found.page.recipe)
     return msgspec.structs.replace(found, key="") if found.key else found
-
-
-class _Asked(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A page as clients write it: a PageForm without what an event has beside it."""
-
-    value: str
-    sketch: str
-    recipe: str
-    identity: str = "0" * 16
-    features: int = ANY_FEATURES
-    domain: str = ""
-    kind: str = ""
-    unread: bool | UnsetType = UNSET
-    links: str | UnsetType = UNSET
-    parts: str | UnsetType = UNSET
-    thing: str | UnsetType = UNSET
 
 
 # ------------------------------------------------------------------------------------------ verdicts

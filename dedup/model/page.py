@@ -88,7 +88,7 @@ class PageFingerprint(msgspec.Struct, frozen=True, gc=False):
     unread    the page is not judged by its text. Either too little of it was read: then value is a hash of all of it,
               features is 0, and only a copy equals it, or a page of its site with the same words read, or the same links.
               Or what was read does not stand for it (Detector.learned): then only a page with the same text, word for
-              word, equals it
+              word, equals it. Not stored or sent
     partly    much of the page that no earlier page of its site has was not read (Detector.learned): its title and
               canonical URL count. Not stored or sent
     least     how similar to it a page of its site has to be, if the policy asks for less (Detector.learned): a page with few
@@ -125,15 +125,7 @@ class PageFingerprint(msgspec.Struct, frozen=True, gc=False):
         int, Form("number", "distinct words behind `value`", place=6, most=2**63 - 1)
     ]
     recipe: Annotated[str, Form("text", "id of what made the fingerprint", most=64)]
-    unread: Annotated[
-        bool,
-        Form(
-            "flag",
-            "whether too little of the page was read to judge it by its text",
-            place=13,
-            sparse=True,
-        ),
-    ] = False
+    unread: bool = False
     links: Annotated[
         int,
         Form(

@@ -93,7 +93,7 @@ def _texts(*names: str) -> list[tuple[str, pa.DataType]]:
 
 # The fields of a fingerprint that judging needs, as columns; the recipe is the job's.
 _FIELDS = [field for field in FIELDS if field.of_page and field.name not in {"recipe", "links"}]
-_TYPES = {"word": pa.int64(), "number": pa.int64(), "bytes": pa.binary(), "flag": pa.bool_()}
+_TYPES = {"word": pa.int64(), "number": pa.int64(), "bytes": pa.binary()}
 _FINGERPRINT = [(field.column, _TYPES[field.form.codec]) for field in _FIELDS]
 _values = attrgetter(*(field.name for field in _FIELDS))
 

@@ -52,7 +52,7 @@ class _Row(NamedTuple):
 
     def page(self, recipe: Recipe) -> PageFingerprint:
         page = of_columns(self.columns, recipe.id)
-        return replace(page, partly=self.kind == "partly")
+        return replace(page, unread=self.kind == "unread", partly=self.kind == "partly")
 
     def document(self, recipe: Recipe) -> Document:
         return Document(self.key, self.page(recipe), self.domain)

@@ -95,7 +95,7 @@ def test_other_spellings_of_the_same_json_are_read() -> None:
         ({"ns": "a/b"}, "'a/b'"),
         ({"key": None}, "`key`"),
         ({"sketch": None}, "`sketch`"),
-        ({"partly": False}, "`partly`"),
+        ({"unread": False}, "`unread`"),
         ({"more": 1}, "`more`"),
     ],
 )

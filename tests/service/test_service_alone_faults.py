@@ -50,7 +50,10 @@ def test_a_refused_page_makes_no_namespace(tmp_path):
     """An unknown recipe, too great a distance or a key too long leaves no folder."""
     with Serving(tmp_path) as service, service.client() as client:
         for words, code in (
-            (("d", "k", page(recipe="words-9-9")), "RECIPE .*upgrade the older of client and service;"),
+            (
+                ("d", "k", page(recipe="words-9-9")),
+                "RECIPE .*upgrade the older of client and service;",
+            ),
             (("d", "k", page(), "DISTANCE", 40), "DISTANCE"),
             (("d", "k" * 8193, page()), "LIMIT"),
         ):

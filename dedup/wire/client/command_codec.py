@@ -12,7 +12,13 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any, Literal, get_args
 
-from dedup.model.errors import DedupError, RecipeMismatch, ServiceUnavailable, UsageError
+from dedup.model.errors import (
+    DedupError,
+    EventInvalid,
+    RecipeMismatch,
+    ServiceUnavailable,
+    UsageError,
+)
 from dedup.model.events import decode_value
 from dedup.model.forms import ANY_FEATURES, encode_page, from_reply
 from dedup.model.page import (
@@ -29,6 +35,7 @@ from dedup.model.page import (
 from dedup.model.policy import RESERVATION_SECONDS, Options
 from dedup.model.recipes import Recipe, same_recipe
 
+_KEPT = frozenset(("unique", "refetch", "exempt"))  # verdicts with a token
 _IDENTITIES: dict[str, Identity] = {name: name for name in get_args(Identity)}
 
 Command = tuple[bytes | str | int, ...]
@@ -87,8 +94,11 @@ class Commands:
             token,
             *self._reserve_options,
         )
-        if options.exempt is not None:
-            command += (b"EXEMPT", options.exempt)
+        exempt = options.exempt or (
+            "unread" if asked.page.unread else None
+        )  # which JSON does not say
+        if exempt is not None:
+            command += (b"EXEMPT", exempt)
         if not options.guard:
             command += (b"GUARD", b"off")
         if seconds := options.seconds or self._seconds:
@@ -157,15 +167,26 @@ def is_unjudged(verdict: Verdict) -> bool:
     return verdict.token is None or verdict.token.startswith(UNRESERVED)
 
 
-def verdict_of(reply: Any, asked: Document) -> Verdict:
-    """Return the verdict on a page in the answer to RESERVE. Raises ServiceUnavailable for anything else."""
+def verdict_of(reply: Any, asked: Document, exempt: str | None = None) -> Verdict:
+    """Return the verdict on a page in the answer to RESERVE. Raises ServiceUnavailable for anything else.
+
+    exempt  what the page was reserved with: then it is kept, and no answer tells to ask again
+    """
     try:
         found = None
         if len(reply) == FIELDS_OF_REPLY:
             *reply, document = reply
             found = None if document is None else decode_value(document)[1]
         verdict = from_reply(reply, asked, found)
-    except (AttributeError, TypeError, ValueError) as error:  # UsageError is a ValueError
+        match, is_kept = verdict.match, verdict.status in _KEPT
+        if (
+            is_kept != (verdict.token is not None)
+            or not (is_kept or match)
+            or (match and (match.key == asked.key or not 0 <= match.similarity <= 1))
+            or (exempt not in {None, "unread"} and not is_kept)
+        ):
+            raise ValueError(reply)
+    except (AttributeError, TypeError, ValueError, EventInvalid) as error:
         raise unreadable(reply) from error
     return verdict
 
@@ -182,7 +203,7 @@ def neighbours_of(reply: Any) -> list[Neighbour]:
             )
             for _, distance, similarity, identity, document in reply
         ]
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, EventInvalid) as error:
         raise unreadable(reply) from error
 
 
