@@ -1,7 +1,6 @@
 """`dedup demo`: Scrapy crawls a sample site with the add-on and without, and the difference is shown.
 
-stdout has the tables, or with --json one object; progress goes to stderr, if that is a terminal. Exit code 1 says that
-something was lost, or that a crawl failed.
+Exit code 1 says that something was lost, or that a crawl failed.
 """
 
 from collections.abc import Callable
@@ -15,14 +14,15 @@ from dedup.cli.common_options import json_option, number_option
 from dedup.model.errors import DedupError
 from dedup.report.texts import alike
 
+SEED = 1  # of what the site is made of
+
 
 @click.command(epilog="Examples: dedup demo --pages 2000; dedup demo --site-only --port 8000")
 @click.option("--pages", default=500, show_default=True, help="URLs on the site, at least 100.")
-@click.option("--seed", default=1, show_default=True, help="Another seed makes another site.")
 @json_option("Print one JSON object instead of tables.")
 @click.option("--site-only", is_flag=True, help="Only serve the site, until Ctrl-C.")
 @number_option("--port", "Port of --site-only. [default: any free port]", least=0, most=65535)
-def demo(pages: int, seed: int, as_json: bool, site_only: bool, port: int | None) -> None:
+def demo(pages: int, as_json: bool, site_only: bool, port: int | None) -> None:
     """Crawl a sample site with Scrapy and show what is dropped, and why.
 
     A news site is generated and served on loopback: articles, a shop, copies of articles under session ids and in print
@@ -30,7 +30,7 @@ def demo(pages: int, seed: int, as_json: bool, site_only: bool, port: int | None
     without the add-on and with it. Nothing is left behind.
     """
     if site_only:
-        _serve(pages, seed, port or 0, as_json=as_json)
+        _serve(pages, port or 0, as_json=as_json)
         return
     if port is not None:
         raise click.UsageError("--port needs --site-only; the crawl takes any free port.")
@@ -40,35 +40,35 @@ def demo(pages: int, seed: int, as_json: bool, site_only: bool, port: int | None
     from dedup.demo.report import compare
     from dedup.demo.site import Site
 
-    site, shown = Site(pages, seed), terminal.progress("pages fetched")
+    site, shown = Site(pages, SEED), terminal.progress("pages fetched")
 
     def progress(fetched: int, found: int) -> None:
         if shown:
             shown(fetched, 0, f", {terminal.count(found, 'near-duplicate')} dropped")
 
     try:
-        report = compare(site, *crawl_both(pages, seed, progress))
+        report = compare(site, *crawl_both(pages, SEED, progress))
     finally:
         terminal.status.clear()
     if as_json:
-        terminal.out_json({"seed": seed} | report)
+        terminal.out_json({"seed": SEED} | report)
     else:
         show(report, terminal.out_lines)
     if not report["ok"]:
         click.get_current_context().exit(1)
 
 
-def _serve(pages: int, seed: int, port: int, *, as_json: bool) -> None:
+def _serve(pages: int, port: int, *, as_json: bool) -> None:
     from dedup.demo.site import Site, serve_forever
 
     def say(url: str) -> None:
         if as_json:
-            terminal.out_json({"url": url, "pages": pages, "seed": seed})
+            terminal.out_json({"url": url, "pages": pages, "seed": SEED})
         else:
             terminal.out(f"{pages} URLs at {url}/ until Ctrl-C")
 
     try:
-        serve_forever(Site(pages, seed), port, ready=say)
+        serve_forever(Site(pages, SEED), port, ready=say)
     except OSError as error:
         fault = f"the site cannot be served on 127.0.0.1:{port}: {error.strerror}"
         raise DedupError(f"{fault}; give another --port") from error

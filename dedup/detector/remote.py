@@ -108,7 +108,7 @@ class RemoteDetector(AsyncDetector):
         verdict: Verdict | None = None
         try:
             await services.execute((request,))
-            verdict = verdict_of(_reply(services, request), asked)
+            verdict = verdict_of(_reply(services, request), asked, options.exempt)
         finally:
             if verdict is not None and verdict.token is not None:
                 services.note_holder(verdict.token, request.service)
@@ -199,7 +199,7 @@ class RemoteDetector(AsyncDetector):
             held = reserve.unanswered
             if isinstance(answer := _reply_or_error(services, reserve), Exception):
                 return answer
-            reserved = verdict_of(answer, verdict.document)
+            reserved = verdict_of(answer, verdict.document, "expired")
             held |= {reserve.service}
             command = self._commands.end("insert", verdict.document, reserved.token)
             insert = Request(command, reserve.service)

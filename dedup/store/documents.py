@@ -112,8 +112,8 @@ class StoreState(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
     next         the id that the next document gets
     indexed      the id up to which the index on disk covers documents; 0: there is none
     records_sum  XOR of all records' checksums
-    transaction  the number of the LMDB transaction that wrote it; 0: not noted
-    entries      the number of journal entries that are folded into it
+    unused       0
+    entries      the number of journal entries that are folded into it: each transaction has more than the one before
     """
 
     format: int
@@ -122,7 +122,7 @@ class StoreState(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
     next: int = 0
     indexed: int = 0
     records_sum: int = 0
-    transaction: int = 0
+    unused: int = 0
     entries: int = 0
 
 
@@ -258,14 +258,6 @@ def encode_offsets(offsets: Mapping[int, int]) -> bytes:
 def decode_offsets(record: bytes) -> dict[int, int]:
     """Return {partition: next offset}. Raises ValueError saying what is wrong with the bytes."""
     return _decode_offsets(_body(OFFSETS_NAME, record, "the offsets'"))
-
-
-def wrote(record: bytes, transaction: int) -> bool:
-    """Tell whether a transaction can have written a state; an unreadable one by none."""
-    try:
-        return decode_state(record).transaction in {0, transaction}
-    except (ValueError, DedupError):  # an older state, its page in use again
-        return True
 
 
 def _signed(name: bytes, body: bytes) -> bytes:
@@ -752,7 +744,7 @@ class Documents:
                     self._put_pending(txn)
                     for name in known:
                         txn.delete(name, db=self._removed)
-                    state = _replace(self._state, transaction=txn.id(), **changes)
+                    state = _replace(self._state, **changes)
                     txn.put(b"state", encode_state(state), db=self._meta)
                 break
             except lmdb.MapFullError as error:
@@ -821,7 +813,7 @@ def make(path: Path, namespace: str, recipe: str) -> None:
         try:
             *_, meta = [env.open_db(name) for name in DATABASES]
             with env.begin(write=True) as txn:
-                state = StoreState(FORMAT, namespace, recipe, transaction=txn.id())
+                state = StoreState(FORMAT, namespace, recipe)
                 txn.put(b"state", encode_state(state), db=meta)
         finally:
             env.close()
@@ -892,14 +884,19 @@ def verify_structure(path: Path, *, older: bool = False) -> Structure | None:
     found = read_structure(path, older=older)
     if found is None:
         return None
-    state = found.metas[not older].state
-    if not state:
+    before, last = found.metas
+    record = before.state if older else last.state
+    if not record:
         raise ValueError("its state is missing")
-    if decode_state(state).records_sum != found.records_sum:
+    state = decode_state(record)
+    if state.records_sum != found.records_sum:
         raise ValueError("checksum of the records does not match the state record")
-    for each in found.metas[:1] if older else found.metas:
-        if each.state and not wrote(each.state, each.transaction):
-            raise ValueError("transaction number of a meta page does not match its state record")
+    try:
+        entries = 0 if older else decode_state(before.state).entries
+    except (ValueError, DedupError):  # its page is in use again
+        entries = 0
+    if entries > state.entries:
+        raise ValueError("the state under the older meta page is the newer one")
     return found
 
 

@@ -6,12 +6,14 @@
 An empty array is no command, nor is an empty line, which `redis-cli --pipe` sends at its end. What is not RESP raises
 NotResp, once what came before it was taken: Redis' commands in lines of text (inline commands) are none.
 
+Answers() is that of answers, for the client: what a wrong service sends takes bounded memory and time.
+
 Invariant: nothing is parsed or kept without a bound, and no byte is looked at again and again: the native core finds
 where commands end, and goes on where it stopped. hiredis is given whole commands only.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import hiredis
@@ -83,6 +85,51 @@ _FAULTS = {
     lib.NDD_NO_LENGTH: "invalid length",
     lib.NDD_NO_STRING: "a command is an array of bulk strings",
     lib.NDD_OTHER: "a command is an array of bulk strings",
+}
+
+
+ANSWER_BYTES = 16 << 20  # of one answer; a service's own bound is 4 MiB
+ANSWER_ELEMENTS = 100_000
+
+
+class Answers:
+    """The answers of one connection, in RESP2: hiredis is given whole ones within the bounds only."""
+
+    __slots__ = ("_data", "_read", "_reader")
+
+    def __init__(self, error: type[Exception]) -> None:
+        """An error that is answered is one of this type."""
+        self._data = bytearray()  # of an answer that is not whole
+        self._read = ffi.new("ndd_answers *")
+        self._reader: Any = hiredis.Reader(replyError=error)
+
+    def of(self, data: bytes) -> Iterator[Any]:
+        """Take some bytes; yield the answers that are whole. Raises NotResp."""
+        read, kept = self._read, self._data
+        if kept:
+            kept += data
+        whole: bytes | bytearray = kept or data
+        lib.ndd_answers_read(
+            ffi.from_buffer(whole), len(whole), ANSWER_ELEMENTS, ANSWER_BYTES, read
+        )
+        end = read.end
+        if end:
+            self._reader.feed(bytes(whole[:end]))
+        if whole is kept:
+            del kept[:end]
+        else:
+            kept += data[end:]
+        while (answer := self._reader.gets()) is not False:
+            yield answer
+        if read.fault:
+            raise NotResp(_NO_ANSWER.get(read.fault, _NO_ANSWER[lib.NDD_OTHER]))
+
+
+_NO_ANSWER = {
+    lib.NDD_MANY: "an array of too many elements",
+    lib.NDD_LONG: "more bytes than an answer has",
+    lib.NDD_NO_LENGTH: "invalid length",
+    lib.NDD_OTHER: "no answer of RESP2",
 }
 
 

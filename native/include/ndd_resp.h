@@ -1,5 +1,6 @@
 /*
- * ndd_resp.h - what a client of a table service sends, in RESP, the protocol of Redis: where commands end.
+ * ndd_resp.h - what a client of a table service sends, in RESP, the protocol of Redis, and what it is answered: where
+ * commands and answers end, before a parser makes anything of them.
  *
  * The rules of ndd.h hold here too. Bytes are read where they are, and nothing is kept.
  */
@@ -41,6 +42,27 @@ typedef struct ndd_commands {
  * so far and more, and with `at` and `left` as they are; else they are 0. What was known is not read again. */
 size_t ndd_commands_read(const uint8_t *bytes, size_t size, size_t most, size_t elements, size_t length,
                          ndd_commands *commands);
+
+#define NDD_ANSWER_DEPTH 4
+
+/* end              how many bytes were read to their end
+ * fault            NDD_PART, or what comes there and is no answer, or one beyond the bounds
+ * at               how many bytes of the answer there are known
+ * depth, left      its open arrays, and how many elements of each follow
+ * elements         of all its arrays so far */
+typedef struct ndd_answers {
+    size_t end;
+    ndd_read fault;
+    size_t at;
+    size_t depth;
+    size_t elements;
+    size_t left[4];
+} ndd_answers;
+
+/* Reads RESP2 answers (texts, errors, integers, bulk strings, arrays of them); returns how many are whole. One has up to
+ * `length` bytes and `elements` elements (both below 10^9), arrays up to NDD_ANSWER_DEPTH deep. To go on, call with
+ * the bytes from `end` on, and more. */
+size_t ndd_answers_read(const uint8_t *bytes, size_t size, size_t elements, size_t length, ndd_answers *answers);
 
 /* cffi: end */
 

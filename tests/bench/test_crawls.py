@@ -77,17 +77,7 @@ def crawled(site, config, address, spider="html"):
     return crawl_once(site.starts, address, spider, config, sys.executable)
 
 
-# The add-on of today withholds such requests in silence.
-TODAY = pytest.mark.xfail(
-    raises=AssertionError,
-    strict=True,
-    reason="links outside of the main content do not count, and nothing lists them",
-)
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param("blog", marks=TODAY), pytest.param("manual", marks=TODAY), "shop"]
-)
+@pytest.mark.parametrize("name", SITES)
 def test_a_request_that_is_not_made_is_listed(name):
     """What a crawl without the add-on asks is asked, or listed with its reason; a figure called saved is the difference."""
     site = site_of(name)

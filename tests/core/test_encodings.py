@@ -17,32 +17,17 @@ from dedup.model.errors import UsageError
 
 
 @pytest.mark.parametrize(("language", "encoding"), ENCODED)
-class TestEncodings:
-    """The same page, in an encoding and in UTF-8."""
-
-    def test_http_charset_goes_before_the_page(self, language: str, encoding: str) -> None:
-        """It is, whatever the page says of itself."""
-        page = page_of(language, meta("utf-8"))
-        assert fingerprint(encoded(page, encoding), encoding=encoding) == fingerprint(page)
-
-    @pytest.mark.parametrize(
-        "declaration",
-        [
-            '<meta charset="{}">',
-            "<META CHARSET={}>",
-            '<meta http-equiv="Content-Type" content="text/html; charset={}" />',
-        ],
-    )
-    def test_meta_charset(self, language: str, encoding: str, declaration: str) -> None:
-        """So is the one that the page declares."""
-        page = page_of(language, declaration.format(encoding))
+def test_an_encoding_that_is_named_gives_the_page_of_utf_8(language: str, encoding: str) -> None:
+    """By HTTP, whatever the page says of itself; by a meta tag of any form; in the manner of XHTML."""
+    page = page_of(language, meta("utf-8"))
+    assert fingerprint(encoded(page, encoding), encoding=encoding) == fingerprint(page)
+    http = '<meta http-equiv="Content-Type" content="text/html; charset={}" />'
+    for form in ('<meta charset="{}">', "<META CHARSET={}>", http):
+        page = page_of(language, form.format(encoding))
         assert fingerprint(encoded(page, encoding)) == fingerprint(page)
         assert main_words(encoded(page, encoding)) == main_words(page)
-
-    def test_xml_declaration(self, language: str, encoding: str) -> None:
-        """In the manner of XHTML too."""
-        page = f"<?xml version='1.0' encoding='{encoding}'?>" + page_of(language)
-        assert fingerprint(encoded(page, encoding)) == fingerprint(page)
+    page = f"<?xml version='1.0' encoding='{encoding}'?>" + page_of(language)
+    assert fingerprint(encoded(page, encoding)) == fingerprint(page)
 
 
 @pytest.mark.parametrize("language", TEXTS)

@@ -24,11 +24,11 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize(
     ("language", "encoding"), [pair for pair in ENCODED if pair[0] not in MISTAKEN]
 )
-@pytest.mark.parametrize("declaration", ["", meta("x-unheard-of")])
-def test_what_nothing_says_is_detected(language: str, encoding: str, declaration: str) -> None:
+def test_what_nothing_says_is_detected(language: str, encoding: str) -> None:
     """A page that says nothing, or nothing that is known, is read by what its text looks like."""
-    page = page_of(language, declaration)
-    assert fingerprint(encoded(page, encoding)) == fingerprint(page)
+    for declaration in ("", meta("x-unheard-of")):
+        page = page_of(language, declaration)
+        assert fingerprint(encoded(page, encoding)) == fingerprint(page)
 
 
 def fails(*_: object) -> str:

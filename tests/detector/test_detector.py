@@ -219,6 +219,24 @@ def test_a_fingerprint_that_is_none_is_not_inserted(detector, wrong):
     assert len(detector) == 0
 
 
+def test_promise_6_a_digest_that_is_too_long_leaves_the_store_as_it_is(tmp_path):
+    """The greatest is taken and read again; one byte more is refused, and the page can be inserted without it."""
+    with dedup.open(tmp_path) as detector:
+        detector.insert(detector.reserve(page(), A).brought(items=b"i" * 1024))
+        verdict = detector.reserve(page(ONES), B)
+        for ending in (
+            detector.insert,
+            lambda made: detector.insert_held([(B, made.token, {"items": made.document.items})]),
+        ):
+            with pytest.raises(UsageError, match="items up to 1,024"):
+                ending(verdict.brought(items=b"i" * 1025))
+        detector.insert(verdict)
+    with dedup.open(tmp_path) as detector:
+        assert detector.get(A).items == b"i" * 1024
+        assert detector.reserve(page(), C).of == A
+        assert detector.reserve(page(ONES), C).of == B
+
+
 def test_a_closed_detector_is_closed_while_others_share_its_store(tmp_path):
     """What asks the store of them is refused too."""
     with dedup.open(tmp_path):

@@ -7,8 +7,24 @@ from pathlib import Path
 import pytest
 
 import dedup
-from dedup.model.forms import FIELDS, RECORD
+from dedup.model.errors import EventInvalid, UsageError
+from dedup.model.events import decode_value, encode_value
+from dedup.model.forms import (
+    FIELD_BYTES,
+    FIELDS,
+    RECORD,
+    Field,
+    Record,
+    TooLong,
+    check_field,
+    check_storable,
+    decode_page,
+    encode_page,
+    of_record,
+    to_record,
+)
 from dedup.model.page import Document, PageFingerprint, ReserveKeywords, ReserveOptions
+from dedup.model.recipes import NEWEST
 
 PACKAGE = Path(dedup.__file__).parent
 
@@ -18,6 +34,59 @@ def test_every_field_is_in_a_record_but_the_recipe():
     recorded = {field.name for field in RECORD} | {"recipe", "unread", "partly", "least", "page"}
     declared = {*PageFingerprint.__struct_fields__, *Document.__struct_fields__}
     assert recorded == declared
+
+
+def greatest(field: Field, more: int = 0) -> object:
+    """The greatest value of a field, or one beyond it."""
+    form = field.form
+    if form.codec in {"word", "number"}:
+        most = 2**form.most - 1 if form.codec == "word" else form.most
+        return most + more
+    if form.codec == "bytes":
+        return b"\xff" * (form.most + more)
+    if field.name == "recipe":
+        return NEWEST
+    return {"text": "é" * (form.most // 2) + "a" * more, "flag": False, "seconds": 1.5}[form.codec]
+
+
+def document(**fields: object) -> Document:
+    """A document with the greatest value in each field."""
+    values = {field.name: greatest(field) for field in FIELDS} | fields
+    page = PageFingerprint(**{f.name: values[f.name] for f in FIELDS if f.of_page})
+    return Document(page=page, **{f.name: values[f.name] for f in FIELDS if not f.of_page})
+
+
+def test_every_form_has_every_field_and_holds_its_greatest_value():
+    """A document comes back from its record, and from its JSON; a page that is asked about from its."""
+    full = document()
+    check_storable(full)
+    assert of_record(Record(*to_record(full)), NEWEST) == full
+    assert decode_value(encode_value("news", full)) == ("news", full)
+    asked = decode_page(encode_page(full))
+    assert asked == Document("", full.page, full.domain, kind=full.kind)
+    event = decode_page(encode_value("news", full))
+    assert (event.key, event.page, event.domain, event.kind) == ("", *asked_of(full))
+
+
+def asked_of(full: Document) -> tuple[object, ...]:
+    return full.page, full.domain, full.kind
+
+
+@pytest.mark.parametrize("field", FIELDS, ids=lambda field: field.name)
+def test_no_field_is_taken_beyond_its_bound(field):
+    """What a store could not read again is refused before the insert, in events, and where a client sends it."""
+    if field.form.codec in {"word", "number", "bytes"}:
+        for value in (greatest(field, 1), -1 if field.form.codec != "bytes" else None):
+            if value is None:
+                continue
+            with pytest.raises(UsageError, match="cannot be stored"):
+                check_storable(document(**{field.name: value}))
+            with pytest.raises(EventInvalid):
+                decode_value(encode_value("news", document(**{field.name: value})))
+    elif field.name in FIELD_BYTES and field.form.codec == "text":
+        check_field(field.name, "é" * (FIELD_BYTES[field.name] // 2))
+        with pytest.raises(TooLong, match=field.name):
+            check_field(field.name, "é" * (FIELD_BYTES[field.name] // 2) + "a")
 
 
 def test_keywords_of_reserve_are_its_options():

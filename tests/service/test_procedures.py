@@ -36,12 +36,13 @@ IMPORT = the(OPERATIONS, "store import ")
 DROP = the(OPERATIONS, "DEDUP.DROP ")
 VERIFY = the(OPERATIONS, "store verify")
 READ_AGAIN = the(OPERATIONS, "kill -HUP")
-START = the(KAFKA, "--listen 0.0.0.0:7700 --http ")
+START = the(KAFKA, "dedup serve ")
 CREATE = the(KAFKA, "kafka-topics.sh ")
 PRODUCE = the(KAFKA, "store produce ")
 ELSEWHERE = {
     "dedup serve --help": "service/test_operations.py",
     "kill -9": "service/test_random_run.py",
+    "docker compose up": "support/broker.py",
 }
 
 
@@ -219,14 +220,8 @@ def test_documents_are_moved_to_a_new_topic(kafka, tmp_path):
 
 def following(folder: Path, bootstrap: str, topic: str, *more: object, **how: object) -> Serving:
     """Return the service that the page starts with Kafka."""
-    command = START.removeprefix("DEDUP_TOKEN=... ")
-    assert command != START
-    stands = {
-        "kafka-1:9092,kafka-2:9092,kafka-3:9092": bootstrap,
-        "0.0.0.0:7700": "0.0.0.0:0",
-        "0.0.0.0:7780": "0.0.0.0:0",
-    }
-    return served(command, folder, "--topic", topic, *more, stands=stands, token=TOKEN, **how)
+    stands = {"kafka-1:9092,kafka-2:9092": bootstrap}
+    return served(START, folder, "--topic", topic, *more, stands=stands, token=TOKEN, **how)
 
 
 def created(command: str, bootstrap: str, topic: str) -> None:
@@ -343,7 +338,7 @@ EVENTS = {
         "service/test_replica.py::test_a_topic_that_was_made_again_is_refused_and_rebuilt_from_when_told",
     "an event of a newer version": "service/test_replica.py::test_a_newer_version_is_a_dead_letter_and_an_alarm",
     "Move the documents to a new topic": f"{HERE}::test_documents_are_moved_to_a_new_topic",
-    "A record that cannot be read": "service/test_replica_bad_records.py::test_what_cannot_be_read_may_be_left_out",
+    "A record that cannot be read": "wire/test_kafka.py::test_a_record_that_cannot_be_read_is_never_skipped",
     "A service was down for longer than `delete.retention.ms`":
         "service/test_service_kafka.py::test_a_recreated_topic_is_refused_and_rebuild_starts_over",
 }  # fmt: skip

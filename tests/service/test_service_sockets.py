@@ -79,7 +79,7 @@ def test_without_tcp_the_token_is_asked_for_all_the_same(short):
             redis.Redis(unix_socket_path="s", **ONCE) as client,
             pytest.raises(redis.AuthenticationError),
         ):
-            client.execute_command("DEDUP.PARTITIONS")
+            client.execute_command("DEDUP.INFO")
         secret = TOKEN.replace(" ", "%20")
         for url in (f"unix://:{secret}@{short}/s", f"unix://{short}/s?password={secret}"):
             with redis.Redis.from_url(url) as client:

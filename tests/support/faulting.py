@@ -52,7 +52,7 @@ FUNCTIONS = {
     "dedup.scrapy.page.session": "read_page namespace_of",
     "dedup.store.documents": (
         "encode_records decode_record decode_removal pack_number unpack_number "
-        "encode_state decode_state wrote read_structure"
+        "encode_state decode_state read_structure"
     ),
     "dedup.store.index": "key_digest",
     "dedup.store.store": "agreed_recipe same_recipe check_namespace key_digest",

@@ -9,13 +9,9 @@ a line of [Unreleased] that names the total and gives the reason (CONTRIBUTING.m
 
 import ast
 import importlib.util
-import io
 import json
 import re
-import resource
-import subprocess
 import sys
-import tokenize
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -26,7 +22,6 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "dedup"
 LAST_RELEASE = ROOT / "tests" / "house" / "last-release.json"
 GROWTH = 1.02
-RUNS = 5
 
 
 class Total(NamedTuple):
@@ -182,7 +177,6 @@ def _counted() -> dict[str, int]:
     closure, page = trace.closure(), trace.page_trace()
     return {
         "lines of dedup/": sum(lines.values()),
-        "lines of code of dedup/": sum(map(_code_lines, modules().values())),
         "modules of dedup/": len(lines),
         "lines of tests/ without support and bench": sum(map(_lines, _tests())),
         "words of documents": sum(len(path.read_text("utf-8").split()) for path in _documents()),
@@ -198,31 +192,6 @@ def _counted() -> dict[str, int]:
 
 def _lines(path: Path) -> int:
     return len(path.read_text(encoding="utf-8").splitlines())
-
-
-def _code_lines(path: Path) -> int:
-    """Return the lines of a module that are neither blank, a comment, nor a docstring."""
-    text = path.read_text(encoding="utf-8")
-    counted: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type not in NO_CODE:
-            counted |= set(range(token.start[0], token.end[0] + 1))
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            first = node.body[0] if node.body else None
-            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
-                counted -= set(range(first.lineno, (first.end_lineno or first.lineno) + 1))
-    return len(counted)
-
-
-NO_CODE = {
-    tokenize.COMMENT,
-    tokenize.NL,
-    tokenize.NEWLINE,
-    tokenize.INDENT,
-    tokenize.DEDENT,
-    tokenize.ENDMARKER,
-}
 
 
 def _tests() -> list[Path]:
@@ -254,22 +223,6 @@ def load(name: str) -> ModuleType:
     return module
 
 
-def help_seconds() -> float:
-    """Return the CPU seconds of `dedup --help`, the best of five."""
-
-    def used() -> float:
-        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return usage.ru_utime + usage.ru_stime
-
-    def run() -> float:
-        before = used()
-        command = [sys.executable, "-m", "dedup", "--help"]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        return used() - before
-
-    return min(run() for _ in range(RUNS))
-
-
 def main() -> int:
     """Print the numbers; return 1 if something must be none and is not. --release keeps them."""
     if sys.argv[1:] == ["--release"]:
@@ -279,7 +232,7 @@ def main() -> int:
         "import circles": [" <-> ".join(circle) for circle in circles(imports())],
         "imports written as text": string_imports(),
         "pointers to files that do not exist": stale_pointers(),
-        "include circles, C": [" <-> ".join(c) for c in native.circles(native.modules())],
+        "include circles, C": [" <-> ".join(c) for c in circles(native.modules())],
         "includes that go up, C": native.upward(native.modules()),
     }
     for name, found in faults.items():
@@ -292,7 +245,6 @@ def main() -> int:
         print(f"{total.name:<45}{total.number:>8,}{total.before:>14,}{mark}")
     if (wheel := wheel_kilobytes()) is not None:
         print(f"{'kB of the wheel in dist/':<45}{wheel:>8,}")
-    print(f"{'CPU seconds of `dedup --help`, best of five':<45}{help_seconds():>8.3f}")
     return int(any(faults.values()))
 
 

@@ -39,27 +39,11 @@ def modules() -> dict[str, set[str]]:
     return {name: below & found.keys() for name, below in found.items()}
 
 
-def rooms(graph: Modules) -> dict[str, int]:
-    """Return how many modules each folder has."""
-    folders = [name.partition("/")[0] for name in graph]
-    return {folder: folders.count(folder) for folder in dict.fromkeys(folders)}
-
-
-def circles(graph: Modules) -> list[list[str]]:
-    """Return the groups of modules that include each other, directly or by way of others."""
-    reach = {name: set(below) for name, below in graph.items()}
-    for middle in graph:
-        for below in reach.values():
-            if middle in below:
-                below |= reach[middle]
-    groups = {frozenset(o for o in reach[n] if n in reach[o]) for n in graph if n in reach[n]}
-    return sorted(sorted(group) for group in groups)
-
-
 def upward(graph: Modules) -> list[str]:
     """Return the includes that do not go down: "table/x includes bulk/y", and folders without a floor."""
     floor = {folder: i for i, folders in enumerate(FLOORS) for folder in folders}
-    found = [f"{folder} is on no floor" for folder in rooms(graph) if folder not in floor]
+    rooms = dict.fromkeys(name.partition("/")[0] for name in graph)
+    found = [f"{folder} is on no floor" for folder in rooms if folder not in floor]
     for name, below in graph.items():
         here = name.partition("/")[0]
         for other in sorted(below):

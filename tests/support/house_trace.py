@@ -2,7 +2,6 @@
 
     closure()     (modules, lines) of dedup that are loaded once a default crawl judged a page
     page_trace()  (calls, files, returns) of dedup's Python code, request -> verdict -> insert
-    page_traces() the same of a unique page, a dropped copy, and a copy that is parsed and compared
 
     --service     the same of a RESERVE and an INSERT of the table service, bytes -> reply, and of an insert event
 
@@ -22,9 +21,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
-__all__ = ["HEAVY", "Closure", "PageTrace", "closure", "heavy_imports", "page_trace", "page_traces"]
-
-HEAVY = ("aiokafka", "hiredis", "lmdb", "numpy", "redis", "publicsuffixlist")
+__all__ = ["Closure", "PageTrace", "closure", "page_trace"]
 
 
 class Closure(NamedTuple):
@@ -52,21 +49,6 @@ def closure() -> Closure:
 def page_trace() -> PageTrace:
     """Return what one page of a default crawl runs of dedup, after the first one opened the store."""
     return PageTrace(*_in_process("--trace"))
-
-
-def page_traces() -> dict[str, PageTrace]:
-    """Return what a unique page, a dropped copy and a compared one run of dedup."""
-    return {name: PageTrace(*found) for name, found in _in_process("--traces").items()}
-
-
-def heavy_imports(module: str = "dedup.scrapy") -> list[str]:
-    """Return which heavy libraries importing a module loads."""
-    code = (
-        f"import json, sys, {module}; print(json.dumps([m for m in {HEAVY} if m in sys.modules]))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
-    found: list[str] = json.loads(done.stdout)
-    return found
 
 
 def _in_process(what: str) -> Any:
@@ -289,17 +271,11 @@ def _main(what: str) -> None:
         print(json.dumps(closed))
     elif what == "--trace":
         print(json.dumps(traced.summed()))
-    elif what == "--traces":
-        print(json.dumps({name: each.summed() for name, each in found.items()}))
     else:
         if what == "--calls":
             for file, name in traced.names:
                 print(f"{file:40} {name}")
-        if what == "--modules":
-            for name, count in sorted(lines.items()):
-                print(f"{count:6} {name}")
-        print(f"{closed.modules} modules, {closed.lines} lines; importing dedup.scrapy loads")
-        print(f"  {', '.join(heavy_imports()) or 'no heavy library'}")
+        print(f"{closed.modules} modules, {closed.lines} lines")
         for name, each in found.items():
             print("a page, {}: {} calls in {} files, {} returns".format(name, *each.summed()))
 

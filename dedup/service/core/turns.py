@@ -16,15 +16,18 @@ from typing import TypeVar
 
 SLICE_SECONDS = 0.005  # of work before it is other clients' turn
 FIRST_SECONDS = 0.0005  # of a newcomer's
-SMALL_SECONDS = 0.0001  # work that is shorter is not counted
+SMALL_SECONDS = 0.0005  # work that is shorter is not counted
 TURN_SECONDS = 0.02  # of slices in one iteration of the event loop; as much for those of newcomers
 TURNS = 4  # slices in it that take() gives: how long they last is not known
 
 T = TypeVar("T")
 
 
-class _Lane:
-    """Who waits for a turn, and how much time is left in this iteration of the loop."""
+class Lane:
+    """Who waits for a turn, and how much time is left in this iteration of the loop.
+
+    Work may be done at once where no one waits, and there is time left.
+    """
 
     def __init__(self) -> None:
         self.waiting: deque[Callable[[], object]] = deque()
@@ -35,39 +38,33 @@ class Turns:
     """Turns of all work that may take long; in each iteration of the event loop a few."""
 
     def __init__(self) -> None:
-        self._newcomers, self._others = _Lane(), _Lane()
+        self.newcomers, self.others = Lane(), Lane()
         self._is_running = False
 
-    def has_time(self, *, newcomer: bool = False) -> bool:
-        """Whether work may be done at once: no one waits, and this iteration has time left."""
-        lane = self._newcomers if newcomer else self._others
-        return lane.left > 0 and not lane.waiting
+    def spend(self, lane: Lane, seconds: float) -> None:
+        """Count work that was done at once; less than SMALL_SECONDS need not be counted."""
+        lane.left -= seconds
+        self._run_soon()
 
-    def spent(self, seconds: float, *, newcomer: bool = False) -> None:
-        """Count work that was done at once."""
-        if seconds > SMALL_SECONDS:
-            (self._newcomers if newcomer else self._others).left -= seconds
-            self._run_soon()
-
-    def add(self, turn: Callable[[], object], *, newcomer: bool = False) -> None:
+    def add(self, lane: Lane, turn: Callable[[], object]) -> None:
         """Call turn() in its turn: it works for one slice."""
-        (self._newcomers if newcomer else self._others).waiting.append(turn)
+        lane.waiting.append(turn)
         self._run_soon()
 
     async def take(self) -> None:
         """Wait for a turn; the first ones of an iteration come at once."""
-        if self.has_time():
-            self._others.left -= TURN_SECONDS / TURNS
-            self._run_soon()
+        lane = self.others
+        if lane.left > 0 and not lane.waiting:
+            self.spend(lane, TURN_SECONDS / TURNS)
             return
         turn = asyncio.get_running_loop().create_future()
 
         def give() -> None:
             if not turn.done():  # else the task was cancelled
-                self._others.left -= TURN_SECONDS / TURNS
+                lane.left -= TURN_SECONDS / TURNS
                 turn.set_result(None)
 
-        self.add(give)
+        self.add(lane, give)
         await turn
 
     def _run_soon(self) -> None:
@@ -78,7 +75,7 @@ class Turns:
     def _run(self) -> None:
         """Begin an iteration: give turns while there is time."""
         self._is_running = False
-        for lane in (self._newcomers, self._others):
+        for lane in (self.newcomers, self.others):
             lane.left = TURN_SECONDS
             for _ in range(len(lane.waiting)):  # who comes again has a turn in the next iteration
                 began = monotonic()

@@ -24,7 +24,7 @@ from dedup.service.core.command_table import COMMANDS
 from dedup.service.core.config import Limits
 from dedup.service.core.operations import PROBES, Operations
 from dedup.service.core.refusal import code, log_rate_limited, message
-from dedup.service.core.turns import FIRST_SECONDS, SLICE_SECONDS
+from dedup.service.core.turns import FIRST_SECONDS, SLICE_SECONDS, SMALL_SECONDS
 from dedup.service.resp.commands import run, run_together
 from dedup.service.resp.plans import Plans
 from dedup.service.resp.session import Later, RespSession
@@ -78,6 +78,7 @@ WRITE_BYTES = 1 << 17  # of answers that are collected before they are written
 class Answers:
     """The answers of one connection that are not written yet.
 
+    ready      those that wait for no other
     waiting    those behind one that is still to come, it included
     transport  where they are written to; None: the connection is closed
     """
@@ -86,7 +87,7 @@ class Answers:
         self.waiting: deque[bytes | Later] = deque()
         self.transport: Any = None
         self._owner: Connection | None = owner
-        self._ready: list[bytes] = []
+        self.ready: list[bytes] = []
         self._ready_bytes = 0
 
     def add(self, answer: bytes) -> None:
@@ -94,7 +95,7 @@ class Answers:
         if self.waiting:
             self.waiting.append(answer)
             return
-        self._ready.append(answer)
+        self.ready.append(answer)
         self._ready_bytes += len(answer)
         if self._ready_bytes > WRITE_BYTES:
             self.flush()
@@ -107,9 +108,9 @@ class Answers:
 
     def flush(self) -> None:
         """Write the answers that wait for no other."""
-        if self._ready and self.transport is not None:
-            data = b"".join(self._ready)
-            self._ready.clear()
+        if self.ready and self.transport is not None:
+            data = b"".join(self.ready)
+            self.ready.clear()
             self._ready_bytes = 0
             self.transport.write(data)
 
@@ -117,7 +118,7 @@ class Answers:
         """Write nothing any more, and free everything: no cycle keeps a closed connection's memory."""
         self.transport = self._owner = None
         self.waiting.clear()
-        self._ready.clear()
+        self.ready.clear()
 
     def _write_arrived(self, _: "asyncio.Future[Any]") -> None:
         """Write the answers that have come, up to one that has not."""
@@ -134,7 +135,7 @@ class Answers:
                 except BaseException as fault:  # noqa: BLE001 - becomes the answer of the command at fault
                     first = owner.encoded_fault(fault)
             waiting.popleft()
-            self._ready.append(first)
+            self.ready.append(first)
         self.flush()
         owner.answers_arrived()
 
@@ -216,10 +217,12 @@ class Connection(asyncio.Protocol):
         self._incoming.feed(data, now)
         if self._scheduled or self._paused:
             return
-        if self._port.turns.has_time(newcomer=self._never_spoke):
-            newcomer = self._never_spoke
+        turns = self._port.turns
+        lane = turns.newcomers if self._never_spoke else turns.others
+        if lane.left > 0 and not lane.waiting:
             self._work(now)
-            self._port.turns.spent(monotonic() - now, newcomer=newcomer)
+            if (spent := self._last_command_at - now) > SMALL_SECONDS:
+                turns.spend(lane, spent)
         else:
             self._schedule()
 
@@ -230,6 +233,8 @@ class Connection(asyncio.Protocol):
         self._scheduled = False
         if self._closed_since is None:
             self._work()
+            if self.session.closing:
+                self._close_if_answered()
 
     def _work(self, now: float | None = None) -> None:
         """Carry out commands until there is none, or it is the turn of other connections."""
@@ -247,7 +252,13 @@ class Connection(asyncio.Protocol):
                 else:
                     self._run_one(command)
                 if not incoming.unparsed_bytes and not unbatched:
-                    self._all_taken()
+                    if (
+                        self._paused
+                        or self._finishing
+                        or self._has_partial
+                        or session.queued_memory
+                    ):
+                        self._all_taken()
                     break
                 if monotonic() > until:
                     self._schedule()
@@ -255,9 +266,8 @@ class Connection(asyncio.Protocol):
         except NotResp as fault:
             self._refuse(str(fault))
             return
-        self._answers.flush()
-        if self.session.closing:
-            self._close_if_answered()
+        if self._answers.ready:
+            self._answers.flush()
 
     def _may_work(self) -> bool:
         if self._closed_since is not None or self.session.closing or self._unread_since is not None:
@@ -360,10 +370,13 @@ class Connection(asyncio.Protocol):
         port.asked[name] += 1
         self._last_command_at = now = monotonic()
         port.durations.note(now - began, 1)
-        if isinstance(answer, bytes):
-            self._answers.add(answer)
-        else:
-            self._answers.add_later(answer)
+        answers = self._answers
+        if not isinstance(answer, bytes):
+            answers.add_later(answer)
+        elif answers.ready or answers.waiting or self._incoming.unparsed_bytes:
+            answers.add(answer)
+        else:  # the only one of its read
+            self._transport.write(answer)
         if self._never_spoke and session.trusted:
             self._spoke()
         if session.closing:
@@ -405,7 +418,8 @@ class Connection(asyncio.Protocol):
         if not self._scheduled and self._closed_since is None:
             self._pause()
             self._scheduled = True
-            self._port.turns.add(self.resume, newcomer=self._never_spoke)
+            turns = self._port.turns
+            turns.add(turns.newcomers if self._never_spoke else turns.others, self.resume)
 
     def _pause(self) -> None:
         if not self._paused and not self._transport.is_closing():

@@ -38,7 +38,7 @@ from dedup.wire.client.command_codec import (
     error_of,
     unreadable,
 )
-from dedup.wire.resp import pack
+from dedup.wire.resp import Answers, NotResp, pack
 from dedup.wire.tls import client_tls
 
 log = logging.getLogger("dedup")
@@ -184,7 +184,7 @@ class ServiceConnection(asyncio.Protocol):
         self._timeout = timeout_seconds
         self._meter = meter
         self._transport: asyncio.Transport | None = None
-        self._reader = hiredis.Reader(replyError=ReplyError)
+        self._answers = Answers(ReplyError)
         self._out: list[bytes] = []
         self._due = False  # whether that is written in this turn of the loop
         self._later: asyncio.TimerHandle | None = None  # when it is written otherwise
@@ -251,10 +251,11 @@ class ServiceConnection(asyncio.Protocol):
         with self._meter:
             self._heard = self._loop.time()
             try:
-                self._reader.feed(data)
-                while (reply := self._reader.gets()) is not False:
+                for reply in self._answers.of(data):
                     self._hand_out(reply)
-            except (hiredis.ProtocolError, IndexError) as error:
+            except IndexError:
+                self._abort("it answers more than it was asked")
+            except (hiredis.ProtocolError, NotResp) as error:
                 self._abort(f"its answer is not RESP ({error})")
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -8,9 +8,9 @@
  * The rules kept: only the file's bytes decide; no pointer is followed before it is known to be inside the
  * file. Every page is reached once and bears its own number, and no free page is in a tree; every node lies
  * inside its page; keys rise. Not verified: the bodies of the records (each has a checksum of its own, tested
- * whenever it is read) and the contents of free pages. The state under either meta page is returned with the
- * number of that page's transaction: the two must agree, or a meta page that is damaged would bring an older
- * state back. The pages of the older state are walked instead where the caller says so.
+ * whenever it is read) and the contents of free pages. The state under either meta page is returned: the
+ * newer one must be that of the later transaction, or a meta page that is damaged would bring an older state
+ * back. The pages of the older state are walked instead where the caller says so.
  *
  * The layout is that of LMDB 0.9 (mdb.c, "Page headers" and "Nodes") on 64-bit little-endian machines.
  */

@@ -1,4 +1,6 @@
-/* RESP: finds where commands end. */
+/* RESP: finds where commands and answers end. */
+#include <string.h>
+
 #include "base/bytes.h"
 #include "ndd_resp.h"
 
@@ -60,5 +62,69 @@ size_t ndd_commands_read(const uint8_t *bytes, size_t size, size_t most, size_t 
         .at = at - end,
         .left = left,
     };
+    return count;
+}
+
+#define LINE 4096 /* bytes of a text, an error or an integer */
+
+/* One element of an answer at *at: a whole one, or the head of an array, whose elements go to *array. *at stays where more
+ * bytes are needed. */
+static ndd_read answer_element(const uint8_t *bytes, size_t size, size_t length, size_t *at, int64_t *array) {
+    size_t before = *at;
+    int64_t number = 0;
+    *array = 0;
+    switch (bytes[before]) {
+    case '+':
+    case '-':
+    case ':': {
+        const uint8_t *end = memchr(bytes + before, '\n', size - before);
+        if (end == NULL) return size - before > LINE ? NDD_LONG : NDD_PART;
+        *at = (size_t)(end - bytes) + 1;
+        return *at - before > LINE ? NDD_LONG : NDD_PART;
+    }
+    case '*': return number_line(bytes, size, at, '*', array);
+    case '$': {
+        ndd_read fault = number_line(bytes, size, at, '$', &number);
+        if (fault != NDD_PART || *at == before || number < 0) return fault;
+        if ((size_t)number > length) return NDD_LONG;
+        if (size - *at < (size_t)number + 2) {
+            *at = before;
+        } else {
+            *at += (size_t)number + 2;
+        }
+        return NDD_PART;
+    }
+    default: return NDD_OTHER;
+    }
+}
+
+size_t ndd_answers_read(const uint8_t *bytes, size_t size, size_t elements, size_t length, ndd_answers *answers) {
+    size_t at = answers->at, end = 0, count = 0;
+    ndd_read fault = NDD_PART;
+    while (at < size) {
+        size_t before = at;
+        int64_t array = 0;
+        fault = answer_element(bytes, size, length, &at, &array);
+        if (fault == NDD_PART && (at == before ? size : at) - end > length) fault = NDD_LONG;
+        if (fault != NDD_PART || at == before) break;
+        if (array > 0) {
+            if (answers->depth == NDD_ANSWER_DEPTH || (size_t)array > elements - answers->elements) {
+                fault = NDD_MANY;
+                break;
+            }
+            answers->elements += (size_t)array;
+            answers->left[answers->depth++] = (size_t)array;
+            continue;
+        }
+        while (answers->depth > 0 && --answers->left[answers->depth - 1] == 0) answers->depth--;
+        if (answers->depth == 0) {
+            answers->elements = 0;
+            end = at;
+            count++;
+        }
+    }
+    answers->end = end;
+    answers->fault = fault;
+    answers->at = at - end;
     return count;
 }

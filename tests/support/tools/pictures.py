@@ -4,7 +4,11 @@ python tests/support pictures [FOLDER]: into docs/pictures, or that folder; wide
 and dark.
 """
 
+import itertools
+import math
+import random
 import sys
+import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,11 +16,32 @@ from browsing import chromium, dashboard, opened
 from demo_pages import demo_pages
 from PIL import Image
 from playwright.sync_api import Page, expect
+from services import Serving
+
+import dedup
 
 DOCS = Path(__file__).parents[3] / "docs" / "pictures"
 PAGES = 400
 COLOURS = 64  # enough for a drawing, and a third of the bytes
 SECONDS_BETWEEN_REQUESTS = 0.1  # so that the charts have something to show
+
+
+def judged(service: Serving) -> None:
+    """Judge pages for half a minute, faster and slower, so that the chart has something to show."""
+    rng, began = random.Random(1), time.monotonic()
+    url = f"redis://:{(service.token or '').replace(' ', '%20')}@127.0.0.1:{service.port}"
+    with dedup.open(url, namespace="shop") as detector:
+        for number in itertools.count():
+            seconds = time.monotonic() - began
+            if seconds > 30:
+                return
+            text = " ".join(f"word{rng.randrange(400)}" for _ in range(120))
+            if number == 0 or rng.random() < 0.6:
+                html = text  # else the one before, again
+            verdict = detector.reserve(detector.fingerprint(html), f"http://shop.example/{number}")
+            if verdict.token is not None:
+                detector.insert(verdict)
+            time.sleep(0.02 * (2 + math.sin(seconds)))
 
 
 def main() -> None:
@@ -43,8 +68,10 @@ def main() -> None:
     ):
         browser = started.browser()
         page = dashboard(browser, shown.service, 1100, "light")
-        expect(page.locator("#namespaces tbody tr")).to_have_count(1)
-        taken(page, "dashboard", 1180)
+        judged(shown.service)
+        expect(page.locator("#namespaces tbody tr")).to_have_count(2)
+        page.wait_for_timeout(2500)
+        taken(page, "dashboard", 900)
         report = shown.reports["crawl-report"].as_uri()
         taken(opened(browser, report, 1100), "report", 800)
         taken(opened(browser, report, 390, "dark"), "report-phone", 1000)
