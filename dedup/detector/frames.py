@@ -61,7 +61,7 @@ class Share(NamedTuple):
     pages        pages of the site that were counted so far
     read         words of the blocks that were read
     frame        those of them in blocks of the frame
-    left         words that were not read, are no navigation, and that no other page has
+    left         words that were not read, and that no other page has
     frame_pages  the least number of pages on which a block of that frame stands; 0: there is none
     shared       shingles (runs of three words) of the blocks read that stand on more than SHARED_PAGES
     """
@@ -72,7 +72,6 @@ class Share(NamedTuple):
     left: int = 0
     frame_pages: int = 0
     shared: int = 0
-    navigation: int = 0
 
 
 def frame_above(pages: int) -> int:
@@ -205,8 +204,7 @@ class Frames:
             left_most,
             share,
         )
-        found = share.read, share.frame, share.left, share.pages, share.shared
-        return Share(pages, *found, share.navigation)
+        return Share(pages, share.read, share.frame, share.left, share.pages, share.shared)
 
     def _made(self, sets: int) -> bytearray:
         table = bytearray((sets + 1) * SET_BYTES)
