@@ -152,6 +152,12 @@ _decode_offsets = msgspec.msgpack.Decoder(dict[_Natural, _Natural]).decode
 _decode_state = msgspec.msgpack.Decoder(StoreState).decode
 _decode_entry = msgspec.msgpack.Decoder(JournalEntry).decode
 
+
+def _follows(entry: JournalEntry, state: StoreState) -> bool:
+    """Tell whether a change was made to a state."""
+    return (entry.number, entry.records_sum, entry.first) == (state.entries, state.records_sum, state.next)  # fmt: skip
+
+
 # The packed ids under which the state and the offsets are summed; no document gets that far.
 STATE_NAME = (2**64 - 1).to_bytes(8, "big")
 OFFSETS_NAME = (2**64 - 2).to_bytes(8, "big")
@@ -356,9 +362,9 @@ class Documents:
             if found is None:
                 raise fault
             older, newer = found.metas
-            bodies = itertools.chain(*self._journal.read())
-            numbers = [_decode_entry(body).number for body in bodies]
-            if decode_state(older.state).entries not in numbers:
+            state = decode_state(older.state)
+            entries = map(_decode_entry, itertools.chain(*self._journal.read()))
+            if not any(_follows(entry, state) for entry in entries):
                 raise fault
         except (ValueError, DedupError):
             raise fault from None
@@ -398,11 +404,7 @@ class Documents:
         state = self._state
         if entry.number < state.entries:
             return
-        if (entry.number, entry.records_sum, entry.first) != (
-            state.entries,
-            state.records_sum,
-            state.next,
-        ):
+        if not _follows(entry, state):
             raise ValueError(
                 f"entry {entry.number} does not follow {self._path.name}, one of them is another store's or an "
                 "older copy"
@@ -641,14 +643,10 @@ class Documents:
                 records_sum ^= int.from_bytes(record[:CHECKSUM_BYTES], "big")
         except (lmdb.Error, ValueError) as error:
             raise self._error(error) from error
-        self._append(JournalEntry(state.entries, state.records_sum, first, records, list(removed), dict(offsets)))  # fmt: skip
+        entry = JournalEntry(state.entries, state.records_sum, first, records, list(removed), dict(offsets))  # fmt: skip
+        self.unflushed_bytes += self._journal.append(_encode(entry))
         self._note(names, records, removed, offsets, records_sum)
         return first
-
-    def _append(self, entry: JournalEntry) -> None:
-        body = _encode(entry)
-        self._journal.append(body)
-        self.unflushed_bytes += len(body)
 
     def offsets(self) -> dict[int, int]:
         """Return {partition: next offset} of the log that was applied; {}: none was."""
@@ -661,7 +659,8 @@ class Documents:
         """
         if not self._unfolded:  # the entry with which the journal goes on from the state before
             state = self._state
-            self._append(JournalEntry(state.entries, state.records_sum, state.next, []))
+            entry = JournalEntry(state.entries, state.records_sum, state.next, [])
+            self.unflushed_bytes += self._journal.append(_encode(entry))
             self._note((), (), (), {}, state.records_sum)
         self._fold(map(pack_number, removed), indexed=note)
 

@@ -72,8 +72,8 @@ class Journal:
         """Whether there is a file."""
         return self.path.exists() or self._aside.exists()
 
-    def append(self, body: bytes) -> None:
-        """Write an entry. Raises OSError, and then the journal is as before."""
+    def append(self, body: bytes) -> int:
+        """Write an entry, and return its size. Raises OSError, and then the journal is as before."""
         length = len(body)
         head = _HEADER.pack(length, length ^ _INVERSE, checksum(length.to_bytes(4, "big") + body))
         entry = head + body
@@ -95,6 +95,7 @@ class Journal:
             ) from error
         self.size += len(entry)
         file.has_unflushed = True
+        return len(entry)
 
     def _opened(self) -> _File:
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)

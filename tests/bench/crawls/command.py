@@ -99,7 +99,7 @@ def crawl_site(source: Source, variant: str, plan: Plan) -> list[dict[str, Any]]
 
 def crawl_real(spider: RealSpider, plan: Plan) -> list[dict[str, Any]]:
     """Return the figures of a public spider. Raises DedupError if it makes next to no items of its page."""
-    site, given = Site(real_site(spider)), (spider.module, str(spider.folder))
+    site, given = Site(real_site(spider), as_is=True), (spider.module, str(spider.folder))
     place = {"site": spider.name, "kind": "public spider", "half": "open", "variant": "real"}
     configs = [c for c in plan.configs if c in REAL]
     with proxy(site, any_host=True) as address:

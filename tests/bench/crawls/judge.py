@@ -3,7 +3,7 @@
     left      corpus builders (html, text): items whose content an earlier item had (J >= .9);
               metadata, link graph: items equal to an earlier one but for the url
     lost      contents that the crawl without had, and that are unlike all that were kept (J < .8); records likewise
-    calendar  items of the endless calendar, which count as neither
+    calendar  items of the endless calendar, which count as neither, nor as unlisted
     not asked URLs that the crawl without asked, and this one did not; unlisted: those whose URL and reason are not
               in DEDUP_DROPPED; missed: unlisted, and the page was asked by no other URL either
 
@@ -77,9 +77,11 @@ def judged(site: Site, contents: Contents, crawl: Any, reference: Any) -> dict[s
     by_content = crawl["spider"] in ("html", "text")
     left, lost, calendar = (_contents if by_content else _records)(site, contents, crawl, reference)
     not_asked = sorted(set(reference["asked"]) - set(crawl["asked"]))
-    unlisted = [url for url in not_asked if url not in crawl["listed"]]
-    pages = {site.page_of(url) for url in crawl["asked"]}
-    missed = {page: url for url in unlisted if (page := site.page_of(url)) not in pages and page}
+    page_of = {url: site.page_of(url) or "" for url in {*reference["asked"], *crawl["asked"]}}
+    endless = {url for url, page in page_of.items() if page.startswith("calendar ")}
+    unlisted = [url for url in not_asked if url not in crawl["listed"] and url not in endless]
+    pages = {page_of[url] for url in crawl["asked"]} | {""}
+    missed = {page_of[url]: url for url in unlisted if page_of[url] not in pages}
     ends = [e["stats"].get("finish_reason") for e in (crawl, reference)]
     return {
         "spider": crawl["spider"],

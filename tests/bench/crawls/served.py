@@ -4,7 +4,7 @@ The noise: a quarter of the pages is also linked with utm parameters, a quarter 
 or index.html twin; a few links lead to a second host that has the same pages; three pages in ten have a print version;
 every page links to a calendar without events, of ten years. It is the same in every crawl.
 
-Invariants: links to pages that are not saved are made none, so that no crawl is judged by 404s; every answer takes
+Invariants: links to pages that are not saved are made none (unless a site is served as it is); every answer takes
 LATENCY_SECONDS; a URL has one page behind it, which page_of() says.
 """
 
@@ -34,14 +34,18 @@ MONTHS = (
 class Site:
     """The pages of a site, and what its URLs mean."""
 
-    def __init__(self, site: BuiltSite, noisy: bool = False, most: int | None = None) -> None:
+    def __init__(
+        self, site: BuiltSite, noisy: bool = False, most: int | None = None, as_is: bool = False
+    ) -> None:
         self.name, self.noisy, self.host = site.name, noisy, site.host
         pages = site.pages[:most]
         self.texts = {page.key: page.text for page in pages}
         self.starts = [url for url in site.starts if lookup(self.texts, url[7:])]
         self.mirror = "www2." + self.host if noisy else self.host
         self._answers: dict[tuple[str, str], bytes] = {}
-        self._pages = {page.key: self._without_dead_links(page.key, page.html) for page in pages}
+        self._pages = {page.key: page.html for page in pages}
+        if not as_is:
+            self._pages = {k: self._without_dead_links(k, html) for k, html in self._pages.items()}
         every = sum(len(list(self._links(key))) for key in self._pages)
         self._share = len(self._pages) / max(every, 1)
 
