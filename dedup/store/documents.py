@@ -60,10 +60,10 @@ RECENT = (
 FLUSH_SECONDS = 10.0  # at most from a change to its flush: what a power cut may lose
 FLUSH_BYTES = 1 << 17  # of unflushed changes that are flushed sooner
 FLUSH_PAUSE_SECONDS = 1.0  # between two flushes, and two looks at those bytes
-FOLD_BYTES = 1 << 18  # of changes in the journal that are folded into documents.mdb
-FOLD_CHANGES = 1024  # the same by their number: documents added and removed
-FOLD_URGENT = 3  # times as much: it is flushed at once
-FOLD_LATEST = 8  # times as much: the next change waits until it is
+FOLD_BYTES = 1 << 19  # of changes in the journal that are folded into documents.mdb
+FOLD_CHANGES = 2048  # the same by their number: documents added and removed
+FOLD_URGENT = 2  # times as much: it is flushed at once
+FOLD_LATEST = 4  # times as much: the next change waits until it is
 HALF_MADE_BYTES = 1 << 15  # of a file whose making was interrupted, at most
 META_BYTES = slice(16, 152)  # of a meta page, what LMDB writes with each transaction
 MAP_BYTES = 1 << 30  # address space, not disk; doubled whenever it is full
@@ -498,7 +498,6 @@ class Documents:
             except lmdb.Error as error:
                 raise self._error(error) from error
             self._unflushed = False
-            self._journal.remove_aside()
 
     def settle(self) -> None:
         """Fold the journal into documents.mdb, flush that, and remove the journal. Raises OSError."""
@@ -697,7 +696,7 @@ class Documents:
         return not self._unflushed and self._journal.is_flushed
 
     def _fold(self, known: Iterable[bytes] = (), **changes: int) -> None:
-        """Commit the journal's entries to documents.mdb, and set the journal aside until that is flushed. Raises OSError.
+        """Commit the journal's entries to documents.mdb, and set the journal aside until the next time. Raises OSError.
 
         known are the removals that the index on disk has; changes those of the state.
         """
@@ -707,7 +706,6 @@ class Documents:
         except OSError as error:  # its entries are skipped at the next opening
             log.warning("%s: cannot be renamed: %s", self._journal.path, error)
         self.unflushed_bytes = max(self.unflushed_bytes, FLUSH_BYTES)
-        self._unflushed = True  # if it is flushed already, so that the file that was set aside goes
 
     def _put_pending(self, txn: Any) -> None:
         """Write what is in the journal only."""
