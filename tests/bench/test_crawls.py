@@ -180,3 +180,19 @@ def test_what_is_left_and_lost_goes_by_the_contents():
     assert (found["left"], found["lost pages"]) == (1, [f"{HOST}/4"])
     assert (found["not asked"], found["missed pages"]) == (2, urls[5:])
     assert (found["said"], found["saved"]["requests"]) == ({"requests": 3}, 2)
+
+
+def test_records_are_compared_but_for_their_url():
+    """Of metadata and link graphs; a link that says the same page is the same."""
+    pages = [Page(f"{HOST}/{n}", "<html>", "") for n in range(3)]
+    site = Site(BuiltSite("s", HOST, [f"http://{HOST}/0"], pages), noisy=True)
+    urls = [f"http://{HOST}/{n}" for n in range(3)]
+
+    def crawl(*links):
+        items = [(url, {"out_links": each}) for url, each in zip(urls, links, strict=False)]
+        return {"spider": "graph", "config": "drop", "asked": urls, "items": items, "parsed": 3,
+                "stats": {}, "summary": [], "listed": {}, "cpu_seconds": 1.0, "peak_mb": 1.0}  # fmt: skip
+
+    none = crawl([urls[0]], [urls[0] + "?sid=1"], [urls[1]])
+    found = judged(site, Contents(site.texts), crawl([urls[0]], [urls[0] + "?utm_x=1"]), none)
+    assert (found["left"], found["lost pages"]) == (1, [urls[2]])

@@ -10,6 +10,7 @@ LATENCY_SECONDS; a URL has one page behind it, which page_of() says.
 
 import re
 import time
+from calendar import month_name
 from collections.abc import Iterator
 from contextlib import contextmanager
 from html import escape
@@ -25,9 +26,6 @@ THIS_MONTH = 2026 * 12 + 10
 NOISE = re.compile(r"(^|&)(utm_\w+|sid|print)=[^&]*")
 FURNITURE = re.compile(
     r"<(nav|header|footer|aside|script|style)\b.*?</\1\s*>", re.IGNORECASE | re.DOTALL
-)
-MONTHS = (
-    "January February March April May June July August September October November December".split()
 )
 
 
@@ -124,7 +122,7 @@ class Site:
 
     def _calendar(self, key: str) -> str:
         year, month = map(int, key.split()[1].split("-"))
-        number, title = year * 12 + month - 1, f"{MONTHS[month - 1]} {year}"
+        number, title = year * 12 + month - 1, f"{month_name[month]} {year}"
         near = (
             (n, text)
             for n, text in ((number - 1, "Previous month"), (number + 1, "Next month"))
