@@ -1,5 +1,6 @@
 """What docs/use/other-crawlers.md lets Redpanda Connect send is what the service understands."""
 
+import json
 import re
 from pathlib import Path
 from uuid import uuid4
@@ -37,8 +38,14 @@ def send(client, processor, message):
     """Send what the processor would: its args_mapping is an array of texts and of fields."""
     inner = re.fullmatch(r"root = \[ (.*) \]", processor["args_mapping"])[1]
     arguments = []
-    for part in inner.split(", "):
-        if part.startswith('"'):
+    for part in re.findall(r"\{.*?\}\.string\(\)|[^{},]+", inner):
+        part = part.strip()
+        if part.startswith("{"):
+            names = re.findall(r'"(\w+)": this\.(\w+)', part)
+            arguments.append(json.dumps({name: message[field] for name, field in names}))
+        elif not part:
+            continue
+        elif part.startswith('"'):
             arguments.append(part.strip('"'))
         else:
             value = message
