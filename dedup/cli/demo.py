@@ -1,7 +1,6 @@
 """`dedup demo`: Scrapy crawls a sample site with the add-on and without, and the difference is shown.
 
-stdout has the tables, or with --json one object; progress goes to stderr, if that is a terminal. Exit code 1 says that
-something was lost, or that a crawl failed.
+Exit code 1 says that something was lost, or that a crawl failed.
 """
 
 from collections.abc import Callable

@@ -1,10 +1,7 @@
 """Crawls the sample site with real Scrapy, with the add-on and without, and notes what became of every page.
 
-    site (a process) <- Scrapy (a process) -> DemoCrawl
-
 The spider is what a user would write, ADDONS alone enables the add-on, and whatever this module adds only watches. A
-crawl has a process of its own, since Twisted's reactor starts once and the CPU time measured is to be the crawl's. Its
-folder is temporary, and so is its store.
+crawl has a process of its own, since the CPU time measured is to be the crawl's; its folder and store are temporary.
 """
 
 import sys
@@ -41,14 +38,9 @@ class Dropped(msgspec.Struct, frozen=True):
 
 
 class DemoCrawl(msgspec.Struct):
-    """What a crawl did.
+    """What a crawl did: paths requested and parsed, items that passed the pipelines (title, author, text).
 
-    requested    the path of each request that the server saw
-    parsed       of each page that the spider's callback saw
-    items        that passed the pipelines: title, author and text
-    errors       number of errors that Scrapy logged; they stand on stderr
-    stats        the add-on's (dedup/...)
-    cpu_seconds  of the crawl's process, from the first request to the end
+    errors are those that Scrapy logged, stats the add-on's; cpu_seconds from the first request to the end.
     """
 
     requested: list[str] = []

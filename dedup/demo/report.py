@@ -1,15 +1,10 @@
 """Compares a crawl of the sample site with the crawl without the add-on, and with what the pages really are.
 
-ok, complaints              whether nothing is as it must not be, and what is
-urls                        on the site
-fetched, near_duplicates    requests of the crawl with the add-on, and the pages that it dropped
-without_addon, with_addon   requests, pages parsed, items that passed, different ones of them, CPU time
-kinds                       of each kind of pages: how many are on the site, were fetched, parsed and dropped; example
-                            is the least similar dropped one
-wrong                       dropped pages whose content no parsed page had
-unreached                   other contents that no parsed page had, by the path of one
-lost_items                  titles of items of the crawl without the add-on that did not pass
-failed, errors, faults      pages that failed, errors in Scrapy's log, the add-on's faults by kind
+ok, complaints            whether nothing is as it must not be, and what is
+fetched, near_duplicates  requests of the crawl with the add-on, and the pages that it dropped
+kinds                     by kind of page; example is the least similar page that was dropped
+wrong, unreached          dropped pages whose content no parsed page had; other such contents
+lost_items                titles of items of the crawl without the add-on that did not pass
 """
 
 from collections import Counter

@@ -1,6 +1,4 @@
-"""Precision and recall: fingerprints and labels in, figures for k = 1 to 10 out.
-
-    every pair within reach (find_all), every labelled pair -> near_duplicate() -> counts by distance
+"""Precision and recall: every pair within reach, every labelled pair -> near_duplicate() -> counts by distance.
 
 A pair out of reach that is labelled as none is right at every distance, and is not looked at: memory grows with the
 pairs that matter. What is not labelled is not guessed, and what is left open counts neither way.

@@ -1,7 +1,7 @@
 """The table of benchmarks, and the command that runs them."""
 
 import click
-from crawls.command import crawls
+from crawls.command import command
 from runner import Case, Cases, Option, opened
 
 THREADS = Option("threads", 0, "Number of threads; 0: one a core.", least=0)
@@ -205,4 +205,4 @@ def bench() -> None:
 
 
 bench.add(CASES)
-bench.add_command(crawls)
+bench.add_command(command)

@@ -77,17 +77,7 @@ def crawled(site, config, address, spider="html"):
     return crawl_once(site.starts, address, spider, config, sys.executable)
 
 
-# The add-on of today withholds such requests in silence.
-TODAY = pytest.mark.xfail(
-    raises=AssertionError,
-    strict=True,
-    reason="links outside of the main content do not count, and nothing lists them",
-)
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param("blog", marks=TODAY), pytest.param("manual", marks=TODAY), "shop"]
-)
+@pytest.mark.parametrize("name", SITES)
 def test_a_request_that_is_not_made_is_listed(name):
     """What a crawl without the add-on asks is asked, or listed with its reason; a figure called saved is the difference."""
     site = site_of(name)
@@ -190,3 +180,19 @@ def test_what_is_left_and_lost_goes_by_the_contents():
     assert (found["left"], found["lost pages"]) == (1, [f"{HOST}/4"])
     assert (found["not asked"], found["missed pages"]) == (2, urls[5:])
     assert (found["said"], found["saved"]["requests"]) == ({"requests": 3}, 2)
+
+
+def test_records_are_compared_but_for_their_url():
+    """Of metadata and link graphs; a link that says the same page is the same."""
+    pages = [Page(f"{HOST}/{n}", "<html>", "") for n in range(3)]
+    site = Site(BuiltSite("s", HOST, [f"http://{HOST}/0"], pages), noisy=True)
+    urls = [f"http://{HOST}/{n}" for n in range(3)]
+
+    def crawl(*links):
+        items = [(url, {"out_links": each}) for url, each in zip(urls, links, strict=False)]
+        return {"spider": "graph", "config": "drop", "asked": urls, "items": items, "parsed": 3,
+                "stats": {}, "summary": [], "listed": {}, "cpu_seconds": 1.0, "peak_mb": 1.0}  # fmt: skip
+
+    none = crawl([urls[0]], [urls[0] + "?sid=1"], [urls[1]])
+    found = judged(site, Contents(site.texts), crawl([urls[0]], [urls[0] + "?utm_x=1"]), none)
+    assert (found["left"], found["lost pages"]) == (1, [urls[2]])

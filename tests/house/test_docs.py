@@ -91,7 +91,7 @@ def shapes(text):
     """Return the lines of a summary without what differs from crawl to crawl: numbers, classes, what pages brought."""
     text = re.sub(r"\d[\d,]*", "N", text)
     text = re.sub(r"(?<=unparsed: ).*(?=;)", "CLASSES", text)
-    text = re.sub(r"(?<=compared pages: ).*(?=;)", "BROUGHT", text)
+    text = re.sub(r"(?<=checked: ).*(?=;)", "BROUGHT", text)
     return text.splitlines()
 
 

@@ -12,13 +12,12 @@ from tools import make_reference
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-SPECIFICATIONS = {"fingerprint-spec.md", "store-format.md"}  # for who writes another reader
 READ = [p for p in sorted(DOCS.rglob("*.md")) if p.parent.name != "reference"]
 TABLES = {"rules.md"}  # the table of rules
 GENERATED = {"commands.md", "python.md"}
-FOR_USERS = 30_000  # README and docs/ without the specifications
-ALL = 48_500  # every page of the repository
-HELP = 7_800  # what is generated
+FOR_USERS = 13_000  # README, docs/start and docs/use
+ALL = 38_000  # every page of the repository
+HELP = 7_000  # what is generated
 
 
 def words_of(text):
@@ -53,10 +52,11 @@ def test_a_page_has_1200_words(page):
     assert words(page) <= 1200
 
 
-def test_the_pages_for_users_have_30000_words():
-    """README and everything in docs/ together; the specifications of bytes are left out."""
-    pages = [p for p in every_page() if p.name == "README.md" or DOCS in p.parents]
-    assert sum(words(p) for p in pages if p.name not in SPECIFICATIONS) <= FOR_USERS
+def test_the_pages_for_users_have_13000_words():
+    """README and what one reads to use it, together."""
+    users = (DOCS / "start", DOCS / "use")
+    pages = [ROOT / "README.md", *(page for folder in users for page in folder.rglob("*.md"))]
+    assert sum(map(words, pages)) <= FOR_USERS
 
 
 def test_all_pages_of_the_repository():

@@ -79,21 +79,23 @@ WAYS = {
 
 def readme(held: Any) -> str:
     """What the add-on saves on real sites, for a spider that keeps the page."""
-    return _ways(held, "html", ("requests", "parsed", "left", "lost", "missed", "cpu"))
+    lines = _ways(held, "html", ("pages", "requests", "parsed", "left", "lost", "missed", "cpu"))
+    return rows(("", *WAYS.values()), lines)
 
 
 def real_sites(held: Any) -> str:
     """The same for the other spiders."""
     spiders = {"text": "main content", "meta": "metadata", "graph": "link graph"}
-    parts = [
-        _ways(held, spider, ("requests", "left", "lost", "cpu"), words)
+    lines = [
+        line
         for spider, words in spiders.items()
+        for line in _ways(held, spider, ("requests", "left", "lost", "cpu"), f"{words}, ")
     ]
-    head, line = parts[0].split("\n")[:2]
-    return "\n".join([head, line, *(row for part in parts for row in part.split("\n")[2:])])
+    return rows(("", *WAYS.values()), lines)
 
 
 ROWS = {
+    "pages": "pages on the sites",
     "requests": "requests",
     "parsed": "pages parsed",
     "left": "near-duplicates among the items",
@@ -103,25 +105,18 @@ ROWS = {
 }
 
 
-def _ways(held: Any, spider: str, figures: tuple[str, ...], words: str = "") -> str:
-    found = {(r["variant"], r["spider"], r["config"]): r for r in held["crawls"]["figures"]["all"]}
+def _ways(held: Any, spider: str, figures: tuple[str, ...], words: str = "") -> list[list[str]]:
+    """Return a line for each variant and figure; none for what was not crawled."""
+    every = held["crawls"]["figures"]["all"]
     lines = []
     for variant in ("clean", "noisy"):
-        for figure in figures:
-            cells = []
-            for config in WAYS:
-                row = found.get((variant, spider, config))
-                number = None if row is None else row[figure]
-                shown = (
-                    "-"
-                    if number is None
-                    else f"{number:,.2f}"
-                    if figure == "cpu"
-                    else f"{number:,}"
-                )
-                cells.append(f"**{shown}**" if config == "drop" else shown)
-            lines.append((", ".join(filter(None, (words, variant, ROWS[figure]))), *cells))
-    return rows(("", *WAYS.values()), lines)
+        found = {r["config"]: r for r in every if (r["variant"], r["spider"]) == (variant, spider)}
+        for figure in figures if found else ():
+            form = "{:,.2f}" if figure == "cpu" else "{:,}"
+            cells = [form.format(found[c][figure]) if c in found else "-" for c in WAYS]
+            sites = f", {found['none']['site'].removeprefix('all ')} sites" * (figure == "pages")
+            lines.append([f"{words}{variant}{sites}: {ROWS[figure]}", *cells])
+    return lines
 
 
 def best_and_worst(held: Any) -> str:

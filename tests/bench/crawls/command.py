@@ -99,7 +99,7 @@ def crawl_site(source: Source, variant: str, plan: Plan) -> list[dict[str, Any]]
 
 def crawl_real(spider: RealSpider, plan: Plan) -> list[dict[str, Any]]:
     """Return the figures of a public spider. Raises DedupError if it makes next to no items of its page."""
-    site, given = Site(real_site(spider)), (spider.module, str(spider.folder))
+    site, given = Site(real_site(spider), as_is=True), (spider.module, str(spider.folder))
     place = {"site": spider.name, "kind": "public spider", "half": "open", "variant": "real"}
     configs = [c for c in plan.configs if c in REAL]
     with proxy(site, any_host=True) as address:
@@ -141,42 +141,33 @@ def chosen(value: str | None, known: Iterable[str]) -> tuple[str, ...]:
     return names
 
 
-@click.command(epilog="Example: python tests/bench crawls --quick")
-@click.option(
-    "--sites", help="Names in crawls/sites.tsv, commas between; - for none. [default: all]"
-)
-@click.option("--half", type=click.Choice(["open", "held"]), help="Sites of this half alone.")
-@click.option("--spiders", help=f"Of {','.join(SPIDERS)}. [default: all]")
-@click.option("--configs", help=f"Of {','.join(CONFIGS)}. [default: those of each spider]")
-@click.option("--variants", default="clean,noisy", show_default=True, help="Of clean, noisy.")
-@click.option("--pages", type=click.IntRange(10), help="Most pages of a clean site. [default: all]")
-@click.option("--noisy-pages", type=click.IntRange(10), default=60, show_default=True)
-@click.option(
-    "--real",
-    type=click.IntRange(0),
-    default=30,
-    show_default=True,
-    help="So many public spiders, too.",
-)
-@click.option("--rounds", type=click.IntRange(1), default=1, show_default=True)
-@click.option("--jobs", type=click.IntRange(1), default=2, show_default=True, help="Sites at once.")
-@click.option(
-    "--python", default=sys.executable, help="Python of the add-on to measure. [default: this]"
-)
-@click.option(
-    "--cache", type=FOLDER, help="Folder of packages and sites. [default: the user's cache]"
-)
-@click.option(
-    "--clones", type=FOLDER, help="Folder of repositories OWNER/NAME. [default: they are cloned]"
-)
-@click.option("--quick", is_flag=True, help="A first look: three sites, 80 pages, two spiders.")
-@click.option("--build", is_flag=True, help="Only build the sites.")
+OPTIONS: dict[str, dict[str, Any]] = {
+    "sites": {"help": "Names in crawls/sites.tsv, commas between; - for none. [default: all]"},
+    "half": {"type": click.Choice(["open", "held"]), "help": "Sites of this half alone."},
+    "spiders": {"help": f"Of {','.join(SPIDERS)}. [default: all]"},
+    "configs": {"help": f"Of {','.join(CONFIGS)}. [default: those of each spider]"},
+    "variants": {"default": "clean,noisy", "help": "Of clean, noisy."},
+    "pages": {"type": int, "default": 300, "help": "Most pages of a site."},
+    "noisy-pages": {"type": int, "default": 40, "help": "Most pages of a noisy site."},
+    "real": {"type": int, "default": 30, "help": "So many public spiders, too."},
+    "rounds": {"type": click.IntRange(1), "default": 1, "help": "Crawls of each kind, in turns."},
+    "jobs": {"type": click.IntRange(1), "default": 2, "help": "Sites at once."},
+    "python": {"default": sys.executable, "help": "The Python of the add-on to measure."},
+    "cache": {"type": FOLDER, "envvar": "DEDUP_SITES", "help": "Folder of packages and sites. [default: the user's cache]"},
+    "clones": {"type": FOLDER, "envvar": "DEDUP_CLONES", "help": "Folder of repositories OWNER/NAME. [default: they are cloned]"},
+    "quick": {"is_flag": True, "help": "A first look: three sites, 80 pages, two spiders."},
+    "build": {"is_flag": True, "help": "Only build the sites."},
+}  # fmt: skip
+
+
 def crawls(quick: bool, build: bool, json_file: str | None, jobs: int, **given: Any) -> None:
     """Crawl real whole sites with and without the add-on, and beside other ways.
 
     tests/bench/crawls/judge.py says what the columns mean.
     """
-    given |= {n: v for n, v in QUICK.items() if n == "real" or not given[n]} if quick else {}
+    given |= (
+        {n: v for n, v in QUICK.items() if given[n] == OPTIONS[n].get("default")} if quick else {}
+    )
     known, half, configs = table(), given.pop("half"), chosen(given.pop("configs"), CONFIGS)
     sites, real, variants = (given.pop(n) for n in ("sites", "real", "variants"))
     names = (
@@ -219,4 +210,11 @@ def crawls(quick: bool, build: bool, json_file: str | None, jobs: int, **given: 
     out_result(result, lambda: shown(result), json_file)
 
 
-crawls.params.append(json_file_option())
+command = click.Command(
+    "crawls",
+    callback=crawls,
+    params=[click.Option([f"--{n}"], show_default=n != "python", **o) for n, o in OPTIONS.items()],
+    help=crawls.__doc__,
+    epilog="Example: python tests/bench crawls --quick",
+)
+command.params.append(json_file_option())

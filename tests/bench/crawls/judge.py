@@ -3,7 +3,7 @@
     left      corpus builders (html, text): items whose content an earlier item had (J >= .9);
               metadata, link graph: items equal to an earlier one but for the url
     lost      contents that the crawl without had, and that are unlike all that were kept (J < .8); records likewise
-    calendar  items of the endless calendar, which count as neither
+    calendar  items of the endless calendar, which count as neither, nor as unlisted
     not asked URLs that the crawl without asked, and this one did not; unlisted: those whose URL and reason are not
               in DEDUP_DROPPED; missed: unlisted, and the page was asked by no other URL either
 
@@ -15,27 +15,20 @@ import json
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from crawls.served import Site
 
 SAME, TWIN = 0.8, 0.9
-SUMS = (
-    "pages",
-    "requests",
-    "parsed",
-    "items",
-    "left",
-    "lost",
-    "calendar",
-    "not asked",
-    "unlisted",
-    "missed",
-)
+SUMS = tuple("pages,requests,parsed,items,left,lost,calendar,not asked,unlisted,missed".split(","))
 KINDS = {"requests": "requests|fetches", "items": "items?", "parses": "pages|copies|parses"}
+ENDLESS = "calendar "  # a page of the calendar that the noise has
 _UNSPACED = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _TOKEN = re.compile(f"[{_UNSPACED}]|[^\\W{_UNSPACED}]+")
+
+
+Counts = tuple[int, list[str], int]  # left, lost, of the calendar
 
 
 class Contents:
@@ -77,9 +70,11 @@ def judged(site: Site, contents: Contents, crawl: Any, reference: Any) -> dict[s
     by_content = crawl["spider"] in ("html", "text")
     left, lost, calendar = (_contents if by_content else _records)(site, contents, crawl, reference)
     not_asked = sorted(set(reference["asked"]) - set(crawl["asked"]))
-    unlisted = [url for url in not_asked if url not in crawl["listed"]]
-    pages = {site.page_of(url) for url in crawl["asked"]}
-    missed = {page: url for url in unlisted if (page := site.page_of(url)) not in pages and page}
+    page_of = {url: site.page_of(url) or "" for url in {*reference["asked"], *crawl["asked"]}}
+    endless = {url for url, page in page_of.items() if page.startswith(ENDLESS)}
+    unlisted = [url for url in not_asked if url not in crawl["listed"] and url not in endless]
+    pages = {page_of[url] for url in crawl["asked"]} | {""}
+    missed = {page_of[url]: url for url in unlisted if page_of[url] not in pages}
     ends = [e["stats"].get("finish_reason") for e in (crawl, reference)]
     return {
         "spider": crawl["spider"],
@@ -139,52 +134,38 @@ def claims(summary: Iterable[str], saved: bool = False) -> dict[str, int]:
     for line in summary:
         for kind, nouns in KINDS.items():
             # "saved 12 requests", "12 items and 7 requests were withheld"
-            for form in (
-                rf"(?:{verbs}) ([\d,]+) (?:{nouns})",
-                rf"([\d,]+) (?:{nouns})\b(?: and [\d,]+ \w+)?(?: were)? (?:{verbs})",
-            ):
-                number = sum(int(each.replace(",", "")) for each in re.findall(form, line))
-                if number:
-                    found[kind] = found.get(kind, 0) + number
+            number = rf"([\d,]+) (?:{nouns})"
+            said = re.findall(rf"(?:{verbs}) {number}", line)
+            said += re.findall(rf"{number}\b(?: and [\d,]+ \w+)?(?: were)? (?:{verbs})", line)
+            if said:
+                found[kind] = found.get(kind, 0) + sum(int(each.replace(",", "")) for each in said)
     return found
 
 
-def _contents(
-    site: Site, contents: Contents, crawl: Any, reference: Any
-) -> tuple[int, list[str], int]:
-    got = [site.page_of(url) or "" for url, _ in crawl["items"]]
-    wanted = {site.page_of(url) or "" for url, _ in reference["items"]} - contents.empty
+def _contents(site: Site, contents: Contents, crawl: Any, reference: Any) -> Counts:
+    got, wanted = (
+        [page for url, _ in found["items"] if not (page := site.page_of(url) or "").startswith(ENDLESS)]
+        for found in (crawl, reference)
+    )  # fmt: skip
     kept: set[str] = set()
-    left = calendar = 0
+    left, lost = 0, []
     for page in got:
-        if page.startswith("calendar "):
-            calendar += 1
-        elif contents.has(kept, page, TWIN):
-            left += 1
+        left += contents.has(kept, page, TWIN)
         kept.add(page)
-    lost: list[str] = []
-    for page in sorted(wanted - {""}):
-        known = contents.has(kept, page, SAME) or contents.has(set(lost), page, SAME)
-        if not known and not page.startswith("calendar "):
+    for page in sorted({*wanted} - contents.empty - {""}):
+        if not contents.has(kept, page, SAME) and not contents.has({*lost}, page, SAME):
             lost.append(page)
-    return left, lost, calendar
+    return left, lost, len(crawl["items"]) - len(got)
 
 
-def _records(
-    site: Site, contents: Contents, crawl: Any, reference: Any
-) -> tuple[int, list[str], int]:
-    del contents
-
-    def records(found: Any) -> list[str]:
-        made = []
+def _records(site: Site, _: Contents, crawl: Any, reference: Any) -> Counts:
+    def records(found: Any) -> Iterator[tuple[str, str]]:
         for url, item in found["items"]:
-            if (site.page_of(url) or "").startswith("calendar "):
-                continue
-            links = sorted({site.page_of(link) or "" for link in item.get("out_links", ())} - {""})
-            made.append(json.dumps([item | {"out_links": links}], sort_keys=True))
-        return made
+            if not (site.page_of(url) or "").startswith(ENDLESS):
+                links = {site.page_of(link) or "" for link in item.get("out_links", ())} - {""}
+                yield json.dumps([item | {"out_links": sorted(links)}], sort_keys=True), url
 
-    got, wanted = records(crawl), records(reference)
-    first = dict(zip(reversed(wanted), (u for u, _ in reversed(reference["items"])), strict=False))
-    lost = [first.get(record, record[:80]) for record in set(wanted) - set(got)]
-    return len(got) - len(set(got)), lost, len(crawl["items"]) - len(got)
+    got, wanted = list(records(crawl)), dict(records(reference))
+    kept = dict(got)
+    lost = [url for record, url in wanted.items() if record not in kept]
+    return len(got) - len(kept), lost, len(crawl["items"]) - len(got)

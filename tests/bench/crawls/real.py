@@ -1,7 +1,7 @@
 """Real public spiders on their own saved pages, parse code unchanged: each page with variants and copies.
 
-    a repository's spider and the page that its tests have -> a site: the page and VARIANTS of it (some words replaced, some
-    rows left out), each also with a campaign's parameter, under a section, and as a print version -> a crawl
+    a repository's spider and the page that its tests have -> a site: the page and VARIANTS of it (a word of some sentences
+    is another, some rows are left out), each also with a campaign's parameter, under a section, and as a print version -> a crawl
 
 A hub leads to all of them, in an order by chance; <base> makes links mean the same everywhere. What is wanted are the
 distinct items, but for their `source` and `url`, that the spider makes without the add-on.
@@ -20,13 +20,28 @@ import lxml.html
 
 from crawls.sites import BuiltSite, Page, clone_of
 
-# OWNER/NAME, commit; spiders and pages lie where the template of these repositories has them.
+# OWNER/NAME, commit, and those of its spiders that make items of one saved page.
 REPOSITORIES = {
-    "City-Bureau/city-scrapers": "292e3f20e2b0cf044e8571bd3acf9cd84249af30",
-    "City-Bureau/city-scrapers-cle": "93e3e567cb5c6db7c39bb9eea1bebaca989763a8",
-    "City-Bureau/city-scrapers-det": "708787f7fa18af34ea40b0089ec345260dcb9735",
+    "City-Bureau/city-scrapers": (
+        "292e3f20e2b0cf044e8571bd3acf9cd84249af30",
+        "chi_board_elections chi_boardofethics chi_fire_benefit_fund chi_labor_retirement_fund "
+        "chi_metro_pier_exposition chi_plan_commission chi_school_actions "
+        "chi_school_community_action_council chi_ssa_1 chi_ssa_2 chi_ssa_21 chi_ssa_26 chi_ssa_4 "
+        "chi_ssa_51 chi_ssa_73 chi_standards_tests chi_transit cook_pension cook_south_mosquito "
+        "il_gaming_board",
+    ),
+    "City-Bureau/city-scrapers-cle": (
+        "93e3e567cb5c6db7c39bb9eea1bebaca989763a8",
+        "cle_design_review cle_landmarks cle_zoning_appeals cuya_convention "
+        "cuya_mental_health_response cuya_northeast_ohio_regional_sewer "
+        "cuya_personnel_review_commission cuya_planning",
+    ),
+    "City-Bureau/city-scrapers-det": (
+        "708787f7fa18af34ea40b0089ec345260dcb9735",
+        "det_regional_convention det_regional_transit_authority",
+    ),
 }
-PACKAGE, PAGES = "city_scrapers/spiders", "tests/files"
+PACKAGE, PAGES = "city_scrapers.spiders", "tests/files"
 HOST = "real.example"
 VARIANTS = 8
 COPIES = ("?utm_source=mail", "/section", "/print")
@@ -43,21 +58,16 @@ class RealSpider:
 
 
 def public_spiders(cache: Path, clones: Path | None) -> Iterator[RealSpider]:
-    """Yield the spiders that have a saved page. Raises OSError where a repository is not to be had."""
-    for repository, commit in REPOSITORIES.items():
+    """Yield the spiders. Raises OSError where a repository is not to be had."""
+    for repository, (commit, names) in REPOSITORIES.items():
         folder = cache / "spiders" / f"{repository.replace('/', '+')}-{commit}"
         if not folder.is_dir():
-            clone = clone_of(repository, cache, clones)
-            packed = subprocess.run(
-                ["git", f"--git-dir={clone}", "archive", commit], check=True, capture_output=True
-            ).stdout
-            with tarfile.open(fileobj=BytesIO(packed)) as archive:
-                archive.extractall(folder, filter="data")
-        for file in sorted((folder / PACKAGE).glob("*.py")):
-            page = folder / PAGES / f"{file.stem}.html"
-            if page.exists():
-                module = f"{PACKAGE.replace('/', '.')}.{file.stem}"
-                yield RealSpider(file.stem, module, folder, page)
+            archive = ["git", f"--git-dir={clone_of(repository, cache, clones)}", "archive", commit]
+            packed = subprocess.run(archive, check=True, capture_output=True).stdout
+            with tarfile.open(fileobj=BytesIO(packed)) as files:
+                files.extractall(folder, filter="data")
+        for name in names.split():
+            yield RealSpider(name, f"{PACKAGE}.{name}", folder, folder / PAGES / f"{name}.html")
 
 
 def real_site(spider: RealSpider) -> BuiltSite:
@@ -66,7 +76,9 @@ def real_site(spider: RealSpider) -> BuiltSite:
     pages = {}
     for number, variant in enumerate((html, *(varied(html, n + 1) for n in range(VARIANTS)))):
         path = f"/page/{number}"
-        based = f"<base href='http://{HOST}/page/'>" + variant
+        base = f"<base href='http://{HOST}/page/'>"
+        head = re.search(r"<head\b[^>]*>|$", variant, re.IGNORECASE).end()
+        based = variant[:head] + base + variant[head:]
         pages[path] = based
         pages[path + COPIES[0]] = based
         pages[COPIES[1] + path] = f"<p>Home &gt; Section</p>{based}"
@@ -80,7 +92,7 @@ def real_site(spider: RealSpider) -> BuiltSite:
 
 
 def varied(html: str, number: int) -> str:
-    """Return a page in which one word of every tenth text is another, and some rows are missing."""
+    """Return a page in which one word of every tenth sentence is another, and some rows are missing."""
     chance = random.Random(number)
     tree = lxml.html.document_fromstring(html.encode("utf8", "replace"), lxml.html.HTMLParser(encoding="utf8"))  # fmt: skip
     rows = max((each.getchildren() for each in tree.iter()), key=len)
@@ -90,7 +102,7 @@ def varied(html: str, number: int) -> str:
         if isinstance(element.tag, str) and element.tag not in ("script", "style", "title"):
             words = (element.text or "").split(" ")
             long = [at for at, word in enumerate(words) if word.isalpha() and len(word) > 4]
-            if long and chance.random() < 0.1:
+            if long and len(words) > 4 and chance.random() < 0.1:
                 words[chance.choice(long)] = f"Other{number}"
                 element.text = " ".join(words)
     return lxml.html.tostring(tree, encoding="unicode")

@@ -4,12 +4,13 @@ The noise: a quarter of the pages is also linked with utm parameters, a quarter 
 or index.html twin; a few links lead to a second host that has the same pages; three pages in ten have a print version;
 every page links to a calendar without events, of ten years. It is the same in every crawl.
 
-Invariants: links to pages that are not saved are made none, so that no crawl is judged by 404s; every answer takes
+Invariants: links to pages that are not saved are made none (unless a site is served as it is); every answer takes
 LATENCY_SECONDS; a URL has one page behind it, which page_of() says.
 """
 
 import re
 import time
+from calendar import month_name
 from collections.abc import Iterator
 from contextlib import contextmanager
 from html import escape
@@ -26,22 +27,23 @@ NOISE = re.compile(r"(^|&)(utm_\w+|sid|print)=[^&]*")
 FURNITURE = re.compile(
     r"<(nav|header|footer|aside|script|style)\b.*?</\1\s*>", re.IGNORECASE | re.DOTALL
 )
-MONTHS = (
-    "January February March April May June July August September October November December".split()
-)
 
 
 class Site:
     """The pages of a site, and what its URLs mean."""
 
-    def __init__(self, site: BuiltSite, noisy: bool = False, most: int | None = None) -> None:
+    def __init__(
+        self, site: BuiltSite, noisy: bool = False, most: int | None = None, as_is: bool = False
+    ) -> None:
         self.name, self.noisy, self.host = site.name, noisy, site.host
         pages = site.pages[:most]
         self.texts = {page.key: page.text for page in pages}
         self.starts = [url for url in site.starts if lookup(self.texts, url[7:])]
         self.mirror = "www2." + self.host if noisy else self.host
         self._answers: dict[tuple[str, str], bytes] = {}
-        self._pages = {page.key: self._without_dead_links(page.key, page.html) for page in pages}
+        self._pages = {page.key: page.html for page in pages}
+        if not as_is:
+            self._pages = {k: self._without_dead_links(k, html) for k, html in self._pages.items()}
         every = sum(len(list(self._links(key))) for key in self._pages)
         self._share = len(self._pages) / max(every, 1)
 
@@ -120,7 +122,7 @@ class Site:
 
     def _calendar(self, key: str) -> str:
         year, month = map(int, key.split()[1].split("-"))
-        number, title = year * 12 + month - 1, f"{MONTHS[month - 1]} {year}"
+        number, title = year * 12 + month - 1, f"{month_name[month]} {year}"
         near = (
             (n, text)
             for n, text in ((number - 1, "Previous month"), (number + 1, "Next month"))
