@@ -182,7 +182,7 @@ class Operations:
     ) -> "Future[None] | None":
         """Store a reserved page.
 
-        given has the fields of its document that are known only now (forms.GIVEN_AT_INSERT), where
+        given has the fields of its document that are known only now (PAID, ITEMS), where
         they differ from their defaults.
 
         Raises Refused (NOTOKEN) if the reservation is not held here, and has not been inserted:
