@@ -128,7 +128,11 @@ def page_fields(page: PageFingerprint) -> dict[str, Any]:
             value = fields[field.name]
             digits = value.hex() if isinstance(value, bytes) else f"{value:0{field.digits[0]}x}"
             fields[field.name] = digits
-    del fields["links"], fields["partly"]  # which only a crawl, or a site, can say
+    del (
+        fields["links"],
+        fields["partly"],
+        fields["least"],
+    )  # which only a crawl, or a site, can say
     return fields
 
 

@@ -57,13 +57,6 @@ def _size(least: str) -> Callable[[click.Context, click.Option, str], int]:
     return read
 
 
-def _no_port(_context: click.Context, _option: click.Option, given: str | None) -> None:
-    if given is not None:
-        raise click.UsageError(
-            "there is no --port: give --listen HOST:PORT for Redis clients, --http HOST:PORT for HTTP"
-        )
-
-
 def _file_option(flag: str, text: str) -> Callable[[F], F]:
     return click.option(flag, type=click.Path(path_type=Path), help=text)
 
@@ -92,7 +85,6 @@ def _file_option(flag: str, text: str) -> Callable[[F], F]:
     show_default=True,
     help="HOST:PORT for HTTP and the page that draws the metrics; none turns them off.",
 )
-@click.option("--port", hidden=True, expose_value=False, callback=_no_port)
 @_file_option("--tls-cert", "Certificate (a PEM file); both ports then use TLS.")
 @_file_option("--tls-key", "Private key of the certificate, a PEM file.")
 @_file_option("--tls-client-ca", "Serve only who has a certificate of this authority, a PEM file.")

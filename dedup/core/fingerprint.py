@@ -95,19 +95,22 @@ def read_page(
     """Do what fingerprint() does, and also tell how much text and inline JSON the page held.
 
     links says whether to gather where it leads, too, numbers whether to gather those of its main text, and
-    blocks whether to list its blocks.
+    blocks whether to list its blocks; with these the fingerprint of a page of which too little was read has its links.
     """
     known = keyed_recipe(recipe)
     reader = _borrowed()
     try:
         page = _read(reader, html, encoding, url, known, links)
+        found = _page(reader, known)
+        more = _gathered(reader, links=links, numbers=numbers, blocks=blocks)
+        if found.unread and blocks:  # where it leads may tell what it is a copy of
+            content = more[1]
+            if not links:
+                _read(reader, html, encoding, url, known, links=True)
+                content = _gathered(reader, links=True, numbers=False, blocks=False)[1]
+            found = replace(found, links=hash_of_links(content) if content else 0)
         return PageReading(
-            _page(reader, known),
-            page.text_bytes,
-            page.data_bytes,
-            page.words,
-            page.words_read,
-            *_gathered(reader, links=links, numbers=numbers, blocks=blocks),
+            found, page.text_bytes, page.data_bytes, page.words, page.words_read, *more
         )
     finally:
         _idle.append(reader)
@@ -217,7 +220,7 @@ def near_duplicate(
     same_recipe(a.recipe, b.recipe)
     policy = policy or Options().policy(recipe_of(a.recipe))
     bits = distance(a.value, b.value)
-    if bits > policy.distance:
+    if bits > policy.distance and not (a.unread or b.unread):
         return False
     return decide(a, b, bits, similarity(a, b), policy, same_site=same_site).near
 

@@ -211,37 +211,38 @@ class ReadWriteLock:
     """
 
     def __init__(self) -> None:
-        self.gate, self.inside = threading.Lock(), threading.Lock()
-        self.reading, self.writing = _Reading(self), _Writing(self)
+        gate, inside = threading.Lock(), threading.Lock()
+        self.reading, self.writing = _Reading(gate, inside), _Writing(gate, inside)
 
 
 class _Reading:
-    def __init__(self, lock: ReadWriteLock) -> None:
-        self._lock, self._counting, self._readers = lock, threading.Lock(), 0
+    def __init__(self, gate: threading.Lock, inside: threading.Lock) -> None:
+        self._gate, self._inside = gate, inside
+        self._counting, self._readers = threading.Lock(), 0
 
     def __enter__(self) -> None:
-        with self._lock.gate, self._counting:
+        with self._gate, self._counting:
             if not self._readers:
-                self._lock.inside.acquire()  # held by all readers together
+                self._inside.acquire()  # held by all readers together
             self._readers += 1
 
     def __exit__(self, *_: object) -> None:
         with self._counting:
             self._readers -= 1
             if not self._readers:
-                self._lock.inside.release()
+                self._inside.release()
 
 
 class _Writing:
-    def __init__(self, lock: ReadWriteLock) -> None:
-        self._lock = lock
+    def __init__(self, gate: threading.Lock, inside: threading.Lock) -> None:
+        self._gate, self._inside = gate, inside
 
     def __enter__(self) -> None:
-        with self._lock.gate:
-            self._lock.inside.acquire()
+        with self._gate:
+            self._inside.acquire()
 
     def __exit__(self, *_: object) -> None:
-        self._lock.inside.release()
+        self._inside.release()
 
 
 class _Unlocked:

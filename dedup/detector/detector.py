@@ -24,7 +24,7 @@ rules.py decides when two pages are near-duplicates.
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar, cast
@@ -46,6 +46,7 @@ from dedup.detector.rules import (
     rank,
     unlike_any,
 )
+from dedup.detector.twins import STORED, UnreadPages
 from dedup.model.errors import UsageError
 from dedup.model.forms import check_storable, is_storable
 from dedup.model.names import site_of
@@ -105,6 +106,9 @@ class Accepted(Protocol):
     def insert(self, document: Document) -> object:
         """Insert a document; one with the same key is replaced."""
 
+    def latest(self, most: int) -> Iterable[Document]:
+        """Return the last documents, the newest last."""
+
 
 class OpenStore:
     """A store, its pages in flight, its lock, and the number of its users."""
@@ -114,6 +118,7 @@ class OpenStore:
         self.store = store
         self.frames = frames
         self.reservations = Reservations(store.k)
+        self.unread: UnreadPages | None = None  # once one comes
         self.cut = 0  # answers and verdicts that left out nearby pages, since there were too many
         self.lock = threading.RLock()
         self.users = 0
@@ -256,7 +261,8 @@ class EmbeddedDetector(Detector):
             check_storable(asked)
             verdict = self._judged(asked, options, self._clock())
             if verdict.status not in _DROPPED:
-                self._store.insert(replace(asked, inserted_seconds=time.time()))
+                self._store.insert(stored := _stored(asked, time.time()))
+                self._note((stored,))
                 self._reservations.note_inserted((page.value,))
             return verdict
 
@@ -275,9 +281,25 @@ class EmbeddedDetector(Detector):
         in_flight: list[Neighbour] = []
         if found or flying or found.cut:
             inserted, in_flight = self._alike(asked, found, flying, options, now)
+        if not inserted and not in_flight and page.unread:
+            inserted = near_duplicates(asked, self._unread_like(page), self.policy)
         if not inserted and not in_flight:
             return Verdict(*unlike_any(page, self.policy), asked)
         return decided(asked, inserted, in_flight, guard=options.guard)
+
+    def _unread_like(self, page: PageFingerprint) -> list[tuple[Document, int]]:
+        """Return stored pages that an unread one may be a copy of, whatever their values, with their distances."""
+        if self._shared.unread is None:
+            self._shared.unread = UnreadPages(self._store.latest(STORED))
+        return [
+            (other, (page.value ^ other.page.value).bit_count())
+            for other in self._shared.unread.near(page)
+            if other.key in self._store
+        ]
+
+    def _note(self, documents: Iterable[Document]) -> None:
+        if self._shared.unread is not None:
+            self._shared.unread.note(documents)
 
     def _alike(
         self,
@@ -381,7 +403,7 @@ class EmbeddedDetector(Detector):
                 due, is_late = self._checked(verdict)
                 late.append(is_late)
                 if due:
-                    batch.append(replace(verdict.document, inserted_seconds=now))
+                    batch.append(_stored(verdict.document, now))
                     tokens.append(token)
             if batch:
                 self._insert(batch, tokens)
@@ -405,7 +427,7 @@ class EmbeddedDetector(Detector):
                 document = held.document
                 if document.key != key:
                     raise UsageError(f"this token belongs to another key than {key!r}")
-                document = replace(document, inserted_seconds=now, **given)
+                document = _stored(document, now, **given)
                 if not is_storable(document):
                     check_storable(document)
                 documents.append(document)
@@ -465,6 +487,7 @@ class EmbeddedDetector(Detector):
             self._store.insert(documents[0])
         else:
             self._store.insert_many(documents)
+        self._note(documents)
         for document, token in zip(documents, tokens, strict=True):
             self._reservations.end(token, "inserted", document.page.value)
 
@@ -493,6 +516,7 @@ class EmbeddedDetector(Detector):
                     if document is not None:
                         self._reservations.end_same(key, document.page, "inserted")
             stored = [document for document in dict(changes).values() if document is not None]
+            self._note(stored)
             values = [document.page.value for document in stored]
             self._reservations.note_inserted(values)
             if not judge or not stored:
@@ -612,6 +636,14 @@ class EmbeddedDetector(Detector):
                 f"the store {self._store.path} was opened before this process was forked, and stays "
                 "with the process that opened it: open it in one process only, after the fork"
             )
+
+
+def _stored(document: Document, now: float, **given: Any) -> Document:
+    """Return a document as it is stored: without what only judging it needed."""
+    page = document.page
+    if page.unread or page.partly or page.least:
+        page = replace(page, unread=False, partly=False, least=0.0)
+    return replace(document, page=page, inserted_seconds=now, **given)
 
 
 def _has_paid(alike: list[Neighbour]) -> bool:

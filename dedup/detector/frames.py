@@ -35,10 +35,14 @@ SAVED_AFTER = 4096  # counted pages
 FRAME_LEAST, FRAME_MOST, FRAME_SHARE = 10, 50, 0.3
 FRAME_READ = 0.7  # a page of which so much of what was read is frame,
 BESIDE_FRAME = 40  # and fewer other words than this, is not judged by its text;
-LEFT_MORE = 20  # nor is one with so many more new words that were not read than words that were;
+LEFT_MORE = 20  # nor is one with so many more new words that were not read than words that were,
+TITLES_LEAST = 10  # if its title is new, or no more titles of its site were counted;
 PARTLY = 0.5  # of one with so much of them, and as many more, title and canonical URL count
 
-SHARED_PAGES = 30  # a block on more pages of its site is none of its page's own words
+SHARED_PAGES = 30  # a block on more pages of its site is shared: of a page with
+OWN_LITTLE = (
+    60  # fewer other shingles than this, half of these have to be in a page that it is like
+)
 
 SET_BYTES: int = lib.NDD_SITE_SET
 MOST_SETS = 2500  # of a site: 20,000 blocks
@@ -59,6 +63,7 @@ class Share(NamedTuple):
     frame        those of them in blocks of the frame
     left         words that were not read, are no navigation, and that no other page has
     frame_pages  the least number of pages on which a block of that frame stands; 0: there is none
+    shared       shingles (runs of three words) of the blocks read that stand on more than SHARED_PAGES
     """
 
     pages: int = 0
@@ -75,19 +80,31 @@ def frame_above(pages: int) -> int:
     return min(FRAME_MOST, max(FRAME_LEAST, int(FRAME_SHARE * pages)))
 
 
-def is_unread(share: Share) -> bool:
-    """Whether what was read does not stand for the page.
+def is_unread(share: Share, *, is_new: bool = True) -> bool:
+    """Whether what was read does not stand for the page; is_new: no page of its title was counted before.
 
-    It is the frame of the site and nearly nothing else; or most of what no other page has was not read.
+    It is the frame of the site and nearly nothing else; or most of what no other page has was not read. Of a page whose title
+    is known that says little: the blocks of another visit are not counted, so what each visit changes is new every time.
     """
     is_frame = 0 < share.read * FRAME_READ <= share.frame
     only_frame = is_frame and share.read - share.frame < BESIDE_FRAME
-    return only_frame or share.left > share.read + LEFT_MORE
+    can_tell = is_new or share.pages <= TITLES_LEAST
+    return only_frame or (can_tell and share.left > share.read + LEFT_MORE)
 
 
 def is_partly(share: Share) -> bool:
     """Whether what was read stands for a part of the page only: as equal as it may be, it makes no equal pages."""
     return share.left > PARTLY * share.read + LEFT_MORE
+
+
+def least_similarity(share: Share) -> float:
+    """Return how similar another page must be: for the words that this one does not share with many pages to be similar by half.
+
+    Two pages of n shingles with the similarity J have u = 2 n / (1 + J) together, of which F stand on many pages; of the
+    others J u - F are common to both. Where fewer than OWN_LITTLE of them are its own, that is to be half of u - F and more.
+    """
+    n, shared = share.read, share.shared
+    return (2 * n + shared) / (4 * n - shared) if n - shared < OWN_LITTLE and shared else 0.0
 
 
 class Frames:
@@ -129,11 +146,12 @@ class Frames:
             share = self._tell(blocks, site, int(is_new))
             if self._file is not None and self._unsaved >= SAVED_AFTER:
                 self._save(self._file)
-        unread = is_unread(share)
+        unread = page.unread or is_unread(share, is_new=is_new)
         partly = not unread and is_partly(share)
-        if (page.unread or unread, partly) == (page.unread, page.partly):
+        least = least_similarity(share)
+        if not (unread or partly or least):
             return page
-        return replace(page, unread=page.unread or unread, partly=partly)
+        return replace(page, unread=unread, partly=partly, least=least)
 
     def sites(self) -> list[str]:
         """Return the sites of which something is known."""
@@ -187,9 +205,8 @@ class Frames:
             left_most,
             share,
         )
-        return Share(
-            pages, share.read, share.frame, share.left, share.pages, share.shared, share.navigation
-        )
+        found = share.read, share.frame, share.left, share.pages, share.shared
+        return Share(pages, *found, share.navigation)
 
     def _made(self, sets: int) -> bytearray:
         table = bytearray((sets + 1) * SET_BYTES)

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from dedup.core.fingerprint import similarities
-from dedup.model.decision import decide, identity_of_pages
+from dedup.model.decision import UNREAD_ALIKE, decide, identity_of_pages
 from dedup.model.page import Document, Neighbour, PageFingerprint, Status, Verdict
 from dedup.model.policy import Policy
 
@@ -47,6 +47,8 @@ def near_duplicates(
     others = _comparable(asked, found, policy)
     alike = similarities(asked.page.sketch, [other.page.sketch for other, _ in others])
     least = min(policy.similarity, policy.similarity_across, policy.similarity_short)
+    if asked.page.unread:
+        least = min(least, UNREAD_ALIKE)
     neighbours = [
         _neighbour(asked, other, distance, similarity, policy)
         for (other, distance), similarity in zip(others, alike, strict=True)
@@ -113,6 +115,6 @@ def is_unchanged(asked: Document, stored: Document | None) -> bool:
         stored is not None
         and stored.paid
         and stored.kind == asked.kind
-        and replace(stored.page, parts=b"", unread=False, partly=False)
-        == replace(asked.page, parts=b"", unread=False, partly=False)
+        and replace(stored.page, parts=b"")
+        == replace(asked.page, parts=b"", unread=False, partly=False, least=0.0)
     )

@@ -8,6 +8,8 @@ The detector, near_duplicate(), `dedup compare`, scan, worker and Spark all ask 
 from typing import Literal, NamedTuple
 
 from dedup.model.page import (
+    PART,
+    TEXT_HASH,
     Identity,
     PageFingerprint,
     are_copies,
@@ -19,6 +21,13 @@ from dedup.model.page import (
 from dedup.model.policy import Policy
 
 Rule = Literal["thing", "copy", "short", "unread", "distance", "similarity"]
+
+LINKS_BYTES = 8
+UNREAD_ALIKE = 0.6  # similarity of what was read of two pages of which too little was, if they lead to the same places
+FRAME_ALIKE = (
+    0.5  # similarity of two pages without what many pages of their site have, which makes them two,
+)
+FRAME_LITTLE = 80  # if that is fewer shingles than this
 
 
 class Decision(NamedTuple):
@@ -50,17 +59,21 @@ def decide(
     same_site   whether both are of one registrable domain; None: that is not known
 
     Two pages of one site that are of two things (by sku, gtin and the like, or beside little text by their identity and
-    pictures) are none, whatever their texts. Pages of fewer features than the policy's least are, if they are copies: so are
-    those of which the reader itself says that too little was read, which have no features. A page that is unread for
-    another reason has to be the same word for word, and show the same pictures.
+    pictures) are none, whatever their texts. Pages of fewer features than the policy's least are, if they are copies; those
+    of which the reader itself says that too little was read have no features, and are, too, if are_unread_twins() says so. A
+    page that is unread for another reason has to be the same word for word, and show the same pictures.
     """
     fewer = min(a.features, b.features)
     least = policy.least_similarity(fewer, same_site=same_site)
+    if same_site:
+        least = max(least, a.least, b.least)
     if same_site and are_two_things(a, b):
         return Decision(False, "thing", least)
     unread = a.unread or b.unread
     if fewer < policy.min_features:
-        copies = are_copies(a, b)
+        copies = are_copies(a, b) or (
+            unread and same_site is True and are_unread_twins(a, b, similarity)
+        )
         rule: Rule = "copy" if copies else "unread" if unread else "short"
         return Decision(copies, rule, least)
     if unread and (not are_equal(a, b, similarity) or show_two_pictures(a, b)):
@@ -70,6 +83,33 @@ def decide(
     if distance > policy.distance:
         return Decision(False, "distance", least)
     return Decision(similarity >= least, "similarity", least)
+
+
+def unread_keys(page: PageFingerprint) -> tuple[bytes, ...]:
+    """Return what two pages of which too little was read may have in common: what was read under a title, and the links.
+
+    Empty for a page of which the reader itself read enough.
+    """
+    if page.features:
+        return ()
+    read = page.title.to_bytes(4, "big") + page.sketch[:TEXT_HASH]
+    links = page.links.to_bytes(LINKS_BYTES, "big")
+    has_text = page.title and page.sketch[0]
+    return ((read,) if has_text else ()) + ((links,) if page.links else ())
+
+
+def are_unread_twins(a: PageFingerprint, b: PageFingerprint, similarity: float) -> bool:
+    """Whether two pages of one site, of which the reader itself says that too little was read, are one page.
+
+    What was read is equal, and their titles; or they lead to the same places, the same words stand beside what was read,
+    and that is similar.
+    """
+    common = {*unread_keys(a)} & {*unread_keys(b)}
+    if not common:
+        return False
+    beside = PART["b"]
+    by_links = a.parts[beside] == b.parts[beside] and similarity >= UNREAD_ALIKE
+    return any(len(key) > LINKS_BYTES for key in common) or by_links
 
 
 def identity_of_pages(a: PageFingerprint, b: PageFingerprint, similarity: float) -> Identity:

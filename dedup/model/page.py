@@ -86,10 +86,13 @@ class PageFingerprint(msgspec.Struct, frozen=True, gc=False):
     features  number of distinct words behind value; 0 of an unread page
     recipe    id of the recipe that made all of them
     unread    the page is not judged by its text. Either too little of it was read: then value is a hash of all of it,
-              features is 0, and only a copy equals it. Or what was read is the frame of its site (Detector.learned):
-              then only a page with the same text, word for word, equals it. Not stored or sent
+              features is 0, and only a copy equals it, or a page of its site with the same words read, or the same links.
+              Or what was read does not stand for it (Detector.learned): then only a page with the same text, word for
+              word, equals it. Not stored or sent
     partly    much of the page that no earlier page of its site has was not read (Detector.learned): its title and
               canonical URL count. Not stored or sent
+    least     how similar to it a page of its site has to be, if the policy asks for less (Detector.learned): a page with few
+              words of its own, in much that its site has on many pages. Not stored or sent
     links     a 64-bit hash of where its main content leads, in any order; 0: that was not asked for
     parts     eight hashes of 4 bytes, little-endian, 0 for none, of what two pages of similar text may differ in: inline
               data, sources of images and frames, data attributes, h1 headings, words with digits, text beside the main
@@ -155,6 +158,7 @@ class PageFingerprint(msgspec.Struct, frozen=True, gc=False):
         ),
     ] = 0
     partly: bool = False
+    least: float = 0.0
 
     @property
     def title(self) -> int:

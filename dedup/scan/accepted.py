@@ -97,6 +97,10 @@ class Layer:
             self._table.insert_many(values, numbers)
             self._newest = {}
 
+    def latest(self, most: int) -> list[Document]:
+        """Return the last documents, the newest last."""
+        return self.documents()[-most:]
+
     def documents(self) -> list[Document]:
         """Return the documents, the newest last."""
         return [document for _, document in self._documents.values()]
@@ -184,6 +188,11 @@ class AcceptedLayers:
             found += nearest
             found.cut = cut
         return found
+
+    def latest(self, most: int) -> list[Document]:
+        """Return the last documents of each layer, the newest last."""
+        stored = [document for store in self._stores() for document in store.latest(most)]
+        return stored + self._fresh.latest(most)
 
     def insert(self, document: Document) -> None:
         """Insert a document into the fresh layer; it replaces one with the same key."""

@@ -132,7 +132,7 @@ def _below(path: str, kind: Kind | None, own: set[str], not_read: NotRead) -> It
         names = sorted((e.name, e.is_dir(follow_symlinks=False)) for e in entries)
     for name, is_folder in names:
         below = os.path.join(path, name)  # noqa: PTH118
-        if _is_left_out(name):
+        if is_left_out(name):
             continue
         if is_folder or ((kind or kind_of(name)) and os.path.isfile(below)):  # noqa: PTH113
             yield from _below(below, kind, own, not_read)
@@ -140,7 +140,7 @@ def _below(path: str, kind: Kind | None, own: set[str], not_read: NotRead) -> It
             not_read.add(below)
 
 
-def _is_left_out(name: str) -> bool:
+def is_left_out(name: str) -> bool:
     """Tell whether Spark leaves a name out; `_day=1` is a folder of rows."""
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
 

@@ -60,10 +60,10 @@ RECENT = (
 FLUSH_SECONDS = 10.0  # at most from a change to its flush: what a power cut may lose
 FLUSH_BYTES = 1 << 17  # of unflushed changes that are flushed sooner
 FLUSH_PAUSE_SECONDS = 1.0  # between two flushes, and two looks at those bytes
-FOLD_BYTES = 1 << 18  # of changes in the journal that are folded into documents.mdb
-FOLD_CHANGES = 1024  # the same by their number: documents added and removed
-FOLD_URGENT = 3  # times as much: it is flushed at once
-FOLD_LATEST = 8  # times as much: the next change waits until it is
+FOLD_BYTES = 1 << 19  # of changes in the journal that are folded into documents.mdb
+FOLD_CHANGES = 2048  # the same by their number: documents added and removed
+FOLD_URGENT = 2  # times as much: it is flushed at once
+FOLD_LATEST = 4  # times as much: the next change waits until it is
 HALF_MADE_BYTES = 1 << 15  # of a file whose making was interrupted, at most
 META_BYTES = slice(16, 152)  # of a meta page, what LMDB writes with each transaction
 MAP_BYTES = 1 << 30  # address space, not disk; doubled whenever it is full
@@ -151,6 +151,12 @@ _decode: Any = msgspec.msgpack.Decoder(Record).decode
 _decode_offsets = msgspec.msgpack.Decoder(dict[_Natural, _Natural]).decode
 _decode_state = msgspec.msgpack.Decoder(StoreState).decode
 _decode_entry = msgspec.msgpack.Decoder(JournalEntry).decode
+
+
+def _follows(entry: JournalEntry, state: StoreState) -> bool:
+    """Tell whether a change was made to a state."""
+    return (entry.number, entry.records_sum, entry.first) == (state.entries, state.records_sum, state.next)  # fmt: skip
+
 
 # The packed ids under which the state and the offsets are summed; no document gets that far.
 STATE_NAME = (2**64 - 1).to_bytes(8, "big")
@@ -356,9 +362,9 @@ class Documents:
             if found is None:
                 raise fault
             older, newer = found.metas
-            bodies = itertools.chain(*self._journal.read())
-            numbers = [_decode_entry(body).number for body in bodies]
-            if decode_state(older.state).entries not in numbers:
+            state = decode_state(older.state)
+            entries = map(_decode_entry, itertools.chain(*self._journal.read()))
+            if not any(_follows(entry, state) for entry in entries):
                 raise fault
         except (ValueError, DedupError):
             raise fault from None
@@ -398,11 +404,7 @@ class Documents:
         state = self._state
         if entry.number < state.entries:
             return
-        if (entry.number, entry.records_sum, entry.first) != (
-            state.entries,
-            state.records_sum,
-            state.next,
-        ):
+        if not _follows(entry, state):
             raise ValueError(
                 f"entry {entry.number} does not follow {self._path.name}, one of them is another store's or an "
                 "older copy"
@@ -496,7 +498,6 @@ class Documents:
             except lmdb.Error as error:
                 raise self._error(error) from error
             self._unflushed = False
-            self._journal.remove_aside()
 
     def settle(self) -> None:
         """Fold the journal into documents.mdb, flush that, and remove the journal. Raises OSError."""
@@ -641,14 +642,10 @@ class Documents:
                 records_sum ^= int.from_bytes(record[:CHECKSUM_BYTES], "big")
         except (lmdb.Error, ValueError) as error:
             raise self._error(error) from error
-        self._append(JournalEntry(state.entries, state.records_sum, first, records, list(removed), dict(offsets)))  # fmt: skip
+        entry = JournalEntry(state.entries, state.records_sum, first, records, list(removed), dict(offsets))  # fmt: skip
+        self.unflushed_bytes += self._journal.append(_encode(entry))
         self._note(names, records, removed, offsets, records_sum)
         return first
-
-    def _append(self, entry: JournalEntry) -> None:
-        body = _encode(entry)
-        self._journal.append(body)
-        self.unflushed_bytes += len(body)
 
     def offsets(self) -> dict[int, int]:
         """Return {partition: next offset} of the log that was applied; {}: none was."""
@@ -661,7 +658,8 @@ class Documents:
         """
         if not self._unfolded:  # the entry with which the journal goes on from the state before
             state = self._state
-            self._append(JournalEntry(state.entries, state.records_sum, state.next, []))
+            entry = JournalEntry(state.entries, state.records_sum, state.next, [])
+            self.unflushed_bytes += self._journal.append(_encode(entry))
             self._note((), (), (), {}, state.records_sum)
         self._fold(map(pack_number, removed), indexed=note)
 
@@ -698,7 +696,7 @@ class Documents:
         return not self._unflushed and self._journal.is_flushed
 
     def _fold(self, known: Iterable[bytes] = (), **changes: int) -> None:
-        """Commit the journal's entries to documents.mdb, and set the journal aside until that is flushed. Raises OSError.
+        """Commit the journal's entries to documents.mdb, and set the journal aside until the next time. Raises OSError.
 
         known are the removals that the index on disk has; changes those of the state.
         """
@@ -708,7 +706,6 @@ class Documents:
         except OSError as error:  # its entries are skipped at the next opening
             log.warning("%s: cannot be renamed: %s", self._journal.path, error)
         self.unflushed_bytes = max(self.unflushed_bytes, FLUSH_BYTES)
-        self._unflushed = True  # if it is flushed already, so that the file that was set aside goes
 
     def _put_pending(self, txn: Any) -> None:
         """Write what is in the journal only."""

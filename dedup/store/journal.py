@@ -1,14 +1,14 @@
 """The journal beside documents.mdb: the small changes that are not in it yet, an entry each.
 
-    append -> written, so kill -9 loses nothing -> flush() -> folded into documents.mdb by its owner -> set aside -> removed
+    append -> written, so kill -9 loses nothing -> flush() -> folded into documents.mdb by its owner -> set aside -> replaced
 
     entry = length of the body (4 bytes, big-endian), its bits inverted, checksum (8 bytes), body
     checksum = BLAKE2b-64 of length + body
 
 Invariants: an entry is whole, or at the end of the file, where a write was interrupted, or has zeros in the place of a
 sector that a power cut kept from the disk, and what follows it was not flushed either; any other bytes are damage.
-A file that is set aside holds nothing that documents.mdb has not committed, and is removed once that is flushed.
-Appending, folding and set_aside() are for one thread at a time; flush() and remove_aside() may run beside them.
+A file that is set aside holds what documents.mdb has in its last commit, and stays until the next one: a power cut may have
+kept the commit from the disk. Appending, folding and set_aside() are for one thread at a time; flush() may run beside them.
 """
 
 import logging
@@ -72,8 +72,8 @@ class Journal:
         """Whether there is a file."""
         return self.path.exists() or self._aside.exists()
 
-    def append(self, body: bytes) -> None:
-        """Write an entry. Raises OSError, and then the journal is as before."""
+    def append(self, body: bytes) -> int:
+        """Write an entry, and return its size. Raises OSError, and then the journal is as before."""
         length = len(body)
         head = _HEADER.pack(length, length ^ _INVERSE, checksum(length.to_bytes(4, "big") + body))
         entry = head + body
@@ -95,6 +95,7 @@ class Journal:
             ) from error
         self.size += len(entry)
         file.has_unflushed = True
+        return len(entry)
 
     def _opened(self) -> _File:
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -142,17 +143,9 @@ class Journal:
         self._file.has_flushed = False
         self.path.replace(self._aside)
         self.size = 0
-        self._aside_file, self._file = (
-            self._file,
-            None,
-        )  # open until flush() cannot have it any more
-
-    def remove_aside(self) -> None:
-        """Remove the file that was set aside."""
         if self._aside_file is not None:
             os.close(self._aside_file.fd)
-            _remove(self._aside)
-            self._aside_file = None
+        self._aside_file, self._file = self._file, None  # open: flush() may have it
 
     def remove(self) -> None:
         """Remove all files: documents.mdb has everything on disk."""

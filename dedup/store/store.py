@@ -461,6 +461,10 @@ class Store:
             first = first if first >= 0 else max(0, self._documents.next_id + first)
             return self._documents.batch(first, most)
 
+    def latest(self, most: int) -> list[Document]:
+        """Return the last documents, at most so many, the newest last."""
+        return [document for _, document in self.documents_from(-most, most)]
+
     def forget(self, key: str) -> bool:
         """Remove the document with this key; False if there is none. Committed on return.
 

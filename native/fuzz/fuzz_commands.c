@@ -1,10 +1,10 @@
 /*
- * What a client sends, in any bytes.
+ * What a client sends, and what it is answered, in any bytes.
  *
  *     input = the size of a piece, then the bytes
  *
- * Read as they come, piece by piece, they are as many commands that end at the same place, and what is behind
- * them is the same, as when all of them are there at once.
+ * Read as they come, piece by piece, they are as many commands, or answers, that end at the same place, and what is
+ * behind them is the same, as when all of them are there at once.
  */
 #include "fuzz.h"
 #include "ndd_resp.h"
@@ -33,6 +33,25 @@ static void take(const uint8_t *bytes, size_t known, size_t longest, struct seen
     }
 }
 
+/* Reads the bytes as answers, in pieces; what is behind them goes to *fault, where they end to *end. */
+static size_t answers(const uint8_t *bytes, size_t n, size_t piece, ndd_read *fault, size_t *end) {
+    ndd_answers read = {0};
+    size_t count = 0;
+    *end = 0;
+    *fault = NDD_PART;
+    for (size_t known = 0; known < n && *fault == NDD_PART;) {
+        known = n - known < piece ? n : known + piece;
+        uint8_t *exact = fuzz_exact(bytes + *end, known - *end, 0);
+        count += ndd_answers_read(exact, known - *end, 9, 50, &read);
+        fuzz_drop(exact, 0);
+        MUST(read.end <= known - *end && read.at <= known - *end - read.end);
+        MUST(read.depth <= NDD_ANSWER_DEPTH && read.elements <= 9);
+        *end += read.end;
+        *fault = read.fault;
+    }
+    return count;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
     if (n == 0) return 0;
     size_t piece = (size_t)bytes[0] % 40 + 1;
@@ -48,5 +67,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
     }
     MUST(cut.commands == whole.commands && cut.empty == whole.empty && cut.end == whole.end);
     MUST(cut.behind == whole.behind);
+    ndd_read faults[2];
+    size_t ends[2];
+    MUST(answers(bytes, n, n, &faults[0], &ends[0]) == answers(bytes, n, piece, &faults[1], &ends[1]));
+    MUST((faults[0] != NDD_PART) == (faults[1] != NDD_PART) && ends[0] == ends[1]);
     return 0;
 }

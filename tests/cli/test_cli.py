@@ -171,4 +171,4 @@ def test_an_option_that_other_servers_have_is_meant(option):
     assert "--listen HOST:PORT" in done.stderr
     assert "--path" not in done.stderr
     wrong = call("serve", "--path", "x", "--listen", "127.0.0.1:99999")
-    assert "a port of 0 to 65535" in wrong.stderr
+    assert "from 0 to 65535" in wrong.stderr

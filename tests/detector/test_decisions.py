@@ -115,7 +115,8 @@ def test_the_recipe_gives_the_defaults(opens):
 
 
 @pytest.mark.parametrize(
-    ("little", "reason"), [({"features": 7}, "short"), ({"unread": True}, "unread")]
+    ("little", "reason"),
+    [({"features": 7}, "short"), ({"features": 1, "unread": True}, "unread")],
 )
 def test_a_page_of_little_text_is_kept_unless_it_is_a_copy(detector, little, reason):
     """It is exempt, never unique, and stored: an equal page is its near-duplicate, one that differs in anything is not."""

@@ -70,12 +70,3 @@ def test_a_core_of_other_sources_is_one_error_at_the_import(tmp_path: Path):
     assert last.startswith("ImportError: ")
     assert f"its interface is {native.INTERFACE}, expected 7" in last
     assert "pip install --force-reinstall" in last
-
-
-def test_every_harness_is_fuzzed_and_said():
-    """`make fuzz` runs what there is; CONTRIBUTING.md has a row for each, those in C first."""
-    run = runpy.run_path(str(house_native.NATIVE / "fuzz" / "run.py"))
-    page = (house_native.NATIVE.parent / "CONTRIBUTING.md").read_text("utf-8")
-    told = re.findall(r"^\| `([a-z]+)` \|", page.partition("## Fuzzing")[2], re.MULTILINE)
-    assert sorted(told[: len(run["NATIVE"])]) == list(run["NATIVE"])
-    assert sorted(told[len(run["NATIVE"]) :]) == sorted(run["python_harnesses"]())

@@ -138,7 +138,13 @@ def ask(serving, path, body, headers):
 
 
 @linux_only
-@pytest.mark.parametrize("kind", ["page", "packed", "astral", "escapes"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "page",
+        *(pytest.param(each, marks=pytest.mark.long) for each in ("packed", "astral", "escapes")),
+    ],
+)
 def test_memory_bounds_what_is_judged(tmp_path, kind):
     """Many large requests at once: those that find no room wait, and all are judged; a slow one holds no one up for long."""
     text = {

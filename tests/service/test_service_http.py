@@ -217,7 +217,15 @@ def test_metrics_are_prometheus_and_count(serving, call, ns, ask):
     assert 'dedup_command_seconds_bucket{le="+Inf"}' in figures
 
 
-OTHERS = ["evil.example", "localhost.evil.example", "evil.example:80", "", "[::1", "x.internal"]
+OTHERS = [
+    "evil.example",
+    "localhost.evil.example",
+    "evil.example:80",
+    "",
+    "[::1",
+    "x.internal",
+    "[::1]evil.com",
+]
 OURS = ["localhost", "LOCALHOST:7780", "127.0.0.1", "[::1]:7780", "10.0.0.7", "dedup.internal:7780"]
 
 

@@ -22,7 +22,7 @@ def test_it_does_not_start_beyond_loopback_without_a_token(tmp_path, option):
     ("options", "advised"),
     [
         (["--listen", "127.0.0.1:99999"], "a port is a number from 0 to 65535"),
-        (["--port", "7700"], "give --listen HOST:PORT"),
+        (["--port", "7700"], "Did you mean --listen HOST:PORT?"),
         (["--path", "{folder}/d"], "give the folder above it"),
     ],
 )

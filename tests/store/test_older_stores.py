@@ -69,7 +69,7 @@ def test_lines_of_a_retired_recipe_are_not_imported(folder, tmp_path):
     lines.write_bytes(b"".join(export_lines(folder / "old", pytest.fail)))
     done = call("store", "import", tmp_path / "new", "--input", lines)
     assert done.exit_code != 0
-    for part in ("old.jsonl: line 1", "words-0-4", "words-0-7", "new path"):
+    for part in ("old.jsonl: line 1", "words-0-4", "words-0-8", "new path"):
         assert part in done.stderr
     assert not (tmp_path / "new").exists()
 

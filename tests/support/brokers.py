@@ -245,13 +245,6 @@ class Cluster:
         if wait:
             self.wait()
 
-    def wipe(self, number: int = 1) -> None:
-        """Empty the log folder of a killed broker: it comes back with nothing."""
-        node = self.nodes[number]
-        assert node.process is None
-        shutil.rmtree(node.folder / "data")
-        self._format(node)
-
     def mend(self) -> None:
         """Start every broker that was killed, and resume every one that was paused."""
         for node in self.nodes.values():

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from html.entities import html5
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 SPECIFICATION = Path(__file__).parents[2] / "docs" / "reference" / "fingerprint-spec.md"
@@ -780,6 +780,7 @@ class Page:
     sources: list[int] = field(default_factory=list)
     data_attributes: list[int] = field(default_factory=list)
     said: list[int] = field(default_factory=list)
+    passed: list[tuple[bool, int, int]] = field(default_factory=list)
     meta: list[int] = field(default_factory=list)
     links: list[tuple[str, Context]] = field(default_factory=list)
     stack: list[Element] = field(default_factory=list)
@@ -833,15 +834,27 @@ class Page:
             return
         try:
             while at < len(self.text):
-                at = self.markup(at) if self.text[at] == "<" else self.character(at)
+                if self.text[at] == "<":
+                    at = self.markup(at)
+                elif "skipped" in self.context:
+                    end = self.text.find("<", at) % (len(self.text) + 1)
+                    self.pass_by(raw(self.text[at:end]))
+                    at = end
+                else:
+                    at = self.character(at)
         except Cut:
             pass
         self.pieces.append(END_BLOCK)
 
+    def pass_by(self, text: bytes) -> None:
+        """Note text that is no piece (specification, "List of blocks")."""
+        text = text.strip(SPACE.encode())
+        if text and len(self.passed) < 4096:
+            number = upper_half(token_hash(text, self.key))
+            self.passed.append(("dropped" in self.context, -(-len(text) // 6), number))
+
     def character(self, at: int) -> int:
         stands_for, end = reference(self.text, at, False) if self.text[at] == "&" else ("", at)
-        if "skipped" in self.context:
-            return at + 1
         if not stands_for:
             stands_for, end = self.text[at], at + 1
         self.pieces += [Piece(one, self.context) for one in stands_for]
@@ -1011,7 +1024,9 @@ class Page:
                 behind = name[5:] if lower(name[:5]) == "data-" else ""
                 if behind and behind not in VOLATILE_DATA:
                     self.data_attributes.append(token_hash(raw(value or name), self.key))
-            for (name, _), (_, value) in zip(tag.attributes, tag.written, strict=True):
+            for (name, said), (_, value) in zip(tag.attributes, tag.written, strict=True):
+                if name == "alt":
+                    self.pass_by(raw(said))
                 if name in SAID and value and not (tag.has("VOID") and len(name) in (4, 5)):
                     self.said.append(token_hash(raw(value), self.key))
         if skipped:
@@ -1477,17 +1492,41 @@ def block_list(html: bytes, key: Key = (0, 0)) -> list[int]:
     before = blocks_of(page.pieces)
     blocks = visible(before)
     seen = {id(block) for block in blocks}
-    unscripted = [b for b in before if id(b) not in seen and "unscripted" in b[0].context]
+    hidden = [block for block in before if id(block) not in seen]
     kept = {id(block) for _, block in judge(blocks, page.title_tokens).kept}
     listed: dict[int, int] = {}
-    for read in (True, False):
-        for block in blocks if read else [*blocks, *unscripted]:
-            long = len(block) >= 3 or sum(len(token.data) for token in block) >= 20
-            if long and (id(block) in kept) == read:
-                number = number_of_sequence(hashes_of(page, [block]))
-                navigation = "dropped" in block[0].context
-                entry = read << 63 | navigation << 62 | len(block) << 32 | number
-                listed.setdefault(number, entry)
+
+    def add(read: bool, navigation: bool, tokens: int, number: int) -> None:
+        listed.setdefault(number, read << 63 | navigation << 62 | tokens << 32 | number)
+
+    def described(block: list[Token]) -> tuple[bool, bool, int, int]:
+        long = len(block) >= 3 or sum(len(token.data) for token in block) >= 20
+        number = number_of_sequence(hashes_of(page, [block]))
+        return long, "dropped" in block[0].context, len(block), number
+
+    for block in blocks:
+        long, *entry = described(block)
+        if long and id(block) in kept:
+            add(True, *entry)
+    others = [described(block) for block in [*blocks, *hidden] if id(block) not in kept]
+    others += [(tokens >= 3, dropped, tokens, number) for dropped, tokens, number in page.passed]
+    run: list[list[Any]] = []  # of what is short
+    for long, *entry in [*others, (True, False, 0, 0)]:
+        if run and (long or run[0][0] != entry[0]):
+            add(False, run[0][0], sum(n for _, n, _ in run), number_of_sequence(n for *_, n in run))
+            run = []
+        if not long:
+            run.append(entry)
+            if entry[2] % 8 == 0:
+                add(
+                    False,
+                    run[0][0],
+                    sum(n for _, n, _ in run),
+                    number_of_sequence(n for *_, n in run),
+                )
+                run = []
+        elif entry[1]:
+            add(False, *entry)
     return list(listed.values())[:400]
 
 

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from dedup.model.errors import DedupError, UsageError
 from dedup.model.json_records import UNSET, record_reader
+from dedup.scan.inputs import is_left_out
 from dedup.scan.records import (
     column_path,
     open_rows,
@@ -124,7 +125,11 @@ def _files(path: str) -> list[str]:
     """Return a file, or those of a folder, by name. Raises DedupError where there is none."""
     if not Path(path).is_dir():
         return [path]
-    known = [str(each) for each in sorted(Path(path).rglob("*")) if _kind(str(each))]
+    known = [
+        str(each)
+        for each in sorted(Path(path).rglob("*"))
+        if _kind(str(each)) and not any(map(is_left_out, each.relative_to(path).parts))
+    ]
     if not known:
         raise DedupError(
             f"{path}: no file of pairs or groups in it; known are {', '.join((*_LINES, *_TABLES, '.parquet'))}"

@@ -192,8 +192,8 @@ class Guard:
         """Whether a Host is one of this service's names, or an address: no web page can have these."""
         name = host.decode("latin-1").lower()
         if name.startswith("["):
-            name, bracket, _ = name[1:].partition("]")
-            if not bracket:
+            name, bracket, port = name[1:].partition("]")
+            if not bracket or (port and not port.startswith(":")):
                 return False
         elif name.count(":") == 1:
             name = name.partition(":")[0]

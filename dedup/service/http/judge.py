@@ -12,6 +12,7 @@ import asyncio
 import re
 import zlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from functools import partial
 from typing import Annotated, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -114,7 +115,7 @@ Hold = Callable[[int], Awaitable[None]]
 class PageJudge:
     """Judges the pages of requests."""
 
-    def __init__(self, commands: Operations, readers: asyncio.Semaphore) -> None:
+    def __init__(self, commands: Operations, readers: Executor) -> None:
         self._commands = commands
         self._readers = readers
 
@@ -164,8 +165,7 @@ class PageJudge:
             asked, pages = decode(mend=True)
             return asked, [_tried(sent, asked, limits) for sent in pages]
 
-        async with self._readers:
-            return await asyncio.to_thread(read)
+        return await asyncio.get_running_loop().run_in_executor(self._readers, read)
 
     def _judged(self, asked: Any, read: _Read | Exception) -> JudgedPage:
         if isinstance(read, Exception):
@@ -252,9 +252,9 @@ def _of_json(body: bytes, *, mend: bool = True) -> tuple[Any, list[_Sent]]:
 
 
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
-# What stands before half of a pair, as a whole; or that half.
+# Some of what stands before half of a pair, or that half: a call that takes long would hold up other threads.
 _TO_HALF = re.compile(
-    rb"((?:[^\\]|\\(?:[^u]|u(?![dD][89a-fA-F])|u[dD][89abAB]..\\u[dD][c-fC-F]..))++)|\\u....",
+    rb"((?:[^\\]{1,9999}+|\\(?:[^u]|u(?![dD][89a-fA-F])|u[dD][89abAB]..\\u[dD][c-fC-F]..)){1,99}+)|\\u....",
     re.DOTALL,
 )
 

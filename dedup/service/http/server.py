@@ -7,6 +7,7 @@ Invariant: the types in bodies.py say what requests and answers look like.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
@@ -81,7 +82,7 @@ class _Endpoints:
         self._commands = commands
         self._metrics = metrics
         self._health = health
-        self._readers = asyncio.Semaphore(judge.READERS)
+        self._readers = ThreadPoolExecutor(judge.READERS, "dedup-read")
         self._judge = PageJudge(commands, self._readers)
         described = openapi(commands.version, (JudgeRequest, JudgeAnswer), HTML_TYPES)
         self._openapi = msgspec.json.encode(described)
@@ -98,8 +99,8 @@ class _Endpoints:
             try:
                 if len(body) > judge.LARGE_BYTES:
                     await request.state.hold(DECODED_FACTOR * len(body))
-                    async with self._readers:
-                        asked = await asyncio.to_thread(decoder.decode, body)
+                    loop = asyncio.get_running_loop()
+                    asked = await loop.run_in_executor(self._readers, decoder.decode, body)
                 else:
                     asked = decoder.decode(body)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

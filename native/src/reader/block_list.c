@@ -39,7 +39,8 @@ void block_list_pass(struct ndd_reader *reader, const uint8_t *at, const uint8_t
     if (n == 0 || reader->passed.n == PASSED_MOST || !NDD_ROOM(reader, reader->passed, 1)) return;
     uint64_t hash = page_end - end >= 16 ? hash_token_padded(at, n, reader->key) : ndd_hash_token(at, n, reader->key);
     uint64_t marks = reader->context & IN_DROPPED ? NAVIGATION : 0;
-    reader->passed.at[reader->passed.n++] = entry_of(marks, (n + PASSED_BYTES - 1) / PASSED_BYTES, (uint32_t)(hash >> 32));
+    uint32_t half = (uint32_t)(hash >> 32);
+    reader->passed.at[reader->passed.n++] = entry_of(marks, (n + PASSED_BYTES - 1) / PASSED_BYTES, half + !half);
 }
 
 /* Adds an entry, unless one has its hash; nothing once the list is full. */
