@@ -27,6 +27,7 @@ from dedup.core.files import CHECKSUM_BYTES, PRIVATE, checksum, replace_file
 from dedup.core.native import ffi, lib
 from dedup.model.names import count
 from dedup.model.page import PageFingerprint
+from dedup.model.policy import NEVER
 
 SITE_BLOCKS = "site-blocks"
 SAVED_AFTER = 4096  # counted pages
@@ -61,7 +62,7 @@ class Share(NamedTuple):
     pages        pages of the site that were counted so far
     read         words of the blocks that were read
     frame        those of them in blocks of the frame
-    left         words that were not read, are no navigation, and that no other page has
+    left         words that were not read, and that no other page has
     frame_pages  the least number of pages on which a block of that frame stands; 0: there is none
     shared       shingles (runs of three words) of the blocks read that stand on more than SHARED_PAGES
     """
@@ -72,7 +73,6 @@ class Share(NamedTuple):
     left: int = 0
     frame_pages: int = 0
     shared: int = 0
-    navigation: int = 0
 
 
 def frame_above(pages: int) -> int:
@@ -81,15 +81,23 @@ def frame_above(pages: int) -> int:
 
 
 def is_unread(share: Share, *, is_new: bool = True) -> bool:
-    """Whether what was read does not stand for the page; is_new: no page of its title was counted before.
+    """Whether what was read does not stand for the page; is_new: no page of its title was counted before."""
+    return is_frame(share) or is_left(share, is_new=is_new)
 
-    It is the frame of the site and nearly nothing else; or most of what no other page has was not read. Of a page whose title
-    is known that says little: the blocks of another visit are not counted, so what each visit changes is new every time.
+
+def is_frame(share: Share) -> bool:
+    """Whether what was read of a page is the frame of its site and nearly nothing else."""
+    return 0 < share.read * FRAME_READ <= share.frame and share.read - share.frame < BESIDE_FRAME
+
+
+def is_left(share: Share, *, is_new: bool) -> bool:
+    """Whether most of what no other page has was not read.
+
+    Of a page whose title is known that says little: the blocks of another visit are not counted, so what each visit changes
+    is new every time.
     """
-    is_frame = 0 < share.read * FRAME_READ <= share.frame
-    only_frame = is_frame and share.read - share.frame < BESIDE_FRAME
     can_tell = is_new or share.pages <= TITLES_LEAST
-    return only_frame or (can_tell and share.left > share.read + LEFT_MORE)
+    return can_tell and share.left > share.read + LEFT_MORE
 
 
 def is_partly(share: Share) -> bool:
@@ -146,9 +154,10 @@ class Frames:
             share = self._tell(blocks, site, int(is_new))
             if self._file is not None and self._unsaved >= SAVED_AFTER:
                 self._save(self._file)
-        unread = page.unread or is_unread(share, is_new=is_new)
+        left = is_left(share, is_new=is_new)
+        unread = page.unread or left or is_frame(share)
         partly = not unread and is_partly(share)
-        least = least_similarity(share)
+        least = NEVER if left and page.features else least_similarity(share)
         if not (unread or partly or least):
             return page
         return replace(page, unread=unread, partly=partly, least=least)
@@ -205,8 +214,7 @@ class Frames:
             left_most,
             share,
         )
-        found = share.read, share.frame, share.left, share.pages, share.shared
-        return Share(pages, *found, share.navigation)
+        return Share(pages, share.read, share.frame, share.left, share.pages, share.shared)
 
     def _made(self, sets: int) -> bytearray:
         table = bytearray((sets + 1) * SET_BYTES)

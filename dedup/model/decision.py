@@ -79,7 +79,7 @@ def decide(
     if unread and (not are_equal(a, b, similarity) or show_two_pictures(a, b)):
         return Decision(False, "unread", least)
     if least > 1:
-        return Decision(False, "short", least)
+        return Decision(False, "unread" if unread else "short", least)
     if distance > policy.distance:
         return Decision(False, "distance", least)
     return Decision(similarity >= least, "similarity", least)
@@ -116,11 +116,11 @@ def identity_of_pages(a: PageFingerprint, b: PageFingerprint, similarity: float)
     """Return whether two pages of one site say that they are one page, by title and canonical URL.
 
     Where both are the same word for word, it does not count that they say otherwise. Where what was read of them is, and
-    they declare one canonical URL, they are one page whatever their titles, unless much of one was not read (`partly`).
+    they declare one canonical URL, they are one page whatever their titles. Unless much that is new was not read (`partly`).
     """
     said = identity_of(a.identity, b.identity)
-    if said != "other" or similarity != 1 or a.value != b.value:
+    if said != "other" or similarity != 1 or a.value != b.value or a.partly or b.partly:
         return said
-    if a.canonical and a.canonical == b.canonical and not (a.partly or b.partly):
+    if a.canonical and a.canonical == b.canonical:
         return "same"
     return "unknown" if are_equal(a, b, similarity) else said

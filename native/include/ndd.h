@@ -154,9 +154,7 @@ ndd_status ndd_reader_words(ndd_reader *reader, const uint8_t **words, size_t *n
 ndd_status ndd_reader_numbers(ndd_reader *reader, const uint64_t **hashes, size_t *n, uint64_t others[3]);
 
 /* The blocks of the last page (docs/reference/fingerprint-spec.md, "List of blocks"): the hash of each in the lower
- * 32 bits, the
- * number of its words in the next 30, bit 62 set if it is navigation, bit 63 if it was read. At most 400, no two with one
- * hash. The memory is the reader's and holds until its next page. */
+ * 32 bits, the number of its words in the next 30, bit 63 set if it was read. At most 400, no two with one hash. The memory is the reader's and holds until its next page. */
 ndd_status ndd_reader_blocks(ndd_reader *reader, const uint64_t **blocks, size_t *n);
 
 /* Makes the reader also gather where the links of the next page lead, and of that one only: address is the
@@ -210,8 +208,7 @@ typedef struct ndd_site_share {
     uint32_t read;  /* words of its blocks that were read */
     uint32_t frame; /* those of them in blocks that stand on more than `frame_above` pages */
     uint32_t shared; /* shingles (runs of three words) of those that stand on more than `shared_above` pages */
-    uint32_t left;  /* words of those that were not read, are no navigation, and stand on at most `left_most` pages */
-    uint32_t navigation; /* the same of navigation */
+    uint32_t left;   /* words of those that were not read, and stand on at most `left_most` pages */
     uint32_t pages; /* the least number of pages on which such a block of frame stands; 0: there is none */
 } ndd_site_share;
 

@@ -96,6 +96,13 @@ LISTS = {
     "fields": "<form>{}</form>",
     "drawing": "<svg>{}</svg>",
     "browsers without scripts": "<noscript>{}</noscript>",
+    "footer": "<footer>{}</footer>",
+    "navigation": "<nav>{}</nav>",
+    "hidden": "<div style='display: none'>{}</div>",
+    "hidden in a line": "<span aria-hidden=true>{}</span>",
+    "options": "<select>{}</select>",
+    "pictures": "<div>{}</div>",
+    "words": "<ul>{}</ul>",
 }
 
 
@@ -107,8 +114,13 @@ def part(kind: str, seed: int) -> str:
         "table": "<tr><td><a href=/{0}>{0}</a>",
         "fields": "<input readonly value='{}'>",
         "drawing": "<text>{}</text>",
-        "browsers without scripts": "<p>{}</p>",
-    }[kind]
+        "hidden in a line": "<b>{}</b>",
+        "options": "<option>{}",
+        "pictures": "<img src=a.png alt='{}'>",
+        "words": "<li><a href=/{0}>{0}</a>",
+    }.get(kind, "<p>{}</p>")
+    if kind == "words":
+        words = " ".join(words).split()
     return LISTS[kind].format("".join(map(piece.format, words)))
 
 

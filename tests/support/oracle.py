@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from html.entities import html5
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
 SPECIFICATION = Path(__file__).parents[2] / "docs" / "reference" / "fingerprint-spec.md"
@@ -780,7 +780,7 @@ class Page:
     sources: list[int] = field(default_factory=list)
     data_attributes: list[int] = field(default_factory=list)
     said: list[int] = field(default_factory=list)
-    passed: list[tuple[bool, int, int]] = field(default_factory=list)
+    passed: list[tuple[int, int]] = field(default_factory=list)
     meta: list[int] = field(default_factory=list)
     links: list[tuple[str, Context]] = field(default_factory=list)
     stack: list[Element] = field(default_factory=list)
@@ -851,7 +851,7 @@ class Page:
         text = text.strip(SPACE.encode())
         if text and len(self.passed) < 4096:
             number = upper_half(token_hash(text, self.key))
-            self.passed.append(("dropped" in self.context, -(-len(text) // 6), number))
+            self.passed.append((-(-len(text) // 6), number))
 
     def character(self, at: int) -> int:
         stands_for, end = reference(self.text, at, False) if self.text[at] == "&" else ("", at)
@@ -1496,36 +1496,26 @@ def block_list(html: bytes, key: Key = (0, 0)) -> list[int]:
     kept = {id(block) for _, block in judge(blocks, page.title_tokens).kept}
     listed: dict[int, int] = {}
 
-    def add(read: bool, navigation: bool, tokens: int, number: int) -> None:
-        listed.setdefault(number, read << 63 | navigation << 62 | tokens << 32 | number)
+    def add(read: bool, tokens: int, number: int) -> None:
+        listed.setdefault(number, read << 63 | tokens << 32 | number)
 
-    def described(block: list[Token]) -> tuple[bool, bool, int, int]:
+    def described(block: list[Token]) -> tuple[bool, int, int]:
         long = len(block) >= 3 or sum(len(token.data) for token in block) >= 20
-        number = number_of_sequence(hashes_of(page, [block]))
-        return long, "dropped" in block[0].context, len(block), number
+        return long, len(block), number_of_sequence(hashes_of(page, [block]))
 
     for block in blocks:
         long, *entry = described(block)
         if long and id(block) in kept:
             add(True, *entry)
     others = [described(block) for block in [*blocks, *hidden] if id(block) not in kept]
-    others += [(tokens >= 3, dropped, tokens, number) for dropped, tokens, number in page.passed]
-    run: list[list[Any]] = []  # of what is short
-    for long, *entry in [*others, (True, False, 0, 0)]:
-        if run and (long or run[0][0] != entry[0]):
-            add(False, run[0][0], sum(n for _, n, _ in run), number_of_sequence(n for *_, n in run))
+    others += [(tokens >= 3, tokens, number) for tokens, number in page.passed]
+    run: list[list[int]] = []  # of what is short
+    for long, *entry in [*others, (True, 0, 0)]:
+        run += [] if long else [entry]
+        if run and (long or entry[1] % 8 == 0):
+            add(False, sum(tokens for tokens, _ in run), number_of_sequence(n for _, n in run))
             run = []
-        if not long:
-            run.append(entry)
-            if entry[2] % 8 == 0:
-                add(
-                    False,
-                    run[0][0],
-                    sum(n for _, n, _ in run),
-                    number_of_sequence(n for *_, n in run),
-                )
-                run = []
-        elif entry[1]:
+        if long and entry[0]:
             add(False, *entry)
     return list(listed.values())[:400]
 

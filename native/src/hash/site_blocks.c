@@ -97,12 +97,11 @@ static uint32_t pages_of(const uint8_t *site, uint64_t sets, uint32_t hash) {
 
 void ndd_site_tell(const uint8_t *site, uint64_t sets, const uint8_t *blocks, size_t n, uint32_t frame_above,
                    uint32_t shared_above, uint32_t left_most, ndd_site_share *share) {
-    ndd_site_share found = {0, 0, 0, 0, 0, 0};
+    ndd_site_share found = {0, 0, 0, 0, 0};
     for (size_t i = 0; i < n; i++) {
         uint32_t high = load4_le(blocks + 8 * i + 4), words = high & WORDS_MOST;
         uint32_t pages = pages_of(site, sets, hash_at(blocks, i));
-        if (pages <= left_most && high >> 30 == 0) found.left += words;
-        if (pages <= left_most && high >> 30 == 1) found.navigation += words;
+        if (pages <= left_most && high >> 31 == 0) found.left += words;
         if (high >> 31 == 0) continue;
         found.read += words;
         if (pages > shared_above) found.shared += words > 2 ? words - 2 : 1;

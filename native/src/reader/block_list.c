@@ -21,15 +21,13 @@ enum {
     SLOTS = 1024       /* more than twice LISTED_MOST; a power of two */
 };
 
-static const uint64_t NAVIGATION = UINT64_C(1) << 62;
-
 /* Short pieces of text that follow each other, listed as one. */
 struct run {
-    uint64_t sum, words, mark;
+    uint64_t sum, words;
 };
 
-static uint64_t entry_of(uint64_t marks, uint64_t words, uint32_t hash) {
-    return marks | (words & WORDS_MOST) << 32 | hash;
+static uint64_t entry_of(uint64_t read, uint64_t words, uint32_t hash) {
+    return read << 63 | (words & WORDS_MOST) << 32 | hash;
 }
 
 void block_list_pass(struct ndd_reader *reader, const uint8_t *at, const uint8_t *end, const uint8_t *page_end) {
@@ -38,9 +36,8 @@ void block_list_pass(struct ndd_reader *reader, const uint8_t *at, const uint8_t
     size_t n = (size_t)(end - at);
     if (n == 0 || reader->passed.n == PASSED_MOST || !NDD_ROOM(reader, reader->passed, 1)) return;
     uint64_t hash = page_end - end >= 16 ? hash_token_padded(at, n, reader->key) : ndd_hash_token(at, n, reader->key);
-    uint64_t marks = reader->context & IN_DROPPED ? NAVIGATION : 0;
     uint32_t half = (uint32_t)(hash >> 32);
-    reader->passed.at[reader->passed.n++] = entry_of(marks, (n + PASSED_BYTES - 1) / PASSED_BYTES, half + !half);
+    reader->passed.at[reader->passed.n++] = entry_of(0, (n + PASSED_BYTES - 1) / PASSED_BYTES, half + !half);
 }
 
 /* Adds an entry, unless one has its hash; nothing once the list is full. */
@@ -53,19 +50,17 @@ static void list(struct ndd_reader *reader, uint32_t *slots, uint64_t entry) {
 }
 
 static void end_run(struct ndd_reader *reader, uint32_t *slots, struct run *run) {
-    if (run->words > 0) list(reader, slots, entry_of(run->mark, run->words, parts_number(run->sum)));
-    *run = (struct run){0, 0, 0};
+    if (run->words > 0) list(reader, slots, entry_of(0, run->words, parts_number(run->sum)));
+    *run = (struct run){0, 0};
 }
 
 /* Adds what is short to a run, and ends that before what is not. */
 static void list_unread(struct ndd_reader *reader, uint32_t *slots, struct run *run, uint64_t entry, int is_short) {
-    uint64_t mark = entry & NAVIGATION;
-    if (!is_short || mark != run->mark) end_run(reader, slots, run);
     if (!is_short) {
+        end_run(reader, slots, run);
         list(reader, slots, entry);
         return;
     }
-    run->mark = mark;
     run->sum = run->sum * NDD_HASH_C0 + (uint32_t)entry;
     run->words += entry >> 32 & WORDS_MOST;
     if ((uint32_t)entry % RUN_ENDS == 0) end_run(reader, slots, run);
@@ -79,8 +74,7 @@ static void list_blocks(struct ndd_reader *reader, uint32_t *slots, const struct
         if ((block->weight > 0) != read || block->tokens == 0) continue;
         int is_short = block->tokens < LISTED_TOKENS && block->bytes < LISTED_BYTES;
         if (read && is_short) continue;
-        uint64_t marks = read << 63 | (block->context & IN_DROPPED ? NAVIGATION : 0);
-        uint64_t entry = entry_of(marks, block->tokens, parts_number(parts_join(reader, 0, block)));
+        uint64_t entry = entry_of(read, block->tokens, parts_number(parts_join(reader, 0, block)));
         if (read) list(reader, slots, entry);
         else list_unread(reader, slots, run, entry, is_short);
     }
@@ -89,7 +83,7 @@ static void list_blocks(struct ndd_reader *reader, uint32_t *slots, const struct
 ndd_status ndd_reader_blocks(ndd_reader *reader, const uint64_t **blocks, size_t *n) {
     if (reader == NULL || blocks == NULL || n == NULL) return NDD_BAD_ARGUMENT;
     uint32_t slots[SLOTS] = {0}; /* the number of an entry, from 1 up */
-    struct run run = {0, 0, 0};
+    struct run run = {0, 0};
     reader->block_list.n = 0;
     if (!NDD_ROOM(reader, reader->block_list, LISTED_MOST)) return reader->status;
     list_blocks(reader, slots, reader->blocks.at, reader->blocks.n, 1, &run);
